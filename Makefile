@@ -1,0 +1,118 @@
+# Everything is installed under .venv and .tools of this checkout; `make` lists the targets.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+PYTEST ?=
+UV := .tools/uv/bin/uv
+STAMPS := .tools/stamps
+COMMAND := $(STAMPS)/command
+TESTS := $(STAMPS)/tests
+TRAIN := $(STAMPS)/train
+HELM := $(STAMPS)/helm
+HELM3 := $(STAMPS)/helm3
+INSTALL := $(UV) pip install --quiet --require-hashes
+LOCK := $(UV) pip compile --quiet --universal --generate-hashes --python-version 3.11 \
+	--custom-compile-command "make locks"
+
+# The independent parts are built side by side; finished ones cost nothing.
+build = @$(MAKE) --silent --no-print-directory --jobs 4 $(1)
+
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} \
+		/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+##@ Try it
+demo: ## run the main job on this machine: two local nodes, real DPO of a tiny model
+	$(call build,$(COMMAND) $(TRAIN) $(HELM))
+	@.venv/bin/megatron-dpo demo
+
+demo-clean: ## remove all that `make demo` made
+	$(call build,$(COMMAND))
+	@.venv/bin/megatron-dpo demo-clean
+
+render: ## render every file of values/ into .tools/render
+	$(call build,$(HELM))
+	@mkdir -p .tools/render
+	@for file in values/*.yaml; do name=$$(basename "$$file" .yaml); \
+		.tools/bin/helm template "$$name" chart -f "$$file" >".tools/render/$$name.yaml"; \
+		echo ".tools/render/$$name.yaml"; done
+
+##@ Check it
+test: ## lint, types and all tests that need no cluster
+	$(call build,lint types $(TRAIN) $(HELM) $(HELM3))
+	@.venv/bin/python -m pytest $(PYTEST)
+
+lint: $(TESTS) ## ruff, shellcheck, yamllint, codespell
+	@.venv/bin/ruff check --quiet
+	@.venv/bin/ruff format --quiet --check
+	@.venv/bin/shellcheck .ci/run scripts/tools/*.sh
+	@.venv/bin/yamllint --strict .github values chart/Chart.yaml chart/values.yaml chart/networks
+	@.venv/bin/codespell --quiet-level 3 launchers scripts values chart/templates Makefile README.md
+
+types: $(TESTS) ## mypy --strict
+	@.venv/bin/mypy
+
+##@ Regenerate
+golden: ## rewrite the golden manifests of tests/chart
+	$(call build,$(TESTS) $(HELM))
+	@.venv/bin/python -m pytest -q tests/chart --update-golden
+
+flags: ## rewrite the chart's table of training flags from the pinned ms-swift
+	$(call build,$(COMMAND) $(TRAIN))
+	@.venv/bin/python -m scripts.flags
+
+locks: $(UV) ## rewrite the locks from pyproject.toml
+	@$(LOCK) -o launchers/requirements-cpu.txt --group train
+	@$(LOCK) -o scripts/requirements.txt pyproject.toml -c launchers/requirements-cpu.txt
+	@$(LOCK) -o tests/requirements.txt --group tests -c scripts/requirements.txt \
+		-c launchers/requirements-cpu.txt
+
+package: ## the chart as an archive in dist/
+	$(call build,$(HELM))
+	@.tools/bin/helm package chart --destination dist
+
+##@ Set up
+setup: ## install all tools; the other targets install what they need by themselves
+	$(call build,$(TESTS) $(TRAIN) $(HELM) $(HELM3))
+
+clean: ## remove everything that make installed or made
+	rm -rf .venv .tools .demo dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+
+$(UV): scripts/tools/uv.sh
+	@echo "setup: uv"
+	@scripts/tools/uv.sh $(PYTHON)
+	@touch $@
+	@mkdir -p $(STAMPS)
+
+$(COMMAND): $(UV) scripts/requirements.txt pyproject.toml
+	@echo "setup: .venv, the command"
+	@$(UV) venv --quiet --allow-existing --python $$(command -v $(PYTHON)) .venv
+	@$(INSTALL) --python .venv -r scripts/requirements.txt
+	@$(UV) pip install --quiet --python .venv --no-deps --offline --editable .
+	@touch $@
+
+$(TESTS): $(COMMAND) tests/requirements.txt
+	@echo "setup: .venv, the tests"
+	@$(INSTALL) --python .venv -r tests/requirements.txt
+	@touch $@
+
+$(TRAIN): $(UV) launchers/requirements-cpu.txt
+	@echo "setup: .tools/train, the training path on CPU (5.5 GB, about a minute)"
+	@$(UV) venv --quiet --allow-existing --python $$(command -v $(PYTHON)) .tools/train
+	@$(INSTALL) --python .tools/train -r launchers/requirements-cpu.txt
+	@touch $@
+
+$(HELM): scripts/tools/helm.sh
+	@mkdir -p $(STAMPS)
+	@scripts/tools/helm.sh main
+	@touch $@
+
+$(HELM3): scripts/tools/helm.sh
+	@mkdir -p $(STAMPS)
+	@scripts/tools/helm.sh compare
+	@touch $@
+
+.PHONY: help demo demo-clean render test lint types golden flags locks package setup clean

@@ -1,0 +1,47 @@
+{{/*
+Environment as a map, so that no name appears twice: defaults, then the network, then the
+user's. Takes (root, role); renders JSON of NAME -> string or {valueFrom}.
+*/}}
+{{- define "megatron-dpo.env.map" -}}
+{{- $v := .root.Values -}}
+{{- $env := dict
+  "HOME" "/tmp"
+  "USER" "dpo"
+  "HF_HOME" (printf "%s/cache/huggingface" $v.workspace.mountPath)
+  "MODELSCOPE_CACHE" (printf "%s/cache/modelscope" $v.workspace.mountPath)
+  "NCCL_DEBUG" $v.debug.ncclDebug
+  "PYTHONDONTWRITEBYTECODE" "1"
+  "PYTHONUNBUFFERED" "1" -}}
+{{- range $name, $value := (include "megatron-dpo.network" .root | fromJson).env }}
+{{- $_ := set $env $name (include "megatron-dpo.scalar" $value) }}
+{{- end }}
+{{- range $name, $value := $v.extraEnv }}
+{{- if kindIs "map" $value }}
+{{- $_ := set $env $name $value }}
+{{- else if not (kindIs "invalid" $value) }}
+{{- $_ := set $env $name (include "megatron-dpo.scalar" $value) }}
+{{- end }}
+{{- end }}
+{{- range $name, $value := include "megatron-dpo.settings" . | fromJson }}
+{{- $_ := set $env $name $value }}
+{{- end }}
+{{- range $name, $secret := dict "HF_TOKEN" $v.secrets.hf "MODELSCOPE_API_TOKEN" $v.secrets.modelscope }}
+{{- if $secret.existingSecret }}
+{{- $reference := dict "name" $secret.existingSecret "key" $secret.key }}
+{{- $_ := set $env $name (dict "valueFrom" (dict "secretKeyRef" $reference)) }}
+{{- end }}
+{{- end }}
+{{- toJson $env }}
+{{- end }}
+
+{{/* The env list of the container, in the order of the names. */}}
+{{- define "megatron-dpo.env" -}}
+{{- range $name, $value := include "megatron-dpo.env.map" . | fromJson }}
+- name: {{ $name | quote }}
+  {{- if kindIs "map" $value }}
+  {{- toYaml $value | nindent 2 }}
+  {{- else }}
+  value: {{ $value | quote }}
+  {{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,34 @@
+{{/* Exactly the release name: one release is one run (_validate_names.tpl refuses, never cuts). */}}
+{{- define "megatron-dpo.name" -}}
+{{ .Release.Name }}
+{{- end }}
+
+{{- define "megatron-dpo.configMap.name" -}}
+{{ .Release.Name }}-launchers
+{{- end }}
+
+{{- define "megatron-dpo.claim.name" -}}
+{{ .Values.workspace.existingClaim | default (printf "%s-workspace" .Release.Name) }}
+{{- end }}
+
+{{/* Labels that never change during a run: the pod template is immutable, so no versions. */}}
+{{- define "megatron-dpo.labels.stable" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+app.kubernetes.io/part-of: {{ .Chart.Name }}
+{{- end }}
+
+{{/* Labels of the objects that Helm owns. */}}
+{{- define "megatron-dpo.labels" -}}
+{{ include "megatron-dpo.labels.stable" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name (replace "+" "_" .Chart.Version) }}
+{{- end }}
+
+{{/* repository:tag@digest, each part as given. */}}
+{{- define "megatron-dpo.image" -}}
+{{- .Values.image.repository }}
+{{- with .Values.image.tag }}:{{ . }}{{ end }}
+{{- with .Values.image.digest }}@{{ . }}{{ end }}
+{{- end }}

@@ -1,0 +1,48 @@
+{{/* The pod template of one replicated job; takes (root, role, command). */}}
+{{- define "megatron-dpo.pod" -}}
+metadata:
+  labels:
+    {{- include "megatron-dpo.labels.stable" .root | nindent 4 }}
+    app.kubernetes.io/component: {{ .role }}
+    {{- with .root.Values.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  annotations:
+    {{- include "megatron-dpo.annotations" . | nindent 4 }}
+spec:
+  restartPolicy: Never
+  terminationGracePeriodSeconds: {{ int .root.Values.terminationGracePeriodSeconds }}
+  automountServiceAccountToken: false
+  {{- with include "megatron-dpo.pod.placement" . | trim }}
+  {{- . | nindent 2 }}
+  {{- end }}
+  securityContext:
+    {{- include "megatron-dpo.security.pod" .root | nindent 4 }}
+  {{- with .root.Values.image.pullSecrets }}
+  imagePullSecrets:
+    {{- range . }}
+    - name: {{ . | quote }}
+    {{- end }}
+  {{- end }}
+  {{- with and (eq .role "node") (include "megatron-dpo.network" .root | fromJson).initContainers }}
+  initContainers:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  containers:
+    - name: launcher
+      image: {{ include "megatron-dpo.image" .root | quote }}
+      imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+      command: [python3, -m, launchers, {{ .command }}]
+      workingDir: /opt
+      env:
+        {{- include "megatron-dpo.env" . | trim | nindent 8 }}
+      resources:
+        {{- include "megatron-dpo.resources" . | nindent 8 }}
+      terminationMessagePolicy: FallbackToLogsOnError
+      securityContext:
+        {{- include "megatron-dpo.security.container" .root | nindent 8 }}
+      volumeMounts:
+        {{- include "megatron-dpo.volumeMounts" .root | nindent 8 }}
+  volumes:
+    {{- include "megatron-dpo.volumes" .root | nindent 4 }}
+{{- end }}

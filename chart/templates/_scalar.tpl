@@ -1,0 +1,29 @@
+{{/*
+One scalar as the text a program should read. Helm turns numbers into floats, whose default
+spelling is 1e+06 for 1000000; whole numbers get their digits back.
+*/}}
+{{- define "megatron-dpo.scalar" -}}
+{{- $text := toString . -}}
+{{- if or (kindIs "float64" .) (typeIs "json.Number" .) -}}
+{{- $number := float64 $text -}}
+{{- if and (eq $number (floor $number)) (lt $number 1e15) (gt $number -1e15) -}}
+{{- $text = printf "%.0f" $number -}}
+{{- else -}}
+{{- $text = toString $number -}}
+{{- end -}}
+{{- end -}}
+{{- $text -}}
+{{- end }}
+
+{{/* A scalar as a quoted string, a list of them, or a map that stays typed. */}}
+{{- define "megatron-dpo.quoted" -}}
+{{- if kindIs "map" . -}}
+{{ toJson . }}
+{{- else if kindIs "slice" . -}}
+{{- $items := list -}}
+{{- range . }}{{- $items = append $items (include "megatron-dpo.scalar" . | quote) }}{{- end -}}
+[{{ join ", " $items }}]
+{{- else -}}
+{{ include "megatron-dpo.scalar" . | quote }}
+{{- end -}}
+{{- end }}

@@ -1,0 +1,47 @@
+{{- define "megatron-dpo.validate.workspace" -}}
+{{- $workspace := .Values.workspace -}}
+{{- $kinds := list "existingClaim" "pvc" "nfs" "hostPath" "emptyDir" -}}
+{{- $given := list -}}
+{{- range $kinds }}
+{{- if or (get $workspace .) (kindIs "map" (get $workspace .)) }}
+{{- $given = append $given . }}
+{{- end }}
+{{- end }}
+{{- if ne (len $given) 1 }}
+- workspace: {{ join " and " $given | default "no volume" }} given; write exactly one of {{ join ", " $kinds }}
+{{- end }}
+{{- $many := gt (int .Values.nodes) 1 }}
+{{- if and $many (has "emptyDir" $given) }}
+- workspace.emptyDir: {{ int .Values.nodes }} nodes cannot share it; write existingClaim, pvc, nfs or hostPath, or nodes: 1
+{{- end }}
+{{- with $workspace.pvc }}
+{{- if and $many .accessModes (not (has "ReadWriteMany" .accessModes)) }}
+- workspace.pvc.accessModes: {{ join ", " .accessModes }} admits one host, and nodes is {{ int $.Values.nodes }}; write [ReadWriteMany]
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "megatron-dpo.validate.stages" -}}
+{{- if eq .Values.stages.placement "jobs" }}
+{{- if not .Values.stages.convert.skip }}
+- stages.placement: jobs runs stages without a GPU, and convert needs one; write stages.convert.skip: true, or placement: inline
+{{- end }}
+{{- if kindIs "map" .Values.workspace.emptyDir }}
+- stages.placement: jobs hands the data to other pods, and workspace.emptyDir ends with its pod; write another workspace, or placement: inline
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "megatron-dpo.validate.nodes" -}}
+{{- if and (eq .Values.recipe.backend "megatron") (not .Values.gpusPerNode) }}
+- gpusPerNode: 0, and Megatron needs GPUs; write the GPUs of a node, or recipe.backend: transformers
+{{- end }}
+{{- if eq (int .Values.rendezvous.masterPort) (int .Values.rendezvous.gangPort) }}
+- rendezvous.gangPort: {{ int .Values.rendezvous.gangPort }} is rendezvous.masterPort too; write another port
+{{- end }}
+{{- range $key := list "requests" "limits" }}
+{{- if hasKey (get $.Values.resources $key | default dict) $.Values.gpuResource }}
+- resources.{{ $key }}: {{ $.Values.gpuResource }} follows from gpusPerNode; write gpusPerNode
+{{- end }}
+{{- end }}
+{{- end }}

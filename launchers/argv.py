@@ -1,0 +1,194 @@
+"""From a recipe to command lines: which program, which flags, in which environment.
+
+Everything here is pure. What ms-swift's flags mean is in its own documentation; the launcher
+sets only the ones in ``renames.OWNED``, because it alone knows the paths and whether a run resumes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from launchers.checkpoint import Checkpoint
+from launchers.exits import Exit, LaunchError
+from launchers.rank import Place
+from launchers.recipe import Recipe, Value
+
+SECRETS = ("HF_TOKEN", "MODELSCOPE_API_TOKEN")
+"""Needed by the download only: training never sees them."""
+
+DEFAULTS: dict[str, Value] = {
+    # ms-swift's default of 18,000,000 s would hide a hang for 208 days
+    # (swift/arguments/base_args/base_args.py); it must exceed tokenisation, done under a barrier.
+    "ddp_timeout": "7200",
+    # no look-up of the model on a hub: the download stage has verified it
+    "check_model": "false",
+}
+ON_CPU: dict[str, Value] = {"use_cpu": "true", "ddp_backend": "gloo"}
+
+_REFERENCE_TYPES = ("dpo", "kto")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """What the stages before training left on the workspace."""
+
+    model: Path
+    """The original model in Hugging Face format: start of the policy, and the reference."""
+    mcore: Path | None
+    """The same in Megatron format, if the convert stage ran."""
+    datasets: tuple[str, ...]
+    """Paths, each with an optional ``#samples``."""
+    clone: Path | None
+    """The training code; relative plugin paths start here."""
+    plugins: Path
+    """Folder of the launcher's own ``swift_*.py``."""
+
+
+def torchrun(
+    place: Place, *, nproc: int, log_dir: Path, python: str, program: Sequence[str]
+) -> list[str]:
+    """Build torchrun's command line for one node.
+
+    Static rendezvous: under c10d ranks follow the order of arrival (pytorch #150660).
+    No restarts: torchrun restarts only the failed node's agent, which hangs the others; the
+    JobSet restarts the whole gang.
+    """
+    return [
+        *(python, "-m", "torch.distributed.run"),
+        *("--nnodes", str(place.nodes), "--nproc-per-node", str(nproc)),
+        *("--node-rank", str(place.rank)),
+        *("--master-addr", place.master_addr, "--master-port", str(place.master_port)),
+        *("--max-restarts", "0"),
+        *("--log-dir", str(log_dir), "--redirects", "3", "--tee", "3"),
+        *program,
+    ]
+
+
+def program(recipe: Recipe, swift: Path) -> Path:
+    """Return ms-swift's entry file: the ``swift`` and ``megatron`` wrappers swallow signals."""
+    folder = swift / "cli" / "_megatron" if recipe.backend == "megatron" else swift / "cli"
+    return folder / f"{recipe.task}.py"
+
+
+def training_flags(
+    recipe: Recipe, inputs: Inputs, *, output_dir: Path, resume: Checkpoint | None, on_cpu: bool
+) -> dict[str, Value]:
+    """Merge the launcher's defaults, the recipe's flags and what the launcher alone decides."""
+    if recipe.arg("async_save") == "true":
+        raise LaunchError(
+            Exit.CONFIG,
+            "recipe.args.async_save=true returns before a checkpoint is whole",
+            "remove it: the launcher would call a torn checkpoint complete",
+        )
+    cpu = ON_CPU if on_cpu and recipe.backend == "transformers" else {}
+    return {
+        **DEFAULTS,
+        **cpu,
+        **recipe.args,
+        **_weights(recipe, inputs, resume),
+        "dataset": list(inputs.datasets),
+        "output_dir": str(output_dir),
+        "add_version": "false",
+        "external_plugins": _plugins(recipe, inputs, on_cpu=on_cpu),
+        "callbacks": ["seal", *_words(recipe.args.get("callbacks", []))],
+    }
+
+
+def _weights(recipe: Recipe, inputs: Inputs, resume: Checkpoint | None) -> dict[str, Value]:
+    """Choose the flags that say which weights policy and reference start from.
+
+    The reference is pinned to the original model on every attempt: left to ms-swift's default
+    it would become the policy's checkpoint on a resume, and DPO would be silently wrong
+    (``swift/megatron/trainers/rlhf_mixin.py``: ``args.ref_model or args.model``).
+    """
+    flags: dict[str, Value] = {"model": str(inputs.model)}
+    if _has_reference(recipe):
+        flags["ref_model"] = str(inputs.model)
+    if recipe.backend == "transformers":
+        return flags | ({"resume_from_checkpoint": str(resume.path)} if resume else {})
+    if inputs.mcore is not None:
+        flags["mcore_model"] = str(inputs.mcore)
+        if _has_reference(recipe):
+            flags["mcore_ref_model"] = str(inputs.mcore)
+    if resume is None:
+        return flags
+    if resume.has_megatron_state and recipe.arg("no_save_optim", "false") != "true":
+        exact: dict[str, Value] = {
+            "mcore_model": str(resume.path),
+            "finetune": "false",
+            "no_load_optim": "false",
+            "no_load_rng": recipe.arg("no_save_rng", "false"),
+        }
+        return flags | exact
+    flags.pop("mcore_model", None)  # the policy's weights are in the checkpoint's safetensors
+    return flags | {"model": str(resume.path), "finetune": "false"}
+
+
+def _has_reference(recipe: Recipe) -> bool:
+    """Tell whether ms-swift loads a reference model (it refuses one elsewhere)."""
+    tuner = recipe.arg("tuner_type", "full" if recipe.backend == "megatron" else "lora")
+    kind = recipe.arg("rlhf_type", "dpo")
+    return recipe.task == "rlhf" and tuner == "full" and kind in _REFERENCE_TYPES
+
+
+def _plugins(recipe: Recipe, inputs: Inputs, *, on_cpu: bool) -> list[str]:
+    own = [f"swift_seal_{recipe.backend}.py", *(["swift_cpu.py"] if on_cpu else [])]
+    users = [_in_clone(p, inputs.clone) for p in _words(recipe.args.get("external_plugins", []))]
+    return [str(inputs.plugins / name) for name in own] + users
+
+
+def _in_clone(plugin: str, clone: Path | None) -> str:
+    if Path(plugin).is_absolute():
+        return plugin
+    if clone is None:
+        raise LaunchError(
+            Exit.CONFIG,
+            f"recipe.args.external_plugins names {plugin!r}, and there is no clone",
+            "set code.url and code.ref, or write an absolute path",
+        )
+    return str(clone / plugin)
+
+
+def _words(value: Value) -> list[str]:
+    return value if isinstance(value, list) else str(value).split()
+
+
+def flatten(flags: Mapping[str, Value]) -> list[str]:
+    """Spell flags as words of a command line, sorted by name.
+
+    >>> flatten({"lr": "5e-6", "dataset": ["a", "b"], "megatron_extra_kwargs": {"k": 1}})
+    ['--dataset', 'a', 'b', '--lr', '5e-6', '--megatron_extra_kwargs', '{"k": 1}']
+    """
+    words: list[str] = []
+    for name, value in sorted(flags.items()):
+        spelt = [json.dumps(value)] if isinstance(value, dict) else _spell(value)
+        words += [f"--{name}", *spelt]
+    return words
+
+
+def _spell(value: str | list[str]) -> list[str]:
+    return value if isinstance(value, list) else [value]
+
+
+def environment(
+    env: Mapping[str, str], place: Place, *, nproc: int, package: Path
+) -> dict[str, str]:
+    """Build the training processes' environment: no secrets, no hub, our package importable.
+
+    ``NNODES``, ``NODE_RANK`` and ``NPROC_PER_NODE`` are read by ms-swift
+    (``swift/utils/env.py``) and not set by torchrun.
+    """
+    kept = {k: v for k, v in env.items() if k not in SECRETS}
+    paths = [str(package.parent), *filter(None, [env.get("PYTHONPATH", "")])]
+    return {
+        "HF_HUB_OFFLINE": "1",
+        "HF_DATASETS_OFFLINE": "1",
+        **kept,
+        "PYTHONPATH": ":".join(paths),
+        "NNODES": str(place.nodes),
+        "NODE_RANK": str(place.rank),
+        "NPROC_PER_NODE": str(nproc),
+    }

@@ -1,0 +1,83 @@
+"""What can be refused before anything is downloaded: flags, sizes, sources."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+
+from launchers import flags, logs, parallel
+from launchers.argv import flatten, program, training_flags
+from launchers.exits import Exit, LaunchError
+from launchers.flags import Default
+from launchers.prepare import inputs_of
+from launchers.recipe import Recipe
+from launchers.renames import OWNED, RENAMED
+from launchers.settings import Settings
+from launchers.swift import swift_folder
+from launchers.workspace import Workspace
+
+
+def check(settings: Settings, recipe: Recipe) -> None:
+    """Refuse what can't work.
+
+    Raises:
+        LaunchError: CONFIG with all messages, each naming its values key.
+    """
+    inputs_of(settings, recipe, Workspace(root=settings.workspace, run=settings.run))
+    messages = owned(recipe)
+    known = known_flags(recipe)
+    if known:
+        messages += flags.check_flags(recipe.args, known, RENAMED[recipe.backend])
+        messages += sizes(settings, recipe, known)
+    if messages:
+        count = "" if len(messages) == 1 else f" ({len(messages)} mistakes)"
+        raise LaunchError(
+            Exit.CONFIG, " | ".join(messages), f"mend the values file{count} and install again"
+        )
+
+
+def owned(recipe: Recipe) -> list[str]:
+    """Return a message for each flag that only the launcher may set."""
+    return [
+        f"recipe.args.{name}: the launcher sets this flag; remove it"
+        for name in recipe.args
+        if name in OWNED[recipe.backend]
+    ]
+
+
+def known_flags(recipe: Recipe) -> Mapping[str, Default]:
+    """Return the flags of the ms-swift that is installed here, with their defaults.
+
+    A stage's pod may run an image without ms-swift, or with a release that is built otherwise:
+    nothing is known there, and nothing refused; ms-swift itself refuses a flag that it lacks.
+    """
+    packages = flags.installed()
+    if "swift" not in packages:
+        logs.warning("flags not checked", why="ms-swift is not installed here")
+        return {}
+    try:
+        return flags.flags(flags.read(packages), flags.ENTRIES[recipe.backend][recipe.task])
+    except LookupError as error:
+        logs.warning("flags not checked", why=error)
+        return {}
+
+
+def sizes(settings: Settings, recipe: Recipe, known: Mapping[str, Default]) -> list[str]:
+    """Return a message for each rule of the parallel sizes that the recipe breaks."""
+    rules = parallel.RULES[recipe.backend]
+    given = {name: recipe.arg(name, str(known.get(name))) for name in parallel.flags_of(rules)}
+    return parallel.check(given, rules, nodes=settings.place.nodes, gpus=settings.nproc_per_node)
+
+
+def show(settings: Settings, recipe: Recipe) -> None:
+    """Print what would be trained, and how."""
+    work = Workspace(root=settings.workspace, run=settings.run)
+    merged = training_flags(
+        recipe,
+        inputs_of(settings, recipe, work),
+        output_dir=work.checkpoints,
+        resume=None,
+        on_cpu=settings.gpus_per_node == 0,
+    )
+    words = [str(program(recipe, swift_folder())), *flatten(merged)]
+    logs.info("check passed", world_size=settings.world_size, argv=shlex.join(words))

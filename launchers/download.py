@@ -1,0 +1,96 @@
+"""The download stage: the model and the datasets, verified, on the workspace."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from launchers import local_files, logs, source
+from launchers.exits import Exit, LaunchError
+from launchers.hub import Hub, fetch
+from launchers.hub_hf import HuggingFace
+from launchers.hub_ms import ModelScope
+from launchers.output import Made, Outcome, outcome, produce, trusted
+from launchers.source import Kind, Source
+from launchers.workspace import Workspace
+
+STAGE = "download"
+_POINTER = b"version https://git-lfs.github.com/spec/"
+
+
+def download(
+    recipe_model: str,
+    recipe_dataset: tuple[str, ...],
+    workspace: Workspace,
+    clone: Path | None,
+    *,
+    skip: bool,
+    holder: str,
+) -> list[Outcome]:
+    """Bring the model and all datasets onto the workspace; the model comes first.
+
+    Args:
+        recipe_model: the recipe's model.
+        recipe_dataset: the recipe's datasets; those inside the clone only have to exist.
+        workspace: where they go.
+        clone: the clone, if there is one.
+        skip: SKIP_DOWNLOAD: trust what is there.
+        holder: who downloads, for those who wait for the lock.
+
+    Raises:
+        LaunchError: CONFIG for a source that can't be; INPUT_MISSING, AUTH, UNAVAILABLE, QUOTA or
+            IO when it can't be had. Nothing half-written is left under a final name.
+    """
+    wanted: list[tuple[Source, Kind, Path]] = []
+    keys = ["recipe.model", *(f"recipe.dataset[{i}]" for i in range(len(recipe_dataset)))]
+    for key, text in zip(keys, (recipe_model, *recipe_dataset), strict=True):
+        parsed = source.parse(text, key)
+        kind: Kind = "model" if key == "recipe.model" else "dataset"
+        wanted.append((parsed, kind, source.local(parsed, kind, workspace, clone)))
+    return [_one(*each, workspace, skip=skip, holder=holder) for each in wanted]
+
+
+def _one(
+    what: Source, kind: Kind, place: Path, workspace: Workspace, *, skip: bool, holder: str
+) -> Outcome:
+    if what.hub == "code":
+        return _in_clone(what, kind, place)
+    home = source.home(what, kind, workspace)
+    if skip:
+        return trusted(STAGE, what.text, home, place)
+    if what.hub == "file":
+        if source.is_in_place(what, workspace):
+            return local_files.use_in_place(what, home, holder=holder)
+        return local_files.copy(what, home, holder=holder)
+
+    def make(partial: Path) -> Made:
+        hub: Hub = HuggingFace(what, kind) if what.hub == "hf" else ModelScope(what, kind)
+        return fetch(hub, what, kind, partial)
+
+    inputs = {"source": what.text}
+    return produce(STAGE, what.text, home, inputs, make, skip=False, holder=holder)
+
+
+def _in_clone(what: Source, kind: Kind, place: Path) -> Outcome:
+    """Check that it is there; the clone's own marker covers what it holds."""
+    if not place.exists():
+        raise LaunchError(
+            Exit.INPUT_MISSING,
+            f"recipe.{kind}: {what.repo!r} is not in the clone",
+            f"mend the path or code.ref; if it is on a hub, write hf://{what.repo}@REVISION",
+        )
+    if _is_pointer(place):
+        raise LaunchError(
+            Exit.DATA,
+            f"recipe.{kind}: {what.repo!r} is a git-lfs pointer: git did not fetch its content",
+            "use an image with git-lfs set up, or put the data on a hub or the workspace",
+        )
+    logs.info("download up to date: in the clone", name=what.repo, path=place)
+    return outcome(STAGE, what.repo, "up to date", "in the clone", place, None)
+
+
+def _is_pointer(place: Path) -> bool:
+    """Tell whether a file is what git leaves of a large file where git-lfs is missing."""
+    if not place.is_file():
+        return False
+    with place.open("rb") as handle:
+        return handle.read(len(_POINTER)) == _POINTER

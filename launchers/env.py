@@ -1,0 +1,61 @@
+"""Typed reading of environment variables, with errors that name the variable."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from launchers.exits import Exit, LaunchError
+
+
+def required(env: Mapping[str, str], name: str) -> str:
+    """Read a variable that must be set.
+
+    Raises:
+        LaunchError: CONFIG when it is unset or empty.
+    """
+    value = env.get(name, "")
+    if not value:
+        raise LaunchError(Exit.CONFIG, f"{name} is not set", f"set {name}; the chart does it")
+    return value
+
+
+def integer(env: Mapping[str, str], name: str, default: int, *, lowest: int = 1) -> int:
+    """Read a whole number.
+
+    >>> integer({"DPO_GANG_PORT": "29400"}, "DPO_GANG_PORT", 1)
+    29400
+
+    Raises:
+        LaunchError: CONFIG when it is no whole number or below ``lowest``.
+    """
+    text = env.get(name, "") or str(default)
+    if not (text.isascii() and text.isdecimal()) or int(text) < lowest:
+        raise LaunchError(
+            Exit.CONFIG, f"{name}={text!r}", f"write a whole number of at least {lowest}"
+        )
+    return int(text)
+
+
+def port(env: Mapping[str, str], name: str, default: int) -> int:
+    """Read a TCP port."""
+    number = integer(env, name, default)
+    if number > 65535:
+        raise LaunchError(Exit.CONFIG, f"{name}={number}", "write a port from 1 to 65535")
+    return number
+
+
+def switch(env: Mapping[str, str], name: str) -> bool:
+    """Read a 0 or 1; unset is 0.
+
+    >>> switch({"SKIP_CLONE": "1"}, "SKIP_CLONE"), switch({}, "SKIP_CLONE")
+    (True, False)
+
+    Raises:
+        LaunchError: CONFIG for any other spelling.
+    """
+    text = env.get(name, "0")
+    if text not in ("0", "1"):
+        raise LaunchError(
+            Exit.CONFIG, f"{name}={text!r} is not 0 or 1", "write 1 to skip, 0 to run"
+        )
+    return text == "1"

@@ -1,0 +1,81 @@
+"""Exit codes: the API between the launcher and Kubernetes.
+
+The chart's ``podFailurePolicy`` and the JobSet's ``failurePolicy`` read them (a test compares
+both sides). User errors end the run without a restart, preemption restarts for free,
+everything else counts against ``restarts.max``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+
+
+class Exit(IntEnum):
+    """Exit codes of the launcher; the low ones follow BSD ``sysexits.h``."""
+
+    OK = 0
+    PEER = 1
+    """A peer ended first, or the cause is unknown: a cascade never reports a user code."""
+    USAGE = 64
+    DATA = 65
+    INPUT_MISSING = 66
+    UNAVAILABLE = 69
+    QUOTA = 73
+    IO = 74
+    PREEMPTED = 75
+    AUTH = 77
+    CONFIG = 78
+    OUT_OF_MEMORY = 79
+    PREFLIGHT = 80
+    HANG = 81
+    NO_PROGRESS = 93
+    TERMINATED = 143
+
+
+USER = frozenset(
+    {
+        Exit.USAGE,
+        Exit.DATA,
+        Exit.INPUT_MISSING,
+        Exit.QUOTA,
+        Exit.AUTH,
+        Exit.CONFIG,
+        Exit.OUT_OF_MEMORY,
+        Exit.NO_PROGRESS,
+    }
+)
+"""The user's to mend: a restart would fail again, so the JobSet fails at once."""
+
+FREE = frozenset({Exit.PREEMPTED, Exit.TERMINATED})
+"""Restarted without counting against ``restarts.max``."""
+
+
+class LaunchError(Exception):
+    """An expected failure: ends the launcher with ``code`` and one line, no traceback."""
+
+    def __init__(self, code: Exit, cause: str, remedy: str) -> None:
+        """Say why the launcher ends.
+
+        Args:
+            code: the exit code of the contract.
+            cause: what was given or seen, and what is wrong with it.
+            remedy: what the user should write or do.
+        """
+        super().__init__(f"{cause}; {remedy}")
+        self.code = code
+        self.cause = cause
+        self.remedy = remedy
+        self.stage = ""
+        """The stage it ended, noted by ``during``."""
+
+
+@contextmanager
+def during(stage: str) -> Iterator[None]:
+    """Note on an expected failure which stage it ended; the innermost stage counts."""
+    try:
+        yield
+    except LaunchError as error:
+        error.stage = error.stage or stage
+        raise

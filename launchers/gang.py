@@ -1,0 +1,111 @@
+"""The gang barrier: all ranks start together, and end together.
+
+Rank 0 leads. It opens a port before its first stage, so that the others join while it
+prepares; it starts the gang when every rank is present, agrees on recipe and launcher, and sees
+rank 0's outputs on the shared workspace. The connections stay open while the run trains: a
+rank that ends takes the others down within seconds, where NCCL would wait for its time-out.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from launchers.exits import Exit, LaunchError
+from launchers.wire import ALIVE, Closed, Line, Message
+
+SILENCE = 60.0
+"""Seconds without a sign of life after which a peer counts as lost."""
+PULSE = 5.0
+"""Seconds between two signs of life."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loss:
+    """A peer that ended before the run did."""
+
+    who: str
+    cause: str
+
+    def error(self) -> LaunchError:
+        """Return the error of the ranks that end because of it: never a user code."""
+        return LaunchError(
+            Exit.PEER, f"{self.who} ended: {self.cause}", f"see the log of {self.who}"
+        )
+
+
+@dataclass
+class Bond:
+    """What holds a rank to its gang while it trains."""
+
+    lost: threading.Event = field(default_factory=threading.Event)
+    loss: Loss | None = None
+    _over: threading.Event = field(default_factory=threading.Event)
+
+    def lose(self, who: str, cause: str) -> None:
+        """Note the first loss; later ones are its echo."""
+        if self.loss is None and not self._over.is_set():
+            self.loss = Loss(who=who, cause=cause)
+            self.lost.set()
+
+    def end(self) -> None:
+        """Stop minding: this rank's part is over."""
+        self._over.set()
+
+    @property
+    def over(self) -> bool:
+        """Tell whether this rank's part is over."""
+        return self._over.is_set()
+
+
+def pulse(bond: Bond, lines: Callable[[], list[Line]]) -> threading.Thread:
+    """Send signs of life on all lines until the bond is over."""
+
+    def beat() -> None:
+        while not bond._over.wait(PULSE):
+            for line in lines():
+                try:
+                    line.send(ALIVE)
+                except Closed:
+                    continue  # the reader of that line notices, and knows whose it is
+
+    thread = threading.Thread(target=beat, name="gang-pulse", daemon=True)
+    thread.start()
+    return thread
+
+
+def listen(bond: Bond, line: Line, who: str, *, last: Callable[[], None] = lambda: None) -> None:
+    """Read a peer's messages while the gang trains, until it leaves or is lost.
+
+    ``last`` is called when the peer has left.
+    """
+    try:
+        while not bond.over:
+            message = line.receive()
+            if "left" in message:
+                _leave(bond, who, message)
+                return
+            if "lost" in message:
+                bond.lose(str(message["lost"]), str(message.get("cause", "unknown")))
+                return
+    except Closed as error:
+        bond.lose(who, f"no word from it: {error}")
+    finally:
+        last()
+
+
+def _leave(bond: Bond, who: str, message: Message) -> None:
+    if message["left"] != int(Exit.OK):
+        bond.lose(who, str(message.get("cause", "unknown")))
+
+
+def farewell(code: Exit, cause: str) -> Message:
+    """Build a rank's last message."""
+    return {"left": int(code), "cause": cause}
+
+
+def until(deadline: float) -> float:
+    """Return the seconds left until a monotonic time, at least 0."""
+    return max(0.0, deadline - time.monotonic())

@@ -1,0 +1,146 @@
+"""What rank 0 does before the gang starts, and how the others see that it was done."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from launchers import marker, source
+from launchers.argv import Inputs
+from launchers.clone import clone, clone_path
+from launchers.convert import convert, unwanted
+from launchers.download import download
+from launchers.exits import Exit, LaunchError, during
+from launchers.output import Outcome
+from launchers.progress import Progress
+from launchers.recipe import Recipe
+from launchers.settings import Settings
+from launchers.wire import Message
+from launchers.workspace import Workspace
+
+PATIENCE = 60.0
+"""Seconds in which rank 0's files must appear on the other nodes (NFS caches attributes)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """The outputs of the stages before training."""
+
+    outcomes: tuple[Outcome, ...]
+
+    def digests(self) -> dict[str, str]:
+        """Return the digest of each output, by stage and name."""
+        return {f"{o.stage} {o.name}": o.digest for o in self.outcomes if o.digest}
+
+    def message(self) -> Message:
+        """List the outputs for the other ranks."""
+        return {"outputs": [[str(o.path), o.digest] for o in self.outcomes if o.digest]}
+
+
+def prepare(
+    settings: Settings,
+    recipe: Recipe,
+    work: Workspace,
+    progress: Progress,
+    announce: Callable[[str], None],
+    env: Mapping[str, str],
+) -> Prepared:
+    """Run clone, download and convert; each is up to date, done or skipped afterwards."""
+
+    def stage(name: str, act: Callable[[], list[Outcome]]) -> list[Outcome]:
+        announce(name)
+        progress.begin(name)
+        with during(name):
+            outcomes = act()
+        progress.end(*_summary(outcomes))
+        return outcomes
+
+    skips, holder = settings.skips, settings.pod or settings.run
+    cloned = stage(
+        "clone", lambda: [clone(settings.code, work, skip="clone" in skips, holder=holder)]
+    )
+    downloaded = stage(
+        "download",
+        lambda: download(
+            recipe.model,
+            recipe.dataset,
+            work,
+            clone_path(settings.code, work),
+            skip="download" in skips,
+            holder=holder,
+        ),
+    )
+    inputs = inputs_of(settings, recipe, work)
+    converted = stage(
+        "convert",
+        lambda: [
+            convert(
+                settings,
+                recipe,
+                model=inputs.model,
+                model_digest=downloaded[0].digest,
+                target=mcore_path(recipe, work),
+                env=env,
+            )
+        ],
+    )
+    return Prepared(outcomes=(*cloned, *downloaded, *converted))
+
+
+def _summary(outcomes: list[Outcome]) -> tuple[str, str]:
+    """Sum up a stage's outputs: done if anything was done."""
+    for state in ("done", "up to date", "skipped"):
+        for outcome in outcomes:
+            if outcome.state == state:
+                return state, outcome.why
+    return "skipped", "nothing to do"
+
+
+def mcore_path(recipe: Recipe, work: Workspace) -> Path:
+    """Return where the converted model goes."""
+    return work.mcore(source.parse(recipe.model, "recipe.model").slug)
+
+
+def inputs_of(settings: Settings, recipe: Recipe, work: Workspace) -> Inputs:
+    """Return the paths that training reads; the same on every rank, without looking."""
+    clone_folder = clone_path(settings.code, work)
+    model = source.parse(recipe.model, "recipe.model")
+    datasets = [source.parse(d, f"recipe.dataset[{i}]") for i, d in enumerate(recipe.dataset)]
+    skipped = unwanted(recipe, skip="convert" in settings.skips)
+    return Inputs(
+        model=source.local(model, "model", work, clone_folder),
+        mcore=None if skipped else mcore_path(recipe, work),
+        datasets=tuple(
+            f"{source.local(d, 'dataset', work, clone_folder)}"
+            + ("" if d.sample is None else f"#{d.sample}")
+            for d in datasets
+        ),
+        clone=clone_folder,
+        plugins=Path(__file__).parent,
+    )
+
+
+def await_outputs(prepared: Message, *, patience: float = PATIENCE) -> None:
+    """Check that this node sees rank 0's outputs, on a workspace that really is shared.
+
+    Raises:
+        LaunchError: CONFIG naming the first output that is missing or differs.
+    """
+    stop = time.monotonic() + patience
+    for path, digest in prepared["outputs"]:
+        while (seen := _digest(Path(path))) != digest:
+            if time.monotonic() >= stop:
+                what = "differs" if seen else "is missing"
+                raise LaunchError(
+                    Exit.CONFIG,
+                    f"{path} {what} on this node after {patience:.0f} s",
+                    "use a workspace that all pods share: existingClaim, pvc (ReadWriteMany), nfs",
+                )
+            time.sleep(0.5)
+
+
+def _digest(path: Path) -> str:
+    there = marker.read(path)
+    return "" if there is None else marker.digest(there)

@@ -1,0 +1,38 @@
+"""A line every half minute from work that is silent by itself."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+
+from launchers import logs
+
+EVERY = 30.0
+"""Seconds between two lines."""
+
+
+@contextmanager
+def pulse(
+    event: str, measure: Callable[[], Mapping[str, object]], *, every: float = EVERY
+) -> Iterator[None]:
+    """Log ``event`` with what ``measure`` says and the seconds so far, until the block ends."""
+    started = time.monotonic()
+    ended = threading.Event()
+
+    def tell() -> None:
+        while not ended.wait(every):
+            try:
+                fields = measure()
+            except OSError as error:  # a broken disk is reported by the work itself
+                fields = {"unknown": error}
+            logs.info(event, **fields, seconds=time.monotonic() - started)
+
+    teller = threading.Thread(target=tell, name="pulse", daemon=True)
+    teller.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        teller.join()

@@ -1,0 +1,134 @@
+"""The recipe: what to train, parsed once from the ``recipe.yaml`` that the chart writes."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import yaml
+
+from launchers.exits import Exit, LaunchError
+
+Backend = Literal["megatron", "transformers"]
+Task = Literal["rlhf", "sft", "pt"]
+Value = str | list[str] | dict[str, Any]
+"""A flag's value: one word, several words, or a map that travels as JSON."""
+
+KEYS = ("backend", "task", "model", "dataset", "args")
+_CHOICES = {"backend": ("megatron", "transformers"), "task": ("rlhf", "sft", "pt")}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """One training recipe."""
+
+    backend: Backend
+    task: Task
+    model: str
+    """Source of the model, e.g. ``hf://org/name@revision``."""
+    dataset: tuple[str, ...]
+    """Sources of the datasets, at least one."""
+    args: dict[str, Value]
+    """Flags of ms-swift without their dashes."""
+
+    @property
+    def digest(self) -> str:
+        """Return the SHA-256 of the recipe: equal recipes, equal digests."""
+        fields = [self.backend, self.task, self.model, list(self.dataset), self.args]
+        return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+
+    def arg(self, name: str, default: str = "") -> str:
+        """Return a one-word flag's value."""
+        value = self.args.get(name, default)
+        return value if isinstance(value, str) else default
+
+
+def load(path: Path) -> Recipe:
+    """Read the recipe file.
+
+    Raises:
+        LaunchError: CONFIG, naming the key of the values file, what was given, what is allowed.
+    """
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise LaunchError(
+            Exit.CONFIG, f"no recipe at {path}", "set DPO_RECIPE to a recipe.yaml"
+        ) from None
+    except yaml.YAMLError as error:
+        raise LaunchError(Exit.CONFIG, f"{path} is no YAML: {error}", "mend the file") from None
+    return parse(document)
+
+
+def parse(document: object) -> Recipe:
+    """Parse the recipe's document.
+
+    >>> parse({"backend": "megatron", "task": "rlhf", "model": "hf://o/m@main",
+    ...        "dataset": ["hf://o/d@main"], "args": {"lr": 5e-6, "packing": True}}).args
+    {'lr': '5e-06', 'packing': 'true'}
+    """
+    if not isinstance(document, Mapping):
+        raise LaunchError(Exit.CONFIG, "recipe is no map", f"write the keys {', '.join(KEYS)}")
+    for key in document:
+        if key not in KEYS:
+            near = difflib.get_close_matches(str(key), KEYS, n=1, cutoff=0.0)[0]
+            raise LaunchError(Exit.CONFIG, f"recipe.{key} is not a key", f"did you mean {near}?")
+    for key, choices in _CHOICES.items():
+        if document.get(key) not in choices:
+            raise LaunchError(
+                Exit.CONFIG, f"recipe.{key}={document.get(key)!r}", f"write {' or '.join(choices)}"
+            )
+    return Recipe(
+        backend=cast(Backend, document["backend"]),
+        task=cast(Task, document["task"]),
+        model=_model(document.get("model")),
+        dataset=_dataset(document.get("dataset")),
+        args=_args(document.get("args")),
+    )
+
+
+def _model(model: object) -> str:
+    if not isinstance(model, str) or not model:
+        raise LaunchError(
+            Exit.CONFIG, f"recipe.model={model!r}", "write a source, e.g. hf://org/name@revision"
+        )
+    return model
+
+
+def _dataset(dataset: object) -> tuple[str, ...]:
+    if not isinstance(dataset, list) or not dataset or not all(isinstance(d, str) for d in dataset):
+        raise LaunchError(
+            Exit.CONFIG, f"recipe.dataset={dataset!r}", "write a list of at least one source"
+        )
+    return tuple(dataset)
+
+
+def _args(args: object) -> dict[str, Value]:
+    if args is None:
+        return {}
+    if not isinstance(args, Mapping):
+        raise LaunchError(Exit.CONFIG, f"recipe.args={args!r}", "write a map of flag: value")
+    return {str(k): _value(str(k), v) for k, v in sorted(args.items()) if v is not None}
+
+
+def _value(name: str, value: object) -> Value:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, list):
+        return [_word(name, item) for item in value]
+    return _word(name, value)
+
+
+def _word(name: str, value: object) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str | int | float):
+        return str(value)
+    raise LaunchError(
+        Exit.CONFIG, f"recipe.args.{name}={value!r}", "write a word, a list of words or a map"
+    )

@@ -1,0 +1,114 @@
+"""Flags of ms-swift 3.x, and of other trainers, with today's name.
+
+Sources: ms-swift pull requests 7945 and 8077 (the renames of 4.0), 9438, and its
+``docs/source_en/Megatron-SWIFT``; flags that never existed are those that recipes on the web use.
+``custom_register_path`` is missing on purpose: ms-swift 4 still takes the old name.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Renamed:
+    """What to write instead of a flag."""
+
+    to: str = ""
+    """Today's flag; empty if there is none."""
+    note: str = ""
+    """What else changed, or where the setting went."""
+
+    @property
+    def advice(self) -> str:
+        """Return what to write.
+
+        >>> Renamed(to="save_steps", note="in steps").advice
+        'write save_steps (in steps)'
+        >>> Renamed(note="read from config.json").advice
+        'remove it (read from config.json)'
+        """
+        note = f" ({self.note})" if self.note else ""
+        return f"write {self.to}{note}" if self.to else f"remove it{note}"
+
+
+_OUTPUT = "the launcher sets output_dir"
+_CONFIG = "read from the model's config.json; override it with megatron_extra_kwargs"
+_SWIFT_3 = {
+    "train_type": Renamed(to="tuner_type"),
+    "nnodes": Renamed(note="it never was a flag: write nodes"),
+    "node_rank": Renamed(note="the launcher derives the rank"),
+    "nproc_per_node": Renamed(note="write gpusPerNode"),
+    "master_addr": Renamed(note="the launcher sets the rendezvous"),
+    "master_port": Renamed(note="write rendezvous.masterPort"),
+    "offload_folder": Renamed(note="it never was a flag"),
+}
+_MEGATRON = {
+    "load": Renamed(note="the launcher sets model, or mcore_model after a conversion"),
+    "load_safetensors": Renamed(note="weights in Hugging Face format load directly: recipe.model"),
+    "ref_load": Renamed(note="the launcher sets ref_model to the original model"),
+    "adapter_load": Renamed(to="mcore_adapter", note="or adapters for the Hugging Face format"),
+    "ref_adapter_load": Renamed(to="mcore_ref_adapter", note="or ref_adapters"),
+    "max_epochs": Renamed(to="num_train_epochs"),
+    "save": Renamed(note=_OUTPUT),
+    "save_interval": Renamed(to="save_steps"),
+    "eval_interval": Renamed(to="eval_steps"),
+    "log_interval": Renamed(to="logging_steps"),
+    "num_workers": Renamed(to="dataloader_num_workers"),
+    "use_flash_attn": Renamed(to="attention_backend", note="with the value flash"),
+    "no_initialization": Renamed(to="perform_initialization", note="inverted"),
+    "extra_megatron_kwargs": Renamed(to="megatron_extra_kwargs", note="a map"),
+    "distributed_backend": Renamed(to="ddp_backend"),
+    "distributed_timeout_minutes": Renamed(to="ddp_timeout", note="in seconds"),
+    "no_bias_dropout_fusion": Renamed(to="bias_dropout_fusion", note="inverted: false"),
+    "no_rope_fusion": Renamed(to="apply_rope_fusion", note="inverted: false"),
+    "no_gradient_accumulation_fusion": Renamed(
+        to="gradient_accumulation_fusion", note="inverted: false"
+    ),
+    "ckpt_format": Renamed(note="checkpoints are torch_dist or safetensors: save_safetensors"),
+    "dataloader_type": Renamed(note="4.0 removed it"),
+    "deterministic_mode": Renamed(note="4.0 removed it"),
+    "num_layers": Renamed(note=_CONFIG),
+    "num_experts": Renamed(note=_CONFIG),
+    "seq_length": Renamed(to="max_length"),
+    "tensor_parallel_size": Renamed(to="tensor_model_parallel_size"),
+    "pipeline_parallel_size": Renamed(to="pipeline_model_parallel_size"),
+    "expert_parallel_size": Renamed(to="expert_model_parallel_size"),
+    "per_device_train_batch_size": Renamed(to="micro_batch_size", note="and global_batch_size"),
+    "per_device_eval_batch_size": Renamed(to="micro_batch_size"),
+    "gradient_accumulation_steps": Renamed(to="global_batch_size", note="it counts all ranks"),
+    "learning_rate": Renamed(to="lr"),
+    "warmup_ratio": Renamed(to="lr_warmup_fraction"),
+}
+_TRANSFORMERS = {
+    "use_fsdp": Renamed(to="fsdp", note="with the value fsdp2, and without deepspeed"),
+    "lr": Renamed(to="learning_rate"),
+    "micro_batch_size": Renamed(to="per_device_train_batch_size"),
+    "global_batch_size": Renamed(
+        to="gradient_accumulation_steps", note="times per_device_train_batch_size times ranks"
+    ),
+    "use_flash_attn": Renamed(to="attn_impl", note="with the value flash_attention_2"),
+    "attention_backend": Renamed(to="attn_impl"),
+    "lr_warmup_fraction": Renamed(to="warmup_ratio"),
+    "save_interval": Renamed(to="save_steps"),
+    "log_interval": Renamed(to="logging_steps"),
+}
+
+RENAMED: dict[str, dict[str, Renamed]] = {
+    "megatron": _SWIFT_3 | _MEGATRON,
+    "transformers": _SWIFT_3 | _TRANSFORMERS,
+}
+"""Backend to old flag to advice."""
+
+_OWNED = frozenset(
+    {
+        *("model", "mcore_model", "ref_model", "mcore_ref_model", "dataset"),
+        *("output_dir", "add_version", "resume_from_checkpoint"),
+        *("load_args", "ignore_args_error", "use_hf"),
+    }
+)
+OWNED: dict[str, frozenset[str]] = {
+    "megatron": _OWNED | {"finetune"},
+    "transformers": _OWNED,
+}
+"""Backend to the flags that the launcher alone sets, since they say whether a run resumes."""

@@ -1,0 +1,186 @@
+"""One run on one node: prepare or wait, start with the gang, train, export."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from launchers import logs
+from launchers.checkpoint import Checkpoint, read
+from launchers.exits import Exit, LaunchError, during
+from launchers.export import export, is_exported
+from launchers.leader import Leader
+from launchers.member import Member
+from launchers.prepare import await_outputs, inputs_of, prepare
+from launchers.process import Stopped
+from launchers.progress import Progress
+from launchers.recipe import Recipe
+from launchers.settings import Settings
+from launchers.train import Attempt, keep_identity, next_attempt, train
+from launchers.wire import Hello
+from launchers.workspace import Workspace
+
+CASCADE_DELAY = 2.0
+"""Seconds that a rank waits before it ends because of a peer: Kubernetes must see the peer's
+exit code first, because the first failed pod decides what the JobSet does."""
+
+
+def launcher_digest(package: Path) -> str:
+    """Return the SHA-256 of this package's sources."""
+    digest = hashlib.sha256()
+    for file in sorted(package.glob("*.py")):
+        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def hello(settings: Settings, recipe: Recipe) -> Hello:
+    """Introduce this rank."""
+    both = launcher_digest(Path(__file__).parent) + recipe.digest
+    return Hello(
+        run=settings.run,
+        rank=settings.place.rank,
+        nodes=settings.place.nodes,
+        digest=hashlib.sha256(both.encode()).hexdigest(),
+        pod=settings.pod,
+        node=settings.node,
+    )
+
+
+def run(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
+    """Run this node's part.
+
+    Raises:
+        LaunchError: why the run ended without success.
+    """
+    work = Workspace(root=settings.workspace, run=settings.run)
+    deadline = time.monotonic() + settings.gang_deadline
+    if settings.place.rank == 0:
+        lead(settings, recipe, work, deadline, env)
+    else:
+        follow(settings, recipe, work, deadline, env)
+
+
+def lead(
+    settings: Settings,
+    recipe: Recipe,
+    work: Workspace,
+    deadline: float,
+    env: Mapping[str, str],
+) -> None:
+    """Run rank 0: prepare, start the gang, train, export."""
+    progress = Progress(path=work.progress, run=settings.run)
+    leader = Leader(hello(settings, recipe), settings.gang_port)
+    with leaving(leader), reporting(progress):
+        prepared = prepare(settings, recipe, work, progress, leader.announce, env)
+        identity = {"recipe": recipe.digest, **prepared.digests()}
+        leader.announce("train")
+        progress.begin("train")
+        why = _no_training(settings, work, identity)
+        attempt = next_attempt(work)
+        progress.attempt = attempt.number
+        resume = attempt.resume.path.name if attempt.resume else ""
+        plan = {"attempt": attempt.number, "resume": resume, "skip": why}
+        joined_by = max(deadline, time.monotonic() + 60)  # the stages may have outlasted it
+        leader.start({**prepared.message(), **plan}, joined_by)
+        if why:
+            logs.info("train skipped", why=why)
+            progress.end("up to date" if why == "up to date" else "skipped", why)
+            return
+        keep_identity(work, identity)
+        logs.info("train start", attempt=attempt.number, resume=resume)
+        inputs = inputs_of(settings, recipe, work)
+        with during("train"):
+            train(settings, recipe, inputs, work, attempt, leader.bond, env)
+            export(work, identity, holder=settings.pod)
+        progress.end("done")
+
+
+def follow(
+    settings: Settings,
+    recipe: Recipe,
+    work: Workspace,
+    deadline: float,
+    env: Mapping[str, str],
+) -> None:
+    """Run any other rank: wait for rank 0, train."""
+    place = settings.place
+    own = hello(settings, recipe)
+    member = Member(own, place.master_addr, settings.gang_port, deadline)
+    with leaving(member):
+        plan = member.await_prepared()
+        if not plan["skip"]:
+            await_outputs(plan)
+        generation = member.ready()
+        if plan["skip"]:
+            logs.info("train skipped", why=plan["skip"])
+            return
+        attempt = Attempt(number=plan["attempt"], resume=_resume(work, plan["resume"]))
+        logs.info("train start", attempt=attempt.number, generation=generation)
+        inputs = inputs_of(settings, recipe, work)
+        with during("train"):
+            train(settings, recipe, inputs, work, attempt, member.bond, env)
+
+
+def _no_training(settings: Settings, work: Workspace, identity: Mapping[str, object]) -> str:
+    """Say why there is nothing to train; empty when there is."""
+    if "train" in settings.skips:
+        return "SKIP_TRAIN=1"
+    return "up to date" if is_exported(work, identity) else ""
+
+
+def _resume(work: Workspace, name: str) -> Checkpoint | None:
+    """Find the checkpoint that rank 0 has chosen.
+
+    Raises:
+        LaunchError: IO when this node does not see it whole.
+    """
+    if not name:
+        return None
+    found = read(work.checkpoints / name)
+    if found is None:
+        raise LaunchError(
+            Exit.IO, f"{work.checkpoints / name} is not whole on this node", "see the storage"
+        )
+    return found
+
+
+@contextmanager
+def leaving(gang: Leader | Member) -> Iterator[None]:
+    """Tell the gang how this rank ended, whatever the way."""
+    try:
+        yield
+    except LaunchError as error:
+        gang.leave(error.code, error.cause)
+        if error.code == Exit.PEER and gang.bond.loss is not None:
+            time.sleep(CASCADE_DELAY)
+        raise
+    except Stopped as stopped:
+        gang.leave(Exit.TERMINATED, str(stopped))
+        raise
+    except BaseException as error:
+        gang.leave(Exit.PEER, repr(error))
+        raise
+    gang.leave(Exit.OK, "")
+
+
+@contextmanager
+def reporting(progress: Progress) -> Iterator[None]:
+    """Keep ``progress.json`` true to the end."""
+    try:
+        yield
+    except BaseException as error:
+        _quietly(progress, error)
+        raise
+    progress.finish("succeeded")
+
+
+def _quietly(progress: Progress, error: Any) -> None:
+    """Write the last state; a full disk must not hide why the run ended."""
+    try:
+        progress.finish("failed", str(error))
+    except OSError as broken:
+        logs.warning("progress not written", cause=broken)

@@ -1,0 +1,38 @@
+"""One stage on its own: what a replicated job of ``stages.placement: jobs`` runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from launchers import marker
+from launchers.clone import clone, clone_path
+from launchers.convert import convert
+from launchers.download import download
+from launchers.prepare import inputs_of, mcore_path
+from launchers.recipe import Recipe
+from launchers.settings import Settings
+from launchers.source import parse
+from launchers.workspace import Workspace
+
+COMMANDS = ("clone", "download", "convert")
+
+
+def run_stage(name: str, settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
+    """Run one of ``COMMANDS``; it finds its inputs where the stages before it left them."""
+    work = Workspace(root=settings.workspace, run=settings.run)
+    skip, holder = name in settings.skips, settings.pod or settings.run
+    if name == "clone":
+        clone(settings.code, work, skip=skip, holder=holder)
+    elif name == "download":
+        folder = clone_path(settings.code, work)
+        download(recipe.model, recipe.dataset, work, folder, skip=skip, holder=holder)
+    else:
+        there = marker.read(work.model(parse(recipe.model, "recipe.model").slug))
+        convert(
+            settings,
+            recipe,
+            model=inputs_of(settings, recipe, work).model,
+            model_digest="" if there is None else marker.digest(there),
+            target=mcore_path(recipe, work),
+            env=env,
+        )

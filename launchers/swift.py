@@ -1,0 +1,27 @@
+"""Where the image's ms-swift is, found without importing it (an import costs seconds)."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+from launchers.exits import Exit, LaunchError
+
+
+def package_folder(name: str) -> Path:
+    """Return the folder of an installed top-level package.
+
+    Raises:
+        LaunchError: CONFIG when it is not installed.
+    """
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.origin is None:
+        raise LaunchError(
+            Exit.CONFIG, f"Python package {name} is not installed", "use an image that has it"
+        )
+    return Path(spec.origin).parent
+
+
+def swift_folder() -> Path:
+    """Return ms-swift's folder."""
+    return package_folder("swift")

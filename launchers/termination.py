@@ -1,0 +1,68 @@
+"""The termination message: one line of JSON that ``kubectl describe pod`` shows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from launchers import logs
+from launchers.exits import Exit, LaunchError
+
+LIMIT = 4096
+"""Bytes that the kubelet keeps of a container's termination message."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Termination:
+    """Why a launcher ended."""
+
+    code: Exit
+    stage: str
+    rank: int | None
+    cause: str
+    remedy: str
+    step: int | None = None
+
+    def line(self) -> str:
+        """Return the message, cut so that it fits the kubelet's limit.
+
+        >>> Termination(code=Exit.AUTH, stage="download", rank=0, cause="401", remedy="x").line()
+        '{"code": 77, "stage": "download", "rank": 0, "step": null, "cause": "401", "remedy": "x"}'
+        """
+        fields = {
+            "code": int(self.code),
+            "stage": self.stage,
+            "rank": self.rank,
+            "step": self.step,
+            "cause": cut(self.cause, 1200),
+            "remedy": cut(self.remedy, 600),
+        }
+        return json.dumps(fields, ensure_ascii=False)
+
+
+def cut(text: str, size: int) -> str:
+    """Make one line of at most ``size`` bytes; JSON at most doubles it (quotes, backslashes).
+
+    >>> cut("a  b c", 4)
+    'a b '
+    """
+    printable = "".join(c if c.isprintable() else " " for c in text)
+    return " ".join(printable.split()).encode()[:size].decode(errors="ignore")
+
+
+def of(error: LaunchError, *, stage: str, rank: int | None, step: int | None = None) -> Termination:
+    """Describe an expected failure."""
+    return Termination(
+        code=error.code, stage=stage, rank=rank, step=step, cause=error.cause, remedy=error.remedy
+    )
+
+
+def write(path: Path | None, termination: Termination) -> None:
+    """Write the message where the kubelet looks; log it when that place can't be written."""
+    if path is None:
+        return
+    try:
+        path.write_text(termination.line() + "\n", encoding="utf-8")
+    except OSError as error:
+        logs.warning("termination message not written", path=path, error=error)

@@ -1,0 +1,55 @@
+"""Where things are on the workspace, the volume that all ranks of a run share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workspace:
+    """Paths below one workspace; names only, nothing is created here."""
+
+    root: Path
+    run: str
+
+    def code(self, slug: str) -> Path:
+        """Return the clone of the training code."""
+        return self.root / "code" / slug
+
+    def model(self, slug: str) -> Path:
+        """Return the folder that holds one downloaded model, marker included."""
+        return self.root / "models" / slug
+
+    def dataset(self, slug: str) -> Path:
+        """Return the folder that holds one downloaded dataset, marker included."""
+        return self.root / "datasets" / slug
+
+    def mcore(self, slug: str) -> Path:
+        """Return the model converted to Megatron format."""
+        return self.root / "mcore" / slug
+
+    @property
+    def home(self) -> Path:
+        """Return the folder of this run."""
+        return self.root / "runs" / self.run
+
+    @property
+    def attempts(self) -> Path:
+        """Return the parent of the per-attempt folders."""
+        return self.home / "attempts"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Return the trainer's output folder."""
+        return self.home / "checkpoints"
+
+    @property
+    def export(self) -> Path:
+        """Return the final checkpoint in Hugging Face format."""
+        return self.home / "export"
+
+    @property
+    def progress(self) -> Path:
+        """Return the file that says where the run is."""
+        return self.home / "progress.json"

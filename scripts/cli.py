@@ -1,0 +1,89 @@
+"""The `megatron-dpo` command: one function a verb, the work is in the folder of its name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from scripts.demo import demo as demo_module
+from scripts.local.command import Request, run_locally
+from scripts.problem import Problem
+
+app = typer.Typer(
+    help="What a person runs beside the cluster.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_show_locals=False,
+)
+LOCAL_WORKSPACE = Path(".demo/local")
+
+Values = Annotated[
+    list[Path] | None, typer.Option("--values", "-f", help="Values file; later ones win.")
+]
+Sets = Annotated[
+    list[str] | None, typer.Option("--set", help="key=value over the files, as in Helm.")
+]
+Run = Annotated[str, typer.Option("--run", help="Name of the run (Helm's release).")]
+Rendered = Annotated[Path | None, typer.Option(help="A rendered manifest instead of values files.")]
+Workspace = Annotated[Path, typer.Option(help="Folder that stands for the shared volume.")]
+Python = Annotated[
+    str | None, typer.Option(help="Python of the training path; default .tools/train.")
+]
+GpuResource = Annotated[str, typer.Option(help="Resource that counts as a GPU.")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Show all output of the pods.")]
+DemoFolder = Annotated[Path, typer.Option(help="Where the demo keeps everything.")]
+
+
+@app.command()
+def local(
+    files: Values = None,
+    sets: Sets = None,
+    run: Run = "local",
+    manifest: Rendered = None,
+    workspace: Workspace = LOCAL_WORKSPACE,
+    python: Python = None,
+    gpu_resource: GpuResource = "nvidia.com/gpu",
+    verbose: Verbose = False,
+) -> None:
+    """Run a rendered JobSet on this machine, each pod as a process."""
+    request = Request(
+        run=run,
+        files=files or [],
+        sets=sets or [],
+        manifest=manifest,
+        workspace=workspace,
+        python=python,
+        verbose=verbose,
+        gpu_resource=gpu_resource,
+    )
+    raise typer.Exit(run_locally(request, Console()))
+
+
+@app.command()
+def demo(folder: DemoFolder = demo_module.FOLDER) -> None:
+    """Run the main job on this machine: two nodes, real preference pairs, a tiny model."""
+    raise typer.Exit(demo_module.run(folder, Console()))
+
+
+@app.command()
+def demo_clean(folder: DemoFolder = demo_module.FOLDER) -> None:
+    """Remove all that the demo made."""
+    demo_module.clean(folder, Console())
+
+
+def main() -> None:
+    """Entry point; an expected failure is one message and exit code 1."""
+    try:
+        app()
+    except Problem as problem:
+        Console(stderr=True).print(f"error: {problem}", markup=False, highlight=False)
+        raise SystemExit(1) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,134 @@
+"""What the demo shows at its end: a table and a plot of the run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.table import Table
+
+from scripts.local.steps import Step
+
+STAGES = ("clone", "download", "convert", "train")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """What scripts/demo/score.py has measured on the held-out pairs."""
+
+    pairs: int
+    accuracy_before: float
+    accuracy_after: float
+    margin_before: float
+    margin_after: float
+    tokens_per_pair: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """All figures of the demo."""
+
+    steps: Sequence[Step]
+    score: Score
+    pairs_per_step: int
+    phases: Mapping[str, tuple[float, str]]
+    """Phase -> (seconds, what happened)."""
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Training tokens (chosen and rejected conversations) a second over all nodes.
+
+        The step's seconds are the trainer's own; the tokens of a pair are the held-out pairs' mean.
+        """
+        seconds = self.steps[-1].row["train_speed(s/it)"]
+        return self.pairs_per_step * self.score.tokens_per_pair / seconds
+
+
+def read_phases(progress: Path) -> dict[str, tuple[float, str]]:
+    """Seconds and state of each stage, from the launcher's progress.json."""
+    stages = json.loads(progress.read_text(encoding="utf-8"))["stages"]
+    return {
+        name: (float(stages[name].get("seconds") or 0.0), _state(stages[name]))
+        for name in STAGES
+        if name in stages
+    }
+
+
+def _state(stage: Mapping[str, str]) -> str:
+    why = stage.get("why") or ""
+    return f"{stage['state']}: {why}" if why and why != stage["state"] else stage["state"]
+
+
+def table(report: Report) -> Table:
+    """What training has changed."""
+    score, first, last = report.score, report.steps[0], report.steps[-1]
+    shown = Table(title=f"DPO, {last.number} of {last.total} steps on two nodes")
+    for name in ("measure", "before", "after"):
+        shown.add_column(name, justify="left" if name == "measure" else "right", no_wrap=True)
+    accuracies = (f"{score.accuracy_before:.3f}", f"{score.accuracy_after:.3f}")
+    shown.add_row(f"accuracy on {score.pairs} held-out pairs", *accuracies)
+    margins = (f"{score.margin_before:.2f}", f"{score.margin_after:.2f}")
+    shown.add_row("reward margin on the same", *margins)
+    shown.add_row("training loss", f"{first.row['loss']:.4f}", f"{last.row['loss']:.4f}")
+    shown.add_row("training tokens/s", "", f"{report.tokens_per_second:,.0f}")
+    return shown
+
+
+def phase_table(report: Report) -> Table:
+    """Where the time went."""
+    shown = Table()
+    shown.add_column("phase")
+    shown.add_column("seconds", justify="right", no_wrap=True)
+    shown.add_column("state")
+    for name, (seconds, state) in report.phases.items():
+        shown.add_row(name, f"{seconds:.1f}", state)
+    return shown
+
+
+def plot(steps: Sequence[Step], score: Score, path: Path) -> None:
+    """Loss, margins and accuracy over the steps as a PNG."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    figure, panes = pyplot.subplots(1, 3, figsize=(13, 3.8), layout="constrained")
+    numbers = [step.number for step in steps]
+    titles = {
+        "loss": "DPO loss",
+        "rewards/margins": "reward margin",
+        "rewards/accuracies": "preference accuracy",
+    }
+    for pane, (metric, title) in zip(panes, titles.items(), strict=True):
+        values = [step.row[metric] for step in steps]
+        pane.plot(numbers, values, color="tab:blue", marker=".", label="training batches")
+        pane.set(title=title, xlabel="step")
+        pane.grid(alpha=0.3)
+    ends, marks = [0, numbers[-1]], {"color": "tab:red", "linestyle": "none", "marker": "D"}
+    panes[1].plot(ends, [score.margin_before, score.margin_after], label="held out", **marks)
+    panes[2].plot(ends, [score.accuracy_before, score.accuracy_after], label="held out", **marks)
+    panes[0].axhline(0.6931, color="grey", linestyle=":", label="ln 2, no preference")
+    panes[2].set_ylim(0, 1.05)
+    # Policy and reference begin equal: every reward is a tie.
+    panes[2].set_xlabel("step (the trainer counts a tie, as at step 1, as wrong)")
+    for pane in panes:
+        pane.legend()
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+
+
+def write(report: Report, folder: Path) -> Path:
+    """Saves the plot and the figures; returns the plot's path."""
+    picture = folder / "demo.png"
+    plot(report.steps, report.score, picture)
+    fields = {
+        **report.score.__dict__,
+        "steps": report.steps[-1].number,
+        "loss": report.steps[-1].row["loss"],
+        "tokens_per_second": report.tokens_per_second,
+        "seconds": {name: seconds for name, (seconds, _) in report.phases.items()},
+    }
+    (folder / "demo.json").write_text(json.dumps(fields, indent=1) + "\n", encoding="utf-8")
+    return picture

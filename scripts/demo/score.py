@@ -1,0 +1,117 @@
+"""The demo's own judge: does a checkpoint prefer the chosen text of pairs it has never seen?
+
+It shares no code with the trainer: it loads the checkpoints with transformers alone and computes
+the log-probabilities itself. Accuracy is the share of pairs with log p(chosen) > log p(rejected),
+both given the prompt; the margin is DPO's implicit reward, beta * (log-ratio of chosen - of
+rejected), against the base model (Rafailov et al. 2023, section 4), so it is 0 for the base itself.
+
+Usage, in the training environment: python -m scripts.demo.score PAIRS.jsonl BASE EXPORT BETA
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from scripts.demo.pairs import Pair, read_jsonl
+
+BATCH = 64
+
+Encoded = tuple[list[int], int]
+"""Token ids of a conversation, and how many of them are the prompt's."""
+
+
+def accuracy(chosen: list[float], rejected: list[float]) -> float:
+    """Share of pairs whose chosen text is strictly more probable.
+
+    >>> accuracy([-1.0, -2.0, -3.0], [-2.0, -2.0, -1.0])
+    0.3333333333333333
+    """
+    return sum(good > bad for good, bad in zip(chosen, rejected, strict=True)) / len(chosen)
+
+
+def margin(new: list[list[float]], base: list[list[float]]) -> float:
+    """Mean log-ratio difference, before the factor beta; [chosen, rejected] of each model.
+
+    >>> margin([[-1.0], [-4.0]], [[-2.0], [-2.0]])
+    3.0
+    """
+    rows = zip(*new, *base, strict=True)
+    return sum(((c - c0) - (r - r0) for c, r, c0, r0 in rows), 0.0) / len(new[0])
+
+
+def encode(tokenizer: Any, prompt: str, answer: str) -> Encoded:
+    """A question and its answer as the chat template spells them."""
+    head = tokenizer.apply_chat_template(
+        [{"role": "user", "content": prompt}], add_generation_prompt=True, tokenize=False
+    )
+    before = tokenizer.encode(head, add_special_tokens=False)
+    after = tokenizer.encode(answer + tokenizer.eos_token, add_special_tokens=False)
+    return before + after, len(before)
+
+
+def log_probabilities(model: Any, tokenizer: Any, rows: list[Encoded]) -> list[float]:
+    """Log p(answer | prompt), summed over the answer's tokens and its end marker."""
+    import torch
+
+    sums = [0.0] * len(rows)
+    order = sorted(range(len(rows)), key=lambda row: len(rows[row][0]))  # little padding
+    for start in range(0, len(order), BATCH):
+        batch = order[start : start + BATCH]
+        width = max(len(rows[row][0]) for row in batch)
+        ids = torch.full((len(batch), width), tokenizer.pad_token_id)
+        counted = torch.zeros((len(batch), width), dtype=torch.bool)
+        for place, row in enumerate(batch):
+            tokens, head = rows[row]
+            ids[place, : len(tokens)] = torch.tensor(tokens)
+            counted[place, head : len(tokens)] = True
+        with torch.no_grad():  # padding is on the right: causal attention never sees it
+            logits = model(input_ids=ids).logits[:, :-1][counted[:, 1:]]
+            values = -torch.nn.functional.cross_entropy(
+                logits, ids[:, 1:][counted[:, 1:]], reduction="none"
+            )
+        parts = values.split(counted.sum(-1).tolist())
+        for row, part in zip(batch, parts, strict=True):
+            sums[row] = float(part.sum())
+    return sums
+
+
+def judge(folder: Path, pairs: list[Pair]) -> tuple[list[float], list[float], float]:
+    """Log-probabilities of chosen and of rejected under a checkpoint, and tokens a pair."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    texts = [(pair.prompt, pair.chosen) for pair in pairs]
+    texts += [(pair.prompt, pair.rejected) for pair in pairs]
+    rows = [encode(tokenizer, prompt, answer) for prompt, answer in texts]
+    sums = log_probabilities(model, tokenizer, rows)
+    tokens = sum(len(ids) for ids, _ in rows) / len(pairs)
+    return sums[: len(pairs)], sums[len(pairs) :], tokens
+
+
+def main() -> None:
+    """Prints one JSON object for the four command line arguments."""
+    if len(sys.argv) != 5:
+        sys.exit("usage: python -m scripts.demo.score PAIRS.jsonl BASE EXPORT BETA")
+    os.environ["HF_HUB_OFFLINE"] = "1"  # both checkpoints are folders
+    pairs = read_jsonl(Path(sys.argv[1]))
+    *base, _ = judge(Path(sys.argv[2]), pairs)
+    *new, tokens = judge(Path(sys.argv[3]), pairs)
+    result = {
+        "pairs": len(pairs),
+        "accuracy_before": accuracy(*base),
+        "accuracy_after": accuracy(*new),
+        "margin_before": 0.0,
+        "margin_after": float(sys.argv[4]) * margin(new, base),
+        "tokens_per_pair": tokens,
+    }
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,144 @@
+"""What the demo's run starts from, made once: a code repository, a model, pairs."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from scripts.demo import pairs
+from scripts.helm import ROOT
+from scripts.problem import Problem
+
+PLUGIN = Path(__file__).with_name("docstring_pairs.py")
+VALUES = ROOT / "values" / "demo-cpu.yaml"
+# A fixed author and date, so that the same plugin always gives the same commit.
+AUTHOR = {
+    "GIT_AUTHOR_NAME": "demo",
+    "GIT_AUTHOR_EMAIL": "demo@localhost",
+    "GIT_AUTHOR_DATE": "2026-01-01T00:00:00Z",
+    "GIT_COMMITTER_NAME": "demo",
+    "GIT_COMMITTER_EMAIL": "demo@localhost",
+    "GIT_COMMITTER_DATE": "2026-01-01T00:00:00Z",
+    "GIT_CONFIG_GLOBAL": os.devnull,
+    "GIT_CONFIG_NOSYSTEM": "1",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sources:
+    """Paths below one folder; names only."""
+
+    root: Path
+
+    @property
+    def code(self) -> Path:
+        """The git repository with the dataset plugin."""
+        return self.root / "code"
+
+    @property
+    def model(self) -> Path:
+        """Model and tokenizer in Hugging Face format."""
+        return self.root / "model"
+
+    @property
+    def pairs(self) -> Path:
+        """The training pairs."""
+        return self.root / "pairs.jsonl"
+
+    @property
+    def held_out(self) -> Path:
+        """The held-out pairs; the run never sees them."""
+        return self.root / "heldout.jsonl"
+
+    @property
+    def values(self) -> Path:
+        """Values file with the paths above."""
+        return self.root / "sources.yaml"
+
+    @property
+    def key(self) -> Path:
+        """Written last: what everything here was made from."""
+        return self.root / "key"
+
+
+def current_key() -> str:
+    """Digest of all that decides about the sources and the run: code, values, Python's version."""
+    digest = hashlib.sha256(sys.version.encode())
+    for file in [VALUES, *sorted(Path(__file__).parent.glob("*.py"))]:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
+
+
+def is_current(sources: Sources) -> bool:
+    """Whether the sources are complete and nothing that they were made from has changed."""
+    return sources.key.exists() and sources.key.read_text(encoding="utf-8") == current_key()
+
+
+def make_pairs(sources: Sources) -> tuple[int, int]:
+    """Writes both files of pairs; returns how many train and how many are held out."""
+    train, held_out = pairs.split(pairs.collect())
+    pairs.write_jsonl(train, sources.pairs)
+    pairs.write_jsonl(held_out, sources.held_out)
+    return len(train), len(held_out)
+
+
+def make_model(sources: Sources, python: Path) -> str:
+    """Trains the tokenizer and draws the weights, in the training environment."""
+    return in_training(python, "scripts.demo.model", [str(sources.pairs), str(sources.model)])
+
+
+def make_code(sources: Sources) -> str:
+    """A git repository with the plugin; returns its commit."""
+    shutil.rmtree(sources.code, ignore_errors=True)
+    sources.code.mkdir(parents=True)
+    shutil.copy(PLUGIN, sources.code)
+    _git(sources.code, "init", "--quiet", "--initial-branch", "main")
+    _git(sources.code, "add", PLUGIN.name)
+    _git(sources.code, "commit", "--quiet", "--message", "Read the docstring pairs")
+    return _git(sources.code, "rev-parse", "HEAD").strip()
+
+
+def write_values(sources: Sources, commit: str) -> None:
+    """The values file that leads the run to the sources."""
+    fields = {
+        "code": {"url": f"file://{sources.code}", "ref": commit},
+        "recipe": {"model": f"file://{sources.model}", "dataset": [f"file://{sources.pairs}"]},
+    }
+    sources.values.write_text(yaml.safe_dump(fields), encoding="utf-8")
+
+
+def seal(sources: Sources) -> None:
+    """Notes that everything is there."""
+    sources.key.write_text(current_key(), encoding="utf-8")
+
+
+def in_training(python: Path, module: str, arguments: Sequence[str]) -> str:
+    """Runs a module of this package in the training environment; returns what it prints.
+
+    Raises:
+        Problem: it failed; with the end of its errors.
+    """
+    env = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+    command = [str(python), "-m", module, *arguments]
+    done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise Problem(f"{module} failed in {python}:\n{done.stderr[-2000:]}")
+    return done.stdout.strip()
+
+
+def _git(folder: Path, *words: str) -> str:
+    env = {"PATH": os.environ.get("PATH", os.defpath), **AUTHOR}
+    done = subprocess.run(
+        ["git", *words], cwd=folder, env=env, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise Problem(f"git {words[0]} failed: {done.stderr.strip()}")
+    return done.stdout

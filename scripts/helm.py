@@ -1,0 +1,65 @@
+"""The Helm that the commands use, and rendering with it."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from scripts.problem import Problem
+
+ROOT = Path(__file__).resolve().parent.parent
+CHART = ROOT / "chart"
+OLDEST = (3, 17)
+HOW = "run `make setup` in the checkout, or install Helm >= 3.17"
+
+
+def parse_version(text: str) -> tuple[int, int] | None:
+    """(major, minor) of what `helm version --template {{.Version}}` prints.
+
+    >>> parse_version("v4.3.1"), parse_version("bad")
+    ((4, 3), None)
+    """
+    match = re.match(r"v?(\d+)\.(\d+)\.", text.strip())
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def find_helm() -> Path:
+    """The checkout's own Helm, else the one on PATH.
+
+    Raises:
+        Problem: there is none, or it is older than 3.17.
+    """
+    own = ROOT / ".tools" / "bin" / "helm"
+    found = own if own.exists() else Path(shutil.which("helm") or "")
+    if not found.name:
+        raise Problem(f"no helm on PATH; {HOW}")
+    command = [str(found), "version", "--template", "{{.Version}}"]
+    text = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    version = parse_version(text)
+    if version is None or version < OLDEST:
+        raise Problem(f"{found} is version {text.strip() or 'unknown'}; {HOW}")
+    return found
+
+
+def template(release: str, files: Sequence[Path], sets: Sequence[str] = ()) -> str:
+    """The manifests that `helm install RELEASE chart -f ... --set ...` would send, as YAML text.
+
+    Raises:
+        Problem: the chart refuses the values; the message is the chart's own.
+    """
+    command = [str(find_helm()), "template", release, str(CHART)]
+    for file in files:
+        if not file.is_file():
+            raise Problem(f"values file {file} does not exist")
+        command += ["--values", str(file)]
+    for assignment in sets:
+        command += ["--set", assignment]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        # The chart's launchers folder is a link; Helm says so on every load.
+        lines = [line for line in done.stderr.splitlines() if "found symbolic link" not in line]
+        raise Problem("the chart refuses these values:\n" + "\n".join(lines))
+    return done.stdout

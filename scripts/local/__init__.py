@@ -1,0 +1,1 @@
+"""The local runner: executes a rendered JobSet as processes of this machine."""

@@ -1,0 +1,68 @@
+"""`megatron-dpo local`: a run on this machine, from the same chart as on a cluster."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+from rich.console import Console
+
+from scripts.helm import ROOT, template
+from scripts.local import manifest, overlay, runner
+from scripts.local.starts import Machine
+from scripts.local.view import make_view
+from scripts.problem import Problem
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What to run: values files and assignments, or a manifest that is already rendered."""
+
+    run: str
+    files: Sequence[Path] = ()
+    sets: Sequence[str] = ()
+    manifest: Path | None = None
+    workspace: Path
+    python: str | None = None
+    verbose: bool = False
+    gpu_resource: str = "nvidia.com/gpu"
+
+
+def render(request: Request) -> str:
+    """The manifest with the workspace and the ports of this machine."""
+    if request.manifest:
+        if request.files or request.sets:
+            raise Problem("--manifest is already rendered; leave out -f and --set")
+        if not request.manifest.is_file():
+            raise Problem(f"manifest {request.manifest} does not exist")
+        return request.manifest.read_text(encoding="utf-8")
+    if not request.files:
+        raise Problem("nothing to run; write -f values/demo-cpu.yaml or --manifest FILE")
+    workspace = request.workspace.resolve()
+    workspace.mkdir(parents=True, exist_ok=True)
+    master, gang = overlay.free_ports(2)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "local.yaml"
+        file.write_text(yaml.safe_dump(overlay.overlay(workspace, master, gang)), encoding="utf-8")
+        return template(request.run, [*request.files, file], request.sets)
+
+
+def run_locally(request: Request, console: Console) -> int:
+    """Renders and runs; returns the run's exit status."""
+    jobset = manifest.parse(render(request))
+    workspace = request.workspace.resolve()
+    folder = workspace / "pods" / jobset.name
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    machine = Machine(
+        python=runner.training_python(ROOT, request.python),
+        folder=folder,
+        caller=os.environ,
+        gpu_resource=request.gpu_resource,
+    )
+    trainer_log = workspace / "runs" / jobset.name / "checkpoints" / "logging.jsonl"
+    with make_view(console, trainer_log, verbose=request.verbose) as view:
+        return runner.run(jobset, machine, view)

@@ -1,0 +1,101 @@
+"""The parts of a rendered JobSet that running it needs, as plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from scripts.problem import Problem
+
+Fields = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReplicatedJob:
+    """One replicated job: `replicas` Jobs of `completions` pods, all from one pod template."""
+
+    name: str
+    replicas: int
+    completions: int
+    depends_on: tuple[str, ...]
+    failure_rules: Sequence[Fields]
+    """`podFailurePolicy.rules` of the Job."""
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    pod: Fields
+    """The pod's `spec`."""
+
+    @property
+    def container(self) -> Fields:
+        """The only container."""
+        container: Fields = self.pod["containers"][0]
+        return container
+
+    @property
+    def grace(self) -> float:
+        """Seconds from SIGTERM to SIGKILL; Kubernetes' default is 30."""
+        return float(self.pod.get("terminationGracePeriodSeconds", 30))
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobSet:
+    """A JobSet and the ConfigMaps rendered beside it."""
+
+    name: str
+    subdomain: str
+    max_restarts: int
+    failure_rules: Sequence[Fields]
+    """`failurePolicy.rules`."""
+    jobs: tuple[ReplicatedJob, ...]
+    config_maps: Mapping[str, Mapping[str, str]]
+
+
+def parse(text: str) -> JobSet:
+    """The JobSet of a rendered manifest.
+
+    Raises:
+        Problem: the text holds no JobSet or several, or a pod that this runner can't stand for.
+    """
+    objects = [item for item in yaml.safe_load_all(text) if item]
+    found = [item for item in objects if item.get("kind") == "JobSet"]
+    if len(found) != 1:
+        raise Problem(f"the manifest holds {len(found)} JobSets; give one with exactly one")
+    spec = found[0]["spec"]
+    name = found[0]["metadata"]["name"]
+    policy = spec.get("failurePolicy") or {}
+    maps = (item for item in objects if item.get("kind") == "ConfigMap")
+    return JobSet(
+        name=name,
+        subdomain=(spec.get("network") or {}).get("subdomain") or name,
+        max_restarts=int(policy.get("maxRestarts", 0)),
+        failure_rules=policy.get("rules") or [],
+        jobs=tuple(_job(item) for item in spec["replicatedJobs"]),
+        config_maps={item["metadata"]["name"]: item.get("data") or {} for item in maps},
+    )
+
+
+def _job(item: Fields) -> ReplicatedJob:
+    spec = item["template"]["spec"]
+    template = spec["template"]
+    pod = template["spec"]
+    for kind in ("containers", "initContainers"):
+        count = len(pod.get(kind) or [])
+        if count != (kind == "containers"):
+            raise Problem(
+                f"pods of {item['name']} have {count} {kind}; locally a pod is one process: "
+                "choose a network.profile without init containers, such as tcp"
+            )
+    metadata = template.get("metadata") or {}
+    return ReplicatedJob(
+        name=item["name"],
+        replicas=int(item.get("replicas", 1)),
+        completions=int(spec.get("completions", 1)),
+        depends_on=tuple(other["name"] for other in item.get("dependsOn") or []),
+        failure_rules=(spec.get("podFailurePolicy") or {}).get("rules") or [],
+        labels=metadata.get("labels") or {},
+        annotations=metadata.get("annotations") or {},
+        pod=pod,
+    )

@@ -1,0 +1,40 @@
+"""Values that a laptop needs in place of the cluster's: laid over the user's files."""
+
+from __future__ import annotations
+
+import socket
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of the loopback that nobody listens on now; all different."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        return [int(each.getsockname()[1]) for each in sockets]
+
+
+def overlay(workspace: Path, master_port: int, gang_port: int) -> dict[str, Any]:
+    """A workspace that is a folder of this machine, free ports, no queue, no fabric."""
+    return {
+        "workspace": {
+            "mountPath": str(workspace),
+            "hostPath": {"path": str(workspace)},
+            "subPath": "",
+            "existingClaim": "",
+            "pvc": None,
+            "nfs": None,
+            "emptyDir": None,
+        },
+        "rendezvous": {"masterPort": master_port, "gangPort": gang_port},
+        "kueue": {
+            "queue": "",
+            "priorityClass": "",
+            "topology": {"mode": "none", "key": "", "slice": {"size": 0, "key": ""}},
+        },
+        # All pods share one host: its loopback is the fabric.
+        "network": {"profile": "tcp", "resourceName": "", "resourceCount": None},
+    }

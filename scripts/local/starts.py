@@ -1,0 +1,81 @@
+"""From a JobSet to the processes of one attempt: who starts when, where, with what."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from scripts.local.environment import resolve
+from scripts.local.gpus import devices
+from scripts.local.manifest import JobSet
+from scripts.local.pods import Pod, expand, order, requested, share
+from scripts.local.process import Start
+from scripts.local.volumes import place, working_dir
+
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """What this machine gives the pods."""
+
+    python: Path
+    """Stands for the image's python3."""
+    folder: Path
+    """Each pod gets `<folder>/<restart>/<pod>`."""
+    caller: Mapping[str, str]
+    """The environment of whoever runs this."""
+    gpu_resource: str = "nvidia.com/gpu"
+
+
+def plan(jobset: JobSet, machine: Machine, restarts: int, scratch: Path) -> list[list[Start]]:
+    """The starts of one attempt, in waves; makes the pods' folders.
+
+    Args:
+        jobset: the JobSet.
+        machine: this machine.
+        restarts: restarts so far.
+        scratch: folder for what lives as long as the attempt; with a short path, since sockets in
+            a pod's /tmp may have only 107 characters.
+    """
+    pods = expand(jobset, restarts)
+    addresses = [pod.address for pod in pods]
+    starts = []
+    for names in order(jobset.jobs):
+        wave = _with_gpus([pod for pod in pods if pod.job.name in names], machine)
+        starts.append(
+            [
+                _start(pod, jobset, machine, scratch / str(pods.index(pod)), addresses)
+                for pod in wave
+            ]
+        )
+    return starts
+
+
+def _with_gpus(pods: Sequence[Pod], machine: Machine) -> list[Pod]:
+    counts = [requested(pod.job, machine.gpu_resource) for pod in pods]
+    slices = share(counts, devices(machine.caller) if any(counts) else [])
+    return [dataclasses.replace(pod, gpus=own) for pod, own in zip(pods, slices, strict=True)]
+
+
+def _start(
+    pod: Pod, jobset: JobSet, machine: Machine, scratch: Path, addresses: Sequence[str]
+) -> Start:
+    folder = machine.folder / pod.attempt / pod.name
+    folder.mkdir(parents=True)
+    mounts = place(pod, folder, scratch, jobset.config_maps)
+    container = pod.job.container
+    words = [*(container.get("command") or []), *(container.get("args") or [])]
+    env = resolve(pod, machine.caller, jobset.config_maps, addresses, mounts)
+    if "/tmp" in mounts:
+        env["TMPDIR"] = mounts["/tmp"]
+    # What the training path starts by name is in its own bin folder.
+    env["PATH"] = os.pathsep.join([str(machine.python.parent), env.get("PATH", os.defpath)])
+    return Start(
+        pod=pod,
+        command=[str(machine.python) if word in ("python3", "python") else word for word in words],
+        env=env,
+        folder=folder,
+        working_dir=working_dir(pod, folder, mounts),
+    )

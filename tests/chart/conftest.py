@@ -1,0 +1,31 @@
+"""Options of the chart's tests."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.chart.helm import CHART, ROOT
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option behind `make golden`; it needs `tests/chart` on the command line."""
+    parser.addoption("--update-golden", action="store_true", help="rewrite the golden manifests")
+
+
+@pytest.fixture
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    """Tell whether to rewrite the golden manifests."""
+    return bool(request.config.getoption("--update-golden", default=False))
+
+
+@pytest.fixture(scope="session")
+def frozen(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Copy chart and launchers, link included: comparing sources bears no edit meanwhile."""
+    folder = tmp_path_factory.mktemp("checkout")
+    unwanted = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(ROOT / "launchers", folder / "launchers", ignore=unwanted)
+    shutil.copytree(CHART, folder / "chart", symlinks=True)
+    return folder / "chart"

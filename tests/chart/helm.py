@@ -1,0 +1,157 @@
+"""The real Helm, rendered once per input."""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "chart"
+KUBERNETES = "1.34.0"
+"""Given to Helm, since a Helm 3 built from source believes that it talks to 1.20."""
+
+Document = dict[str, Any]
+
+BASE: Document = {
+    "recipe": {"model": "hf://org/model@main", "dataset": ["hf://org/data@main"]},
+    "workspace": {"existingClaim": "shared"},
+}
+"""The least that renders."""
+
+
+class Refused(Exception):
+    """Helm refused the values; the text is what a user sees."""
+
+
+def find(name: str) -> str | None:
+    """Return the path of ``helm`` or ``helm3``: from the environment, .tools, or PATH."""
+    folder = {"helm": "bin", "helm3": "helm3"}[name]
+    built = ROOT / ".tools" / folder / "helm"
+    given = os.environ.get(name.upper())
+    return given or (str(built) if built.exists() else shutil.which(name))
+
+
+def require(name: str) -> str:
+    """Return the path of Helm; skip the test where the second version is absent."""
+    path = find(name)
+    if path is None and name == "helm":
+        raise FileNotFoundError("no helm: run `make setup`, or set HELM to its path")
+    if path is None:
+        pytest.skip("no Helm 3: run `make setup`, or set HELM3 to its path")
+    return path
+
+
+def template(
+    values: Mapping[str, Any], *, name: str = "run", helm: str = "helm", chart: Path = CHART
+) -> str:
+    """Render the chart.
+
+    Raises:
+        Refused: with Helm's message.
+    """
+    return _template(json.dumps(values), name, require(helm), str(chart))
+
+
+@lru_cache(maxsize=256)
+def _template(values: str, name: str, helm: str, chart: str) -> str:
+    command = [helm, "template", name, chart, "--kube-version", KUBERNETES, "--values", "-"]
+    done = subprocess.run(command, input=values, capture_output=True, text=True, timeout=60)
+    if done.returncode:
+        raise Refused(done.stderr)
+    return done.stdout
+
+
+def template_file(file: Path, *, helm: str = "helm", chart: Path = CHART) -> list[Document]:
+    """Render a values file as a user does, since YAML parsers differ (5e-6), under its name."""
+    done = call(
+        *("template", file.stem, str(chart), "-f", str(file), "--kube-version", KUBERNETES),
+        helm=helm,
+    )
+    if done.returncode:
+        raise Refused(done.stderr)
+    return objects(done.stdout)
+
+
+def call(*arguments: str, helm: str = "helm") -> subprocess.CompletedProcess[str]:
+    """Run any Helm command."""
+    return subprocess.run(
+        [require(helm), *arguments], capture_output=True, text=True, timeout=60, cwd=ROOT
+    )
+
+
+def objects(text: str) -> list[Document]:
+    """Parse a rendered stream, in the order of kind and name."""
+    found = [document for document in yaml.safe_load_all(text) if document]
+    return sorted(found, key=lambda o: (o["kind"], o["metadata"]["name"]))
+
+
+def render(*layers: Mapping[str, Any], name: str = "run", helm: str = "helm") -> list[Document]:
+    """Render ``BASE`` with layers over it, each as one more values file."""
+    return objects(template(merged(*layers), name=name, helm=helm))
+
+
+def merged(*layers: Mapping[str, Any]) -> Document:
+    """Lay values over ``BASE`` as Helm does: maps merge, the rest is replaced."""
+    result = copy.deepcopy(BASE)
+    for layer in layers:
+        _lay(result, layer)
+    return result
+
+
+def _lay(below: Document, above: Mapping[str, Any]) -> None:
+    for key, value in above.items():
+        if isinstance(value, Mapping) and isinstance(below.get(key), dict):
+            _lay(below[key], value)
+        else:
+            below[key] = copy.deepcopy(value)
+
+
+def kind(documents: list[Document], wanted: str) -> Document:
+    """Return the one object of a kind."""
+    [found] = [document for document in documents if document["kind"] == wanted]
+    return found
+
+
+def jobs(documents: list[Document]) -> dict[str, Document]:
+    """Return the Job specs of the JobSet by replicated job."""
+    replicated = kind(documents, "JobSet")["spec"]["replicatedJobs"]
+    return {job["name"]: job["template"]["spec"] for job in replicated}
+
+
+def pod(documents: list[Document], role: str = "node") -> Document:
+    """Return the pod spec of a replicated job."""
+    spec: Document = jobs(documents)[role]["template"]["spec"]
+    return spec
+
+
+def env(documents: list[Document], role: str = "node") -> dict[str, Any]:
+    """Return the environment of the launcher's container: text, or ``valueFrom``."""
+    entries = pod(documents, role)["containers"][0]["env"]
+    return {entry["name"]: entry.get("value", entry.get("valueFrom")) for entry in entries}
+
+
+def recipe(documents: list[Document]) -> Document:
+    """Return what the launcher reads as recipe.yaml."""
+    parsed: Document = yaml.safe_load(kind(documents, "ConfigMap")["data"]["recipe.yaml"])
+    return parsed
+
+
+def walk(node: object, path: str = "") -> Iterator[tuple[str, object]]:
+    """Yield every node of a document with its path."""
+    yield path, node
+    if isinstance(node, dict):
+        for key, value in node.items():
+            yield from walk(value, f"{path}.{key}".lstrip("."))
+    elif isinstance(node, list):
+        for position, value in enumerate(node):
+            yield from walk(value, f"{path}[{position}]")

@@ -1,0 +1,115 @@
+"""What the API server would say: the JobSet's CRD and the core kinds, unknown fields refused."""
+
+from __future__ import annotations
+
+import copy
+import json
+import shutil
+import subprocess
+from functools import lru_cache
+from pathlib import Path
+
+import kubernetes_validate
+import pytest
+import yaml
+from jsonschema import Draft7Validator
+
+from tests.chart.helm import ROOT, Document, render, template_file, walk
+
+MODULE = "sigs.k8s.io/jobset@v0.12.0"
+CRD = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"
+FULL: Document = {
+    "stages": {"placement": "jobs", "convert": {"skip": True}},
+    "code": {"url": "ssh://git@git.example.com/a/b", "ref": "v1", "existingSecret": "git"},
+    "workspace": {"existingClaim": None, "pvc": {"size": "1Ti", "storageClassName": "fast"}},
+    "network": {"profile": "ib-shared"},
+    "kueue": {
+        "queue": "team",
+        "priorityClass": "high",
+        "topology": {"mode": "required", "key": "rack", "slice": {"size": 2, "key": "host"}},
+        "maxExecTimeSeconds": 86400,
+    },
+    "secrets": {"hf": {"existingSecret": "hub"}, "modelscope": {"existingSecret": "hub"}},
+    "extraEnv": {"A": 1, "B": {"valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}},
+    "extraVolumes": [{"name": "more", "emptyDir": {}}],
+    "extraVolumeMounts": [{"name": "more", "mountPath": "/more"}],
+    "image": {"digest": "sha256:" + "0" * 64, "pullSecrets": ["registry"]},
+    "nodeSelector": {"pool": "a100"},
+    "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+    "affinity": {"nodeAffinity": {}},
+    "podAnnotations": {"example.com/a": "1"},
+    "podLabels": {"team": "a"},
+    "serviceAccountName": "runner",
+    "priorityClassName": "batch",
+    "schedulerName": "other",
+    "securityContext": {"capabilities": {"add": ["NET_RAW"]}},
+    "debug": {"ptrace": True},
+}
+"""Every optional part at once."""
+
+
+@lru_cache(maxsize=1)
+def schema() -> Document:
+    """Return the CRD's schema with unknown fields refused."""
+    if shutil.which("go") is None:
+        pytest.skip("no go command to fetch JobSet's CRD")
+    command = ["go", "mod", "download", "-json", MODULE]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=ROOT.parent)
+    assert done.returncode == 0, done.stdout + done.stderr
+    crd = Path(json.loads(done.stdout)["Dir"]) / CRD
+    versions = yaml.safe_load(crd.read_text(encoding="utf-8"))["spec"]["versions"]
+    [version] = [v for v in versions if v["name"] == "v1alpha2"]
+    closed: Document = copy.deepcopy(version["schema"]["openAPIV3Schema"])
+    for _, node in walk(closed):
+        if isinstance(node, dict) and isinstance(node.get("properties"), dict):
+            node.setdefault("additionalProperties", False)
+    closed["properties"]["metadata"] = {"type": "object"}
+    return closed
+
+
+def mistakes(jobset: Document) -> list[str]:
+    found = Draft7Validator(schema()).iter_errors(jobset)
+    return [f"{error.json_path}: {error.message[:200]}" for error in found]
+
+
+def cases() -> list[tuple[str, list[Document]]]:
+    files = sorted((ROOT / "values").glob("*.yaml"))
+    shipped = [(file.stem, template_file(file)) for file in files]
+    return [*shipped, ("least", render()), ("full", render(FULL))]
+
+
+def test_every_rendered_jobset_is_valid() -> None:
+    for name, documents in cases():
+        [jobset] = [d for d in documents if d["kind"] == "JobSet"]
+        assert mistakes(jobset) == [], name
+
+
+def test_a_planted_typo_is_found() -> None:
+    [jobset] = [d for d in copy.deepcopy(render()) if d["kind"] == "JobSet"]
+    container = jobset["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    container["containers"][0]["enw"] = []
+    assert any("enw" in mistake for mistake in mistakes(jobset))
+
+
+def test_core_kinds_are_valid() -> None:
+    for name, documents in cases():
+        for document in documents:
+            if document["kind"] == "JobSet":
+                for job in document["spec"]["replicatedJobs"]:
+                    validate_job(name, job["template"]["spec"])
+            else:
+                kubernetes_validate.validate(document, "1.34", strict=True)
+
+
+def validate_job(name: str, spec: Document) -> None:
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
+    kubernetes_validate.validate(job, "1.34", strict=True)
+
+
+def test_no_list_names_anything_twice() -> None:
+    for name, documents in cases():
+        for path, node in walk(documents):
+            if path.endswith((".env", ".volumes", ".volumeMounts")) and isinstance(node, list):
+                key = "mountPath" if path.endswith("volumeMounts") else "name"
+                names = [entry[key] for entry in node]
+                assert len(names) == len(set(names)), f"{name}: {path}"

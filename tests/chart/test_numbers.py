@@ -1,0 +1,97 @@
+"""Values reach the launcher spelt as a program reads them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.chart.helm import BASE, CHART, call, env, merged, objects, recipe, render, template
+
+SPELLINGS = [
+    ("5e-6", "5e-06"),
+    ("5.0e-7", "5e-07"),
+    ('"5e-6"', "5e-6"),
+    ("1000000", "1000000"),
+    ("1e6", "1000000"),
+    ("1.0", "1"),
+    ("0.05", "0.05"),
+    ("-1", "-1"),
+    ("123456789012", "123456789012"),
+    ("true", "true"),
+    ("yes", "true"),
+    ("on", "true"),
+    ('"yes"', "yes"),
+    ('"0x1f"', "0x1f"),
+    ('"1_000"', "1_000"),
+    ('""', ""),
+    ('"a: b # c \\"quoted\\" é"', 'a: b # c "quoted" é'),
+]
+
+
+@pytest.fixture(scope="module", params=["helm", "helm3"])
+def rendered(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Render all spellings at once, as recipe arguments and as environment."""
+    lines = [f"    flag_{n}: {spelt}" for n, (spelt, _) in enumerate(SPELLINGS)]
+    file = tmp_path_factory.mktemp("values") / "values.yaml"
+    text = "\n".join(
+        [
+            *("recipe:", "  model: hf://o/m@r", "  dataset: [hf://o/d@r]", "  checkFlags: false"),
+            *("  args:", *lines, "extraEnv:", *(line[2:] for line in lines)),
+            *("workspace:", "  existingClaim: shared"),
+        ]
+    )
+    file.write_text(text, encoding="utf-8")
+    done = call(
+        *("template", "run", str(CHART), "-f", str(file), "--kube-version", "1.34.0"),
+        helm=request.param,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("number", range(len(SPELLINGS)), ids=[spelt for spelt, _ in SPELLINGS])
+def test_each_spelling_reaches_the_launcher(rendered: str, number: int) -> None:
+    documents = objects(rendered)
+    assert recipe(documents)["args"][f"flag_{number}"] == SPELLINGS[number][1]
+    assert env(documents)[f"flag_{number}"] == SPELLINGS[number][1]
+
+
+def test_lists_are_words_and_maps_stay_typed() -> None:
+    args = {"report_to": ["a", 1, True], "megatron_extra_kwargs": {"n": 1000000, "b": True}}
+    parsed = recipe(render({"recipe": {"args": args}}))
+    assert parsed["args"]["report_to"] == ["a", "1", "true"]
+    assert parsed["args"]["megatron_extra_kwargs"] == {"n": 1000000, "b": True}
+
+
+def test_a_null_of_a_later_file_drops_a_flag(tmp_path: Path) -> None:
+    files = []
+    for number, layer in enumerate(
+        [merged({"recipe": {"args": {"lr": 1}}}), {"recipe": {"args": {"lr": None}}}]
+    ):
+        files.append(tmp_path / f"{number}.yaml")
+        files[-1].write_text(str(layer).replace("None", "null"), encoding="utf-8")
+    for helm in ("helm", "helm3"):
+        arguments = [word for file in files for word in ("-f", str(file))]
+        done = call(
+            "template", "run", str(CHART), "--kube-version", "1.34.0", *arguments, helm=helm
+        )
+        assert recipe(objects(done.stdout))["args"] == {}
+
+
+def test_set_on_the_command_line_is_spelt_the_same() -> None:
+    done = call(
+        *("template", "run", str(CHART), "--kube-version", "1.34.0"),
+        *("--set", "recipe.model=hf://o/m@r,recipe.dataset={hf://o/d@r},recipe.args.lr=5e-6"),
+        *("--set", "workspace.existingClaim=x,recipe.args.save_steps=1000000"),
+    )
+    assert recipe(objects(done.stdout))["args"] == {"lr": "5e-6", "save_steps": "1000000"}
+
+
+def test_the_recipe_is_parsed_by_the_launcher_unchanged() -> None:
+    from launchers.recipe import parse
+
+    parsed = parse(recipe(render({"recipe": {"args": {"lr": 5e-6}}})))
+    assert parsed.args == {"lr": "5e-06"}
+    assert parsed.model == BASE["recipe"]["model"]
+    assert template(BASE) == template(BASE)

@@ -1,0 +1,94 @@
+"""Every refusal names the values path, what was given and what to write."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.chart.helm import CHART, Document, Refused, merged, template
+
+CASES: list[Document] = yaml.safe_load(
+    Path(__file__).with_name("refusals.yaml").read_text(encoding="utf-8")
+)
+
+
+def refusal(values: Document) -> str:
+    with pytest.raises(Refused) as refused:
+        template(merged(values))
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
+def test_the_refusal_says_what_to_write(case: Document) -> None:
+    assert case["message"] in refusal(case["values"])
+
+
+def test_every_message_of_the_chart_has_a_case() -> None:
+    files = (CHART / "templates").glob("_validate*.tpl")
+    lines = [line for p in files for line in p.read_text().splitlines() if line.startswith("- ")]
+    told = "\n".join(refusal(case["values"]) for case in CASES)
+    assert len(lines) > 30
+    for line in lines:
+        if not line.startswith(("- chart/", "- release name")):
+            words = re.split(r"\{\{.*?\}\}", line)
+            regex = "^" + ".*".join(re.escape(word) for word in words) + "$"
+            assert re.search(regex, told, re.MULTILINE), f"refusals.yaml has no case of {line!r}"
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    with pytest.raises(Refused) as refused:
+        template(merged({"network": {"profile": "x"}, "code": {"ref": "v1"}}), name="1a")
+    lines = re.findall(r"^- (\S+(?: name)?):", str(refused.value), re.MULTILINE)
+    assert lines == ["release name", "code.url", "network.profile"]
+
+
+@pytest.mark.parametrize("jobs, longest", [(False, 47), (True, 44)])
+def test_the_longest_release_name_renders_and_the_next_is_told_the_budget(
+    jobs: bool, longest: int
+) -> None:
+    placement = {"placement": "jobs", "convert": {"skip": True}} if jobs else {}
+    cpu: Document = {"gpusPerNode": 0, "recipe": {"backend": "transformers"}}
+    values = merged(cpu, {"stages": placement, "nodes": 100})
+    assert template(values, name="a" * longest)
+    message = f"has {longest + 1} characters.* choose a name of at most {longest}"
+    with pytest.raises(Refused, match=message):
+        template(values, name="a" * (longest + 1))
+
+
+@pytest.mark.parametrize("name", ["1run", "my.run"])
+def test_a_name_that_is_no_host_name_is_refused(name: str) -> None:
+    with pytest.raises(Refused, match=f'release name: "{name}" cannot be a host name'):
+        template(merged(), name=name)
+
+
+@pytest.mark.parametrize("broken", ["missing", "text"])
+@pytest.mark.parametrize("helm", ["helm", "helm3"])
+def test_a_checkout_without_the_launchers_link_is_refused(
+    tmp_path: Path, broken: str, helm: str
+) -> None:
+    chart = tmp_path / "chart"
+    shutil.copytree(CHART, chart, symlinks=True)
+    (chart / "launchers").unlink()
+    if broken == "text":
+        (chart / "launchers").write_text("../launchers")
+    with pytest.raises(Refused, match=r"chart/launchers: no \*\.py; .*Install the packaged chart"):
+        template(merged(), chart=chart, helm=helm)
+
+
+def test_a_version_without_flags_table_is_refused(tmp_path: Path) -> None:
+    chart = tmp_path / "chart"
+    shutil.copytree(CHART, chart)
+    (chart / "flags" / "ms-swift-4.4.1.yaml").unlink()
+    with pytest.raises(Refused, match="chart/flags/ms-swift-4.4.1.yaml: missing; run `make flags`"):
+        template(merged(), chart=chart)
+
+
+def test_unchecked_flags_pass_but_not_the_launchers_own() -> None:
+    unchecked: Document = {"recipe": {"checkFlags": False, "args": {"save_interval": 10}}}
+    assert template(merged(unchecked))
+    with pytest.raises(Refused, match="recipe.args.model: the launcher sets it"):
+        template(merged(unchecked, {"recipe": {"args": {"model": "x"}}}))

@@ -1,0 +1,163 @@
+"""What the chart makes of its values."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.chart.helm import BASE, Document, env, jobs, kind, objects, pod, render, template
+
+CPU: Document = {"gpusPerNode": 0, "recipe": {"backend": "transformers"}}
+STAGED: Document = {"stages": {"placement": "jobs", "convert": {"skip": True}}}
+
+
+def resources(documents: list[Document], role: str = "node") -> Document:
+    found: Document = pod(documents, role)["containers"][0]["resources"]
+    return found
+
+
+def test_the_config_map_holds_the_launchers_as_they_are(frozen: Path) -> None:
+    config = kind(objects(template(BASE, chart=frozen)), "ConfigMap")
+    sources = {p.name: p.read_text(encoding="utf-8") for p in (frozen / "launchers").glob("*.py")}
+    assert {k: v for k, v in config["data"].items() if k.endswith(".py")} == sources
+    assert config["immutable"] is True
+    assert sum(len(text.encode()) for text in config["data"].values()) < 256 * 1024
+
+
+def test_the_pod_passes_the_restricted_level() -> None:
+    spec = pod(render())
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    [container] = spec["containers"]
+    security = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
+    assert container["securityContext"] == security
+    assert all(not {"hostPath"} & set(volume) for volume in spec["volumes"])
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec)
+
+
+def test_infiniband_asks_for_its_device_and_capability() -> None:
+    documents = render({"network": {"profile": "ib-shared", "resourceName": "rdma/ib"}})
+    assert resources(documents)["limits"]["rdma/ib"] == "1"
+    assert resources(documents)["requests"]["rdma/ib"] == "1"
+    security = pod(documents)["containers"][0]["securityContext"]
+    assert security["capabilities"] == {"drop": ["ALL"], "add": ["IPC_LOCK"]}
+    assert pod(documents)["securityContext"]["runAsUser"] == 0
+    assert env(documents)["NCCL_NET"] == "IB"
+
+
+def test_the_users_security_context_wins_over_the_network() -> None:
+    layer: Document = {"network": {"profile": "ib-shared"}, "podSecurityContext": {"runAsUser": 7}}
+    assert pod(render(layer))["securityContext"]["runAsUser"] == 7
+
+
+def test_later_environment_wins_and_keeps_one_entry_a_name() -> None:
+    layer = {"network": {"env": {"NCCL_NET": "a", "X": 1}}, "extraEnv": {"X": 2, "HOME": "/h"}}
+    found = env(render(layer))
+    assert (found["NCCL_NET"], found["X"], found["HOME"]) == ("a", "2", "/h")
+
+
+def test_the_environment_is_what_the_launcher_reads() -> None:
+    found = env(render({"secrets": {"hf": {"existingSecret": "hub", "key": "t"}}}))
+    assert found["DPO_MASTER_ADDR"] == "run-node-0-0.run"
+    assert (found["DPO_NODES"], found["DPO_COMPLETIONS"], found["DPO_GPUS_PER_NODE"]) == (
+        *("2", "2"),
+        "8",
+    )
+    assert found["HF_TOKEN"] == {"secretKeyRef": {"name": "hub", "key": "t"}}
+    assert "MODELSCOPE_API_TOKEN" not in found
+    label = "metadata.labels['jobset.sigs.k8s.io/restart-attempt']"
+    assert found["DPO_RESTART_ATTEMPT"] == {"fieldRef": {"fieldPath": label}}
+
+
+def test_every_setting_is_known_to_the_launcher() -> None:
+    from launchers.settings import from_env
+
+    code = {"url": "https://git.example.com/a", "ref": "v1", "existingSecret": "git"}
+    for role in ("node", "clone", "download"):
+        given = env(render(STAGED, {"code": code}), role)
+        texts = {k: v for k, v in given.items() if isinstance(v, str)}
+        downward = {"DPO_JOB_INDEX": "0", "DPO_RESTART_ATTEMPT": "0", "JOB_COMPLETION_INDEX": "0"}
+        settings = from_env({**texts, **downward, "DPO_POD_NAME": "p", "DPO_NODE_NAME": "n"})
+        assert settings.run == "run"
+        assert settings.skips == {"convert"}
+
+
+def test_skip_switches_are_ones_and_zeros() -> None:
+    found = env(render({"stages": {"clone": {"skip": True}}}))
+    switches = {k: v for k, v in found.items() if k.startswith("SKIP_")}
+    assert switches == {
+        **{"SKIP_CLONE": "1", "SKIP_DOWNLOAD": "0"},
+        **{"SKIP_CONVERT": "0", "SKIP_TRAIN": "0"},
+    }
+
+
+def test_resources_follow_from_the_gpus_and_memory_holds_shm() -> None:
+    found = resources(render({"gpusPerNode": 4, "sharedMemory": {"sizeLimit": "1Ti"}}))
+    memory = f"{4 * 56 * 1024 + 1024 * 1024}Mi"
+    assert found["requests"] == {"cpu": "40", "memory": memory, "nvidia.com/gpu": "4"}
+    assert found["limits"] == {"memory": memory, "nvidia.com/gpu": "4"}
+
+
+def test_a_pod_without_gpu_requests_cpu_and_memory_only() -> None:
+    found = resources(render(CPU))
+    assert found["requests"] == {"cpu": "2", "memory": f"{(8 + 16) * 1024}Mi"}
+
+
+def test_the_users_resources_win_and_a_null_removes_one() -> None:
+    layer: Document = {"resources": {"requests": {"cpu": 3}, "limits": {"memory": None}}}
+    found = resources(render(layer))
+    assert found["requests"]["cpu"] == "3"
+    assert "memory" not in found["limits"]
+
+
+def test_stage_jobs_run_before_the_gang_without_gpu() -> None:
+    documents = render(STAGED)
+    replicated = kind(documents, "JobSet")["spec"]["replicatedJobs"]
+    assert [job["name"] for job in replicated] == ["clone", "download", "node"]
+    chain = [job.get("dependsOn") for job in replicated]
+    complete = [[{"name": n, "status": "Complete"}] for n in ("clone", "download")]
+    assert chain == [None, *complete]
+    for role in ("clone", "download"):
+        assert jobs(documents)[role]["completions"] == 1
+        assert "nvidia.com/gpu" not in resources(documents, role)["limits"]
+        command = pod(documents, role)["containers"][0]["command"]
+        assert command == ["python3", "-m", "launchers", role]
+
+
+@pytest.mark.parametrize(
+    "mode, value", [("required", "rack"), ("preferred", "rack"), ("unconstrained", "true")]
+)
+def test_topology_is_on_the_pods_of_the_gang_only(mode: str, value: str) -> None:
+    key = {} if mode == "unconstrained" else {"key": "rack"}
+    queue = {"kueue": {"queue": "team", "topology": {"mode": mode, **key}}}
+    found = jobs(render(STAGED, queue))
+    name = f"kueue.x-k8s.io/podset-{mode}-topology"
+    assert found["node"]["template"]["metadata"]["annotations"][name] == value
+    assert name not in found["clone"]["template"]["metadata"]["annotations"]
+
+
+def test_pod_labels_do_not_change_with_the_chart() -> None:
+    labels = jobs(render())["node"]["template"]["metadata"]["labels"]
+    assert not {"helm.sh/chart", "app.kubernetes.io/version"} & set(labels)
+
+
+def test_the_claim_outlives_the_release() -> None:
+    documents = render({"workspace": {"existingClaim": None, "pvc": {"size": "1Ti"}}})
+    claim = kind(documents, "PersistentVolumeClaim")
+    assert claim["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
+    [volume] = [v for v in pod(documents)["volumes"] if v["name"] == "workspace"]
+    assert volume["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
+
+
+@pytest.mark.parametrize(
+    "workspace",
+    [{"nfs": {"server": "h", "path": "/e"}}, {"hostPath": {"path": "/mnt"}}, {"emptyDir": {}}],
+)
+def test_each_kind_of_workspace_becomes_its_volume(workspace: Document) -> None:
+    documents = render({"nodes": 1, "workspace": {"existingClaim": None, **workspace}})
+    [volume] = [v for v in pod(documents)["volumes"] if v["name"] == "workspace"]
+    [name] = workspace
+    assert volume[name].items() >= workspace[name].items()

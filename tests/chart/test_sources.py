@@ -1,0 +1,61 @@
+"""Chart and launcher take the same sources."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from launchers.exits import LaunchError
+from launchers.source import parse
+from tests.chart.helm import Document, Refused, merged, template
+
+TEXTS = [
+    *("hf://o/n@main", "ms://o/n@v1.0", "hf://o/n@main/a/b.jsonl", "hf://o/n@refs/pr/3"),
+    *("hf://o/n@refs/convert/parquet/a", "hf://o/n", "hf://o@main", "hf://o/n@", "hf://o/n@a@b"),
+    *("hf://o/n@main/", "hf://o/n@main//a", "hf://o/n@main/../a", "hf:///n@main", "hf://-o/n@main"),
+    *("s3://o/n@main", "file:///a/b", "file://a/b", "file:///", "file:///a/../b", "file:///a#5"),
+    *(
+        "hf://o/n@main#500",
+        "hf://o/n@main#0",
+        "hf://o/n@main#x",
+        "data/a.parquet",
+        "data/a b.jsonl",
+    ),
+    *("data/../a", "/data/a", "./a", "a//b", "", " a", "a ", "a\nb", "data/", "#5", "data/a#7"),
+]
+
+
+def launcher_takes(text: str, key: str) -> bool:
+    try:
+        return parse(text, key).hub != "code" or key != "recipe.model"
+    except LaunchError:
+        return False
+
+
+CODE: Document = {"code": {"url": "https://git.example.com/a", "ref": "v1"}}
+
+
+def refusals(layer: Document) -> str:
+    try:
+        template(merged(CODE, layer))
+    except Refused as refused:
+        return str(refused)
+    return ""
+
+
+def test_a_dataset_is_taken_by_both_or_by_none() -> None:
+    told = re.findall(
+        r"^- recipe\.dataset\[(\d+)\]: .* is no source",
+        refusals({"recipe": {"dataset": TEXTS}}),
+        re.M,
+    )
+    refused = [n for n, text in enumerate(TEXTS) if not launcher_takes(text, "recipe.dataset[0]")]
+    assert [TEXTS[int(n)] for n in told] == [TEXTS[n] for n in refused]
+    assert 10 < len(refused) < len(TEXTS) - 8
+
+
+@pytest.mark.parametrize("text", [t for t in TEXTS if "@main" in t or "#" in t or t == "data/a"])
+def test_a_model_is_taken_by_both_or_by_none(text: str) -> None:
+    told = refusals({"recipe": {"model": text}})
+    assert ("recipe.model: " in told) is not launcher_takes(text, "recipe.model")

@@ -1,0 +1,112 @@
+"""values.yaml, its schema and the templates name the same keys."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from jsonschema import Draft7Validator
+
+from tests.chart.helm import CHART, Document, Refused, merged, template, walk
+
+SCHEMA: Document = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
+TEXT = (CHART / "values.yaml").read_text(encoding="utf-8")
+VALUES: Document = yaml.safe_load(TEXT)
+TEMPLATES = {p: p.read_text(encoding="utf-8") for p in sorted((CHART / "templates").iterdir())}
+FREE = ("extraVolumes", "extraVolumeMounts", "securityContext", "extraEnv")
+"""Kubernetes' own shapes: the schema helps with some of their fields, templates copy them."""
+
+
+def keys(schema: Document, path: str = "") -> Iterator[tuple[str, Document]]:
+    """Yield (path, schema) of every key that the chart owns."""
+    for name, below in schema.get("properties", {}).items():
+        here = f"{path}.{name}".lstrip(".")
+        yield here, below
+        if here not in FREE:
+            yield from keys(below, here)
+
+
+KEYS = dict(keys(SCHEMA))
+LEVELS = ["", *sorted(p for p in KEYS if "properties" in KEYS[p] and p not in FREE)]
+
+
+def test_the_schema_is_a_draft_07_schema_with_local_references_only() -> None:
+    Draft7Validator.check_schema(SCHEMA)
+    assert SCHEMA["$schema"] == "http://json-schema.org/draft-07/schema#"
+    references = [n["$ref"] for _, n in walk(SCHEMA) if isinstance(n, dict) and "$ref" in n]
+    assert all(reference.startswith("#/") for reference in references)
+
+
+def test_every_key_is_described_and_every_level_is_closed() -> None:
+    assert [path for path, schema in KEYS.items() if not schema.get("description")] == []
+    levels = [(p, s) for p, s in KEYS.items() if "properties" in s and p not in FREE]
+    assert [
+        path for path, schema in levels if schema.get("additionalProperties") is not False
+    ] == []
+    assert SCHEMA["additionalProperties"] is False
+
+
+def test_every_key_of_values_yaml_is_in_the_schema() -> None:
+    given = {p for p, _ in walk(VALUES) if p and "[" not in p}
+    assert given <= set(KEYS)
+
+
+def test_every_key_of_the_schema_is_shown_in_values_yaml() -> None:
+    given = {p for p, _ in walk(VALUES)}
+    shown = {p for p in KEYS if p in given or re.search(rf"\b{p.rpartition('.')[2]}\b", TEXT)}
+    optional = {"global", "resources.requests", "resources.limits"}
+    stage = {"stages.resources.requests", "stages.resources.limits"}
+    assert set(KEYS) - shown - optional - stage == set()
+
+
+def test_every_default_has_one_sentence_above_it() -> None:
+    lines = TEXT.splitlines()
+    for number, line in enumerate(lines):
+        match = re.match(r"^( *)(\w+): (.*)$", line)
+        if match and not line.lstrip().startswith("#"):
+            assert lines[number - 1].lstrip().startswith("# -- "), f"no sentence above {line!r}"
+
+
+def test_every_key_is_read_by_a_template() -> None:
+    text = "\n".join(TEMPLATES.values())
+    # Copied as a whole with the map that holds them.
+    copied = {"workspace.nfs.server", "workspace.nfs.path", "workspace.emptyDir.sizeLimit"}
+    unread = {
+        path
+        for path in set(KEYS) - copied - {"global"}
+        if not re.search(rf"""[."]{path.rpartition(".")[2]}\b""", text)
+    }
+    assert unread == set()
+
+
+def test_every_key_that_a_template_reads_is_in_the_schema() -> None:
+    text = "\n".join(TEMPLATES.values())
+    read = set(re.findall(r"(?:\$?\.Values|\$v|\.root\.Values)\.((?:[a-z]\w*\.?)+)", text))
+    assert len(read) > 30
+    assert {path.rstrip(".") for path in read} - set(KEYS) == set()
+
+
+@pytest.mark.parametrize("path", LEVELS)
+def test_an_unknown_key_is_refused_at_every_level(path: str) -> None:
+    layer: Document = {"typo": 1}
+    for name in reversed(path.split(".") if path else []):
+        layer = {name: layer}
+    with pytest.raises(Refused, match="typo"):
+        template(merged(layer))
+
+
+def test_helm_files_stay_small() -> None:
+    long = {p.name: len(t.splitlines()) for p, t in TEMPLATES.items() if len(t.splitlines()) > 60}
+    assert long == {}
+
+
+def test_no_template_names_a_flag_of_the_trainer() -> None:
+    [table] = (CHART / "flags").glob("*.yaml")
+    flags: Document = yaml.safe_load(table.read_text(encoding="utf-8"))["backends"]
+    names = {n for b in flags.values() for n in b["flags"]["common"] if "_" in n}
+    words = {w for p, t in TEMPLATES.items() for w in re.findall(r"\w+", Path(p).name + t)}
+    assert names & words == set()

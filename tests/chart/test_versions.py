@@ -1,0 +1,113 @@
+"""Helm 4 and Helm 3, the directory and the archive give the same objects."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+from yamllint import linter  # type: ignore[import-untyped]
+from yamllint.config import YamlLintConfig  # type: ignore[import-untyped]
+
+from tests.chart.helm import (
+    BASE,
+    CHART,
+    KUBERNETES,
+    ROOT,
+    call,
+    merged,
+    objects,
+    template,
+    template_file,
+)
+from tests.chart.test_crd import FULL
+
+FILES = sorted((ROOT / "values").glob("*.yaml"))
+# toYaml writes lists at their key's column, and image names are long.
+LINT = """
+extends: default
+rules:
+  line-length: disable
+  indentation: {indent-sequences: whatever}
+  comments: {min-spaces-from-content: 1}
+  empty-lines: disable
+  braces: {max-spaces-inside: 1}
+"""
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_both_helms_render_the_same_objects(file: Path, frozen: Path) -> None:
+    assert template_file(file, chart=frozen) == template_file(file, chart=frozen, helm="helm3")
+
+
+def test_both_helms_render_every_option_the_same(frozen: Path) -> None:
+    values = merged(FULL)
+    three = template(values, chart=frozen, helm="helm3")
+    assert objects(template(values, chart=frozen)) == objects(three)
+
+
+def test_the_same_values_give_the_same_bytes() -> None:
+    command = ("template", "run", str(CHART), "-f", str(FILES[0]), "--kube-version", KUBERNETES)
+    assert call(*command).stdout == call(*command).stdout
+
+
+@pytest.mark.parametrize("helm", ["helm", "helm3"])
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_helm_lint_is_content(file: Path, helm: str) -> None:
+    done = call("lint", "--strict", str(CHART), "-f", str(file), helm=helm)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("helm", ["helm", "helm3"])
+def test_the_archive_holds_all_and_renders_the_same(
+    frozen: Path, tmp_path: Path, helm: str
+) -> None:
+    done = call("package", str(frozen), "--destination", str(tmp_path), helm=helm)
+    assert done.returncode == 0, done.stderr
+    [archive] = tmp_path.glob("*.tgz")
+    with tarfile.open(archive) as tar:
+        names = {name.partition("/")[2] for name in tar.getnames()}
+        assert all(member.isfile() for member in tar.getmembers())
+    sources = {f"launchers/{p.name}" for p in (frozen / "launchers").glob("*.py")}
+    data = {
+        str(p.relative_to(CHART))
+        for folder in ("flags", "networks")
+        for p in (CHART / folder).iterdir()
+    }
+    assert sources | data | {"exits.yaml", "values.schema.json"} <= names
+    assert {name for name in names if name.startswith("launchers/")} == sources
+    assert objects(template(BASE, chart=archive, helm=helm)) == objects(
+        template(BASE, chart=frozen)
+    )
+
+
+def test_rendered_yaml_is_clean() -> None:
+    config = YamlLintConfig(LINT)
+    for values in (BASE, merged(FULL)):
+        problems = [str(p) for p in linter.run(io.StringIO(template(values)), config)]
+        assert problems == []
+
+
+def test_the_notes_give_the_next_commands() -> None:
+    queue = ("--set", "kueue.queue=team", "--set", "workspace.existingClaim=ws")
+    source = ("--set", "recipe.model=hf://o/m@r", "--set", "recipe.dataset[0]=hf://o/d@r")
+    done = call("install", "dpo-42", str(CHART), "--dry-run=client", "-n", "ml", *queue, *source)
+    notes = done.stdout.partition("NOTES:")[2]
+    for command in (
+        "kubectl -n ml get jobset dpo-42",
+        "kubectl -n ml get workloads.kueue.x-k8s.io",
+        "kubectl -n ml logs -f -l jobset.sigs.k8s.io/jobset-name=dpo-42,",
+        "/workspace/runs/dpo-42/export",
+        "helm -n ml uninstall dpo-42",
+    ):
+        assert command in notes, done.stderr
+
+
+def test_the_notes_warn_about_stage_jobs_and_privileges() -> None:
+    values = "stages.placement=jobs,stages.convert.skip=true,network.profile=ib-shared"
+    source = "workspace.existingClaim=ws,recipe.model=hf://o/m@r,recipe.dataset[0]=hf://o/d@r"
+    arguments = ("--dry-run=client", "--set", values, "--set", source)
+    notes = call("install", "run", str(CHART), *arguments).stdout.partition("NOTES:")[2]
+    assert "waitForPodsReady" in notes
+    assert "admits the privileged Pod Security level" in notes

@@ -1,0 +1,57 @@
+"""Fixtures of the stages' tests."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from launchers import retry as retry_module
+from launchers.workspace import Workspace
+from tests.launchers import git_server
+from tests.launchers.fake_hub import FakeHub, serve
+from tests.launchers.git_server import GitServer
+from tests.launchers.sources import MODEL, PAIRS
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Workspace:
+    return Workspace(root=tmp_path / "ws", run="r")
+
+
+@pytest.fixture
+def remote(tmp_path: Path) -> Path:
+    return tmp_path / "git" / "team" / "code"
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[GitServer]:
+    with git_server.serve(tmp_path / "git") as state:
+        yield state
+
+
+@pytest.fixture
+def calm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Neither this machine's settings nor long waits."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    patience = retry_module.Patience(total=0.6, first=0.01, most=0.05)
+    monkeypatch.setattr(retry_module, "Patience", lambda: patience)
+
+
+@pytest.fixture
+def hub(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, calm: None) -> Iterator[FakeHub]:
+    with serve() as state:
+        for name in (
+            "HF_TOKEN",
+            "MODELSCOPE_API_TOKEN",
+            "HF_HUB_OFFLINE",
+            "HUGGING_FACE_HUB_TOKEN",
+        ):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("HF_ENDPOINT", state.url)
+        monkeypatch.setenv("MODELSCOPE_ENDPOINT", state.url)
+        monkeypatch.setenv("MODELSCOPE_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setattr("modelscope_hub._download.DOWNLOAD_INTEGRITY_RETRY_BACKOFF", 0.01)
+        state.repos = {"models/o/m": dict(MODEL), "datasets/o/d": {"data/pairs.jsonl": PAIRS}}
+        yield state

@@ -1,0 +1,1 @@
+"""Stands for torch in process tests: only ``torch.distributed.run`` is there."""

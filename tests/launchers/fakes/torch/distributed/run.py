@@ -1,0 +1,59 @@
+"""Stands for torchrun: notes how it was called, then does what FAKE_TRAIN of its node says.
+
+``FAKE_TRAIN=<node rank>:<act>[:<word>],...`` with the acts ``fail`` (the rank's stderr gets the
+word as its last line), ``kill`` (reports a rank killed by that signal), ``hang`` and ``orphan``
+(hang, with a process of a session of its own, as torchrun's workers are); else it succeeds.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    for flag in ("nnodes", "nproc-per-node", "node-rank", "master-addr", "master-port"):
+        parser.add_argument(f"--{flag}", required=True)
+    for flag in ("max-restarts", "log-dir", "redirects", "tee"):
+        parser.add_argument(f"--{flag}", required=True)
+    parser.add_argument("program", nargs=argparse.REMAINDER)
+    options = parser.parse_args()
+    acts = dict(a.split(":", 1) for a in os.environ.get("FAKE_TRAIN", "").split(",") if a)
+    act, _, word = acts.get(options.node_rank, "succeed").partition(":")
+    rank = Path(options.log_dir) / "none_x" / "attempt_0" / "0"
+    rank.mkdir(parents=True)
+    (rank / "argv.json").write_text(json.dumps(sys.argv[1:]))
+    (rank / "env.json").write_text(json.dumps(dict(os.environ)))
+    if act in ("hang", "orphan"):
+        if act == "orphan":
+            child = subprocess.Popen(["sleep", "300"], start_new_session=True)
+            (rank / "orphan").write_text(str(child.pid))
+        print("fake hangs", flush=True)
+        time.sleep(300)
+    if act == "fail":
+        (rank / "stderr.log").write_text(f"Traceback\n{word}\n")
+        sys.exit(1)
+    if act == "kill":
+        print(f"  exitcode  : -{word} (pid: 1)", flush=True)
+        sys.exit(1)
+    save(options.program)
+
+
+def save(program: list[str]) -> None:
+    """Leave one complete checkpoint, as the trainer with the seal plugin does; once per run."""
+    folder = Path(program[program.index("--output_dir") + 1]) / "checkpoint-3"
+    if "--resume_from_checkpoint" not in program and not folder.exists():
+        folder.mkdir(parents=True)
+        (folder / "model.safetensors").write_bytes(b"weights")
+        (folder / "config.json").write_text("{}")
+        (folder / "optimizer.pt").write_bytes(b"moments")
+        files = {"model.safetensors": 7, "config.json": 2, "optimizer.pt": 7}
+        (folder / "COMPLETE.json").write_text(json.dumps({"step": 3, "files": files}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,136 @@
+"""A git server on 127.0.0.1: real ``git http-backend``, a password, and faults on request."""
+
+from __future__ import annotations
+
+import base64
+import os
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+
+@dataclass
+class GitServer:
+    """The repositories below ``root``, over HTTP."""
+
+    root: Path
+    password: str = ""
+    """Asked for when it is set, with any user name."""
+    strict: bool = False
+    """Speak the old protocol, in which single commits must be allowed."""
+    failures: list[int] = field(default_factory=list)
+    """HTTP statuses of the next answers."""
+    seen: list[str] = field(default_factory=list)
+    """``METHOD path`` of each request."""
+    url: str = ""
+
+
+def repository(path: Path, files: dict[str, str], branch: str = "main") -> str:
+    """Make or extend a repository by one commit; return the commit."""
+    if not (path / ".git").exists():
+        path.mkdir(parents=True, exist_ok=True)
+        run(path, "init", "--quiet", f"--initial-branch={branch}")
+        (path / ".git" / "git-daemon-export-ok").touch()
+    for name, text in files.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_text(text)
+    run(path, "add", "--all")
+    run(path, "commit", "--quiet", "--message", "change")
+    return run(path, "rev-parse", "HEAD")
+
+
+def run(path: Path, *words: str) -> str:
+    """Run git as somebody else would, apart from this machine's settings."""
+    who = {
+        f"GIT_{role}_{key}": "t@example.org"
+        for role in ("AUTHOR", "COMMITTER")
+        for key in ("NAME", "EMAIL")
+    }
+    env = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(path),
+        **who,
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_ALLOW_PROTOCOL": "file:http",
+    }
+    done = subprocess.run(
+        ["git", *words], cwd=path, env=env, check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
+@contextmanager
+def serve(root: Path) -> Iterator[GitServer]:
+    """Serve the repositories below ``root``."""
+    state = GitServer(root=root)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            answer(self, state)
+
+        do_POST = do_GET
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    state.url = f"http://127.0.0.1:{server.server_port}"
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+    thread.start()
+    try:
+        yield state
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def answer(request: BaseHTTPRequestHandler, state: GitServer) -> None:
+    """Answer one request: a planned failure, a refusal, or what git says."""
+    body = request.rfile.read(int(request.headers.get("Content-Length", "0")))
+    state.seen.append(f"{request.command} {request.path}")
+    if state.failures:
+        request.send_error(state.failures.pop(0))
+        return
+    if state.password and not allowed(request.headers.get("Authorization", ""), state.password):
+        request.send_response(401)
+        request.send_header("WWW-Authenticate", 'Basic realm="git"')
+        request.end_headers()
+        return
+    path, _, query = request.path.partition("?")
+    env = {
+        "PATH": os.environ["PATH"],
+        "GIT_PROJECT_ROOT": str(state.root),
+        "GIT_HTTP_EXPORT_ALL": "1",
+        "GIT_CONFIG_NOSYSTEM": "1",
+        "GIT_CONFIG_COUNT": "1",
+        "GIT_CONFIG_KEY_0": "safe.directory",
+        "GIT_CONFIG_VALUE_0": "*",
+        "REQUEST_METHOD": request.command,
+        "PATH_INFO": path,
+        "QUERY_STRING": query,
+        "CONTENT_TYPE": request.headers.get("Content-Type", ""),
+        "CONTENT_LENGTH": str(len(body)),
+        "HTTP_CONTENT_ENCODING": request.headers.get("Content-Encoding", ""),
+        "GIT_PROTOCOL": "" if state.strict else request.headers.get("Git-Protocol", ""),
+    }
+    done = subprocess.run(
+        ["git", "http-backend"], input=body, env=env, capture_output=True, check=False
+    )
+    head, _, content = done.stdout.partition(b"\r\n\r\n")
+    headers = dict(line.split(": ", 1) for line in head.decode().splitlines() if ": " in line)
+    request.send_response(int(headers.pop("Status", "200").split()[0]))
+    for name, value in headers.items():
+        request.send_header(name, value)
+    request.end_headers()
+    request.wfile.write(content)
+
+
+def allowed(header: str, password: str) -> bool:
+    """Tell whether a Basic header holds the password."""
+    kind, _, value = header.partition(" ")
+    return kind == "Basic" and base64.b64decode(value).decode().partition(":")[2] == password

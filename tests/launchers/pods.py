@@ -1,0 +1,130 @@
+"""Starts real launchers as the pods of a run, with a fake torch and a fake ms-swift."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).parents[2]
+FAKES = Path(__file__).parent / "fakes"
+
+
+def free_port() -> int:
+    """Return a TCP port that nobody listens on."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+@dataclass
+class Pods:
+    """A run's pods on this machine; ``folder`` holds workspace, sources and recipe."""
+
+    folder: Path
+    nodes: int = 2
+    train: str = ""
+    """What the fake torchrun does, see ``fakes/torch/distributed/run.py``."""
+
+    def __post_init__(self) -> None:
+        """Make the sources and the recipe."""
+        self.port = free_port()
+        model = self.folder / "sources" / "model"
+        model.mkdir(parents=True)
+        (model / "config.json").write_text('{"model_type": "qwen3"}')
+        (model / "model.safetensors").write_bytes(b"base")
+        (self.folder / "sources" / "pairs.jsonl").write_text('{"a": 1}\n')
+        self.write_recipe()
+
+    def write_recipe(self, **change: Any) -> None:
+        """Write the recipe with some keys changed."""
+        sources = self.folder / "sources"
+        document = {
+            "backend": "transformers",
+            "task": "rlhf",
+            "model": f"file://{sources / 'model'}",
+            "dataset": [f"file://{sources / 'pairs.jsonl'}"],
+            "args": {"learning_rate": "1e-3", "tuner_type": "full"},
+        }
+        (self.folder / "recipe.yaml").write_text(yaml.safe_dump(document | change))
+
+    @property
+    def run(self) -> Path:
+        """Return the run's folder on the workspace."""
+        return self.folder / "workspace" / "runs" / "r"
+
+    def log(self, rank: int) -> Path:
+        """Return the termination message's file of one pod."""
+        return self.folder / f"termination-{rank}"
+
+    def env(self, rank: int, **change: str) -> dict[str, str]:
+        """Return one pod's environment."""
+        return {
+            "PATH": os.environ["PATH"],
+            "PYTHONPATH": f"{ROOT}:{FAKES}",
+            "DPO_RUN": "r",
+            "DPO_WORKSPACE": str(self.folder / "workspace"),
+            "DPO_RECIPE": str(self.folder / "recipe.yaml"),
+            "DPO_NODES": str(self.nodes),
+            "DPO_COMPLETIONS": str(self.nodes),
+            "DPO_JOB_INDEX": "0",
+            "JOB_COMPLETION_INDEX": str(rank),
+            "DPO_MASTER_ADDR": "127.0.0.1",
+            "DPO_GANG_PORT": str(self.port),
+            "DPO_GANG_DEADLINE": "20",
+            "DPO_POD_NAME": f"r-node-0-{rank}",
+            "DPO_TERMINATION_LOG": str(self.log(rank)),
+            "FAKE_TRAIN": self.train,
+            **change,
+        }
+
+    def start(self, rank: int, command: str = "run", **change: str) -> subprocess.Popen[str]:
+        """Start one pod's launcher."""
+        return subprocess.Popen(
+            [sys.executable, "-m", "launchers", command],
+            cwd=self.folder,
+            env=self.env(rank, **change),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def all(self, **change: str) -> list[tuple[int, str]]:
+        """Run all pods to their ends; return exit codes and outputs by rank."""
+        started = [self.start(rank, **change) for rank in range(self.nodes)]
+        return [end(pod) for pod in started]
+
+    def message(self, rank: int) -> dict[str, Any]:
+        """Return a pod's termination message."""
+        parsed: dict[str, Any] = json.loads(self.log(rank).read_text())
+        return parsed
+
+    def progress(self) -> dict[str, Any]:
+        """Return ``progress.json``."""
+        parsed: dict[str, Any] = json.loads((self.run / "progress.json").read_text())
+        return parsed
+
+    def argv(self, rank: int, attempt: int = 1) -> list[str]:
+        """Return torchrun's arguments of one attempt."""
+        folder = self.run / "attempts" / str(attempt) / f"node-{rank}"
+        words: list[str] = json.loads(next(folder.rglob("argv.json")).read_text())
+        return words
+
+
+def end(pod: subprocess.Popen[str], seconds: float = 60) -> tuple[int, str]:
+    """Wait for a pod's end; a pod that does not end is killed and fails the test."""
+    try:
+        output, _ = pod.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        pod.send_signal(signal.SIGKILL)
+        output, _ = pod.communicate()
+        raise AssertionError(f"the pod did not end:\n{output}") from None
+    return pod.returncode, output

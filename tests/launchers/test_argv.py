@@ -1,0 +1,163 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launchers.argv import Inputs, environment, flatten, program, torchrun, training_flags
+from launchers.checkpoint import Checkpoint
+from launchers.exits import LaunchError
+from launchers.rank import Place
+from launchers.recipe import Recipe, Value, parse
+
+MODEL, MCORE, OUT = Path("/w/models/m"), Path("/w/mcore/m"), Path("/w/runs/r/checkpoints")
+PLACE = Place(rank=1, nodes=2, master_addr="h0", master_port=29500, source="JobSet")
+
+
+def recipe(backend: str = "megatron", task: str = "rlhf", **args: Any) -> Recipe:
+    document = {"backend": backend, "task": task, "model": "m", "dataset": ["d"], "args": args}
+    return parse(document)
+
+
+def flags(
+    of: Recipe, *, mcore: Path | None = None, resume: Checkpoint | None = None, cpu: bool = False
+) -> dict[str, Value]:
+    inputs = Inputs(
+        model=MODEL, mcore=mcore, datasets=("/w/d",), clone=Path("/w/code"), plugins=Path("/opt/l")
+    )
+    return training_flags(of, inputs, output_dir=OUT, resume=resume, on_cpu=cpu)
+
+
+def saved(folder: Path, *, state: bool) -> Checkpoint:
+    path = folder / "checkpoint-5"
+    (path / "iter_0000005").mkdir(parents=True)
+    if state:
+        (path / "iter_0000005" / ".metadata").touch()
+    return Checkpoint(path=path, step=5)
+
+
+def test_torchrun_is_static_and_never_restarts() -> None:
+    words = torchrun(PLACE, nproc=8, log_dir=Path("/l"), python="py", program=["x.py", "--lr", "1"])
+    text = " ".join(words)
+    assert text.startswith(
+        "py -m torch.distributed.run --nnodes 2 --nproc-per-node 8 --node-rank 1"
+    )
+    assert "--max-restarts 0" in text
+    assert "rdzv" not in text
+    assert words[-3:] == ["x.py", "--lr", "1"]
+
+
+@pytest.mark.parametrize(
+    ("backend", "task", "file"),
+    [
+        ("megatron", "rlhf", "cli/_megatron/rlhf.py"),
+        ("transformers", "sft", "cli/sft.py"),
+    ],
+)
+def test_the_program_is_ms_swifts_file_not_its_wrapper(backend: str, task: str, file: str) -> None:
+    assert program(recipe(backend, task), Path("/s")) == Path("/s") / file
+
+
+def test_the_reference_is_the_original_model_from_the_start() -> None:
+    started = flags(recipe())
+    assert started["model"] == started["ref_model"] == str(MODEL)
+    assert "mcore_model" not in started
+
+
+def test_a_converted_model_changes_the_flags_of_policy_and_reference() -> None:
+    started = flags(recipe(), mcore=MCORE)
+    assert started["mcore_model"] == started["mcore_ref_model"] == str(MCORE)
+
+
+@pytest.mark.parametrize("backend", ["megatron", "transformers"])
+@pytest.mark.parametrize("mcore", [None, MCORE])
+@pytest.mark.parametrize("state", [True, False])
+def test_a_resume_never_changes_the_reference(
+    tmp_path: Path, backend: str, mcore: Path | None, state: bool
+) -> None:
+    of = recipe(backend, tuner_type="full")
+    converted = mcore if backend == "megatron" else None
+    resumed = flags(of, mcore=converted, resume=saved(tmp_path, state=state))
+    assert resumed["ref_model"] == str(MODEL)
+    if converted:
+        assert resumed["mcore_ref_model"] == str(MCORE)
+
+
+def test_megatron_resumes_exactly_when_the_optimizer_was_saved(tmp_path: Path) -> None:
+    checkpoint = saved(tmp_path, state=True)
+    resumed = flags(recipe(), mcore=MCORE, resume=checkpoint)
+    assert resumed["mcore_model"] == str(checkpoint.path)
+    assert resumed["model"] == str(MODEL)
+    assert (resumed["finetune"], resumed["no_load_optim"]) == ("false", "false")
+
+
+def test_megatron_resumes_from_safetensors_when_there_is_no_optimizer(tmp_path: Path) -> None:
+    checkpoint = saved(tmp_path, state=False)
+    resumed = flags(recipe(no_save_optim=True), mcore=MCORE, resume=checkpoint)
+    assert resumed["model"] == str(checkpoint.path)
+    assert "mcore_model" not in resumed
+    assert resumed["finetune"] == "false"
+
+
+def test_transformers_resumes_by_its_own_flag(tmp_path: Path) -> None:
+    checkpoint = saved(tmp_path, state=False)
+    resumed = flags(recipe("transformers", tuner_type="full"), resume=checkpoint)
+    assert resumed["resume_from_checkpoint"] == str(checkpoint.path)
+    assert resumed["model"] == str(MODEL)
+
+
+@pytest.mark.parametrize(
+    "without",
+    [
+        recipe("transformers"),
+        recipe(task="sft"),
+        recipe(rlhf_type="rm"),
+        recipe(tuner_type="lora"),
+    ],
+)
+def test_no_reference_is_named_where_ms_swift_takes_none(without: Recipe) -> None:
+    assert "ref_model" not in flags(without)
+
+
+def test_the_recipe_overrides_defaults_but_not_the_launchers_own() -> None:
+    of = recipe(ddp_timeout=60, add_version=True)
+    assert flags(of)["ddp_timeout"] == "60"
+    assert flags(of)["add_version"] == "false"
+    assert flags(recipe())["ddp_timeout"] == "7200"
+
+
+def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
+    merged = flags(recipe(external_plugins=["data.py"], callbacks=["mine"]))
+    assert merged["external_plugins"] == ["/opt/l/swift_seal_megatron.py", "/w/code/data.py"]
+    assert merged["callbacks"] == ["seal", "mine"]
+
+
+def test_cpu_runs_use_gloo() -> None:
+    on_cpu = flags(recipe("transformers"), cpu=True)
+    assert (on_cpu["use_cpu"], on_cpu["ddp_backend"]) == ("true", "gloo")
+    assert "/opt/l/swift_cpu.py" in on_cpu["external_plugins"]
+    assert "use_cpu" not in flags(recipe("transformers"))
+
+
+def test_saving_in_the_background_is_refused() -> None:
+    with pytest.raises(LaunchError, match="async_save"):
+        flags(recipe(async_save=True))
+
+
+def test_every_word_of_a_flag_is_one_argument() -> None:
+    assert flatten({"b": "x y", "a": ["1", "2"]}) == ["--a", "1", "2", "--b", "x y"]
+
+
+def test_training_sees_no_secret_and_no_hub() -> None:
+    env = environment(
+        {"HF_TOKEN": "hf_CANARY", "MODELSCOPE_API_TOKEN": "c", "PYTHONPATH": "/a", "KEPT": "1"},
+        PLACE,
+        nproc=8,
+        package=Path("/opt/launchers"),
+    )
+    assert "hf_CANARY" not in env.values()
+    assert "MODELSCOPE_API_TOKEN" not in env
+    assert env["PYTHONPATH"] == "/opt:/a"
+    assert (env["NNODES"], env["NODE_RANK"], env["NPROC_PER_NODE"]) == ("2", "1", "8")
+    assert env["HF_HUB_OFFLINE"] == env["KEPT"] == "1"

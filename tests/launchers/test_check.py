@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launchers import check as checking
+from launchers.exits import Exit, LaunchError
+from launchers.recipe import parse
+from launchers.settings import Settings, from_env
+
+KNOWN = {
+    "lr": 1e-5,
+    "output_dir": None,
+    "tensor_model_parallel_size": 1,
+    "pipeline_model_parallel_size": 1,
+    "context_parallel_size": 1,
+    "expert_model_parallel_size": 1,
+    "expert_tensor_parallel_size": 1,
+    "global_batch_size": 16,
+    "micro_batch_size": 1,
+}
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    env = {"DPO_RUN": "r", "DPO_WORKSPACE": str(tmp_path), "DPO_GPUS_PER_NODE": "8"}
+    return from_env(env)
+
+
+def refusal(settings: Settings, **change: Any) -> str:
+    document: dict[str, Any] = {
+        "backend": "megatron",
+        "task": "rlhf",
+        "model": "hf://o/m@main",
+        "dataset": ["hf://o/d@main"],
+    }
+    with pytest.raises(LaunchError) as no:
+        checking.check(settings, parse(document | change))
+    assert no.value.code == Exit.CONFIG
+    return str(no.value)
+
+
+@pytest.fixture(autouse=True)
+def _known(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checking, "known_flags", lambda recipe: KNOWN)
+
+
+def test_a_sound_recipe_passes(settings: Settings) -> None:
+    document = {
+        "backend": "megatron",
+        "task": "rlhf",
+        "model": "hf://o/m@v",
+        "dataset": ["d.jsonl"],
+    }
+    with pytest.raises(LaunchError, match=r"code\.url is empty"):
+        checking.check(settings, parse(document))
+    checking.check(settings, parse(document | {"dataset": ["hf://o/d@v#100"]}))
+
+
+def test_all_mistakes_are_told_at_once(settings: Settings) -> None:
+    text = refusal(
+        settings,
+        args={"lrr": "1e-5", "output_dir": "/x", "tensor_model_parallel_size": "3"},
+    )
+    assert "recipe.args.lrr: ms-swift has no such flag; the nearest is lr" in text
+    assert "recipe.args.output_dir: the launcher sets this flag" in text
+    assert "8 processes (nodes 1 x gpusPerNode 8) are not a multiple" in text
+    assert "(3 mistakes)" in text
+
+
+def test_a_flag_of_ms_swift_3_is_told_todays_name(settings: Settings) -> None:
+    assert "write num_train_epochs" in refusal(settings, args={"max_epochs": "1"})
+
+
+def test_a_wrong_source_names_its_key(settings: Settings) -> None:
+    assert "recipe.model" in refusal(settings, model="Qwen/Qwen3-30B-A3B")
+    assert "recipe.dataset[1]" in refusal(settings, dataset=["hf://o/d@v", "hf://o/d"])

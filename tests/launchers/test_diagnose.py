@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from launchers.diagnose import TAIL, Verdict, tail, verdict, worst
+from launchers.exits import Exit
+
+TRACE = "Traceback (most recent call last):\n  File 'x.py', line 1, in f\n"
+
+
+@pytest.mark.parametrize(
+    ("last", "started", "code"),
+    [
+        ("ValueError: remaining_argv: ['--lora_rnk', '8']", False, Exit.CONFIG),
+        ("rlhf.py: error: argument --lr: invalid float value: 'x'", False, Exit.CONFIG),
+        ("rlhf.py: error: ambiguous option: --save could match --save_steps", False, Exit.CONFIG),
+        ("[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried", False, Exit.OUT_OF_MEMORY),
+        ("[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried", True, Exit.PEER),
+        ("OSError: [Errno 28] No space left on device: '/w/x'", True, Exit.QUOTA),
+        ("PermissionError: [Errno 13] Permission denied: '/w'", False, Exit.QUOTA),
+        ("OSError: [Errno 5] Input/output error", True, Exit.IO),
+        ("datasets.exceptions.DatasetGenerationError: An error occurred", False, Exit.DATA),
+        ("json.decoder.JSONDecodeError: Expecting value: line 1", True, Exit.DATA),
+        ("FileNotFoundError: [Errno 2] No such file: 'x'", False, Exit.INPUT_MISSING),
+        ("ModuleNotFoundError: No module named 'x'", False, Exit.CONFIG),
+        ("AssertionError: heads", False, Exit.CONFIG),
+        ("AssertionError: heads", True, Exit.PEER),
+        ("RuntimeError: CUDA error: an illegal memory access was encountered", True, Exit.PEER),
+    ],
+)
+def test_the_last_exception_decides(last: str, started: bool, code: Exit) -> None:
+    found = verdict(TRACE + last + "\n", started=started)
+    assert found is not None
+    assert found.code == code
+    assert not found.cascade
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "RuntimeError: [/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:1",
+        "[rank1]: torch.distributed.DistBackendError: NCCL error in: x",
+        "torch.distributed.DistNetworkError: The client socket has timed out",
+    ],
+)
+def test_a_cascade_is_never_a_user_error(last: str) -> None:
+    found = verdict(TRACE + last, started=False)
+    assert found is not None
+    assert found.cascade
+    assert found.code == Exit.PEER
+
+
+def test_an_earlier_exception_that_was_handled_does_not_count() -> None:
+    text = "ValueError: handled\nlater text\nOSError: [Errno 28] No space left on device\n"
+    found = verdict(text, started=False)
+    assert found is not None
+    assert found.code == Exit.QUOTA
+
+
+def test_a_log_without_an_exception_says_nothing() -> None:
+    assert verdict("all well\n", started=True) is None
+
+
+def test_the_cause_comes_before_its_cascade() -> None:
+    cascade = Verdict(code=Exit.PEER, cause="NCCL", remedy="", cascade=True)
+    unknown = Verdict(code=Exit.PEER, cause="segfault", remedy="")
+    known = Verdict(code=Exit.DATA, cause="bad row", remedy="")
+    assert worst([cascade, unknown, known]) == known
+    assert worst([cascade, unknown]) == unknown
+    assert worst([]) is None
+
+
+def test_only_the_end_of_a_log_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "stderr.log"
+    log.write_bytes(b"x" * (TAIL + 10) + b"end")
+    assert len(tail(log)) == TAIL
+    assert tail(log).endswith("end")
+    assert tail(tmp_path / "none") == ""

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from launchers.checkpoint import seal
+from launchers.exits import Exit, LaunchError
+from launchers.export import export, is_exported, link_or_copy
+from launchers.workspace import Workspace
+
+INPUTS = {"recipe": "d1", "download m": "d2"}
+KEPT = ("config.json", "model-00001-of-00001.safetensors", "tokenizer.json", "chat_template.jinja")
+LEFT_OUT = ("optimizer.pt", "trainer_state.json", "rng_state_0.pth", "training_args.bin")
+
+
+def trained(root: Path) -> Workspace:
+    work = Workspace(root=root, run="r")
+    folder = work.checkpoints / "checkpoint-7"
+    (folder / "iter_0000007").mkdir(parents=True)
+    for name in (*KEPT, *LEFT_OUT, "iter_0000007/__0_0.distcp"):
+        (folder / name).write_text(name)
+    seal(folder, 7)
+    return work
+
+
+def test_the_export_is_the_checkpoint_without_the_trainers_state(tmp_path: Path) -> None:
+    work = trained(tmp_path)
+    outcome = export(work, INPUTS, holder="pod")
+    assert outcome.state == "done"
+    there = {p.name for p in work.export.iterdir()} - {".complete.json"}
+    assert there == set(KEPT)
+
+
+def test_only_the_same_inputs_make_the_run_ended(tmp_path: Path) -> None:
+    work = trained(tmp_path)
+    assert not is_exported(work, INPUTS)
+    export(work, INPUTS, holder="pod")
+    assert is_exported(work, INPUTS)
+    assert not is_exported(work, INPUTS | {"recipe": "d9"})
+
+
+def test_training_that_left_no_checkpoint_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match="no complete checkpoint") as missing:
+        export(Workspace(root=tmp_path, run="r"), INPUTS, holder="pod")
+    assert missing.value.code == Exit.INPUT_MISSING
+
+
+def test_files_are_copied_where_links_cannot_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(source: Path, target: Path) -> None:
+        raise OSError(errno.EOPNOTSUPP, "no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    (tmp_path / "a").write_text("x")
+    link_or_copy(tmp_path / "a", tmp_path / "b")
+    assert (tmp_path / "b").read_text() == "x"

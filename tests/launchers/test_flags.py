@@ -1,0 +1,139 @@
+"""Flags read from source are those of the real dataclasses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from launchers import flags
+from launchers.renames import OWNED, RENAMED
+from scripts import flags as generator
+
+ROOT = Path(__file__).parents[2]
+TRAIN = ROOT / ".tools" / "train"
+needs_training = pytest.mark.skipif(
+    not (TRAIN / "bin" / "python").exists(), reason="no .tools/train: run `make setup`"
+)
+REAL = """
+import dataclasses, json
+from swift.arguments import PretrainArguments, RLHFArguments, SftArguments
+
+def plain(field):
+    default = field.default
+    return default if isinstance(default, (str, int, float, bool)) else None
+
+classes = (PretrainArguments, RLHFArguments, SftArguments)
+fields = {c.__name__: [f for f in dataclasses.fields(c) if f.init] for c in classes}
+print(json.dumps({name: {f.name: plain(f) for f in found} for name, found in fields.items()}))
+"""
+
+
+@pytest.fixture(scope="module")
+def classes() -> flags.Classes:
+    site = generator.site_packages(TRAIN)
+    return flags.read({name: site / name for name in ("swift", "transformers")})
+
+
+def package(folder: Path, text: str) -> flags.Classes:
+    folder.mkdir()
+    (folder / "arguments.py").write_text(text, encoding="utf-8")
+    return flags.read({"swift": folder})
+
+
+@needs_training
+@pytest.mark.timeout(120)
+def test_the_transformers_flags_are_the_real_ones(classes: flags.Classes) -> None:
+    command = [str(TRAIN / "bin" / "python"), "-c", REAL]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=TRAIN)
+    assert done.returncode == 0, done.stderr
+    for entry, real in json.loads(done.stdout.splitlines()[-1]).items():
+        read = flags.flags(classes, entry)
+        assert set(read) == set(real), entry
+        # transformers computes this default when it is imported.
+        assert {n for n in real if real[n] != read[n]} <= {"optim"}, entry
+
+
+@needs_training
+def test_the_megatron_flags_hold_what_the_recipes_use(classes: flags.Classes) -> None:
+    read = flags.flags(classes, flags.ENTRIES["megatron"]["rlhf"])
+    assert 350 < len(read) < 500
+    expected = {
+        **{"rlhf_type": "dpo", "tensor_model_parallel_size": 1, "finetune": True},
+        **{"expert_tensor_parallel_size": 1, "save_steps": 500, "truncation_strategy": None},
+    }
+    assert {name: read[name] for name in expected} == expected
+
+
+@needs_training
+def test_the_charts_table_is_generated_from_the_pinned_ms_swift() -> None:
+    version, text = generator.render(generator.site_packages(TRAIN))
+    table = ROOT / "chart" / "flags" / f"ms-swift-{version}.yaml"
+    assert table.read_text(encoding="utf-8") == text, "run `make flags`"
+
+
+@needs_training
+@pytest.mark.parametrize("backend", ["megatron", "transformers"])
+def test_renames_lead_from_flags_that_are_gone_to_flags_that_are_there(
+    classes: flags.Classes, backend: str
+) -> None:
+    known = {n for e in flags.ENTRIES[backend].values() for n in flags.flags(classes, e)}
+    assert set(RENAMED[backend]) & known == set()
+    assert {new.to for new in RENAMED[backend].values() if new.to} - known == set()
+    foreign = {"megatron": {"resume_from_checkpoint"}, "transformers": set[str]()}[backend]
+    assert OWNED[backend] - known <= {"mcore_model", "mcore_ref_model", *foreign}
+
+
+def test_own_fields_win_over_inherited_ones_as_in_python(tmp_path: Path) -> None:
+    text = """
+from dataclasses import dataclass, field
+from typing import ClassVar
+@dataclass
+class Root:
+    lr: float = 1.0
+    seen: int = field(default=3, metadata={})
+    made: list = field(default_factory=list)
+    hidden: int = field(default=3, init=False)
+    shared: ClassVar[int] = 3
+@dataclass
+class Left(Root):
+    pass
+@dataclass
+class Right(Root):
+    lr: float = 2.0
+class Plain:
+    no_flag: int = 1
+@dataclass
+class MyArguments(Left, Right, Plain):
+    beta: str = "a"
+"""
+    found = flags.flags(package(tmp_path / "swift", text), "MyArguments")
+    assert found == {"lr": 2.0, "seen": 3, "made": None, "beta": "a"}
+
+
+def test_a_class_that_is_not_there_is_named(tmp_path: Path) -> None:
+    text = "from x import Base\n@dataclass\nclass MyArguments(Base):\n    a: int = 1\n"
+    classes = package(tmp_path / "swift", text)
+    with pytest.raises(LookupError, match="no class Base in package x"):
+        flags.flags(classes, "MyArguments")
+    with pytest.raises(LookupError, match="no class Missing in package swift"):
+        flags.flags(classes, "Missing")
+
+
+def test_unknown_flags_are_told_the_nearest_and_old_ones_the_new() -> None:
+    messages = flags.check_flags(
+        ["save_interval", "lrr", "lr", "load"], {"lr", "save_steps"}, RENAMED["megatron"]
+    )
+    assert messages == [
+        "recipe.args.load: ms-swift 4 has no such flag; remove it (the launcher sets model, "
+        "or mcore_model after a conversion)",
+        "recipe.args.lrr: ms-swift has no such flag; the nearest is lr",
+        "recipe.args.save_interval: ms-swift 4 has no such flag; write save_steps",
+    ]
+
+
+def test_nothing_installed_is_nothing_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert flags.installed() == {}

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from launchers import manifest, marker, output
+from launchers.exits import Exit, LaunchError
+from launchers.output import Made, Outcome, produce
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "models" / "m"
+
+
+def writer(**files: str) -> Callable[[Path], None]:
+    def make(folder: Path) -> None:
+        for name, text in files.items():
+            (folder / name).write_text(text)
+
+    return make
+
+
+def never(folder: Path) -> None:
+    raise AssertionError(f"made again: {folder}")
+
+
+def run(
+    path: Path, make: output.Make, inputs: dict[str, object] | None = None, skip: bool = False
+) -> Outcome:
+    return produce("download", "m", path, inputs or {"v": 1}, make, skip=skip, holder="t")
+
+
+def leftovers(path: Path) -> list[str]:
+    return sorted(p.name for p in path.parent.iterdir() if p.name != path.name)
+
+
+def test_an_output_is_made_once(path: Path) -> None:
+    first = run(path, writer(a="1"))
+    second = run(path, never)
+    assert (first.state, second.state) == ("done", "up to date")
+    assert first.digest == second.digest != ""
+    assert sorted(p.name for p in path.iterdir()) == [marker.NAME, "a"]
+    assert leftovers(path) == []
+
+
+def test_inputs_compare_as_they_read_back(path: Path) -> None:
+    run(path, writer(a="1"), {"flags": ("x", "y")})
+    assert run(path, never, {"flags": ["x", "y"]}).state == "up to date"
+
+
+def test_other_inputs_replace_the_output_only_once_the_new_one_is_complete(path: Path) -> None:
+    run(path, writer(a="1"), {"v": 1})
+
+    def make(folder: Path) -> None:
+        assert (path / "a").read_text() == "1"
+        (folder / "b").write_text("2")
+
+    def fail(folder: Path) -> None:
+        raise LaunchError(Exit.UNAVAILABLE, "hub down", "wait")
+
+    with pytest.raises(LaunchError):
+        run(path, fail, {"v": 2})
+    assert (path / "a").read_text() == "1"
+    assert run(path, make, {"v": 2}).state == "done"
+    assert sorted(p.name for p in path.iterdir()) == [marker.NAME, "b"]
+    assert leftovers(path) == []
+
+
+def test_a_failure_leaves_nothing_under_the_final_name_and_the_next_goes_on(path: Path) -> None:
+    def fail(folder: Path) -> None:
+        (folder / "a").write_text("half")
+        raise LaunchError(Exit.UNAVAILABLE, "hub down", "wait")
+
+    with pytest.raises(LaunchError):
+        run(path, fail)
+    assert not path.exists()
+
+    def go_on(folder: Path) -> None:
+        assert (folder / "a").read_text() == "half"
+        (folder / "a").write_text("whole")
+
+    run(path, go_on)
+    assert sorted(p.name for p in path.iterdir()) == [marker.NAME, "a"]
+
+
+def test_a_partial_output_of_other_inputs_is_not_gone_on_with(path: Path) -> None:
+    def fail(folder: Path) -> None:
+        (folder / "old").write_text("half")
+        raise LaunchError(Exit.UNAVAILABLE, "hub down", "wait")
+
+    with pytest.raises(LaunchError):
+        run(path, fail, {"v": 1})
+    run(path, writer(new="1"), {"v": 2})
+    assert not (path / "old").exists()
+
+
+def test_skip_trusts_what_is_there_without_a_marker(path: Path) -> None:
+    path.mkdir(parents=True)
+    outcome = run(path, never, skip=True)
+    assert (outcome.state, outcome.why, outcome.digest) == ("skipped", "SKIP_DOWNLOAD=1", "")
+
+
+def test_skip_keeps_the_digest_of_what_is_there(path: Path) -> None:
+    made = run(path, writer(a="1"))
+    assert run(path, never, {"v": 2}, skip=True).digest == made.digest
+
+
+def test_skip_of_what_is_not_there_names_the_setting_and_the_place(path: Path) -> None:
+    with pytest.raises(LaunchError) as caught:
+        run(path, never, skip=True)
+    assert caught.value.code == Exit.INPUT_MISSING
+    assert caught.value.cause == f"SKIP_DOWNLOAD=1, and {path} is not there"
+    assert "stages.download.skip: false" in caught.value.remedy
+
+
+def test_the_user_s_own_files_under_the_final_name_are_never_removed(path: Path) -> None:
+    path.mkdir(parents=True)
+    (path / "precious").write_text("1")
+    with pytest.raises(LaunchError) as caught:
+        run(path, never)
+    assert caught.value.code == Exit.CONFIG
+    assert "stages.download.skip: true" in caught.value.remedy
+    assert (path / "precious").read_text() == "1"
+
+
+def test_what_make_has_verified_is_not_read_again(path: Path) -> None:
+    def make(folder: Path) -> Made:
+        (folder / "a").write_text("1")
+        (folder / "cache").write_text("not part of it")
+        return Made(manifest={"a": manifest.entry(folder / "a")}, notes={"commit": "c0ffee"})
+
+    run(path, make)
+    there = marker.read(path)
+    assert there is not None
+    assert list(there.manifest) == ["a"]
+    assert there.made["commit"] == "c0ffee"
+
+
+def test_what_make_says_is_checked(path: Path) -> None:
+    with pytest.raises(LaunchError) as caught:
+        run(path, lambda folder: Made(manifest={"a": manifest.Entry(1, "x")}))
+    assert caught.value.code == Exit.IO
+    assert not path.exists()

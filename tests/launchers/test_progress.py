@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from launchers.progress import Progress
+
+
+def read(path: Path) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(path.read_text())
+    return parsed
+
+
+def test_the_file_follows_the_stages_in_their_order(tmp_path: Path) -> None:
+    progress = Progress(path=tmp_path / "runs" / "r" / "progress.json", run="r")
+    progress.begin("download")
+    assert read(progress.path)["stages"]["download"]["state"] == "running"
+    progress.end("done")
+    progress.begin("clone")
+    progress.end("skipped", "no code.url")
+    progress.finish("succeeded")
+    document = read(progress.path)
+    assert list(document["stages"]) == ["clone", "download"]
+    assert document["stages"]["clone"]["why"] == "no code.url"
+    assert document["state"] == "succeeded"
+
+
+def test_a_failure_ends_the_stage_that_was_under_way(tmp_path: Path) -> None:
+    progress = Progress(path=tmp_path / "progress.json", run="r")
+    progress.begin("clone")
+    progress.end("done")
+    progress.begin("download")
+    progress.finish("failed", "404 for hf://o/m")
+    stages = read(progress.path)["stages"]
+    assert stages["clone"]["state"] == "done"
+    assert (stages["download"]["state"], stages["download"]["why"]) == (
+        "failed",
+        "404 for hf://o/m",
+    )

@@ -1,0 +1,228 @@
+"""Whole runs of real launcher processes; only torch and ms-swift are fakes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from launchers.exits import Exit
+from tests.launchers.pods import Pods, end
+
+
+@pytest.fixture
+def pods(tmp_path: Path) -> Pods:
+    return Pods(tmp_path)
+
+
+def wait_for(pods: Pods, name: str, ranks: int = 2, seconds: float = 30) -> list[Path]:
+    stop = time.monotonic() + seconds
+    while time.monotonic() < stop:
+        found = sorted(pods.run.rglob(name))
+        if len(found) >= ranks:
+            return found
+        time.sleep(0.05)
+    raise AssertionError(f"no {name} on {ranks} ranks")
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state != "Z"
+
+
+def test_two_nodes_prepare_train_and_export(pods: Pods) -> None:
+    ends = pods.all()
+    assert [code for code, _ in ends] == [0, 0], ends
+    progress = pods.progress()
+    assert progress["state"] == "succeeded"
+    states = {name: s["state"] for name, s in progress["stages"].items()}
+    assert states == {
+        "clone": "skipped",
+        "download": "done",
+        "convert": "skipped",
+        "train": "done",
+    }
+    assert progress["stages"]["convert"]["why"] == "backend transformers reads Hugging Face weights"
+    exported = sorted(p.name for p in (pods.run / "export").iterdir())
+    assert exported == [".complete.json", "config.json", "model.safetensors"]
+    for rank in (0, 1):
+        words = pods.argv(rank)
+        assert words[words.index("--node-rank") + 1] == str(rank)
+        model = words[words.index("--model") + 1]
+        assert model == words[words.index("--ref_model") + 1]
+        assert (Path(model) / "config.json").exists()
+
+
+def test_a_second_run_finds_everything_up_to_date(pods: Pods) -> None:
+    pods.all()
+    ends = pods.all()
+    assert [code for code, _ in ends] == [0, 0], ends
+    states = {name: s["state"] for name, s in pods.progress()["stages"].items()}
+    assert states["download"] == states["train"] == "up to date"
+    assert "train skipped" in ends[1][1]
+    assert not (pods.run / "attempts" / "2").exists()
+
+
+def test_a_changed_recipe_is_not_trained_onto_old_checkpoints(pods: Pods) -> None:
+    pods.all()
+    pods.write_recipe(args={"learning_rate": "2e-3", "tuner_type": "full"})
+    (code, output), (peer, _) = pods.all()
+    assert code == Exit.CONFIG
+    assert "run r has checkpoints made with another recipe" in output
+    assert peer == Exit.PEER
+
+
+def test_a_run_that_was_cut_resumes_from_its_checkpoint(pods: Pods) -> None:
+    pods.all()
+    for file in (pods.run / "export").iterdir():
+        file.unlink()
+    (pods.run / "export").rmdir()
+    ends = pods.all()
+    assert [code for code, _ in ends] == [0, 0], ends
+    words = pods.argv(1, attempt=2)
+    resumed = words[words.index("--resume_from_checkpoint") + 1]
+    assert resumed == str(pods.run / "checkpoints" / "checkpoint-3")
+    assert words[words.index("--ref_model") + 1] == words[words.index("--model") + 1]
+
+
+def test_a_user_error_of_one_rank_is_its_code_and_the_others_cascade(pods: Pods) -> None:
+    pods.train = "1:fail:ValueError: heads must be divisible,0:hang"
+    begin = time.monotonic()
+    (first, log), (second, _) = pods.all()
+    assert (first, second) == (Exit.PEER, Exit.CONFIG)
+    assert time.monotonic() - begin < 20
+    assert "rank 1 (r-node-0-1) ended: ValueError: heads must be divisible" in log
+    assert pods.message(1) == {
+        "code": 78,
+        "stage": "train",
+        "rank": 1,
+        "step": None,
+        "cause": "ValueError: heads must be divisible",
+        "remedy": "mend the recipe or plugin: before the first step the same would happen again",
+    }
+    assert pods.message(0)["code"] == 1
+    assert pods.progress()["state"] == "failed"
+
+
+def test_a_killed_rank_is_no_user_error(pods: Pods) -> None:
+    pods.train = "0:kill:9,1:hang"
+    (first, log), (second, _) = pods.all()
+    assert (first, second) == (Exit.PEER, Exit.PEER)
+    assert "killed by signal 9" in log
+    assert "rank 0 ended: a training process was killed by signal 9" in pods.message(1)["cause"]
+
+
+def test_sigterm_ends_all_pods_and_leaves_no_process(pods: Pods) -> None:
+    pods.train = "0:orphan,1:orphan"
+    started = [pods.start(rank) for rank in (0, 1)]
+    orphans = [int(p.read_text()) for p in wait_for(pods, "orphan")]
+    assert all(is_alive(pid) for pid in orphans)
+    begin = time.monotonic()
+    started[1].send_signal(signal.SIGTERM)
+    ends = [end(pod) for pod in started]
+    assert time.monotonic() - begin < 10
+    assert [code for code, _ in ends] == [Exit.PEER, Exit.TERMINATED], ends
+    assert not any(is_alive(pid) for pid in orphans)
+
+
+def test_a_pod_that_is_killed_takes_the_gang_down(pods: Pods) -> None:
+    pods.train = "0:hang,1:hang"
+    started = [pods.start(rank) for rank in (0, 1)]
+    wait_for(pods, "argv.json")
+    started[0].kill()
+    code, output = end(started[1])
+    assert code == Exit.PEER
+    assert "rank 0" in output
+    for pid in (int(p.name) for p in Path("/proc").glob("[0-9]*")):
+        # the killed launcher's torchrun has no parent left to end it: that is the kubelet's part
+        if "torch.distributed.run" in _command(pid) and str(pods.folder) in _command(pid):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _command(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+    except OSError:
+        return ""
+
+
+def test_a_missing_model_fails_before_training(pods: Pods) -> None:
+    pods.write_recipe(model=f"file://{pods.folder}/nowhere/model")
+    (code, output), (peer, _) = pods.all()
+    assert (code, peer) == (Exit.INPUT_MISSING, Exit.PEER)
+    assert pods.message(0)["stage"] == "download"
+    assert "nowhere/model" in pods.message(1)["cause"]
+    assert "Traceback" not in output
+
+
+def test_an_unknown_flag_fails_at_once_on_every_rank(pods: Pods) -> None:
+    pods.write_recipe(args={"learning_rte": "1e-3"})
+    begin = time.monotonic()
+    ends = pods.all()
+    assert [code for code, _ in ends] == [Exit.CONFIG, Exit.CONFIG]
+    assert time.monotonic() - begin < 15
+    assert "learning_rate" in pods.message(0)["cause"]
+
+
+def test_ranks_with_different_recipes_never_start(pods: Pods) -> None:
+    other = pods.folder / "other.yaml"
+    other.write_text((pods.folder / "recipe.yaml").read_text().replace("1e-3", "2e-3"))
+    one = pods.start(0, DPO_GANG_DEADLINE="1")
+    two = pods.start(1, DPO_RECIPE=str(other))
+    code, output = end(two)
+    assert code == Exit.CONFIG
+    assert "recipe and launcher" in output
+    one.send_signal(signal.SIGTERM)
+    assert end(one)[0] == Exit.TERMINATED
+
+
+def test_skipped_training_leaves_the_prepared_workspace(pods: Pods) -> None:
+    ends = pods.all(SKIP_TRAIN="1")
+    assert [code for code, _ in ends] == [0, 0], ends
+    train = pods.progress()["stages"]["train"]
+    assert (train["state"], train["why"]) == ("skipped", "SKIP_TRAIN=1")
+    assert not (pods.run / "checkpoints").exists()
+
+
+def test_a_stage_on_its_own_needs_no_gang(pods: Pods) -> None:
+    code, output = end(pods.start(0, "download"))
+    assert code == 0, output
+    assert list((pods.folder / "workspace" / "models").rglob("config.json"))
+
+
+def test_check_prints_the_command_and_trains_nothing(pods: Pods) -> None:
+    code, output = end(pods.start(0, "check"))
+    assert code == 0, output
+    assert "check passed world_size=2" in output
+    assert "--learning_rate 1e-3" in output
+    assert not (pods.folder / "workspace").exists()
+
+
+def test_an_unknown_command_is_a_usage_error(pods: Pods) -> None:
+    code, output = end(pods.start(0, "trian"))
+    assert code == Exit.USAGE
+    assert "run|clone|download|convert|train|check" in output
+
+
+def test_the_gang_log_tells_what_rank_zero_does(pods: Pods) -> None:
+    ends = pods.all()
+    assert "gang started" in ends[0][1]
+    assert "train start attempt=1" in ends[1][1]
+
+
+def test_secrets_reach_no_training_process_and_no_file(pods: Pods) -> None:
+    ends = pods.all(HF_TOKEN="hf_CANARY", MODELSCOPE_API_TOKEN="ms_CANARY")
+    assert [code for code, _ in ends] == [0, 0]
+    assert not any("CANARY" in output for _, output in ends)
+    for file in pods.folder.rglob("*"):
+        if file.is_file():
+            assert b"CANARY" not in file.read_bytes(), file
+    env = json.loads(next(pods.run.rglob("env.json")).read_text())
+    assert env["HF_HUB_OFFLINE"] == "1"

@@ -1,0 +1,105 @@
+"""A small rendered JobSet whose `launchers` package is a fake: one script, given as text."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+RULES = [
+    {
+        "name": "free",
+        "action": "RestartJobSetAndIgnoreMaxRestarts",
+        "onJobFailureReasons": ["PodFailurePolicy"],
+        "onJobFailureMessagePatterns": ["exit code (75|143) matching "],
+    },
+    {
+        "name": "user",
+        "action": "FailJobSet",
+        "onJobFailureReasons": ["PodFailurePolicy"],
+        "onJobFailureMessagePatterns": ["exit code (64|78) matching "],
+    },
+]
+
+
+def field(path: str) -> dict[str, Any]:
+    return {"fieldRef": {"fieldPath": path}}
+
+
+ENV: list[dict[str, Any]] = [
+    {"name": "DPO_MASTER_ADDR", "value": "run-node-0-0.run"},
+    {"name": "HOME", "value": "/tmp"},
+    {
+        "name": "DPO_RESTART_ATTEMPT",
+        "valueFrom": field("metadata.labels['jobset.sigs.k8s.io/restart-attempt']"),
+    },
+]
+
+
+def job(
+    name: str,
+    pods: int,
+    *,
+    needs: Sequence[str] = (),
+    env: Sequence[dict[str, Any]] = ENV,
+    volumes: Sequence[dict[str, Any]] = (),
+    mounts: Sequence[dict[str, Any]] = (),
+    grace: int = 5,
+) -> dict[str, Any]:
+    container = {
+        "name": "launcher",
+        "command": ["python3", "-m", "launchers", name],
+        "workingDir": "/opt",
+        "env": list(env),
+        "volumeMounts": [
+            {"name": "launchers", "mountPath": "/opt/launchers"},
+            {"name": "tmp", "mountPath": "/tmp"},
+            *mounts,
+        ],
+    }
+    pod = {
+        "terminationGracePeriodSeconds": grace,
+        "containers": [container],
+        "volumes": [
+            {"name": "launchers", "configMap": {"name": "run-launchers"}},
+            {"name": "tmp", "emptyDir": {}},
+            *volumes,
+        ],
+    }
+    rule = {"containerName": "launcher", "operator": "In", "values": [64, 75, 78, 143]}
+    spec = {
+        "completions": pods,
+        "podFailurePolicy": {"rules": [{"action": "FailJob", "onExitCodes": rule}]},
+        "template": {"metadata": {"labels": {"team": "a"}}, "spec": pod},
+    }
+    return {
+        "name": name,
+        "replicas": 1,
+        "dependsOn": [{"name": other, "status": "Complete"} for other in needs],
+        "template": {"spec": spec},
+    }
+
+
+def manifest(script: str = "", jobs: Sequence[dict[str, Any]] = (), max_restarts: int = 0) -> str:
+    code = {"__init__.py": "", "__main__.py": textwrap.dedent(script)}
+    objects = [
+        {"kind": "ConfigMap", "metadata": {"name": "run-launchers"}, "data": code},
+        {
+            "kind": "JobSet",
+            "metadata": {"name": "run"},
+            "spec": {
+                "failurePolicy": {"maxRestarts": max_restarts, "rules": RULES},
+                "replicatedJobs": list(jobs) or [job("node", 2)],
+            },
+        },
+    ]
+    return yaml.safe_dump_all(objects)
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "rendered.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path

@@ -1,0 +1,41 @@
+"""The chart is rendered by the real Helm, and its refusals are passed on."""
+
+from pathlib import Path
+
+import pytest
+
+from scripts import helm
+from scripts.problem import Problem
+
+
+def test_a_values_file_that_does_not_exist_is_named(tmp_path: Path) -> None:
+    with pytest.raises(Problem, match=r"values file .*absent.yaml does not exist"):
+        helm.template("run", [tmp_path / "absent.yaml"])
+
+
+def test_the_charts_own_message_is_passed_on_without_helms_noise(tmp_path: Path) -> None:
+    values = tmp_path / "bad.yaml"
+    values.write_text("nods: 2\n")
+    with pytest.raises(Problem) as caught:
+        helm.template("run", [values])
+    assert "nods" in str(caught.value)
+    assert "symbolic link" not in str(caught.value)
+
+
+def test_an_old_helm_is_refused_with_both_ways_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = tmp_path / "helm"
+    old.write_text("#!/bin/sh\necho v3.8.0\n")
+    old.chmod(0o755)
+    monkeypatch.setattr(helm, "ROOT", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Problem, match=r"version v3.8.0; run `make setup`.*install Helm >= 3.17"):
+        helm.find_helm()
+
+
+def test_no_helm_at_all_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(helm, "ROOT", tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(Problem, match="no helm on PATH"):
+        helm.find_helm()

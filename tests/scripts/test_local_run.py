@@ -1,0 +1,115 @@
+"""The local runner with a fake launcher: what the pods see, in which order, what a failure does."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from tests.scripts.rendered import job, manifest, write
+from tests.scripts.running import ROOT, pod_folder, run
+
+
+def test_a_pod_sees_its_own_files_names_and_places(tmp_path: Path) -> None:
+    script = """
+        import os, pathlib
+        print(os.getcwd(), os.environ["DPO_MASTER_ADDR"], os.environ["JOB_COMPLETION_INDEX"])
+        print(os.environ["HOME"], os.environ["TMPDIR"], pathlib.Path("launchers").is_dir())
+        print(sorted(name for name in os.environ if name.startswith("SECRET")))
+    """
+    os.environ["SECRET_OF_THE_SHELL"] = "1"
+    try:
+        code, _ = run(tmp_path, script)
+    finally:
+        del os.environ["SECRET_OF_THE_SHELL"]
+    folder = pod_folder(tmp_path, "run-node-0-1")
+    assert code == 0
+    first, second, third = (folder / "log").read_text().splitlines()
+    assert first == f"{folder / 'opt'} 127.0.0.1 1"
+    assert third == "[]"
+    home, temporary, launchers = second.split()
+    assert (home, launchers) == (temporary, "True")
+    # Sockets in it must fit into 107 characters, and it is gone with the pod.
+    assert len(home) < 60
+    assert not Path(home).exists()
+
+
+def test_a_job_waits_for_those_it_depends_on(tmp_path: Path) -> None:
+    script = """
+        import pathlib, sys
+        done = pathlib.Path(__file__).parents[3] / "clone-done"
+        if sys.argv[1] == "clone":
+            done.write_text("")
+        elif not done.exists():
+            sys.exit(64)
+    """
+    jobs = [job("clone", 1), job("node", 2, needs=["clone"])]
+    assert run(tmp_path, script, jobs)[0] == 0
+
+
+def test_a_user_error_ends_the_run_at_once_with_its_code_and_its_last_words(
+    tmp_path: Path,
+) -> None:
+    script = """
+        import os, sys, time
+        if os.environ["JOB_COMPLETION_INDEX"] == "0":
+            time.sleep(60)
+        print("write another recipe")
+        sys.exit(78)
+    """
+    began = time.monotonic()
+    code, output = run(tmp_path, script, max_restarts=3)
+    assert code == 78
+    assert "write another recipe" in output
+    assert "exit code 78 matching FailJob rule" in output
+    assert time.monotonic() - began < 20
+    assert not pod_folder(tmp_path, "run-node-0-1", 1).exists()
+
+
+def test_an_unknown_failure_restarts_all_pods_and_the_attempt_is_counted(tmp_path: Path) -> None:
+    script = """
+        import os, sys
+        attempt = int(os.environ["DPO_RESTART_ATTEMPT"])
+        sys.exit(1 if attempt < 2 and os.environ["JOB_COMPLETION_INDEX"] == "1" else 0)
+    """
+    code, output = run(tmp_path, script, max_restarts=2)
+    assert code == 0, output
+    assert "restarts (2 of 2 counted)" in output
+    assert pod_folder(tmp_path, "run-node-0-0", 2).exists()
+
+
+def test_the_restarts_end_at_the_limit_with_the_pods_code(tmp_path: Path) -> None:
+    code, output = run(tmp_path, "import sys; sys.exit(7)", max_restarts=1)
+    assert code == 7
+    assert output.count("restarts (") == 1
+
+
+def test_preemption_restarts_without_being_counted(tmp_path: Path) -> None:
+    script = """
+        import os, sys
+        sys.exit(75 if os.environ["DPO_RESTART_ATTEMPT"] == "0" else 0)
+    """
+    code, output = run(tmp_path, script)
+    assert code == 0
+    assert "restarts (0 of 0 counted)" in output
+
+
+def test_a_python_that_does_not_exist_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, manifest())
+    command = [sys.executable, "-m", "scripts.cli", "local", "--manifest", str(path)]
+    command += ["--workspace", str(tmp_path / "ws"), "--python", "python-of-tomorrow"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "--python python-of-tomorrow is no program" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_bad_input_is_one_line_and_no_traceback(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "scripts.cli", "local", "--workspace", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == (
+        "error: nothing to run; write -f values/demo-cpu.yaml or --manifest FILE\n"
+    )

@@ -1,0 +1,37 @@
+"""The cluster's values give way to this machine's."""
+
+from pathlib import Path
+
+import yaml
+
+from scripts.demo.sources import VALUES
+from scripts.helm import ROOT, template
+from scripts.local.manifest import parse
+from scripts.local.overlay import free_ports, overlay
+from scripts.local.pods import expand
+from scripts.local.volumes import place
+
+
+def test_free_ports_differ() -> None:
+    assert len(set(free_ports(20))) == 20
+
+
+def test_the_users_cluster_values_run_here_under_the_overlay(tmp_path: Path) -> None:
+    file = tmp_path / "local.yaml"
+    file.write_text(yaml.safe_dump(overlay(tmp_path, 1234, 1235)))
+    values = ROOT / "values" / "a100-2node.yaml"
+    jobset = parse(template("run", [values, file], ["code.existingSecret="]))
+    pod = expand(jobset)[0]
+    env = {item["name"]: item.get("value") for item in pod.job.container["env"]}
+    assert env["DPO_WORKSPACE"] == str(tmp_path)
+    assert (env["DPO_MASTER_PORT"], env["DPO_GANG_PORT"]) == ("1234", "1235")
+    place(pod, tmp_path / "pod", tmp_path / "scratch", jobset.config_maps)
+
+
+def test_the_overlay_takes_the_queue_away(tmp_path: Path) -> None:
+    file = tmp_path / "local.yaml"
+    file.write_text(yaml.safe_dump(overlay(tmp_path, 2001, 2002)))
+    queued = tmp_path / "queued.yaml"
+    queued.write_text("kueue: {queue: team-a}\n")
+    assert "queue-name" in template("run", [VALUES, queued])
+    assert "queue-name" not in template("run", [VALUES, queued, file])

@@ -1,0 +1,23 @@
+"""The examples in the docstrings hold."""
+
+import doctest
+import importlib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+# They register themselves with ms-swift when they are imported.
+PLUGINS = {ROOT / "scripts" / "demo" / "docstring_pairs.py", *ROOT.glob("launchers/swift_*.py")}
+SOURCES = sorted(
+    path
+    for folder in ("launchers", "scripts")
+    for path in (ROOT / folder).rglob("*.py")
+    if path not in PLUGINS and not path.name.startswith("__")
+)
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_the_examples_of_a_module_hold(path: Path) -> None:
+    name = ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    assert doctest.testmod(importlib.import_module(name)).failed == 0
