@@ -18,9 +18,11 @@ from launchers.check import check, show
 from launchers.exits import Exit, LaunchError
 from launchers.recipe import load
 from launchers.run import run
-from launchers.settings import Settings, from_env
+from launchers.settings import Settings, describe, from_env
 from launchers.single import COMMANDS as SINGLE
 from launchers.single import run_stage
+from launchers.steps import last_step
+from launchers.workspace import Workspace
 
 COMMANDS = ("run", *SINGLE, "train", "check")
 
@@ -35,6 +37,7 @@ def main(argv: list[str], env: Mapping[str, str]) -> int:
         logs.configure(settings.place.rank)
         process.raise_on_signals()
         process.adopt_orphans()
+        logs.info(f"{command} start", **describe(settings))
         _act(command, settings, env)
     except LaunchError as error:
         return _end(settings, error, argv)
@@ -85,10 +88,14 @@ def _end(settings: Settings | None, error: LaunchError, argv: list[str]) -> int:
         "run ended", code=int(error.code), stage=stage, cause=error.cause, remedy=error.remedy
     )
     if settings is not None:
-        end = termination.of(error, stage=stage, rank=rank)
+        work = Workspace(root=settings.workspace, run=settings.run)
+        end = termination.of(error, stage=stage, rank=rank, step=last_step(work.checkpoints))
         termination.write(settings.termination_log, end)
     return error.code
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], os.environ))
+    exit_code = main(sys.argv[1:], os.environ)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(exit_code)  # a download's threads may still hang in a read, and must not delay the end

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from launchers import logs
+from launchers.attempt import Attempt, decide
 from launchers.checkpoint import Checkpoint, read
 from launchers.exits import Exit, LaunchError, during
-from launchers.export import export, is_exported
+from launchers.export import export
 from launchers.leader import Leader
 from launchers.member import Member
 from launchers.prepare import await_outputs, inputs_of, prepare
@@ -20,7 +21,7 @@ from launchers.process import Stopped
 from launchers.progress import Progress
 from launchers.recipe import Recipe
 from launchers.settings import Settings
-from launchers.train import Attempt, keep_identity, next_attempt, train
+from launchers.train import train
 from launchers.wire import Hello
 from launchers.workspace import Workspace
 
@@ -79,22 +80,18 @@ def lead(
         identity = {"recipe": recipe.digest, **prepared.digests()}
         leader.announce("train")
         progress.begin("train")
-        why = _no_training(settings, work, identity)
-        attempt = next_attempt(work)
-        progress.attempt = attempt.number
-        resume = attempt.resume.path.name if attempt.resume else ""
-        plan = {"attempt": attempt.number, "resume": resume, "skip": why}
-        joined_by = max(deadline, time.monotonic() + 60)  # the stages may have outlasted it
-        leader.start({**prepared.message(), **plan}, joined_by)
-        if why:
-            logs.info("train skipped", why=why)
-            progress.end("up to date" if why == "up to date" else "skipped", why)
-            return
-        keep_identity(work, identity)
-        logs.info("train start", attempt=attempt.number, resume=resume)
-        inputs = inputs_of(settings, recipe, work)
         with during("train"):
-            train(settings, recipe, inputs, work, attempt, leader.bond, env)
+            plan = decide(settings, work, identity)
+            joined_by = max(deadline, time.monotonic() + 60)  # the stages may have outlasted it
+            leader.start({**prepared.message(), **plan.message()}, joined_by)
+            if plan.skip:
+                logs.info("train skipped", why=plan.skip)
+                progress.end("up to date" if plan.skip == "up to date" else "skipped", plan.skip)
+                return
+            progress.attempt = plan.attempt.number
+            progress.write()
+            inputs = inputs_of(settings, recipe, work)
+            train(settings, recipe, inputs, work, plan.attempt, leader.bond, env)
             export(work, identity, holder=settings.pod)
         progress.end("done")
 
@@ -119,17 +116,10 @@ def follow(
             logs.info("train skipped", why=plan["skip"])
             return
         attempt = Attempt(number=plan["attempt"], resume=_resume(work, plan["resume"]))
-        logs.info("train start", attempt=attempt.number, generation=generation)
+        logs.info("gang started", generation=generation)
         inputs = inputs_of(settings, recipe, work)
         with during("train"):
             train(settings, recipe, inputs, work, attempt, member.bond, env)
-
-
-def _no_training(settings: Settings, work: Workspace, identity: Mapping[str, object]) -> str:
-    """Say why there is nothing to train; empty when there is."""
-    if "train" in settings.skips:
-        return "SKIP_TRAIN=1"
-    return "up to date" if is_exported(work, identity) else ""
 
 
 def _resume(work: Workspace, name: str) -> Checkpoint | None:

@@ -111,6 +111,23 @@ def from_env(env: Mapping[str, str]) -> Settings:
     )
 
 
+def describe(settings: Settings) -> dict[str, object]:
+    """Return what a log's first line says; the settings hold no secret."""
+    place = settings.place
+    return {
+        "run": settings.run,
+        "nodes": place.nodes,
+        "gpus_per_node": settings.gpus_per_node,
+        "rank_from": place.source,
+        "master": f"{place.master_addr}:{place.master_port}",
+        "restart_attempt": settings.restart_attempt,
+        "workspace": settings.workspace,
+        "skips": ",".join(sorted(settings.skips)),
+        "pod": settings.pod,
+        "node": settings.node,
+    }
+
+
 def _refuse_unknown(env: Mapping[str, str]) -> None:
     for name in sorted(env):
         if name.startswith(PREFIXES) and name not in _SETTINGS:
