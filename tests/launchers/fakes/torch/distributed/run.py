@@ -40,7 +40,8 @@ def main() -> None:
     if act == "kill":
         print(f"  exitcode  : -{word} (pid: 1)", flush=True)
         sys.exit(1)
-    save(options.program)
+    if options.node_rank == "0":
+        save(options.program)
 
 
 def save(program: list[str]) -> None:
