@@ -2,54 +2,113 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+SAVED, AFTER = 50, 54
+"""The step of the first checkpoint, and a step after it that is done before the run is cut."""
 
 
-def megatron_dpo(*words: str) -> str:
-    command = [sys.executable, "-m", "scripts.cli", *words]
-    done = subprocess.run(
-        command,
+def start(folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "scripts.cli", "demo", "--folder", str(folder)],
         cwd=ROOT,
         env={**os.environ, "COLUMNS": "120"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        check=False,
     )
-    assert done.returncode == 0, done.stdout
-    return done.stdout
+
+
+def finish(demo: subprocess.Popen[str]) -> str:
+    output, _ = demo.communicate(timeout=240)
+    assert demo.returncode == 0, output
+    return output
+
+
+def rows(home: Path) -> Iterator[tuple[int, float]]:
+    """Each logged step and its loss, in the order of the file."""
+    log = home / "checkpoints" / "logging.jsonl"
+    for line in log.read_text().splitlines() if log.exists() else ():
+        row: dict[str, Any] = json.loads(line) if line.endswith("}") else {}
+        if "loss" in row:  # the last rows sum up
+            yield int(row["global_step/max_steps"].partition("/")[0]), row["loss"]
+
+
+def wait_for_step(home: Path, step: int, demo: subprocess.Popen[str]) -> None:
+    stop = time.monotonic() + 200
+    while not any(done >= step for done, _ in rows(home)):
+        assert demo.poll() is None, finish(demo)
+        assert time.monotonic() < stop, f"no step {step}"
+        time.sleep(0.05)
+
+
+def states(home: Path) -> dict[str, str]:
+    stages = json.loads((home / "progress.json").read_text())["stages"]
+    return {name: stage["state"] for name, stage in stages.items()}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A demo that was stopped after its first checkpoint, and then run to its end."""
+    made = tmp_path_factory.mktemp("two") / "demo"
+    home = made / "workspace" / "runs" / "demo"
+    cut = start(made)
+    wait_for_step(home, AFTER, cut)
+    cut.send_signal(signal.SIGTERM)
+    output, _ = cut.communicate(timeout=60)
+    assert cut.returncode == 128 + signal.SIGTERM, output
+    assert states(home)["train"] == "failed"
+    finish(start(made))
+    return made
 
 
 @pytest.mark.demo
-@pytest.mark.timeout(300)
-def test_two_nodes_learn_the_preference_and_a_second_run_has_nothing_to_do(tmp_path: Path) -> None:
-    folder = tmp_path / "demo"
-    first = megatron_dpo("demo", "--folder", str(folder))
+@pytest.mark.timeout(400)
+def test_two_nodes_learn_the_preference(folder: Path) -> None:
     figures = json.loads((folder / "demo.json").read_text())
     assert figures["accuracy_before"] < 0.6
     assert figures["accuracy_after"] >= 0.95
     assert figures["margin_after"] > 1
     home = folder / "workspace" / "runs" / "demo"
     assert (home / "export" / "model.safetensors").exists()
-    stages = json.loads((home / "progress.json").read_text())["stages"]
-    assert [stages[name]["state"] for name in ("clone", "download", "convert", "train")] == [
-        "done",
-        "done",
-        "skipped",
-        "done",
-    ]
-    assert "skipped" in first
-    # Both nodes trained: each has its own log of this attempt.
-    assert len(list((home / "attempts" / "1").glob("node-*.log"))) == 2
+    assert states(home) == {
+        "clone": "up to date",
+        "download": "up to date",
+        "convert": "skipped",
+        "train": "done",
+    }
+    # Both nodes trained, in both attempts.
+    assert len(list((home / "attempts").glob("[12]/node-[01].log"))) == 4
 
-    second = megatron_dpo("demo", "--folder", str(folder))
-    stages = json.loads((home / "progress.json").read_text())["stages"]
-    assert {stages[name]["state"] for name in ("clone", "download", "train")} == {"up to date"}
-    assert second.count("up to date") >= 5
+
+@pytest.mark.demo
+def test_a_run_that_was_cut_goes_on_with_the_same_loss(folder: Path) -> None:
+    home = folder / "workspace" / "runs" / "demo"
+    losses: dict[int, list[float]] = {}
+    for step, loss in rows(home):
+        losses.setdefault(step, []).append(loss)
+    assert [step for step, seen in losses.items() if len(seen) > 1 and step <= SAVED] == []
+    again = {step: seen for step, seen in losses.items() if len(seen) > 1}
+    assert SAVED + 2 in again
+    for step, (before, after) in again.items():
+        assert before == after, f"step {step}: {before} before the cut, {after} after it"
+
+
+@pytest.mark.demo
+@pytest.mark.timeout(120)
+def test_a_finished_run_has_nothing_to_do(folder: Path) -> None:
+    output = finish(start(folder))
+    home = folder / "workspace" / "runs" / "demo"
+    done = states(home)
+    assert {done[name] for name in ("clone", "download", "train")} == {"up to date"}
+    assert output.count("up to date") >= 5
     assert json.loads((folder / "demo.json").read_text())["accuracy_after"] >= 0.95
