@@ -37,10 +37,18 @@ def raise_on_signals() -> None:
     """Turn SIGTERM and SIGINT into ``Stopped``: as PID 1 the kernel would ignore them."""
 
     def stop(number: int, _: FrameType | None) -> None:
+        for each in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(each, end_now)
         raise Stopped(number)
 
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
+    for each in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(each, stop)
+
+
+def end_now(number: int, _: FrameType | None) -> None:
+    """End at once, as the second signal asks for: no grace, and no process left."""
+    kill_descendants()
+    os._exit(128 + number)
 
 
 def adopt_orphans() -> None:

@@ -7,6 +7,7 @@ Sources: ms-swift pull requests 7945 and 8077 (the renames of 4.0), 9438, and it
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 
@@ -112,3 +113,26 @@ OWNED: dict[str, frozenset[str]] = {
     "transformers": _OWNED,
 }
 """Backend to the flags that the launcher alone sets, since they say whether a run resumes."""
+
+_SECRET = re.compile(r"(?:\w+_)?(?:token|secret|password|api_key|access_key|webhook_url)")
+
+
+def secret_advice(flag: str) -> str:
+    """Return where a flag's value belongs if it is a secret, else an empty text.
+
+    Recipes travel in a ConfigMap, command lines in the process table: neither holds secrets.
+
+    >>> secret_advice("hub_token")
+    'write secrets.hf.existingSecret or secrets.modelscope.existingSecret'
+    >>> secret_advice("max_new_tokens")
+    ''
+    """
+    if not _SECRET.fullmatch(flag):
+        return ""
+    if flag.startswith("hub_"):
+        return "write secrets.hf.existingSecret or secrets.modelscope.existingSecret"
+    if flag == "swanlab_token":
+        return (
+            "write extraEnv.SWANLAB_API_KEY: {valueFrom: {secretKeyRef: {name: SECRET, key: KEY}}}"
+        )
+    return "let a plugin read it from extraEnv.NAME: {valueFrom: {secretKeyRef: ...}}"

@@ -132,6 +132,20 @@ def test_sigterm_ends_all_pods_and_leaves_no_process(pods: Pods) -> None:
     assert not any(is_alive(pid) for pid in orphans)
 
 
+def test_a_second_signal_ends_a_pod_at_once(tmp_path: Path) -> None:
+    pods = Pods(tmp_path, nodes=1, train="0:deaf")
+    pod = pods.start(0)
+    wait_for(pods, "deaf", ranks=1)
+    begin = time.monotonic()
+    pod.send_signal(signal.SIGINT)
+    time.sleep(1)
+    assert pod.poll() is None  # it gives the trainer its grace
+    pod.send_signal(signal.SIGTERM)
+    assert end(pod)[0] == Exit.TERMINATED
+    assert time.monotonic() - begin < 10
+    assert not [pid for pid in pids() if str(tmp_path) in _command(pid)]
+
+
 def test_a_pod_that_is_killed_takes_the_gang_down(pods: Pods) -> None:
     pods.train = "0:hang,1:hang"
     started = [pods.start(rank) for rank in (0, 1)]
@@ -140,10 +154,14 @@ def test_a_pod_that_is_killed_takes_the_gang_down(pods: Pods) -> None:
     code, output = end(started[1])
     assert code == Exit.PEER
     assert "rank 0" in output
-    for pid in (int(p.name) for p in Path("/proc").glob("[0-9]*")):
+    for pid in pids():
         # the killed launcher's torchrun has no parent left to end it: that is the kubelet's part
         if "torch.distributed.run" in _command(pid) and str(pods.folder) in _command(pid):
             os.kill(pid, signal.SIGKILL)
+
+
+def pids() -> list[int]:
+    return [int(p.name) for p in Path("/proc").glob("[0-9]*")]
 
 
 def _command(pid: int) -> str:

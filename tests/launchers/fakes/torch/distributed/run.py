@@ -1,13 +1,15 @@
 """Stands for torchrun: notes how it was called, then does what FAKE_TRAIN of its node says.
 
 ``FAKE_TRAIN=<node rank>:<act>[:<word>],...`` with the acts ``fail`` (the rank's stderr gets the
-word as its last line), ``kill`` (reports a rank killed by that signal), ``hang`` and ``orphan``
-(hang, with a process of a session of its own, as torchrun's workers are); else it succeeds.
+word as its last line), ``kill`` (reports a rank killed by that signal), ``hang``, ``deaf`` (hangs
+and ignores SIGTERM) and ``orphan`` (hangs, with a process of a session of its own, as torchrun's
+workers are); else it succeeds.
 """
 
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -28,6 +30,10 @@ def main() -> None:
     rank.mkdir(parents=True)
     (rank / "argv.json").write_text(json.dumps(sys.argv[1:]))
     (rank / "env.json").write_text(json.dumps(dict(os.environ)))
+    if act == "deaf":
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        (rank / "deaf").touch()
+        time.sleep(300)
     if act in ("hang", "orphan"):
         if act == "orphan":
             child = subprocess.Popen(["sleep", "300"], start_new_session=True)
