@@ -44,7 +44,7 @@ def main(argv: list[str], env: Mapping[str, str]) -> int:
     except process.Stopped as stopped:
         return _end(settings, _stopped(stopped), argv)
     except Exception as error:
-        traceback.print_exc()
+        traceback.print_exc(file=sys.stdout)
         unknown = LaunchError(Exit.PEER, repr(error), "report this: the launcher did not expect it")
         return _end(settings, unknown, argv)
     return Exit.OK
@@ -96,6 +96,7 @@ def _end(settings: Settings | None, error: LaunchError, argv: list[str]) -> int:
 
 if __name__ == "__main__":
     exit_code = main(sys.argv[1:], os.environ)
+    process.kill_descendants()  # a signal may have come between a child's start and its record
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(exit_code)  # a download's threads may still hang in a read, and must not delay the end

@@ -13,7 +13,7 @@ from launchers import logs
 from launchers.exits import USER, Exit, LaunchError
 from launchers.gang import SILENCE, Bond, Loss, farewell, listen, pulse, until
 from launchers.roll import late, missing, refusal
-from launchers.wire import Closed, Hello, Line, Message, hello_of
+from launchers.wire import Closed, Hello, Line, Message, hello_of, server
 
 LINGER = 3.0
 """Seconds that a failing rank 0 stays for peers that have not joined yet."""
@@ -43,7 +43,7 @@ class Leader:
 
     def _open(self, port: int) -> None:
         try:
-            self._server = socket.create_server(("", port), backlog=self.own.nodes)
+            self._server = server(port, backlog=self.own.nodes)
         except OSError as error:
             raise LaunchError(
                 Exit.UNAVAILABLE,

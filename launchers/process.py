@@ -73,7 +73,7 @@ class Child:
         )
         assert self._process.stdout is not None
         self._copier = threading.Thread(
-            target=_copy, args=(self._process.stdout, self._output), daemon=True
+            target=_copy, args=(self._process.stdout.fileno(), self._output), daemon=True
         )
         self._copier.start()
 
@@ -99,12 +99,12 @@ class Child:
         self._output.close()
 
 
-def _copy(source: IO[bytes], target: IO[bytes]) -> None:
-    """Copy line by line to stdout and the file, until the last writer is gone."""
-    for line in source:
-        sys.stdout.buffer.write(line)
+def _copy(source: int, target: IO[bytes]) -> None:
+    """Copy to stdout and the file as it comes (progress bars end no line), to the last writer."""
+    while chunk := os.read(source, 1 << 16):
+        sys.stdout.buffer.write(chunk)
         sys.stdout.buffer.flush()
-        target.write(line)
+        target.write(chunk)
         target.flush()
 
 

@@ -81,9 +81,11 @@ def _explicit(env: Mapping[str, str]) -> Place:
 
 
 def _slurm(env: Mapping[str, str]) -> Place:
-    nodes = integer(env, "SLURM_JOB_NUM_NODES", 1)
+    # a step may have fewer nodes than its job, and SLURM_NODEID counts within the step
+    scope = "STEP" if "SLURM_STEP_NODELIST" in env else "JOB"
+    nodes = integer(env, f"SLURM_{scope}_NUM_NODES", 1)
     rank = integer(env, "SLURM_NODEID", 0, lowest=0)
-    master = slurm.hosts(required(env, "SLURM_JOB_NODELIST"))[0]
+    master = slurm.hosts(required(env, f"SLURM_{scope}_NODELIST"))[0]
     return _build(env, rank=rank, nodes=nodes, master=master, source="Slurm")
 
 

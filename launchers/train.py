@@ -26,7 +26,8 @@ GRACE_AFTER_LOSS = 3.0
 """The same after a peer was lost: the workers hang in a collective, there is nothing to save."""
 ECHO = 5.0
 """Seconds in which the news of a lost peer may come after its collective broke."""
-_SIGNAL = re.compile(r"exitcode\s*:\s*-(\d+)")
+_SIGNAL = re.compile(r"exitcode\s*:\s*-(?!15\b)(\d+)")
+"""Of a rank in torchrun's table; -15 is torchrun ending the others."""
 
 
 def train(
@@ -83,18 +84,18 @@ def _failure(ranks: Path, bond: Bond, *, started: bool) -> LaunchError:
     """Find out why torchrun ended on this node."""
     if bond.loss is not None:
         return bond.loss.error()
+    killed = _SIGNAL.search(diagnose.tail(ranks.with_suffix(".log")))
+    if killed is not None:  # an exception in its log was caught: a raised one exits with 1
+        return LaunchError(
+            Exit.PEER,
+            f"a training process was killed by signal {killed.group(1)}",
+            "signal 9 is often a lack of host memory: raise resources.limits.memory",
+        )
     texts = [diagnose.tail(p) for p in sorted(ranks.rglob("stderr.log"))]
     found = diagnose.worst(v for t in texts if (v := diagnose.verdict(t, started=started)))
     if found is not None and not found.cascade:
         return LaunchError(found.code, found.cause, found.remedy)
     if bond.lost.wait(ECHO) and bond.loss is not None:
         return bond.loss.error()
-    killed = _SIGNAL.search(diagnose.tail(ranks.with_suffix(".log")))
-    if killed is not None:
-        return LaunchError(
-            Exit.PEER,
-            f"a training process was killed by signal {killed.group(1)}",
-            "signal 9 is often a lack of host memory: raise resources.limits.memory",
-        )
     cause = found.cause if found else "training failed without an exception"
     return LaunchError(Exit.PEER, cause, f"see {ranks}")

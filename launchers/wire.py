@@ -103,3 +103,11 @@ def hello_of(message: Message) -> Hello | None:
     if not all(isinstance(fields[name], kind) for name, kind in kinds.items()):
         return None
     return Hello(**fields)
+
+
+def server(port: int, backlog: int) -> socket.socket:
+    """Listen on all addresses of this host, of either family where it has both."""
+    if socket.has_dualstack_ipv6():
+        family = socket.AF_INET6
+        return socket.create_server(("", port), family=family, backlog=backlog, dualstack_ipv6=True)
+    return socket.create_server(("", port), backlog=backlog)

@@ -230,6 +230,15 @@ def test_a_name_that_does_not_resolve_is_retried_until_the_deadline() -> None:
         Member(peer(1), "no-such-host.invalid", 1, time.monotonic() + 0.1)
 
 
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this host has no IPv6")
+def test_rank_zero_is_found_over_ipv6_too() -> None:
+    with led(nodes=2) as (lead, _):
+        port = lead._server.getsockname()[1] if lead._server else 0
+        over = Member(peer(1, nodes=2), "::1", port, soon())
+        assert eventually(lambda: 1 in lead._hellos)
+        over.leave(Exit.TERMINATED, "test over")
+
+
 def test_a_port_in_use_is_named() -> None:
     with socket.create_server(("", 0)) as taken:
         port = taken.getsockname()[1]

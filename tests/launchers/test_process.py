@@ -30,6 +30,13 @@ def test_the_childs_code_and_output_are_kept(tmp_path: Path) -> None:
     assert (tmp_path / "log").read_text() == "out\n"
 
 
+def test_output_without_a_line_end_is_seen_at_once(tmp_path: Path) -> None:
+    bar = "import sys, time; sys.stdout.write('50%\\r'); sys.stdout.flush(); time.sleep(60)"
+    child = started(tmp_path / "log", [sys.executable, "-c", bar])
+    until_written(tmp_path / "log", "50%")
+    child.end(grace=5)
+
+
 def test_a_wake_ends_the_wait_but_not_the_child(tmp_path: Path) -> None:
     child = started(tmp_path / "log", NAP)
     wake = threading.Event()

@@ -40,6 +40,13 @@ def test_slurm_gives_rank_and_rank_zeros_host() -> None:
     assert (place.rank, place.nodes, place.master_addr) == (1, 2, "gpu07")
 
 
+def test_a_slurm_step_counts_its_own_nodes() -> None:
+    job = {"SLURM_JOB_NUM_NODES": "4", "SLURM_JOB_NODELIST": "gpu[01-04]"}
+    step = {"SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NODELIST": "gpu[03-04]", "SLURM_NODEID": "1"}
+    place = place_of(job | step)
+    assert (place.rank, place.nodes, place.master_addr) == (1, 2, "gpu03")
+
+
 def test_one_host_alone_needs_no_variables() -> None:
     assert place_of({}).nodes == 1
 

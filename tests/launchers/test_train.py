@@ -24,6 +24,14 @@ def test_the_cause_of_any_local_rank_counts(tmp_path: Path) -> None:
     assert (error.code, error.cause) == (Exit.CONFIG, "ValueError: bad layout")
 
 
+def test_a_caught_exception_does_not_hide_that_a_rank_was_killed(tmp_path: Path) -> None:
+    ranks = logs(tmp_path, "KeyError: 'messages'\n", "RuntimeError: NCCL error\n")
+    agent = "  exitcode  : -15 (pid: 7)\n  exitcode  : -9 (pid: 8)\n"
+    ranks.with_suffix(".log").write_text(agent)
+    error = _failure(ranks, Bond(), started=False)
+    assert (error.code, error.cause) == (Exit.PEER, "a training process was killed by signal 9")
+
+
 def test_a_cascade_waits_for_the_culprits_name(tmp_path: Path) -> None:
     ranks = logs(tmp_path, "RuntimeError: NCCL error\n")
     bond = Bond()
