@@ -14,7 +14,7 @@ from pathlib import Path
 import yaml
 
 from launchers import flags, parallel
-from launchers.renames import OWNED, RENAMED
+from launchers.renames import OWNED, RENAMED, secret_advice
 
 ROOT = Path(__file__).parents[1]
 HEADER = """\
@@ -63,14 +63,20 @@ def render(site: Path) -> tuple[str, str]:
 def _backend(backend: str, classes: flags.Classes) -> dict[str, object]:
     found = {task: flags.flags(classes, entry) for task, entry in flags.ENTRIES[backend].items()}
     rules = parallel.RULES[backend]
-    common = set.intersection(*(set(names) for names in found.values()))
-    extra = {task: sorted(set(names) - common) for task, names in found.items()}
+    # A leading underscore marks what ms-swift sets by itself.
+    public = {task: {name for name in names if name[0] != "_"} for task, names in found.items()}
+    common = set.intersection(*public.values())
+    secret = {name: secret_advice(name) for name in sorted(set().union(*public.values()))}
     return {
         "launcherOwned": sorted(OWNED[backend]),
         "renamed": {old: new.advice for old, new in sorted(RENAMED[backend].items())},
+        "secret": {name: advice for name, advice in secret.items() if advice},
         "rules": [_plain(asdict(rule).items()) for rule in rules],
         "defaults": {name: str(found["rlhf"][name]) for name in parallel.flags_of(rules)},
-        "flags": {"common": sorted(common), **extra},
+        "flags": {
+            "common": sorted(common),
+            **{task: sorted(names - common) for task, names in public.items()},
+        },
     }
 
 

@@ -1,6 +1,6 @@
 {{/*
 Environment as a map, so that no name appears twice: defaults, then the network, then the
-user's. Takes (root, role); renders JSON of NAME -> string or {valueFrom}.
+user's, whose null drops one. Takes (root, role); renders JSON of NAME -> string or {valueFrom}.
 */}}
 {{- define "megatron-dpo.env.map" -}}
 {{- $v := .root.Values -}}
@@ -18,7 +18,9 @@ user's. Takes (root, role); renders JSON of NAME -> string or {valueFrom}.
 {{- range $name, $value := $v.extraEnv }}
 {{- if kindIs "map" $value }}
 {{- $_ := set $env $name $value }}
-{{- else if not (kindIs "invalid" $value) }}
+{{- else if kindIs "invalid" $value }}
+{{- $_ := unset $env $name }}
+{{- else }}
 {{- $_ := set $env $name (include "megatron-dpo.scalar" $value) }}
 {{- end }}
 {{- end }}

@@ -1,11 +1,11 @@
 {{/*
 The known word that shares most pairs of letters with a misspelt one (Dice's coefficient, in
-thousandths); takes (word, known). Evaluated on failure only.
+thousandths), or nothing; takes (word, known). Evaluated on failure only.
 */}}
 {{- define "megatron-dpo.nearest" -}}
 {{- $word := .word -}}
 {{- $best := "" -}}
-{{- $most := -1 -}}
+{{- $most := 0 -}}
 {{- range $candidate := .known }}
 {{- $shared := 0 }}
 {{- range $start := until (max 0 (sub (len $word) 1) | int) }}

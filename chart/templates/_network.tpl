@@ -9,7 +9,11 @@
 {{- $_ := set $profile $field (get $profile $field | default list) }}
 {{- end }}
 {{- range $name, $value := $user.env }}
+{{- if kindIs "invalid" $value }}
+{{- $_ := unset $profile.env $name }}
+{{- else }}
 {{- $_ := set $profile.env $name (include "megatron-dpo.scalar" $value) }}
+{{- end }}
 {{- end }}
 {{- if $user.resourceName }}
 {{- $_ := set $profile.resource "name" $user.resourceName }}

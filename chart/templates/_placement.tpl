@@ -14,6 +14,8 @@ schedulerName: {{ . | quote }}
 hostNetwork: true
 dnsPolicy: ClusterFirstWithHostNet
 {{- end }}
+{{- /* These choose hosts with GPUs; a stage pod of placement jobs has none and runs anywhere. */}}
+{{- if eq .role "node" }}
 {{- with $v.nodeSelector }}
 nodeSelector:
   {{- toYaml . | nindent 2 }}
@@ -25,6 +27,7 @@ tolerations:
 {{- with $v.affinity }}
 affinity:
   {{- toYaml . | nindent 2 }}
+{{- end }}
 {{- end }}
 {{- end }}
 
@@ -48,6 +51,7 @@ affinity:
 {{- end }}
 {{- range $name, $value := .root.Values.podAnnotations }}
 {{- $_ := set $annotations $name (include "megatron-dpo.scalar" $value) }}
+{{- if kindIs "invalid" $value }}{{ $_ = unset $annotations $name }}{{ end }}
 {{- end }}
 {{- toYaml $annotations }}
 {{- end }}

@@ -40,7 +40,7 @@ spec:
         {{- include "megatron-dpo.resources" . | nindent 8 }}
       terminationMessagePolicy: FallbackToLogsOnError
       securityContext:
-        {{- include "megatron-dpo.security.container" .root | nindent 8 }}
+        {{- include "megatron-dpo.security.container" . | nindent 8 }}
       volumeMounts:
         {{- include "megatron-dpo.volumeMounts" .root | nindent 8 }}
   volumes:

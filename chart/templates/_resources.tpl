@@ -7,7 +7,7 @@ limited, so that a leak ends this run and not the host; CPU is not, since thrott
 {{- define "megatron-dpo.resources.derived" -}}
 {{- $v := .root.Values -}}
 {{- $gpus := ternary $v.gpusPerNode 0 (eq .role "node") | int -}}
-{{- $shared := include "megatron-dpo.mebibytes" $v.sharedMemory.sizeLimit | int -}}
+{{- $shared := div (include "megatron-dpo.quantity" $v.sharedMemory.sizeLimit | float64 | int64) 1048576 -}}
 {{- $requests := dict "cpu" "2" "memory" (printf "%dMi" (add 8192 $shared)) -}}
 {{- $limits := dict -}}
 {{- if $gpus }}
@@ -26,21 +26,22 @@ limited, so that a leak ends this run and not the host; CPU is not, since thrott
 {{- define "megatron-dpo.resources" -}}
 {{- $user := ternary .root.Values.resources .root.Values.stages.resources (eq .role "node") -}}
 {{- $resources := include "megatron-dpo.resources.derived" . | fromJson -}}
-{{- range $kind := list "requests" "limits" }}
-{{- $amounts := get $resources $kind }}
-{{- range $name, $amount := get $user $kind | default dict }}
-{{- if kindIs "invalid" $amount }}
-{{- $_ := unset $amounts $name }}
+{{- range $side, $other := dict "requests" "limits" "limits" "requests" }}
+{{- $others := get $user $other | default dict }}
+{{- range $name, $amount := get $user $side | default dict }}
+{{- $gone := kindIs "invalid" $amount }}
+{{- $isPaired := or (eq $name "memory") (ne (include "megatron-dpo.isExtended" $name) "") }}
+{{- $follows := and $isPaired (not (hasKey $others $name)) }}
+{{- /* Memory without a limit keeps its request: the scheduler counts by it. */}}
+{{- if and $gone (eq $side "limits") (eq $name "memory") }}{{ $follows = false }}{{ end }}
+{{- range $changed := ternary (list $side $other) (list $side) $follows }}
+{{- if $gone }}
+{{- $_ := unset (get $resources $changed) $name }}
 {{- else }}
-{{- $_ := set $amounts $name (include "megatron-dpo.scalar" $amount) }}
+{{- $_ := set (get $resources $changed) $name (include "megatron-dpo.scalar" $amount) }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}
 {{- toYaml $resources }}
-{{- end }}
-
-{{/* A quantity in whole mebibytes; the schema admits Mi, Gi and Ti here. */}}
-{{- define "megatron-dpo.mebibytes" -}}
-{{- $factor := dict "Mi" 1 "Gi" 1024 "Ti" 1048576 -}}
-{{- mul (regexFind "^[0-9]+" .) (get $factor (regexFind "[MGT]i$" .)) -}}
 {{- end }}

@@ -1,5 +1,6 @@
 {{/*
-Pod security context: the restricted level, then the network profile, then the user's.
+Pod security context: the restricted level, then the network profile, then the user's; a null
+removes a field. All pods have one user, since they write to one workspace.
 User 1000 may be unknown to the image: HOME and USER in the environment stand for its entry.
 */}}
 {{- define "megatron-dpo.security.pod" -}}
@@ -13,26 +14,45 @@ User 1000 may be unknown to the image: HOME and USER in the environment stand fo
 {{- range $layer := list (include "megatron-dpo.network" . | fromJson).podSecurityContext .Values.podSecurityContext }}
 {{- range $field, $value := $layer }}
 {{- $_ := set $context $field $value }}
+{{- if kindIs "invalid" $value }}{{ $_ = unset $context $field }}{{ end }}
 {{- end }}
 {{- end }}
 {{- toYaml $context }}
 {{- end }}
 
-{{/* Container security context; capabilities are the union of the user's, the network's, debug's. */}}
+{{/* Whom the gang's containers run as, as JSON: the container's own fields win over the pod's. */}}
+{{- define "megatron-dpo.security.user" -}}
+{{- $context := include "megatron-dpo.security.pod" . | fromYaml -}}
+{{- range $field, $value := omit .Values.securityContext "capabilities" }}
+{{- if not (kindIs "invalid" $value) }}{{ $_ := set $context $field $value }}{{ end }}
+{{- end }}
+{{- toJson $context }}
+{{- end }}
+
+{{/*
+Container security context; takes (root, role). Capabilities are the user's, and in the gang the
+network's and debug's too: a stage pod has neither a fabric nor training to look into.
+*/}}
 {{- define "megatron-dpo.security.container" -}}
-{{- $user := .Values.securityContext -}}
+{{- $user := .root.Values.securityContext -}}
 {{- $asked := $user.capabilities | default dict -}}
-{{- $add := concat ($asked.add | default list) (include "megatron-dpo.network" . | fromJson).capabilities -}}
-{{- if .Values.debug.ptrace }}
-{{- $add = append $add "SYS_PTRACE" }}
+{{- $add := $asked.add | default list -}}
+{{- if eq .role "node" }}
+{{- $add = concat $add (include "megatron-dpo.network" .root | fromJson).capabilities }}
+{{- if .root.Values.debug.ptrace }}{{ $add = append $add "SYS_PTRACE" }}{{ end }}
 {{- end }}
 {{- $capabilities := dict "drop" ($asked.drop | default (list "ALL")) }}
 {{- if $add }}
 {{- $_ := set $capabilities "add" (uniq $add | sortAlpha) }}
 {{- end }}
-{{- $context := dict "allowPrivilegeEscalation" false }}
+{{- $context := dict }}
+{{- /* With these two Kubernetes refuses a false here. */}}
+{{- if not (or $user.privileged (has "SYS_ADMIN" $add)) }}
+{{- $_ := set $context "allowPrivilegeEscalation" false }}
+{{- end }}
 {{- range $field, $value := $user }}
 {{- $_ := set $context $field $value }}
+{{- if kindIs "invalid" $value }}{{ $_ = unset $context $field }}{{ end }}
 {{- end }}
 {{- $_ := set $context "capabilities" $capabilities }}
 {{- toYaml $context }}

@@ -5,7 +5,7 @@ To add a check: print `- <path>: <what is wrong>; <what to write>` in the file o
 */}}
 {{- define "megatron-dpo.validate" -}}
 {{- $messages := "" -}}
-{{- range $subject := list "launchers" "name" "nodes" "workspace" "stages" "code" "recipe" "kueue" "network" "env" "pod" }}
+{{- range $subject := list "launchers" "name" "nodes" "workspace" "paths" "stages" "resources" "code" "recipe" "kueue" "network" "env" "security" "pod" "volumes" }}
 {{- $found := include (printf "megatron-dpo.validate.%s" $subject) $ | trim }}
 {{- if $found }}
 {{- $messages = printf "%s\n%s" $messages (regexReplaceAll "\n\\s*\n*" $found "\n") }}

@@ -3,21 +3,33 @@
 {{- $recipe := .Values.recipe -}}
 {{- $table := .Files.Get (printf "flags/ms-swift-%s.yaml" .Chart.AppVersion) | fromYaml -}}
 {{- $backend := get $table.backends $recipe.backend -}}
-{{- $known := concat $backend.flags.common (get $backend.flags $recipe.task) -}}
 {{- $sizes := $backend.defaults -}}
+{{- $one := dict "backend" $backend "recipe" $recipe "version" $table.version "known" (concat $backend.flags.common (get $backend.flags $recipe.task)) -}}
 {{- range $flag, $value := $recipe.args }}
 {{- if not (kindIs "invalid" $value) }}
 {{- if hasKey $sizes $flag }}{{- $_ := set $sizes $flag (include "megatron-dpo.quoted" $value | trimAll "\"") }}{{- end }}
-{{- if has $flag $backend.launcherOwned }}
-- recipe.args.{{ $flag }}: the launcher sets it, since it knows the paths and whether the run resumes; remove it
-{{- else if and $recipe.checkFlags (not (has $flag $known)) }}
-{{- if hasKey $backend.renamed $flag }}
-- recipe.args.{{ $flag }}: ms-swift {{ $table.version }} has no such flag; {{ get $backend.renamed $flag }}
-{{- else }}
-- recipe.args.{{ $flag }}: ms-swift {{ $table.version }} has no such flag for {{ $recipe.backend }} {{ $recipe.task }}; the nearest is {{ include "megatron-dpo.nearest" (dict "word" $flag "known" $known) }}. For an image with another ms-swift write recipe.checkFlags: false
-{{- end }}
+{{- include "megatron-dpo.validate.flag" (merge (dict "flag" $flag) $one) }}
+{{- if and (has (toJson $value) (list "\"\"" "[]")) (not (hasKey $sizes $flag)) }}
+- recipe.args.{{ $flag }}: empty; write null to drop it, or [""] for an empty word
 {{- end }}
 {{- end }}
 {{- end }}
 {{- include "megatron-dpo.validate.rules" (dict "rules" $backend.rules "sizes" $sizes "nodes" (int .Values.nodes) "gpus" (max 1 (int .Values.gpusPerNode))) }}
+{{- end }}
+
+{{/* One flag's name; takes (flag, backend, recipe, version, known). */}}
+{{- define "megatron-dpo.validate.flag" -}}
+{{- if not (regexMatch "^[A-Za-z_][A-Za-z0-9_]*$" .flag) }}
+- recipe.args: {{ .flag | quote }} is no flag's name; write {{ regexReplaceAll "[^A-Za-z0-9_]" (.flag | trimAll "- ") "_" | default "letters, digits and _" }}
+{{- else if has .flag .backend.launcherOwned }}
+- recipe.args.{{ .flag }}: the launcher sets it, since it knows the paths and whether the run resumes; remove it
+{{- else if hasKey .backend.secret .flag }}
+- recipe.args.{{ .flag }}: a secret, and whoever sees the run sees its recipe; remove it, and {{ get .backend.secret .flag }}
+{{- else if and .recipe.checkFlags (not (has .flag .known)) }}
+{{- if hasKey .backend.renamed .flag }}
+- recipe.args.{{ .flag }}: ms-swift {{ .version }} has no such flag; {{ get .backend.renamed .flag }}
+{{- else }}
+- recipe.args.{{ .flag }}: ms-swift {{ .version }} has no such flag for {{ .recipe.backend }} {{ .recipe.task }}{{ with include "megatron-dpo.nearest" (dict "word" .flag "known" .known) }}; the nearest is {{ . }}{{ end }}. For an image with another ms-swift write recipe.checkFlags: false
+{{- end }}
+{{- end }}
 {{- end }}

@@ -8,52 +8,42 @@
 - network.profile: "{{ .Values.network.profile }}" is not known; write one of {{ join ", " $known }}
 {{- else }}
 {{- $device := (include "megatron-dpo.network" . | fromJson).resource }}
-{{- if ne (empty $device.name) (empty $device.count) }}
-- network: resource {{ $device.name | default "(none)" }} with count {{ $device.count | default 0 }}; write resourceName and resourceCount, or neither
+{{- if and $device.name (empty $device.count) }}
+- network.resourceName: {{ $device.name }} has no count with profile {{ .Values.network.profile }}; write network.resourceName: "" if the fabric needs no device, or network.resourceCount: 1
+{{- end }}
+{{- if and $device.count (empty $device.name) }}
+- network.resourceCount: {{ int $device.count }} of no resource; write network.resourceName, or network.resourceCount: null
+{{- end }}
+{{- if eq $device.name .Values.gpuResource }}
+- network.resourceName: {{ $device.name }} is gpuResource, and its number is gpusPerNode; write the fabric's device, or network.resourceName: ""
 {{- end }}
 {{- end }}
 {{- end }}
 
-{{- define "megatron-dpo.validate.env" -}}
-{{- $reserved := list "JOB_COMPLETION_INDEX" "NODE_RANK" "RANK" "LOCAL_RANK" "WORLD_SIZE" "LOCAL_WORLD_SIZE" "GROUP_RANK" "MASTER_ADDR" "MASTER_PORT" "NNODES" "NPROC_PER_NODE" "CUDA_VISIBLE_DEVICES" -}}
-{{- range $path, $env := dict "extraEnv" .Values.extraEnv "network.env" .Values.network.env }}
-{{- range $name, $_ := $env }}
-{{- if or (has $name $reserved) (regexMatch "^(DPO|SKIP|PET|TORCHELASTIC)_" $name) }}
-- {{ $path }}.{{ $name }}: reserved, the launcher or Kubernetes sets it; remove it, and use the key of the values that stands for it
-{{- else if has $name (list "HF_TOKEN" "MODELSCOPE_API_TOKEN") }}
-- {{ $path }}.{{ $name }}: reserved, tokens come from Secrets; write secrets.{{ ternary "hf" "modelscope" (eq $name "HF_TOKEN") }}.existingSecret
+{{- define "megatron-dpo.validate.security" -}}
+{{- $user := include "megatron-dpo.security.user" . | fromJson -}}
+{{- $container := include "megatron-dpo.security.container" (dict "root" . "role" "node") | fromYaml -}}
+{{- $isRoot := eq (toString $user.runAsUser) "0" }}
+{{- if and $isRoot $user.runAsNonRoot }}
+- podSecurityContext: runAsUser 0 with runAsNonRoot true, which kubelet refuses; write runAsNonRoot: false for root, or another runAsUser
 {{- end }}
+{{- if and .Values.debug.ptrace (not $isRoot) }}
+- debug.ptrace: true has no effect as user {{ $user.runAsUser | default "(the image's)" }}, since capabilities reach root only; write podSecurityContext: {runAsNonRoot: false, runAsUser: 0, runAsGroup: 0}, or debug.ptrace: false
 {{- end }}
+{{- $mighty := or $container.privileged (has "SYS_ADMIN" ($container.capabilities.add | default list)) }}
+{{- if and $mighty (eq (toString $container.allowPrivilegeEscalation) "false") }}
+- securityContext.allowPrivilegeEscalation: false with privileged or SYS_ADMIN, which Kubernetes refuses; remove one of them
 {{- end }}
 {{- end }}
 
 {{- define "megatron-dpo.validate.pod" -}}
-{{- range $path, $names := dict "podLabels" .Values.podLabels "podAnnotations" .Values.podAnnotations }}
+{{- range $path, $names := dict "podLabels" .Values.podLabels "podAnnotations" .Values.podAnnotations "nodeSelector" .Values.nodeSelector }}
 {{- range $name, $_ := $names }}
-{{- if regexMatch "^(app[.]kubernetes[.]io|jobset[.]sigs[.]k8s[.]io|checksum|kueue[.]x-k8s[.]io/(podset-|queue-name))" $name }}
+{{- if not (regexMatch "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9._]{0,61}[A-Za-z0-9])?$" $name) }}
+- {{ $path }}: {{ $name | quote }} is no name of a label or annotation; write name or example.com/name
+{{- else if and (ne $path "nodeSelector") (regexMatch "^(app[.]kubernetes[.]io|jobset[.]sigs[.]k8s[.]io|checksum|kueue[.]x-k8s[.]io/(podset-|queue-name))" $name) }}
 - {{ $path }}: {{ $name }} is the chart's; remove it (queue and topology are kueue.queue and kueue.topology)
 {{- end }}
-{{- end }}
-{{- end }}
-{{- $taken := list "launchers" "workspace" "shm" "tmp" "code-secret" }}
-{{- $paths := list "/opt/launchers" "/dev/shm" "/tmp" "/etc/megatron-dpo/code-secret" }}
-{{- if has .Values.workspace.mountPath $paths }}
-- workspace.mountPath: {{ .Values.workspace.mountPath }} is the chart's; write another path
-{{- end }}
-{{- $paths = append $paths .Values.workspace.mountPath }}
-{{- range .Values.extraVolumes }}
-{{- if has .name $taken }}
-- extraVolumes: the name {{ .name }} is taken; write another one
-{{- end }}
-{{- $taken = append $taken .name }}
-{{- end }}
-{{- range .Values.extraVolumeMounts }}
-{{- if has .mountPath $paths }}
-- extraVolumeMounts: {{ .mountPath }} is taken; write another path
-{{- end }}
-{{- $paths = append $paths .mountPath }}
-{{- if not (has .name $taken) }}
-- extraVolumeMounts: no volume is called {{ .name }}; add it to extraVolumes
 {{- end }}
 {{- end }}
 {{- end }}

@@ -1,14 +1,3 @@
-{{- define "megatron-dpo.validate.code" -}}
-{{- with .Values.code }}
-{{- if and .url (not .ref) }}
-- code.ref: empty; write the commit, tag or branch of {{ .url }}
-{{- end }}
-{{- if and (not .url) (or .ref .existingSecret) }}
-- code.url: empty, but code.{{ ternary "ref" "existingSecret" (ne .ref "") }} is given; write the git URL, or remove it
-{{- end }}
-{{- end }}
-{{- end }}
-
 {{- define "megatron-dpo.validate.recipe" -}}
 {{- $recipe := .Values.recipe -}}
 {{- $forms := "write hf://org/name@revision, ms://org/name@revision or file:///path" -}}

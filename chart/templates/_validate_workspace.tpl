@@ -8,13 +8,16 @@
 {{- end }}
 {{- end }}
 {{- if ne (len $given) 1 }}
-- workspace: {{ join " and " $given | default "no volume" }} given; write exactly one of {{ join ", " $kinds }}
+- workspace: {{ join " and " $given | default "no volume" }} given; write exactly one of {{ join ", " $kinds }}{{ range $given }}, or workspace.{{ . }}: null{{ end }}
 {{- end }}
 {{- $many := gt (int .Values.nodes) 1 }}
 {{- if and $many (has "emptyDir" $given) }}
 - workspace.emptyDir: {{ int .Values.nodes }} nodes cannot share it; write existingClaim, pvc, nfs or hostPath, or nodes: 1
 {{- end }}
 {{- with $workspace.pvc }}
+{{- if and (has "ReadWriteOncePod" (.accessModes | default list)) (gt (len .accessModes) 1) }}
+- workspace.pvc.accessModes: {{ join ", " .accessModes }} given, and ReadWriteOncePod goes with no other mode; write one of them
+{{- end }}
 {{- if and $many .accessModes (not (has "ReadWriteMany" .accessModes)) }}
 - workspace.pvc.accessModes: {{ join ", " .accessModes }} admits one host, and nodes is {{ int $.Values.nodes }}; write [ReadWriteMany]
 {{- end }}
@@ -23,7 +26,7 @@
 
 {{- define "megatron-dpo.validate.stages" -}}
 {{- if eq .Values.stages.placement "jobs" }}
-{{- if not .Values.stages.convert.skip }}
+{{- if and (eq .Values.recipe.backend "megatron") (not .Values.stages.convert.skip) }}
 - stages.placement: jobs runs stages without a GPU, and convert needs one; write stages.convert.skip: true, or placement: inline
 {{- end }}
 {{- if kindIs "map" .Values.workspace.emptyDir }}
@@ -39,9 +42,7 @@
 {{- if eq (int .Values.rendezvous.masterPort) (int .Values.rendezvous.gangPort) }}
 - rendezvous.gangPort: {{ int .Values.rendezvous.gangPort }} is rendezvous.masterPort too; write another port
 {{- end }}
-{{- range $key := list "requests" "limits" }}
-{{- if hasKey (get $.Values.resources $key | default dict) $.Values.gpuResource }}
-- resources.{{ $key }}: {{ $.Values.gpuResource }} follows from gpusPerNode; write gpusPerNode
-{{- end }}
+{{- if not (or .Values.image.tag .Values.image.digest) }}
+- image.tag: empty, and image.digest too, which means latest; write one of them
 {{- end }}
 {{- end }}

@@ -22,24 +22,3 @@
 {{ toYaml . }}
 {{- end }}
 {{- end }}
-
-{{/* The source of the shared volume: the one kind that the values give. */}}
-{{- define "megatron-dpo.workspace" -}}
-{{- with .Values.workspace }}
-{{- if .nfs }}
-nfs:
-  {{- toYaml .nfs | nindent 2 }}
-{{- else if .hostPath }}
-hostPath:
-  path: {{ .hostPath.path | quote }}
-  # It must exist: a folder that kubelet makes belongs to root.
-  type: Directory
-{{- else if kindIs "map" .emptyDir }}
-emptyDir:
-  {{- toYaml .emptyDir | nindent 2 }}
-{{- else }}
-persistentVolumeClaim:
-  claimName: {{ include "megatron-dpo.claim.name" $ }}
-{{- end }}
-{{- end }}
-{{- end }}

@@ -59,16 +59,17 @@ def template(
     Raises:
         Refused: with Helm's message.
     """
-    return _template(json.dumps(values), name, require(helm), str(chart))
+    refused, text = _template(json.dumps(values), name, require(helm), str(chart))
+    if refused:
+        raise Refused(text)
+    return text
 
 
-@lru_cache(maxsize=256)
-def _template(values: str, name: str, helm: str, chart: str) -> str:
+@lru_cache(maxsize=512)
+def _template(values: str, name: str, helm: str, chart: str) -> tuple[bool, str]:
     command = [helm, "template", name, chart, "--kube-version", KUBERNETES, "--values", "-"]
     done = subprocess.run(command, input=values, capture_output=True, text=True, timeout=60)
-    if done.returncode:
-        raise Refused(done.stderr)
-    return done.stdout
+    return (True, done.stderr) if done.returncode else (False, done.stdout)
 
 
 def template_file(file: Path, *, helm: str = "helm", chart: Path = CHART) -> list[Document]:

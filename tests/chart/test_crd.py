@@ -19,21 +19,60 @@ from tests.chart.helm import ROOT, Document, render, template_file, walk
 MODULE = "sigs.k8s.io/jobset@v0.12.0"
 CRD = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"
 FULL: Document = {
-    "stages": {"placement": "jobs", "convert": {"skip": True}},
+    "nodes": 4,
+    "gpusPerNode": 4,
+    "gpuResource": "amd.com/gpu",
+    "resources": {"limits": {"memory": "600Gi", "example.com/nic": 2}, "requests": {"cpu": 90}},
+    "stages": {
+        "placement": "jobs",
+        "convert": {"skip": True},
+        "resources": {"limits": {"memory": "30Gi", "cpu": 4}},
+    },
+    "recipe": {
+        "args": {"report_to": ["tensorboard"], "megatron_extra_kwargs": {"eps": 5e-7}, "lr": 5e-6}
+    },
+    "sharedMemory": {"sizeLimit": "20Gi"},
+    "rendezvous": {"masterPort": 30000, "gangPort": 30001, "deadlineSeconds": 60},
+    "restarts": {"max": 7},
+    "terminationGracePeriodSeconds": 61,
+    "ttlSecondsAfterFinished": 3600,
     "code": {"url": "ssh://git@git.example.com/a/b", "ref": "v1", "existingSecret": "git"},
-    "workspace": {"existingClaim": None, "pvc": {"size": "1Ti", "storageClassName": "fast"}},
-    "network": {"profile": "ib-shared"},
+    "workspace": {
+        "mountPath": "/data",
+        "subPath": "team/a",
+        "existingClaim": None,
+        "pvc": {"size": "1Ti", "storageClassName": "fast"},
+    },
+    "network": {
+        "profile": "ib-shared",
+        "resourceName": "rdma/other",
+        "resourceCount": 3,
+        "env": {"NCCL_NET": "network", "NCCL_IB_HCA": "mlx5"},
+    },
     "kueue": {
         "queue": "team",
         "priorityClass": "high",
         "topology": {"mode": "required", "key": "rack", "slice": {"size": 2, "key": "host"}},
         "maxExecTimeSeconds": 86400,
     },
-    "secrets": {"hf": {"existingSecret": "hub"}, "modelscope": {"existingSecret": "hub"}},
-    "extraEnv": {"A": 1, "B": {"valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}},
+    "secrets": {
+        "hf": {"existingSecret": "hub"},
+        "modelscope": {"existingSecret": "other", "key": "k"},
+    },
+    "extraEnv": {
+        "A": 1,
+        "NCCL_NET": "extra",
+        "B": {"valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+    },
     "extraVolumes": [{"name": "more", "emptyDir": {}}],
     "extraVolumeMounts": [{"name": "more", "mountPath": "/more"}],
-    "image": {"digest": "sha256:" + "0" * 64, "pullSecrets": ["registry"]},
+    "image": {
+        "repository": "registry.example.com:5000/team/swift",
+        "tag": "v1",
+        "digest": "sha256:" + "0" * 64,
+        "pullPolicy": "Always",
+        "pullSecrets": ["registry"],
+    },
     "nodeSelector": {"pool": "a100"},
     "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
     "affinity": {"nodeAffinity": {}},
@@ -42,8 +81,12 @@ FULL: Document = {
     "serviceAccountName": "runner",
     "priorityClassName": "batch",
     "schedulerName": "other",
-    "securityContext": {"capabilities": {"add": ["NET_RAW"]}},
-    "debug": {"ptrace": True},
+    "podSecurityContext": {"fsGroup": 2000, "supplementalGroups": [7], "runAsGroup": None},
+    "securityContext": {
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"add": ["NET_RAW"], "drop": ["CHOWN", "ALL"]},
+    },
+    "debug": {"ptrace": True, "ncclDebug": "INFO"},
 }
 """Every optional part at once."""
 

@@ -1,17 +1,31 @@
-"""One golden manifest per values file, compared as parsed YAML."""
+"""One golden manifest per values file, compared as parsed YAML, and the NOTES word for word."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.chart.helm import ROOT, Document, template_file, walk
+from tests.chart.helm import CHART, ROOT, Document, call, merged, render, template_file, walk
+from tests.chart.test_crd import FULL
 
 FILES = sorted((ROOT / "values").glob("*.yaml"))
 GOLDEN = Path(__file__).with_name("golden")
 SOURCES = "checksum/launchers"
+LAYERS: dict[str, Document] = {
+    "every-option": FULL,
+    "lost": {"nodes": 1, "workspace": {"existingClaim": None, "emptyDir": {}}},
+    "export": {
+        "workspace": {"existingClaim": None, "subPath": "a", "nfs": {"server": "h", "path": "/e"}},
+        "extraVolumes": [{"name": "disk", "hostPath": {"path": "/mnt"}}],
+        "podSecurityContext": {"runAsNonRoot": False, "seccompProfile": {"type": "Unconfined"}},
+        "securityContext": {"privileged": True, "runAsUser": 0, "capabilities": {"drop": ["KILL"]}},
+    },
+}
+"""Values of the cases whose NOTES say something else."""
+NOTES = [*(file.stem for file in FILES), *LAYERS]
 
 
 def without_sources(documents: list[Document]) -> list[Document]:
@@ -36,8 +50,35 @@ def test_the_manifest_is_the_golden_one(file: Path, update_golden: bool) -> None
     assert rendered == expected, "look at the difference; if it is wanted, run `make golden`"
 
 
-def test_no_golden_manifest_is_left_over() -> None:
-    assert {p.name for p in GOLDEN.glob("*.yaml")} <= {p.name for p in FILES}
+def test_the_manifest_of_every_option_is_the_golden_one(update_golden: bool) -> None:
+    rendered = without_sources(render(FULL))
+    golden = GOLDEN / "every-option.yaml"
+    if update_golden:
+        golden.write_text(yaml.safe_dump_all(rendered, width=100), encoding="utf-8")
+    expected = list(yaml.safe_load_all(golden.read_text(encoding="utf-8")))
+    assert rendered == expected, "look at the difference; if it is wanted, run `make golden`"
+
+
+@pytest.mark.parametrize("case", NOTES)
+def test_the_notes_are_the_golden_ones(case: str, tmp_path: Path, update_golden: bool) -> None:
+    values = ROOT / "values" / f"{case}.yaml"
+    if case in LAYERS:
+        values = tmp_path / "values.yaml"
+        values.write_text(json.dumps(merged(LAYERS[case])), encoding="utf-8")
+    done = call("install", "dpo-42", str(CHART), "--dry-run=client", "-n", "ml", "-f", str(values))
+    assert done.returncode == 0, done.stderr
+    notes = "\n".join(line.rstrip() for line in done.stdout.partition("NOTES:\n")[2].splitlines())
+    golden = GOLDEN / f"{case}.txt"
+    if update_golden:
+        golden.write_text(f"{notes.strip()}\n", encoding="utf-8")
+    assert f"{notes.strip()}\n" == golden.read_text(encoding="utf-8"), (
+        "look at the difference; if it is wanted, run `make golden`"
+    )
+
+
+def test_no_golden_file_is_left_over() -> None:
+    names = {p.name for p in FILES} | {"every-option.yaml"} | {f"{case}.txt" for case in NOTES}
+    assert {p.name for p in GOLDEN.iterdir()} == names
 
 
 def test_the_users_file_holds_the_two_node_run() -> None:

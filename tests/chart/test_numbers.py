@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from tests.chart.helm import BASE, CHART, call, env, merged, objects, recipe, render, template
+from tests.chart.helm import (
+    BASE,
+    CHART,
+    call,
+    env,
+    jobs,
+    merged,
+    objects,
+    recipe,
+    render,
+    template,
+)
 
 SPELLINGS = [
     ("5e-6", "5e-06"),
@@ -24,7 +36,8 @@ SPELLINGS = [
     ('"yes"', "yes"),
     ('"0x1f"', "0x1f"),
     ('"1_000"', "1_000"),
-    ('""', ""),
+    ("1e15", "1000000000000000"),
+    ("9007199254740992", "9007199254740992"),
     ('"a: b # c \\"quoted\\" é"', 'a: b # c "quoted" é'),
 ]
 
@@ -57,11 +70,37 @@ def test_each_spelling_reaches_the_launcher(rendered: str, number: int) -> None:
     assert env(documents)[f"flag_{number}"] == SPELLINGS[number][1]
 
 
-def test_lists_are_words_and_maps_stay_typed() -> None:
-    args = {"report_to": ["a", 1, True], "megatron_extra_kwargs": {"n": 1000000, "b": True}}
-    parsed = recipe(render({"recipe": {"args": args}}))
-    assert parsed["args"]["report_to"] == ["a", "1", "true"]
-    assert parsed["args"]["megatron_extra_kwargs"] == {"n": 1000000, "b": True}
+def test_lists_are_words() -> None:
+    parsed = recipe(render({"recipe": {"args": {"report_to": ["a", 1, True], "system": [""]}}}))
+    assert parsed["args"] == {"report_to": ["a", "1", "true"], "system": [""]}
+
+
+@pytest.mark.parametrize("helm", ["helm", "helm3"])
+def test_a_map_reaches_the_trainer_as_typed_json(helm: str) -> None:
+    from launchers.argv import flatten
+    from launchers.recipe import parse
+
+    given = {"min_lr": 5e-7, "n": 1000000, "b": True, "é": {'"<\\': [1e-05, None]}}
+    layer = {"recipe": {"args": {"megatron_extra_kwargs": given}}}
+    [flag, word] = flatten(parse(recipe(render(layer, helm=helm))).args)
+    assert flag == "--megatron_extra_kwargs"
+    assert json.loads(word) == given
+
+
+def test_an_empty_variable_stays_empty() -> None:
+    assert env(render({"extraEnv": {"A": ""}}))["A"] == ""
+
+
+@pytest.mark.parametrize("helm", ["helm", "helm3"])
+def test_a_null_drops_a_variable_and_an_annotation(helm: str) -> None:
+    documents = render(
+        {"network": {"env": {"NCCL_NET": None, "A": None}}, "podAnnotations": {"a/b": None}},
+        {"extraEnv": {"NCCL_IB_DISABLE": None, "USER": None, "C": None}},
+        helm=helm,
+    )
+    assert not {"NCCL_NET", "A", "NCCL_IB_DISABLE", "USER", "C"} & set(env(documents))
+    assert "a/b" not in jobs(documents)["node"]["template"]["metadata"]["annotations"]
+    assert "<nil>" not in str(jobs(documents))
 
 
 def test_a_null_of_a_later_file_drops_a_flag(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ ODD: list[Any] = [
     *({}, {"a": None}, {"name": "x"}, {"x": {"y": [1]}}, {"valueFrom": {}}, {"add": None}),
     *({"tensor_model_parallel_size": 999999, "context_parallel_size": 999999}, {"lr": {"a": []}}),
     *({"cpu": 3, "memory": None}, {"capabilities": {"add": ["X"]}}, [{"name": "shm"}]),
+    *({"runAsUser": 0}, {"privileged": True, "runAsUser": None}, {"rdma/x": 1.5, "memory": "1m"}),
+    *({"A_TOKEN": 1, "1-": None}, ["ReadWriteOncePod"], "../a", "/a/", "-u", {"--": ""}),
     *({"global_batch_size": [1]}, {"micro_batch_size": None}, {"é\n": 1}, {"capabilities": None}),
 ]
 SIGNS_OF_A_PANIC = (

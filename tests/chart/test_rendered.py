@@ -33,7 +33,8 @@ def test_the_pod_passes_the_restricted_level() -> None:
     [container] = spec["containers"]
     security = {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     assert container["securityContext"] == security
-    assert all(not {"hostPath"} & set(volume) for volume in spec["volumes"])
+    kinds = {kind for volume in spec["volumes"] for kind in volume if kind != "name"}
+    assert kinds <= {"configMap", "emptyDir", "persistentVolumeClaim", "secret"}
     assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec)
 
 
@@ -108,8 +109,19 @@ def test_a_pod_without_gpu_requests_cpu_and_memory_only() -> None:
 def test_the_users_resources_win_and_a_null_removes_one() -> None:
     layer: Document = {"resources": {"requests": {"cpu": 3}, "limits": {"memory": None}}}
     found = resources(render(layer))
-    assert found["requests"]["cpu"] == "3"
+    assert found["requests"] == {"cpu": "3", "memory": "475136Mi", "nvidia.com/gpu": "8"}
     assert "memory" not in found["limits"]
+
+
+@pytest.mark.parametrize("side", ["requests", "limits"])
+def test_memory_and_devices_given_on_one_side_hold_for_both(side: str) -> None:
+    device: Document = {"resources": {side: {"memory": "200Gi", "rdma/x": 2}}}
+    found = resources(render(device))
+    for both in found.values():
+        assert (both["memory"], both["rdma/x"]) == ("200Gi", "2")
+    gone: Document = {"resources": {side: {"rdma/hca_shared_devices_a": None}}}
+    found = resources(render({"network": {"profile": "ib-shared"}}, gone))
+    assert not [both for both in found.values() if "rdma/hca_shared_devices_a" in both]
 
 
 def test_stage_jobs_run_before_the_gang_without_gpu() -> None:
@@ -119,7 +131,18 @@ def test_stage_jobs_run_before_the_gang_without_gpu() -> None:
     chain = [job.get("dependsOn") for job in replicated]
     complete = [[{"name": n, "status": "Complete"}] for n in ("clone", "download")]
     assert chain == [None, *complete]
+    placed: Document = {
+        "network": {"profile": "ib-shared"},
+        "nodeSelector": {"pool": "a100"},
+        "tolerations": [{"operator": "Exists"}],
+        "affinity": {"nodeAffinity": {}},
+    }
     for role in ("clone", "download"):
+        bare, found = pod(documents, role), pod(render(STAGED, placed), role)
+        container = found["containers"][0]
+        assert container["resources"] == bare["containers"][0]["resources"]
+        assert container["securityContext"] == bare["containers"][0]["securityContext"]
+        assert not {"nodeSelector", "tolerations", "affinity"} & set(found)
         assert jobs(documents)[role]["completions"] == 1
         assert "nvidia.com/gpu" not in resources(documents, role)["limits"]
         command = pod(documents, role)["containers"][0]["command"]
@@ -161,3 +184,23 @@ def test_each_kind_of_workspace_becomes_its_volume(workspace: Document) -> None:
     [volume] = [v for v in pod(documents)["volumes"] if v["name"] == "workspace"]
     [name] = workspace
     assert volume[name].items() >= workspace[name].items()
+
+
+@pytest.mark.parametrize("asked", [{"privileged": True}, {"capabilities": {"add": ["SYS_ADMIN"]}}])
+def test_a_mighty_container_has_no_word_about_escalation(asked: Document) -> None:
+    security = pod(render({"securityContext": asked}))["containers"][0]["securityContext"]
+    assert "allowPrivilegeEscalation" not in security
+    assert security.items() >= {**asked, "capabilities": security["capabilities"]}.items()
+
+
+@pytest.mark.parametrize("seconds, expected", [(None, None), (0, 0), (60, 60)])
+def test_the_finished_jobset_is_deleted_when_it_is_said(
+    seconds: int | None, expected: int | None
+) -> None:
+    spec = kind(render({"ttlSecondsAfterFinished": seconds}), "JobSet")["spec"]
+    assert spec.get("ttlSecondsAfterFinished") == expected
+
+
+def test_transformers_in_stage_jobs_needs_no_word_about_conversion() -> None:
+    layer: Document = {"stages": {"placement": "jobs"}, "recipe": {"backend": "transformers"}}
+    assert set(jobs(render(layer))) == {"clone", "download", "node"}

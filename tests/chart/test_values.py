@@ -17,7 +17,7 @@ SCHEMA: Document = json.loads((CHART / "values.schema.json").read_text(encoding=
 TEXT = (CHART / "values.yaml").read_text(encoding="utf-8")
 VALUES: Document = yaml.safe_load(TEXT)
 TEMPLATES = {p: p.read_text(encoding="utf-8") for p in sorted((CHART / "templates").iterdir())}
-FREE = ("extraVolumes", "extraVolumeMounts", "securityContext", "extraEnv")
+FREE = ("extraVolumes", "extraVolumeMounts", "podSecurityContext", "securityContext", "extraEnv")
 """Kubernetes' own shapes: the schema helps with some of their fields, templates copy them."""
 
 

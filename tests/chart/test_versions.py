@@ -87,27 +87,3 @@ def test_rendered_yaml_is_clean() -> None:
     for values in (BASE, merged(FULL)):
         problems = [str(p) for p in linter.run(io.StringIO(template(values)), config)]
         assert problems == []
-
-
-def test_the_notes_give_the_next_commands() -> None:
-    queue = ("--set", "kueue.queue=team", "--set", "workspace.existingClaim=ws")
-    source = ("--set", "recipe.model=hf://o/m@r", "--set", "recipe.dataset[0]=hf://o/d@r")
-    done = call("install", "dpo-42", str(CHART), "--dry-run=client", "-n", "ml", *queue, *source)
-    notes = done.stdout.partition("NOTES:")[2]
-    for command in (
-        "kubectl -n ml get jobset dpo-42",
-        "kubectl -n ml get workloads.kueue.x-k8s.io",
-        "kubectl -n ml logs -f -l jobset.sigs.k8s.io/jobset-name=dpo-42,",
-        "/workspace/runs/dpo-42/export",
-        "helm -n ml uninstall dpo-42",
-    ):
-        assert command in notes, done.stderr
-
-
-def test_the_notes_warn_about_stage_jobs_and_privileges() -> None:
-    values = "stages.placement=jobs,stages.convert.skip=true,network.profile=ib-shared"
-    source = "workspace.existingClaim=ws,recipe.model=hf://o/m@r,recipe.dataset[0]=hf://o/d@r"
-    arguments = ("--dry-run=client", "--set", values, "--set", source)
-    notes = call("install", "run", str(CHART), *arguments).stdout.partition("NOTES:")[2]
-    assert "waitForPodsReady" in notes
-    assert "admits the privileged Pod Security level" in notes

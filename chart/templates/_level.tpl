@@ -1,0 +1,35 @@
+{{/*
+Why the gang's pods are outside the restricted level of Pod Security, as JSON of reason -> level:
+https://kubernetes.io/docs/concepts/security/pod-security-standards/
+*/}}
+{{- define "megatron-dpo.level.reasons" -}}
+{{- $network := include "megatron-dpo.network" . | fromJson -}}
+{{- $user := include "megatron-dpo.security.user" . | fromJson -}}
+{{- $container := include "megatron-dpo.security.container" (dict "root" . "role" "node") | fromYaml -}}
+{{- $reasons := dict -}}
+{{- if ne $network.podSecurity "restricted" }}
+{{- $_ := set $reasons (printf "network.profile %s" .Values.network.profile) $network.podSecurity }}
+{{- end }}
+{{- range $volume := include "megatron-dpo.volumes" . | fromYamlArray }}
+{{- $kind := omit $volume "name" | keys | first }}
+{{- if not (has $kind (list "configMap" "csi" "downwardAPI" "emptyDir" "ephemeral" "persistentVolumeClaim" "projected" "secret")) }}
+{{- $_ := set $reasons (printf "volume %s (%s)" $volume.name $kind) (ternary "privileged" "baseline" (eq $kind "hostPath")) }}
+{{- end }}
+{{- end }}
+{{- range $name := $container.capabilities.add }}
+{{- if ne $name "NET_BIND_SERVICE" }}
+{{- $mild := has $name (list "AUDIT_WRITE" "CHOWN" "DAC_OVERRIDE" "FOWNER" "FSETID" "KILL" "MKNOD" "SETFCAP" "SETGID" "SETPCAP" "SETUID" "SYS_CHROOT") }}
+{{- $_ := set $reasons (printf "capability %s" $name) (ternary "baseline" "privileged" $mild) }}
+{{- end }}
+{{- end }}
+{{- if not (has "ALL" $container.capabilities.drop) }}{{ $_ := set $reasons "capabilities kept" "baseline" }}{{ end }}
+{{- if not $user.runAsNonRoot }}{{ $_ := set $reasons "root allowed" "baseline" }}{{ end }}
+{{- if $container.privileged }}{{ $_ := set $reasons "privileged" "privileged" }}
+{{- else if ne (toString $container.allowPrivilegeEscalation) "false" }}{{ $_ := set $reasons "allowPrivilegeEscalation" "baseline" }}{{ end }}
+{{- if $network.hostNetwork }}{{ $_ := set $reasons "hostNetwork" "privileged" }}{{ end }}
+{{- $seccomp := ($user.seccompProfile | default dict).type | default "none" }}
+{{- if not (has $seccomp (list "RuntimeDefault" "Localhost")) }}
+{{- $_ := set $reasons (printf "seccomp %s" $seccomp) (ternary "privileged" "baseline" (eq $seccomp "Unconfined")) }}
+{{- end }}
+{{- toJson $reasons }}
+{{- end }}

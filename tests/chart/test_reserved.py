@@ -1,0 +1,116 @@
+"""What is the chart's cannot be given by the user, name by name."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from launchers.clone import _check
+from launchers.exits import LaunchError
+from launchers.settings import _SETTINGS, Code
+from tests.chart.helm import Document, Refused, merged, render, template
+
+ENVIRONMENT = [
+    *_SETTINGS,
+    *("JOB_COMPLETION_INDEX", "NODE_RANK", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
+    *("GROUP_RANK", "MASTER_ADDR", "MASTER_PORT", "NNODES", "NPROC_PER_NODE"),
+    *("CUDA_VISIBLE_DEVICES", "PET_NNODES", "TORCHELASTIC_RUN_ID", "DPO_ANY", "SKIP_ANY"),
+    *("HF_TOKEN", "HF_HUB_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACE_HUB_TOKEN"),
+    *("MODELSCOPE_API_TOKEN", "MODELSCOPE_SDK_TOKEN"),
+]
+SYSTEM = [
+    *("/", "/bin", "/dev", "/dev/x", "/dev/shm", "/etc", "/etc/x", "/lib64", "/proc/1", "/sys"),
+    *("/usr/local", "/opt", "/opt/launchers", "/opt/launchers/x", "/tmp", "/var", "/root", "/home"),
+]
+CODE: Document = {
+    "code": {"url": "https://git.example.com/a", "ref": "v1", "existingSecret": "git"}
+}
+URLS = [
+    *("https://git.example.com/a.git", "http://h/a", "ssh://git@h/a", "git@h:a/b.git", "git://h/a"),
+    *("file:///a/b", "https://user:S3CRET@h/a", "https://S3CRET@h/a", "ssh://git:S3CRET@h/a"),
+    *("ftp://h/S3CRET", "-uhttp://S3CRET", "--upload-pack=S3CRET", "h/S3CRET", "https://h"),
+    *("a:S3CRET@h:b", "https://h/a S3CRET", "/local/S3CRET", "ext::sh -c S3CRET", "git@h:"),
+    "https://S3 CRET@h/a",
+]
+REFS = [
+    *("main", "v1.0", "refs/heads/a", "0a1b2c3", "feature/x", "--upload-pack=x", "-x", "a b"),
+    *("a..b", "a~1", "a^", "a:b", "a?", "a*", "a[0]", "a\\b"),
+]
+
+
+def refusal(values: Document) -> str:
+    try:
+        template(merged(values))
+    except Refused as refused:
+        return str(refused)
+    return ""
+
+
+@pytest.mark.parametrize("key", ["extraEnv", "network.env"])
+def test_no_variable_of_the_launcher_is_the_users(key: str) -> None:
+    values: Document = dict.fromkeys(ENVIRONMENT, "x")
+    told = refusal({"extraEnv": values} if key == "extraEnv" else {"network": {"env": values}})
+    for name in ENVIRONMENT:
+        assert f"- {key}.{name}: reserved" in told
+
+
+def test_a_variable_from_a_secret_is_no_secret_in_the_open() -> None:
+    reference = {"valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}
+    assert render({"extraEnv": {"WANDB_API_KEY": reference, "MY_TOKEN": None}})
+    for name in ("WANDB_API_KEY", "my_token", "PASSWORD", "AWS_SECRET_ACCESS_KEY"):
+        told = refusal({"extraEnv": {name: "S3CRET"}})
+        assert f"- extraEnv.{name}: a secret in the open" in told
+        assert "S3CRET" not in told
+
+
+def test_no_volume_of_the_chart_is_the_users() -> None:
+    names = ["launchers", "workspace", "shm", "tmp", "code-secret"]
+    told = refusal({**CODE, "extraVolumes": [{"name": n, "emptyDir": {}} for n in names]})
+    for name in names:
+        assert f"extraVolumes: the name {name} is taken" in told
+    assert render({"extraVolumes": [{"name": "code-secret", "emptyDir": {}}]})
+
+
+def test_no_path_of_the_chart_is_the_users() -> None:
+    paths = ["/opt/launchers", "/opt/launchers/x", "/workspace", "/dev/shm", "/tmp"]
+    paths.append("/etc/megatron-dpo/code-secret")
+    mounts = [{"name": "shm", "mountPath": path} for path in paths]
+    told = refusal({**CODE, "extraVolumeMounts": mounts})
+    for path in paths:
+        assert f"extraVolumeMounts: {path} is taken" in told
+    assert "/workspace is taken" in refusal(
+        {"extraVolumeMounts": [{"name": "shm", "mountPath": "/workspace/"}]}
+    )
+
+
+@pytest.mark.parametrize("path", SYSTEM)
+def test_the_workspace_hides_no_folder_of_the_system(path: str) -> None:
+    told = refusal({"workspace": {"mountPath": path}})
+    assert f"workspace.mountPath: {path} is the system's or the chart's" in told
+
+
+@pytest.mark.parametrize("path", ["/workspace", "/tmp/x", "/home/me/x", "/var/lib/x", "/etcetera"])
+def test_the_workspace_may_be_elsewhere(path: str) -> None:
+    assert render({"workspace": {"mountPath": path}})
+
+
+def launcher_takes(url: str, ref: str) -> bool:
+    try:
+        _check(Code(url=url, ref=ref, secret=None))
+    except LaunchError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("url", URLS)
+def test_a_url_is_taken_by_both_or_by_none_and_never_shown(url: str) -> None:
+    told = refusal({"code": {"url": url, "ref": "main"}})
+    assert ("- code.url: " in told) is not launcher_takes(url, "main")
+    assert not re.search("S3CRET|S3 CRET", told)
+
+
+@pytest.mark.parametrize("ref", REFS)
+def test_a_ref_is_taken_by_both_or_by_none(ref: str) -> None:
+    told = refusal({"code": {"url": "https://git.example.com/a", "ref": ref}})
+    assert ("- code.ref: " in told) is not launcher_takes("https://git.example.com/a", ref)
