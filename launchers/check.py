@@ -11,7 +11,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.flags import Default
 from launchers.prepare import inputs_of
 from launchers.recipe import Recipe
-from launchers.renames import OWNED, RENAMED
+from launchers.renames import OWNED, RENAMED, secret_advice
 from launchers.settings import Settings
 from launchers.swift import swift_folder
 from launchers.workspace import Workspace
@@ -24,7 +24,7 @@ def check(settings: Settings, recipe: Recipe) -> None:
         LaunchError: CONFIG with all messages, each naming its values key.
     """
     inputs_of(settings, recipe, Workspace(root=settings.workspace, run=settings.run))
-    messages = owned(recipe)
+    messages = owned(recipe) + secret(recipe)
     known = known_flags(recipe)
     if known:
         messages += flags.check_flags(recipe.args, known, RENAMED[recipe.backend])
@@ -43,6 +43,13 @@ def owned(recipe: Recipe) -> list[str]:
         for name in recipe.args
         if name in OWNED[recipe.backend]
     ]
+
+
+def secret(recipe: Recipe) -> list[str]:
+    """Return a message for each flag that holds a secret; its value is not repeated."""
+    seen = "a secret, and whoever sees the run sees its recipe; remove it, and"
+    advice = {name: secret_advice(name) for name in recipe.args}
+    return [f"recipe.args.{name}: {seen} {what}" for name, what in advice.items() if what]
 
 
 def known_flags(recipe: Recipe) -> Mapping[str, Default]:

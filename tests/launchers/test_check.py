@@ -70,6 +70,13 @@ def test_all_mistakes_are_told_at_once(settings: Settings) -> None:
     assert "(3 mistakes)" in text
 
 
+def test_a_secret_is_refused_and_not_repeated(settings: Settings) -> None:
+    text = refusal(settings, args={"hub_token": "hf_CANARY"})
+    assert "recipe.args.hub_token: a secret" in text
+    assert "secrets.hf.existingSecret" in text
+    assert "CANARY" not in text
+
+
 def test_a_flag_of_ms_swift_3_is_told_todays_name(settings: Settings) -> None:
     assert "write num_train_epochs" in refusal(settings, args={"max_epochs": "1"})
 
