@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import replace
 
-from launchers import logs, process, termination
+from launchers import disk, logs, process, termination
 from launchers.check import check, show
 from launchers.exits import Exit, LaunchError
 from launchers.recipe import load
@@ -33,12 +33,13 @@ def main(argv: list[str], env: Mapping[str, str]) -> int:
     settings: Settings | None = None
     try:
         command = _command(argv)
-        settings = from_env(env)
+        settings = known = from_env(env)
         logs.configure(settings.place.rank)
-        process.raise_on_signals()
+        process.raise_on_signals(lambda stopped: _write_end(known, _stopped(stopped), command))
         process.adopt_orphans()
         logs.info(f"{command} start", **describe(settings))
-        _act(command, settings, env)
+        with disk.reporting(settings.workspace):
+            _act(command, settings, env)
     except LaunchError as error:
         return _end(settings, error, argv)
     except process.Stopped as stopped:
@@ -82,16 +83,20 @@ def _stopped(stopped: process.Stopped) -> LaunchError:
 
 def _end(settings: Settings | None, error: LaunchError, argv: list[str]) -> int:
     """Say why the launcher ends, as its last line and as the termination message."""
-    rank = settings.place.rank if settings else None
     stage = error.stage or (argv[0] if argv else "")
     logs.error(
         "run ended", code=int(error.code), stage=stage, cause=error.cause, remedy=error.remedy
     )
     if settings is not None:
-        work = Workspace(root=settings.workspace, run=settings.run)
-        end = termination.of(error, stage=stage, rank=rank, step=last_step(work.checkpoints))
-        termination.write(settings.termination_log, end)
+        _write_end(settings, error, stage)
     return error.code
+
+
+def _write_end(settings: Settings, error: LaunchError, stage: str) -> None:
+    work = Workspace(root=settings.workspace, run=settings.run)
+    step = last_step(work.checkpoints)
+    end = termination.of(error, stage=stage, rank=settings.place.rank, step=step)
+    termination.write(settings.termination_log, end)
 
 
 if __name__ == "__main__":

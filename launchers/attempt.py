@@ -47,8 +47,8 @@ def keep_identity(work: Workspace, inputs: Mapping[str, object]) -> None:
     """
     path = work.home / "inputs.json"
     text = json.dumps(inputs, indent=1, sort_keys=True) + "\n"
-    if checkpoint.newest(work.checkpoints) is not None and path.exists():
-        before = json.loads(path.read_text(encoding="utf-8"))
+    if checkpoint.newest(work.checkpoints) is not None:
+        before = _identity(path)
         changed = sorted(k for k in {*before, *inputs} if before.get(k) != inputs.get(k))
         if changed:
             raise LaunchError(
@@ -58,6 +58,14 @@ def keep_identity(work: Workspace, inputs: Mapping[str, object]) -> None:
             )
     work.home.mkdir(parents=True, exist_ok=True)
     checkpoint.replace(path, text)
+
+
+def _identity(path: Path) -> dict[str, object]:
+    """Read what a run was made from; with checkpoints but without it nothing is sure."""
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (FileNotFoundError, ValueError):
+        return {}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,15 +6,18 @@ import shlex
 from collections.abc import Mapping
 
 from launchers import flags, logs, parallel
-from launchers.argv import flatten, program, training_flags
+from launchers.argv import Inputs, flatten, program, training_flags
 from launchers.exits import Exit, LaunchError
 from launchers.flags import Default
 from launchers.prepare import inputs_of
-from launchers.recipe import Recipe
+from launchers.recipe import Recipe, Value
 from launchers.renames import OWNED, RENAMED, secret_advice
 from launchers.settings import Settings
 from launchers.swift import swift_folder
 from launchers.workspace import Workspace
+
+_NO = ("no", "false", "off", "n", "f", "0")
+"""What YAML and ms-swift's parser take for no, in lower case."""
 
 
 def check(settings: Settings, recipe: Recipe) -> None:
@@ -23,8 +26,12 @@ def check(settings: Settings, recipe: Recipe) -> None:
     Raises:
         LaunchError: CONFIG with all messages, each naming its values key.
     """
-    inputs_of(settings, recipe, Workspace(root=settings.workspace, run=settings.run))
-    messages = owned(recipe) + secret(recipe)
+    messages = owned(recipe) + secret(recipe) + unsaved(recipe)
+    inputs = inputs_of(settings, recipe, _work(settings))
+    try:
+        merged(settings, recipe, inputs)
+    except LaunchError as error:
+        messages.append(f"{error.cause}; {error.remedy}")
     known = known_flags(recipe)
     if known:
         messages += flags.check_flags(recipe.args, known, RENAMED[recipe.backend])
@@ -52,6 +59,24 @@ def secret(recipe: Recipe) -> list[str]:
     return [f"recipe.args.{name}: {seen} {what}" for name, what in advice.items() if what]
 
 
+def unsaved(recipe: Recipe) -> list[str]:
+    """Return a message for each flag that would leave nothing to export."""
+    messages = []
+    if _word(recipe, "save_strategy") in _NO:
+        given = f"recipe.args.save_strategy={recipe.args['save_strategy']!r}"
+        messages.append(f"{given}: nothing would be saved; write steps or epoch")
+    if recipe.backend == "megatron" and _word(recipe, "save_safetensors") in _NO:
+        given = f"recipe.args.save_safetensors={recipe.args['save_safetensors']!r}"
+        messages.append(f"{given}: the export is made of safetensors; remove it")
+    return messages
+
+
+def _word(recipe: Recipe, name: str) -> str:
+    """Return a flag's value in lower case; a list of one word reaches ms-swift as that word."""
+    value = recipe.args.get(name, "")
+    return " ".join(value).lower() if isinstance(value, list) else str(value).lower()
+
+
 def known_flags(recipe: Recipe) -> Mapping[str, Default]:
     """Return the flags of the ms-swift that is installed here, with their defaults.
 
@@ -76,15 +101,27 @@ def sizes(settings: Settings, recipe: Recipe, known: Mapping[str, Default]) -> l
     return parallel.check(given, rules, nodes=settings.place.nodes, gpus=settings.nproc_per_node)
 
 
-def show(settings: Settings, recipe: Recipe) -> None:
-    """Print what would be trained, and how."""
-    work = Workspace(root=settings.workspace, run=settings.run)
-    merged = training_flags(
+def merged(settings: Settings, recipe: Recipe, inputs: Inputs) -> dict[str, Value]:
+    """Return the flags of a first attempt.
+
+    Raises:
+        LaunchError: CONFIG for what the launcher can't put on a command line.
+    """
+    return training_flags(
         recipe,
-        inputs_of(settings, recipe, work),
-        output_dir=work.checkpoints,
+        inputs,
+        output_dir=_work(settings).checkpoints,
         resume=None,
         on_cpu=settings.gpus_per_node == 0,
     )
-    words = [str(program(recipe, swift_folder())), *flatten(merged)]
+
+
+def _work(settings: Settings) -> Workspace:
+    return Workspace(root=settings.workspace, run=settings.run)
+
+
+def show(settings: Settings, recipe: Recipe) -> None:
+    """Print what would be trained, and how."""
+    argv = merged(settings, recipe, inputs_of(settings, recipe, _work(settings)))
+    words = [str(program(recipe, swift_folder())), *flatten(argv)]
     logs.info("check passed", world_size=settings.world_size, argv=shlex.join(words))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import shutil
 import sys
 import threading
 from collections.abc import Mapping
@@ -129,12 +130,14 @@ def _export(
         master_port=settings.place.master_port,
         source="convert",
     )
-    log = folder.parent / f"{folder.name}.log"
+    log, ranks = (folder.parent / f"{folder.name}.{kind}" for kind in ("log", "ranks"))
+    shutil.rmtree(ranks, ignore_errors=True)  # an earlier attempt's end is not this one's
+    log.unlink(missing_ok=True)
     words = flatten({**flags, "output_dir": str(folder), "expert_model_parallel_size": str(nproc)})
     argv = torchrun(
         alone,
         nproc=nproc,
-        log_dir=folder.parent / f"{folder.name}.ranks",
+        log_dir=ranks,
         python=sys.executable,
         program=[str(swift_folder() / "cli" / "_megatron" / "export.py"), *words],
     )
@@ -144,11 +147,11 @@ def _export(
     finally:
         child.end(grace=5)
     if code:
-        raise _failure(log)
+        raise _failure(ranks, log)
 
 
-def _failure(log: Path) -> LaunchError:
-    found = diagnose.verdict(diagnose.tail(log), started=False)
+def _failure(ranks: Path, log: Path) -> LaunchError:
+    found = diagnose.why(ranks, log, started=False)
     if found is None:
-        return LaunchError(Exit.PEER, "conversion failed", f"see {log}")
+        return LaunchError(Exit.PEER, "conversion failed without an exception", f"see {log}")
     return LaunchError(found.code, f"conversion failed: {found.cause}", found.remedy)

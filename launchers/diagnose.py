@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from launchers.causes import CASCADE, RULES, WRAPPERS
 from launchers.exits import Exit
 
 TAIL = 64 * 1024
@@ -22,78 +23,18 @@ _EXCEPTION = re.compile(
     re.MULTILINE,
 )
 _ARGPARSE = re.compile(r"^\S+\.py: error: (.*)$", re.MULTILINE)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Rule:
-    """A pattern of the last exception, and what it means."""
-
-    pattern: re.Pattern[str]
-    code: Exit
-    remedy: str
-    early: bool = False
-    """Holds only before the first step: later the same exception may be a fault."""
-
-
-def _rule(pattern: str, code: Exit, remedy: str, *, early: bool = False) -> Rule:
-    return Rule(pattern=re.compile(pattern), code=code, remedy=remedy, early=early)
-
-
-CASCADE = re.compile(
-    r"Connection (?:reset|closed|refused)|Broken pipe|NCCL|ncclRemoteError|[Gg]loo|TCPStore"
-    r"|DistNetworkError|DistStoreError|DistBackendError|SignalException|SIGTERM"
+_IGNORED = re.compile(
+    r"^Exception ignored in.*\n(?:Traceback .*\n)?(?:[ \t]+.*\n)*(?:\S.*(?:\n|\Z))?", re.MULTILINE
 )
-RULES = (
-    _rule(
-        r"remaining_argv|error: (?:unrecognized|argument|ambiguous)",
-        Exit.CONFIG,
-        "mend recipe.args: ms-swift does not take this flag or value",
-    ),
-    _rule(
-        r"CUDA out of memory|OutOfMemoryError",
-        Exit.OUT_OF_MEMORY,
-        "lower recipe.args max_length or raise the parallel sizes or recomputation",
-        early=True,
-    ),
-    _rule(
-        r"No space left on device|Disk quota exceeded|Errno 28|Errno 122",
-        Exit.QUOTA,
-        "free or enlarge the workspace",
-    ),
-    _rule(
-        r"Read-only file system|Permission denied",
-        Exit.QUOTA,
-        "let the pod's user write to the workspace (podSecurityContext.fsGroup)",
-    ),
-    _rule(
-        r"Input/output error|Stale file handle|Errno 5\b|Errno 116",
-        Exit.IO,
-        "look at the workspace's storage",
-    ),
-    _rule(
-        r"401 Client Error|403 Client Error|GatedRepoError",
-        Exit.AUTH,
-        "set secrets.hf.existingSecret or secrets.modelscope.existingSecret",
-    ),
-    _rule(
-        r"DatasetGenerationError|JSONDecodeError|ArrowInvalid|DatasetNotFoundError|EmptyDataset",
-        Exit.DATA,
-        "mend the dataset (recipe.dataset)",
-    ),
-    _rule(
-        r"FileNotFoundError|does not exist",
-        Exit.INPUT_MISSING,
-        "write paths that the pods can see",
-        early=True,
-    ),
-    _rule(
-        r"^(?:ModuleNotFoundError|ImportError|ValueError|TypeError|KeyError|AttributeError"
-        r"|AssertionError|NotImplementedError)",
-        Exit.CONFIG,
-        "mend the recipe or plugin: before the first step the same would happen again",
-        early=True,
-    ),
+"""What a finaliser raised while the process ended: never the cause."""
+_CHAINED = re.compile(
+    r"The above exception was the direct cause of|During handling of the above exception"
 )
+_ROOT_EXIT = re.compile(
+    r"Root Cause \(first observed failure\):.*?exitcode\s*:\s*(-?\d+)", re.DOTALL
+)
+"""In torchrun's table; the ranks that torchrun itself ended stand above it."""
+_SIGTERM = 15
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,16 +59,56 @@ def verdict(text: str, *, started: bool) -> Verdict | None:
     >>> verdict("OSError: [Errno 28] No space left on device: 'x'", started=True).code.name
     'QUOTA'
     """
-    found = [(m.start(), m.group(0).strip()) for m in _EXCEPTION.finditer(text)]
-    found += [(m.start(), f"error: {m.group(1)}") for m in _ARGPARSE.finditer(text)]
-    if not found:
+    chain = _last_chain(_IGNORED.sub("", text))
+    if not chain:
         return None
-    last = re.sub(r"^\[rank\d+\]:\s*", "", max(found)[1])
-    for rule in RULES:
-        if rule.pattern.search(last) and not (rule.early and started):
-            return Verdict(code=rule.code, cause=last, remedy=rule.remedy)
-    cascade = CASCADE.search(last) is not None
-    return Verdict(code=Exit.PEER, cause=last, remedy="see the rank's log", cascade=cascade)
+    last = chain[-1]
+    if any(CASCADE.search(exception) for exception in chain):
+        return Verdict(code=Exit.PEER, cause=last, remedy="see the rank's log", cascade=True)
+    wrapped = reversed(chain) if WRAPPERS.search(last) else [last]
+    for exception in sorted(wrapped, key=lambda e: bool(WRAPPERS.search(e))):
+        for rule in RULES:
+            if rule.pattern.search(exception) and not (rule.early and started):
+                return Verdict(code=rule.code, cause=exception, remedy=rule.remedy)
+    return Verdict(code=Exit.PEER, cause=last, remedy="see the rank's log")
+
+
+def _last_chain(text: str) -> list[str]:
+    """Return the last exception and what led to it, first cause first."""
+    found = [(m.start(), m.end(), m.group(0).strip()) for m in _EXCEPTION.finditer(text)]
+    found += [(m.start(), m.end(), f"error: {m.group(1)}") for m in _ARGPARSE.finditer(text)]
+    chain: list[str] = []
+    follower = len(text)
+    for begin, end, exception in sorted(found, reverse=True):
+        if chain and not _CHAINED.search(text, end, follower):
+            break
+        chain.insert(0, re.sub(r"^\[rank\d+\]:\s*", "", exception))
+        follower = begin
+    return chain
+
+
+def why(ranks: Path, agent_log: Path, *, started: bool) -> Verdict | None:
+    """Judge one node's training processes after torchrun has ended.
+
+    Args:
+        ranks: torchrun's ``--log-dir``.
+        agent_log: output of torchrun itself.
+        started: whether a training step was done, in this attempt or before.
+
+    A rank that a signal ended has the last word over exceptions in its log, which were caught; but
+    NCCL's watchdog aborts a rank whose peer is gone, and that is a cascade.
+    """
+    texts = [tail(path) for path in sorted(ranks.rglob("stderr.log"))]
+    found = worst(v for text in texts if (v := verdict(text, started=started)))
+    exits = _ROOT_EXIT.findall(tail(agent_log))
+    number = -int(exits[-1]) if exits else 0
+    if number <= 0 or number == _SIGTERM or (found is not None and found.cascade):
+        return found
+    return Verdict(
+        code=Exit.PEER,
+        cause=f"a training process was killed by signal {number}",
+        remedy="signal 9 is often a lack of host memory: raise resources.limits.memory",
+    )
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict | None:

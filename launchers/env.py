@@ -45,7 +45,7 @@ def port(env: Mapping[str, str], name: str, default: int) -> int:
 
 
 def switch(env: Mapping[str, str], name: str) -> bool:
-    """Read a 0 or 1; unset is 0.
+    """Read a 0 or 1; unset or empty is 0.
 
     >>> switch({"SKIP_CLONE": "1"}, "SKIP_CLONE"), switch({}, "SKIP_CLONE")
     (True, False)
@@ -53,7 +53,7 @@ def switch(env: Mapping[str, str], name: str) -> bool:
     Raises:
         LaunchError: CONFIG for any other spelling.
     """
-    text = env.get(name, "0")
+    text = env.get(name, "") or "0"
     if text not in ("0", "1"):
         raise LaunchError(
             Exit.CONFIG, f"{name}={text!r} is not 0 or 1", "write 1 to skip, 0 to run"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from launchers import checkpoint, marker
 from launchers.exits import Exit, LaunchError
-from launchers.output import Outcome, produce
+from launchers.output import Outcome, produce, usable
 from launchers.workspace import Workspace
 
 SUFFIXES = (".json", ".jinja", ".model", ".py", ".safetensors", ".txt")
@@ -18,16 +18,16 @@ TRAINER_STATE = (checkpoint.COMPLETE, "latest_checkpointed_iteration.txt", "trai
 
 
 def is_exported(work: Workspace, inputs: Mapping[str, object]) -> bool:
-    """Tell whether the run has already ended with these inputs."""
-    there = marker.read(work.export)
-    return there is not None and there.inputs == inputs
+    """Tell whether the run has already ended with these inputs, and its files are there."""
+    return usable(work.export, marker.plain(inputs)) is not None
 
 
 def export(work: Workspace, inputs: Mapping[str, object], *, holder: str) -> Outcome:
     """Put the newest complete checkpoint's Hugging Face files into ``export/``.
 
     Raises:
-        LaunchError: INPUT_MISSING when training left no complete checkpoint.
+        LaunchError: INPUT_MISSING when training left no complete checkpoint, or one without
+            safetensors.
     """
     last = checkpoint.newest(work.checkpoints)
     if last is None:
@@ -36,9 +36,16 @@ def export(work: Workspace, inputs: Mapping[str, object], *, holder: str) -> Out
             f"training ended, and {work.checkpoints} has no complete checkpoint",
             "let it save: remove save_strategy and save_only flags from recipe.args",
         )
+    files = hugging_face_files(last.path)
+    if not any(file.suffix == ".safetensors" for file in files):
+        raise LaunchError(
+            Exit.INPUT_MISSING,
+            f"{last.path} has no safetensors: there are no weights to export",
+            "remove save_safetensors from recipe.args, and choose another release name",
+        )
 
     def make(folder: Path) -> None:
-        for file in hugging_face_files(last.path):
+        for file in files:
             link_or_copy(file, folder / file.name)
 
     return produce("export", work.run, work.export, dict(inputs), make, skip=False, holder=holder)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from launchers.exits import Exit, LaunchError
+from launchers.exits import FREE, Exit, LaunchError
 from launchers.wire import ALIVE, Closed, Line, Message
 
 SILENCE = 60.0
@@ -28,12 +28,38 @@ class Loss:
 
     who: str
     cause: str
+    code: int = Exit.PEER
+    """The peer's exit code, if it had time to say it."""
 
     def error(self) -> LaunchError:
-        """Return the error of the ranks that end because of it: never a user code."""
-        return LaunchError(
-            Exit.PEER, f"{self.who} ended: {self.cause}", f"see the log of {self.who}"
-        )
+        """Return the error of the ranks that end because of it: never a user code.
+
+        After a peer that was preempted or terminated they end as it does, so that the restart
+        is free whichever pod Kubernetes sees first.
+        """
+        code = Exit.TERMINATED if self.code in FREE else Exit.PEER
+        return LaunchError(code, f"{self.who} ended: {self.cause}", f"see the log of {self.who}")
+
+    def message(self) -> Message:
+        """Spell it for the other ranks."""
+        return {"lost": self.who, "cause": self.cause, "code": int(self.code)}
+
+
+def loss_of(message: Message, who: str) -> Loss | None:
+    """Parse what a peer says of its end, or of another's; None when it ended well or says else.
+
+    >>> loss_of({"left": 78, "cause": "bad flag"}, "rank 1")
+    Loss(who='rank 1', cause='bad flag', code=78)
+    >>> loss_of({"left": 0, "cause": ""}, "rank 1") is None
+    True
+    """
+    cause = str(message.get("cause", "unknown"))
+    if "lost" in message:
+        code = int(message.get("code", Exit.PEER))
+        return Loss(who=str(message["lost"]), cause=cause, code=code)
+    if message.get("left", int(Exit.OK)) != int(Exit.OK):
+        return Loss(who=who, cause=cause, code=int(message["left"]))
+    return None
 
 
 @dataclass
@@ -42,12 +68,14 @@ class Bond:
 
     lost: threading.Event = field(default_factory=threading.Event)
     loss: Loss | None = None
+    tell: Callable[[Exit, str], None] = lambda code, cause: None
+    """Tells the gang early how this rank is about to end."""
     _over: threading.Event = field(default_factory=threading.Event)
 
-    def lose(self, who: str, cause: str) -> None:
+    def lose(self, loss: Loss) -> None:
         """Note the first loss; later ones are its echo."""
         if self.loss is None and not self._over.is_set():
-            self.loss = Loss(who=who, cause=cause)
+            self.loss = loss
             self.lost.set()
 
     def end(self) -> None:
@@ -84,21 +112,15 @@ def listen(bond: Bond, line: Line, who: str, *, last: Callable[[], None] = lambd
     try:
         while not bond.over:
             message = line.receive()
-            if "left" in message:
-                _leave(bond, who, message)
-                return
-            if "lost" in message:
-                bond.lose(str(message["lost"]), str(message.get("cause", "unknown")))
+            loss = loss_of(message, who)
+            if loss is not None:
+                bond.lose(loss)
+            if loss is not None or "left" in message:
                 return
     except Closed as error:
-        bond.lose(who, f"no word from it: {error}")
+        bond.lose(Loss(who=who, cause=f"no word from it: {error}"))
     finally:
         last()
-
-
-def _leave(bond: Bond, who: str, message: Message) -> None:
-    if message["left"] != int(Exit.OK):
-        bond.lose(who, str(message.get("cause", "unknown")))
 
 
 def farewell(code: Exit, cause: str) -> Message:

@@ -25,7 +25,7 @@ class Leader:
     def __init__(self, own: Hello, port: int) -> None:
         """Open the port on all addresses; with one node there is nobody to wait for."""
         self.own = own
-        self.bond = Bond()
+        self.bond = Bond(tell=lambda code, cause: self.say(farewell(code, cause)))
         self.generation = ""
         self._lines: dict[int, Line] = {}
         self._hellos: dict[int, Hello] = {}
@@ -108,7 +108,7 @@ class Leader:
             line.send({"refused": no[1], "code": int(no[0])})
         line.close()
         if self.generation and no[0] == Exit.PEER:
-            self.bond.lose(peer.name, "its pod was replaced")
+            self.bond.lose(Loss(who=peer.name, cause="its pod was replaced"))
         return False
 
     def _give_up(self, peer: Hello, answer: Message) -> None:
@@ -127,7 +127,7 @@ class Leader:
             self._ready.pop(peer.rank, None)
             self._asked.discard(peer.rank)
             if self.generation:
-                self.bond.lose(peer.name, cause)
+                self.bond.lose(Loss(who=peer.name, cause=cause))
             self._change.notify_all()
 
     def _note(self, ranks: set[int], rank: int) -> None:
@@ -164,8 +164,9 @@ class Leader:
                         self._lines[rank].send({"prepared": prepared})
                 if not self._change.wait(until(deadline)) and until(deadline) == 0:
                     raise late(self.own.nodes, self._hellos.keys(), self._ready.keys())
-                if self._doom is not None:
-                    raise self._doom.error()
+                loss = self._doom or self.bond.loss
+                if loss is not None:
+                    raise loss.error()
             self.generation = secrets.token_hex(4)
         self.say({"go": self.generation})
         logs.info("gang started", generation=self.generation, nodes=self.own.nodes)
@@ -179,9 +180,8 @@ class Leader:
         loss = self.bond.loss
         self.bond.end()
         with self._change:
-            self._last = farewell(code, cause)
-            if code != Exit.OK and loss is not None:
-                self._last = {"lost": loss.who, "cause": loss.cause}
+            blamed = loss is not None and code in (Exit.PEER, Exit.TERMINATED)
+            self._last = loss.message() if loss and blamed else farewell(code, cause)
         self.say(self._last)
         if code == Exit.OK:
             self._wait_until(lambda: self._left == self._ready.keys(), patience)

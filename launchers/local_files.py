@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 from pathlib import Path
@@ -67,7 +68,7 @@ def _seen(place: Path) -> dict[str, list[int]]:
     """Return size and time (ns) of each file: what changes when somebody writes.
 
     Raises:
-        LaunchError: INPUT_MISSING when nothing is there.
+        LaunchError: INPUT_MISSING when nothing is there, or a link leads nowhere.
     """
     if not place.exists():
         raise LaunchError(
@@ -76,8 +77,19 @@ def _seen(place: Path) -> dict[str, list[int]]:
             "write a path that the pods see: on the workspace or another mounted volume",
         )
     found = manifest.files(place) if place.is_dir() else [place]
-    stats = {str(p.relative_to(place)): p.stat() for p in found}
+    stats = {str(p.relative_to(place)): _stat(p) for p in found}
     return {name: [s.st_size, s.st_mtime_ns] for name, s in stats.items()}
+
+
+def _stat(path: Path) -> os.stat_result:
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        raise LaunchError(
+            Exit.INPUT_MISSING,
+            f"{path} leads to {path.resolve()}, which is not there",
+            "copy a hub's cache with the files behind its links: cp -rL",
+        ) from None
 
 
 def _read(source: Source, place: Path) -> dict[str, Entry]:

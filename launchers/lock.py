@@ -112,6 +112,7 @@ class Lock:
             if not chain:
                 if self._claim(self.path):
                     return
+                time.sleep(self._poll)  # a name that no one can create or read: don't spin
                 continue
             _, tail, beat = chain[-1]
             if (tail.token, beat) != seen:

@@ -9,7 +9,7 @@ import time
 
 from launchers import logs
 from launchers.exits import Exit, LaunchError
-from launchers.gang import SILENCE, Bond, farewell, listen, pulse, until
+from launchers.gang import SILENCE, Bond, farewell, listen, loss_of, pulse, until
 from launchers.wire import Closed, Hello, Line, Message
 
 PAUSE = 1.0
@@ -29,9 +29,8 @@ class Member:
             LaunchError: UNAVAILABLE when rank 0 is not found before ``deadline`` (monotonic).
         """
         self.own = own
-        self.bond = Bond()
-        self._line = Line(_connect(address, port, deadline), SILENCE)
-        self._line.send(own.message())
+        self.bond = Bond(tell=self._tell)
+        self._line = _introduced(own, address, port, deadline)
         pulse(self.bond, lambda: [self._line])
 
     def await_prepared(self) -> Message:
@@ -74,19 +73,33 @@ class Member:
             raise LaunchError(
                 Exit(message["code"]), message["refused"], "start all ranks of one run alike"
             )
-        if "left" in message or "lost" in message:
-            who = str(message.get("lost", "rank 0"))
-            raise LaunchError(
-                Exit.PEER, f"{who} ended: {message['cause']}", f"see the log of {who}"
-            )
+        loss = loss_of(message, "rank 0")
+        if loss is not None:
+            raise loss.error()
         return message
+
+    def _tell(self, code: Exit, cause: str) -> None:
+        with contextlib.suppress(Closed):
+            self._line.send(farewell(code, cause))
 
     def leave(self, code: Exit, cause: str) -> None:
         """Tell rank 0 how this rank ended."""
         self.bond.end()
-        with contextlib.suppress(Closed):
-            self._line.send(farewell(code, cause))
+        self._tell(code, cause)
         self._line.close()
+
+
+def _introduced(own: Hello, address: str, port: int, deadline: float) -> Line:
+    """Connect and say hello, again if rank 0's old pod ends just then."""
+    while True:
+        line = Line(_connect(address, port, deadline), SILENCE)
+        try:
+            line.send(own.message())
+        except Closed:
+            line.close()
+            time.sleep(PAUSE)
+        else:
+            return line
 
 
 def _connect(address: str, port: int, deadline: float) -> socket.socket:

@@ -85,12 +85,12 @@ def produce(
     wanted = marker.plain(inputs)
     state: State = "up to date"
     with disk.reporting(path):
-        found = _usable(path, wanted)
+        found = usable(path, wanted)
         if found is None:
             path.parent.mkdir(parents=True, exist_ok=True)
             with Lock(path.with_name(f"{path.name}.lock"), holder) as lock:
                 partial.restore(path)
-                found = _usable(path, wanted)  # another may have made it while we waited
+                found = usable(path, wanted)  # another may have made it while we waited
                 if found is None:
                     state = "done"
                     found = _made(stage, name, path, wanted, make, lock)
@@ -141,7 +141,7 @@ def trusted(stage: str, name: str, path: Path, there: Path | None = None) -> Out
     return outcome(stage, name, "skipped", f"{setting}=1", path, marker.read(path))
 
 
-def _usable(path: Path, wanted: Mapping[str, Any]) -> Marker | None:
+def usable(path: Path, wanted: Mapping[str, Any]) -> Marker | None:
     """Return the marker at ``path`` if it is of these inputs and its files are there."""
     found = marker.read(path)
     if found is None or found.inputs != wanted:
@@ -165,7 +165,7 @@ def _made(
     folder = partial.of(path)
     partial.refuse_foreign(stage, path)
     partial.salvage(path, wanted)
-    found = _usable(folder, wanted)  # a kill between marker and rename
+    found = usable(folder, wanted)  # a kill between marker and rename
     if found is None:
         partial.begin(folder, wanted)
         logs.info(f"{stage} start", name=name, path=path)

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import IO
@@ -33,22 +33,28 @@ class Stopped(BaseException):
         self.number = number
 
 
-def raise_on_signals() -> None:
-    """Turn SIGTERM and SIGINT into ``Stopped``: as PID 1 the kernel would ignore them."""
+def raise_on_signals(last_words: Callable[[Stopped], None]) -> None:
+    """Turn SIGTERM and SIGINT into ``Stopped``: as PID 1 the kernel would ignore them.
+
+    A second signal ends this process at once: no grace, and no process left.
+
+    Args:
+        last_words: called at the first signal, as the second leaves no time.
+    """
+
+    def end_now(number: int, _: FrameType | None) -> None:
+        kill_descendants()
+        os._exit(128 + number)
 
     def stop(number: int, _: FrameType | None) -> None:
         for each in (signal.SIGTERM, signal.SIGINT):
             signal.signal(each, end_now)
-        raise Stopped(number)
+        stopped = Stopped(number)
+        last_words(stopped)
+        raise stopped
 
     for each in (signal.SIGTERM, signal.SIGINT):
         signal.signal(each, stop)
-
-
-def end_now(number: int, _: FrameType | None) -> None:
-    """End at once, as the second signal asks for: no grace, and no process left."""
-    kill_descendants()
-    os._exit(128 + number)
 
 
 def adopt_orphans() -> None:
@@ -96,16 +102,24 @@ class Child:
         kill_descendants()
         self._process.wait()
         self._copier.join(timeout=5)
-        self._output.close()
+        with contextlib.suppress(OSError):  # what a full disk did not take
+            self._output.close()
 
 
 def _copy(source: int, target: IO[bytes]) -> None:
-    """Copy to stdout and the file as it comes (progress bars end no line), to the last writer."""
+    """Copy to stdout and the file as it comes (progress bars end no line), to the last writer.
+
+    A target that can't be written (a full disk) is left out from then on: a pipe that nobody
+    reads would hang the training.
+    """
+    targets = [sys.stdout.buffer, target]
     while chunk := os.read(source, 1 << 16):
-        sys.stdout.buffer.write(chunk)
-        sys.stdout.buffer.flush()
-        target.write(chunk)
-        target.flush()
+        for each in list(targets):
+            try:
+                each.write(chunk)
+                each.flush()
+            except (OSError, ValueError):
+                targets.remove(each)
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:

@@ -56,11 +56,11 @@ def load(path: Path) -> Recipe:
     """
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
+    except OSError as error:
         raise LaunchError(
-            Exit.CONFIG, f"no recipe at {path}", "set DPO_RECIPE to a recipe.yaml"
+            Exit.CONFIG, f"no recipe at {path}: {error.strerror}", "set DPO_RECIPE to a recipe.yaml"
         ) from None
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # no UTF-8, or no such date
         raise LaunchError(Exit.CONFIG, f"{path} is no YAML: {error}", "mend the file") from None
     return parse(document)
 

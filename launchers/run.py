@@ -16,7 +16,7 @@ from launchers.exits import Exit, LaunchError, during
 from launchers.export import export
 from launchers.leader import Leader
 from launchers.member import Member
-from launchers.prepare import await_outputs, inputs_of, prepare
+from launchers.prepare import PATIENCE, await_outputs, inputs_of, prepare
 from launchers.process import Stopped
 from launchers.progress import Progress
 from launchers.recipe import Recipe
@@ -122,19 +122,23 @@ def follow(
             train(settings, recipe, inputs, work, attempt, member.bond, env)
 
 
-def _resume(work: Workspace, name: str) -> Checkpoint | None:
-    """Find the checkpoint that rank 0 has chosen.
+def _resume(work: Workspace, name: str, *, patience: float = PATIENCE) -> Checkpoint | None:
+    """Find the checkpoint that rank 0 has chosen, as late as NFS shows it.
 
     Raises:
         LaunchError: IO when this node does not see it whole.
     """
     if not name:
         return None
-    found = read(work.checkpoints / name)
-    if found is None:
-        raise LaunchError(
-            Exit.IO, f"{work.checkpoints / name} is not whole on this node", "see the storage"
-        )
+    stop = time.monotonic() + patience
+    while (found := read(work.checkpoints / name)) is None:
+        if time.monotonic() >= stop:
+            raise LaunchError(
+                Exit.IO,
+                f"{work.checkpoints / name} is not whole on this node after {patience:.0f} s",
+                "look at the workspace's storage",
+            )
+        time.sleep(0.5)
     return found
 
 
@@ -145,7 +149,7 @@ def leaving(gang: Leader | Member) -> Iterator[None]:
         yield
     except LaunchError as error:
         gang.leave(error.code, error.cause)
-        if error.code == Exit.PEER and gang.bond.loss is not None:
+        if error.code in (Exit.PEER, Exit.TERMINATED) and gang.bond.loss is not None:
             time.sleep(CASCADE_DELAY)
         raise
     except Stopped as stopped:

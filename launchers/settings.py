@@ -7,6 +7,7 @@ error, so that a misspelt setting never passes silently.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,6 +39,10 @@ _SETTINGS = (
     "DPO_CODE_REF",
     "DPO_CODE_SECRET",
 )
+_SERVICE_LINK = re.compile(
+    r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$"
+)
+_SERVICE_URL = re.compile(r"(tcp|udp|sctp)://.+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,8 +135,21 @@ def describe(settings: Settings) -> dict[str, object]:
 
 def _refuse_unknown(env: Mapping[str, str]) -> None:
     for name in sorted(env):
-        if name.startswith(PREFIXES) and name not in _SETTINGS:
+        if not name.startswith(PREFIXES) or name in _SETTINGS:
+            continue
+        if not _is_service_link(name, env[name]):
             near = difflib.get_close_matches(name, _SETTINGS, n=1, cutoff=0.0)[0]
             raise LaunchError(
                 Exit.CONFIG, f"{name} is not a setting", f"did you mean {near}? Else unset it"
             )
+
+
+def _is_service_link(name: str, value: str) -> bool:
+    """Tell whether Kubernetes made the variable, for a Service of the namespace called dpo-...
+
+    Of ``DPO_X_PORT`` the value decides (``tcp://10.0.0.1:80``): it may be a misspelt setting.
+    """
+    found = _SERVICE_LINK.search(name)
+    if found is None:
+        return False
+    return found.group(1) != "PORT" or _SERVICE_URL.fullmatch(value) is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import sys
 from collections.abc import Mapping
@@ -11,9 +10,9 @@ from pathlib import Path
 from launchers import diagnose, logs
 from launchers.argv import Inputs, environment, flatten, program, torchrun, training_flags
 from launchers.attempt import Attempt
-from launchers.exits import Exit, LaunchError
+from launchers.exits import USER, Exit, LaunchError
 from launchers.gang import Bond
-from launchers.process import Child
+from launchers.process import Child, Stopped
 from launchers.recipe import Recipe
 from launchers.settings import Settings
 from launchers.steps import last_step
@@ -24,10 +23,9 @@ GRACE = 20.0
 """Seconds that torchrun has to end its workers after SIGTERM."""
 GRACE_AFTER_LOSS = 3.0
 """The same after a peer was lost: the workers hang in a collective, there is nothing to save."""
-ECHO = 5.0
-"""Seconds in which the news of a lost peer may come after its collective broke."""
-_SIGNAL = re.compile(r"exitcode\s*:\s*-(?!15\b)(\d+)")
-"""Of a rank in torchrun's table; -15 is torchrun ending the others."""
+ECHO = 35.0
+"""Seconds in which the news of a lost peer may come after its collective broke: its torchrun
+takes up to 30 s to end its other workers."""
 
 
 def train(
@@ -74,28 +72,29 @@ def train(
         code = child.wait(bond.lost)
         if code is None:
             grace = GRACE_AFTER_LOSS
+    except Stopped as stopped:
+        bond.tell(Exit.TERMINATED, str(stopped))  # before the grace period, so that no one waits
+        raise
     finally:
         child.end(grace)
     if code != 0:
-        raise _failure(ranks, bond, started=last_step(work.checkpoints) != logged)
+        started = attempt.resume is not None or last_step(work.checkpoints) != logged
+        raise _failure(ranks, bond, started=started)
 
 
 def _failure(ranks: Path, bond: Bond, *, started: bool) -> LaunchError:
-    """Find out why torchrun ended on this node."""
-    if bond.loss is not None:
-        return bond.loss.error()
-    killed = _SIGNAL.search(diagnose.tail(ranks.with_suffix(".log")))
-    if killed is not None:  # an exception in its log was caught: a raised one exits with 1
-        return LaunchError(
-            Exit.PEER,
-            f"a training process was killed by signal {killed.group(1)}",
-            "signal 9 is often a lack of host memory: raise resources.limits.memory",
-        )
-    texts = [diagnose.tail(p) for p in sorted(ranks.rglob("stderr.log"))]
-    found = diagnose.worst(v for t in texts if (v := diagnose.verdict(t, started=started)))
-    if found is not None and not found.cascade:
+    """Find out why torchrun ended on this node.
+
+    A user error of its own counts even if a peer was lost first: the peer may have ended because
+    of it, while torchrun was still ending this node's workers.
+    """
+    found = diagnose.why(ranks, ranks.with_suffix(".log"), started=started)
+    if found is not None and found.code in USER:
         return LaunchError(found.code, found.cause, found.remedy)
-    if bond.lost.wait(ECHO) and bond.loss is not None:
+    is_cascade = found is None or found.cascade
+    if bond.loss is not None or (is_cascade and bond.lost.wait(ECHO)):
+        assert bond.loss is not None
         return bond.loss.error()
-    cause = found.cause if found else "training failed without an exception"
-    return LaunchError(Exit.PEER, cause, f"see {ranks}")
+    if found is None:
+        return LaunchError(Exit.PEER, "training failed without an exception", f"see {ranks}")
+    return LaunchError(found.code, found.cause, f"{found.remedy}; see {ranks}")

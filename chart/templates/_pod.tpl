@@ -13,6 +13,8 @@ spec:
   restartPolicy: Never
   terminationGracePeriodSeconds: {{ int .root.Values.terminationGracePeriodSeconds }}
   automountServiceAccountToken: false
+  {{- /* A Service called dpo-x would add DPO_X_..., names that are the launcher's. */}}
+  enableServiceLinks: false
   {{- with include "megatron-dpo.pod.placement" . | trim }}
   {{- . | nindent 2 }}
   {{- end }}

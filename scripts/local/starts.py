@@ -41,15 +41,11 @@ def plan(jobset: JobSet, machine: Machine, restarts: int, scratch: Path) -> list
     """
     pods = expand(jobset, restarts)
     addresses = [pod.address for pod in pods]
+    folders = {pod.name: scratch / str(number) for number, pod in enumerate(pods)}
     starts = []
     for names in order(jobset.jobs):
         wave = _with_gpus([pod for pod in pods if pod.job.name in names], machine)
-        starts.append(
-            [
-                _start(pod, jobset, machine, scratch / str(pods.index(pod)), addresses)
-                for pod in wave
-            ]
-        )
+        starts.append([_start(pod, jobset, machine, folders[pod.name], addresses) for pod in wave])
     return starts
 
 

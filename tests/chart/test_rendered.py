@@ -28,6 +28,7 @@ def test_the_config_map_holds_the_launchers_as_they_are(frozen: Path) -> None:
 def test_the_pod_passes_the_restricted_level() -> None:
     spec = pod(render())
     assert spec["automountServiceAccountToken"] is False
+    assert spec["enableServiceLinks"] is False
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     [container] = spec["containers"]

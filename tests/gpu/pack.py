@@ -56,6 +56,7 @@ RUNS: dict[str, list[dict[str, Any]]] = {
     "tiny-convert": [TINY],
     "tiny-direct": [TINY, SKIP_CONVERT],
     "tiny-resume": [TINY, SKIP_CONVERT],
+    "tiny-kill": [TINY, SKIP_CONVERT],
     "big-direct": [BIG, SKIP_CONVERT],
     "big-convert": [BIG],
 }

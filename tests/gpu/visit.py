@@ -2,12 +2,15 @@
 
 PACKED is what ``pack.py`` made. Each run goes through the local runner and the launcher, from clone
 to export; RESULTS gets one JSON a run. ``tiny-resume`` is stopped after its first checkpoint and
-started again; ``big-*`` measure the start of a model of real widths, converted and not.
+started again, ``tiny-kill`` loses a rank and restarts by itself; ``big-*`` measure the start of a
+model of real widths, converted and not.
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
 import platform
 import shutil
 import signal
@@ -72,6 +75,34 @@ def run_in_two(packed: Path, name: str, log: Path) -> dict[str, Any]:
     return {"first_exit": code, "steps_before_stop": stopped_at, **run(packed, name, log)}
 
 
+def run_killed(packed: Path, name: str, log: Path) -> dict[str, Any]:
+    """Kill one rank after the first complete checkpoint; the JobSet's restart does the rest."""
+    with log.open("ab") as output:
+        whole = subprocess.Popen(command(packed, name), stdout=output, stderr=subprocess.STDOUT)
+    checkpoints = WORKSPACE / "runs" / name / "checkpoints"
+    wait_for(lambda: any(checkpoints.glob("*/COMPLETE.json")) and len(steps(name)) > 11, 300)
+    before = len(steps(name))
+    os.kill(ranks()[-1], signal.SIGKILL)
+    begin = time.monotonic()
+    wait_for(lambda: len(steps(name)) > before, 300)
+    new_step = round(time.monotonic() - begin, 1)
+    return {"exit": whole.wait(300), "steps_before_kill": before, "kill_to_new_step_s": new_step}
+
+
+def ranks() -> list[int]:
+    """List the training processes of this machine, without torchrun's agents."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            line = entry.read_bytes().decode(errors="replace")
+            if "_megatron/rlhf.py" in line and "torch.distributed.run" not in line:
+                found.append(int(entry.parent.name))
+    return sorted(found)
+
+
+SPECIAL = {"tiny-resume": run_in_two, "tiny-kill": run_killed}
+
+
 def wait_for(happens: Callable[[], bool], seconds: float) -> None:
     """Wait until something happens.
 
@@ -130,7 +161,7 @@ def main() -> None:
     took = prepare(packed, names)
     for name in names:
         log = results / f"{name}.log"
-        outcome = (run_in_two if name == "tiny-resume" else run)(packed, name, log)
+        outcome = SPECIAL.get(name, run)(packed, name, log)
         record = {
             "run": name,
             **host(),
@@ -141,7 +172,7 @@ def main() -> None:
         }
         (results / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
         losses = [row["loss"] for row in record["steps"]]
-        print(name, "exit", outcome["exit"], "seconds", outcome["seconds"], "loss", losses[:3])
+        print(name, outcome, "loss", losses[:3], losses[-1:])
         if outcome["exit"]:
             print(log.read_text()[-3000:])
 

@@ -1,9 +1,17 @@
-"""Makes one output in slow, small steps: ``producer.py <path> <version> [pause]``; to be killed."""
+"""Makes one output in slow, small steps: ``producer.py <path> <version> [pause] [die_at]``.
+
+It prints after how many operations of the file system it has ended; told to die at one of them,
+it is killed just before it.
+"""
 
 from __future__ import annotations
 
+import itertools
+import os
+import signal
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from launchers import logs
@@ -17,9 +25,27 @@ def content(version: str, number: int) -> str:
     return f"{version} {number}\n" * 50
 
 
-def main(path: str, version: str, pause: str = "0.004") -> None:
+def kill_at(path: Path, die_at: int) -> Callable[[], int]:
+    """Count operations on files around ``path``; SIGKILL before number ``die_at`` (0: never)."""
+    place, numbers, last = str(path.parent), itertools.count(1), [0]
+
+    def operation(event: str, words: tuple[object, ...]) -> None:
+        if not event.startswith(("open", "os.", "shutil.")):
+            return
+        if not any(isinstance(w, str | Path) and str(w).startswith(place) for w in words):
+            return
+        number = last[0] = next(numbers)
+        if number == die_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    sys.addaudithook(operation)
+    return lambda: last[0]
+
+
+def main(path: str, version: str, pause: str = "0.004", die_at: str = "0") -> None:
     """Make the output; print how."""
     logs.configure()
+    count = kill_at(Path(path), int(die_at))
 
     def make(folder: Path) -> None:
         for number in range(FILES):
@@ -36,7 +62,7 @@ def main(path: str, version: str, pause: str = "0.004") -> None:
     outcome = produce(
         "test", "x", Path(path), {"version": version}, make, skip=False, holder="producer"
     )
-    print(outcome.state, outcome.digest, flush=True)
+    print(count(), outcome.state, outcome.digest, flush=True)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.recipe import parse
 from launchers.settings import Settings, from_env
 
-KNOWN = {
+KNOWN: dict[str, Any] = {
     "lr": 1e-5,
     "output_dir": None,
     "tensor_model_parallel_size": 1,
@@ -20,6 +20,10 @@ KNOWN = {
     "expert_tensor_parallel_size": 1,
     "global_batch_size": 16,
     "micro_batch_size": 1,
+    "async_save": False,
+    "external_plugins": [],
+    "save_safetensors": True,
+    "save_strategy": "steps",
 }
 
 
@@ -84,3 +88,34 @@ def test_a_flag_of_ms_swift_3_is_told_todays_name(settings: Settings) -> None:
 def test_a_wrong_source_names_its_key(settings: Settings) -> None:
     assert "recipe.model" in refusal(settings, model="Qwen/Qwen3-30B-A3B")
     assert "recipe.dataset[1]" in refusal(settings, dataset=["hf://o/d@v", "hf://o/d"])
+
+
+def test_what_the_command_line_refuses_is_refused_before_downloads(settings: Settings) -> None:
+    text = refusal(settings, args={"lrr": "1", "async_save": True})
+    assert "recipe.args.async_save=true returns before a checkpoint is whole" in text
+    assert "recipe.args.lrr" in text
+    plugin = refusal(settings, args={"external_plugins": ["plugins/a.py"]})
+    assert "names 'plugins/a.py', and there is no clone; set code.url" in plugin
+
+
+@pytest.mark.parametrize("no", ["no", "No", False, ["no"]])
+@pytest.mark.parametrize("backend", ["megatron", "transformers"])
+def test_a_run_that_would_save_nothing_is_refused(
+    settings: Settings, backend: str, no: object
+) -> None:
+    text = refusal(settings, backend=backend, args={"save_strategy": no})
+    assert "recipe.args.save_strategy=" in text
+    assert "nothing would be saved" in text
+
+
+@pytest.mark.parametrize("no", [False, "False", "0", "no"])
+def test_a_run_without_safetensors_is_refused(settings: Settings, no: object) -> None:
+    text = refusal(settings, args={"save_safetensors": no})
+    assert "recipe.args.save_safetensors=" in text
+    assert "the export is made of safetensors" in text
+
+
+def test_saving_by_steps_or_epochs_passes(settings: Settings) -> None:
+    args = {"save_strategy": "epoch", "save_safetensors": True, "async_save": False}
+    document = {"backend": "megatron", "task": "rlhf", "model": "hf://o/m@v"}
+    checking.check(settings, parse(document | {"dataset": ["hf://o/d@v"], "args": args}))

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from launchers.checkpoint import COMPLETE, newest, read, replace, seal
+from tests.launchers.disk_order import record_disk
 
 
 def saved(root: Path, step: int) -> Path:
@@ -77,3 +78,15 @@ def test_a_replaced_file_leaves_no_partial(tmp_path: Path) -> None:
     replace(tmp_path / "a.json", "2")
     assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
     assert (tmp_path / "a.json").read_text() == "2"
+
+
+def test_all_files_are_on_the_disk_before_the_checkpoint_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = saved(tmp_path, 5)
+    wanted = {p.stat().st_ino for p in folder.rglob("*") if p.is_file()}
+    order = record_disk(monkeypatch)
+    seal(folder, 5)
+    renamed = order.index(COMPLETE)
+    assert wanted < set(order[:renamed])
+    assert order[renamed:] == [COMPLETE, folder.stat().st_ino]

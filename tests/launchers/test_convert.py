@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from launchers.convert import conversion_flags, expert_parallel, unwanted
+from launchers.convert import _failure, conversion_flags, expert_parallel, unwanted
 from launchers.exits import Exit, LaunchError
 from launchers.recipe import Recipe, parse
 
@@ -50,3 +50,19 @@ def test_a_model_without_a_config_is_bad_data(tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match="config.json") as bad:
         expert_parallel(tmp_path, 8)
     assert bad.value.code == Exit.DATA
+
+
+def test_a_failed_conversion_is_judged_by_its_ranks_not_by_torchrun(tmp_path: Path) -> None:
+    ranks, log = tmp_path / "m.ranks", tmp_path / "m.log"
+    stderr = ranks / "none_x" / "attempt_0" / "0" / "stderr.log"
+    stderr.parent.mkdir(parents=True)
+    stderr.write_text("Traceback\nOSError: [Errno 28] No space left on device\n")
+    log.write_text(
+        "[default0]:OSError: [Errno 28] No space left on device\n"
+        "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+    )
+    error = _failure(ranks, log)
+    assert error.code == Exit.QUOTA
+    assert error.cause.startswith("conversion failed: OSError: [Errno 28]")
+    stderr.unlink()
+    assert str(log) in _failure(ranks, log).remedy

@@ -22,7 +22,15 @@ TRACE = "Traceback (most recent call last):\n  File 'x.py', line 1, in f\n"
         ("PermissionError: [Errno 13] Permission denied: '/w'", False, Exit.QUOTA),
         ("OSError: [Errno 5] Input/output error", True, Exit.IO),
         ("datasets.exceptions.DatasetGenerationError: An error occurred", False, Exit.DATA),
-        ("json.decoder.JSONDecodeError: Expecting value: line 1", True, Exit.DATA),
+        ("json.decoder.JSONDecodeError: Expecting value: line 1", False, Exit.DATA),
+        ("json.decoder.JSONDecodeError: Expecting value: line 1", True, Exit.PEER),
+        (
+            "RuntimeError: [enforce fail at inline_container.cc:672] . unexpected pos 7 vs 5",
+            True,
+            Exit.QUOTA,
+        ),
+        ("requests.exceptions.ConnectionError: x: Permission denied", True, Exit.PEER),
+        ("ValueError: Your setup doesn't support bf16/gpu.", False, Exit.PREFLIGHT),
         ("FileNotFoundError: [Errno 2] No such file: 'x'", False, Exit.INPUT_MISSING),
         ("ModuleNotFoundError: No module named 'x'", False, Exit.CONFIG),
         ("AssertionError: heads", False, Exit.CONFIG),
@@ -50,6 +58,45 @@ def test_a_cascade_is_never_a_user_error(last: str) -> None:
     assert found is not None
     assert found.cascade
     assert found.code == Exit.PEER
+
+
+DIRECT = "\n\nThe above exception was the direct cause of the following exception:\n\n" + TRACE
+
+
+@pytest.mark.parametrize(
+    ("root", "code"),
+    [
+        ("OSError: [Errno 28] No space left on device", Exit.QUOTA),
+        ("OSError: [Errno 116] Stale file handle", Exit.IO),
+        ("pyarrow.lib.ArrowInvalid: JSON parse error: Column() changed", Exit.DATA),
+        ("RuntimeError: something else", Exit.DATA),
+    ],
+)
+def test_a_wrapper_is_judged_by_what_it_wraps(root: str, code: Exit) -> None:
+    wrapper = "datasets.exceptions.DatasetGenerationError: An error occurred while generating"
+    found = verdict(f"{TRACE}{root}{DIRECT}{wrapper}\n", started=False)
+    assert found is not None
+    assert found.code == code
+
+
+def test_what_a_finaliser_raises_does_not_make_a_cascade_a_user_error() -> None:
+    text = (
+        f"{TRACE}torch.distributed.DistBackendError: NCCL error\n"
+        "Exception ignored in: <function _MultiProcessingDataLoaderIter.__del__ at 0x7f>\n"
+        f"{TRACE}    assert self._parent_pid == os.getpid()\n"
+        "AssertionError: can only test a child process\n"
+    )
+    found = verdict(text, started=False)
+    assert found is not None
+    assert found.cascade
+
+
+def test_an_exception_raised_while_a_cascade_was_handled_is_a_cascade() -> None:
+    during = "\n\nDuring handling of the above exception, another exception occurred:\n\n"
+    text = f"{TRACE}RuntimeError: Connection closed by peer{during}{TRACE}AttributeError: x\n"
+    found = verdict(text, started=False)
+    assert found is not None
+    assert found.cascade
 
 
 def test_an_earlier_exception_that_was_handled_does_not_count() -> None:

@@ -58,3 +58,36 @@ def test_files_are_copied_where_links_cannot_be(
     (tmp_path / "a").write_text("x")
     link_or_copy(tmp_path / "a", tmp_path / "b")
     assert (tmp_path / "b").read_text() == "x"
+
+
+def test_a_checkpoint_without_safetensors_is_not_exported(tmp_path: Path) -> None:
+    work = Workspace(root=tmp_path, run="r")
+    folder = work.checkpoints / "checkpoint-7"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    seal(folder, 7)
+    with pytest.raises(LaunchError, match="checkpoint-7 has no safetensors") as missing:
+        export(work, INPUTS, holder="pod")
+    assert missing.value.code == Exit.INPUT_MISSING
+    assert not work.export.exists()
+
+
+@pytest.mark.parametrize("damage", ["remove", "truncate", "content"])
+def test_a_damaged_export_is_made_again(tmp_path: Path, damage: str) -> None:
+    work = trained(tmp_path)
+    export(work, INPUTS, holder="pod")
+    weights = work.export / KEPT[1]
+    before = weights.read_bytes()
+    weights.unlink()  # the checkpoint's is the same file: leave that one whole
+    if damage != "remove":
+        weights.write_bytes(b"" if damage == "truncate" else before[::-1])
+    assert not is_exported(work, INPUTS)
+    assert export(work, INPUTS, holder="pod").state == "done"
+    assert weights.read_bytes() == before
+    assert is_exported(work, INPUTS)
+
+
+def test_inputs_compare_as_they_read_back(tmp_path: Path) -> None:
+    work = trained(tmp_path)
+    export(work, {"flags": ("a", "b")}, holder="pod")
+    assert is_exported(work, {"flags": ("a", "b")})

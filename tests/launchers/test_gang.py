@@ -169,6 +169,46 @@ def test_a_lost_peer_is_known_to_all() -> None:
         assert "row 7" in second.bond.loss.cause
 
 
+def test_a_terminated_peer_ends_the_others_as_free_as_itself() -> None:
+    with led() as (lead, join):
+        first, second = started(lead, join)
+        first.bond.tell(Exit.TERMINATED, "SIGTERM")
+        assert lead.bond.lost.wait(5)
+        assert lead.bond.loss is not None
+        assert lead.bond.loss.error().code == Exit.TERMINATED
+        lead.leave(Exit.TERMINATED, "rank 1 ended")
+        assert second.bond.lost.wait(5)
+        assert second.bond.loss is not None
+        assert second.bond.loss.who == "rank 1 (r-node-0-1 on n0)"
+        assert second.bond.loss.error().code == Exit.TERMINATED
+
+
+def test_rank_zeros_own_error_is_not_passed_off_as_a_peers() -> None:
+    with led() as (lead, join):
+        first, second = started(lead, join)
+        first.leave(Exit.PEER, "Connection closed by peer")
+        assert lead.bond.lost.wait(5)
+        lead.leave(Exit.CONFIG, "ValueError: heads")
+        assert second.bond.lost.wait(5)
+        assert second.bond.loss is not None
+        assert second.bond.loss.who == "rank 0"
+
+
+def test_a_peer_that_ends_between_ready_and_go_ends_the_gang() -> None:
+    with led() as (lead, join):
+        first = join(1)
+
+        def follow() -> None:
+            first.await_prepared()
+            first._line.send({"ready": "pod"})
+            time.sleep(0.2)
+            first.leave(Exit.CONFIG, "out of luck")
+
+        threading.Thread(target=follow).start()
+        with pytest.raises(LaunchError, match="out of luck"):
+            lead.start({}, time.monotonic() + 30)
+
+
 def test_a_peer_that_vanishes_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     with led() as (lead, join):
         first, _ = started(lead, join)

@@ -3,8 +3,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from launchers import marker
-from launchers.exits import Exit
+from launchers.exits import Exit, LaunchError
 from launchers.workspace import Workspace
 from tests.launchers.sources import (
     CONFIG,
@@ -75,3 +77,15 @@ def test_files_of_the_workspace_are_used_in_place_with_a_digest_of_their_content
 def test_a_file_that_is_not_there_is_a_missing_input(tmp_path: Path, work: Workspace) -> None:
     for place in (tmp_path / "nowhere", work.root / "nowhere"):
         assert refused(f"file://{place}", work).code == Exit.INPUT_MISSING
+
+
+@pytest.mark.parametrize("where", ["elsewhere", "workspace"])
+def test_a_link_that_leads_nowhere_is_a_missing_input_with_its_name(
+    tmp_path: Path, work: Workspace, where: str
+) -> None:
+    there = local_model((tmp_path if where == "elsewhere" else work.root / "mine") / "m")
+    (there / "weights.safetensors").symlink_to("../../blobs/0123")
+    with pytest.raises(LaunchError, match="blobs/0123, which is not there") as missing:
+        get(f"file://{there}", work)
+    assert missing.value.code == Exit.INPUT_MISSING
+    assert f"{there / 'weights.safetensors'} leads to " in missing.value.cause

@@ -84,3 +84,26 @@ def test_without_links_files_are_created_exclusively(
 
     monkeypatch.setattr(os, "link", no_links)
     test_only_one_of_many_threads_is_inside(path)
+
+
+def test_a_name_that_can_t_be_claimed_is_tried_once_a_poll(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path.symlink_to("nowhere")  # can't be read, and can't be created either
+    tries, slept = [], []
+    create = Lock._create
+
+    def counted(lock: Lock, goal: Path) -> bool:
+        tries.append(goal)
+        assert len(tries) <= 3, "tried again without a pause"
+        return create(lock, goal)
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        path.unlink()
+
+    monkeypatch.setattr(Lock, "_create", counted)
+    monkeypatch.setattr("launchers.lock.time.sleep", sleep)
+    with quick(path) as lock:
+        lock.check()
+    assert (tries, slept) == ([path, path], [QUICK["poll"]])

@@ -8,6 +8,7 @@ import pytest
 from launchers import manifest, marker, output
 from launchers.exits import Exit, LaunchError
 from launchers.output import Made, Outcome, produce
+from tests.launchers.disk_order import record_disk
 
 
 @pytest.fixture
@@ -144,3 +145,22 @@ def test_what_make_says_is_checked(path: Path) -> None:
         run(path, lambda folder: Made(manifest={"a": manifest.Entry(1, "x")}))
     assert caught.value.code == Exit.IO
     assert not path.exists()
+
+
+def test_files_and_folders_are_on_the_disk_before_the_marker_and_it_before_the_name(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make(folder: Path) -> None:
+        (folder / "sub").mkdir()
+        (folder / "a").write_text("1")
+        (folder / "sub" / "b").write_text("2")
+
+    order = record_disk(monkeypatch)
+    run(path, make)
+    marked, named = order.index(marker.NAME), order.index(path.name)
+    written = {(path / name).stat().st_ino for name in ("a", "sub", "sub/b", ".")}
+    assert written < set(order[:marked])
+    assert (path / marker.NAME).stat().st_ino in order[:marked]
+    assert marked < named
+    assert path.stat().st_ino in order[marked:named]
+    assert path.parent.stat().st_ino in order[named:]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import random
+import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -25,9 +24,9 @@ def leftovers(path: Path) -> list[str]:
     return sorted(p.name for p in path.parent.iterdir() if p.name != path.name)
 
 
-def start(path: Path, version: str, pause: str = "0.004") -> subprocess.Popen[str]:
+def start(path: Path, version: str, pause: str, die_at: str = "0") -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.launchers.producer", str(path), version, pause],
+        [sys.executable, "-m", "tests.launchers.producer", str(path), version, pause, die_at],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
@@ -47,28 +46,47 @@ def version_at(path: Path) -> str | None:
     return version
 
 
+def finish(path: Path, version: str) -> list[str]:
+    """Make the output undisturbed; return its operations' number, its state and its digest."""
+    child = start(path, version, "0")
+    last = child.communicate(timeout=60)[0].strip().splitlines()[-1]
+    assert version_at(path) == version
+    # a kill between writing a claim and linking it leaves that claim, some bytes that block no one
+    assert [n for n in leftovers(path) if not n.startswith(".m.lock.")] == []
+    number, _, rest = last.partition(" ")
+    state, _, digest = rest.rpartition(" ")
+    return [number, state, digest]
+
+
 def test_a_kill_at_any_point_leaves_whole_outputs_only(path: Path) -> None:
-    chance = random.Random(3)
-    seen: set[str | None] = set()
-    cut = 0
-    for attempt in range(24):
-        version = "v1" if attempt < 8 else f"v{attempt // 4}"
-        child = start(path, version)
-        assert child.stdout is not None
-        child.stdout.readline()
-        time.sleep(chance.uniform(0, 0.11))
-        child.kill()
-        cut += "done" not in (child.communicate()[0] or "")
-        seen.add(version_at(path) if not partial.aside(path).exists() else "between")
-    assert cut >= 10
-    last = start(path, "last")
-    assert last.communicate(timeout=30)[0].split()[-2] == "done"
-    assert version_at(path) == "last"
-    assert leftovers(path) == []
+    finish(path, "first")
+    before, steps = "second", int(finish(path, "second")[0])
+    seen = set()
+    half = steps // 2  # the files are written one like the other before, and put in place after
+    for point in (*range(1, half, 4), *range(half, steps + 1)):
+        version = f"v{point}"
+        child = start(path, version, "0", str(point))
+        child.communicate(timeout=60)
+        assert child.returncode == -signal.SIGKILL
+        if path.exists():
+            there = version_at(path)
+            seen.add("new" if there == version else "old")
+        else:  # the older one is aside, and the newer one not under its name yet
+            there = version_at(partial.aside(path))
+            assert version_at(partial.of(path)) == version
+            seen.add("between")
+        assert there in (before, version)
+        before = str(there)
+        if point % 4 == 0:
+            assert finish(path, version)[1] in ("done", "up to date")
+            before = version
+    assert seen == {"old", "between", "new"}
+    assert finish(path, "last")[1] == "done"
 
 
 def test_of_two_producers_one_makes_and_the_other_finds_it(path: Path) -> None:
     children = [start(path, "v1", "0.03") for _ in range(2)]
     ends = [child.communicate(timeout=30)[0].strip().splitlines()[-1] for child in children]
-    assert sorted(end.rpartition(" ")[0] for end in ends) == ["done", "up to date"]
+    states = sorted(end.partition(" ")[2].rpartition(" ")[0] for end in ends)
+    assert states == ["done", "up to date"]
     assert len({end.rpartition(" ")[2] for end in ends}) == 1

@@ -77,3 +77,10 @@ def test_grandchildren_are_found_with_odd_names() -> None:
         finally:
             for pid in descendants(os.getpid()):
                 os.kill(pid, 9)
+
+
+def test_a_full_disk_does_not_hang_the_child() -> None:
+    flood = "import sys; sys.stdout.write('x' * 1_000_000); sys.stdout.flush()"
+    child = started(Path("/dev/full"), [sys.executable, "-c", flood])
+    assert child.wait(threading.Event()) == 0
+    child.end(grace=1)

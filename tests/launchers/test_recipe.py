@@ -60,3 +60,18 @@ def test_a_broken_file_is_refused_in_one_line(tmp_path: Path) -> None:
     path.write_text("a: [")
     with pytest.raises(LaunchError, match="is no YAML"):
         load(path)
+
+
+def test_a_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match="Is a directory") as refusal:
+        load(tmp_path)
+    assert refusal.value.code == Exit.CONFIG
+
+
+@pytest.mark.parametrize("content", [b"model: \xff\xfe", b"model: 2026-99-99"])
+def test_a_file_that_can_t_be_decoded_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_bytes(content)
+    with pytest.raises(LaunchError, match="is no YAML") as refusal:
+        load(path)
+    assert refusal.value.code == Exit.CONFIG

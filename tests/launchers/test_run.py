@@ -95,7 +95,10 @@ def test_a_run_that_was_cut_resumes_from_its_checkpoint(pods: Pods) -> None:
 def test_a_user_error_of_one_rank_is_its_code_and_the_others_cascade(pods: Pods) -> None:
     pods.train = "1:fail:ValueError: heads must be divisible,0:hang"
     begin = time.monotonic()
-    (first, log), (second, _) = pods.all()
+    leader, culprit = pods.start(0), pods.start(1)
+    second, _ = end(culprit)
+    assert leader.poll() is None  # Kubernetes must see the culprit's code first
+    first, log = end(leader)
     assert (first, second) == (Exit.PEER, Exit.CONFIG)
     assert time.monotonic() - begin < 20
     assert "rank 1 (r-node-0-1) ended: ValueError: heads must be divisible" in log
@@ -128,7 +131,8 @@ def test_sigterm_ends_all_pods_and_leaves_no_process(pods: Pods) -> None:
     started[1].send_signal(signal.SIGTERM)
     ends = [end(pod) for pod in started]
     assert time.monotonic() - begin < 10
-    assert [code for code, _ in ends] == [Exit.PEER, Exit.TERMINATED], ends
+    assert [code for code, _ in ends] == [Exit.TERMINATED, Exit.TERMINATED], ends
+    assert "rank 1" in pods.message(0)["cause"]
     assert not any(is_alive(pid) for pid in orphans)
 
 
@@ -143,6 +147,7 @@ def test_a_second_signal_ends_a_pod_at_once(tmp_path: Path) -> None:
     pod.send_signal(signal.SIGTERM)
     assert end(pod)[0] == Exit.TERMINATED
     assert time.monotonic() - begin < 10
+    assert pods.message(0)["code"] == Exit.TERMINATED
     assert not [pid for pid in pids() if str(tmp_path) in _command(pid)]
 
 
@@ -187,6 +192,13 @@ def test_an_unknown_flag_fails_at_once_on_every_rank(pods: Pods) -> None:
     assert [code for code, _ in ends] == [Exit.CONFIG, Exit.CONFIG]
     assert time.monotonic() - begin < 15
     assert "learning_rate" in pods.message(0)["cause"]
+
+
+def test_a_workspace_that_cannot_be_written_is_a_user_error(pods: Pods) -> None:
+    pod = pods.start(0, DPO_NODES="1", DPO_COMPLETIONS="1", DPO_WORKSPACE="/sys/workspace")
+    code, output = end(pod)
+    assert code in (Exit.QUOTA, Exit.INPUT_MISSING), output
+    assert "Traceback" not in output
 
 
 def test_ranks_with_different_recipes_never_start(pods: Pods) -> None:

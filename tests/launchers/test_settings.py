@@ -30,6 +30,9 @@ def test_each_stage_has_a_skip_switch() -> None:
     [
         ({"SKIP_CLOEN": "1"}, "SKIP_CLOEN is not a setting; did you mean SKIP_CLONE"),
         ({"DPO_WORKSPCE": "/w"}, "did you mean DPO_WORKSPACE"),
+        ({"DPO_MASTR_PORT": "29500"}, "did you mean DPO_MASTER_PORT"),
+        ({"DPO_MASTER_PORT_": "tcp://h:1"}, "did you mean DPO_MASTER_PORT"),
+        ({"DPO_GANG_PORT": "tcp://10.0.0.1:80"}, "DPO_GANG_PORT='tcp://10.0.0.1:80'"),
         ({"SKIP_CLONE": "yes"}, "SKIP_CLONE='yes' is not 0 or 1"),
         ({"DPO_RUN": ""}, "DPO_RUN is not set"),
         ({"DPO_GPUS_PER_NODE": "all"}, "DPO_GPUS_PER_NODE='all'"),
@@ -41,3 +44,23 @@ def test_a_wrong_setting_is_refused_by_name(change: dict[str, str], named: str) 
         from_env(ENV | change)
     assert named in str(refusal.value)
     assert refusal.value.code == Exit.CONFIG
+
+
+def test_an_empty_switch_is_the_default() -> None:
+    assert from_env(ENV | {"SKIP_CLONE": ""}).skips == frozenset()
+
+
+def test_the_links_of_a_service_named_dpo_are_no_settings() -> None:
+    links = {
+        "DPO_CHAT_SERVICE_HOST": "10.0.0.1",
+        "DPO_CHAT_SERVICE_PORT": "80",
+        "DPO_CHAT_SERVICE_PORT_HTTP": "80",
+        "DPO_CHAT_PORT": "tcp://10.0.0.1:80",
+        "DPO_CHAT_PORT_80_TCP": "tcp://10.0.0.1:80",
+        "DPO_CHAT_PORT_80_TCP_PROTO": "tcp",
+        "DPO_CHAT_PORT_80_TCP_PORT": "80",
+        "DPO_CHAT_PORT_80_TCP_ADDR": "10.0.0.1",
+        "DPO_DNS_PORT": "udp://10.0.0.1:53",
+        "SKIP_LIST_SERVICE_HOST": "10.0.0.1",
+    }
+    assert from_env(ENV | links) == from_env(ENV)

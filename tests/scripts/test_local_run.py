@@ -8,6 +8,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from tests.scripts.rendered import job, manifest, write
 from tests.scripts.running import ROOT, pod_folder, run
 
@@ -34,6 +36,20 @@ def test_a_pod_sees_its_own_files_names_and_places(tmp_path: Path) -> None:
     # Sockets in it must fit into 107 characters, and it is gone with the pod.
     assert len(home) < 60
     assert not Path(home).exists()
+
+
+def test_pods_that_ask_for_gpus_run_on_gpus_of_their_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4,5,6,7")
+    asking = job("node", 2)
+    pod = asking["template"]["spec"]["template"]["spec"]
+    pod["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "2"}}
+    script = 'import os; print(os.environ["CUDA_VISIBLE_DEVICES"])'
+    code, output = run(tmp_path, script, [asking])
+    assert code == 0, output
+    logs = [pod_folder(tmp_path, f"run-node-0-{i}") / "log" for i in (0, 1)]
+    assert [log.read_text() for log in logs] == ["4,5\n", "6,7\n"]
 
 
 def test_a_job_waits_for_those_it_depends_on(tmp_path: Path) -> None:

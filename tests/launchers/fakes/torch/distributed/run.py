@@ -44,7 +44,7 @@ def main() -> None:
         (rank / "stderr.log").write_text(f"Traceback\n{word}\n")
         sys.exit(1)
     if act == "kill":
-        print(f"  exitcode  : -{word} (pid: 1)", flush=True)
+        print(f"Root Cause (first observed failure):\n  exitcode  : -{word} (pid: 1)", flush=True)
         sys.exit(1)
     if options.node_rank == "0":
         save(options.program)
