@@ -43,7 +43,7 @@ render: ## render every file of values/ into .tools/render
 ##@ Check it
 test: ## lint, types and all tests that need no cluster
 	$(call build,lint types $(TRAIN) $(HELM) $(HELM3))
-	@.venv/bin/python -m pytest $(PYTEST)
+	@.venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(PYTEST)
 
 lint: $(TESTS) ## ruff, shellcheck, yamllint, codespell
 	@.venv/bin/ruff check --quiet

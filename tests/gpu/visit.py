@@ -81,23 +81,26 @@ def run_killed(packed: Path, name: str, log: Path) -> dict[str, Any]:
         whole = subprocess.Popen(command(packed, name), stdout=output, stderr=subprocess.STDOUT)
     checkpoints = WORKSPACE / "runs" / name / "checkpoints"
     wait_for(lambda: any(checkpoints.glob("*/COMPLETE.json")) and len(steps(name)) > 11, 300)
-    before = len(steps(name))
     os.kill(ranks()[-1], signal.SIGKILL)
     begin = time.monotonic()
+    # steps of the other ranks may still be logged: what counts is a step of the next attempt
+    wait_for((WORKSPACE / "runs" / name / "attempts" / "2").exists, 300)
+    before = len(steps(name))
     wait_for(lambda: len(steps(name)) > before, 300)
     new_step = round(time.monotonic() - begin, 1)
     return {"exit": whole.wait(300), "steps_before_kill": before, "kill_to_new_step_s": new_step}
 
 
 def ranks() -> list[int]:
-    """List the training processes of this machine, without torchrun's agents."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+    """List the training ranks of this machine: the direct children of torchrun's agents."""
+    lines, parents = {}, {}
+    for folder in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            line = entry.read_bytes().decode(errors="replace")
-            if "_megatron/rlhf.py" in line and "torch.distributed.run" not in line:
-                found.append(int(entry.parent.name))
-    return sorted(found)
+            pid = int(folder.name)
+            lines[pid] = (folder / "cmdline").read_bytes().decode(errors="replace")
+            parents[pid] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+    agents = {pid for pid, line in lines.items() if "torch.distributed.run" in line}
+    return sorted(p for p in lines if parents.get(p) in agents and "rlhf.py" in lines[p])
 
 
 SPECIAL = {"tiny-resume": run_in_two, "tiny-kill": run_killed}

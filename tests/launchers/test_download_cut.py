@@ -60,7 +60,7 @@ def test_a_killed_download_goes_on_where_it_was(model: str, hub: FakeHub, work: 
     assert list(work.root.rglob("*.partial")) == []
 
 
-STOPPED = f"from launchers.process import raise_on_signals\nraise_on_signals()\n{SCRIPT}"
+STOPPED = f"from launchers.process import raise_on_signals\nraise_on_signals(print)\n{SCRIPT}"
 
 
 @HUBS
@@ -79,6 +79,7 @@ def test_a_stopped_download_ends_soon_and_gives_its_lock_back(
     stop = time.monotonic() + 20
     while not hub.gets("model.safetensors") and time.monotonic() < stop:
         time.sleep(0.01)
+    assert hub.gets("model.safetensors"), "the download never began"
     child.terminate()
     assert child.wait(timeout=3) != 0
     assert list(work.root.glob("*/*.lock*")) == []
