@@ -28,6 +28,9 @@ DEFAULTS: dict[str, Value] = {
 }
 ON_CPU: dict[str, Value] = {"use_cpu": "true", "ddp_backend": "gloo"}
 
+NO = ("no", "false", "off", "n", "f", "0")
+"""What YAML and ms-swift's parser take for no, in lower case."""
+
 _REFERENCE_TYPES = ("dpo", "kto")
 
 
@@ -77,7 +80,7 @@ def training_flags(
     recipe: Recipe, inputs: Inputs, *, output_dir: Path, resume: Checkpoint | None, on_cpu: bool
 ) -> dict[str, Value]:
     """Merge the launcher's defaults, the recipe's flags and what the launcher alone decides."""
-    if recipe.arg("async_save") == "true":
+    if recipe.arg("async_save", "false").lower() not in NO:
         raise LaunchError(
             Exit.CONFIG,
             "recipe.args.async_save=true returns before a checkpoint is whole",

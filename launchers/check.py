@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 
 from launchers import flags, logs, parallel
-from launchers.argv import Inputs, flatten, program, training_flags
+from launchers.argv import NO, Inputs, flatten, program, training_flags
 from launchers.exits import Exit, LaunchError
 from launchers.flags import Default
 from launchers.prepare import inputs_of
@@ -15,9 +15,6 @@ from launchers.renames import OWNED, RENAMED, secret_advice
 from launchers.settings import Settings
 from launchers.swift import swift_folder
 from launchers.workspace import Workspace
-
-_NO = ("no", "false", "off", "n", "f", "0")
-"""What YAML and ms-swift's parser take for no, in lower case."""
 
 
 def check(settings: Settings, recipe: Recipe) -> None:
@@ -62,10 +59,10 @@ def secret(recipe: Recipe) -> list[str]:
 def unsaved(recipe: Recipe) -> list[str]:
     """Return a message for each flag that would leave nothing to export."""
     messages = []
-    if _word(recipe, "save_strategy") in _NO:
+    if _word(recipe, "save_strategy") in NO:
         given = f"recipe.args.save_strategy={recipe.args['save_strategy']!r}"
         messages.append(f"{given}: nothing would be saved; write steps or epoch")
-    if recipe.backend == "megatron" and _word(recipe, "save_safetensors") in _NO:
+    if recipe.backend == "megatron" and _word(recipe, "save_safetensors") in NO:
         given = f"recipe.args.save_safetensors={recipe.args['save_safetensors']!r}"
         messages.append(f"{given}: the export is made of safetensors; remove it")
     return messages

@@ -140,9 +140,11 @@ def test_cpu_runs_use_gloo() -> None:
     assert "use_cpu" not in flags(recipe("transformers"))
 
 
-def test_saving_in_the_background_is_refused() -> None:
+@pytest.mark.parametrize("spelling", [True, "True", "1", "yes"])
+def test_saving_in_the_background_is_refused(spelling: str | bool) -> None:
     with pytest.raises(LaunchError, match="async_save"):
-        flags(recipe(async_save=True))
+        flags(recipe(async_save=spelling))
+    assert flags(recipe(async_save="False"))["async_save"] == "False"
 
 
 def test_every_word_of_a_flag_is_one_argument() -> None:
