@@ -14,17 +14,21 @@ from launchers.recipe import Recipe, Value
 from launchers.renames import OWNED, RENAMED, secret_advice
 from launchers.settings import Settings
 from launchers.swift import swift_folder
-from launchers.workspace import Workspace
 
 
-def check(settings: Settings, recipe: Recipe) -> None:
+def check(settings: Settings, recipe: Recipe, *, is_gang: bool = True) -> None:
     """Refuse what can't work.
+
+    Args:
+        settings: the launcher's settings.
+        recipe: the run's recipe.
+        is_gang: whether this pod is one of the gang; a stage's own pod does not know its sizes.
 
     Raises:
         LaunchError: CONFIG with all messages, each naming its values key.
     """
     messages = owned(recipe) + secret(recipe) + unsaved(recipe)
-    inputs = inputs_of(settings, recipe, _work(settings))
+    inputs = inputs_of(settings, recipe, settings.work)
     try:
         merged(settings, recipe, inputs)
     except LaunchError as error:
@@ -32,7 +36,7 @@ def check(settings: Settings, recipe: Recipe) -> None:
     known = known_flags(recipe)
     if known:
         messages += flags.check_flags(recipe.args, known, RENAMED[recipe.backend])
-        messages += sizes(settings, recipe, known)
+        messages += sizes(settings, recipe, known) if is_gang else []
     if messages:
         count = "" if len(messages) == 1 else f" ({len(messages)} mistakes)"
         raise LaunchError(
@@ -107,18 +111,14 @@ def merged(settings: Settings, recipe: Recipe, inputs: Inputs) -> dict[str, Valu
     return training_flags(
         recipe,
         inputs,
-        output_dir=_work(settings).checkpoints,
+        output_dir=settings.work.checkpoints,
         resume=None,
         on_cpu=settings.gpus_per_node == 0,
     )
 
 
-def _work(settings: Settings) -> Workspace:
-    return Workspace(root=settings.workspace, run=settings.run)
-
-
 def show(settings: Settings, recipe: Recipe) -> None:
     """Print what would be trained, and how."""
-    argv = merged(settings, recipe, inputs_of(settings, recipe, _work(settings)))
+    argv = merged(settings, recipe, inputs_of(settings, recipe, settings.work))
     words = [str(program(recipe, swift_folder())), *flatten(argv)]
     logs.info("check passed", world_size=settings.world_size, argv=shlex.join(words))

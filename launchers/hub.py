@@ -15,7 +15,7 @@ from launchers.manifest import Entry
 from launchers.output import Made
 from launchers.retry import Patience, retry
 from launchers.source import Kind, Source
-from launchers.threads import each
+from launchers.threads import aside, each
 
 T = TypeVar("T")
 
@@ -60,7 +60,7 @@ def fetch(
         found.parent.mkdir(parents=True, exist_ok=True)
         target.rename(found)
     root.mkdir(exist_ok=True)
-    listing = _try(hub, source.text, hub.list, patience)
+    listing = _try(hub, source.text, lambda: aside(hub.list), patience)
     files = wanted(listing, source, kind)
     disk.require_space(partial, sum(f.size for f in files) - disk.size(root))
     logs.info("download files", name=source.text, files=len(files), bytes=_bytes(files))

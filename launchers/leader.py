@@ -180,8 +180,8 @@ class Leader:
         loss = self.bond.loss
         self.bond.end()
         with self._change:
-            blamed = loss is not None and code in (Exit.PEER, Exit.TERMINATED)
-            self._last = loss.message() if loss and blamed else farewell(code, cause)
+            is_cascade = code in (Exit.PEER, Exit.TERMINATED)
+            self._last = loss.message() if loss and is_cascade else farewell(code, cause)
         self.say(self._last)
         if code == Exit.OK:
             self._wait_until(lambda: self._left == self._ready.keys(), patience)

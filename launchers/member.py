@@ -6,10 +6,12 @@ import contextlib
 import socket
 import threading
 import time
+from functools import partial
 
 from launchers import logs
 from launchers.exits import Exit, LaunchError
 from launchers.gang import SILENCE, Bond, farewell, listen, loss_of, pulse, until
+from launchers.threads import aside
 from launchers.wire import Closed, Hello, Line, Message
 
 PAUSE = 1.0
@@ -106,9 +108,8 @@ def _connect(address: str, port: int, deadline: float) -> socket.socket:
     started, reported = time.monotonic(), 0.0
     while True:
         try:
-            return socket.create_connection(
-                (address, port), timeout=max(1.0, min(10.0, until(deadline)))
-            )
+            timeout = max(1.0, min(10.0, until(deadline)))
+            return aside(partial(socket.create_connection, (address, port), timeout=timeout))
         except OSError as error:
             cause = str(error)
         waited = time.monotonic() - started

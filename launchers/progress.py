@@ -18,12 +18,19 @@ class Progress:
 
     path: Path
     run: str
+    digest: str
+    """Of recipe and launcher: whose progress this is, see ``hello``."""
     state: str = "running"
-    """``running``, ``succeeded`` or ``failed``."""
+    """``running``, ``succeeded`` or ``failed``; a run that failed may be restarted."""
+    code: int = 0
+    """The exit code of a run that failed."""
+    why: str = ""
     stage: str = ""
     attempt: int = 0
     stages: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Per stage: ``state`` (running, done, up to date, skipped, failed), ``why``, ``seconds``."""
+    outputs: list[list[str]] = field(default_factory=list)
+    """Path and digest of what the stages before training left."""
     started: float = field(default_factory=time.time)
 
     def begin(self, stage: str) -> None:
@@ -39,9 +46,9 @@ class Progress:
         self.stages[self.stage] = {"state": state, "why": why, "seconds": seconds}
         self.write()
 
-    def finish(self, state: str, why: str = "") -> None:
+    def finish(self, state: str, why: str = "", code: int = 0) -> None:
         """Note how the run ended; a stage under way ended with it."""
-        self.state = state
+        self.state, self.why, self.code = state, why, code
         if self.stages.get(self.stage, {}).get("state") == "running":
             self.end("failed" if state == "failed" else "done", why)
         self.write()
@@ -51,10 +58,14 @@ class Progress:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         fields = {
             "run": self.run,
+            "digest": self.digest,
             "state": self.state,
+            "code": self.code,
+            "why": self.why,
             "stage": self.stage,
             "attempt": self.attempt,
             "stages": {s: self.stages[s] for s in STAGES if s in self.stages},
+            "outputs": self.outputs,
             "started": round(self.started, 3),
             "updated": round(time.time(), 3),
         }

@@ -7,10 +7,10 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from launchers import logs
 from launchers.attempt import Attempt, decide
+from launchers.check import check
 from launchers.checkpoint import Checkpoint, read
 from launchers.exits import Exit, LaunchError, during
 from launchers.export import export
@@ -57,27 +57,24 @@ def run(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
     Raises:
         LaunchError: why the run ended without success.
     """
-    work = Workspace(root=settings.workspace, run=settings.run)
     deadline = time.monotonic() + settings.gang_deadline
     if settings.place.rank == 0:
-        lead(settings, recipe, work, deadline, env)
+        lead(settings, recipe, deadline, env)
     else:
-        follow(settings, recipe, work, deadline, env)
+        follow(settings, recipe, deadline, env)
 
 
-def lead(
-    settings: Settings,
-    recipe: Recipe,
-    work: Workspace,
-    deadline: float,
-    env: Mapping[str, str],
-) -> None:
+def lead(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str, str]) -> None:
     """Run rank 0: prepare, start the gang, train, export."""
-    progress = Progress(path=work.progress, run=settings.run)
-    leader = Leader(hello(settings, recipe), settings.gang_port)
+    work, own = settings.work, hello(settings, recipe)
+    progress = Progress(path=work.progress, run=settings.run, digest=own.digest)
+    with reporting(progress):
+        check(settings, recipe)
+        leader = Leader(own, settings.gang_port)
     with leaving(leader), reporting(progress):
         prepared = prepare(settings, recipe, work, progress, leader.announce, env)
         identity = {"recipe": recipe.digest, **prepared.digests()}
+        progress.outputs = prepared.message()["outputs"]
         leader.announce("train")
         progress.begin("train")
         with during("train"):
@@ -87,24 +84,20 @@ def lead(
             if plan.skip:
                 logs.info("train skipped", why=plan.skip)
                 progress.end("up to date" if plan.skip == "up to date" else "skipped", plan.skip)
-                return
-            progress.attempt = plan.attempt.number
-            progress.write()
-            inputs = inputs_of(settings, recipe, work)
-            train(settings, recipe, inputs, work, plan.attempt, leader.bond, env)
-            export(work, identity, holder=settings.pod)
-        progress.end("done")
+            else:
+                progress.attempt = plan.attempt.number
+                progress.write()
+                inputs = inputs_of(settings, recipe, work)
+                train(settings, recipe, inputs, work, plan.attempt, leader.bond, env)
+                export(work, identity, holder=settings.pod)
+                progress.end("done")
+        progress.finish("succeeded")
 
 
-def follow(
-    settings: Settings,
-    recipe: Recipe,
-    work: Workspace,
-    deadline: float,
-    env: Mapping[str, str],
-) -> None:
+def follow(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str, str]) -> None:
     """Run any other rank: wait for rank 0, train."""
-    place = settings.place
+    check(settings, recipe)
+    place, work = settings.place, settings.work
     own = hello(settings, recipe)
     member = Member(own, place.master_addr, settings.gang_port, deadline)
     with leaving(member):
@@ -163,18 +156,19 @@ def leaving(gang: Leader | Member) -> Iterator[None]:
 
 @contextmanager
 def reporting(progress: Progress) -> Iterator[None]:
-    """Keep ``progress.json`` true to the end."""
+    """Note in ``progress.json`` why the run failed, if it does."""
     try:
         yield
     except BaseException as error:
         _quietly(progress, error)
         raise
-    progress.finish("succeeded")
 
 
-def _quietly(progress: Progress, error: Any) -> None:
+def _quietly(progress: Progress, error: BaseException) -> None:
     """Write the last state; a full disk must not hide why the run ended."""
+    code = Exit.TERMINATED if isinstance(error, Stopped) else Exit.PEER
+    code = error.code if isinstance(error, LaunchError) else code
     try:
-        progress.finish("failed", str(error))
+        progress.finish("failed", str(error), int(code))
     except OSError as broken:
         logs.warning("progress not written", cause=broken)

@@ -15,6 +15,7 @@ from pathlib import Path
 from launchers.env import integer, port, required, switch
 from launchers.exits import Exit, LaunchError
 from launchers.rank import Place, place_of
+from launchers.workspace import Workspace
 
 STAGES = ("clone", "download", "convert", "train")
 PREFIXES = ("DPO_", "SKIP_")
@@ -38,6 +39,8 @@ _SETTINGS = (
     "DPO_CODE_URL",
     "DPO_CODE_REF",
     "DPO_CODE_SECRET",
+    "DPO_TEST_DEADLINE",
+    "DPO_RELEASE_RECORD",
 )
 _SERVICE_LINK = re.compile(
     r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$"
@@ -74,6 +77,15 @@ class Settings:
     node: str
     code: Code
     skips: frozenset[str]
+    test_deadline: int
+    """Seconds that ``prove`` waits for the run's end."""
+    release_record: Path | None
+    """Helm's record of the release, mounted from its Secret, which tells when it was installed."""
+
+    @property
+    def work(self) -> Workspace:
+        """Return where this run keeps its files."""
+        return Workspace(root=self.workspace, run=self.run)
 
     @property
     def nproc_per_node(self) -> int:
@@ -95,6 +107,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
     _refuse_unknown(env)
     secret = env.get("DPO_CODE_SECRET", "")
     log = env.get("DPO_TERMINATION_LOG", "")
+    record = env.get("DPO_RELEASE_RECORD", "")
     return Settings(
         run=required(env, "DPO_RUN"),
         workspace=Path(required(env, "DPO_WORKSPACE")),
@@ -113,6 +126,8 @@ def from_env(env: Mapping[str, str]) -> Settings:
             secret=Path(secret) if secret else None,
         ),
         skips=frozenset(s for s in STAGES if switch(env, f"SKIP_{s.upper()}")),
+        test_deadline=integer(env, "DPO_TEST_DEADLINE", 240),
+        release_record=Path(record) if record else None,
     )
 
 

@@ -5,22 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from launchers import marker
+from launchers.check import check
 from launchers.clone import clone, clone_path
 from launchers.convert import convert
 from launchers.download import download
+from launchers.exits import during
 from launchers.prepare import inputs_of, mcore_path
+from launchers.progress import Progress
 from launchers.recipe import Recipe
+from launchers.run import hello, reporting
 from launchers.settings import Settings
 from launchers.source import parse
-from launchers.workspace import Workspace
 
 COMMANDS = ("clone", "download", "convert")
 
 
 def run_stage(name: str, settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
     """Run one of ``COMMANDS``; it finds its inputs where the stages before it left them."""
-    work = Workspace(root=settings.workspace, run=settings.run)
-    skip, holder = name in settings.skips, settings.pod or settings.run
+    digest = hello(settings, recipe).digest
+    progress = Progress(path=settings.work.progress, run=settings.run, digest=digest)
+    with reporting(progress):
+        check(settings, recipe, is_gang=False)
+        progress.begin(name)
+        with during(name):
+            _act(name, settings, recipe, env)
+        progress.end("done")
+
+
+def _act(name: str, settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
+    work, skip, holder = settings.work, name in settings.skips, settings.pod or settings.run
     if name == "clone":
         clone(settings.code, work, skip=skip, holder=holder)
     elif name == "download":

@@ -74,6 +74,16 @@ def test_all_mistakes_are_told_at_once(settings: Settings) -> None:
     assert "(3 mistakes)" in text
 
 
+def test_a_stages_own_pod_does_not_judge_the_sizes_of_the_gang(tmp_path: Path) -> None:
+    env = {"DPO_RUN": "r", "DPO_WORKSPACE": str(tmp_path), "DPO_GPUS_PER_NODE": "0"}
+    document = {"backend": "megatron", "task": "rlhf", "model": "hf://o/m@v"}
+    args = {"tensor_model_parallel_size": "4"}
+    recipe = parse(document | {"dataset": ["hf://o/d@v"], "args": args})
+    checking.check(from_env(env), recipe, is_gang=False)
+    with pytest.raises(LaunchError, match="1 processes .* are not a multiple"):
+        checking.check(from_env(env), recipe)
+
+
 def test_a_secret_is_refused_and_not_repeated(settings: Settings) -> None:
     text = refusal(settings, args={"hub_token": "hf_CANARY"})
     assert "recipe.args.hub_token: a secret" in text

@@ -48,9 +48,8 @@ def test_a_rank_that_does_not_see_the_outputs_never_trains(
     monkeypatch.setattr(running, "Member", Stub)
     monkeypatch.setattr(await_outputs, "__kwdefaults__", {"patience": 0.0})
     monkeypatch.setattr(running, "train", lambda *_: pytest.fail("it trained"))
-    work = Workspace(root=tmp_path, run="r")
     with pytest.raises(LaunchError, match="/nowhere is missing on this node"):
-        running.follow(settings, recipe, work, time.monotonic(), env)
+        running.follow(settings, recipe, time.monotonic(), env)
     assert Stub.last.left == [Exit.CONFIG]
 
 

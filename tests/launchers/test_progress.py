@@ -13,7 +13,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def test_the_file_follows_the_stages_in_their_order(tmp_path: Path) -> None:
-    progress = Progress(path=tmp_path / "runs" / "r" / "progress.json", run="r")
+    progress = Progress(path=tmp_path / "runs" / "r" / "progress.json", run="r", digest="d")
     progress.begin("download")
     assert read(progress.path)["stages"]["download"]["state"] == "running"
     progress.end("done")
@@ -27,12 +27,15 @@ def test_the_file_follows_the_stages_in_their_order(tmp_path: Path) -> None:
 
 
 def test_a_failure_ends_the_stage_that_was_under_way(tmp_path: Path) -> None:
-    progress = Progress(path=tmp_path / "progress.json", run="r")
+    progress = Progress(path=tmp_path / "progress.json", run="r", digest="d")
     progress.begin("clone")
     progress.end("done")
     progress.begin("download")
-    progress.finish("failed", "404 for hf://o/m")
-    stages = read(progress.path)["stages"]
+    progress.finish("failed", "404 for hf://o/m", 66)
+    document = read(progress.path)
+    assert (document["state"], document["code"]) == ("failed", 66)
+    assert (document["why"], document["digest"]) == ("404 for hf://o/m", "d")
+    stages = document["stages"]
     assert stages["clone"]["state"] == "done"
     assert (stages["download"]["state"], stages["download"]["why"]) == (
         "failed",

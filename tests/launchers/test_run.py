@@ -192,6 +192,9 @@ def test_an_unknown_flag_fails_at_once_on_every_rank(pods: Pods) -> None:
     assert [code for code, _ in ends] == [Exit.CONFIG, Exit.CONFIG]
     assert time.monotonic() - begin < 15
     assert "learning_rate" in pods.message(0)["cause"]
+    progress = pods.progress()
+    assert (progress["state"], progress["code"]) == ("failed", Exit.CONFIG)
+    assert "learning_rate" in progress["why"]
 
 
 def test_a_workspace_that_cannot_be_written_is_a_user_error(pods: Pods) -> None:
@@ -224,7 +227,17 @@ def test_skipped_training_leaves_the_prepared_workspace(pods: Pods) -> None:
 def test_a_stage_on_its_own_needs_no_gang(pods: Pods) -> None:
     code, output = end(pods.start(0, "download"))
     assert code == 0, output
+    progress = pods.progress()
+    assert (progress["state"], progress["stages"]["download"]["state"]) == ("running", "done")
     assert list((pods.folder / "workspace" / "models").rglob("config.json"))
+
+
+def test_a_stage_on_its_own_refuses_what_cannot_work(pods: Pods) -> None:
+    pods.write_recipe(args={"learning_rte": "1e-3"})
+    code, output = end(pods.start(0, "download"))
+    assert code == Exit.CONFIG, output
+    assert not list((pods.folder / "workspace").rglob("config.json"))
+    assert (pods.progress()["state"], pods.progress()["code"]) == ("failed", Exit.CONFIG)
 
 
 def test_check_prints_the_command_and_trains_nothing(pods: Pods) -> None:
@@ -238,7 +251,7 @@ def test_check_prints_the_command_and_trains_nothing(pods: Pods) -> None:
 def test_an_unknown_command_is_a_usage_error(pods: Pods) -> None:
     code, output = end(pods.start(0, "trian"))
     assert code == Exit.USAGE
-    assert "run|clone|download|convert|train|check" in output
+    assert "run|clone|download|convert|train|check|prove" in output
 
 
 def test_the_gang_log_tells_what_rank_zero_does(pods: Pods) -> None:

@@ -13,6 +13,7 @@ def test_the_least_settings_are_run_and_workspace() -> None:
     assert (settings.run, settings.nproc_per_node, settings.world_size) == ("r", 1, 1)
     assert settings.skips == frozenset()
     assert settings.recipe.name == "recipe.yaml"
+    assert settings.work.home.as_posix() == "/w/runs/r"
 
 
 def test_the_world_is_nodes_times_gpus() -> None:

@@ -1,11 +1,17 @@
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 import threading
 import time
+from pathlib import Path
 
 import pytest
 
-from launchers.threads import each
+from launchers.threads import aside, each
+
+ROOT = Path(__file__).parents[2]
 
 
 def test_results_keep_their_order_however_long_each_takes() -> None:
@@ -37,3 +43,33 @@ def test_the_first_error_is_raised_at_once_and_nothing_new_is_begun() -> None:
 
 def test_nothing_to_do_is_done() -> None:
     assert each(str, [], workers=4) == []
+
+
+def test_a_signal_is_heard_while_something_aside_blocks_in_c() -> None:
+    """A mutex that is locked twice, like a name server that is silent, lets no handler run."""
+    blocks = """
+import ctypes, signal
+from launchers.threads import aside
+def stop(*_):
+    raise SystemExit(143)
+signal.signal(signal.SIGTERM, stop)
+c, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(128)
+c.pthread_mutex_lock(mutex)
+print("blocked", flush=True)
+aside(lambda: c.pthread_mutex_lock(mutex))
+"""
+    process = subprocess.Popen([sys.executable, "-c", blocks], stdout=subprocess.PIPE, cwd=ROOT)
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(0.2)
+    process.send_signal(signal.SIGTERM)
+    try:
+        assert process.wait(timeout=5) == 143
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_what_fails_aside_fails_here() -> None:
+    with pytest.raises(ZeroDivisionError):
+        aside(lambda: 1 / 0)

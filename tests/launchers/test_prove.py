@@ -1,0 +1,193 @@
+"""`helm test` proves the run of this release: real launchers, only torch and ms-swift are fakes."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launchers.exits import Exit
+from tests.launchers.pods import Pods, end
+
+
+@pytest.fixture
+def pods(tmp_path: Path) -> Pods:
+    return Pods(tmp_path, nodes=1)
+
+
+def install(pods: Pods, at: float) -> None:
+    """Write Helm's record of a release that was installed at a time."""
+    when = datetime.fromtimestamp(at, UTC).isoformat()
+    text = json.dumps({"info": {"first_deployed": when}})
+    (pods.folder / "release").write_bytes(base64.b64encode(gzip.compress(text.encode())))
+
+
+def start(pods: Pods, deadline: int = 1, **change: str) -> subprocess.Popen[str]:
+    env = {"DPO_TEST_DEADLINE": str(deadline), "DPO_RELEASE_RECORD": str(pods.folder / "release")}
+    return pods.start(0, "prove", **env, **change)
+
+
+def prove(pods: Pods, deadline: int = 1, **change: str) -> tuple[int, str]:
+    return end(start(pods, deadline, **change))
+
+
+def rewrite(pods: Pods, change: Callable[[dict[str, Any]], None]) -> None:
+    document = pods.progress()
+    change(document)
+    (pods.run / "progress.json").write_text(json.dumps(document))
+
+
+def test_a_run_that_succeeded_is_proved(pods: Pods) -> None:
+    install(pods, time.time())
+    assert pods.all()[0][0] == 0
+    code, output = prove(pods)
+    assert code == Exit.OK, output
+    assert "run proved" in output
+    assert f"export={pods.run / 'export'} files=2 bytes=9" in output
+
+
+def test_it_waits_for_the_end(pods: Pods) -> None:
+    install(pods, time.time())
+    waiting = start(pods, deadline=30)
+    time.sleep(1)
+    assert waiting.poll() is None
+    assert pods.all()[0][0] == 0
+    code, output = end(waiting)
+    assert code == Exit.OK, output
+    assert 'waiting for the run seen="not started"' in output
+
+
+def test_the_success_of_an_earlier_release_does_not_count(pods: Pods) -> None:
+    assert pods.all()[0][0] == 0
+    install(pods, time.time() + 60)
+    code, output = prove(pods)
+    assert code == Exit.UNAVAILABLE
+    assert "not started; progress.json is of a run that began" in output
+    assert "it waits in the queue, or its pods cannot start" in output
+
+
+def test_a_run_that_finds_itself_up_to_date_counts(pods: Pods) -> None:
+    assert pods.all()[0][0] == 0
+    time.sleep(3)  # a little more than what the clocks may differ by
+    install(pods, time.time())
+    assert prove(pods)[0] == Exit.UNAVAILABLE
+    assert pods.all()[0][0] == 0
+    assert pods.progress()["stages"]["train"]["state"] == "up to date"
+    assert prove(pods)[0] == Exit.OK
+
+
+def test_the_success_of_another_recipe_does_not_count(pods: Pods) -> None:
+    install(pods, time.time())
+    assert pods.all()[0][0] == 0
+    pods.write_recipe(args={"learning_rate": "2e-3"})
+    code, output = prove(pods)
+    assert code == Exit.UNAVAILABLE
+    assert "progress.json is of another recipe or launcher" in output
+
+
+def test_without_helms_record_recipe_and_launcher_decide(pods: Pods) -> None:
+    assert pods.all()[0][0] == 0
+    code, output = prove(pods)
+    assert code == Exit.OK, output
+    assert "no record of the release" in output
+
+
+def test_a_users_error_is_told_at_once_with_its_code(pods: Pods) -> None:
+    install(pods, time.time())
+    pods.train = "0:fail:ValueError: heads must be divisible"
+    assert pods.all()[0][0] == Exit.CONFIG
+    begin = time.monotonic()
+    code, output = prove(pods, deadline=30)
+    assert time.monotonic() - begin < 10
+    assert code == Exit.CONFIG
+    assert "run r failed in train with exit code 78: ValueError: heads must be div" in output
+    assert "mend the recipe or plugin" in output
+    assert "heads must be divisible" in pods.message(0)["cause"]
+
+
+def test_a_fault_may_be_mended_by_a_restart(pods: Pods) -> None:
+    install(pods, time.time())
+    pods.train = "0:kill:9"
+    assert pods.all()[0][0] == Exit.PEER
+    code, output = prove(pods)
+    assert code == Exit.UNAVAILABLE
+    assert "failed in train with exit code 1: a training process was killed by signal 9" in output
+    assert "the JobSet restarts it" in output
+    waiting = start(pods, deadline=30)
+    pods.train = ""
+    assert pods.all()[0][0] == 0
+    assert end(waiting)[0] == Exit.OK
+
+
+def test_a_run_under_way_is_told_with_its_step(pods: Pods) -> None:
+    install(pods, time.time())
+    assert pods.all()[0][0] == 0
+    rewrite(pods, lambda d: d.update(state="running", stage="train"))
+    row = json.dumps({"loss": 1, "global_step/max_steps": "34/107"})
+    (pods.run / "checkpoints" / "logging.jsonl").write_text(row + "\n")
+    code, output = prove(pods)
+    assert code == Exit.UNAVAILABLE
+    assert "run r after 1 s: in train, step 34" in output
+    assert "test.deadlineSeconds" in output
+
+
+@pytest.mark.parametrize("damage", ["remove", "truncate", "content", "marker", "recipe"])
+def test_an_export_that_is_not_what_the_run_left_is_no_proof(pods: Pods, damage: str) -> None:
+    install(pods, time.time())
+    assert pods.all()[0][0] == 0
+    weights, marker = pods.run / "export" / "model.safetensors", pods.run / "export/.complete.json"
+    if damage in ("remove", "truncate", "content"):
+        weights.unlink()
+    if damage in ("truncate", "content"):
+        weights.write_bytes(b"" if damage == "truncate" else b"WEIGHTS")
+    if damage == "marker":
+        marker.unlink()
+    if damage == "recipe":
+        document = json.loads(marker.read_text())
+        document["inputs"]["recipe"] = "other"
+        marker.write_text(json.dumps(document))
+    code, output = prove(pods)
+    assert code == (Exit.INPUT_MISSING if damage in ("marker", "recipe") else Exit.IO)
+    assert "run proved" not in output
+
+
+def test_skipped_training_is_proved_by_what_was_prepared(pods: Pods) -> None:
+    install(pods, time.time())
+    assert pods.all(SKIP_TRAIN="1")[0][0] == 0
+    code, output = prove(pods, SKIP_TRAIN="1")
+    assert code == Exit.OK, output
+    assert "run proved: SKIP_TRAIN=1 outputs=2" in output
+    [model] = (pods.folder / "workspace" / "models").rglob("model.safetensors")
+    model.unlink()
+    assert prove(pods, SKIP_TRAIN="1")[0] == Exit.IO
+    next((pods.folder / "workspace" / "models").rglob(".complete.json")).unlink()
+    assert prove(pods, SKIP_TRAIN="1")[0] == Exit.INPUT_MISSING
+
+
+def test_sigterm_ends_it_at_once(pods: Pods) -> None:
+    install(pods, time.time())
+    waiting = start(pods, deadline=60)
+    assert waiting.stdout is not None
+    while "waiting for the run" not in waiting.stdout.readline():
+        pass
+    begin = time.monotonic()
+    waiting.send_signal(signal.SIGTERM)
+    assert end(waiting)[0] == Exit.TERMINATED
+    assert time.monotonic() - begin < 2
+
+
+def test_a_torn_progress_is_read_again(pods: Pods) -> None:
+    install(pods, time.time())
+    assert pods.all()[0][0] == 0
+    (pods.run / "progress.json").write_text('{"state": "succ')
+    code, output = prove(pods)
+    assert (code, "not started" in output) == (Exit.UNAVAILABLE, True)
