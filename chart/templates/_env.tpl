@@ -1,6 +1,7 @@
 {{/*
 Environment as a map, so that no name appears twice: defaults, then the network, then the
 user's, whose null drops one. Takes (root, role); renders JSON of NAME -> string or {valueFrom}.
+The test uses neither network nor hub.
 */}}
 {{- define "megatron-dpo.env.map" -}}
 {{- $v := .root.Values -}}
@@ -12,7 +13,8 @@ user's, whose null drops one. Takes (root, role); renders JSON of NAME -> string
   "NCCL_DEBUG" $v.debug.ncclDebug
   "PYTHONDONTWRITEBYTECODE" "1"
   "PYTHONUNBUFFERED" "1" -}}
-{{- range $name, $value := (include "megatron-dpo.network" .root | fromJson).env }}
+{{- $isTest := eq .role "test" }}
+{{- range $name, $value := ternary dict (include "megatron-dpo.network" .root | fromJson).env $isTest }}
 {{- $_ := set $env $name (include "megatron-dpo.scalar" $value) }}
 {{- end }}
 {{- range $name, $value := $v.extraEnv }}
@@ -28,7 +30,7 @@ user's, whose null drops one. Takes (root, role); renders JSON of NAME -> string
 {{- $_ := set $env $name $value }}
 {{- end }}
 {{- range $name, $secret := dict "HF_TOKEN" $v.secrets.hf "MODELSCOPE_API_TOKEN" $v.secrets.modelscope }}
-{{- if $secret.existingSecret }}
+{{- if and $secret.existingSecret (not $isTest) }}
 {{- $reference := dict "name" $secret.existingSecret "key" $secret.key }}
 {{- $_ := set $env $name (dict "valueFrom" (dict "secretKeyRef" $reference)) }}
 {{- end }}

@@ -10,7 +10,7 @@ https://kubernetes.io/docs/concepts/security/pod-security-standards/
 {{- if ne $network.podSecurity "restricted" }}
 {{- $_ := set $reasons (printf "network.profile %s" .Values.network.profile) $network.podSecurity }}
 {{- end }}
-{{- range $volume := include "megatron-dpo.volumes" . | fromYamlArray }}
+{{- range $volume := include "megatron-dpo.volumes" (dict "root" . "role" "node") | fromYamlArray }}
 {{- $kind := omit $volume "name" | keys | first }}
 {{- if not (has $kind (list "configMap" "csi" "downwardAPI" "emptyDir" "ephemeral" "persistentVolumeClaim" "projected" "secret")) }}
 {{- $_ := set $reasons (printf "volume %s (%s)" $volume.name $kind) (ternary "privileged" "baseline" (eq $kind "hostPath")) }}

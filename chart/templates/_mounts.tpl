@@ -1,23 +1,32 @@
-{{/* Mounts of the launcher's container. */}}
+{{/* Mounts of the launcher's container; takes (root, role). */}}
 {{- define "megatron-dpo.volumeMounts" -}}
+{{- $v := .root.Values -}}
+{{- $isTest := eq .role "test" -}}
 - name: launchers
   mountPath: /opt/launchers
   readOnly: true
 - name: workspace
-  mountPath: {{ .Values.workspace.mountPath | quote }}
-  {{- with .Values.workspace.subPath }}
+  mountPath: {{ $v.workspace.mountPath | quote }}
+  {{- with $v.workspace.subPath }}
   subPath: {{ . | quote }}
   {{- end }}
+{{- if not $isTest }}
 - name: shm
   mountPath: /dev/shm
+{{- end }}
 - name: tmp
   mountPath: /tmp
-{{- if .Values.code.existingSecret }}
+{{- if $isTest }}
+- name: release
+  mountPath: /etc/megatron-dpo/release
+  readOnly: true
+{{- else if $v.code.existingSecret }}
 - name: code-secret
   mountPath: /etc/megatron-dpo/code-secret
   readOnly: true
 {{- end }}
-{{- with concat (include "megatron-dpo.network" . | fromJson).volumeMounts .Values.extraVolumeMounts }}
+{{- $network := ternary list (include "megatron-dpo.network" .root | fromJson).volumeMounts $isTest }}
+{{- with concat $network $v.extraVolumeMounts }}
 {{ toYaml . }}
 {{- end }}
 {{- end }}

@@ -20,38 +20,13 @@ dnsPolicy: ClusterFirstWithHostNet
 nodeSelector:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with $v.tolerations }}
-tolerations:
-  {{- toYaml . | nindent 2 }}
-{{- end }}
 {{- with $v.affinity }}
 affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end }}
+{{- with include "megatron-dpo.tolerations" . | fromJsonArray }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
 {{- end }}
-
-{{/* Annotations of the pod template: provenance, topology (the gang only), network, user. */}}
-{{- define "megatron-dpo.annotations" -}}
-{{- $annotations := dict
-  "checksum/launchers" ((.root.Files.Glob "launchers/*.py").AsConfig | sha256sum)
-  "checksum/recipe" (include "megatron-dpo.recipe" .root | sha256sum) -}}
-{{- if eq .role "node" }}
-{{- with .root.Values.kueue.topology }}
-{{- if ne .mode "none" }}
-{{- $value := ternary "true" .key (eq .mode "unconstrained") }}
-{{- $_ := set $annotations (printf "kueue.x-k8s.io/podset-%s-topology" .mode) $value }}
-{{- end }}
-{{- if .slice.size }}
-{{- $_ := set $annotations "kueue.x-k8s.io/podset-slice-required-topology" .slice.key }}
-{{- $_ := set $annotations "kueue.x-k8s.io/podset-slice-size" (toString (int .slice.size)) }}
-{{- end }}
-{{- end }}
-{{- $annotations = merge $annotations (include "megatron-dpo.network" .root | fromJson).annotations }}
-{{- end }}
-{{- range $name, $value := .root.Values.podAnnotations }}
-{{- $_ := set $annotations $name (include "megatron-dpo.scalar" $value) }}
-{{- if kindIs "invalid" $value }}{{ $_ = unset $annotations $name }}{{ end }}
-{{- end }}
-{{- toYaml $annotations }}
 {{- end }}

@@ -1,4 +1,4 @@
-{{/* The pod template of one replicated job; takes (root, role, command). */}}
+{{/* The pod of a role: node (the gang), clone, download or test; takes (root, role, command). */}}
 {{- define "megatron-dpo.pod" -}}
 metadata:
   labels:
@@ -44,7 +44,7 @@ spec:
       securityContext:
         {{- include "megatron-dpo.security.container" . | nindent 8 }}
       volumeMounts:
-        {{- include "megatron-dpo.volumeMounts" .root | nindent 8 }}
+        {{- include "megatron-dpo.volumeMounts" . | nindent 8 }}
   volumes:
-    {{- include "megatron-dpo.volumes" .root | nindent 4 }}
+    {{- include "megatron-dpo.volumes" . | nindent 4 }}
 {{- end }}

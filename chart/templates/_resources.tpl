@@ -14,6 +14,7 @@ limited, so that a leak ends this run and not the host; CPU is not, since thrott
 {{- $requests = dict "cpu" (toString (mul 10 $gpus)) "memory" (printf "%dMi" (add (mul 57344 $gpus) $shared)) }}
 {{- $_ := set $limits $v.gpuResource (toString $gpus) }}
 {{- end }}
+{{- if eq .role "test" }}{{ $requests = dict "cpu" "100m" "memory" "256Mi" }}{{ end }}
 {{- $device := (include "megatron-dpo.network" .root | fromJson).resource }}
 {{- if and (eq .role "node") $device.name }}
 {{- $_ := set $limits $device.name (toString (int $device.count)) }}
@@ -24,7 +25,8 @@ limited, so that a leak ends this run and not the host; CPU is not, since thrott
 
 {{/* The derived resources under the user's; a null of the user's removes one. */}}
 {{- define "megatron-dpo.resources" -}}
-{{- $user := ternary .root.Values.resources .root.Values.stages.resources (eq .role "node") -}}
+{{- $v := .root.Values -}}
+{{- $user := dict "node" $v.resources "test" $v.test.resources | dig .role $v.stages.resources -}}
 {{- $resources := include "megatron-dpo.resources.derived" . | fromJson -}}
 {{- range $side, $other := dict "requests" "limits" "limits" "requests" }}
 {{- $others := get $user $other | default dict }}

@@ -1,6 +1,6 @@
 {{/*
 What launchers/settings.py reads, as JSON of NAME -> string or {valueFrom}. Takes (root, role):
-the role `node` is the gang; a stage pod (clone, download) stands alone and has no GPU.
+the role `node` is the gang; a stage pod (clone, download) and the test stand alone, without GPU.
 */}}
 {{- define "megatron-dpo.settings" -}}
 {{- $v := .root.Values -}}
@@ -25,7 +25,10 @@ the role `node` is the gang; a stage pod (clone, download) stands alone and has 
 {{- $_ := set $settings "DPO_CODE_URL" $v.code.url }}
 {{- $_ := set $settings "DPO_CODE_REF" $v.code.ref }}
 {{- end }}
-{{- if $v.code.existingSecret }}
+{{- if eq .role "test" }}
+{{- $_ := set $settings "DPO_TEST_DEADLINE" (toString (int $v.test.deadlineSeconds)) }}
+{{- $_ := set $settings "DPO_RELEASE_RECORD" "/etc/megatron-dpo/release/release" }}
+{{- else if $v.code.existingSecret }}
 {{- $_ := set $settings "DPO_CODE_SECRET" "/etc/megatron-dpo/code-secret" }}
 {{- end }}
 {{- range $setting, $path := dict

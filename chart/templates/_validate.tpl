@@ -21,6 +21,7 @@ To add a check: print `- <path>: <what is wrong>; <what to write>` in the file o
 {{- if $messages }}
 {{- fail (printf "the values cannot work:%s" $messages) }}
 {{- end }}
+{{- include "megatron-dpo.upgrade" . }}
 {{- end }}
 
 {{- define "megatron-dpo.validate.launchers" -}}

@@ -5,6 +5,7 @@
 {{- range $path, $given := dict
   "priorityClass" $kueue.priorityClass
   "maxExecTimeSeconds" $kueue.maxExecTimeSeconds
+  "forceDeleteOnNodeFailure" $kueue.forceDeleteOnNodeFailure
   "topology.mode" (ternary "" $topology.mode (eq $topology.mode "none"))
   "topology.slice.size" $topology.slice.size }}
 {{- if $given }}

@@ -25,8 +25,8 @@
 
 {{- define "megatron-dpo.validate.volumes" -}}
 {{- $network := include "megatron-dpo.network" . | fromJson -}}
-{{- $taken := list "launchers" "workspace" "shm" "tmp" }}
-{{- $paths := list "/opt/launchers" "/dev/shm" "/tmp" .Values.workspace.mountPath }}
+{{- $taken := list "launchers" "workspace" "shm" "tmp" "release" }}
+{{- $paths := list "/opt/launchers" "/dev/shm" "/tmp" "/etc/megatron-dpo/release" .Values.workspace.mountPath }}
 {{- if .Values.code.existingSecret }}
 {{- $taken = append $taken "code-secret" }}
 {{- $paths = append $paths "/etc/megatron-dpo/code-secret" }}

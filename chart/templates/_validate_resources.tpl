@@ -1,7 +1,7 @@
 {{/* What the API server refuses of merged requests and limits. */}}
 {{- define "megatron-dpo.validate.resources" -}}
-{{- range $path, $role := dict "resources" "node" "stages.resources" "clone" }}
-{{- $user := ternary $.Values.resources $.Values.stages.resources (eq $role "node") }}
+{{- range $path, $role := dict "resources" "node" "stages.resources" "clone" "test.resources" "test" }}
+{{- $user := dict "node" $.Values.resources "test" $.Values.test.resources | dig $role $.Values.stages.resources }}
 {{- $names := concat (keys ($user.requests | default dict)) (keys ($user.limits | default dict)) | uniq | sortAlpha }}
 {{- range $name := $names }}
 {{- if eq $name $.Values.gpuResource }}
@@ -24,7 +24,7 @@
 {{- end }}
 {{- end }}
 {{- end }}
-{{- with $found.limits.memory | default $found.requests.memory }}
+{{- with ternary "" ($found.limits.memory | default $found.requests.memory) (eq $role "test") }}
 {{- if le (include "megatron-dpo.quantity" . | float64) (include "megatron-dpo.quantity" $.Values.sharedMemory.sizeLimit | float64) }}
 - {{ $path }}: memory {{ . }} does not hold sharedMemory.sizeLimit {{ $.Values.sharedMemory.sizeLimit }}, which counts as memory; write more memory, or a smaller sizeLimit
 {{- end }}

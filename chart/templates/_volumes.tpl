@@ -1,24 +1,36 @@
-{{/* Volumes of every pod. */}}
+{{/* Volumes of a pod; takes (root, role). The test looks at the workspace only, and at Helm's record of the release. */}}
 {{- define "megatron-dpo.volumes" -}}
+{{- $v := .root.Values -}}
+{{- $isTest := eq .role "test" -}}
 - name: launchers
   configMap:
-    name: {{ include "megatron-dpo.configMap.name" . }}
+    name: {{ include "megatron-dpo.configMap.name" .root }}
 - name: workspace
-  {{- include "megatron-dpo.workspace" . | trim | nindent 2 }}
+  {{- include "megatron-dpo.workspace" .root | trim | nindent 2 }}
+{{- if not $isTest }}
 - name: shm
   emptyDir:
     medium: Memory
-    sizeLimit: {{ .Values.sharedMemory.sizeLimit }}
+    sizeLimit: {{ $v.sharedMemory.sizeLimit }}
+{{- end }}
 - name: tmp
   emptyDir: {}
-{{- with .Values.code.existingSecret }}
+{{- if $isTest }}
+- name: release
+  secret:
+    secretName: sh.helm.release.v1.{{ .root.Release.Name }}.v{{ .root.Release.Revision }}
+    # Helm may keep its records elsewhere (HELM_DRIVER).
+    optional: true
+    defaultMode: 288
+{{- else if $v.code.existingSecret }}
 - name: code-secret
   secret:
-    secretName: {{ . | quote }}
+    secretName: {{ $v.code.existingSecret | quote }}
     # Octal 0440: the pod's group reads it, nobody else.
     defaultMode: 288
 {{- end }}
-{{- with concat (include "megatron-dpo.network" . | fromJson).volumes .Values.extraVolumes }}
+{{- $network := ternary list (include "megatron-dpo.network" .root | fromJson).volumes $isTest }}
+{{- with concat $network $v.extraVolumes }}
 {{ toYaml . }}
 {{- end }}
 {{- end }}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -52,30 +53,46 @@ def require(name: str) -> str:
 
 
 def template(
-    values: Mapping[str, Any], *, name: str = "run", helm: str = "helm", chart: Path = CHART
+    values: Mapping[str, Any],
+    *flags: str,
+    name: str = "run",
+    helm: str = "helm",
+    chart: Path = CHART,
 ) -> str:
-    """Render the chart.
+    """Render the chart, with more flags of ``helm template``.
 
     Raises:
         Refused: with Helm's message.
     """
-    refused, text = _template(json.dumps(values), name, require(helm), str(chart))
+    refused, text = _template(json.dumps(values), name, require(helm), str(chart), flags)
     if refused:
         raise Refused(text)
     return text
 
 
 @lru_cache(maxsize=512)
-def _template(values: str, name: str, helm: str, chart: str) -> tuple[bool, str]:
-    command = [helm, "template", name, chart, "--kube-version", KUBERNETES, "--values", "-"]
+def _template(
+    values: str, name: str, helm: str, chart: str, flags: tuple[str, ...]
+) -> tuple[bool, str]:
+    command = [helm, "template", name, chart, "--kube-version", KUBERNETES, "--values", "-", *flags]
     done = subprocess.run(command, input=values, capture_output=True, text=True, timeout=60)
     return (True, done.stderr) if done.returncode else (False, done.stdout)
+
+
+def layers(file: Path) -> list[str]:
+    """Return the ``-f`` arguments of a file of values/: it may be laid over others.
+
+    Its first comment shows the command: ``-f values/a100-2node.yaml -f values/e2e.yaml``.
+    """
+    comment = file.read_text(encoding="utf-8").partition("\n\n")[0]
+    names = re.findall(r"-f values/(\S+\.yaml)", comment) or [file.name]
+    return [word for name in names for word in ("-f", str(file.with_name(name)))]
 
 
 def template_file(file: Path, *, helm: str = "helm", chart: Path = CHART) -> list[Document]:
     """Render a values file as a user does, since YAML parsers differ (5e-6), under its name."""
     done = call(
-        *("template", file.stem, str(chart), "-f", str(file), "--kube-version", KUBERNETES),
+        *("template", file.stem, str(chart), *layers(file), "--kube-version", KUBERNETES),
         helm=helm,
     )
     if done.returncode:

@@ -33,7 +33,8 @@ FULL: Document = {
     },
     "sharedMemory": {"sizeLimit": "20Gi"},
     "rendezvous": {"masterPort": 30000, "gangPort": 30001, "deadlineSeconds": 60},
-    "restarts": {"max": 7},
+    "restarts": {"max": 7, "nodeLostSeconds": 10},
+    "test": {"deadlineSeconds": 9, "resources": {"requests": {"cpu": 1}}},
     "terminationGracePeriodSeconds": 61,
     "ttlSecondsAfterFinished": 3600,
     "code": {"url": "ssh://git@git.example.com/a/b", "ref": "v1", "existingSecret": "git"},
@@ -54,6 +55,7 @@ FULL: Document = {
         "priorityClass": "high",
         "topology": {"mode": "required", "key": "rack", "slice": {"size": 2, "key": "host"}},
         "maxExecTimeSeconds": 86400,
+        "forceDeleteOnNodeFailure": True,
     },
     "secrets": {
         "hf": {"existingSecret": "hub"},

@@ -8,7 +8,17 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.chart.helm import CHART, ROOT, Document, call, merged, render, template_file, walk
+from tests.chart.helm import (
+    CHART,
+    ROOT,
+    Document,
+    call,
+    layers,
+    merged,
+    render,
+    template_file,
+    walk,
+)
 from tests.chart.test_crd import FULL
 
 FILES = sorted((ROOT / "values").glob("*.yaml"))
@@ -61,11 +71,12 @@ def test_the_manifest_of_every_option_is_the_golden_one(update_golden: bool) -> 
 
 @pytest.mark.parametrize("case", NOTES)
 def test_the_notes_are_the_golden_ones(case: str, tmp_path: Path, update_golden: bool) -> None:
-    values = ROOT / "values" / f"{case}.yaml"
+    file = ROOT / "values" / f"{case}.yaml"
     if case in LAYERS:
-        values = tmp_path / "values.yaml"
-        values.write_text(json.dumps(merged(LAYERS[case])), encoding="utf-8")
-    done = call("install", "dpo-42", str(CHART), "--dry-run=client", "-n", "ml", "-f", str(values))
+        file = tmp_path / "values.yaml"
+        file.write_text(json.dumps(merged(LAYERS[case])), encoding="utf-8")
+    command = ("install", "dpo-42", str(CHART), "--dry-run=client", "-n", "ml")
+    done = call(*command, *layers(file))
     assert done.returncode == 0, done.stderr
     notes = "\n".join(line.rstrip() for line in done.stdout.partition("NOTES:\n")[2].splitlines())
     golden = GOLDEN / f"{case}.txt"
@@ -83,8 +94,8 @@ def test_no_golden_file_is_left_over() -> None:
 
 def test_the_users_file_holds_the_two_node_run() -> None:
     documents = template_file(ROOT / "values" / "a100-2node.yaml")
-    assert [document["kind"] for document in documents] == ["ConfigMap", "JobSet"]
-    [config, jobset] = documents
+    assert [document["kind"] for document in documents] == ["ConfigMap", "JobSet", "Pod"]
+    [config, jobset, _] = documents
     args = yaml.safe_load(config["data"]["recipe.yaml"])["args"]
     assert (args["lr"], args["min_lr"], args["moe_aux_loss_coeff"]) == ("5e-06", "5e-07", "0.001")
     assert (args["tensor_model_parallel_size"], args["global_batch_size"]) == ("4", "128")

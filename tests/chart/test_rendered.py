@@ -77,8 +77,10 @@ def test_every_setting_is_known_to_the_launcher() -> None:
     from launchers.settings import from_env
 
     code = {"url": "https://git.example.com/a", "ref": "v1", "existingSecret": "git"}
-    for role in ("node", "clone", "download"):
-        given = env(render(STAGED, {"code": code}), role)
+    documents = render(STAGED, {"code": code, "test": {"deadlineSeconds": 7}})
+    [container] = kind(documents, "Pod")["spec"]["containers"]
+    test = {e["name"]: e.get("value") for e in container["env"]}
+    for given in (*(env(documents, role) for role in ("node", "clone", "download")), test):
         texts = {k: v for k, v in given.items() if isinstance(v, str)}
         downward = {"DPO_JOB_INDEX": "0", "DPO_RESTART_ATTEMPT": "0", "JOB_COMPLETION_INDEX": "0"}
         settings = from_env({**texts, **downward, "DPO_POD_NAME": "p", "DPO_NODE_NAME": "n"})
@@ -143,7 +145,8 @@ def test_stage_jobs_run_before_the_gang_without_gpu() -> None:
         container = found["containers"][0]
         assert container["resources"] == bare["containers"][0]["resources"]
         assert container["securityContext"] == bare["containers"][0]["securityContext"]
-        assert not {"nodeSelector", "tolerations", "affinity"} & set(found)
+        assert not {"nodeSelector", "affinity"} & set(found)
+        assert found["tolerations"] == bare["tolerations"]
         assert jobs(documents)[role]["completions"] == 1
         assert "nvidia.com/gpu" not in resources(documents, role)["limits"]
         command = pod(documents, role)["containers"][0]["command"]

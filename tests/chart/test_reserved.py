@@ -65,7 +65,7 @@ def test_a_variable_from_a_secret_is_no_secret_in_the_open() -> None:
 
 
 def test_no_volume_of_the_chart_is_the_users() -> None:
-    names = ["launchers", "workspace", "shm", "tmp", "code-secret"]
+    names = ["launchers", "workspace", "shm", "tmp", "release", "code-secret"]
     told = refusal({**CODE, "extraVolumes": [{"name": n, "emptyDir": {}} for n in names]})
     for name in names:
         assert f"extraVolumes: the name {name} is taken" in told
@@ -74,7 +74,7 @@ def test_no_volume_of_the_chart_is_the_users() -> None:
 
 def test_no_path_of_the_chart_is_the_users() -> None:
     paths = ["/opt/launchers", "/opt/launchers/x", "/workspace", "/dev/shm", "/tmp"]
-    paths.append("/etc/megatron-dpo/code-secret")
+    paths += ["/etc/megatron-dpo/code-secret", "/etc/megatron-dpo/release"]
     mounts = [{"name": "shm", "mountPath": path} for path in paths]
     told = refusal({**CODE, "extraVolumeMounts": mounts})
     for path in paths:

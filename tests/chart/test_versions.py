@@ -16,6 +16,7 @@ from tests.chart.helm import (
     KUBERNETES,
     ROOT,
     call,
+    layers,
     merged,
     objects,
     template,
@@ -55,7 +56,7 @@ def test_the_same_values_give_the_same_bytes() -> None:
 @pytest.mark.parametrize("helm", ["helm", "helm3"])
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_helm_lint_is_content(file: Path, helm: str) -> None:
-    done = call("lint", "--strict", str(CHART), "-f", str(file), helm=helm)
+    done = call("lint", "--strict", str(CHART), *layers(file), helm=helm)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

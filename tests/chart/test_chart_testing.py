@@ -1,0 +1,87 @@
+"""`ct lint`, as charts are linted in the field, with ct.yaml; `ct install` is in tests/e2e."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.chart.helm import CHART, ROOT, require
+
+PROGRAM = ROOT / ".tools" / "cluster" / "bin" / "ct"
+TOOL = ROOT / "tests" / "e2e" / "tools" / "ct"
+FILES = sorted((CHART / "ci").glob("*-values.yaml"))
+
+pytestmark = pytest.mark.skipif(
+    not PROGRAM.exists() or shutil.which("go") is None,
+    reason="no .tools/cluster/bin/ct, or no go for its schemas: `make chart` builds it",
+)
+
+
+def rules() -> list[str]:
+    """Return the flags for ct's own rules, which its module brings beside the program."""
+    command = ["go", "mod", "download", "-json", "github.com/helm/chart-testing/v3"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=TOOL)
+    assert done.returncode == 0, done.stdout + done.stderr
+    etc = Path(json.loads(done.stdout)["Dir"]) / "etc"
+    return [
+        f"--chart-yaml-schema={etc / 'chart_schema.yaml'}",
+        f"--lint-conf={etc / 'lintconf.yaml'}",
+    ]
+
+
+def lint(checkout: Path, helm: str) -> tuple[int, str]:
+    """Run ct with one of the Helms, and the yamllint and yamale of the tests, first on PATH."""
+    tools = [Path(require(helm)).parent, Path(sys.executable).parent]
+    path = os.pathsep.join([*map(str, tools), os.environ["PATH"]])
+    command = [str(PROGRAM), "lint", "--config=ct.yaml", *rules()]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=110,
+        cwd=checkout,
+        env={**os.environ, "PATH": path},
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.fixture
+def checkout(frozen: Path, tmp_path: Path) -> Path:
+    """Return a folder with the chart and ct.yaml, to be spoilt."""
+    shutil.copytree(frozen.parent, tmp_path, symlinks=True, dirs_exist_ok=True)
+    shutil.copy(ROOT / "ct.yaml", tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("helm", ["helm", "helm3"])
+def test_ct_is_content_with_the_chart_and_all_its_values(helm: str) -> None:
+    code, told = lint(ROOT, helm)
+    assert code == 0, told
+    assert "All charts linted successfully" in told
+    assert FILES
+    for file in FILES:
+        assert f'with values file "{file.relative_to(ROOT)}"' in told
+
+
+@pytest.mark.parametrize(
+    "name, text, told",
+    [
+        ("Chart.yaml", "oops: 1\n", "oops: Unexpected element"),
+        ("values.yaml", "nodes: 3\n", "duplication of key"),
+        ("ci/zz-values.yaml", "nodez: 3\n", "nodez"),
+    ],
+)
+def test_ct_finds_what_is_planted(checkout: Path, name: str, text: str, told: str) -> None:
+    file = checkout / "chart" / name
+    file.parent.mkdir(exist_ok=True)
+    with file.open("a", encoding="utf-8") as stream:
+        stream.write(text)
+    code, output = lint(checkout, "helm")
+    assert code == 1
+    assert told in output

@@ -1,0 +1,173 @@
+"""What kubeconform says of the rendered text, with the schemas of the pinned modules.
+
+test_crd.py judges parsed objects on any machine, in seconds; here the text itself is read by the
+program that the field uses, so that a key that is there twice is found, and with the API server's
+own OpenAPI. It runs where `make e2e` built kubeconform. No schema is fetched or committed: they are
+made from the modules of Kubernetes and JobSet.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.chart.helm import (
+    BASE,
+    CHART,
+    KUBERNETES,
+    ROOT,
+    Document,
+    call,
+    layers,
+    merged,
+    template,
+    walk,
+)
+from tests.chart.test_crd import FULL, schema
+from tests.chart.test_versions import FILES
+
+PROGRAM = ROOT / ".tools" / "cluster" / "bin" / "kubeconform"
+MODULE = ROOT / "tests" / "e2e" / "tools" / "kubernetes"
+KINDS = {
+    "configmap-v1": ("", "ConfigMap"),
+    "persistentvolumeclaim-v1": ("", "PersistentVolumeClaim"),
+    "pod-v1": ("", "Pod"),
+    "job-batch-v1": ("batch", "Job"),
+}
+"""What the chart renders beside the JobSet, and what JobSet makes; other kinds are refused."""
+
+pytestmark = pytest.mark.skipif(
+    not PROGRAM.exists() or shutil.which("go") is None,
+    reason="no .tools/cluster/bin/kubeconform, or no go for the schemas: `make e2e` builds it",
+)
+
+
+@lru_cache(maxsize=1)
+def definitions() -> Document:
+    """Return the API's definitions, unknown fields refused, from the version that go.mod pins."""
+    command = ["go", "mod", "download", "-json", "k8s.io/kubernetes"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=MODULE)
+    assert done.returncode == 0, done.stdout + done.stderr
+    openapi = Path(json.loads(done.stdout)["Dir"]) / "api" / "openapi-spec" / "swagger.json"
+    found: Document = json.loads(openapi.read_text(encoding="utf-8"))["definitions"]
+    for _, node in walk(found):
+        if isinstance(node, dict) and isinstance(node.get("properties"), dict):
+            node.setdefault("additionalProperties", False)
+        if isinstance(node, dict) and node.get("format") == "int-or-string":
+            node["type"] = ["integer", "string"]
+    return found
+
+
+def reached(name: str, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a definition with all that it refers to."""
+    taken: dict[str, Any] = {}
+    names = {name}
+    while names:
+        taken |= {name: found[name] for name in names}
+        nodes = [pair for name in names for pair in walk(found[name])]
+        refs = {str(node).rpartition("/")[2] for path, node in nodes if path.endswith("$ref")}
+        names = refs - taken.keys()
+    return taken
+
+
+def core(group: str, kind: str) -> Document:
+    """Return the schema of a kind of the API on its own."""
+    wanted = {"group": group, "version": "v1", "kind": kind}
+    [found] = [
+        known
+        for known, definition in definitions().items()
+        if wanted in definition.get("x-kubernetes-group-version-kind", [])
+    ]
+    return {
+        # The file's name is in lower case, so that it does not tell `Configmap` from `ConfigMap`.
+        "allOf": [{"$ref": f"#/definitions/{found}"}, {"properties": {"kind": {"enum": [kind]}}}],
+        "definitions": reached(found, definitions()),
+    }
+
+
+@pytest.fixture(scope="session")
+def schemas(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write the schemas under the names that kubeconform looks for."""
+    folder = tmp_path_factory.mktemp("schemas")
+    named = {name: core(*kind) for name, kind in KINDS.items()}
+    for name, content in {**named, "jobset-jobset-v1alpha2": schema()}.items():
+        (folder / f"{name}.json").write_text(json.dumps(content), encoding="utf-8")
+    return folder
+
+
+def check(text: str, schemas: Path) -> tuple[int, list[str]]:
+    """Return how many objects are valid, and what is wrong with the others."""
+    location = f"{schemas}/{{{{.ResourceKind}}}}{{{{.KindSuffix}}}}.json"
+    command = [str(PROGRAM), "-strict", "-verbose", "-output", "json", "-schema-location", location]
+    done = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60)
+    results = json.loads(done.stdout)["resources"]
+    valid = [found for found in results if found["status"] == "statusValid"]
+    wrong = [f"{f['kind']} {f['status']} {f['msg']}" for f in results if f not in valid]
+    assert (done.returncode == 0) == (not wrong), done.stderr
+    return len(valid), wrong
+
+
+def with_jobs(text: str) -> str:
+    """Return the objects with the Jobs that JobSet would make of them.
+
+    JobSet's CRD leaves the metadata of jobs and pods open; the API's own Job does not.
+    """
+    made = [
+        {"apiVersion": "batch/v1", "kind": "Job", **job["template"]}
+        for document in yaml.safe_load_all(text)
+        if document and document["kind"] == "JobSet"
+        for job in document["spec"]["replicatedJobs"]
+    ]
+    return "\n---\n".join([text, *map(json.dumps, made)])
+
+
+def installed() -> Iterator[tuple[str, list[str]]]:
+    """Yield the values that are there to be installed, as Helm's arguments."""
+    for file in FILES:
+        yield file.stem, layers(file)
+    for file in sorted((CHART / "ci").glob("*-values.yaml")):
+        yield file.stem, ["-f", str(file)]
+
+
+@pytest.mark.parametrize("helm", ["helm", "helm3"])
+@pytest.mark.parametrize("values", [pytest.param(v, id=name) for name, v in installed()])
+def test_every_rendered_object_is_valid(values: list[str], helm: str, schemas: Path) -> None:
+    done = call("template", "run", str(CHART), *values, "--kube-version", KUBERNETES, helm=helm)
+    assert done.returncode == 0, done.stderr
+    count, wrong = check(with_jobs(done.stdout), schemas)
+    assert wrong == []
+    assert count > done.stdout.count("\nkind: ") >= 2
+
+
+def test_every_option_at_once_is_valid(schemas: Path) -> None:
+    for values in (BASE, merged(FULL)):
+        assert check(with_jobs(template(values)), schemas)[1] == []
+
+
+@pytest.mark.parametrize(
+    "before, after, told",
+    [
+        ("enableServiceLinks:", "enableServiceLink:", "enableServiceLink"),
+        ("immutable: true", "immutable: true\nimmutible: true", "immutible"),
+        ("immutable: true", "immutable: true\nimmutable: true", "immutable"),
+        ("kind: ConfigMap", "kind: Configmap", "Configmap"),
+        ("kind: ConfigMap", "kind: ConfigMop", "ConfigMop"),
+        ("backoffLimit: 0", "backoffLimit: none", "backoffLimit"),
+        ("(?m)^( {12,})labels:", r"\1lables:", "lables"),
+    ],
+    ids=["of-jobset", "of-core", "twice", "case-of-kind", "kind", "type", "of-pods"],
+)
+def test_a_planted_mistake_is_found(before: str, after: str, told: str, schemas: Path) -> None:
+    text, count = re.subn(before, after, template(BASE), count=1)
+    assert count == 1
+    _, wrong = check(with_jobs(text), schemas)
+    assert any(told in mistake for mistake in wrong), wrong

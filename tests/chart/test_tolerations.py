@@ -1,0 +1,60 @@
+"""How long a pod stays bound to a lost node."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.chart.helm import Document, pod, render
+
+STAGED: Document = {"stages": {"placement": "jobs", "convert": {"skip": True}}}
+TAINTS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+GPU: Document = {"key": "nvidia.com/gpu", "operator": "Exists"}
+
+
+def lost(seconds: int, *taints: str) -> list[Document]:
+    rule = {"operator": "Exists", "effect": "NoExecute", "tolerationSeconds": seconds}
+    return [{"key": taint, **rule} for taint in taints]
+
+
+def test_every_pod_leaves_a_lost_node_after_a_minute() -> None:
+    documents = render(STAGED, {"tolerations": [GPU]})
+    assert pod(documents)["tolerations"] == [GPU, *lost(60, *TAINTS)]
+    for role in ("clone", "download"):
+        assert pod(documents, role)["tolerations"] == lost(60, *TAINTS)
+
+
+@pytest.mark.parametrize("seconds", [0, 3600])
+def test_the_seconds_are_the_users(seconds: int) -> None:
+    found = pod(render({"restarts": {"nodeLostSeconds": seconds}}))
+    assert found["tolerations"] == lost(seconds, *TAINTS)
+
+
+def test_null_leaves_it_to_the_cluster() -> None:
+    assert "tolerations" not in pod(render({"restarts": {"nodeLostSeconds": None}}))
+
+
+@pytest.mark.parametrize(
+    "own, left",
+    [
+        ({"key": TAINTS[0], "operator": "Exists", "effect": "NoExecute"}, TAINTS[1:]),
+        ({"key": TAINTS[1], "operator": "Exists"}, TAINTS[:1]),
+        ({"key": TAINTS[1], "operator": "Exists", "effect": "NoSchedule"}, TAINTS),
+        ({"operator": "Exists"}, ()),
+        ({"operator": "Exists", "effect": "NoSchedule"}, TAINTS),
+    ],
+)
+def test_the_users_own_word_on_a_lost_node_holds(own: Document, left: tuple[str, ...]) -> None:
+    assert pod(render({"tolerations": [own]}))["tolerations"] == [own, *lost(60, *left)]
+
+
+def test_kueue_may_delete_hanging_pods_only_when_it_is_said() -> None:
+    name = "kueue.x-k8s.io/safe-to-forcefully-delete"
+    asked: Document = {"kueue": {"queue": "team", "forceDeleteOnNodeFailure": True}}
+    for layer, expected in (({}, None), (asked, "true")):
+        for job in jobset_templates(render(STAGED, layer)):
+            assert job["metadata"]["annotations"].get(name) == expected
+
+
+def jobset_templates(documents: list[Document]) -> list[Document]:
+    [jobset] = [d for d in documents if d["kind"] == "JobSet"]
+    return [job["template"]["spec"]["template"] for job in jobset["spec"]["replicatedJobs"]]

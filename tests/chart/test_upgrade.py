@@ -1,0 +1,142 @@
+"""What an upgrade may change; the cluster's objects are read from a file here."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.chart.helm import CHART, Document, kind, merged, objects, template
+from tests.chart.upgrades import changes, put, reading, render, upgrade
+
+QUEUED: Document = {"kueue": {"queue": "gpu", "priorityClass": "low"}, "ttlSecondsAfterFinished": 9}
+CLAIM: Document = {"workspace": {"existingClaim": None, "pvc": {"size": "2Gi"}}}
+ARGS: Document = {"recipe": {"args": {"lr": 5e-6, "seed": 7}}}
+OTHER: Document = {"image": {"tag": "other"}}
+
+
+@pytest.fixture(scope="module")
+def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A chart whose look-up reads a file."""
+    return reading(tmp_path_factory.mktemp("upgrade") / "chart")
+
+
+def test_the_same_values_pass(chart: Path) -> None:
+    put(chart, QUEUED, CLAIM, ARGS)
+    assert upgrade(chart, QUEUED, CLAIM, ARGS) == ""
+
+
+def test_what_the_controllers_let_change_passes(chart: Path) -> None:
+    put(chart, QUEUED, CLAIM)
+    other: Document = {"ttlSecondsAfterFinished": None, "kueue": {"priorityClass": "high"}}
+    larger: Document = {"workspace": {"pvc": {"size": "3Gi"}}}
+    assert upgrade(chart, QUEUED, CLAIM, other, larger) == ""
+
+
+def test_a_changed_recipe_is_named_by_its_keys(chart: Path) -> None:
+    put(chart, ARGS)
+    text = upgrade(
+        chart, {"recipe": {"model": "hf://org/other@main", "args": {"lr": 1e-5, "seed": 7}}}
+    )
+    assert changes(text) == ["recipe: model, args.lr"]
+    more = {"recipe": {"args": {"lr": 5e-6, "beta": 1}}}
+    assert changes(upgrade(chart, more)) == ["recipe: args.beta, args.seed"]
+
+
+def test_the_refusal_says_what_to_do(chart: Path) -> None:
+    put(chart)
+    text = upgrade(chart, OTHER)
+    assert (
+        "release run is one run, and this of it can change no more:\n- pods: image, nodes" in text
+    )
+    assert "helm -n ml get values run" in text
+    assert "Install it under another name; or end it with" in text
+    assert "helm -n ml uninstall run --cascade foreground --wait" in text
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [
+        OTHER,
+        {"image": {"tag": "other"}},
+        {"extraEnv": {"A": "1"}},
+        {"restarts": {"max": 6}},
+        {"podAnnotations": {"a": "b"}},
+        {"stages": {"train": {"skip": True}}},
+        {"restarts": {"nodeLostSeconds": 61}},
+        {"kueue": {"queue": "gpu", "topology": {"mode": "required", "key": "rack"}}},
+    ],
+)
+def test_any_other_part_of_the_spec_is_refused(chart: Path, layer: Document) -> None:
+    put(chart, QUEUED)
+    [change] = changes(upgrade(chart, QUEUED, layer))
+    assert change.startswith("pods: ")
+
+
+def test_a_changed_recipe_alone_is_not_told_as_changed_pods(chart: Path) -> None:
+    put(chart, ARGS)
+    both = {"recipe": {"args": {"lr": 1e-5, "seed": 7}}, **OTHER}
+    assert [c.partition(":")[0] for c in changes(upgrade(chart, both))] == ["recipe", "pods"]
+
+
+def test_another_version_of_the_launchers_is_refused(chart: Path) -> None:
+    put(chart)
+    live = json.loads((chart / "live.json").read_text())
+    live["ConfigMap"]["data"] |= {"run.py": "old", "gone.py": "x"}
+    live["ConfigMap"]["metadata"]["labels"]["helm.sh/chart"] = "megatron-dpo-0.0.9"
+    (chart / "live.json").write_text(json.dumps(live))
+    [change] = changes(upgrade(chart))
+    assert change.startswith("launchers: 2 of their files (gone.py, ...); upgrade with the chart")
+    assert change.endswith("(megatron-dpo-0.0.9)")
+
+
+def test_a_run_that_is_gone_is_not_started_by_an_upgrade(chart: Path) -> None:
+    put(chart, without="JobSet")
+    [change] = changes(upgrade(chart))
+    assert change.startswith(
+        "JobSet: it was deleted, or has ended more than ttlSecondsAfterFinished"
+    )
+
+
+def test_a_release_of_an_older_chart_is_compared_as_far_as_it_goes(chart: Path) -> None:
+    put(chart, ARGS)
+    live = json.loads((chart / "live.json").read_text())
+    del live["JobSet"]["metadata"]["annotations"]
+    (chart / "live.json").write_text(json.dumps(live))
+    assert changes(upgrade(chart, ARGS, OTHER)) == []
+    assert changes(upgrade(chart, OTHER)) == ["recipe: args.lr, args.seed"]
+
+
+def test_without_a_cluster_nothing_is_compared(chart: Path) -> None:
+    (chart / "live.json").write_text("{}")
+    assert upgrade(chart, OTHER) == ""
+    assert template(merged(OTHER), "--is-upgrade")
+
+
+def test_an_installation_is_not_compared(chart: Path) -> None:
+    put(chart)
+    assert template(merged(OTHER), chart=chart)
+
+
+def test_content_never_depends_on_the_cluster(chart: Path) -> None:
+    users = []
+    for file in sorted((CHART / "templates").iterdir()):
+        text = re.sub(r"\{\{-? ?/\*.*?\*/ ?-?\}\}", "", file.read_text(), flags=re.DOTALL)
+        if re.search(r"\blookup\b|megatron-dpo\.live\b", text):
+            users.append(file.name)
+    assert users == ["_live.tpl", "_upgrade.tpl"]
+    put(chart, QUEUED)
+    compared = render(chart, QUEUED)
+    (chart / "live.json").write_text("{}")
+    assert compared == render(chart, QUEUED)
+
+
+def test_the_digest_is_that_of_the_spec() -> None:
+    def digest(*layers: Document) -> str:
+        jobset = kind(objects(template(merged(*layers))), "JobSet")
+        return str(jobset["metadata"]["annotations"]["checksum/spec"])
+
+    assert digest() == digest({"ttlSecondsAfterFinished": 3}) == digest(ARGS)
+    assert digest() != digest(OTHER)

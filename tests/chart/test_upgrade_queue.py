@@ -1,0 +1,61 @@
+"""How far labels and claim of a run change: as Kueue and Kubernetes let them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.chart.helm import Document
+from tests.chart.upgrades import changes, put, reading, upgrade
+
+CLAIM: Document = {"workspace": {"existingClaim": None, "pvc": {"size": "2Gi"}}}
+
+
+@pytest.fixture(scope="module")
+def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A chart whose look-up reads a file."""
+    return reading(tmp_path_factory.mktemp("upgrade") / "chart")
+
+
+@pytest.mark.parametrize(
+    "suspended, before, after, refused",
+    [
+        (False, {"queue": "a"}, {"queue": "b"}, "kueue.queue: a to b, and it runs"),
+        (True, {"queue": "a"}, {"queue": "b"}, ""),
+        (False, {"queue": "a"}, {}, "kueue.queue: a to (none), and it runs"),
+        (True, {"queue": "a"}, {}, "kueue.queue: a to (none)"),
+        (False, {}, {"queue": "a"}, "kueue.queue: (none) to a, and it runs"),
+        (False, {"priorityClass": "a"}, {"priorityClass": "b"}, ""),
+        (False, {}, {"priorityClass": "b"}, "kueue.priorityClass: (none) to b, and it runs"),
+        (True, {}, {"priorityClass": "b"}, ""),
+        (True, {"priorityClass": "a"}, {}, "kueue.priorityClass: a to (none)"),
+        (False, {"maxExecTimeSeconds": 9}, {"maxExecTimeSeconds": 8}, "9 to 8, and it runs"),
+        (True, {"maxExecTimeSeconds": 9}, {}, ""),
+    ],
+)
+def test_the_queues_labels_change_as_far_as_kueue_lets_them(
+    chart: Path, suspended: bool, before: Document, after: Document, refused: str
+) -> None:
+    def layer(kueue: Document) -> Document:
+        queue = {} if {"queue"} & (set(before) | set(after)) else {"queue": "q"}
+        return {"kueue": {**queue, **kueue}}
+
+    put(chart, layer(before), suspended=suspended)
+    told = changes(upgrade(chart, layer(after)))
+    assert told == [] if not refused else len(told) == 1 and told[0].endswith(refused)
+
+
+@pytest.mark.parametrize(
+    "change, refused",
+    [
+        ({"size": "1Gi"}, "size: 2Gi to 1Gi, and a claim does not shrink"),
+        ({"storageClassName": "fast"}, "storageClassName: slow to fast"),
+        ({"accessModes": ["ReadWriteMany", "ReadWriteOnce"]}, "ReadWriteMany to ReadWriteMany, R"),
+        ({"storageClassName": "slow", "accessModes": ["ReadWriteMany"], "size": "2048Mi"}, ""),
+    ],
+)
+def test_a_claim_only_grows(chart: Path, change: Document, refused: str) -> None:
+    put(chart, CLAIM)
+    told = changes(upgrade(chart, CLAIM, {"workspace": {"pvc": change}}))
+    assert told == [] if not refused else refused in told[0]

@@ -1,0 +1,66 @@
+"""Upgrades of a chart whose look-up reads a file: what the cluster would hold."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from tests.chart.helm import (
+    CHART,
+    KUBERNETES,
+    Document,
+    Refused,
+    merged,
+    objects,
+    require,
+    template,
+)
+
+READER = '{{- define "megatron-dpo.live" -}}{{ .Files.Get "live.json" }}{{- end }}'
+
+
+def reading(folder: Path) -> Path:
+    """Copy the chart to a folder, with another look-up."""
+    shutil.copytree(CHART, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    (folder / "templates" / "_live.tpl").write_text(READER)
+    return folder
+
+
+def put(chart: Path, *layers: Document, suspended: bool = False, without: str = "") -> None:
+    """Let the cluster hold what was installed with some values."""
+    found: Document = {"ConfigMap": {}, "JobSet": {}, "PersistentVolumeClaim": {}}
+    found |= {o["kind"]: o for o in objects(template(merged(*layers), chart=chart))}
+    # What the controllers write beside it.
+    found["JobSet"]["spec"]["suspend"] = suspended
+    if found["PersistentVolumeClaim"]:
+        found["PersistentVolumeClaim"]["spec"] |= {"storageClassName": "slow", "volumeName": "v"}
+    found |= {without: {}} if without else {}
+    (chart / "live.json").write_text(json.dumps(found))
+
+
+def render(chart: Path, *layers: Document) -> str:
+    """Render an upgrade, not cached: the file that is looked up changes."""
+    words = ("template", "run", str(chart), "--is-upgrade", "-n", "ml", "-f", "-")
+    command = [require("helm"), *words, "--kube-version", KUBERNETES]
+    values = json.dumps(merged(*layers))
+    done = subprocess.run(command, input=values, capture_output=True, text=True, timeout=60)
+    if done.returncode:
+        raise Refused(done.stderr)
+    return done.stdout
+
+
+def upgrade(chart: Path, *layers: Document) -> str:
+    """Return the refusal of an upgrade, or nothing."""
+    try:
+        render(chart, *layers)
+    except Refused as refused:
+        assert "is one run" in str(refused)
+        return str(refused)
+    return ""
+
+
+def changes(text: str) -> list[str]:
+    return re.findall(r"^- (.*)$", text, re.MULTILINE)
