@@ -3,9 +3,12 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
+.SECONDEXPANSION:
 
 PYTHON ?= python3
 PYTEST ?=
+# The cluster of `make cluster` and `make e2e`: kind, processes, or auto: kind where an engine answers.
+BACKEND ?= auto
 UV := .tools/uv/bin/uv
 STAMPS := .tools/stamps
 COMMAND := $(STAMPS)/command
@@ -13,12 +16,20 @@ TESTS := $(STAMPS)/tests
 TRAIN := $(STAMPS)/train
 HELM := $(STAMPS)/helm
 HELM3 := $(STAMPS)/helm3
+# Programs of the test cluster: a folder of tests/e2e/tools each, built by Go.
+CLUSTER := $(addprefix $(STAMPS)/go-,etcd kubernetes coredns jobset kueue pause)
+# Checkers that only Go can build; without it the tests that need them are skipped, with the reason.
+CHECKERS := $(if $(shell command -v go),$(addprefix $(STAMPS)/go-,actionlint ct kubeconform))
 INSTALL := $(UV) pip install --quiet --require-hashes
 LOCK := $(UV) pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 	--custom-compile-command "make locks"
 
 # The independent parts are built side by side; finished ones cost nothing.
 build = @$(MAKE) --silent --no-print-directory --jobs 4 $(1)
+
+# A cluster that is up is used and left up, else one starts and ends with the command.
+WITH_CLUSTER = if ! .venv/bin/megatron-dpo cluster status >/dev/null 2>&1; then \
+	trap '.venv/bin/megatron-dpo cluster down' EXIT; .venv/bin/megatron-dpo cluster up --backend $(BACKEND); fi;
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} \
@@ -36,24 +47,46 @@ demo-clean: ## remove all that `make demo` made
 render: ## render every file of values/ into .tools/render
 	$(call build,$(HELM))
 	@mkdir -p .tools/render
-	@for file in values/*.yaml; do name=$$(basename "$$file" .yaml); \
-		.tools/bin/helm template "$$name" chart -f "$$file" >".tools/render/$$name.yaml"; \
+	@for file in values/*.yaml; do name=$$(basename "$$file" .yaml); under=; \
+		if [[ $$name == e2e ]]; then under="-f values/a100-2node.yaml"; fi; \
+		.tools/bin/helm template "$$name" chart $$under -f "$$file" >".tools/render/$$name.yaml"; \
 		echo ".tools/render/$$name.yaml"; done
 
 ##@ Check it
 test: ## lint, types and all tests that need no cluster
-	$(call build,lint types $(TRAIN) $(HELM) $(HELM3))
+	$(call build,lint types $(TRAIN) $(HELM) $(HELM3) $(CHECKERS))
 	@.venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(PYTEST)
+
+chart: ## the tests of the chart alone, chart-testing and kubeconform included
+	$(call build,$(TESTS) $(HELM) $(HELM3) $(CHECKERS))
+	@.venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 tests/chart $(PYTEST)
+
+e2e: ## all tests that need a cluster, on one that starts for them (Linux, root); about 15 minutes
+	$(call build,$(TESTS) $(TRAIN) $(HELM) $(HELM3) $(CLUSTER) $(CHECKERS))
+	@$(WITH_CLUSTER) .venv/bin/python -m pytest --timeout 900 --durations 0 tests/e2e $(PYTEST)
+
+bench-cluster: ## measure admission and start of gangs, up to 1,024 pods; JSON result
+	$(call build,$(TESTS) $(HELM) $(CLUSTER) $(STAMPS)/go-kwok)
+	@$(WITH_CLUSTER) .venv/bin/python -m tests.e2e.bench
 
 lint: $(TESTS) ## ruff, shellcheck, yamllint, codespell
 	@.venv/bin/ruff check --quiet
 	@.venv/bin/ruff format --quiet --check
 	@.venv/bin/shellcheck .ci/run scripts/tools/*.sh
-	@.venv/bin/yamllint --strict .github values chart/Chart.yaml chart/values.yaml chart/networks
-	@.venv/bin/codespell --quiet-level 3 launchers scripts values chart/templates Makefile README.md
+	@.venv/bin/yamllint --strict .github ct.yaml values chart/Chart.yaml chart/values.yaml chart/networks chart/ci
+	@.venv/bin/codespell --quiet-level 3 launchers scripts tests/e2e values chart/templates Makefile README.md
 
 types: $(TESTS) ## mypy --strict
 	@.venv/bin/mypy
+
+##@ A cluster on this machine
+cluster: ## start it, with JobSet, Kueue and three nodes; `megatron-dpo cluster` says more
+	$(call build,$(COMMAND) $(CLUSTER))
+	@.venv/bin/megatron-dpo cluster up --backend $(BACKEND)
+
+cluster-down: ## end it, and leave nothing behind
+	$(call build,$(COMMAND))
+	@.venv/bin/megatron-dpo cluster down
 
 ##@ Regenerate
 golden: ## rewrite the golden manifests of tests/chart
@@ -76,9 +109,10 @@ package: ## the chart as an archive in dist/
 
 ##@ Set up
 setup: ## install all tools; the other targets install what they need by themselves
-	$(call build,$(TESTS) $(TRAIN) $(HELM) $(HELM3))
+	$(call build,$(TESTS) $(TRAIN) $(HELM) $(HELM3) $(CHECKERS))
 
 clean: ## remove everything that make installed or made
+	@if [[ -d .tools/cluster/run ]]; then .venv/bin/megatron-dpo cluster down; fi
 	rm -rf .venv .tools .demo dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(UV): scripts/tools/uv.sh
@@ -115,4 +149,9 @@ $(HELM3): scripts/tools/helm.sh
 	@scripts/tools/helm.sh compare
 	@touch $@
 
-.PHONY: help demo demo-clean render test lint types golden flags locks package setup clean
+$(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
+	@mkdir -p $(STAMPS)
+	@scripts/tools/go.sh $*
+	@touch $@
+
+.PHONY: help demo demo-clean render test chart e2e bench-cluster cluster cluster-down lint types golden flags locks package setup clean

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
+from scripts.cluster.command import app as cluster_app
 from scripts.demo import demo as demo_module
 from scripts.local.command import Request, run_locally
 from scripts.problem import Problem
@@ -18,6 +20,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_show_locals=False,
 )
+app.add_typer(cluster_app, name="cluster")
 LOCAL_WORKSPACE = Path(".demo/local")
 
 Values = Annotated[
@@ -74,12 +77,13 @@ def demo_clean(folder: DemoFolder = demo_module.FOLDER) -> None:
     demo_module.clean(folder, Console())
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point; an expected failure is one message and exit code 1."""
     try:
-        app()
+        app(arguments)
     except Problem as problem:
-        Console(stderr=True).print(f"error: {problem}", markup=False, highlight=False)
+        console = Console(stderr=True, soft_wrap=True)
+        console.print(f"error: {problem}", markup=False, highlight=False)
         raise SystemExit(1) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None

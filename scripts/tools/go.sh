@@ -1,0 +1,40 @@
+#!/usr/bin/env bash
+# Builds tests/e2e/tools/NAME with Go into .tools/cluster/bin, at the versions of its go.mod and
+# go.sum. Called by the Makefile only. Usage: scripts/tools/go.sh NAME
+set -euo pipefail
+name=${1:?usage: scripts/tools/go.sh NAME}
+folder=tests/e2e/tools/$name
+bin=$PWD/.tools/cluster/bin
+flags="-s -w"
+what=tool
+
+if ! command -v go >/dev/null; then
+  echo "error: no Go to build $name; install Go >= 1.26" >&2
+  exit 1
+elif [[ ! -f $folder/go.mod ]]; then
+  echo "error: $folder has no go.mod; the tools are the folders of tests/e2e/tools" >&2
+  exit 1
+fi
+echo "setup: $name, built with Go"
+mkdir -p "$bin"
+new=$(mktemp -d "$bin/.$name.XXXXXX")
+trap 'rm -rf "$new"' EXIT
+case $name in
+  pause) what=. ;;
+  kubernetes) # else its programs say that they are v0.0.0, and kubeVersion of a chart refuses them
+    version=$(cd "$folder" && go list -m -f '{{.Version}}' k8s.io/kubernetes)
+    base=k8s.io/component-base/version
+    IFS=. read -r major minor _ <<<"${version#v}"
+    flags+=" -X $base.gitVersion=$version -X $base.gitMajor=$major -X $base.gitMinor=$minor"
+    flags+=" -X $base.gitTreeState=clean -X k8s.io/client-go/pkg/version.gitVersion=$version" ;;
+esac
+(cd "$folder" && CGO_ENABLED=0 go build -mod=readonly -buildvcs=false -trimpath -ldflags "$flags" \
+  -o "$new/" "$what") 2>"$new/log" || {
+  tail -n 20 "$new/log" >&2
+  echo "error: go could not build $name: see above (Go >= 1.26 and a Go module proxy are needed)" >&2
+  exit 1
+}
+rm "$new/log"
+# Renamed at the end: a cut build leaves no half program, and one that runs stays whole.
+if [[ -f $new/server ]]; then mv "$new/server" "$new/etcd"; fi # so is etcd's package called
+mv -f "$new"/* "$bin/"

@@ -1,0 +1,101 @@
+"""`python -m tests.e2e.image`: builds the image into .tools/cluster/images/e2e.tar, once.
+
+By a container engine from the Dockerfile where one answers, else by debootstrap. The training
+packages (5.5 GB) are not in it: the tests mount .tools/train read-only at /opt/train, which a .pth
+file makes importable.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+from pathlib import Path
+
+from scripts.cluster import archive
+from scripts.cluster.calls import run
+from scripts.cluster.cluster import choose
+from scripts.cluster.kind_commands import engine
+from scripts.helm import ROOT
+from scripts.problem import Problem
+from tests.e2e.image import debian
+
+NAME = "localhost/megatron-dpo-e2e:1"
+ARCHIVE = ROOT / ".tools" / "cluster" / "images" / "e2e.tar"
+HERE = Path(__file__).parent
+CONFIG = {
+    "Env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"],
+    "Cmd": ["python3"],
+}
+
+
+def main() -> None:
+    """Build the image, unless it is there, made of the same files.
+
+    Raises:
+        Problem: it can't be built.
+    """
+    seal = ARCHIVE.with_suffix(".key")
+    if ARCHIVE.exists() and seal.exists() and seal.read_text(encoding="ascii") == key():
+        return
+    print("setup: the image of the end-to-end tests, about a minute", flush=True)
+    ARCHIVE.parent.mkdir(parents=True, exist_ok=True)
+    seal.unlink(missing_ok=True)
+    if choose("auto") == "kind":
+        by_engine(ARCHIVE)
+    else:
+        by_debootstrap(ARCHIVE)
+    seal.write_text(key(), encoding="ascii")
+
+
+def key() -> str:
+    """Return a digest of all that the image depends on and that may change in a checkout."""
+    files = (HERE / "Dockerfile", HERE / "debian.py", Path(__file__))
+    content = b"".join(file.read_bytes() for file in files) + train_python().encode()
+    return hashlib.sha256(content).hexdigest()
+
+
+def by_engine(target: Path) -> None:
+    """Build it from the Dockerfile."""
+    minor = train_python().removeprefix("python")
+    run((engine(), "build", "--build-arg", f"PYTHON={minor}", "--tag", NAME, HERE))
+    partial = target.with_suffix(".partial")
+    partial.unlink(missing_ok=True)  # podman refuses to overwrite
+    run((engine(), "save", "--output", partial, NAME))
+    partial.replace(target)
+
+
+def by_debootstrap(target: Path) -> None:
+    """Build it from the distribution's packages.
+
+    Raises:
+        Problem: it can't be built here.
+    """
+    if shutil.which("debootstrap") is None:
+        command = "apt-get install --no-install-recommends debootstrap"
+        raise Problem(f"no debootstrap to build the image with; run `{command}`")
+    suite, mirror = debian.distribution()
+    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
+        root, layer = Path(folder) / "root", Path(folder) / "layer.tar"
+        root.mkdir()
+        run(debian.command(root, suite, mirror, train_python(), layer))
+        archive.write(target, NAME, layer, CONFIG)
+
+
+def train_python() -> str:
+    """Return the interpreter of the training environment, such as python3.11.
+
+    Raises:
+        Problem: it is not installed.
+    """
+    found = [*(ROOT / ".tools" / "train" / "lib").glob("python3.*")]
+    if len(found) != 1:
+        raise Problem("no .tools/train to mount into the image; run `make setup`")
+    return found[0].name
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except Problem as problem:
+        raise SystemExit(f"error: {problem}") from None
