@@ -1,0 +1,1 @@
+"""Measures how fast gangs are admitted, bound and started: `make bench-cluster`."""

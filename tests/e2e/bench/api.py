@@ -1,0 +1,47 @@
+"""The API server by kubectl: objects in bulk, raw answers, and one watch as lines of JSON."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import Any
+
+from scripts.cluster.layout import Layout
+
+
+def command(layout: Layout, *words: str) -> list[str]:
+    """Return the kubectl command line."""
+    return [str(layout.bin / "kubectl"), f"--kubeconfig={layout.kubeconfig}", *words]
+
+
+def kubectl(layout: Layout, *words: str, given: str = "") -> str:
+    """Run kubectl and return what it prints."""
+    argv = command(layout, *words)
+    return subprocess.run(argv, input=given, text=True, check=True, stdout=subprocess.PIPE).stdout
+
+
+def get(layout: Layout, path: str) -> dict[str, Any]:
+    """Return the API server's answer to GET."""
+    answer: dict[str, Any] = json.loads(kubectl(layout, "get", "--raw", path))
+    return answer
+
+
+def watch(layout: Layout, path: str) -> subprocess.Popen[str]:
+    """Start a watch; its stdout is one event a line."""
+    argv = command(layout, "get", "--raw", f"{path}?watch=true&timeoutSeconds=3600")
+    return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
+
+
+def apply(layout: Layout, items: list[dict[str, Any]]) -> None:
+    """Create or update objects."""
+    kubectl(layout, "apply", "--server-side", "--filename=-", given=_list(items))
+
+
+def delete(layout: Layout, items: list[dict[str, Any]]) -> None:
+    """Delete objects in the reverse order and wait until they are gone."""
+    words = ("delete", "--ignore-not-found", "--wait", "--filename=-")
+    kubectl(layout, *words, given=_list(items[::-1]))
+
+
+def _list(items: list[dict[str, Any]]) -> str:
+    return json.dumps({"apiVersion": "v1", "kind": "List", "items": items})

@@ -1,0 +1,87 @@
+"""When the pods of a namespace were created, bound, running and gone, by one watch of the API."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from scripts.cluster.layout import Layout
+from tests.e2e.bench import api
+
+WAIT = 0.01
+
+
+@dataclass
+class Clock:
+    """First times (``time.monotonic``) at which each pod, by uid, was seen in a state."""
+
+    created: dict[str, float] = field(default_factory=dict)
+    bound: dict[str, float] = field(default_factory=dict)
+    running: dict[str, float] = field(default_factory=dict)
+    hosts: dict[str, str] = field(default_factory=dict)
+    """The pod's node, by completion index."""
+
+    def see(self, pod: dict[str, Any], now: float) -> None:
+        """Note one event of the watch.
+
+        >>> clock = Clock()
+        >>> clock.see({"metadata": {"uid": "a"}, "spec": {"nodeName": "n"}, "status": {}}, 2.0)
+        >>> clock.created, clock.bound, clock.running
+        ({'a': 2.0}, {'a': 2.0}, {})
+        """
+        uid = pod["metadata"]["uid"]
+        self.created.setdefault(uid, now)
+        host = pod["spec"].get("nodeName")
+        if host:
+            self.bound.setdefault(uid, now)
+            labels = pod["metadata"].get("labels", {})
+            self.hosts[labels.get("batch.kubernetes.io/job-completion-index", uid)] = host
+        if pod["status"].get("phase") in ("Running", "Succeeded"):
+            self.running.setdefault(uid, now)
+
+    def all_of(self, state: str, pods: int) -> float | None:
+        """Return when the last of ``pods`` pods reached a state; None while one is missing."""
+        times: dict[str, float] = getattr(self, state)
+        return max(times.values()) if len(times) >= pods else None
+
+
+@contextmanager
+def watching(layout: Layout, namespace: str) -> Iterator[Clock]:
+    """Watch the pods of a namespace from now on."""
+    clock = Clock()
+    stream = api.watch(layout, f"/api/v1/namespaces/{namespace}/pods")
+
+    def follow() -> None:
+        for line in stream.stdout or ():
+            event = json.loads(line)
+            if event["type"] in ("ADDED", "MODIFIED"):
+                clock.see(event["object"], time.monotonic())
+
+    thread = threading.Thread(target=follow, daemon=True)
+    thread.start()
+    try:
+        yield clock
+    finally:
+        stream.terminate()
+        stream.wait()
+        thread.join()
+
+
+def wait_for(what: str, ready: Callable[[], float | bool | None], seconds: float) -> float:
+    """Wait until ``ready`` returns something true; return the time it names, or now.
+
+    Raises:
+        TimeoutError: after ``seconds``.
+    """
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        found = ready()
+        if found:
+            return time.monotonic() if found is True else float(found)
+        time.sleep(WAIT)
+    raise TimeoutError(f"{what}: not within {seconds:.0f} s")

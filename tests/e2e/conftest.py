@@ -1,0 +1,139 @@
+"""Fixtures of the tests on a real cluster, and what a failed one shows."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from scripts.cluster import cluster as clusters
+from scripts.cluster import kubectl as program
+from scripts.cluster.cluster import Cluster
+from scripts.cluster.layout import Layout
+from scripts.problem import Problem
+from tests.e2e import diagnosis, preflight, queues, real, space, standin, volumes
+from tests.e2e.faults import Faults
+from tests.e2e.image import __main__ as image
+from tests.e2e.kubectl import Kubectl
+from tests.e2e.measured import MEASURED
+from tests.e2e.real import MainJob
+from tests.e2e.space import OPEN, Space
+
+LAST = ("test_control_plane", "test_nodes")
+"""These break the cluster and mend it; what they leave broken must not look like others' fault."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "level(name): the Pod Security level of the namespace")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: LAST.index(item.path.stem) if item.path.stem in LAST else -1)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    if report.failed:
+        for each in OPEN:
+            report.sections.append((f"namespace {each.name}", diagnosis.report(each.kubectl)))
+    return report
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if MEASURED:
+        terminalreporter.section("measured")
+    for what, seconds in MEASURED.items():
+        terminalreporter.line(f"{seconds:7.1f} s  {what}")
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    """The cluster that is up; without a fit one nothing is tried."""
+    try:
+        found = clusters.connect()
+        preflight.check(_kubectl(found))
+        with alone(found.kubeconfig):
+            _load_image(found)
+            yield found
+    except Problem as problem:
+        pytest.exit(str(problem), returncode=3)
+
+
+@contextmanager
+def alone(kubeconfig: Path) -> Iterator[None]:
+    """Wait for another session on this cluster: they would take each other's nodes."""
+    with kubeconfig.open("rb") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+@pytest.fixture(scope="session")
+def kubectl(cluster: Cluster) -> Iterator[Kubectl]:
+    """kubectl for the whole cluster, with the shared queue objects in place."""
+    made = _kubectl(cluster)
+    queues.shared(made)
+    yield made
+    space.await_gone(made, seconds=120)
+
+
+def _load_image(cluster: Cluster) -> None:
+    """Bring the image of the tests to the nodes, unless they have it; `make e2e` builds it."""
+    for node in _kubectl(cluster).items("nodes"):
+        names = [name for entry in node["status"].get("images", []) for name in entry["names"]]
+        if image.NAME not in names:
+            cluster.load_image(image.ARCHIVE)
+            return
+
+
+def _kubectl(cluster: Cluster) -> Kubectl:
+    return Kubectl(binary=program.binary(Layout()), kubeconfig=cluster.kubeconfig)
+
+
+@pytest.fixture
+def empty(
+    request: pytest.FixtureRequest, cluster: Cluster, kubectl: Kubectl, tmp_path: Path
+) -> Iterator[Space]:
+    """A namespace of the level that the test is marked with; privileged, as ib-shared needs."""
+    marker = request.node.get_closest_marker("level")
+    level = marker.args[0] if marker else "privileged"
+    name = request.node.name.removeprefix("test_")
+    with space.opened(cluster, kubectl, name, level, tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+def unqueued(empty: Space) -> Space:
+    """The same with a workspace and the stand-in trainer."""
+    volumes.claim(empty, "training")
+    standin.prepare(empty)
+    return empty
+
+
+@pytest.fixture
+def queued(unqueued: Space) -> Space:
+    """The same with the queue of the shipped values."""
+    queues.make(unqueued)
+    return unqueued
+
+
+@pytest.fixture(scope="session")
+def main_job(
+    cluster: Cluster, kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[MainJob]:
+    """The README's run; it is there until the end, since others compare themselves with it."""
+    with real.main_job(cluster, kubectl, tmp_path_factory.mktemp("main-job")) as made:
+        yield made
+
+
+@pytest.fixture
+def faults(cluster: Cluster, kubectl: Kubectl) -> Iterator[Faults]:
+    """What can break; all is mended at the end."""
+    made = Faults(cluster=cluster, kubectl=kubectl)
+    yield made
+    made.mend()

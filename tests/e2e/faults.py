@@ -1,0 +1,98 @@
+"""Breaks the cluster in ways that ``mend`` undoes, whatever a test did in between."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from scripts.cluster.cluster import Cluster
+from tests.e2e.kubectl import Kubectl
+from tests.e2e.until import until
+
+OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+
+
+@dataclass(kw_only=True)
+class Faults:
+    """What was broken; each method breaks one thing."""
+
+    cluster: Cluster
+    kubectl: Kubectl
+    _kubelets: set[str] = field(default_factory=set)
+    _off: set[str] = field(default_factory=set)
+    _api_away: bool = False
+    _configured: bool = False
+
+    def stop_kubelet(self, node: str) -> None:
+        """Stop a kubelet; its pods run on."""
+        self._kubelets.add(node)
+        self.cluster.stop_kubelet(node)
+
+    def start_kubelet(self, node: str) -> None:
+        """Start it again."""
+        self.cluster.start_kubelet(node)
+        self._kubelets.discard(node)
+
+    def power_off(self, node: str) -> None:
+        """Cut a node's power."""
+        self._off.add(node)
+        self.cluster.power_off(node)
+
+    def power_on(self, node: str) -> None:
+        """Start it again, empty of pods."""
+        self.cluster.power_on(node)
+        self._off.discard(node)
+
+    def stop_api(self) -> None:
+        """Take the API server away."""
+        self._api_away = True
+        self.cluster.stop_api()
+
+    def start_api(self) -> None:
+        """Bring it back."""
+        self.cluster.start_api()
+        self._api_away = False
+
+    def configure_kueue(self, overrides: Mapping[str, Any]) -> None:
+        """Run Kueue with these overrides."""
+        self._configured = True
+        self.cluster.configure_kueue(overrides)
+
+    def mend(self) -> None:
+        """Undo all of it, and wait until all nodes are ready and take pods."""
+        with contextlib.ExitStack() as stack:  # one that fails does not keep the others
+            stack.callback(self._await_nodes)
+            if self._configured:
+                stack.callback(self.cluster.configure_kueue, {})
+            for node in self._off:
+                stack.callback(self.cluster.power_on, node)
+            for node in self._kubelets:
+                stack.callback(self.cluster.start_kubelet, node)
+            if self._api_away:
+                stack.callback(self.cluster.start_api)
+
+    def _await_nodes(self) -> None:
+        for node in self.cluster.nodes:
+            self.kubectl.run("uncordon", node)
+            taints = self.kubectl.get("node", node)["spec"].get("taints", [])
+            if any(taint["key"] == OUT_OF_SERVICE for taint in taints):
+                self.kubectl.run("taint", "node", node, f"{OUT_OF_SERVICE}-")
+        until("all nodes are ready", self._nodes_ready, seconds=60)
+
+    def _nodes_ready(self) -> bool:
+        return all(usable(node) for node in self.kubectl.items("nodes"))
+
+
+def usable(node: Mapping[str, Any]) -> bool:
+    """Return whether a Node is ready, untainted, and has its devices."""
+    ready = {c["type"]: c["status"] for c in node["status"].get("conditions", [])}
+    devices = node["status"].get("allocatable", {}).get("nvidia.com/gpu") == "8"
+    return ready.get("Ready") == "True" and not node["spec"].get("taints") and devices
+
+
+def patch(kubectl: Kubectl, kind: str, name: str, content: Mapping[str, Any]) -> None:
+    """Merge fields into an object."""
+    kubectl.run("patch", kind, name, "--type=merge", f"--patch={json.dumps(content)}")

@@ -1,0 +1,51 @@
+"""An API server of its own without JobSet and Kueue: a cluster that somebody else made.
+
+It shares the etcd of the cluster that is up, under a prefix of its own, and its certificates.
+"""
+
+from __future__ import annotations
+
+import secrets
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from scripts.cluster import access, control_plane, programs, supervise
+from scripts.cluster.layout import Layout
+from tests.e2e.kubectl import Kubectl
+
+NAME = "foreign-apiserver"
+
+
+@contextmanager
+def api_server(layout: Layout, kubectl: Kubectl, folder: Path) -> Iterator[Kubectl]:
+    """Run it; return kubectl for it."""
+    port = free_port(str(layout.gateway))
+    shipped = control_plane.api_server(layout)
+    words = [word for word in map(str, shipped.argv) if not word.startswith("--secure-port")]
+    prefix = f"--etcd-prefix=/foreign-{secrets.token_hex(4)}"
+    url = f"https://{layout.gateway}:{port}"
+    program = replace(
+        shipped,
+        name=NAME,
+        argv=(*words, f"--secure-port={port}", prefix),
+        ready=f"{url}/readyz",
+    )
+    config = folder / "kubeconfig"
+    text = access.kubeconfig(layout, "admin").read_text(encoding="utf-8")
+    config.write_text(text.replace(layout.api, url), encoding="utf-8")
+    programs.start(layout, program)
+    try:
+        programs.wait(layout, program)
+        yield replace(kubectl, kubeconfig=config)
+    finally:
+        supervise.stop(layout, NAME)
+
+
+def free_port(address: str) -> int:
+    """Return a port that nobody listens on."""
+    with socket.socket() as sock:
+        sock.bind((address, 0))
+        return int(sock.getsockname()[1])

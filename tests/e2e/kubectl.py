@@ -1,0 +1,82 @@
+"""kubectl as a value: its program, its cluster, its namespace."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+Object = dict[str, Any]
+
+
+class Refused(Exception):
+    """kubectl ended with an error; the text is what it said."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kubectl:
+    """The API server, as the administrator sees it."""
+
+    binary: Path
+    kubeconfig: Path
+    namespace: str = ""
+    """Where namespaced objects are looked for; empty: kubectl's default."""
+
+    def at(self, namespace: str) -> Kubectl:
+        """Return the same for another namespace."""
+        return replace(self, namespace=namespace)
+
+    def argv(self, *words: str) -> list[str]:
+        """Return a whole command line."""
+        scope = [f"--namespace={self.namespace}"] if self.namespace else []
+        return [str(self.binary), f"--kubeconfig={self.kubeconfig}", *scope, *words]
+
+    def run(self, *words: str, stdin: str | None = None, seconds: float = 120) -> str:
+        """Run it and return what it prints.
+
+        Raises:
+            Refused: it failed.
+        """
+        done = subprocess.run(
+            self.argv(*words),
+            input=stdin,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=seconds,
+        )
+        if done.returncode:
+            raise Refused(f"kubectl {' '.join(words)}: {done.stderr.strip()}")
+        return done.stdout
+
+    def get(self, *words: str) -> Object:
+        """Return one object."""
+        content: Object = json.loads(self.run("get", *words, "--output=json"))
+        return content
+
+    def find(self, kind: str, name: str) -> Object | None:
+        """Return one object, or None when there is none."""
+        text = self.run("get", kind, name, "--ignore-not-found", "--output=json")
+        found: Object | None = json.loads(text) if text.strip() else None
+        return found
+
+    def items(self, kind: str, selector: str = "") -> list[Object]:
+        """Return all objects of a kind, sorted by name."""
+        chosen = [f"--selector={selector}"] if selector else []
+        found: list[Object] = self.get(kind, *chosen)["items"]
+        return sorted(found, key=lambda item: str(item["metadata"]["name"]))
+
+    def apply(self, objects: Iterable[Object]) -> None:
+        """Create or change objects."""
+        content = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
+        self.run(
+            "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(content)
+        )
+
+    def delete(self, *words: str, wait: bool = True, seconds: float = 90) -> None:
+        """Delete objects, and wait until they are gone."""
+        limits = (f"--wait={str(wait).lower()}", f"--timeout={seconds:.0f}s")
+        self.run("delete", *words, "--ignore-not-found", *limits, seconds=seconds + 30)

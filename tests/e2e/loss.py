@@ -1,0 +1,139 @@
+"""Two nodes are lost at once, and three gangs with them: what happens by itself, and what helps.
+
+Each gang has one pod on a lost node and one on the third. ``back`` is on a node whose kubelet stops
+and comes back, the others on one whose power is cut for good: ``forced`` lets Kueue delete its pods
+by force, ``tainted`` waits for a person. The gangs share nodes, yet none has two pods on one: each
+asks for more than half a host of something that the others hardly need.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from scripts.cluster.controllers import merge
+from tests.e2e import standin
+from tests.e2e.faults import OUT_OF_SERVICE, Faults
+from tests.e2e.kubectl import Object
+from tests.e2e.runs import Pod, Run
+from tests.e2e.space import Space
+from tests.e2e.until import until
+
+SMALL: Object = {
+    "gpusPerNode": 2,
+    "recipe": {
+        "args": {
+            "tensor_model_parallel_size": 1,
+            "pipeline_model_parallel_size": 1,
+            "expert_model_parallel_size": 2,
+        }
+    },
+}
+SPREAD: Mapping[str, Object] = {
+    "back": {"resources": {"requests": {"cpu": "1100m"}}},
+    "tainted": {"resources": {"requests": {"memory": "14Gi"}, "limits": {"memory": "14Gi"}}},
+    # Kueue waits for the grace period, and a minute more.
+    "forced": {
+        "network": {"resourceCount": 5},
+        "kueue": {"forceDeleteOnNodeFailure": True},
+        "terminationGracePeriodSeconds": 5,
+    },
+}
+GATES: Object = {"featureGates": {"FailureRecoveryPolicy": True}}
+
+
+@dataclass(kw_only=True)
+class Gang:
+    """One of the gangs, and when something happened to it, in seconds after the loss."""
+
+    run: Run
+    before: list[Pod]
+    lost: str
+    """Name of its pod on the lost node."""
+    times: dict[str, float] = field(default_factory=dict)
+    restarts: tuple[int, int] = (0, 0)
+    after: list[Pod] = field(default_factory=list)
+
+
+@dataclass(kw_only=True)
+class Loss:
+    """What was seen."""
+
+    stopped: str
+    """The node whose kubelet stopped."""
+    cut: str
+    """The node whose power was cut."""
+    gangs: dict[str, Gang]
+    times: dict[str, float] = field(default_factory=dict)
+    began: float = field(default_factory=time.monotonic)
+
+    def now(self) -> float:
+        """Return the seconds since the loss."""
+        return time.monotonic() - self.began
+
+
+def watch(space: Space, faults: Faults) -> Loss:
+    """Lose two nodes, do what helps, and return what was seen."""
+    faults.configure_kueue(GATES)
+    stopped, cut, _ = space.cluster.nodes
+    gangs = {
+        "back": start(space, "back", avoid=cut, lost=stopped),
+        "tainted": start(space, "tainted", avoid=stopped, lost=cut),
+        "forced": start(space, "forced", avoid=stopped, lost=cut),
+    }
+    faults.stop_kubelet(stopped)
+    faults.power_off(cut)
+    loss = Loss(stopped=stopped, cut=cut, gangs=gangs)
+    for node in (stopped, cut):
+        seen(loss.times, loss, f"NotReady {node}", lambda n=node: not ready(space, n), 90)  # type: ignore[misc]
+    for gang in gangs.values():
+        seen(gang.times, loss, "Terminating", lambda g=gang: ending(g), 120)  # type: ignore[misc]
+    loss.times["kubelet started"] = loss.now()
+    faults.start_kubelet(stopped)
+    recovered(loss, "back")
+    recovered(loss, "forced")
+    assert ending(gangs["tainted"]), "its pod hangs until someone acts"
+    loss.times["tainted"] = loss.now()
+    space.kubectl.run("taint", "node", cut, f"{OUT_OF_SERVICE}=nodeshutdown:NoExecute")
+    recovered(loss, "tainted")
+    return loss
+
+
+def start(space: Space, name: str, *, avoid: str, lost: str) -> Gang:
+    """Start a gang that avoids a node, so that one of its pods is on the node that will be lost."""
+    space.kubectl.run("cordon", avoid)
+    release, run = standin.release(space, name, merge(SMALL, SPREAD[name]), hold=True)
+    release.install()
+    pods = run.running(2)
+    space.kubectl.run("uncordon", avoid)
+    assert lost in {pod.node for pod in pods}, pods
+    victim = next(pod.name for pod in pods if pod.node == lost)
+    return Gang(run=run, before=pods, lost=victim)
+
+
+def seen(
+    times: dict[str, float], loss: Loss, what: str, probe: Callable[[], bool], seconds: float
+) -> None:
+    """Note when something is seen first."""
+    until(what, probe, seconds=seconds, pause=1)
+    times[what] = loss.now()
+
+
+def recovered(loss: Loss, name: str) -> None:
+    """Wait until a gang runs anew, and note how."""
+    gang = loss.gangs[name]
+    gang.after = gang.run.running(2, seconds=180, but=[pod.uid for pod in gang.before])
+    gang.times["Running"] = loss.now()
+    gang.restarts = gang.run.restarts
+
+
+def ready(space: Space, node: str) -> bool:
+    """Return whether the API server believes that a node is alive."""
+    conditions = space.kubectl.get("node", node)["status"]["conditions"]
+    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
+
+
+def ending(gang: Gang) -> bool:
+    """Return whether the gang's pod on the lost node is there, and was told to end."""
+    return any(pod.name == gang.lost and pod.ending for pod in gang.run.pods())

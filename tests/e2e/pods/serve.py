@@ -1,0 +1,54 @@
+"""The pod ``sources``: a git server and a hub, for namespaces that have no way out.
+
+``/git/<path>`` is ``git http-backend`` over /data/git behind the password in GIT_TOKEN; all else is
+a hub that holds /data/hub, spelt ``models/<org>/<name>/<file>``. HUB_PAUSE makes each download of a
+model's weights last 40 times so many seconds.
+"""
+
+import os
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from tests.launchers.fake_hub import FakeHub
+from tests.launchers.fake_hub_answer import Answer
+from tests.launchers.git_server import GitServer, answer
+
+DATA = Path("/data")
+GIT = "/git/"
+
+
+def held(folder: Path) -> dict[str, dict[str, bytes]]:
+    """Return what the hub holds: files by repository."""
+    repos: dict[str, dict[str, bytes]] = {}
+    for home in folder.glob("*/*/*"):
+        files = {str(p.relative_to(home)): p.read_bytes() for p in home.rglob("*") if p.is_file()}
+        repos[str(home.relative_to(folder))] = files
+    return repos
+
+
+def main() -> None:
+    """Serve until the pod ends."""
+    pause = float(os.environ.get("HUB_PAUSE", "0"))
+    hub = FakeHub(repos=held(DATA / "hub"), pause=pause)
+    if pause:
+        hub.faults = {"model.safetensors": ["slow"] * 100}
+    git = GitServer(root=DATA / "git", password=os.environ["GIT_TOKEN"])
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            if self.path.startswith(GIT):
+                self.path = self.path.removeprefix(GIT.rstrip("/"))
+                self.close_connection = True  # git's answers have no length
+                answer(self, git)
+            else:
+                Answer(self, hub).give()
+
+        do_POST = do_HEAD = do_GET
+
+    ThreadingHTTPServer(("", 8000), Handler).serve_forever()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,81 @@
+"""The main job with real training: ms-swift on CPU, a private repository and a hub in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from scripts.cluster.cluster import Cluster
+from scripts.cluster.controllers import merge
+from tests.e2e import queues, sources, space, standin, volumes
+from tests.e2e.kubectl import Kubectl
+from tests.e2e.measured import measured
+from tests.e2e.release import A100, CPU, Release, Values
+from tests.e2e.runs import Run
+from tests.e2e.space import Space
+
+NAME = "dpo-42"
+MINUTES = 5.0
+"""Longest time of a run: it takes 45 s on two idle cores."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MainJob:
+    """The README's run, from its installation to its end; nobody disturbed it."""
+
+    space: Space
+    release: Release
+    run: Run
+    before: set[str]
+    """The namespace's objects before the installation."""
+    losses: dict[int, float]
+
+
+def release(space: Space, name: str, over: Values | None = None) -> tuple[Release, Run]:
+    """Describe a run of the shipped file on CPU."""
+    values = merge(sources.training(), over or {})
+    made = Release(name=name, space=space, files=(A100, CPU), values=values)
+    return made, Run(name=name, space=space)
+
+
+@contextmanager
+def main_job(cluster: Cluster, kubectl: Kubectl, folder: Path) -> Iterator[MainJob]:
+    """Run it in a namespace of its own, which stays until the end."""
+    with space.opened(cluster, kubectl, "main-job", "privileged", folder) as place:
+        volumes.claim(place, "training")
+        sources.serve(place)
+        standin.prepare(place)
+        queues.make(place, {"nvidia.com/gpu": "16"})
+        before = objects(place)
+        installed, run = release(place, NAME)
+        with measured("main job: helm install to JobSet Completed"):
+            installed.install()
+            run.ended(seconds=MINUTES * 60)
+        yield MainJob(
+            space=place, release=installed, run=run, before=before, losses=losses(run)[-1]
+        )
+
+
+def objects(space: Space) -> set[str]:
+    """Return all objects of a namespace but events, as kubectl names them."""
+    listed = space.kubectl.run("api-resources", "--namespaced", "--verbs=list", "--output=name")
+    kinds = [kind for kind in listed.split() if not kind.startswith("events")]
+    names = space.kubectl.run("get", ",".join(kinds), "--output=name", "--ignore-not-found")
+    return set(names.split())
+
+
+def losses(run: Run) -> list[dict[int, float]]:
+    """Return the loss by step, for each attempt on its own."""
+    attempts: list[dict[int, float]] = [{}]
+    log = run.home / "checkpoints" / "logging.jsonl"
+    for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else ():
+        row = json.loads(line) if line.endswith("}") else {}
+        if "loss" in row:  # the last rows sum up
+            step = int(row["global_step/max_steps"].partition("/")[0])
+            if step <= max(attempts[-1], default=0):
+                attempts.append({})
+            attempts[-1][step] = row["loss"]
+    return attempts

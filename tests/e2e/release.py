@@ -1,0 +1,92 @@
+"""Helm as its users call it: install, upgrade, test, uninstall."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from scripts.helm import CHART, ROOT
+from tests.e2e.space import Space
+
+HELM4 = ROOT / ".tools" / "bin" / "helm"
+HELM3 = ROOT / ".tools" / "helm3" / "helm"
+A100 = ROOT / "values" / "a100-2node.yaml"
+CPU = ROOT / "values" / "e2e.yaml"
+
+Values = Mapping[str, Any]
+
+
+class Refused(Exception):
+    """Helm ended with an error; the text is what it said."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """One release, and with it one run."""
+
+    name: str
+    space: Space
+    files: Sequence[Path] = ()
+    values: Values
+    """Laid over the files."""
+    helm: Path = HELM4
+
+    def install(self, *words: str) -> str:
+        """Install it; return what Helm prints."""
+        return self._with_values("install", *words)
+
+    def upgrade(self, changes: Values | None = None, *words: str) -> str:
+        """Upgrade it, with these values laid over the installed ones."""
+        return self._with_values("upgrade", *words, changes=changes)
+
+    def render(self) -> list[dict[str, Any]]:
+        """Return the objects that it would make."""
+        return [item for item in yaml.safe_load_all(self._with_values("template")) if item]
+
+    def test(self, seconds: float) -> str:
+        """Run ``helm test``; return what it prints, with Helm 4 the pod's log too."""
+        # Helm 3 looks for the log after it has deleted the pod that succeeded, and fails.
+        logs = [] if self.helm == HELM3 else ["--logs"]
+        return self._run("test", self.name, *logs, "--timeout", f"{seconds:.0f}s")
+
+    def uninstall(self) -> None:
+        """Uninstall it as NOTES say."""
+        self._run("uninstall", self.name, "--cascade", "foreground", "--wait", "--timeout", "120s")
+
+    def _with_values(self, verb: str, *words: str, changes: Values | None = None) -> str:
+        layers = [yaml.safe_dump(dict(layer)) for layer in (self.values, changes) if layer]
+        files = [*self.files]
+        for number, text in enumerate(layers):
+            file = self.space.folder / f"{self.name}-{number}.yaml"
+            file.write_text(text, encoding="utf-8")
+            files.append(file)
+        given = [word for file in files for word in ("--values", str(file))]
+        return self._run(verb, self.name, str(CHART), *given, *words)
+
+    def _run(self, *words: str) -> str:
+        scope = (f"--namespace={self.space.name}", f"--kubeconfig={self.space.kubectl.kubeconfig}")
+        done = subprocess.run(
+            [str(self.helm), *words, *scope],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+            env=clean(self.space.folder),
+        )
+        if done.returncode:
+            raise Refused(done.stdout + done.stderr)
+        return done.stdout
+
+
+def clean(folder: Path) -> dict[str, str]:
+    """Return an environment in which Helm knows no other cluster and keeps its files apart."""
+    kept = {name: text for name, text in os.environ.items() if not name.startswith("HELM_")}
+    kept.pop("KUBECONFIG", None)
+    homes = ("HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME")
+    return kept | {name: str(folder / name.lower()) for name in homes}

@@ -1,0 +1,146 @@
+"""What the cluster and the workspace say of one run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.kubectl import Object
+from tests.e2e.space import Space
+from tests.e2e.until import until
+
+GANG = "jobset.sigs.k8s.io/replicatedjob-name=node"
+INDEX = "batch.kubernetes.io/job-completion-index"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pod:
+    """One pod of a run, as it was when it was asked for."""
+
+    name: str
+    uid: str
+    rank: int
+    node: str
+    phase: str
+    ready: bool
+    ending: bool
+    """Deleted, and not gone yet."""
+    code: int | None
+    """The launcher's exit code, once it has ended."""
+    said: str
+    """Its termination message."""
+
+
+def pod_of(item: Object) -> Pod:
+    """Read a Pod object."""
+    status = item["status"]
+    launcher: Object = next(iter(status.get("containerStatuses", [])), {})
+    ended = launcher.get("state", {}).get("terminated", {})
+    return Pod(
+        name=item["metadata"]["name"],
+        uid=item["metadata"]["uid"],
+        rank=int(item["metadata"]["labels"].get(INDEX, 0)),
+        node=item["spec"].get("nodeName", ""),
+        phase=status.get("phase", ""),
+        ready=bool(launcher.get("ready")),
+        ending="deletionTimestamp" in item["metadata"],
+        code=ended.get("exitCode"),
+        said=ended.get("message", ""),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A run by its name in a namespace; each property asks anew."""
+
+    name: str
+    space: Space
+
+    @property
+    def home(self) -> Path:
+        """Return the run's folder on the workspace."""
+        return self.space.workspace / "runs" / self.name
+
+    @property
+    def jobset(self) -> Object:
+        """Return the JobSet."""
+        return self.space.kubectl.get("jobset", self.name)
+
+    @property
+    def restarts(self) -> tuple[int, int]:
+        """Return the restarts of the JobSet: all of them, and those that count."""
+        status = self.jobset.get("status", {})
+        return status.get("restarts", 0), status.get("restartsCountTowardsMax", 0)
+
+    @property
+    def suspended(self) -> bool:
+        """Return whether the JobSet is suspended: it waits in a queue."""
+        return bool(self.jobset["spec"].get("suspend"))
+
+    @property
+    def workload(self) -> Object | None:
+        """Return Kueue's Workload."""
+        prefix = f"jobset-{self.name}-"
+        found = self.space.kubectl.items("workloads.kueue.x-k8s.io")
+        return next((w for w in found if w["metadata"]["name"].startswith(prefix)), None)
+
+    @property
+    def progress(self) -> Any:
+        """Return the launcher's progress.json, empty before it is there."""
+        try:
+            return json.loads((self.home / "progress.json").read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+
+    @property
+    def states(self) -> dict[str, str]:
+        """Return how each stage ended."""
+        return {name: stage["state"] for name, stage in self.progress["stages"].items()}
+
+    def pods(self, selector: str = GANG) -> list[Pod]:
+        """Return its pods, by rank; those of the gang unless told otherwise."""
+        chosen = f"jobset.sigs.k8s.io/jobset-name={self.name},{selector}"
+        found = [pod_of(item) for item in self.space.kubectl.items("pods", selector=chosen)]
+        return sorted(found, key=lambda pod: pod.rank)
+
+    def log(self, pod: str) -> str:
+        """Return a pod's log."""
+        return self.space.kubectl.run("logs", pod)
+
+    def running(self, count: int, *, seconds: float = 60, but: Iterable[str] = ()) -> list[Pod]:
+        """Wait for ``count`` running pods of the gang, none of them one of ``but`` (uids)."""
+
+        def probe() -> list[Pod] | None:
+            found = [pod for pod in self.pods() if pod.uid not in but and not pod.ending]
+            return found if [pod.phase for pod in found] == ["Running"] * count else None
+
+        return until(f"{count} pods of {self.name} run", probe, seconds=seconds)
+
+    def ended(self, state: str = "Completed", *, seconds: float = 90) -> Object:
+        """Wait until the JobSet has ended, and see that it ended so."""
+
+        def probe() -> Object | None:
+            jobset = self.jobset
+            return jobset if jobset.get("status", {}).get("terminalState") else None
+
+        jobset = until(f"JobSet {self.name} ends", probe, seconds=seconds)
+        assert jobset["status"]["terminalState"] == state, jobset["status"]
+        return jobset
+
+    def condition(self, kind: str, status: str = "True", *, seconds: float = 60) -> Object:
+        """Wait for a condition of the Workload."""
+
+        def probe() -> Object | None:
+            conditions = (self.workload or {}).get("status", {}).get("conditions", [])
+            match = (c for c in conditions if (c["type"], c["status"]) == (kind, status))
+            return next(match, None)
+
+        return until(f"Workload of {self.name} is {kind}={status}", probe, seconds=seconds)
+
+    def conditions(self) -> dict[str, tuple[str, str]]:
+        """Return the Workload's conditions: kind -> (status, reason)."""
+        found = (self.workload or {}).get("status", {}).get("conditions", [])
+        return {c["type"]: (c["status"], c.get("reason", "")) for c in found}

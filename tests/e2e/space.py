@@ -1,0 +1,83 @@
+"""One namespace of one test: made for it, and gone after it."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from scripts.cluster.cluster import Cluster
+from tests.e2e.kubectl import Kubectl
+from tests.e2e.until import until
+
+LABEL = "megatron-dpo.example.com/e2e"
+ENFORCE = "pod-security.kubernetes.io/enforce"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Space:
+    """A namespace, and the folders on the host that its volumes are."""
+
+    name: str
+    kubectl: Kubectl
+    cluster: Cluster
+    folder: Path
+    """A temporary folder of the test, for values files."""
+    volumes: list[str] = field(default_factory=list)
+    queues: list[str] = field(default_factory=list)
+    """Cluster-wide objects of this namespace, as kubectl names them."""
+
+    @property
+    def workspace(self) -> Path:
+        """Return the host's folder of the claim ``training``."""
+        return self.cluster.shared / f"{self.name}-training"
+
+
+OPEN: list[Space] = []
+"""The namespaces that exist now; a failed test's report shows them."""
+
+
+@contextmanager
+def opened(
+    cluster: Cluster, kubectl: Kubectl, name: str, level: str, folder: Path
+) -> Iterator[Space]:
+    """Make a namespace that enforces a level of Pod Security; remove all of it at the end."""
+    slug = re.sub(r"[^a-z0-9]+", "-", name.lower())[:36].strip("-")
+    unique = f"e2e-{slug}-{secrets.token_hex(2)}"
+    space = Space(name=unique, kubectl=kubectl.at(unique), cluster=cluster, folder=folder)
+    labels = {LABEL: "true", ENFORCE: level}
+    kubectl.apply(
+        [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": unique, "labels": labels}}]
+    )
+    OPEN.append(space)
+    try:
+        yield space
+    finally:
+        OPEN.remove(space)
+        close(space)
+
+
+def close(space: Space) -> None:
+    """End the runs, wait until their pods are gone, then remove what is left."""
+    kubectl = space.kubectl
+    kubectl.delete("jobsets", "--all", "--cascade=foreground")
+    kubectl.delete("pods", "--all")
+    kubectl.delete("namespace", space.name, wait=False)
+    for name in (*space.queues, *space.volumes):
+        kubectl.delete(name, wait=False)
+    for number in range(len(space.volumes)):
+        folder = space.cluster.shared / space.volumes[number].partition("/")[2]
+        shutil.rmtree(folder)
+
+
+def await_gone(kubectl: Kubectl, seconds: float) -> None:
+    """Wait until no namespace of these tests is left: deletion goes on after each test."""
+
+    def gone() -> bool:
+        return not kubectl.items("namespaces", selector=LABEL)
+
+    until("all namespaces of the tests are gone", gone, seconds=seconds)

@@ -1,0 +1,87 @@
+"""Runs with the real launcher and a stand-in for torchrun: Kubernetes is asked, not ms-swift."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from scripts.cluster.controllers import merge
+from tests.e2e.kubectl import Object
+from tests.e2e.release import A100, HELM4, Release, Values
+from tests.e2e.runs import Run
+from tests.e2e.space import Space
+
+IMAGE = {"repository": "localhost/megatron-dpo-e2e", "tag": "1", "pullPolicy": "IfNotPresent"}
+TRAINER = Path(__file__).parent / "pods" / "trainer.py"
+CONFIG = "standin"
+FOLDER = "/opt/standin"
+FILES = {
+    "torch/distributed/run.py": "trainer.py",
+    "torch/distributed/__init__.py": "empty.py",
+    "torch/__init__.py": "empty.py",
+    "swift/__init__.py": "empty.py",
+}
+"""Paths below the folder, whole packages that hide installed ones; and keys of the ConfigMap."""
+
+
+def values(*, hold: bool = False) -> dict[str, Any]:
+    """Return the values of such a run; ``hold`` makes the trainer wait for orders."""
+    items = [{"key": key, "path": path} for path, key in FILES.items()]
+    workspace = "file:///workspace/sources"
+    return {
+        "image": IMAGE,
+        "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}, "limits": {"memory": "1Gi"}},
+        "stages": {"resources": {"requests": {"cpu": "100m", "memory": "128Mi"}}},
+        "sharedMemory": {"sizeLimit": "64Mi"},
+        "rendezvous": {"deadlineSeconds": 120},
+        "workspace": {"existingClaim": "training"},
+        "code": {"url": "", "ref": "", "existingSecret": ""},
+        "recipe": {
+            "model": f"{workspace}/model",
+            "dataset": [f"{workspace}/pairs.jsonl"],
+            "args": {"external_plugins": None},
+        },
+        "extraVolumes": [{"name": "standin", "configMap": {"name": CONFIG, "items": items}}],
+        "extraVolumeMounts": [{"name": "standin", "mountPath": FOLDER, "readOnly": True}],
+        "extraEnv": {"PYTHONPATH": FOLDER, **({"STANDIN": "hold"} if hold else {})},
+    }
+
+
+def config() -> Object:
+    """Return the ConfigMap that brings the stand-in."""
+    data = {"trainer.py": TRAINER.read_text(encoding="utf-8"), "empty.py": ""}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG}, "data": data}
+
+
+def prepare(space: Space) -> None:
+    """Bring the stand-in into the namespace, and model and pairs onto its workspace."""
+    space.kubectl.apply([config()])
+    model = space.workspace / "sources" / "model"
+    model.mkdir(parents=True)
+    (model / "config.json").write_text('{"model_type": "qwen3_moe"}', encoding="utf-8")
+    (model / "model.safetensors").write_bytes(b"base")
+    (space.workspace / "sources" / "pairs.jsonl").write_text('{"a": 1}\n', encoding="utf-8")
+
+
+def order(run: Run, text: str, name: str = "all") -> None:
+    """Tell the held trainers of a run what to do: all, or ``<attempt>-<rank>``."""
+    folder = run.space.workspace / "orders" / run.name
+    folder.mkdir(parents=True, exist_ok=True)
+    part = folder / f".{name}"
+    part.write_text(text, encoding="utf-8")
+    part.rename(folder / name)
+
+
+def release(
+    space: Space, name: str, over: Values | None = None, *, hold: bool = False, helm: Path = HELM4
+) -> tuple[Release, Run]:
+    """Describe a run of the shipped file with a stand-in trainer; install it with ``install``."""
+    layered = merge(values(hold=hold), over or {})
+    made = Release(name=name, space=space, files=(A100,), values=layered, helm=helm)
+    return made, Run(name=name, space=space)
+
+
+def text(item: Object) -> str:
+    """Spell an object for kubectl."""
+    return json.dumps(item)

@@ -1,0 +1,91 @@
+"""`ct install`, as charts are tested in the field: install, `helm test`, uninstall of chart/ci."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scripts.cluster.layout import Layout
+from scripts.helm import CHART, ROOT
+from tests.e2e import queues, standin
+from tests.e2e.measured import measured
+from tests.e2e.release import HELM3, HELM4, clean
+from tests.e2e.space import Space
+
+PROGRAM = Layout().bin / "ct"
+DATA = {"config.json": '{"model_type": "qwen3"}', "pairs.jsonl": '{"a": 1}\n'}
+"""What the values of chart/ci expect in the ConfigMap beside the trainer."""
+
+
+def install(space: Space, helm: Path, *words: str) -> tuple[int, str]:
+    """Run ct in the namespace, with one of the Helms and the cluster's kubectl first on PATH."""
+    folders = [helm.parent, space.kubectl.binary.parent]
+    path = os.pathsep.join([*map(str, folders), os.environ["PATH"]])
+    own = {"PATH": path, "KUBECONFIG": str(space.kubectl.kubeconfig)}
+    done = subprocess.run(
+        [PROGRAM, "install", "--config=ct.yaml", f"--namespace={space.name}", *words],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        env={**clean(space.folder), **own},
+        timeout=300,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def names(space: Space, kind: str) -> list[str]:
+    return [it["metadata"]["name"] for it in space.kubectl.items(kind)]
+
+
+@pytest.fixture
+def place(empty: Space) -> Iterator[Space]:
+    """A namespace with what ct.yaml asks for; its volumes are given back: claims keep them."""
+    config = standin.config()
+    empty.kubectl.apply([{**config, "data": {**config["data"], **DATA}}])
+    queues.make(empty)
+    yield empty
+    empty.kubectl.delete("pods", "--all")  # a claim that a pod names, even an ended one, stays
+    for claim in empty.kubectl.items("persistentvolumeclaims"):
+        volume = str(claim["spec"]["volumeName"])
+        empty.kubectl.delete(f"persistentvolumeclaim/{claim['metadata']['name']}")
+        folder = empty.cluster.shared / volume.removeprefix("shared-")
+        for path in folder.iterdir():
+            shutil.rmtree(path)
+        unclaim = '[{"op": "remove", "path": "/spec/claimRef"}]'
+        empty.kubectl.run("patch", "persistentvolume", volume, "--type=json", f"--patch={unclaim}")
+
+
+@pytest.mark.level("restricted")
+@pytest.mark.parametrize("helm", [HELM4, HELM3], ids=["helm4", "helm3"])
+def test_ct_installs_proves_and_removes_all_values(place: Space, helm: Path) -> None:
+    with measured(f"ct install of chart/ci, {helm.parent.name}"):
+        code, told = install(place, helm)
+    assert code == 0, told
+    files = sorted((CHART / "ci").glob("*-values.yaml"))
+    assert files
+    for file in files:
+        assert f'with values file "{file.relative_to(ROOT)}"' in told
+    assert told.count("Phase:          Succeeded") == len(files)
+    assert names(place, "configmaps") == ["kube-root-ca.crt", "standin"]
+    assert names(place, "jobsets") + names(place, "secrets") == []
+    assert names(place, "pods") == []
+    assert len(names(place, "persistentvolumeclaims")) == len(files)
+
+
+@pytest.mark.parametrize(
+    "over, told",
+    [
+        ("recipe.model=file:///opt/standin/none", "/opt/standin/none"),
+        ("kueue.queue=nobodys,test.deadlineSeconds=5", "queue"),
+    ],
+    ids=["run-that-fails", "never-admitted"],
+)
+def test_ct_fails_with(place: Space, over: str, told: str) -> None:
+    code, output = install(place, HELM4, f"--helm-extra-set-args=--set={over}")
+    assert code == 1
+    assert told in output

@@ -1,0 +1,71 @@
+"""Controllers restart and the API server goes away: a run in the middle does not notice."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from tests.e2e import standin
+from tests.e2e.faults import Faults
+from tests.e2e.measured import measured
+from tests.e2e.runs import Run
+from tests.e2e.space import Space
+from tests.e2e.until import until
+
+AWAY = 30.0
+"""Seconds without an API server."""
+HALF: dict[str, object] = {
+    "gpusPerNode": 4,
+    "recipe": {"args": {"pipeline_model_parallel_size": 1}},
+}
+CONTROLLERS = ("jobset", "kueue", "kube-controller-manager", "kube-scheduler")
+
+
+def held(space: Space, name: str) -> Run:
+    """Install a run of half a host's GPUs and hold it in training."""
+    release, run = standin.release(space, name, HALF, hold=True)
+    release.install()
+    until(
+        f"{name} trains",
+        lambda: len(list(run.home.glob("attempts/1/**/argv.json"))) == 2,
+        seconds=60,
+    )
+    return run
+
+
+@pytest.mark.parametrize("controller", CONTROLLERS)
+def test_a_controller_restarts_in_the_middle_of_a_run(
+    queued: Space, faults: Faults, controller: str
+) -> None:
+    run = held(queued, "dpo")
+    before = [pod.uid for pod in run.pods()]
+    with measured(f"restart of {controller}"):
+        faults.cluster.restart(controller)
+    standin.order(run, "succeed")
+    run.ended()
+    assert run.restarts == (0, 0)
+    assert [pod.uid for pod in run.pods()] == before
+
+
+def test_the_api_server_is_away_for_30_s(queued: Space, faults: Faults) -> None:
+    """One run ends while it is away, the other trains through."""
+    ending, lasting = held(queued, "ending"), held(queued, "lasting")
+    before = [pod.uid for pod in lasting.pods()]
+    faults.stop_api()
+    back = time.monotonic() + AWAY
+    standin.order(ending, "succeed")
+    until(
+        "the run ends without an API server",
+        lambda: ending.progress["state"] == "succeeded",
+        seconds=AWAY,
+    )
+    time.sleep(max(0.0, back - time.monotonic()))  # the outage itself: nothing is waited for
+    faults.start_api()
+    with measured("API server back after 30 s: to the run that had ended Completed"):
+        ending.ended()
+    assert [pod.uid for pod in lasting.pods()] == before
+    assert [pod.phase for pod in lasting.pods()] == ["Running"] * 2
+    standin.order(lasting, "succeed")
+    lasting.ended()
+    assert ending.restarts == lasting.restarts == (0, 0)

@@ -1,0 +1,63 @@
+"""`helm test` says yes for a run that succeeded, and otherwise no and why."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.e2e import queues, standin
+from tests.e2e.kubectl import Object
+from tests.e2e.measured import measured
+from tests.e2e.release import HELM3, Refused
+from tests.e2e.space import Space
+
+SOON: Object = {"test": {"deadlineSeconds": 3}}
+
+
+def test_it_waits_for_the_end_of_a_run(queued: Space) -> None:
+    release, run = standin.release(queued, "dpo")
+    release.install()
+    with measured("helm test at once after the installation of a short run"):
+        assert "run proved" in release.test(90)
+    run.ended()
+
+
+def test_it_works_with_helm_3(queued: Space) -> None:
+    release, _ = standin.release(queued, "dpo", helm=HELM3)
+    release.install()
+    assert "Phase:          Succeeded" in release.test(90)
+
+
+def test_a_run_that_waits_in_the_queue_is_not_proved(unqueued: Space) -> None:
+    queues.make(unqueued, {"nvidia.com/gpu": "8"})
+    release, run = standin.release(unqueued, "dpo", SOON)
+    release.install()
+    with pytest.raises(Refused) as refused:
+        release.test(60)
+    assert "not started" in str(refused.value)
+    assert "waits in the queue" in str(refused.value)
+    assert run.suspended
+
+
+def test_a_run_that_failed_is_not_proved_and_its_cause_is_told(queued: Space) -> None:
+    release, run = standin.release(queued, "dpo", hold=True)
+    release.install()
+    standin.order(run, "fail ValueError: no such template")
+    run.ended("Failed")
+    with pytest.raises(Refused) as refused:
+        release.test(60)
+    assert "no such template" in str(refused.value)
+
+
+def test_the_success_of_an_earlier_release_of_the_name_does_not_count(queued: Space) -> None:
+    release, run = standin.release(queued, "dpo", SOON)
+    release.install()
+    run.ended()
+    release.uninstall()
+    queues.make(queued, {"nvidia.com/gpu": "8"})
+    release.install()
+    with pytest.raises(Refused, match="not started"):
+        release.test(60)
+    queues.make(queued)
+    run.ended()
+    assert "run proved" in release.test(60)
+    assert run.states["train"] == "up to date"

@@ -1,0 +1,104 @@
+"""Nodes are drained, lost and replaced: what a run loses, what its user has to do, and how long."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scripts.cluster.cluster import Cluster
+from tests.e2e import queues, space, standin, volumes
+from tests.e2e.faults import Faults
+from tests.e2e.kubectl import Kubectl
+from tests.e2e.loss import Loss, watch
+from tests.e2e.measured import measured, note
+from tests.e2e.space import Space
+
+GRACE = 50
+"""Seconds after which the controller manager takes a silent node for lost (its default)."""
+BOUND = 60
+"""restarts.nodeLostSeconds of the values."""
+SLACK = 20
+"""Seconds of reporting intervals and of this machine."""
+
+
+def test_a_drained_node_is_left_for_free(queued: Space, faults: Faults) -> None:
+    release, run = standin.release(queued, "dpo", hold=True)
+    release.install()
+    before = run.running(2)
+    node = before[1].node
+    with measured("drain: to the whole gang running on other nodes"):
+        words = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=60s")
+        chosen = f"--pod-selector=jobset.sigs.k8s.io/jobset-name={run.name}"
+        queued.kubectl.run("drain", node, *words, chosen)
+        after = run.running(2, but=[pod.uid for pod in before])
+    assert node not in {pod.node for pod in after}
+    assert run.restarts == (1, 0)
+    standin.order(run, "succeed")
+    run.ended()
+
+
+@pytest.fixture(scope="module")
+def loss(
+    cluster: Cluster, kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Loss]:
+    """Two nodes lost, and all that was done about it; three minutes."""
+    faults = Faults(cluster=cluster, kubectl=kubectl)
+    folder: Path = tmp_path_factory.mktemp("loss")
+    with space.opened(cluster, kubectl, "loss", "privileged", folder) as made:
+        volumes.claim(made, "training")
+        standin.prepare(made)
+        queues.make(made)
+        try:
+            yield watch(made, faults)
+        finally:
+            faults.mend()
+
+
+def test_a_lost_node_costs_what_the_values_say(loss: Loss) -> None:
+    for node in (loss.stopped, loss.cut):
+        seconds = note(f"node {node} lost: NotReady", loss.times[f"NotReady {node}"])
+        assert GRACE - SLACK < seconds < GRACE + SLACK
+    for name, gang in loss.gangs.items():
+        seconds = note(f"node lost: pod of {name} Terminating", gang.times["Terminating"])
+        assert GRACE + BOUND - SLACK < seconds < GRACE + BOUND + SLACK
+
+
+def test_a_gang_goes_on_for_free_when_its_node_comes_back(loss: Loss) -> None:
+    gang = loss.gangs["back"]
+    took = gang.times["Running"] - loss.times["kubelet started"]
+    assert note("kubelet back: to the gang running", took) < 60
+    assert gang.restarts == (1, 0)
+
+
+def test_a_gang_hangs_on_a_node_that_is_gone_until_someone_acts(loss: Loss) -> None:
+    assert loss.times["tainted"] > loss.gangs["tainted"].times["Terminating"] + 30
+
+
+def test_kueue_frees_a_gang_by_force_where_it_may(loss: Loss) -> None:
+    gang = loss.gangs["forced"]
+    took = gang.times["Running"] - gang.times["Terminating"]
+    note("forceDeleteOnNodeFailure: Terminating to the gang running", took)
+    assert loss.cut not in {pod.node for pod in gang.after}
+
+
+def test_the_out_of_service_taint_frees_a_gang(loss: Loss) -> None:
+    gang = loss.gangs["tainted"]
+    took = gang.times["Running"] - loss.times["tainted"]
+    assert note("out-of-service taint: to the gang running", took) < 60
+    assert loss.cut not in {pod.node for pod in gang.after}
+
+
+def test_deleting_the_node_frees_a_gang(queued: Space, faults: Faults) -> None:
+    release, run = standin.release(queued, "dpo", hold=True)
+    release.install()
+    before = run.running(2)
+    node = before[1].node
+    faults.power_off(node)
+    with measured("Node deleted at once after a power cut: to the gang running"):
+        queued.kubectl.delete(f"node/{node}")
+        after = run.running(2, seconds=150, but=[pod.uid for pod in before])
+    assert node not in {pod.node for pod in after}
+    standin.order(run, "succeed")
+    run.ended()

@@ -1,0 +1,39 @@
+"""A run that gives way to a more important one goes on as if nothing had been."""
+
+from __future__ import annotations
+
+from launchers import checkpoint
+from tests.e2e import real, standin
+from tests.e2e.measured import measured
+from tests.e2e.real import MINUTES, MainJob
+from tests.e2e.until import until
+
+
+def test_a_preempted_run_resumes_and_reaches_the_same_loss(main_job: MainJob) -> None:
+    space = main_job.space
+    low, run = real.release(space, "dpo-low", {"kueue": {"priorityClass": "low"}})
+    low.install()
+    saved = until(
+        "the low run has a complete checkpoint",
+        lambda: checkpoint.newest(run.home / "checkpoints"),
+        seconds=MINUTES * 60,
+        pause=0.1,
+    )
+    high, other = standin.release(space, "dpo-high")
+    with measured("preemption: helm install of a high run to both its pods running"):
+        high.install()
+        other.running(2)
+    assert run.suspended
+    assert run.pods() == []
+    reached = max(real.losses(run)[-1])
+    assert saved.step <= reached < 80, "the run had ended before it was preempted"
+    other.ended()
+    with measured("preempted run: back at work to JobSet Completed"):
+        run.running(2)
+        run.ended(seconds=MINUTES * 60)
+    assert run.restarts == (0, 0)
+    assert run.progress["attempt"] == 2
+    first, second = real.losses(run)
+    assert min(second) > saved.step - 1, "it resumed from its checkpoint"
+    assert first == {step: main_job.losses[step] for step in first}
+    assert second == {step: main_job.losses[step] for step in second}

@@ -1,0 +1,103 @@
+"""How a run that broke goes on, or ends: who counts it, and in how many seconds."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from tests.e2e import standin
+from tests.e2e.kubectl import Kubectl, Refused
+from tests.e2e.measured import measured, note
+from tests.e2e.phases import PHASES, bare_pod
+from tests.e2e.runs import Pod, Run
+from tests.e2e.space import Space
+from tests.e2e.until import until
+
+AT_ONCE = 10.0
+"""Seconds in which a launcher has ended after SIGTERM; the shipped grace period is 300."""
+
+
+def training(run: Run, attempt: int) -> list[Pod]:
+    """Wait until both ranks train in an attempt; return their pods."""
+    folder = run.home / "attempts" / str(attempt)
+    until(
+        f"both ranks train in attempt {attempt}",
+        lambda: len(list(folder.rglob("argv.json"))) == 2,
+        seconds=60,
+    )
+    return run.running(2)
+
+
+def test_a_killed_rank_restarts_the_gang_and_counts(queued: Space) -> None:
+    release, run = standin.release(queued, "dpo", hold=True)
+    release.install()
+    before = training(run, 1)
+    standin.order(run, "kill 9", "1-1")
+    with measured("a rank killed: to all pods of the next attempt running"):
+        after = run.running(2, but=[pod.uid for pod in before])
+    assert not {pod.uid for pod in before} & {pod.uid for pod in after}
+    assert run.restarts == (1, 1)
+    training(run, 2)
+    standin.order(run, "succeed", "2-0")
+    standin.order(run, "succeed", "2-1")
+    run.ended()
+    assert run.progress["attempt"] == 2
+
+
+def test_a_deleted_pod_restarts_the_gang_for_free(queued: Space) -> None:
+    release, run = standin.release(queued, "dpo", hold=True)
+    release.install()
+    before = training(run, 1)
+    with measured("a pod deleted: to all pods of the next attempt running"):
+        queued.kubectl.run("delete", "pod", before[1].name, "--wait=false")
+        run.running(2, but=[pod.uid for pod in before])
+    assert run.restarts == (1, 0)
+    standin.order(run, "succeed")
+    run.ended()
+    assert run.restarts == (1, 0)
+
+
+def test_a_user_error_fails_the_run_at_once_without_a_restart(queued: Space) -> None:
+    release, run = standin.release(queued, "dpo", hold=True)
+    release.install()
+    training(run, 1)
+    with measured("a user error of rank 1: to the JobSet Failed"):
+        standin.order(run, "fail ValueError: no such template", "1-1")
+        began = time.monotonic()
+        jobset = run.ended("Failed")
+    # 39 s where the launcher waits for its grace period; here it would be 300 s.
+    assert time.monotonic() - began < 15
+    assert jobset["status"].get("restarts", 0) == 0
+    pods = run.pods()
+    assert {pod.rank: pod.code for pod in pods} == {0: 1, 1: 78}
+    said = json.loads(pods[1].said)
+    assert (said["code"], said["stage"], said["rank"]) == (78, "train", 1)
+    assert "no such template" in said["cause"]
+    assert "rank 1" in json.loads(pods[0].said)["cause"]
+    assert run.progress["state"] == "failed"
+
+
+def test_sigterm_ends_the_launcher_at_once_in_every_phase(unqueued: Space) -> None:
+    """As pid 1 of a real pod: before torchrun nobody else would take the signal."""
+    kubectl = unqueued.kubectl
+    for phase in PHASES:
+        kubectl.apply(bare_pod(unqueued, phase))
+    for phase in PHASES:
+        until(
+            f"{phase.name} is reached",
+            lambda name=phase.name, seen=phase.seen: seen in log(kubectl, name),  # type: ignore[misc]
+            seconds=40,
+        )
+    for phase in PHASES:
+        began = time.monotonic()
+        kubectl.delete(f"pod/{phase.name}", seconds=60)
+        took = note(f"SIGTERM {phase.name}: to the pod gone", time.monotonic() - began)
+        assert took < AT_ONCE, phase.name
+
+
+def log(kubectl: Kubectl, pod: str) -> str:
+    """Return a pod's log; empty before its container has started."""
+    try:
+        return kubectl.run("logs", pod)
+    except Refused:
+        return ""

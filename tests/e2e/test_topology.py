@@ -1,0 +1,83 @@
+"""Where the ranks land: near each other, and in the order of the topology."""
+
+from __future__ import annotations
+
+from itertools import groupby
+
+from tests.e2e import queues, standin
+from tests.e2e.kubectl import Object
+from tests.e2e.runs import Run
+from tests.e2e.space import Space
+
+RACK = "cloud.provider.com/topology-block"
+SMALL: Object = {
+    # Six pods of four GPUs fill the three hosts; sizes that divide 24 processes.
+    "nodes": 6,
+    "gpusPerNode": 4,
+    "recipe": {
+        "args": {
+            "tensor_model_parallel_size": 1,
+            "pipeline_model_parallel_size": 1,
+            "expert_model_parallel_size": 8,
+            "global_batch_size": 24,
+        }
+    },
+}
+
+
+def topology(mode: str, key: str = RACK) -> Object:
+    """Return values of a placement."""
+    return {"kueue": {"topology": {"mode": mode, "key": key}}}
+
+
+def places(run: Run) -> list[tuple[str, str]]:
+    """Return rack and node of each rank."""
+    nodes = {n["metadata"]["name"]: n for n in run.space.kubectl.items("nodes")}
+    racks = {name: node["metadata"]["labels"][RACK] for name, node in nodes.items()}
+    return [(racks[pod.node], pod.node) for pod in run.pods()]
+
+
+def contiguous(names: list[str]) -> bool:
+    """Return whether equal names stand together.
+
+    >>> contiguous(["a", "a", "b"]), contiguous(["a", "b", "a"])
+    (True, False)
+    """
+    return len([name for name, _ in groupby(names)]) == len(set(names))
+
+
+def test_a_required_rack_holds_the_whole_gang(queued: Space) -> None:
+    release, run = standin.release(queued, "dpo", topology("required"))
+    release.install()
+    run.ended()
+    assert [rack for rack, _ in places(run)] == ["rack-1", "rack-1"]
+    assert [node for _, node in places(run)] == sorted(queued.cluster.nodes)[:2]
+
+
+def test_a_required_rack_that_is_too_small_keeps_the_run_waiting(queued: Space) -> None:
+    release, run = standin.release(queued, "dpo", SMALL | topology("required"))
+    release.install()
+    message = run.condition("QuotaReserved", "False")["message"]
+    assert "topology" in message
+    assert "4 out of 6 pod(s)" in message
+    assert run.suspended
+    assert run.pods() == []
+
+
+def test_a_preferred_rack_that_is_too_small_is_left_with_ranks_in_order(queued: Space) -> None:
+    release, run = standin.release(queued, "dpo", SMALL | topology("preferred"))
+    release.install()
+    run.ended()
+    found = places(run)
+    assert len(found) == 6
+    assert contiguous([rack for rack, _ in found])
+    assert contiguous([node for _, node in found])
+    assert {node for _, node in found} == set(queued.cluster.nodes)
+
+
+def test_without_a_topology_the_gang_runs_wherever_there_is_room(unqueued: Space) -> None:
+    queues.make(unqueued)
+    release, run = standin.release(unqueued, "dpo", topology("none", key=""))
+    release.install()
+    run.ended()
+    assert len(places(run)) == 2

@@ -1,0 +1,26 @@
+"""Waiting with a deadline: the only way in which these tests wait."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+PAUSE = 0.3
+"""Seconds between two looks: a call of kubectl takes 0.1 s of one core."""
+
+
+def until(what: str, probe: Callable[[], T | None], *, seconds: float, pause: float = PAUSE) -> T:
+    """Return the probe's first answer that is neither None nor False.
+
+    Raises:
+        AssertionError: no answer in time.
+    """
+    deadline = time.monotonic() + seconds
+    while True:
+        answer = probe()
+        if answer is not None and answer is not False:
+            return answer
+        assert time.monotonic() < deadline, f"not within {seconds:.0f} s: {what}"
+        time.sleep(pause)

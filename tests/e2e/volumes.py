@@ -1,0 +1,76 @@
+"""Claims whose volume is a folder that host and nodes share: tests read and write the workspace."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path, PurePosixPath
+
+from tests.e2e.kubectl import Object
+from tests.e2e.space import Space
+from tests.e2e.until import until
+
+CLASS = "shared"
+SIZE = "1Ti"
+
+
+def claim(space: Space, name: str) -> Path:
+    """Make a claim bound to a volume of its own; return the host's folder behind it.
+
+    Not one of the class's ready volumes: those are taken for good by their first claim.
+    """
+    volume = f"{space.name}-{name}"
+    folder = space.cluster.shared / volume
+    folder.mkdir()
+    folder.chmod(0o2777)
+    space.volumes.append(f"persistentvolume/{volume}")
+    space.kubectl.apply([_volume(space, volume), _claim(space, name, volume)])
+    until(f"claim {name} is bound", lambda: _bound(space, name), seconds=30)
+    return folder
+
+
+def on_nodes(space: Space) -> PurePosixPath:
+    """Return where the nodes see the shared folder, from the class's own volumes."""
+    first = space.kubectl.get("persistentvolume", f"{CLASS}-00")
+    return PurePosixPath(first["spec"]["hostPath"]["path"]).parent
+
+
+def _bound(space: Space, name: str) -> bool:
+    """Return whether a claim is bound; if not, have it looked at again.
+
+    The binder's two workers write to one volume, and the one that comes second gives up until the
+    next look at all claims, 15 s later; a change of the claim makes it look at once.
+    """
+    if space.kubectl.get("persistentvolumeclaim", name)["status"].get("phase") == "Bound":
+        return True
+    nudge = f"megatron-dpo.example.com/nudged={time.monotonic()}"
+    space.kubectl.run("annotate", "persistentvolumeclaim", name, "--overwrite", nudge)
+    return False
+
+
+def _volume(space: Space, volume: str) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolume",
+        "metadata": {"name": volume},
+        "spec": {
+            "storageClassName": CLASS,
+            "capacity": {"storage": SIZE},
+            "accessModes": ["ReadWriteMany"],
+            "persistentVolumeReclaimPolicy": "Retain",
+            "hostPath": {"path": str(on_nodes(space) / volume), "type": "Directory"},
+        },
+    }
+
+
+def _claim(space: Space, name: str, volume: str) -> Object:
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {"name": name, "namespace": space.name},
+        "spec": {
+            "storageClassName": CLASS,
+            "accessModes": ["ReadWriteMany"],
+            "resources": {"requests": {"storage": SIZE}},
+            "volumeName": volume,
+        },
+    }
