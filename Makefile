@@ -16,8 +16,11 @@ TESTS := $(STAMPS)/tests
 TRAIN := $(STAMPS)/train
 HELM := $(STAMPS)/helm
 HELM3 := $(STAMPS)/helm3
-# Programs of the test cluster: a folder of tests/e2e/tools each, built by Go.
-CLUSTER := $(addprefix $(STAMPS)/go-,etcd kubernetes coredns jobset kueue pause)
+# Programs of the cluster: a folder of tests/e2e/tools each, built by Go. Asked for when needed only.
+PROGRAMS_kind := kind
+PROGRAMS_processes := etcd kubernetes coredns jobset kueue pause
+ENGINE = $(shell (docker info || podman info) >/dev/null 2>&1 && echo kind || echo processes)
+CLUSTER = $(addprefix $(STAMPS)/go-,$(PROGRAMS_$(if $(filter auto,$(BACKEND)),$(ENGINE),$(BACKEND))))
 # Checkers that only Go can build; without it the tests that need them are skipped, with the reason.
 CHECKERS := $(if $(shell command -v go),$(addprefix $(STAMPS)/go-,actionlint ct kubeconform))
 INSTALL := $(UV) pip install --quiet --require-hashes
@@ -63,10 +66,12 @@ chart: ## the tests of the chart alone, chart-testing and kubeconform included
 
 e2e: ## all tests that need a cluster, on one that starts for them (Linux, root); about 15 minutes
 	$(call build,$(TESTS) $(TRAIN) $(HELM) $(HELM3) $(CLUSTER) $(CHECKERS))
+	@.venv/bin/python -m tests.e2e.image
 	@$(WITH_CLUSTER) .venv/bin/python -m pytest --timeout 900 --durations 0 tests/e2e $(PYTEST)
 
 bench-cluster: ## measure admission and start of gangs, up to 1,024 pods; JSON result
-	$(call build,$(TESTS) $(HELM) $(CLUSTER) $(STAMPS)/go-kwok)
+	$(call build,$(TESTS) $(TRAIN) $(HELM) $(CLUSTER) $(STAMPS)/go-kwok)
+	@.venv/bin/python -m tests.e2e.image
 	@$(WITH_CLUSTER) .venv/bin/python -m tests.e2e.bench
 
 lint: $(TESTS) ## ruff, shellcheck, yamllint, codespell

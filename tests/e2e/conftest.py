@@ -20,7 +20,7 @@ from tests.e2e.image import __main__ as image
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.measured import MEASURED
 from tests.e2e.real import MainJob
-from tests.e2e.space import OPEN, Space
+from tests.e2e.space import OPEN, WRECKS, Space
 
 LAST = ("test_control_plane", "test_nodes")
 """These break the cluster and mend it; what they leave broken must not look like others' fault."""
@@ -40,8 +40,9 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
     if report.failed:
-        for each in OPEN:
-            report.sections.append((f"namespace {each.name}", diagnosis.report(each.kubectl)))
+        seen = [(each.name, diagnosis.report(each.kubectl)) for each in OPEN]
+        report.sections += [(f"namespace {name}", text) for name, text in (*WRECKS, *seen)]
+        WRECKS.clear()
     return report
 
 
@@ -85,7 +86,9 @@ def kubectl(cluster: Cluster) -> Iterator[Kubectl]:
 def _load_image(cluster: Cluster) -> None:
     """Bring the image of the tests to the nodes, unless they have it; `make e2e` builds it."""
     for node in _kubectl(cluster).items("nodes"):
-        names = [name for entry in node["status"].get("images", []) for name in entry["names"]]
+        names = [
+            name for entry in node["status"].get("images", []) for name in entry.get("names") or []
+        ]
         if image.NAME not in names:
             cluster.load_image(image.ARCHIVE)
             return

@@ -45,20 +45,19 @@ GATES: Object = {"featureGates": {"FailureRecoveryPolicy": True}}
 
 @dataclass(kw_only=True)
 class Gang:
-    """One of the gangs, and when something happened to it, in seconds after the loss."""
+    """One of the gangs."""
 
     run: Run
     before: list[Pod]
     lost: str
     """Name of its pod on the lost node."""
-    times: dict[str, float] = field(default_factory=dict)
     restarts: tuple[int, int] = (0, 0)
     after: list[Pod] = field(default_factory=list)
 
 
 @dataclass(kw_only=True)
 class Loss:
-    """What was seen."""
+    """What was seen, and when: in seconds after the loss."""
 
     stopped: str
     """The node whose kubelet stopped."""
@@ -68,35 +67,55 @@ class Loss:
     times: dict[str, float] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
 
-    def now(self) -> float:
-        """Return the seconds since the loss."""
-        return time.monotonic() - self.began
+    def see(self, probes: Mapping[str, Callable[[], bool]], seconds: float) -> None:
+        """Wait until each of these is true, and note when that was seen first."""
+
+        def look() -> bool:
+            for what, probe in probes.items():
+                if what not in self.times and probe():
+                    self.note(what)
+            return probes.keys() <= self.times.keys()
+
+        until(" and ".join(probes), look, seconds=seconds)
+
+    def note(self, what: str) -> None:
+        """Note that something happens now."""
+        self.times[what] = time.monotonic() - self.began
+
+    def between(self, first: str, second: str) -> float:
+        """Return the seconds from one event to another."""
+        return self.times[second] - self.times[first]
 
 
 def watch(space: Space, faults: Faults) -> Loss:
     """Lose two nodes, do what helps, and return what was seen."""
     faults.configure_kueue(GATES)
     stopped, cut, _ = space.cluster.nodes
-    gangs = {
-        "back": start(space, "back", avoid=cut, lost=stopped),
-        "tainted": start(space, "tainted", avoid=stopped, lost=cut),
-        "forced": start(space, "forced", avoid=stopped, lost=cut),
-    }
+    back = start(space, "back", avoid=cut, lost=stopped)
+    tainted = start(space, "tainted", avoid=stopped, lost=cut)
+    forced = start(space, "forced", avoid=stopped, lost=cut)
     faults.stop_kubelet(stopped)
     faults.power_off(cut)
+    gangs = {"back": back, "tainted": tainted, "forced": forced}
     loss = Loss(stopped=stopped, cut=cut, gangs=gangs)
-    for node in (stopped, cut):
-        seen(loss.times, loss, f"NotReady {node}", lambda n=node: not ready(space, n), 90)  # type: ignore[misc]
-    for gang in gangs.values():
-        seen(gang.times, loss, "Terminating", lambda g=gang: ending(g), 120)  # type: ignore[misc]
-    loss.times["kubelet started"] = loss.now()
+    loss.see(
+        {
+            "tainted: Terminating": lambda: ending(tainted),
+            "forced: Terminating": lambda: ending(forced),
+            "stopped: NotReady": lambda: not ready(space, stopped),
+            "cut: NotReady": lambda: not ready(space, cut),
+            "forced: gone": lambda: gone(forced),
+            "back: Terminating": lambda: ending(back),
+        },
+        seconds=240,
+    )
+    loss.note("kubelet started")
     faults.start_kubelet(stopped)
-    recovered(loss, "back")
-    recovered(loss, "forced")
-    assert ending(gangs["tainted"]), "its pod hangs until someone acts"
-    loss.times["tainted"] = loss.now()
+    loss.see({"back: Running": lambda: anew(back), "forced: Running": lambda: anew(forced)}, 90)
+    assert ending(tainted), "its pod hangs until someone acts"
+    loss.note("taint")
     space.kubectl.run("taint", "node", cut, f"{OUT_OF_SERVICE}=nodeshutdown:NoExecute")
-    recovered(loss, "tainted")
+    loss.see({"tainted: Running": lambda: anew(tainted)}, 90)
     return loss
 
 
@@ -112,22 +131,6 @@ def start(space: Space, name: str, *, avoid: str, lost: str) -> Gang:
     return Gang(run=run, before=pods, lost=victim)
 
 
-def seen(
-    times: dict[str, float], loss: Loss, what: str, probe: Callable[[], bool], seconds: float
-) -> None:
-    """Note when something is seen first."""
-    until(what, probe, seconds=seconds, pause=1)
-    times[what] = loss.now()
-
-
-def recovered(loss: Loss, name: str) -> None:
-    """Wait until a gang runs anew, and note how."""
-    gang = loss.gangs[name]
-    gang.after = gang.run.running(2, seconds=180, but=[pod.uid for pod in gang.before])
-    gang.times["Running"] = loss.now()
-    gang.restarts = gang.run.restarts
-
-
 def ready(space: Space, node: str) -> bool:
     """Return whether the API server believes that a node is alive."""
     conditions = space.kubectl.get("node", node)["status"]["conditions"]
@@ -137,3 +140,16 @@ def ready(space: Space, node: str) -> bool:
 def ending(gang: Gang) -> bool:
     """Return whether the gang's pod on the lost node is there, and was told to end."""
     return any(pod.name == gang.lost and pod.ending for pod in gang.run.pods())
+
+
+def gone(gang: Gang) -> bool:
+    """Return whether the gang's pod on the lost node is gone."""
+    return all(pod.name != gang.lost for pod in gang.run.pods())
+
+
+def anew(gang: Gang) -> bool:
+    """Return whether the gang runs in new pods; note them."""
+    old = {pod.uid for pod in gang.before}
+    gang.after = [pod for pod in gang.run.pods() if pod.uid not in old and not pod.ending]
+    gang.restarts = gang.run.restarts
+    return [pod.phase for pod in gang.after] == ["Running"] * 2

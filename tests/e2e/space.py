@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from scripts.cluster.cluster import Cluster
+from tests.e2e import diagnosis
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.until import until
 
@@ -39,6 +40,8 @@ class Space:
 
 OPEN: list[Space] = []
 """The namespaces that exist now; a failed test's report shows them."""
+WRECKS: list[tuple[str, str]] = []
+"""Name and state of those whose fixture failed, and that are gone when the report is made."""
 
 
 @contextmanager
@@ -56,6 +59,9 @@ def opened(
     OPEN.append(space)
     try:
         yield space
+    except BaseException:
+        WRECKS.append((unique, diagnosis.report(space.kubectl)))
+        raise
     finally:
         OPEN.remove(space)
         close(space)

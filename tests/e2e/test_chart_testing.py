@@ -16,6 +16,7 @@ from tests.e2e import queues, standin
 from tests.e2e.measured import measured
 from tests.e2e.release import HELM3, HELM4, clean
 from tests.e2e.space import Space
+from tests.e2e.until import until
 
 PROGRAM = Layout().bin / "ct"
 DATA = {"config.json": '{"model_type": "qwen3"}', "pairs.jsonl": '{"a": 1}\n'}
@@ -73,7 +74,7 @@ def test_ct_installs_proves_and_removes_all_values(place: Space, helm: Path) -> 
     assert told.count("Phase:          Succeeded") == len(files)
     assert names(place, "configmaps") == ["kube-root-ca.crt", "standin"]
     assert names(place, "jobsets") + names(place, "secrets") == []
-    assert names(place, "pods") == []
+    until("the pods of helm test go", lambda: names(place, "pods") == [], seconds=30)
     assert len(names(place, "persistentvolumeclaims")) == len(files)
 
 

@@ -15,9 +15,11 @@ from typing import Annotated, Any
 
 import typer
 
+from scripts.cluster.cluster import connect
 from scripts.cluster.layout import Layout
 from scripts.problem import Problem
 from tests.e2e.bench import api, cases, kwok, queues
+from tests.e2e.image import __main__ as image
 
 QUOTA = 8 * 1024
 Only = Annotated[list[str] | None, typer.Option(help="Cases to run instead of all.")]
@@ -67,6 +69,7 @@ def drain(layout: Layout) -> dict[str, Any]:
 
 def installs(layout: Layout) -> dict[str, Any]:
     """50 installs of a gang of two real pods."""
+    connect().load_image(image.ARCHIVE)
     return cases.installs(layout, 50, 60)
 
 

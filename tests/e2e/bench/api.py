@@ -6,12 +6,13 @@ import json
 import subprocess
 from typing import Any
 
+from scripts.cluster.kubectl import binary
 from scripts.cluster.layout import Layout
 
 
 def command(layout: Layout, *words: str) -> list[str]:
     """Return the kubectl command line."""
-    return [str(layout.bin / "kubectl"), f"--kubeconfig={layout.kubeconfig}", *words]
+    return [str(binary(layout)), f"--kubeconfig={layout.kubeconfig}", *words]
 
 
 def kubectl(layout: Layout, *words: str, given: str = "") -> str:
