@@ -24,6 +24,7 @@ class Faults:
     _kubelets: set[str] = field(default_factory=set)
     _off: set[str] = field(default_factory=set)
     _api_away: bool = False
+    _was_away: bool = False
     _configured: bool = False
 
     def stop_kubelet(self, node: str) -> None:
@@ -48,7 +49,7 @@ class Faults:
 
     def stop_api(self) -> None:
         """Take the API server away."""
-        self._api_away = True
+        self._api_away = self._was_away = True
         self.cluster.stop_api()
 
     def start_api(self) -> None:
@@ -71,6 +72,9 @@ class Faults:
                 stack.callback(self.cluster.power_on, node)
             for node in self._kubelets:
                 stack.callback(self.cluster.start_kubelet, node)
+            if self._was_away:
+                # Else what is removed now waits until the garbage collector tries again.
+                stack.callback(self.cluster.restart, "kube-controller-manager")
             if self._api_away:
                 stack.callback(self.cluster.start_api)
 

@@ -124,7 +124,7 @@ def start(space: Space, name: str, *, avoid: str, lost: str) -> Gang:
     space.kubectl.run("cordon", avoid)
     release, run = standin.release(space, name, merge(SMALL, SPREAD[name]), hold=True)
     release.install()
-    pods = run.running(2)
+    pods = run.training()
     space.kubectl.run("uncordon", avoid)
     assert lost in {pod.node for pod in pods}, pods
     victim = next(pod.name for pod in pods if pod.node == lost)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -80,8 +79,3 @@ def release(
     layered = merge(values(hold=hold), over or {})
     made = Release(name=name, space=space, files=(A100,), values=layered, helm=helm)
     return made, Run(name=name, space=space)
-
-
-def text(item: Object) -> str:
-    """Spell an object for kubectl."""
-    return json.dumps(item)

@@ -26,11 +26,7 @@ def held(space: Space, name: str) -> Run:
     """Install a run of half a host's GPUs and hold it in training."""
     release, run = standin.release(space, name, HALF, hold=True)
     release.install()
-    until(
-        f"{name} trains",
-        lambda: len(list(run.home.glob("attempts/1/**/argv.json"))) == 2,
-        seconds=60,
-    )
+    run.training()
     return run
 
 

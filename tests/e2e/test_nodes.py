@@ -26,7 +26,7 @@ SLACK = 20
 def test_a_drained_node_is_left_for_free(queued: Space, faults: Faults) -> None:
     release, run = standin.release(queued, "dpo", hold=True)
     release.install()
-    before = run.running(2)
+    before = run.training()
     node = before[1].node
     with measured("drain: to the whole gang running on other nodes"):
         words = ("--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=60s")
@@ -96,7 +96,7 @@ def test_kueue_deletes_the_pods_of_a_dead_node_where_it_may(loss: Loss) -> None:
 def test_deleting_the_node_frees_a_gang(queued: Space, faults: Faults) -> None:
     release, run = standin.release(queued, "dpo", hold=True)
     release.install()
-    before = run.running(2)
+    before = run.training()
     node = before[1].node
     faults.power_off(node)
     with measured("Node deleted at once after a power cut: to the gang running"):

@@ -2,52 +2,61 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 
-from tests.e2e import standin
-from tests.e2e.kubectl import Object
+from scripts.cluster.cluster import Cluster
+from tests.e2e import queues, space, standin, volumes
+from tests.e2e.kubectl import Kubectl, Object
 from tests.e2e.release import HELM3, HELM4, Refused, Release
 from tests.e2e.runs import Run
-from tests.e2e.space import Space
-
-HELMS = pytest.mark.parametrize("helm", [HELM4, HELM3], ids=["helm4", "helm3"])
 
 
-def held(space: Space, helm: Path) -> tuple[Release, Run]:
-    """Install a run of low priority and hold it in training."""
-    over = {"kueue": {"priorityClass": "low"}}
-    release, run = standin.release(space, "dpo", over, hold=True, helm=helm)
-    release.install()
-    run.running(2)
-    return release, run
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """A run that trains until it is told to end."""
+
+    release: Release
+    run: Run
+
+    def state(self) -> Object:
+        """Return what an upgrade must leave alone."""
+        jobset = self.run.jobset
+        return {
+            "uid": jobset["metadata"]["uid"],
+            "generation": jobset["metadata"]["generation"],
+            "spec": jobset["spec"],
+            "pods": [(pod.uid, pod.phase) for pod in self.run.pods()],
+        }
 
 
-def state(run: Run) -> Object:
-    """Return what an upgrade must leave alone."""
-    jobset = run.jobset
-    return {
-        "uid": jobset["metadata"]["uid"],
-        "generation": jobset["metadata"]["generation"],
-        "spec": jobset["spec"],
-        "pods": [(pod.uid, pod.phase) for pod in run.pods()],
-    }
+@pytest.fixture(scope="module", params=[HELM4, HELM3], ids=["helm4", "helm3"])
+def held(
+    request: pytest.FixtureRequest,
+    cluster: Cluster,
+    kubectl: Kubectl,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Held]:
+    """A run of low priority, installed by one of the Helms."""
+    folder = tmp_path_factory.mktemp("upgrade")
+    with space.opened(cluster, kubectl, "upgrade", "privileged", folder) as made:
+        volumes.claim(made, "training")
+        standin.prepare(made)
+        queues.make(made)
+        over = {"kueue": {"priorityClass": "low"}}
+        release, run = standin.release(made, "dpo", over, hold=True, helm=request.param)
+        release.install()
+        run.training()
+        yield Held(release=release, run=run)
 
 
-@HELMS
-def test_an_unchanged_upgrade_does_nothing(queued: Space, helm: Path) -> None:
-    release, run = held(queued, helm)
-    before = state(run)
-    release.upgrade()
-    release.upgrade(None, "--dry-run=server")
-    assert state(run) == before
-    standin.order(run, "succeed")
-    run.ended()
-    assert run.restarts == (0, 0)
-    before = state(run)
-    release.upgrade()
-    assert state(run) == before
+def test_an_unchanged_upgrade_does_nothing(held: Held) -> None:
+    before = held.state()
+    held.release.upgrade(None, "--dry-run=server")
+    held.release.upgrade()
+    assert held.state() == before
 
 
 CHANGES: dict[str, Object] = {
@@ -58,26 +67,33 @@ CHANGES: dict[str, Object] = {
 """Changes of what JobSet keeps, by what the refusal names."""
 
 
-@HELMS
-def test_what_a_run_cannot_change_is_refused_with_the_way_out(queued: Space, helm: Path) -> None:
-    release, run = held(queued, helm)
-    before = state(run)
-    for named, change in CHANGES.items():
-        for words in ((), ("--dry-run=server",)):
-            with pytest.raises(Refused) as refused:
-                release.upgrade(change, *words)
-            text = str(refused.value)
-            assert named in text
-            assert "another name" in text
-            assert f"helm -n {queued.name} uninstall dpo --cascade foreground --wait" in text
-    assert state(run) == before
+@pytest.mark.parametrize("named", CHANGES)
+@pytest.mark.parametrize("words", [(), ("--dry-run=server",)], ids=["upgrade", "dry-run"])
+def test_what_a_run_cannot_change_is_refused_with_the_way_out(
+    held: Held, named: str, words: tuple[str, ...]
+) -> None:
+    before = held.state()
+    with pytest.raises(Refused) as refused:
+        held.release.upgrade(CHANGES[named], *words)
+    text = str(refused.value)
+    assert named in text
+    assert "another name" in text
+    assert f"helm -n {held.run.space.name} uninstall dpo --cascade foreground --wait" in text
+    assert held.state() == before
 
 
-@HELMS
-def test_what_jobset_and_kueue_let_change_changes(queued: Space, helm: Path) -> None:
-    release, run = held(queued, helm)
-    before = state(run)
-    release.upgrade({"kueue": {"priorityClass": "high"}})
-    jobset = run.jobset
-    assert jobset["metadata"]["labels"]["kueue.x-k8s.io/priority-class"] == "high"
-    assert state(run)["pods"] == before["pods"]
+def test_what_jobset_and_kueue_let_change_changes(held: Held) -> None:
+    before = held.state()
+    held.release.upgrade({"kueue": {"priorityClass": "high"}})
+    labels = held.run.jobset["metadata"]["labels"]
+    assert labels["kueue.x-k8s.io/priority-class"] == "high"
+    assert held.state() == before
+
+
+def test_an_upgrade_of_a_run_that_has_ended_does_not_start_it_again(held: Held) -> None:
+    standin.order(held.run, "succeed")
+    held.run.ended()
+    before = held.state()
+    held.release.upgrade({"kueue": {"priorityClass": "high"}})
+    assert held.state() == before
+    assert held.run.restarts == (0, 0)

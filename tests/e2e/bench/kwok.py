@@ -15,6 +15,7 @@ from scripts.cluster.layout import Layout
 from scripts.helm import ROOT
 from scripts.problem import Problem
 from tests.e2e.bench import api
+from tests.e2e.bench.clock import wait_for
 
 TOOL = ROOT / "tests" / "e2e" / "tools" / "kwok"
 TAINT = "kwok.x-k8s.io/node"
@@ -84,16 +85,26 @@ def running(layout: Layout, fleet: Fleet, stages: str) -> Iterator[None]:
             program,
             f"--kubeconfig={layout.kubeconfig}",
             "--manage-all-nodes=false",
+            # Without leases the nodes are lost after 50 s.
+            "--node-lease-duration-seconds=40",
             f"--manage-nodes-with-annotation-selector={TAINT}=fake",
             *config,
         ],
     )
     try:
         api.apply(layout, fleet.nodes())
+        wait_for("fake nodes ready", lambda: ready(layout) == fleet.size, 120)
         yield
     finally:
         api.kubectl(layout, "delete", "nodes", "--selector=type=kwok", "--wait=false")
         supervise.stop(layout, "kwok")
+
+
+def ready(layout: Layout) -> int:
+    """Return how many fake nodes are ready."""
+    nodes = api.get(layout, "/api/v1/nodes?labelSelector=type%3Dkwok")["items"]
+    conditions = [c for node in nodes for c in node["status"].get("conditions", [])]
+    return sum(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
 def stage_folder() -> Path:
