@@ -23,8 +23,6 @@ TOPOLOGY = (
     f"kueue.topology.key={kwok.RACK.replace('.', chr(92) + '.')}",
 )
 
-IMAGE = ("image.repository=localhost/megatron-dpo-e2e", "image.tag=1", "image.pullPolicy=Never")
-
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
@@ -97,7 +95,7 @@ def installs(layout: Layout, times: int, deadline: float) -> dict[str, Any]:
     """Install gangs of two real pods, one after the other; seconds after `helm install` began."""
     bound, running = [], []
     for number in range(times):
-        release = Release(name=f"two-{number}", pods=2, queue="real", sets=IMAGE)
+        release = Release(name=f"two-{number}", pods=2, queue="real")
         with watching(layout, queues.NAMESPACE) as clock:
             begun = time.monotonic()
             helm(layout, release, "install")
