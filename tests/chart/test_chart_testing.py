@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.chart import ct
 from tests.chart.helm import CHART, ROOT, require
 
-PROGRAM = ROOT / ".tools" / "cluster" / "bin" / "ct"
 TOOL = ROOT / "tests" / "e2e" / "tools" / "ct"
 FILES = sorted((CHART / "ci").glob("*-values.yaml"))
 
 pytestmark = pytest.mark.skipif(
-    not PROGRAM.exists() or shutil.which("go") is None,
+    not ct.PROGRAM.exists() or shutil.which("go") is None,
     reason="no .tools/cluster/bin/ct, or no go for its schemas: `make chart` builds it",
 )
 
@@ -35,33 +35,27 @@ def rules() -> list[str]:
     ]
 
 
-def lint(checkout: Path, helm: str) -> tuple[int, str]:
-    """Run ct with one of the Helms, and the yamllint and yamale of the tests, first on PATH."""
-    tools = [Path(require(helm)).parent, Path(sys.executable).parent]
-    path = os.pathsep.join([*map(str, tools), os.environ["PATH"]])
-    command = [str(PROGRAM), "lint", "--config=ct.yaml", *rules()]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=110,
-        cwd=checkout,
-        env={**os.environ, "PATH": path},
+def lint(checkout: Path, helm: str, folder: Path) -> tuple[int, str]:
+    """Run `ct lint` with one of the Helms, and the yamllint and yamale of the tests."""
+    own = Path(sys.executable).parent
+    tools = [Path(require(helm)), own / "yamale", own / "yamllint"]
+    words = ["lint", *rules()]
+    return ct.run(
+        words, checkout=checkout, tools=tools, folder=folder, env=os.environ, seconds=110
     )
-    return done.returncode, done.stdout + done.stderr
 
 
 @pytest.fixture
 def checkout(frozen: Path, tmp_path: Path) -> Path:
     """Return a folder with the chart and ct.yaml, to be spoilt."""
-    shutil.copytree(frozen.parent, tmp_path, symlinks=True, dirs_exist_ok=True)
-    shutil.copy(ROOT / "ct.yaml", tmp_path)
-    return tmp_path
+    folder = shutil.copytree(frozen.parent, tmp_path / "checkout", symlinks=True)
+    shutil.copy(ROOT / "ct.yaml", folder)
+    return folder
 
 
 @pytest.mark.parametrize("helm", ["helm", "helm3"])
-def test_ct_is_content_with_the_chart_and_all_its_values(helm: str) -> None:
-    code, told = lint(ROOT, helm)
+def test_ct_is_content_with_the_chart_and_all_its_values(tmp_path: Path, helm: str) -> None:
+    code, told = lint(ROOT, helm, tmp_path)
     assert code == 0, told
     assert "All charts linted successfully" in told
     assert FILES
@@ -77,11 +71,13 @@ def test_ct_is_content_with_the_chart_and_all_its_values(helm: str) -> None:
         ("ci/zz-values.yaml", "nodez: 3\n", "nodez"),
     ],
 )
-def test_ct_finds_what_is_planted(checkout: Path, name: str, text: str, told: str) -> None:
+def test_ct_finds_what_is_planted(
+    checkout: Path, tmp_path: Path, name: str, text: str, told: str
+) -> None:
     file = checkout / "chart" / name
     file.parent.mkdir(exist_ok=True)
     with file.open("a", encoding="utf-8") as stream:
         stream.write(text)
-    code, output = lint(checkout, "helm")
+    code, output = lint(checkout, "helm", tmp_path / "tools")
     assert code == 1
     assert told in output
