@@ -20,6 +20,8 @@ from tests.e2e.runs import Pod, Run
 from tests.e2e.space import Space
 from tests.e2e.until import until
 
+BOUND = 20
+"""restarts.nodeLostSeconds of the gang whose kubelet is lost: less to wait for than the 60."""
 SMALL: Object = {
     "gpusPerNode": 2,
     "recipe": {
@@ -31,7 +33,7 @@ SMALL: Object = {
     },
 }
 SPREAD: Mapping[str, Object] = {
-    "back": {"resources": {"requests": {"cpu": "1100m"}}},
+    "back": {"resources": {"requests": {"cpu": "1100m"}}, "restarts": {"nodeLostSeconds": BOUND}},
     "tainted": {"resources": {"requests": {"memory": "14Gi"}, "limits": {"memory": "14Gi"}}},
     # Kueue waits for the grace period, and a minute more.
     "forced": {

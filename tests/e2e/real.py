@@ -55,7 +55,7 @@ def main_job(cluster: Cluster, kubectl: Kubectl, folder: Path) -> Iterator[MainJ
             installed.install()
             run.ended(seconds=MINUTES * 60)
         yield MainJob(
-            space=place, release=installed, run=run, before=before, losses=losses(run)[-1]
+            space=place, release=installed, run=run, before=before, losses=dict(losses(run))
         )
 
 
@@ -67,15 +67,12 @@ def objects(space: Space) -> set[str]:
     return set(names.split())
 
 
-def losses(run: Run) -> list[dict[int, float]]:
-    """Return the loss by step, for each attempt on its own."""
-    attempts: list[dict[int, float]] = [{}]
+def losses(run: Run) -> list[tuple[int, float]]:
+    """Return step and loss of each logged step, of all attempts, in the order of the file."""
+    rows = []
     log = run.home / "checkpoints" / "logging.jsonl"
     for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else ():
         row = json.loads(line) if line.endswith("}") else {}
         if "loss" in row:  # the last rows sum up
-            step = int(row["global_step/max_steps"].partition("/")[0])
-            if step <= max(attempts[-1], default=0):
-                attempts.append({})
-            attempts[-1][step] = row["loss"]
-    return attempts
+            rows.append((int(row["global_step/max_steps"].partition("/")[0]), row["loss"]))
+    return rows

@@ -7,7 +7,7 @@ import pytest
 from tests.e2e import queues, standin
 from tests.e2e.kubectl import Object
 from tests.e2e.measured import measured
-from tests.e2e.release import HELM3, Refused
+from tests.e2e.release import Refused
 from tests.e2e.space import Space
 
 SOON: Object = {"test": {"deadlineSeconds": 3}}
@@ -19,12 +19,6 @@ def test_it_waits_for_the_end_of_a_run(queued: Space) -> None:
     with measured("helm test at once after the installation of a short run"):
         assert "run proved" in release.test(90)
     run.ended()
-
-
-def test_it_works_with_helm_3(queued: Space) -> None:
-    release, _ = standin.release(queued, "dpo", helm=HELM3)
-    release.install()
-    assert "Phase:          Succeeded" in release.test(90)
 
 
 def test_a_run_that_waits_in_the_queue_is_not_proved(unqueued: Space) -> None:

@@ -18,7 +18,6 @@ from tests.e2e import standin
 from tests.e2e.kubectl import Kubectl, Object
 from tests.e2e.kubectl import Refused as NotAdmitted
 from tests.e2e.release import Release
-from tests.e2e.runs import Run
 from tests.e2e.space import Space
 from tests.e2e.until import until
 
@@ -95,18 +94,6 @@ def test_an_option_is_admitted_at_the_level_that_notes_say_and_refused_below(
 def test_the_table_has_something_of_each_level() -> None:
     assert set(OPTIONS.values()) == set(LEVELS)
     assert OPTIONS["{}"] == "restricted"
-
-
-@pytest.mark.level("restricted")
-@pytest.mark.parametrize("placement", ["inline", "jobs"])
-def test_the_default_values_run_in_a_restricted_namespace(unqueued: Space, placement: str) -> None:
-    over = {"stages": {"placement": placement, "convert": {"skip": True}}}
-    release = described(unqueued, over)
-    release.install()
-    run = Run(name="dpo", space=unqueued)
-    run.ended()
-    assert run.states["train"] == "done"
-    assert "run proved" in release.test(60)
 
 
 @pytest.mark.level("baseline")
