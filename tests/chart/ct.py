@@ -10,9 +10,21 @@ import os
 import shlex
 import subprocess
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 PROGRAM = Path(__file__).parents[2] / ".tools" / "cluster" / "bin" / "ct"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Done:
+    """How a run of ct ended."""
+
+    code: int
+    told: str
+    """ct's own words, and what it had read of its tools'."""
+    tools: str
+    """What its tools said, all of it."""
 
 
 def run(
@@ -23,11 +35,8 @@ def run(
     folder: Path,
     env: Mapping[str, str],
     seconds: float,
-) -> tuple[int, str]:
-    """Run ct in a checkout, with `tools` first on PATH, and return its code and what was said.
-
-    The text is ct's own, followed by what its tools said. `folder` is empty or missing, and kept.
-    """
+) -> Done:
+    """Run ct in a checkout, with `tools` first on PATH, as scripts in an empty or new `folder`."""
     folder.mkdir(exist_ok=True)
     said = folder / "said"
     said.touch()
@@ -45,4 +54,8 @@ def run(
         cwd=checkout,
         env={**env, "PATH": path},
     )
-    return done.returncode, done.stdout + done.stderr + said.read_text(encoding="utf-8")
+    return Done(
+        code=done.returncode,
+        told=done.stdout + done.stderr,
+        tools=said.read_text(encoding="utf-8"),
+    )

@@ -35,7 +35,7 @@ def rules() -> list[str]:
     ]
 
 
-def lint(checkout: Path, helm: str, folder: Path) -> tuple[int, str]:
+def lint(checkout: Path, helm: str, folder: Path) -> ct.Done:
     """Run `ct lint` with one of the Helms, and the yamllint and yamale of the tests."""
     own = Path(sys.executable).parent
     tools = [Path(require(helm)), own / "yamale", own / "yamllint"]
@@ -55,12 +55,12 @@ def checkout(frozen: Path, tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("helm", ["helm", "helm3"])
 def test_ct_is_content_with_the_chart_and_all_its_values(tmp_path: Path, helm: str) -> None:
-    code, told = lint(ROOT, helm, tmp_path)
-    assert code == 0, told
-    assert "All charts linted successfully" in told
+    done = lint(ROOT, helm, tmp_path)
+    assert done.code == 0, done.told
+    assert "All charts linted successfully" in done.told
     assert FILES
     for file in FILES:
-        assert f'with values file "{file.relative_to(ROOT)}"' in told
+        assert f'with values file "{file.relative_to(ROOT)}"' in done.told
 
 
 @pytest.mark.parametrize(
@@ -78,6 +78,6 @@ def test_ct_finds_what_is_planted(
     file.parent.mkdir(exist_ok=True)
     with file.open("a", encoding="utf-8") as stream:
         stream.write(text)
-    code, output = lint(checkout, "helm", tmp_path / "tools")
-    assert code == 1
-    assert told in output
+    done = lint(checkout, "helm", tmp_path / "tools")
+    assert done.code == 1
+    assert told in done.tools

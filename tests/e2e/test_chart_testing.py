@@ -21,7 +21,7 @@ DATA = {"config.json": '{"model_type": "qwen3"}', "pairs.jsonl": '{"a": 1}\n'}
 """What the values of chart/ci expect in the ConfigMap beside the trainer."""
 
 
-def install(space: Space, helm: Path, *words: str) -> tuple[int, str]:
+def install(space: Space, helm: Path, *words: str) -> ct.Done:
     """Run `ct install` in the namespace, with one of the Helms and the cluster's kubectl."""
     path = os.pathsep.join([str(space.kubectl.binary.parent), os.environ["PATH"]])
     own = {"PATH": path, "KUBECONFIG": str(space.kubectl.kubeconfig)}
@@ -61,13 +61,13 @@ def place(empty: Space) -> Iterator[Space]:
 @pytest.mark.parametrize("helm", [HELM4, HELM3], ids=["helm4", "helm3"])
 def test_ct_installs_proves_and_removes_all_values(place: Space, helm: Path) -> None:
     with measured(f"ct install of chart/ci, {helm.parent.name}"):
-        code, told = install(place, helm)
-    assert code == 0, told
+        done = install(place, helm)
+    assert done.code == 0, done.tools
     files = sorted((CHART / "ci").glob("*-values.yaml"))
     assert files
     for file in files:
-        assert f'with values file "{file.relative_to(ROOT)}"' in told
-    assert told.count("Phase:          Succeeded") == len(files), told
+        assert f'with values file "{file.relative_to(ROOT)}"' in done.told
+    assert done.tools.count("Phase:          Succeeded") == len(files), done.tools
     assert names(place, "configmaps") == ["kube-root-ca.crt", "standin"]
     assert names(place, "jobsets") + names(place, "secrets") == []
     until("the pods of helm test go", lambda: names(place, "pods") == [], seconds=30)
@@ -83,6 +83,6 @@ def test_ct_installs_proves_and_removes_all_values(place: Space, helm: Path) -> 
     ids=["run-that-fails", "never-admitted"],
 )
 def test_ct_fails_with(place: Space, over: str, told: str) -> None:
-    code, output = install(place, HELM4, f"--helm-extra-set-args=--set={over}")
-    assert code == 1
-    assert told in output
+    done = install(place, HELM4, f"--helm-extra-set-args=--set={over}")
+    assert done.code == 1
+    assert told in done.tools

@@ -38,6 +38,11 @@ def apply(layout: Layout, items: list[dict[str, Any]]) -> None:
     kubectl(layout, "apply", "--server-side", "--filename=-", given=_list(items))
 
 
+def patch(layout: Layout, name: str, change: dict[str, Any]) -> None:
+    """Change some fields of an object that has no namespace."""
+    kubectl(layout, "patch", name, "--type=merge", f"--patch={json.dumps(change)}")
+
+
 def delete(layout: Layout, items: list[dict[str, Any]]) -> None:
     """Delete objects in the reverse order and wait until they are gone."""
     words = ("delete", "--ignore-not-found", "--wait", "--filename=-")

@@ -41,7 +41,8 @@ class Clock:
             self.bound.setdefault(uid, now)
             labels = pod["metadata"].get("labels", {})
             self.hosts[labels.get("batch.kubernetes.io/job-completion-index", uid)] = host
-        if pod["status"].get("phase") in ("Running", "Succeeded"):
+        # One that ended within a reporting interval of its kubelet was never said to run.
+        if pod["status"].get("phase", "Pending") != "Pending":
             self.running.setdefault(uid, now)
 
     def all_of(self, state: str, pods: int) -> float | None:
@@ -84,8 +85,12 @@ def watching(layout: Layout, namespace: str) -> Iterator[Clock]:
             stream.wait()
 
 
-def wait_for(what: str, ready: Callable[[], float | bool | None], seconds: float) -> float:
+def wait_for(
+    what: str, ready: Callable[[], float | bool | None], seconds: float, every: float = WAIT
+) -> float:
     """Wait until ``ready`` returns something true; return the time it names, or now.
+
+    Give ``every`` some time where each look costs the API server work.
 
     Raises:
         TimeoutError: after ``seconds``.
@@ -95,5 +100,5 @@ def wait_for(what: str, ready: Callable[[], float | bool | None], seconds: float
         found = ready()
         if found:
             return time.monotonic() if found is True else float(found)
-        time.sleep(WAIT)
+        time.sleep(every)
     raise TimeoutError(f"{what}: not within {seconds:.0f} s")

@@ -1,0 +1,135 @@
+"""Memory and step time by layout: ``python3 -m tests.gpu.sweep TOKENIZER RESULTS [NAME ...]``.
+
+Runs what layouts.yaml lists, one after the other, straight through torchrun on all GPUs of this
+host, and writes RESULTS/sweep.json after each. TOKENIZER is a folder with a tokenizer.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from launchers.argv import flatten
+from tests.gpu import random_model
+from tests.gpu.pack import HOST_ENV
+from tests.gpu.visit import host
+
+HOST = Path("/data/sweep")
+PAIRS, WORDS = 600, 700
+LIMIT = 170
+"""Seconds for one run: imports, compilation and five steps."""
+OUT_OF_MEMORY = "OutOfMemoryError"
+
+
+def main() -> None:
+    """Run the layouts that the command line names, or all."""
+    tokenizer, results = Path(sys.argv[1]), Path(sys.argv[2])
+    plan = yaml.safe_load(Path(__file__).with_name("layouts.yaml").read_text(encoding="utf-8"))
+    names = sys.argv[3:] or list(plan["runs"])
+    results.mkdir(parents=True, exist_ok=True)
+    HOST.mkdir(parents=True, exist_ok=True)
+    model, data = HOST / "model", HOST / "pairs.jsonl"
+    random_model.write(model, random_model.Shape(num_hidden_layers=plan["layers"]), tokenizer)
+    write_pairs(data)
+    gpus = len(host()["gpus"])
+    record: dict[str, Any] = {**host(), "layers": plan["layers"], "runs": {}}
+    for name in names:
+        flags = {k: v for k, v in {**plan["base"], **plan["runs"][name]}.items() if v is not None}
+        record["runs"][name] = {"flags": flags, **run(name, flags, model, data, gpus)}
+        print(name, {k: v for k, v in record["runs"][name].items() if k != "flags"}, flush=True)
+        (results / "sweep.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def write_pairs(path: Path) -> None:
+    """Write pairs of random words; four or so fill a pack of 8,192 tokens."""
+    chance = random.Random(7)
+    words = ["return", "value", "list", "string", "number", "name", "of", "the", "file", "a"]
+
+    def text() -> str:
+        return " ".join(chance.choices(words, k=chance.randint(WORDS // 2, WORDS)))
+
+    with path.open("w", encoding="utf-8") as stream:
+        for _ in range(PAIRS):
+            turns = [{"role": "user", "content": "write"}, {"role": "assistant", "content": text()}]
+            stream.write(json.dumps({"messages": turns, "rejected_response": text()}) + "\n")
+
+
+def run(name: str, flags: dict[str, Any], model: Path, data: Path, gpus: int) -> dict[str, Any]:
+    """Train a few steps; return exit code, peaks in bytes and step times of the fullest rank."""
+    folder = HOST / name
+    folder.mkdir(parents=True, exist_ok=True)
+    own = {
+        "model": str(model),
+        "ref_model": str(model),
+        "dataset": str(data),
+        "output_dir": str(folder / "out"),
+        "add_version": "false",
+        "check_model": "false",
+        "external_plugins": str(Path(__file__).with_name("swift_probe.py")),
+        "callbacks": "probe",
+    }
+    spelt = {k: v if isinstance(v, list) else spell(v) for k, v in flags.items()}
+    spec = importlib.util.find_spec("swift")
+    assert spec is not None and spec.submodule_search_locations is not None
+    entry = Path(spec.submodule_search_locations[0]) / "cli" / "_megatron" / "rlhf.py"
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(gpus)]
+    env = {
+        **os.environ,
+        **HOST_ENV,
+        "PROBE": str(folder),
+        "HF_HUB_OFFLINE": "1",
+        "NPROC_PER_NODE": str(gpus),
+        "CUDA_DEVICE_MAX_CONNECTIONS": "1",
+        "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
+    }
+    begin = time.monotonic()
+    with (folder / "log").open("w") as log:
+        command = [*torchrun, "--master-port", "29511", str(entry), *flatten({**spelt, **own})]
+        process = subprocess.Popen(
+            command, stdout=log, stderr=subprocess.STDOUT, env=env, start_new_session=True
+        )
+        code = wait(process)
+    text = (folder / "log").read_text(errors="replace")
+    ranks = [json.loads(p.read_text()) for p in sorted(folder.glob("rank-*.json"))]
+    return {
+        "exit": code,
+        "out_of_memory": OUT_OF_MEMORY in text,
+        "wall_s": round(time.monotonic() - begin, 1),
+        "ranks": ranks,
+        "log": steps(folder / "out" / "logging.jsonl"),
+        "tail": "" if code == 0 else text[-1500:],
+    }
+
+
+def spell(value: object) -> str:
+    """Spell a flag's value as ms-swift reads it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def wait(process: subprocess.Popen[bytes]) -> int:
+    """Wait for the end, or end the whole session; return the exit code."""
+    try:
+        return process.wait(LIMIT)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        return process.wait()
+
+
+def steps(log: Path) -> list[dict[str, Any]]:
+    """Return the trainer's rows of training steps."""
+    rows = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+    return [row for row in rows if "loss" in row]
+
+
+if __name__ == "__main__":
+    main()
