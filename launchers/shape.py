@@ -1,7 +1,6 @@
 """The sizes of a decoder-only transformer, read from its ``config.json``.
 
-Counts follow Hugging Face's ``modeling_{qwen2,qwen3,qwen3_moe,deepseek}.py``; tests compare them
-with the published totals to the last parameter.
+Counts follow Hugging Face's modeling_*.py; tests compare them with the published totals, exactly.
 """
 
 from __future__ import annotations
@@ -9,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from launchers.exits import Exit, LaunchError
 
@@ -141,8 +141,8 @@ def parse(config: Mapping[str, object]) -> Shape:
     ...        "num_attention_heads": 4, "intermediate_size": 128}).parameters
     95040
     """
-    text = config.get("text_config")
-    outer, config = config, (text if isinstance(text, Mapping) else config)
+    outer, text = config, config.get("text_config")
+    config = text if isinstance(text, Mapping) else config
     kind = str(config.get("model_type", ""))
     hidden, heads = _size(config, "hidden_size"), _size(config, "num_attention_heads")
     ffn = _size(config, "intermediate_size", "moe_intermediate_size", "ffn_hidden_size")
@@ -167,7 +167,7 @@ def parse(config: Mapping[str, object]) -> Shape:
     )
 
 
-def _experts(config: Mapping[str, object], ffn: int) -> dict[str, int]:
+def _experts(config: Mapping[str, object], ffn: int) -> dict[str, Any]:
     """Return the sizes of the experts; none for a dense model."""
     if (experts := _size(config, *EXPERTS, default=0)) < 2:
         return {}

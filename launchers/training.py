@@ -141,7 +141,7 @@ def parse(recipe: Recipe, *, nodes: int, gpus_per_node: int) -> Training:
 
 def _plain(a: Arguments) -> dict[str, Any]:
     """Read the flags that mean what they say."""
-    default = {field.name: field.default for field in fields(Training)}
+    default: dict[str, Any] = {field.name: field.default for field in fields(Training)}
     sizes = {name: a.size(flag, default[name]) for name, flag in _SIZES.items()}
     flags = {name: a.flag(flag, default[name]) for name, flag in _FLAGS.items()}
     chosen = {name: a.choice(of, default[name], some) for name, (of, some) in _CHOICES.items()}

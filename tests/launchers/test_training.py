@@ -91,8 +91,9 @@ def test_supervised_training_has_no_reference() -> None:
     ],
 )
 def test_a_wrong_value_names_its_flag(name: str, value: str) -> None:
+    args: dict[str, Any] = {name: value}
     with pytest.raises(LaunchError, match=rf'recipe\.args\.{name}: "{value}"; write') as error:
-        read(**{name: value})
+        read(**args)
     assert error.value.code == Exit.CONFIG
 
 
