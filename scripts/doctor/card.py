@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from launchers.cards import CARDS
 from scripts.doctor.finding import Finding, fail, names, ok, warn
 from scripts.doctor.kinds import NODES
 from scripts.doctor.nodes import holds
@@ -11,6 +12,16 @@ from scripts.doctor.selectors import labels
 
 PRODUCT = "nvidia.com/gpu.product"
 """Label of NVIDIA's GPU feature discovery: what nvidia-smi prints, with - for blanks."""
+
+ENV = "GPU_MODEL"
+"""The chart's `gpuModel`, in the gang's environment."""
+
+
+def wanted(release: Release) -> tuple[str, ...]:
+    """Names that nvidia-smi prints for the release's `gpuModel`; none without one."""
+    env = release.gang.spec["containers"][0].get("env") or []
+    model = next((str(item.get("value", "")) for item in env if item["name"] == ENV), "")
+    return CARDS[model].smi if model in CARDS else ()
 
 
 def check(release: Release, seen: Seen, smi: tuple[str, ...]) -> list[Finding]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from scripts.doctor import (
     admission,
     card,
@@ -28,14 +26,8 @@ from scripts.doctor.release import Release, admitted
 from scripts.doctor.seen import Seen
 
 
-def examine(release: Release, seen: Seen, smi: Sequence[str] = ()) -> list[Finding]:
-    """What is found; the first line alone where no server answers.
-
-    Args:
-        release: what would be submitted.
-        seen: the cluster.
-        smi: names of the wanted GPU, as nvidia-smi prints them.
-    """
+def examine(release: Release, seen: Seen) -> list[Finding]:
+    """What is found; the first line alone where no server answers."""
     if not server.answers(seen):
         return server.check(seen)
     kept = admitted(release, seen.admitted())
@@ -50,7 +42,7 @@ def examine(release: Release, seen: Seen, smi: Sequence[str] = ()) -> list[Findi
         *namespace_quota.check(kept, seen),
         *(_kueue(kept, seen) if _has_kueue(release, seen) else ()),
         *nodes.check(kept, seen),
-        *card.check(kept, seen, tuple(smi)),
+        *card.check(kept, seen, card.wanted(release)),
         *storage.check(release, seen),
         *secrets.check(release, seen),
         *image.check(release),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
-from scripts.doctor.card import PRODUCT, check
+from scripts.doctor.card import PRODUCT, check, wanted
+from scripts.doctor.release import PodSet
 from tests.scripts.doctor.world import node, objects, release, seen
 
 SMI = ("NVIDIA A100-SXM4-80GB", "NVIDIA A100 80GB PCIe")
@@ -32,3 +35,10 @@ def test_the_product_label(products: tuple[str | None, ...], levels: list[str]) 
 
 def test_without_a_model_nothing_is_said() -> None:
     assert check(release(), seen(release()), ()) == []
+
+
+def test_the_model_is_read_from_the_gang_s_environment() -> None:
+    assert wanted(release()) == ()
+    container = {"env": [{"name": "GPU_MODEL", "value": "a100-80g"}]}
+    gang = PodSet(name="node", count=2, template={"spec": {"containers": [container]}})
+    assert "NVIDIA A100-SXM4-80GB" in wanted(replace(release(), pod_sets=(gang,)))
