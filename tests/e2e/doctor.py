@@ -57,3 +57,14 @@ def look(
     assert "Traceback" not in done.stderr
     content: dict[str, Any] = json.loads(done.stdout)
     return Diagnosis(code=done.returncode, lines=tuple(content["findings"]))
+
+
+def acting(space: Space, account: str) -> Path:
+    """Return a kubeconfig whose user is a service account."""
+    token = space.kubectl.run("create", "token", account).strip()
+    text = space.kubectl.run("config", "view", "--raw", "--output=json")
+    content = json.loads(text)
+    content["users"][0]["user"] = {"token": token}
+    file = space.folder / "guest.kubeconfig"
+    file.write_text(json.dumps(content), encoding="utf-8")
+    return file

@@ -13,7 +13,7 @@ from scripts.cluster.cluster import Cluster
 from scripts.cluster.controllers import merge
 from scripts.cluster.layout import Layout
 from tests.e2e import foreign, queues, standin, volumes
-from tests.e2e.doctor import Diagnosis, look
+from tests.e2e.doctor import Diagnosis, acting, look
 from tests.e2e.kubectl import Kubectl, Object
 from tests.e2e.measured import measured
 from tests.e2e.space import Space
@@ -163,17 +163,6 @@ def test_a_user_who_may_do_little_gets_a_line_for_each_lack(queued: Space) -> No
     unseen = [line for line in found.at("warn") if line["found"].startswith("not checked")]
     assert {"nodes", "claim training", "JobSet dry run"} <= {each["subject"] for each in unseen}
     assert all("forbidden" in each["found"] for each in unseen)
-
-
-def acting(space: Space, account: str) -> Path:
-    """Return a kubeconfig whose user is a service account."""
-    token = space.kubectl.run("create", "token", account).strip()
-    text = space.kubectl.run("config", "view", "--raw", "--output=json")
-    content = json.loads(text)
-    content["users"][0]["user"] = {"token": token}
-    file = space.folder / "guest.kubeconfig"
-    file.write_text(json.dumps(content), encoding="utf-8")
-    return file
 
 
 def test_an_old_crd_is_named_by_the_fields_that_it_drops(
