@@ -11,10 +11,12 @@ from scripts.doctor.seen import Seen
 NAME = "app.kubernetes.io/name"
 """Label of the Deployments in the released manifests and charts of both."""
 
+MANAGERS = ("jobset", "kueue")
+
 
 def check(release: Release, seen: Seen) -> list[Finding]:
     """The Deployments; that the webhooks answer is seen by the dry run (submission.py)."""
-    wanted = ("jobset", "kueue") if release.queue else ("jobset",)
+    wanted = MANAGERS if release.queue else MANAGERS[:1]
     answer = seen.all(DEPLOYMENTS)
     if not answer.found:
         return [unknown(f"controller {name}", answer) for name in wanted]

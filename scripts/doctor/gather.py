@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from scripts.doctor import kinds
+from scripts.doctor import controllers, kinds
 from scripts.doctor.answer import Answer, Object
 from scripts.doctor.api import Api
 from scripts.doctor.kinds import JOBSETS, Kind
@@ -13,7 +13,7 @@ from scripts.doctor.release import PodSet, Release
 from scripts.doctor.right import rights
 from scripts.doctor.seen import Seen
 
-LISTS = (kinds.NODES, kinds.CLASSES, kinds.CLAIMS, kinds.QUOTAS, kinds.DEPLOYMENTS)
+LISTS = (kinds.NODES, kinds.CLASSES, kinds.CLAIMS, kinds.QUOTAS)
 QUEUE_LISTS = (
     kinds.LOCAL_QUEUES,
     kinds.CLUSTER_QUEUES,
@@ -68,6 +68,8 @@ def pod(release: Release, pod_set: PodSet) -> Object:
 def _lists(api: Api, release: Release) -> dict[str, Answer]:
     wanted = (*LISTS, *(QUEUE_LISTS if release.queue else ()))
     found = {kind.plural: api.get(kind.path(api.namespace)) for kind in wanted}
+    managers = {"labelSelector": f"{controllers.NAME} in ({', '.join(controllers.MANAGERS)})"}
+    found |= {"deployments": api.get(kinds.DEPLOYMENTS.path(""), **managers)}
     records = api.get(
         kinds.SECRETS.path(api.namespace), labelSelector=f"owner=helm,name={release.name}"
     )

@@ -39,6 +39,11 @@ def check(release: Release, seen: Seen, config: Config) -> list[Finding]:
     name = cluster_queue(release, seen)
     lost = {resource for each in needed.values() for resource in each} - covered
     found = [_uncovered(resource, name, config) for resource in sorted(lost)]
+    asked = {resource for each in release.pod_sets for resource in each.total}
+    found += [
+        warn(f"quota {resource}", "not checked, because Kueue counts it as something else")
+        for resource in sorted(asked & config.transformed)
+    ]
     return [*found, *_quotas(release, seen, queue, needed)]
 
 
