@@ -77,7 +77,9 @@ def connect(context: str | None, namespace: str | None) -> Api:
         chosen = known[context] if context else active
         made = make(context=chosen["name"])
     except ConfigException as error:
-        raise Problem(f"{error}; set KUBECONFIG, or `kubectl config use-context`") from None
+        raise Problem(
+            f"{str(error).rstrip('.')}; set KUBECONFIG, or `kubectl config use-context`"
+        ) from None
     made.configuration.retries = False
     made.rest_client = client.rest.RESTClientObject(made.configuration)
     given = namespace or chosen["context"].get("namespace") or "default"

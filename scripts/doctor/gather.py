@@ -34,7 +34,6 @@ def gather(api: Api, release: Release) -> Seen:
         return Seen(
             namespace=api.namespace, version=version, groups=groups, schema=nothing, jobset=nothing
         )
-    path = JOBSETS.path(api.namespace)
     wanted = rights(claim=bool(release.claims), queue=bool(release.queue))
     reviews = kinds.REVIEWS.path("")
     return Seen(
@@ -52,7 +51,7 @@ def gather(api: Api, release: Release) -> Seen:
             each.name: api.create(kinds.PODS.path(api.namespace), pod(release, each))
             for each in release.pod_sets
         },
-        jobset=api.create(path, release.jobset),
+        jobset=api.create(JOBSETS.path(api.namespace), release.jobset),
         rights={
             right: api.create(reviews, right.review(api.namespace), dry=False) for right in wanted
         },

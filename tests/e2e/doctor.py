@@ -67,3 +67,14 @@ def acting(space: Space, account: str) -> Path:
     file = space.folder / "guest.kubeconfig"
     file.write_text(json.dumps(content), encoding="utf-8")
     return file
+
+
+def without_rules(value: Any) -> Any:
+    """Return an object without CEL rules: some name the fields that an old CRD has not."""
+    if isinstance(value, list):
+        return [without_rules(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: without_rules(item) for key, item in value.items() if key != "x-kubernetes-validations"
+    }

@@ -12,7 +12,7 @@ from scripts.cluster.cluster import Cluster
 from scripts.cluster.controllers import merge
 from scripts.cluster.layout import Layout
 from tests.e2e import foreign, queues, standin, volumes
-from tests.e2e.doctor import Diagnosis, acting, look
+from tests.e2e.doctor import Diagnosis, acting, look, without_rules
 from tests.e2e.kubectl import Kubectl, Object
 from tests.e2e.measured import measured
 from tests.e2e.space import Space
@@ -20,9 +20,8 @@ from tests.e2e.test_foreign_cluster import crds, install
 from tests.e2e.until import until
 
 RDMA = "rdma/hca_shared_devices_a"
-CODE = {
-    "code": {"url": "https://git.example.com/x", "ref": "main", "existingSecret": "preferences-git"}
-}
+REPOSITORY = {"url": "https://git.example.com/x", "ref": "main"}
+CODE = {"code": {**REPOSITORY, "existingSecret": "preferences-git"}}
 
 
 def failed(found: Diagnosis, subject: str, *words: str) -> None:
@@ -184,17 +183,6 @@ def test_an_old_crd_is_named_by_the_fields_that_it_drops(
     for each, lost in ((found, "onJobFailureMessagePatterns"), (jobs, "dependsOn")):
         (line,) = (line for line in each.at("fail") if line["subject"] == "JobSet CRD")
         assert lost in line["found"]
-
-
-def without_rules(value: Any) -> Any:
-    """Return an object without CEL rules: some name the fields that an old CRD has not."""
-    if isinstance(value, list):
-        return [without_rules(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    return {
-        key: without_rules(item) for key, item in value.items() if key != "x-kubernetes-validations"
-    }
 
 
 def published(kubectl: Kubectl) -> bool:

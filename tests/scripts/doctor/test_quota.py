@@ -52,6 +52,13 @@ def test_kueue_s_configuration_may_leave_a_resource_out(
         assert all("may not be read" in each.found for each in failed)
 
 
+def test_a_resource_that_kueue_transforms_is_said_to_be_unchecked() -> None:
+    answer = config(transformations=[{"input": RDMA, "strategy": "Replace"}])
+    findings = examine(release(), seen(release(), uncovered(), kueue=answer))
+    warned = [each.subject for each in findings if each.level is Level.WARN]
+    assert warned == [f"quota {RDMA}"]
+
+
 def cohort(nominal: str, **limits: str) -> list[Object]:
     """8 GPUs of the queue itself, and a neighbour with `nominal` of them."""
     there = copy.deepcopy(objects())
