@@ -11,6 +11,7 @@ from rich.console import Console
 
 from scripts.cluster.command import app as cluster_app
 from scripts.demo import demo as demo_module
+from scripts.doctor import command as doctor_module
 from scripts.local.command import Request, run_locally
 from scripts.problem import Problem
 
@@ -37,6 +38,14 @@ Python = Annotated[
 ]
 GpuResource = Annotated[str, typer.Option(help="Resource that counts as a GPU.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Show all output of the pods.")]
+Submitted = Annotated[str, typer.Option("--run", help="Name of the run to be (Helm's release).")]
+Namespace = Annotated[
+    str | None, typer.Option("--namespace", "-n", help="Default: the context's namespace.")
+]
+Context = Annotated[
+    str | None, typer.Option("--context", help="Context of the kubeconfig; default: the current.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 DemoFolder = Annotated[Path, typer.Option(help="Where the demo keeps everything.")]
 
 
@@ -63,6 +72,22 @@ def local(
         gpu_resource=gpu_resource,
     )
     raise typer.Exit(run_locally(request, Console()))
+
+
+@app.command()
+def doctor(
+    files: Values = None,
+    sets: Sets = None,
+    run: Submitted = "dpo",
+    namespace: Namespace = None,
+    context: Context = None,
+    json: Json = False,
+) -> None:
+    """Ask a cluster whether it would run a release, before it is submitted."""
+    request = doctor_module.Request(
+        run=run, files=files or [], sets=sets or [], namespace=namespace, context=context
+    )
+    raise typer.Exit(doctor_module.run(request, Console(), as_data=json))
 
 
 @app.command()

@@ -13,7 +13,7 @@ CLASS = "shared"
 SIZE = "1Ti"
 
 
-def claim(space: Space, name: str) -> Path:
+def claim(space: Space, name: str, mode: str = "ReadWriteMany") -> Path:
     """Make a claim bound to a volume of its own; return the host's folder behind it.
 
     Not one of the class's ready volumes: those are taken for good by their first claim.
@@ -23,7 +23,7 @@ def claim(space: Space, name: str) -> Path:
     folder.mkdir()
     folder.chmod(0o2777)
     space.volumes.append(f"persistentvolume/{volume}")
-    space.kubectl.apply([_volume(space, volume), _claim(space, name, volume)])
+    space.kubectl.apply([_volume(space, volume, mode), _claim(space, name, volume, mode)])
     until(f"claim {name} is bound", lambda: _bound(space, name), seconds=30)
     return folder
 
@@ -47,7 +47,7 @@ def _bound(space: Space, name: str) -> bool:
     return False
 
 
-def _volume(space: Space, volume: str) -> Object:
+def _volume(space: Space, volume: str, mode: str) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
@@ -55,21 +55,21 @@ def _volume(space: Space, volume: str) -> Object:
         "spec": {
             "storageClassName": CLASS,
             "capacity": {"storage": SIZE},
-            "accessModes": ["ReadWriteMany"],
+            "accessModes": [mode],
             "persistentVolumeReclaimPolicy": "Retain",
             "hostPath": {"path": str(on_nodes(space) / volume), "type": "Directory"},
         },
     }
 
 
-def _claim(space: Space, name: str, volume: str) -> Object:
+def _claim(space: Space, name: str, volume: str, mode: str) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
         "metadata": {"name": name, "namespace": space.name},
         "spec": {
             "storageClassName": CLASS,
-            "accessModes": ["ReadWriteMany"],
+            "accessModes": [mode],
             "resources": {"requests": {"storage": SIZE}},
             "volumeName": volume,
         },

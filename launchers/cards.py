@@ -1,0 +1,93 @@
+"""GPU models that a run can be planned for: what fits in one, and how fast it is at best.
+
+Memory is what PyTorch calls the total capacity in its out-of-memory message: the smallest value
+found for the card in public reports, since firmware and driver take different parts of it.
+Peaks are NVIDIA's data sheets, dense bf16 (half of the figure "with sparsity").
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from launchers.exits import Exit, LaunchError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """One GPU model."""
+
+    name: str
+    smi: tuple[str, ...]
+    """Names that ``nvidia-smi --query-gpu=name`` prints for it."""
+    memory_gib: float
+    """GiB that PyTorch can use, a CUDA context included."""
+    peak_tflops: float
+    """Dense bf16 TFLOP/s."""
+    nvlink_gbs: float
+    """Bus bandwidth (GB/s) of a large all-reduce over the GPUs of one host, as nccl-tests counts
+    it. Where none was published: the figure of the same NVLink generation, scaled by its links."""
+    pcie_gbs: float
+    """GB/s between host and GPU, one direction, pinned memory."""
+    arch: str
+    """Compute capability as the CUDA compiler spells it, e.g. ``sm90``."""
+    source: str
+    """Where the bandwidths come from."""
+
+
+_AZURE = "Azure/azurehpc-health-checks conf/*.conf: floor for all_reduce of 16 GB, and PCIe"
+_SCALED = "scaled from the same NVLink generation by its bandwidth (data sheet)"
+_B200 = "811 GB/s seen for 8 GB200 over NVLink 5 (lixueduan.com, GB200 MNNVL test); PCIe 5.0 x16"
+
+
+def _card(name: str, smi: str, sizes: tuple[float, float, float, float], *rest: str) -> Card:
+    memory, peak, nvlink, pcie = sizes
+    arch, source = rest
+    return Card(
+        name=name,
+        smi=tuple(smi.split("|")),
+        memory_gib=memory,
+        peak_tflops=peak,
+        nvlink_gbs=nvlink,
+        pcie_gbs=pcie,
+        arch=arch,
+        source=source,
+    )
+
+
+_ALL = (
+    _card("a100-40g", "NVIDIA A100-SXM4-40GB", (39.38, 312, 228, 21), "sm80", _AZURE),
+    _card("a100-80g", "NVIDIA A100-SXM4-80GB", (79.14, 312, 228, 21), "sm80", _AZURE),
+    _card("a800-80g", "NVIDIA A800-SXM4-80GB", (79.14, 312, 152, 21), "sm80", _SCALED),
+    _card("h100-80g", "NVIDIA H100 80GB HBM3", (79.10, 989, 460, 48), "sm90", _AZURE),
+    _card("h800-80g", "NVIDIA H800", (79.10, 989, 204, 48), "sm90", _SCALED),
+    _card("h20-96g", "NVIDIA H20", (95.00, 148, 460, 48), "sm90", _SCALED),
+    _card("h200", "NVIDIA H200", (139.72, 989, 431, 48), "sm90", _AZURE),
+    _card("b200", "NVIDIA B200", (178.35, 2250, 811, 48), "sm100", _B200),
+    _card("gb200", "NVIDIA GB200", (184.31, 2500, 811, 48), "sm100", _B200),
+    _card("b300", "NVIDIA B300 SXM6 AC|NVIDIA B300", (267.69, 2250, 811, 48), "sm103", _B200),
+)
+
+CARDS: dict[str, Card] = {card.name: card for card in _ALL}
+"""Name to card. H20: 900 GB/s of NVLink 4 as the H100; A800 and H800: 400 of 600 and 900 GB/s."""
+
+
+def named(name: str) -> Card:
+    """Return a card.
+
+    Raises:
+        LaunchError: CONFIG, naming the cards that there are.
+    """
+    if name in CARDS:
+        return CARDS[name]
+    raise LaunchError(
+        Exit.CONFIG, f"gpuModel={name!r} is not known here", f"write one of {', '.join(CARDS)}"
+    )
+
+
+def seen(smi: str) -> Card | None:
+    """Return the card that nvidia-smi calls ``smi``; None for one that is not listed.
+
+    >>> seen("NVIDIA H200").name
+    'h200'
+    """
+    return next((card for card in _ALL if smi.strip() in card.smi), None)

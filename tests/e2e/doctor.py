@@ -1,0 +1,80 @@
+"""`megatron-dpo doctor` as its users call it, on the cluster of these tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from scripts.cluster.controllers import merge
+from scripts.helm import ROOT
+from tests.e2e import standin
+from tests.e2e.release import A100, Values
+from tests.e2e.space import Space
+
+Line = dict[str, str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Diagnosis:
+    """What it printed."""
+
+    code: int
+    lines: tuple[Line, ...]
+
+    def at(self, level: str) -> list[Line]:
+        """Return the lines of a level."""
+        return [line for line in self.lines if line["level"] == level]
+
+    def subjects(self, level: str) -> list[str]:
+        """Return what the lines of a level are about."""
+        return [line["subject"] for line in self.at(level)]
+
+
+def look(
+    space: Space, over: Values | None = None, *, run: str = "dpo", kubeconfig: Path | None = None
+) -> Diagnosis:
+    """Ask about the stand-in's run with these values laid over."""
+    file = space.folder / "doctor.yaml"
+    file.write_text(yaml.safe_dump(merge(standin.values(), over or {})), encoding="utf-8")
+    words = ("doctor", "-f", str(A100), "-f", str(file), "--run", run, "--json")
+    done = subprocess.run(
+        [sys.executable, "-m", "scripts.cli", *words, "--namespace", space.name],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        cwd=ROOT,
+        env=os.environ | {"KUBECONFIG": str(kubeconfig or space.kubectl.kubeconfig)},
+    )
+    assert done.returncode in (0, 1) and done.stdout, done.stderr
+    content: dict[str, Any] = json.loads(done.stdout)
+    return Diagnosis(code=done.returncode, lines=tuple(content["findings"]))
+
+
+def acting(space: Space, account: str) -> Path:
+    """Return a kubeconfig whose user is a service account."""
+    token = space.kubectl.run("create", "token", account).strip()
+    text = space.kubectl.run("config", "view", "--raw", "--output=json")
+    content = json.loads(text)
+    content["users"][0]["user"] = {"token": token}
+    file = space.folder / "guest.kubeconfig"
+    file.write_text(json.dumps(content), encoding="utf-8")
+    return file
+
+
+def without_rules(value: Any) -> Any:
+    """Return an object without CEL rules: some name the fields that an old CRD has not."""
+    if isinstance(value, list):
+        return [without_rules(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    return {
+        key: without_rules(item) for key, item in value.items() if key != "x-kubernetes-validations"
+    }

@@ -1,0 +1,190 @@
+"""megatron-dpo doctor on a real cluster: each fault planted, and the line that says it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts.cluster.cluster import Cluster
+from scripts.cluster.controllers import merge
+from scripts.cluster.layout import Layout
+from tests.e2e import foreign, queues, standin, volumes
+from tests.e2e.doctor import Diagnosis, acting, look, without_rules
+from tests.e2e.kubectl import Kubectl, Object
+from tests.e2e.measured import measured
+from tests.e2e.space import Space
+from tests.e2e.test_foreign_cluster import crds, install
+from tests.e2e.until import until
+
+RDMA = "rdma/hca_shared_devices_a"
+REPOSITORY = {"url": "https://git.example.com/x", "ref": "main"}
+CODE = {"code": {**REPOSITORY, "existingSecret": "preferences-git"}}
+
+
+def failed(found: Diagnosis, subject: str, *words: str) -> None:
+    """Assert that this is the one failed subject, and that the line has the words."""
+    assert found.code == 1
+    assert found.subjects("fail") == [subject]
+    (line,) = found.at("fail")
+    assert line["remedy"]
+    for word in words:
+        assert word in line["found"]
+
+
+def made(kind: str, name: str, **fields: Any) -> Object:
+    return {"apiVersion": "v1", "kind": kind, "metadata": {"name": name}, **fields}
+
+
+def settled(space: Space) -> None:
+    """Wait until Kueue has looked at the queue, and pods have an account."""
+    account = ("wait", "serviceaccount/default", "--for=create", "--timeout=30s")
+    space.kubectl.run(*account)
+
+    def active() -> bool:
+        status = space.kubectl.get("localqueue", queues.QUEUE).get("status", {})
+        return any(each["type"] == "Active" for each in status.get("conditions", []))
+
+    until("the queue has a state", active, seconds=20)
+
+
+def test_what_doctor_passes_runs_and_its_name_is_taken_then(queued: Space) -> None:
+    settled(queued)
+    with measured("megatron-dpo doctor"):
+        found = look(queued)
+    assert (found.code, found.at("fail"), found.subjects("warn")) == (0, [], ["image"])
+    release, run = standin.release(queued, "dpo")
+    release.install()
+    run.ended()
+    failed(look(queued), "run dpo", "Helm has a release of this name", "deployed")
+    assert look(queued, run="other").code == 0
+
+
+def test_a_missing_queue(unqueued: Space) -> None:
+    failed(look(unqueued), "queue gpu", "no LocalQueue of this name")
+
+
+def test_a_stopped_queue(unqueued: Space) -> None:
+    queues.make(unqueued, spec={"stopPolicy": "Hold"})
+    found = look(unqueued)
+    assert f"ClusterQueue {unqueued.name}" in found.subjects("fail")
+
+
+def test_an_uncovered_resource(unqueued: Space) -> None:
+    queues.make(unqueued, {RDMA: None})
+    settled(unqueued)
+    failed(look(unqueued), f"quota {RDMA}", "wait for ever")
+
+
+def test_a_quota_that_is_too_small(unqueued: Space) -> None:
+    queues.make(unqueued, {"nvidia.com/gpu": "15"})
+    settled(unqueued)
+    failed(look(unqueued), "quota for node", "nvidia.com/gpu 15 of 16")
+
+
+def test_a_namespace_that_the_queue_does_not_take(unqueued: Space) -> None:
+    queues.make(unqueued, spec={"namespaceSelector": {"matchLabels": {"team": "a"}}})
+    settled(unqueued)
+    failed(look(unqueued), f"ClusterQueue {unqueued.name}", "does not take namespace")
+
+
+def test_a_priority_class_that_is_not_there(queued: Space) -> None:
+    settled(queued)
+    found = look(queued, {"kueue": {"priorityClass": "urgent"}})
+    assert "priority class urgent" in found.subjects("fail")
+
+
+def test_a_topology_key_that_is_no_level(queued: Space) -> None:
+    settled(queued)
+    found = look(queued, {"kueue": {"topology": {"key": "example.com/rack"}}})
+    failed(found, "topology example.com/rack", "cloud.provider.com/topology-block")
+
+
+def test_too_few_nodes(queued: Space) -> None:
+    settled(queued)
+    assert "nodes for node" in look(queued, {"nodeSelector": {"pool": "none"}}).subjects("fail")
+    found = look(queued, {"nodes": 4, "kueue": {"topology": {"mode": "none", "key": ""}}})
+    failed(found, "nodes for node", "room for 3 of 4 pods")
+
+
+def test_a_missing_secret_and_a_missing_key(queued: Space) -> None:
+    settled(queued)
+    failed(look(queued, CODE), "secret preferences-git", "does not exist")
+    value = "c2VjcmV0LXZhbHVl"
+    queued.kubectl.apply([made("Secret", "preferences-git", data={"password": value})])
+    found = look(queued, CODE)
+    failed(found, "secret preferences-git", "no key token", "it has password")
+    assert value not in json.dumps(found.lines)
+    queued.kubectl.apply([made("Secret", "preferences-git", data={"token": value})])
+    assert look(queued, CODE).code == 0
+
+
+def test_claims_that_are_missing_or_too_narrow(queued: Space) -> None:
+    settled(queued)
+    workspace = {"workspace": {"existingClaim": "other"}}
+    failed(look(queued, workspace), "claim other", "does not exist")
+    volumes.claim(queued, "other", mode="ReadWriteOnce")
+    failed(look(queued, workspace), "claim other", "is ReadWriteOnce, and 2 pods")
+    new = {"workspace": {"existingClaim": "", "pvc": {"size": "1Gi", "storageClassName": "ceph"}}}
+    failed(look(queued, new), "storage class ceph", "does not exist")
+
+
+@pytest.mark.level("baseline")
+def test_a_namespace_that_does_not_admit_the_fabric(queued: Space) -> None:
+    settled(queued)
+    failed(look(queued), "pods node", "violates PodSecurity", "IPC_LOCK")
+    tcp = {"network": {"profile": "tcp", "resourceName": ""}}
+    assert look(queued, tcp).code == 0
+
+
+def test_a_resource_quota_that_is_too_small(queued: Space) -> None:
+    settled(queued)
+    hard = {"requests.nvidia.com/gpu": "8"}
+    queued.kubectl.apply([made("ResourceQuota", "team", spec={"hard": hard})])
+    failed(look(queued), "ResourceQuota team", "the run needs 16")
+
+
+def test_a_user_who_may_do_little_gets_a_line_for_each_lack(queued: Space) -> None:
+    settled(queued)
+    queued.kubectl.apply([made("ServiceAccount", "guest")])
+    config = acting(queued, "guest")
+    found = look(queued, kubeconfig=config)
+    lacks = found.subjects("fail")
+    assert found.code == 1
+    assert lacks and all(each.startswith("permission ") for each in lacks)
+    assert "permission create jobsets.jobset.x-k8s.io" in lacks
+    unseen = [line for line in found.at("warn") if line["found"].startswith("not checked")]
+    assert {"nodes", "claim training", "JobSet dry run"} <= {each["subject"] for each in unseen}
+    assert all("forbidden" in each["found"] for each in unseen)
+
+
+def test_an_old_crd_is_named_by_the_fields_that_it_drops(
+    cluster: Cluster, empty: Space, tmp_path: Path
+) -> None:
+    """On an API server of its own: the CRD of the tests' cluster stays as it is."""
+    layout = Layout()
+    if not (layout.pki / "ca.crt").exists():
+        pytest.skip("the kind backend has no second API server")
+    (crd,) = without_rules(crds("jobset"))
+    spec = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    rules = spec["properties"]["failurePolicy"]["properties"]["rules"]["items"]
+    del rules["properties"]["onJobFailureMessagePatterns"]
+    del spec["properties"]["replicatedJobs"]["items"]["properties"]["dependsOn"]
+    unqueued = {"kueue": {"queue": "", "topology": {"mode": "none", "key": ""}}}
+    with foreign.api_server(layout, empty.kubectl, tmp_path) as other:
+        install(other, [crd])
+        until("the schema of JobSet is published", lambda: published(other), seconds=30)
+        found = look(empty, unqueued, kubeconfig=other.kubeconfig)
+        jobs = look(
+            empty, merge(unqueued, {"stages": {"placement": "jobs"}}), kubeconfig=other.kubeconfig
+        )
+    for each, lost in ((found, "onJobFailureMessagePatterns"), (jobs, "dependsOn")):
+        (line,) = (line for line in each.at("fail") if line["subject"] == "JobSet CRD")
+        assert lost in line["found"]
+
+
+def published(kubectl: Kubectl) -> bool:
+    """Return whether the OpenAPI document of JobSet is there: it follows the CRD by a second."""
+    return "jobset.x-k8s.io/v1alpha2" in kubectl.run("get", "--raw", "/openapi/v3")

@@ -1,0 +1,127 @@
+"""The edge against a real HTTP server: refusals, warnings, cut lines, and no secret value kept."""
+
+from __future__ import annotations
+
+import base64
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+import yaml
+
+from scripts.doctor.api import Api, connect
+from scripts.doctor.gather import gather
+from scripts.problem import Problem
+from tests.scripts.doctor.world import release
+
+HIDDEN = base64.b64encode(b"hunter2-very-secret").decode("ascii")
+SECRET = {"metadata": {"name": "preferences-git"}, "data": {"token": HIDDEN, "empty": ""}}
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers just enough for each test."""
+
+    def do_GET(self) -> None:
+        path = self.path.partition("?")[0]
+        if path == "/proxy":
+            return self._say(502, b"<html>bad gateway</html>")
+        if path.endswith("/secrets/preferences-git"):
+            return self._say(200, json.dumps(SECRET).encode())
+        if path in ("/version", "/apis"):
+            return self._say(200, b'{"gitVersion": "v1.34.0", "groups": []}')
+        return self._say(403, b'{"kind": "Status", "message": "nodes is forbidden"}')
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self._say(
+            201, json.dumps({"path": self.path, "spec": {}}).encode(), '299 - "would \\"x\\""'
+        )
+
+    def _say(self, status: int, body: bytes, warning: str = "") -> None:
+        self.send_response(status)
+        if warning:
+            self.send_header("Warning", warning)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *words: object) -> None:
+        """Say nothing."""
+
+
+@pytest.fixture
+def server() -> Iterator[ThreadingHTTPServer]:
+    made = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=made.serve_forever, daemon=True).start()
+    yield made
+    made.shutdown()
+    made.server_close()
+
+
+def write(folder: Path, url: str) -> Path:
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "clusters": [{"name": "c", "cluster": {"server": url}}],
+        "users": [{"name": "u", "user": {"token": "t"}}],
+        "contexts": [
+            {"name": "here", "context": {"cluster": "c", "user": "u", "namespace": "team"}},
+            {"name": "other", "context": {"cluster": "c", "user": "u"}},
+        ],
+    }
+    file = folder / "kubeconfig"
+    file.write_text(yaml.safe_dump(content), encoding="utf-8")
+    return file
+
+
+@pytest.fixture
+def api(server: ThreadingHTTPServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Api:
+    url = f"http://127.0.0.1:{server.server_port}"
+    # The client reads KUBECONFIG once, when it is imported.
+    monkeypatch.setattr(
+        "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(write(tmp_path, url))
+    )
+    return connect(None, None)
+
+
+def test_namespace_and_context_are_the_kubeconfig_s(api: Api) -> None:
+    assert (api.context, api.namespace) == ("here", "team")
+    other = connect("other", None)
+    assert (other.context, other.namespace) == ("other", "default")
+    assert connect("other", "mine").namespace == "mine"
+    with pytest.raises(Problem, match="no context typo; the kubeconfig has here, other"):
+        connect("typo", None)
+
+
+def test_a_refusal_is_an_answer(api: Api) -> None:
+    refused = api.get("/api/v1/nodes")
+    assert (refused.status, refused.why) == (403, "nodes is forbidden")
+    broken = api.get("/proxy")
+    assert (broken.status, broken.why) == (502, "<html>bad gateway</html>")
+
+
+def test_a_dry_run_is_dry_and_its_warnings_are_kept(api: Api) -> None:
+    answer = api.create("/api/v1/namespaces/team/pods", {"kind": "Pod"})
+    assert "dryRun=All" in answer.content["path"]
+    assert answer.warnings == ['would "x"']
+
+
+def test_nobody_there_is_an_answer_too(api: Api, server: ThreadingHTTPServer) -> None:
+    server.shutdown()
+    server.server_close()
+    answer = api.get("/version")
+    assert answer.status == 0
+    assert "refused" in answer.why
+
+
+def test_no_value_of_a_secret_gets_past_the_edge(api: Api) -> None:
+    seen = gather(api, release())
+    assert seen.objects["secrets", "preferences-git"].content["data"] == {
+        "token": "filled",
+        "empty": "",
+    }
+    assert HIDDEN not in repr(seen)

@@ -1,0 +1,75 @@
+"""Each fault of a cluster, planted alone in a healthy one: the one line that says it."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+
+from scripts.doctor.answer import Answer
+from scripts.doctor.examine import examine
+from scripts.doctor.finding import Level
+from tests.scripts.doctor.faults import FAULTS, HELM
+from tests.scripts.doctor.world import document, found, healthy_schema, objects, release, seen
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_is_one_failed_line_with_a_remedy(name: str) -> None:
+    plant, sets, subject, text = FAULTS[name]
+    there = copy.deepcopy(objects())
+    plant(there)
+    for item in there:
+        if item["metadata"]["name"].startswith("sh.helm"):
+            item["metadata"]["labels"] = HELM
+    chosen = release(*sets)
+    failed = [each for each in examine(chosen, seen(chosen, there)) if each.level is Level.FAIL]
+    assert [each.subject for each in failed if text in each.found] == [subject]
+    assert all(each.remedy for each in failed)
+
+
+def test_a_healthy_cluster_has_nothing_to_say() -> None:
+    findings = examine(release(), seen(release()))
+    assert [each for each in findings if each.level is not Level.OK] == []
+
+
+def test_an_old_crd_is_seen_by_its_schema_whatever_its_version() -> None:
+    schema = healthy_schema(release())
+    rules = schema["properties"]["spec"]["properties"]["failurePolicy"]["properties"]["rules"]
+    del rules["items"]["properties"]["onJobFailureMessagePatterns"]
+    jobs = schema["properties"]["spec"]["properties"]["replicatedJobs"]
+    del jobs["items"]["properties"]["dependsOn"]
+    found_here = examine(release(), seen(release(), schema=document(schema)))
+    stale = next(each for each in found_here if each.subject == "JobSet CRD")
+    assert stale.level is Level.FAIL
+    assert stale.found == (
+        "it is old and drops spec.failurePolicy.rules[].onJobFailureMessagePatterns"
+    )
+    schema = healthy_schema(release())
+    del schema["properties"]["spec"]["properties"]["replicatedJobs"]["items"]["properties"][
+        "dependsOn"
+    ]
+    found_here = examine(release(), seen(release(), schema=document(schema)))
+    stale = next(each for each in found_here if each.subject == "JobSet CRD")
+    assert (stale.level, "dependsOn" in stale.found) == (Level.WARN, True)
+
+
+def test_a_jobset_that_kueue_leaves_alone_is_refused() -> None:
+    findings = examine(release(), seen(release(), jobset=found({"spec": {}})))
+    assert "beside the quota" in next(e for e in findings if e.level is Level.FAIL).found
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "level", "remedy"),
+    [
+        (403, 'pods "x" is forbidden: violates PodSecurity "baseline"', "fail", "label the namesp"),
+        (403, 'pods "x" is forbidden: exceeded quota: team', "fail", "ResourceQuota"),
+        (403, 'pods is forbidden: User "eve" cannot create resource "pods"', "warn", ""),
+        (500, "failed calling webhook x: no endpoints", "fail", "administrator restarts"),
+    ],
+)
+def test_what_admission_says_of_a_pod(status: int, message: str, level: str, remedy: str) -> None:
+    answer = Answer(status=status, content={"message": message})
+    findings = examine(release(), seen(release(), pods={"node": answer}))
+    line = next(each for each in findings if each.subject == "pods node")
+    assert (line.level.value, message in line.found) == (level, True)
+    assert remedy in line.remedy

@@ -1,0 +1,77 @@
+"""What a user may not see is not checked; that is a warning, with the reason."""
+
+from __future__ import annotations
+
+import pytest
+
+from scripts.doctor.answer import Answer
+from scripts.doctor.examine import examine
+from scripts.doctor.finding import Finding, Level
+from scripts.doctor.kinds import JOBSETS, PODS
+from scripts.doctor.right import rights
+from scripts.doctor.seen import Seen
+from tests.scripts.doctor.world import PLURALS, forbidden, found, release, seen
+
+
+def without(*plurals: str) -> Seen:
+    whole = seen(release())
+    refused = {plural: forbidden(plural) for plural in plurals}
+    return seen(release(), lists={**whole.lists, **refused})
+
+
+def other_than_ok(findings: list[Finding]) -> list[Finding]:
+    return [each for each in findings if each.level is not Level.OK]
+
+
+@pytest.mark.parametrize("plural", ["nodes", "clusterqueues", "persistentvolumeclaims", "secrets"])
+def test_a_forbidden_list_is_a_warning(plural: str) -> None:
+    lines = other_than_ok(examine(release(), without(plural)))
+    assert lines
+    for each in lines:
+        assert each.level is Level.WARN
+        assert each.found.startswith(f"not checked, because {plural} is forbidden")
+
+
+def test_a_user_who_may_see_nothing_gets_warnings_only() -> None:
+    whole = seen(release())
+    nothing = seen(
+        release(),
+        schema=forbidden("openapi"),
+        lists={plural: forbidden(plural) for plural in (*PLURALS.values(), "secrets")},
+        objects={key: forbidden(key[0]) for key in whole.objects},
+        pods={"node": Answer(status=403, content={"message": "eve cannot create resource pods"})},
+        jobset=Answer(status=403, content={"message": "eve cannot create resource jobsets"}),
+    )
+    levels = {each.level for each in examine(release(), nothing)}
+    assert levels == {Level.OK, Level.WARN}
+
+
+def test_a_missing_right_is_named_and_only_the_needed_ones_fail() -> None:
+    denied = found({"status": {"allowed": False}})
+    verdicts = {
+        right: denied
+        for right in rights(claim=False, queue=True)
+        if right.kind in (JOBSETS, PODS) and right.verb == "create"
+    }
+    lines = other_than_ok(examine(release(), seen(release(), rights=verdicts)))
+    assert [(each.level.value, each.subject) for each in lines] == [
+        ("fail", "permission create jobsets.jobset.x-k8s.io"),
+        ("warn", "permission create pods"),
+    ]
+
+
+@pytest.mark.parametrize(("status", "level"), [(0, "fail"), (401, "fail"), (403, "warn")])
+def test_without_an_answer_there_is_one_line(status: int, level: str) -> None:
+    answer = Answer(status=status, content={"message": "connection refused"})
+    (line,) = examine(release(), seen(release(), version=answer))
+    assert (line.level.value, line.subject) == (level, "API server")
+    assert "connection refused" in line.found
+
+
+def test_old_servers_and_missing_controllers_are_named() -> None:
+    old = seen(release(), version=found({"gitVersion": "v1.30.9+k3s1"}))
+    empty = seen(release(), groups=found({"groups": []}))
+    failed = [each for each in examine(release(), old) if each.level is Level.FAIL]
+    assert [each.found for each in failed] == ["Kubernetes v1.30.9+k3s1"]
+    failed = [each for each in examine(release(), empty) if each.level is Level.FAIL]
+    assert [each.subject for each in failed] == ["JobSet", "Kueue"]
