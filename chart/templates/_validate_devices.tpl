@@ -10,6 +10,8 @@
 {{- end }}
 {{- if and (gt (len $devices) 1) .network.attachment }}
 - network.attachment: {{ .network.attachment }} may belong to any of {{ join ", " $devices }}; write network.annotations: {k8s.v1.cni.cncf.io/networks: ...}
+{{- else if and (not $devices) .network.attachment }}
+- network.attachment: {{ .network.attachment }} goes with a device, and there is none; write network.resourceName and resourceCount, or network.annotations
 {{- end }}
 {{- if and $user.resourceCount (not $devices) }}
 - network.resourceCount: {{ int $user.resourceCount }} of no resource; write network.resourceName, or network.resourceCount: null
