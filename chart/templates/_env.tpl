@@ -29,6 +29,9 @@ The test uses neither network nor hub.
 {{- range $name, $value := include "megatron-dpo.settings" . | fromJson }}
 {{- $_ := set $env $name $value }}
 {{- end }}
+{{- range $name, $value := ternary (include "megatron-dpo.network.settings" .root | fromJson) dict (eq .role "node") }}
+{{- $_ := set $env $name $value }}
+{{- end }}
 {{- range $name, $secret := dict "HF_TOKEN" $v.secrets.hf "MODELSCOPE_API_TOKEN" $v.secrets.modelscope }}
 {{- if and $secret.existingSecret (not $isTest) }}
 {{- $reference := dict "name" $secret.existingSecret "key" $secret.key }}

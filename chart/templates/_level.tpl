@@ -16,16 +16,11 @@ https://kubernetes.io/docs/concepts/security/pod-security-standards/
 {{- $_ := set $reasons (printf "volume %s (%s)" $volume.name $kind) (ternary "privileged" "baseline" (eq $kind "hostPath")) }}
 {{- end }}
 {{- end }}
-{{- range $name := $container.capabilities.add }}
-{{- if ne $name "NET_BIND_SERVICE" }}
-{{- $mild := has $name (list "AUDIT_WRITE" "CHOWN" "DAC_OVERRIDE" "FOWNER" "FSETID" "KILL" "MKNOD" "SETFCAP" "SETGID" "SETPCAP" "SETUID" "SYS_CHROOT") }}
-{{- $_ := set $reasons (printf "capability %s" $name) (ternary "baseline" "privileged" $mild) }}
+{{- $reasons = merge $reasons (include "megatron-dpo.level.container" (dict "context" $container "user" $user "of" "") | fromJson) }}
+{{- range $sidecar := $network.initContainers }}
+{{- $given := dict "context" ($sidecar.securityContext | default dict) "user" $user "of" (printf " of %s" $sidecar.name) }}
+{{- $reasons = merge $reasons (include "megatron-dpo.level.container" $given | fromJson) }}
 {{- end }}
-{{- end }}
-{{- if not (has "ALL" $container.capabilities.drop) }}{{ $_ := set $reasons "capabilities kept" "baseline" }}{{ end }}
-{{- if not $user.runAsNonRoot }}{{ $_ := set $reasons "root allowed" "baseline" }}{{ end }}
-{{- if $container.privileged }}{{ $_ := set $reasons "privileged" "privileged" }}
-{{- else if ne (toString $container.allowPrivilegeEscalation) "false" }}{{ $_ := set $reasons "allowPrivilegeEscalation" "baseline" }}{{ end }}
 {{- if $network.hostNetwork }}{{ $_ := set $reasons "hostNetwork" "privileged" }}{{ end }}
 {{- $seccomp := ($user.seccompProfile | default dict).type | default "none" }}
 {{- if not (has $seccomp (list "RuntimeDefault" "Localhost")) }}

@@ -1,25 +1,54 @@
-{{/* The profile's data file, completed by the fields it leaves out and the user's overrides. */}}
+{{/*
+The profile's data file, completed by the fields it leaves out, under the user's network.*: a map is
+laid over the profile's (a null drops an entry), another field replaces it (a null keeps it).
+*/}}
 {{- define "megatron-dpo.network" -}}
 {{- $user := .Values.network -}}
 {{- $profile := .Files.Get (printf "networks/%s.yaml" $user.profile) | fromYaml -}}
-{{- range $field := list "env" "annotations" "podSecurityContext" "resource" }}
+{{- range $field := list "annotations" "env" "expect" "podSecurityContext" "required" "resources" }}
 {{- $_ := set $profile $field (get $profile $field | default dict) }}
 {{- end }}
-{{- range $field := list "capabilities" "volumes" "volumeMounts" "initContainers" }}
+{{- range $field := list "capabilities" "initContainers" "libraryPath" "volumes" "volumeMounts" }}
 {{- $_ := set $profile $field (get $profile $field | default list) }}
 {{- end }}
-{{- range $name, $value := $user.env }}
-{{- if kindIs "invalid" $value }}
-{{- $_ := unset $profile.env $name }}
-{{- else }}
-{{- $_ := set $profile.env $name (include "megatron-dpo.scalar" $value) }}
+{{- range $field, $given := omit $user "profile" "resourceName" "resourceCount" "floorGBs" }}
+{{- if kindIs "map" $given }}
+{{- range $name, $value := $given }}
+{{- $_ := set (get $profile $field) $name (include "megatron-dpo.scalar" $value) }}
+{{- if kindIs "invalid" $value }}{{ $_ = unset (get $profile $field) $name }}{{ end }}
+{{- end }}
+{{- else if not (kindIs "invalid" $given) }}
+{{- $_ := set $profile $field $given }}
 {{- end }}
 {{- end }}
-{{- if $user.resourceName }}
-{{- $_ := set $profile.resource "name" $user.resourceName }}
-{{- end }}
-{{- if not (kindIs "invalid" $user.resourceCount) }}
-{{- $_ := set $profile.resource "count" $user.resourceCount }}
-{{- end }}
+{{- include "megatron-dpo.network.device" (dict "profile" $profile "user" $user) }}
 {{- toJson $profile }}
+{{- end }}
+
+{{/*
+network.resourceName and resourceCount mean the only device of the profile; huge pages are none. A
+Multus network is attached once for each of them. Takes (profile, user), and changes the profile.
+*/}}
+{{- define "megatron-dpo.network.device" -}}
+{{- $resources := .profile.resources -}}
+{{- $devices := list -}}
+{{- range $name, $_ := $resources }}
+{{- if contains "/" $name }}{{ $devices = append $devices $name }}{{ end }}
+{{- end }}
+{{- $_ := set .profile "devices" $devices }}
+{{- if le (len $devices) 1 }}
+{{- $name := .user.resourceName | default (first $devices) }}
+{{- $count := get $resources (first $devices | default "") }}
+{{- if not (kindIs "invalid" .user.resourceCount) }}{{ $count = int .user.resourceCount }}{{ end }}
+{{- if $name }}
+{{- $_ := unset $resources (first $devices | default "") }}
+{{- $_ := set $resources $name ($count | default 0 | toString) }}
+{{- $_ := set .profile "devices" (list $name) }}
+{{- end }}
+{{- $multus := "k8s.v1.cni.cncf.io/networks" }}
+{{- if and $name .profile.attachment (not (hasKey .profile.annotations $multus)) }}
+{{- $names := repeat (toString $count | atoi) (printf "%s," .profile.attachment) | trimSuffix "," }}
+{{- $_ := set .profile.annotations $multus $names }}
+{{- end }}
+{{- end }}
 {{- end }}

@@ -34,7 +34,8 @@ spec:
     - name: launcher
       image: {{ include "megatron-dpo.image" .root | quote }}
       imagePullPolicy: {{ .root.Values.image.pullPolicy }}
-      command: [python3, -m, launchers, {{ .command }}]
+      command:
+        {{- include "megatron-dpo.command" . | trim | nindent 8 }}
       workingDir: /opt
       env:
         {{- include "megatron-dpo.env" . | trim | nindent 8 }}

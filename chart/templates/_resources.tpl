@@ -15,9 +15,8 @@ limited, so that a leak ends this run and not the host; CPU is not, since thrott
 {{- $_ := set $limits $v.gpuResource (toString $gpus) }}
 {{- end }}
 {{- if eq .role "test" }}{{ $requests = dict "cpu" "100m" "memory" "256Mi" }}{{ end }}
-{{- $device := (include "megatron-dpo.network" .root | fromJson).resource }}
-{{- if and (eq .role "node") $device.name }}
-{{- $_ := set $limits $device.name (toString (int $device.count)) }}
+{{- range $name, $count := ternary (include "megatron-dpo.network" .root | fromJson).resources dict (eq .role "node") }}
+{{- $_ := set $limits $name (include "megatron-dpo.scalar" $count) }}
 {{- end }}
 {{- $_ := set $limits "memory" $requests.memory }}
 {{- toJson (dict "requests" (merge $requests $limits) "limits" $limits) }}

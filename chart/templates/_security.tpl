@@ -37,22 +37,22 @@ network's and debug's too: a stage pod has neither a fabric nor training to look
 {{- $user := .root.Values.securityContext -}}
 {{- $asked := $user.capabilities | default dict -}}
 {{- $add := $asked.add | default list -}}
+{{- $context := dict -}}
 {{- if eq .role "node" }}
-{{- $add = concat $add (include "megatron-dpo.network" .root | fromJson).capabilities }}
+{{- $network := include "megatron-dpo.network" .root | fromJson }}
+{{- if $network.privileged }}{{ $_ := set $context "privileged" true }}{{ end }}
+{{- $add = concat $add $network.capabilities }}
 {{- if .root.Values.debug.ptrace }}{{ $add = append $add "SYS_PTRACE" }}{{ end }}
 {{- end }}
 {{- $capabilities := dict "drop" ($asked.drop | default (list "ALL")) }}
-{{- if $add }}
-{{- $_ := set $capabilities "add" (uniq $add | sortAlpha) }}
-{{- end }}
-{{- $context := dict }}
-{{- /* With these two Kubernetes refuses a false here. */}}
-{{- if not (or $user.privileged (has "SYS_ADMIN" $add)) }}
-{{- $_ := set $context "allowPrivilegeEscalation" false }}
-{{- end }}
+{{- if $add }}{{ $_ := set $capabilities "add" (uniq $add | sortAlpha) }}{{ end }}
 {{- range $field, $value := $user }}
 {{- $_ := set $context $field $value }}
 {{- if kindIs "invalid" $value }}{{ $_ = unset $context $field }}{{ end }}
+{{- end }}
+{{- /* With these two Kubernetes refuses a false here. */}}
+{{- if not (or $context.privileged (has "SYS_ADMIN" $add) (hasKey $user "allowPrivilegeEscalation")) }}
+{{- $_ := set $context "allowPrivilegeEscalation" false }}
 {{- end }}
 {{- $_ := set $context "capabilities" $capabilities }}
 {{- toYaml $context }}

@@ -1,25 +1,3 @@
-{{- define "megatron-dpo.validate.network" -}}
-{{- $file := printf "networks/%s.yaml" .Values.network.profile -}}
-{{- if not (.Files.Get $file) }}
-{{- $known := list }}
-{{- range $path, $_ := .Files.Glob "networks/*.yaml" }}
-{{- $known = append $known (base $path | trimSuffix ".yaml") }}
-{{- end }}
-- network.profile: "{{ .Values.network.profile }}" is not known; write one of {{ join ", " $known }}
-{{- else }}
-{{- $device := (include "megatron-dpo.network" . | fromJson).resource }}
-{{- if and $device.name (empty $device.count) }}
-- network.resourceName: {{ $device.name }} has no count with profile {{ .Values.network.profile }}; write network.resourceName: "" if the fabric needs no device, or network.resourceCount: 1
-{{- end }}
-{{- if and $device.count (empty $device.name) }}
-- network.resourceCount: {{ int $device.count }} of no resource; write network.resourceName, or network.resourceCount: null
-{{- end }}
-{{- if eq $device.name .Values.gpuResource }}
-- network.resourceName: {{ $device.name }} is gpuResource, and its number is gpusPerNode; write the fabric's device, or network.resourceName: ""
-{{- end }}
-{{- end }}
-{{- end }}
-
 {{- define "megatron-dpo.validate.security" -}}
 {{- $user := include "megatron-dpo.security.user" . | fromJson -}}
 {{- $container := include "megatron-dpo.security.container" (dict "root" . "role" "node") | fromYaml -}}

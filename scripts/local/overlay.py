@@ -36,5 +36,13 @@ def overlay(workspace: Path, master_port: int, gang_port: int) -> dict[str, Any]
             "topology": {"mode": "none", "key": "", "slice": {"size": 0, "key": ""}},
         },
         # All pods share one host: its loopback is the fabric.
-        "network": {"profile": "tcp", "resourceName": "", "resourceCount": None},
+        "network": {
+            "profile": "tcp",
+            "resourceName": "",
+            "resourceCount": None,
+            "hostNetwork": False,
+            "initContainers": [],
+            "libraryPath": [],
+            "envFile": "",
+        },
     }

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests.chart.fabrics import PROFILES, selected
 from tests.chart.helm import (
     CHART,
     ROOT,
     Document,
     call,
+    jobs,
     layers,
     merged,
     render,
@@ -69,6 +72,24 @@ def test_the_manifest_of_every_option_is_the_golden_one(update_golden: bool) -> 
     assert rendered == expected, "look at the difference; if it is wanted, run `make golden`"
 
 
+def template_of_the_gang(profile: str) -> list[str]:
+    """Return the gang's pod template as lines of YAML."""
+    documents = without_sources(render(selected(profile)))
+    return yaml.safe_dump(jobs(documents)["node"]["template"], width=100).splitlines()
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_what_a_network_changes_is_the_golden_change(profile: str, update_golden: bool) -> None:
+    both = (template_of_the_gang("custom"), template_of_the_gang(profile))
+    changed = "\n".join([*difflib.unified_diff(*both, "custom", profile, n=1, lineterm=""), ""])
+    golden = GOLDEN / f"network-{profile}.diff"
+    if update_golden:
+        golden.write_text(changed, encoding="utf-8")
+    assert changed == golden.read_text(encoding="utf-8"), (
+        "look at the difference; if it is wanted, run `make golden`"
+    )
+
+
 @pytest.mark.parametrize("case", NOTES)
 def test_the_notes_are_the_golden_ones(case: str, tmp_path: Path, update_golden: bool) -> None:
     file = ROOT / "values" / f"{case}.yaml"
@@ -89,6 +110,7 @@ def test_the_notes_are_the_golden_ones(case: str, tmp_path: Path, update_golden:
 
 def test_no_golden_file_is_left_over() -> None:
     names = {p.name for p in FILES} | {"every-option.yaml"} | {f"{case}.txt" for case in NOTES}
+    names |= {f"network-{profile}.diff" for profile in PROFILES}
     assert {p.name for p in GOLDEN.iterdir()} == names
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.chart.fabrics import PROFILES, selected
 from tests.chart.helm import (
     BASE,
     CHART,
@@ -146,6 +147,13 @@ def test_every_rendered_object_is_valid(values: list[str], helm: str, schemas: P
     count, wrong = check(with_jobs(done.stdout), schemas)
     assert wrong == []
     assert count > done.stdout.count("\nkind: ") >= 2
+
+
+@pytest.mark.parametrize("helm", ["helm", "helm3"])
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_network_is_valid(profile: str, helm: str, schemas: Path) -> None:
+    text = template(merged(selected(profile)), helm=helm)
+    assert check(with_jobs(text), schemas)[1] == []
 
 
 def test_every_option_at_once_is_valid(schemas: Path) -> None:

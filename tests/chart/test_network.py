@@ -22,8 +22,15 @@ from tests.chart.helm import (
 )
 
 PROFILE: Document = {
+    "summary": "a test",
+    "tried": "run",
+    "link": "ib",
+    "transport": "NET/IB",
+    "expect": {"busbwGBs": 100, "gpus": 8, "source": "a test"},
     "podSecurity": "privileged",
-    "resource": {"name": "example.com/nic", "count": 4},
+    "resources": {"example.com/nic": 4, "hugepages-2Mi": "64Mi"},
+    "covers": ["example.com/nic", "hugepages-2Mi"],
+    "attachment": "rail",
     "env": {"NCCL_NET": "profile", "A": "profile", "B": "profile", "C": "profile"},
     "capabilities": ["NET_ADMIN"],
     "podSecurityContext": {"fsGroup": 5},
@@ -31,7 +38,6 @@ PROFILE: Document = {
     "volumes": [{"name": "driver", "hostPath": {"path": "/opt/driver"}}],
     "volumeMounts": [{"name": "driver", "mountPath": "/opt/driver"}],
     "initContainers": [{"name": "wait", "image": "i", "command": ["true"]}],
-    "hostNetwork": True,
 }
 LAYER: Document = {
     "network": {"profile": "synthetic", "env": {"A": "network", "B": "network"}},
@@ -53,9 +59,6 @@ def test_every_field_of_a_profile_reaches_the_gang(chart: Path) -> None:
     documents = objects(template(merged(LAYER), chart=chart))
     spec = pod(documents)
     [container] = spec["containers"]
-    assert {k: v for k, v in spec.items() if k.startswith(("host", "dns"))} == {
-        **{"hostNetwork": True, "dnsPolicy": "ClusterFirstWithHostNet"},
-    }
     assert spec["initContainers"] == PROFILE["initContainers"]
     assert spec["volumes"][-1:] == PROFILE["volumes"]
     assert container["volumeMounts"][-1:] == PROFILE["volumeMounts"]
@@ -63,8 +66,10 @@ def test_every_field_of_a_profile_reaches_the_gang(chart: Path) -> None:
     assert container["securityContext"]["capabilities"]["add"] == ["NET_ADMIN"]
     for side in ("requests", "limits"):
         assert container["resources"][side]["example.com/nic"] == "4"
+        assert container["resources"][side]["hugepages-2Mi"] == "64Mi"
     annotations = jobs(documents)["node"]["template"]["metadata"]["annotations"]
     assert annotations["example.com/nics"] == "all"
+    assert annotations["k8s.v1.cni.cncf.io/networks"] == "rail,rail,rail,rail"
     variables = env(documents)
     assert [variables.get(name) for name in ("NCCL_NET", "A", "B", "C")] == [
         *("profile", "network", "extra", None)
@@ -77,6 +82,7 @@ def test_a_stage_pod_has_no_fabric(chart: Path) -> None:
         spec = pod(documents, role)
         [container] = spec["containers"]
         assert not {"initContainers", "hostNetwork", "hostPID", "dnsPolicy"} & set(spec)
+        assert not [e for e in container["env"] if e["name"].startswith("NETWORK_")]
         assert "add" not in container["securityContext"]["capabilities"]
         assert set(container["resources"]["limits"]) == {"memory"}
         annotations = jobs(documents)[role]["template"]["metadata"]["annotations"]
@@ -102,3 +108,103 @@ def test_the_profiles_volumes_and_paths_are_taken(chart: Path) -> None:
         template(merged(LAYER, mine), chart=chart)
     assert "extraVolumes: the name driver is taken" in str(refused.value)
     assert "extraVolumeMounts: /opt/driver is taken" in str(refused.value)
+
+
+def network(**given: object) -> Document:
+    return {"network": {"profile": "synthetic", **given}}
+
+
+def limits(chart: Path, *layers: Document) -> Document:
+    [container] = pod(objects(template(merged(*layers), chart=chart)))["containers"]
+    found: Document = container["resources"]["limits"]
+    return {k: v for k, v in found.items() if k not in ("memory", "nvidia.com/gpu")}
+
+
+def test_the_only_device_takes_the_users_name_and_count(chart: Path) -> None:
+    huge = {"hugepages-2Mi": "64Mi"}
+    assert limits(chart, network(resourceName="a/b")) == {"a/b": "4", **huge}
+    assert limits(chart, network(resourceCount=2)) == {"example.com/nic": "2", **huge}
+    documents = objects(template(merged(network(resourceCount=2)), chart=chart))
+    annotations = jobs(documents)["node"]["template"]["metadata"]["annotations"]
+    assert annotations["k8s.v1.cni.cncf.io/networks"] == "rail,rail"
+    assert limits(
+        chart, {"network": {"profile": "tcp", "resourceName": "a/b", "resourceCount": 3}}
+    ) == {"a/b": "3"}
+
+
+def test_resources_are_laid_over_the_profiles(chart: Path) -> None:
+    given = {"hugepages-2Mi": None, "example.com/nic": 1, "a/b": 2}
+    annotation = {"k8s.v1.cni.cncf.io/networks": "mine"}
+    layer = network(resources=given, attachment="")
+    assert limits(chart, layer) == {"example.com/nic": "1", "a/b": "2"}
+    documents = objects(template(merged(network(annotations=annotation)), chart=chart))
+    annotations = jobs(documents)["node"]["template"]["metadata"]["annotations"]
+    assert annotations.items() >= {**annotation, "example.com/nics": "all"}.items()
+
+
+def test_a_custom_network_is_what_the_values_say() -> None:
+    given: Document = {
+        "profile": "custom",
+        "resources": {"a/b": 2},
+        "env": {"NCCL_NET": "mine"},
+        "annotations": {"a/b": "c"},
+        "capabilities": ["IPC_LOCK"],
+        "hostNetwork": True,
+        "libraryPath": ["/a", "/b"],
+        "envFile": "/a/env.sh",
+        "initContainers": [{"name": "a", "image": "i"}],
+        "transport": "NET/Mine",
+        "floorGBs": 12.5,
+    }
+    documents = objects(template(merged({"network": given})))
+    spec = pod(documents)
+    [container] = spec["containers"]
+    assert spec["hostNetwork"] is True
+    assert spec["initContainers"] == given["initContainers"]
+    assert container["securityContext"]["capabilities"]["add"] == ["IPC_LOCK"]
+    assert container["resources"]["limits"]["a/b"] == "2"
+    assert "export LD_LIBRARY_PATH=/a:/b$" in container["command"][2]
+    assert ". /a/env.sh ||" in container["command"][2]
+    found = env(documents)
+    names = ("NCCL_NET", "NETWORK_TRANSPORT", "NETWORK_FLOOR_GBS")
+    assert [found[name] for name in names] == ["mine", "NET/Mine", "12.5"]
+
+
+@pytest.mark.parametrize(
+    "over, transport, floor",
+    [
+        ({}, "NET/IB", "85"),
+        ({"gpusPerNode": 2}, "NET/IB", "21.3"),
+        ({"gpusPerNode": 16, "recipe": {"backend": "transformers"}}, "NET/IB", "85"),
+        ({"gpusPerNode": 0, "recipe": {"backend": "transformers"}}, "NET/IB", ""),
+        ({"nodes": 1}, "", ""),
+        ({"network": {"floorGBs": 7}}, "NET/IB", "7"),
+        ({"network": {"floorGBs": 0}}, "NET/IB", ""),
+        ({"network": {"transport": ""}}, "", "85"),
+    ],
+)
+def test_the_launcher_hears_what_to_demand(
+    chart: Path, over: Document, transport: str, floor: str
+) -> None:
+    found = env(objects(template(merged(network(), over), chart=chart)))
+    assert (found["NETWORK_TRANSPORT"], found["NETWORK_FLOOR_GBS"]) == (transport, floor)
+
+
+def test_a_privileged_fabric_is_one_of_the_gang_only() -> None:
+    layer: Document = {"network": {"profile": "oci-roce-vf"}}
+    documents = objects(template(merged(LAYER, layer)))
+    [node], [clone] = (pod(documents, role)["containers"] for role in ("node", "clone"))
+    assert node["securityContext"] == {"privileged": True, "capabilities": {"drop": ["ALL"]}}
+    assert "privileged" not in clone["securityContext"]
+    tamed = objects(template(merged(layer, {"securityContext": {"privileged": False}})))
+    security = pod(tamed)["containers"][0]["securityContext"]
+    assert (security["privileged"], security["allowPrivilegeEscalation"]) == (False, False)
+
+
+def test_the_volumes_of_an_init_container_are_there() -> None:
+    container = {"name": "a", "image": "i", "volumeMounts": [{"name": "x", "mountPath": "/x"}]}
+    layer: Document = {"network": {"initContainers": [container]}}
+    with pytest.raises(Refused, match="network.initContainers: a mounts x, and no volume"):
+        template(merged(layer))
+    volume: Document = {"extraVolumes": [{"name": "x", "emptyDir": {}}]}
+    assert template(merged(layer, volume))
