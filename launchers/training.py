@@ -66,8 +66,11 @@ class Training:
     """A frozen copy of the model is loaded; with LoRA the policy without adapter serves."""
     compares: bool = True
     """Each microbatch is also run forward through the reference."""
+    head: bool = True
+    """The model ends in logits over the vocabulary; reward and class models do not."""
     tuner: str = "full"
     lora_rank: int = 8
+    lora_modules: tuple[str, ...] = ("all-linear",)
     sequence_parallel: bool = False
     recompute: str = "selective"
     recompute_method: str = ""
@@ -94,6 +97,10 @@ class Training:
     dispatcher: str = "alltoall"
     capacity_factor: float = 0.0
     """Rows an expert takes, as a multiple of the balanced number; 0: all (dropless)."""
+    overlap_a2a: bool = False
+    """All-to-all runs beside other work; no flag of ms-swift does that for DPO."""
+    balanced: bool = False
+    """Routing is forced to be even: for benchmarks only."""
     saves_optimizer: bool = True
     reference_grads: bool = False
     """The reference has a gradient buffer too: ms-swift 3.8, before its pull request 6027."""
@@ -166,6 +173,8 @@ def _derived(a: Arguments, task: str, tp: int) -> dict[str, Any]:
         "pairs": kind in ("dpo", "rm"),
         "compares": compares,
         "reference": compares and full,
+        "head": kind != "rm" and a.word("task_type", "causal_lm") == "causal_lm",
+        "lora_modules": a.words("target_modules", ("all-linear",)),
         # ms-swift resets it where there is nothing to split
         "sequence_parallel": a.flag("sequence_parallel", False) and tp > 1,
         "recompute_modules": a.words("recompute_modules", ("core_attn",)),
