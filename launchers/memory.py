@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from launchers import memory_activations as activations
 from launchers import memory_optimizer as optimizer
-from launchers.memory_adapter import adapter
+from launchers.memory_adapter import trained
 from launchers.memory_host import host
 from launchers.memory_shard import Shard, shards
 from launchers.shape import Shape
@@ -97,12 +97,10 @@ def predict(shape: Shape, training: Training, fit: Fit = FIT) -> Memory:
         LaunchError: CONFIG if the layers can't be spread over the stages.
     """
     parts = list(shards(shape, training.layout, head=training.head))
-    states = [_trained(shape, training, shard) for shard in parts]
-    pairs = zip(parts, states, strict=True)
-    stages = [_stage(shape, training, shard, state, fit) for shard, state in pairs]
+    stages = [_stage(shape, training, shard, fit) for shard in parts]
     totals = tuple(sum(items) / GIB for items in stages)
     fullest = stages[totals.index(max(totals))]
-    node = host(shape, training, parts, trainable=[dense + moe for _, dense, moe in states])
+    node = host(shape, training, parts)
     return Memory(
         **{name: value / GIB for name, value in fullest._asdict().items()},
         host=node.total / GIB,
@@ -111,43 +109,21 @@ def predict(shape: Shape, training: Training, fit: Fit = FIT) -> Memory:
     )
 
 
-def _trained(shape: Shape, training: Training, shard: Shard) -> tuple[float, float, float]:
-    """Return trained parameters on the rank, and those whose state it keeps: dense, experts."""
-    if training.tuner == "full":
-        part = shard
-    else:
-        dense, experts = adapter(shape, training, shard)
-        part = Shard(
-            stage=shard.stage,
-            layers=shard.layers,
-            moe_layers=shard.moe_layers,
-            dense=dense,
-            experts=experts,
-            head=shard.head,
-        )
-    owned = part.owned(training.layout, distributed=training.distributed_optimizer)
-    return (part.parameters, *owned)
-
-
-def _stage(
-    shape: Shape,
-    training: Training,
-    shard: Shard,
-    state: tuple[float, float, float],
-    fit: Fit,
-) -> _Items:
+def _stage(shape: Shape, training: Training, shard: Shard, fit: Fit) -> _Items:
     """Return the bytes of a rank of one stage."""
-    trained, dense, experts = state
+    part = trained(shape, training, shard)
+    dense, experts = part.owned(training.layout, distributed=training.distributed_optimizer)
     reference = 2.0 + training.reference_grads * training.grad_bytes
     acts, logits, buffers = _work(shape, training, shard, fit)
-    work = acts + logits + buffers
     passing = optimizer.passing(training, dense, experts)
+    beside = part.parameters if training.tuner == "lora" else 0.0
     return _Items(
-        weights=2.0 * (shard.parameters + (trained if training.tuner == "lora" else 0.0)),
-        gradients=training.grad_bytes * trained,
+        weights=2.0 * (shard.parameters + beside),
+        gradients=training.grad_bytes * part.parameters,
         reference=reference * shard.parameters if training.reference else 0.0,
         # the step reuses what the backward pass has freed
-        optimizer=optimizer.kept(training) * (dense + experts) + max(0.0, passing - work),
+        optimizer=optimizer.kept(training) * (dense + experts)
+        + max(0.0, passing - acts - logits - buffers),
         activations=acts,
         logits=logits,
         buffers=buffers,

@@ -22,15 +22,14 @@ TE_LOGIT_BYTES = 6
 def tokens(training: Training, positions: int) -> int:
     """Return the tokens of the longest microbatch, before context parallelism.
 
-    A pack takes ``max_length`` tokens, and one pair that is longer has a pack of its own; without
-    packing each row may have ``max_length`` tokens. Where the data is known, ``longest`` says it.
+    Each row may have ``max_length`` tokens, so a pair twice that; a pair that is longer than a pack
+    has one of its own (``swift/dataset/packing.py``). Where the data is known, ``longest`` says it.
     """
-    length = training.max_length or positions or 1
     if training.longest:
         return training.longest
-    if training.packing:
-        return length * training.micro_batch_size
-    return length * training.micro_batch_size * (2 if training.pairs else 1)
+    sample = (training.max_length or positions or 1) * (2 if training.pairs else 1)
+    pack = training.packing_length or training.max_length
+    return training.micro_batch_size * (max(sample, pack) if training.packing else sample)
 
 
 def split(training: Training) -> int:

@@ -1,6 +1,8 @@
-"""Parameters of a LoRA adapter on one rank."""
+"""What is trained of a rank's part: all of it, or a LoRA adapter beside it."""
 
 from __future__ import annotations
+
+import dataclasses
 
 from launchers.memory_shard import Shard
 from launchers.shape import Shape
@@ -33,3 +35,11 @@ def adapter(shape: Shape, training: Training, shard: Shard) -> tuple[float, floa
         dense * shard.layers + mlp * dense_mlps + shared * shard.moe_layers,
         expert * shape.experts / layout.ep * shard.moe_layers,
     )
+
+
+def trained(shape: Shape, training: Training, shard: Shard) -> Shard:
+    """Return the trained parameters of a rank, as a shard of their own."""
+    if training.tuner == "full":
+        return shard
+    dense, experts = adapter(shape, training, shard)
+    return dataclasses.replace(shard, dense=dense, experts=experts)

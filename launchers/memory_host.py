@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from launchers.memory_adapter import trained
 from launchers.memory_shard import Shard
 from launchers.shape import Shape
 from launchers.training import Training
@@ -35,9 +36,7 @@ class Host:
         return self.processes + self.offload + self.save
 
 
-def host(
-    shape: Shape, training: Training, shards: Sequence[Shard], *, trainable: Sequence[float]
-) -> Host:
+def host(shape: Shape, training: Training, shards: Sequence[Shard]) -> Host:
     """Return a node's memory.
 
     The offloaded optimizer (megatron-core ``optimizer/cpu_offloading/hybrid_optimizer.py``) holds
@@ -48,11 +47,12 @@ def host(
         shape: of the model.
         training: the job.
         shards: of each pipeline stage.
-        trainable: parameters of each shard whose optimizer state the rank keeps.
     """
     layout = training.layout
     ranks = layout.gpus_per_node
-    owned = max(trainable)  # a node may hold ranks of the fullest stage only
+    parts = (trained(shape, training, shard) for shard in shards)
+    # a node may hold ranks of the fullest stage only
+    owned = max(sum(p.owned(layout, distributed=training.distributed_optimizer)) for p in parts)
     offload = owned * training.optimizer_offload * (8 * PINNED_ROUNDING + 8)
     weights = max(shard.parameters for shard in shards) * 2 / max(1, layout.dp)
     on_gpu = owned * 12 * (1 - training.optimizer_offload)

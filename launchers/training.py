@@ -25,6 +25,7 @@ _SIZES = {
     **{name: name for name in ("micro_batch_size", "global_batch_size", "lora_rank")},
     "recompute_num_layers": "recompute_num_layers",
     "max_length": "max_length",
+    "packing_length": "packing_length",
 }
 _FLAGS = {
     **{name: name for name in ("packing", "overlap_grad_reduce", "overlap_param_gather")},
@@ -56,8 +57,10 @@ class Training:
     micro_batch_size: int = 1
     global_batch_size: int = 16
     max_length: int = 0
-    """Tokens of a pack (``packing_length`` or ``max_length``); 0: the model's context length."""
+    """Tokens of a row, of chosen and of rejected each; 0: the model's context length."""
     packing: bool = False
+    packing_length: int = 0
+    """Tokens of a pack; 0: ``max_length``."""
     longest: int = 0
     """Tokens of the longest microbatch of the data, where known; 0: the worst that flags allow."""
     pairs: bool = True
@@ -152,8 +155,6 @@ def _plain(a: Arguments) -> dict[str, Any]:
     sizes = {name: a.size(flag, default[name]) for name, flag in _SIZES.items()}
     flags = {name: a.flag(flag, default[name]) for name, flag in _FLAGS.items()}
     chosen = {name: a.choice(of, default[name], some) for name, (of, some) in _CHOICES.items()}
-    if flags["packing"] and "packing_length" in a.args:
-        sizes["max_length"] = a.size("packing_length", 1)
     if "muon" in chosen["optimizer"]:  # _check_muon
         flags["distributed_optimizer"] = False
     return {**sizes, **flags, **chosen}

@@ -14,6 +14,8 @@ from launchers import recipe, shape, training
 from launchers.cards import Card, named
 from launchers.memory import FIT, Fit, Memory, predict
 from launchers.shape import Shape
+from launchers.speed import PACE, Link, Pace, Speed
+from launchers.speed import predict as step_time
 from launchers.training import Training
 from scripts.problem import Problem
 
@@ -52,8 +54,12 @@ class Row:
     """Of a microbatch, on average."""
     mean_length: float = 0.0
     """sum(L^2) / sum(L) of the sequences: attention's length; an estimate for most rows."""
+    link_gbs: float = 0.0
+    """GB/s of a node to others; 0 where there is one node."""
     fit: bool = True
     """Whether the constants are fitted on this row; why not is in ``note``."""
+    fit_seconds: bool | None = None
+    """The same for the time, where it differs."""
     note: str = ""
 
     @property
@@ -85,6 +91,19 @@ class Row:
     def memory(self, fit: Fit = FIT) -> Memory:
         """Predict the row's memory."""
         return predict(self.shape, self.training, fit)
+
+    def speed(self, pace: Pace = PACE) -> Speed:
+        """Predict the row's time."""
+        link = Link(name="network", gbs=self.link_gbs or 1.0)
+        return step_time(
+            self.shape,
+            self.training,
+            self.gpu,
+            link,
+            self.mean_length,
+            tokens=float(self.tokens),
+            pace=pace,
+        )
 
     def reading(self, memory: Memory) -> float:
         """Return what the row's reading would be, in GiB."""
