@@ -145,7 +145,7 @@ def parse(recipe: Recipe, *, nodes: int, gpus_per_node: int) -> Training:
             "leave out the plan, or write megatron",
         )
     a = Arguments(args=recipe.args)
-    layout = _layout(a, nodes, gpus_per_node)
+    layout = a.layout(nodes, gpus_per_node)
     return Training(layout=layout, **_plain(a), **_derived(a, recipe.task, layout.tp))
 
 
@@ -185,21 +185,3 @@ def _derived(a: Arguments, task: str, tp: int) -> dict[str, Any]:
         "capacity_factor": a.number("moe_expert_capacity_factor", 0.0),
         "saves_optimizer": not a.flag("no_save_optim", False),
     }
-
-
-def _layout(a: Arguments, nodes: int, gpus_per_node: int) -> Layout:
-    vpp = a.optional("virtual_pipeline_model_parallel_size")
-    return Layout(
-        nodes=nodes,
-        gpus_per_node=gpus_per_node,
-        tp=a.size("tensor_model_parallel_size", 1),
-        pp=a.size("pipeline_model_parallel_size", 1),
-        cp=a.size("context_parallel_size", 1),
-        ep=a.size("expert_model_parallel_size", 1),
-        etp=a.size("expert_tensor_parallel_size", 1),
-        vpp=None if vpp == 1 else vpp,
-        first_layers=a.optional("decoder_first_pipeline_num_layers"),
-        last_layers=a.optional("decoder_last_pipeline_num_layers"),
-        embedding_is_layer=a.flag("account_for_embedding_in_pipeline_split", False),
-        loss_is_layer=a.flag("account_for_loss_in_pipeline_split", False),
-    )
