@@ -32,9 +32,9 @@ class Bounds:
 
 def solve(errors: Errors, bounds: Sequence[Bounds]) -> Vector:
     """Return the constants with the least sum of squared errors (Gauss-Newton, damped)."""
-    low = np.array([b.low for b in bounds])
-    high = np.array([b.high for b in bounds])
-    best = np.array([b.start for b in bounds])
+    low = np.array([b.low for b in bounds], dtype=np.float64)
+    high = np.array([b.high for b in bounds], dtype=np.float64)
+    best = np.array([b.start for b in bounds], dtype=np.float64)
     seen = errors(best)
     damping = _DAMPING
     for _ in range(_STEPS):
