@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import statistics
+from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from launchers.memory import FIT
@@ -88,11 +88,8 @@ def test_an_unknown_field_names_its_file(tmp_path: Path) -> None:
 
 
 def test_least_squares_finds_a_line() -> None:
-    x = np.arange(5.0)
-
-    def errors(constants: Vector) -> Vector:
-        off: Vector = constants[0] + constants[1] * x - (3 + 2 * x)
-        return off
+    def errors(constants: Sequence[float]) -> Vector:
+        return [constants[0] + constants[1] * x - (3 + 2 * x) for x in range(5)]
 
     found = solve(errors, [Bounds(low=0, start=1, high=9), Bounds(low=0, start=1, high=9)])
     assert found == pytest.approx([3, 2], rel=1e-4)
