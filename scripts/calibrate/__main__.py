@@ -48,6 +48,11 @@ def _memory(console: Console, rows: Sequence[Row]) -> list[str]:
         f"{within} of {len(used)} within {GOAL:.0%}, worst {max(errors):.1%}; "
         f"{len(out) - len(wrong)} of {len(out)} runs out of memory refused"
     )
+    ours = [abs(error) for error in memory.unseen(used)]
+    console.print(
+        f"  fitted on published rows alone, the {len(ours)} that were measured here are off by "
+        f"{statistics.mean(ours):.1%}, the worst by {max(ours):.1%}"
+    )
     ran = [row for row in rows if row.gib is not None]
     refused = [row.name for row in ran if row.memory().total > row.gpu.memory_gib]
     console.print(

@@ -48,5 +48,11 @@ def cross_errors(rows: Sequence[Row]) -> list[float]:
     return left_out(len(rows), without)
 
 
+def unseen(rows: Sequence[Row]) -> list[float]:
+    """Return the errors of what was measured here, by constants fitted on published rows alone."""
+    fit = refit([row for row in rows if not row.ours])
+    return [error(row, fit) for row in rows if row.ours]
+
+
 def _fit(constants: Sequence[float]) -> Fit:
     return dataclasses.replace(FIT, **dict(zip(BOUNDS, constants, strict=True)))

@@ -43,6 +43,12 @@ def test_errors_of_memory_stay_small_on_rows_that_were_left_out() -> None:
     assert sum(e <= 0.055 for e in errors) >= 14
 
 
+def test_published_rows_alone_predict_what_was_measured_here() -> None:
+    errors = memory.unseen(memory.fitted(ROWS))
+    assert len(errors) == 5
+    assert max(map(abs, errors)) < 0.055
+
+
 @pytest.mark.parametrize(
     "row", [r for r in ROWS if r.name.startswith("30b-h200") and r.gib], ids=lambda row: row.name
 )
