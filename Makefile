@@ -84,6 +84,10 @@ lint: $(TESTS) ## ruff, shellcheck, yamllint, codespell
 types: $(TESTS) ## mypy --strict
 	@.venv/bin/mypy
 
+calibrate: ## predicted memory and step time against measured and published runs
+	$(call build,$(COMMAND))
+	@.venv/bin/python -m scripts.calibrate
+
 ##@ A cluster on this machine
 cluster: ## start it, with JobSet, Kueue and three nodes; `megatron-dpo cluster` says more
 	$(call build,$(COMMAND) $(CLUSTER))
@@ -159,4 +163,4 @@ $(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
 	@scripts/tools/go.sh $*
 	@touch $@
 
-.PHONY: help demo demo-clean render test chart e2e bench-cluster cluster cluster-down lint types golden flags locks package setup clean
+.PHONY: help demo demo-clean render test chart e2e bench-cluster cluster cluster-down lint types calibrate golden flags locks package setup clean

@@ -49,11 +49,11 @@ def rows(shape: Shape, training: Training, local: float, imbalance: float) -> fl
     """Return the rows that a rank's experts take of one microbatch.
 
     Each token of the EP x ETP ranks goes to ``topk`` experts; ranks of one ETP group see the same.
-    ``imbalance`` is the fullest rank's share over the mean; a capacity factor bounds it.
+    ``imbalance`` is the fullest rank's share over the mean, unless the job's own is known; a
+    capacity factor bounds it.
     """
     layout = training.layout
-    even = layout.ep == 1 or training.balanced
-    worst = 1.0 if even else min(imbalance, float(layout.ep))
+    worst = min(training.imbalance or imbalance, float(layout.ep))
     if training.capacity_factor:
         worst = min(worst, training.capacity_factor)
     return local / split(training) * shape.topk * layout.etp * worst

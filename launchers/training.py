@@ -102,8 +102,8 @@ class Training:
     """Rows an expert takes, as a multiple of the balanced number; 0: all (dropless)."""
     overlap_a2a: bool = False
     """All-to-all runs beside other work; no flag of ms-swift does that for DPO."""
-    balanced: bool = False
-    """Routing is forced to be even: for benchmarks only."""
+    imbalance: float = 0.0
+    """Rows of the fullest rank's experts over the mean, where it is known (1: forced balance)."""
     saves_optimizer: bool = True
     reference_grads: bool = False
     """The reference has a gradient buffer too: ms-swift 3.8, before its pull request 6027."""

@@ -172,9 +172,11 @@ def test_lora_trains_little() -> None:
 
 def test_even_routing_and_dropped_tokens_need_less() -> None:
     layout = Layout(nodes=1, gpus_per_node=8, ep=8)
-    natural = predict(MOE, job(layout))
-    assert predict(MOE, job(layout, balanced=True)).buffers < natural.buffers / 3
-    assert predict(MOE, job(layout, capacity_factor=1.5)).buffers < natural.buffers / 2
+    uneven = predict(MOE, job(layout, imbalance=3.5))
+    assert predict(MOE, job(layout, imbalance=1.0)).buffers < uneven.buffers / 3
+    assert (
+        predict(MOE, job(layout, imbalance=3.5, capacity_factor=1.5)).buffers < uneven.buffers / 2
+    )
 
 
 def test_unfused_attention_makes_scores() -> None:

@@ -40,20 +40,20 @@ def test_the_constants_are_those_that_fit_best() -> None:
 def test_errors_of_memory_stay_small_on_rows_that_were_left_out() -> None:
     errors = [abs(e) for e in memory.cross_errors(memory.fitted(ROWS))]
     assert statistics.mean(errors) < 0.045
-    assert sum(e <= 0.055 for e in errors) >= 14
+    assert sum(e <= 0.055 for e in errors) >= 20
 
 
-def test_published_rows_alone_predict_what_was_measured_here() -> None:
+def test_published_rows_alone_predict_roughly_what_was_measured_here() -> None:
     errors = memory.unseen(memory.fitted(ROWS))
-    assert len(errors) == 5
-    assert max(map(abs, errors)) < 0.055
+    assert len(errors) == 12
+    assert statistics.mean(map(abs, errors)) < 0.13
 
 
 @pytest.mark.parametrize(
-    "row", [r for r in ROWS if r.name.startswith("30b-h200") and r.gib], ids=lambda row: row.name
+    "row", [r for r in ROWS if r.ours and r.fit and r.gib], ids=lambda row: row.name
 )
 def test_what_was_measured_here_is_met(row: Row) -> None:
-    assert abs(memory.error(row)) < 0.03
+    assert abs(memory.error(row)) < 0.06
 
 
 @pytest.mark.parametrize("row", [r for r in ROWS if r.outOfMemory], ids=lambda row: row.name)
