@@ -16,6 +16,7 @@ from launchers.exits import Exit, LaunchError, during
 from launchers.export import export
 from launchers.leader import Leader
 from launchers.member import Member
+from launchers.preflight import Preflight
 from launchers.prepare import PATIENCE, await_outputs, inputs_of, prepare
 from launchers.process import Stopped
 from launchers.progress import Progress
@@ -68,8 +69,10 @@ def lead(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str, 
     """Run rank 0: prepare, start the gang, train, export."""
     work, own = settings.work, hello(settings, recipe)
     progress = Progress(path=work.progress, run=settings.run, digest=own.digest)
+    preflight = Preflight(settings, recipe.backend, own, env)
     with reporting(progress):
         check(settings, recipe)
+        preflight.local()
         leader = Leader(own, settings.gang_port)
     with leaving(leader), reporting(progress):
         prepared = prepare(settings, recipe, work, progress, leader.announce, env)
@@ -80,13 +83,17 @@ def lead(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str, 
         with during("train"):
             plan = decide(settings, work, identity)
             joined_by = max(deadline, time.monotonic() + 60)  # the stages may have outlasted it
-            leader.start({**prepared.message(), **plan.message()}, joined_by)
+            folder = plan.attempt.folder(work)
+            with preflight.meeting(folder, plan.skip) as (question, judge):
+                told = {**prepared.message(), **plan.message(), **question}
+                leader.start(told, joined_by, judge)
             if plan.skip:
                 logs.info("train skipped", why=plan.skip)
                 progress.end("up to date" if plan.skip == "up to date" else "skipped", plan.skip)
             else:
                 progress.attempt = plan.attempt.number
                 progress.write()
+                preflight.collective(folder, told, leader.bond)
                 inputs = inputs_of(settings, recipe, work)
                 train(settings, recipe, inputs, work, plan.attempt, leader.bond, env)
                 export(work, identity, holder=settings.pod)
@@ -99,12 +106,14 @@ def follow(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str
     check(settings, recipe)
     place, work = settings.place, settings.work
     own = hello(settings, recipe)
+    preflight = Preflight(settings, recipe.backend, own, env)
+    preflight.local()
     member = Member(own, place.master_addr, settings.gang_port, deadline)
     with leaving(member):
         plan = member.await_prepared()
         if not plan["skip"]:
             await_outputs(plan)
-        generation = member.ready()
+        generation = member.ready(preflight.answer(plan))
         if plan["skip"]:
             logs.info("train skipped", why=plan["skip"])
             return
@@ -112,6 +121,7 @@ def follow(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str
         logs.info("gang started", generation=generation)
         inputs = inputs_of(settings, recipe, work)
         with during("train"):
+            preflight.collective(attempt.folder(work), plan, member.bond)
             train(settings, recipe, inputs, work, attempt, member.bond, env)
 
 
