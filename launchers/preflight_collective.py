@@ -45,7 +45,8 @@ class Plan:
     all_to_all: tuple[int, ...] = (64 * MIB, 235 * MIB)
     """Bytes a rank; the larger is an expert-parallel message of Qwen3-30B-A3B: 8,192 tokens x 8
     experts x 2,048 x 2 bytes, less the eighth that stays."""
-    pair: int = 64 * MIB
+    pair: tuple[int, int] = (16 * MIB, 256 * MIB)
+    """Bytes of a message between neighbours, over a slow link and a fast one."""
     matrix: int = 8192
     """Rows of the matrix whose square is timed."""
 

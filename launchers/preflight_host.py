@@ -126,7 +126,8 @@ def versions(found: Mapping[str, str | None], backend: Backend | None) -> list[F
             results.append(failed("versions", seen, image, code=Exit.CONFIG))
     if results:
         return results
-    told = ", ".join(f"{name} {version or '?'}" for name, version in found.items())
+    spelt = {None: "missing", "": "of unknown version"}
+    told = ", ".join(f"{name} {spelt.get(version, version)}" for name, version in found.items())
     return [ok("versions", told or "nothing asked for")]
 
 
