@@ -1,8 +1,8 @@
 """Judges what the GPUs measured: floors, slow pairs, slow cards. Pure.
 
-The rule is one for all: what was expected is the class; below 85 % of it a warning, below half of
-it the run ends, since such a node or cable is broken and not merely busy. A floor that the values
-demand (``preflight.nodeFloorGbs``, ``networkFloorGbs``) ends the run wherever it is missed.
+One rule for all links: a missed floor is a warning, since others may use the fabric too; well below
+it (half of what such a link reaches) the node or cable is broken, and the run ends. With
+``preflight.strict`` a missed floor ends it as well.
 """
 
 from __future__ import annotations
@@ -13,14 +13,16 @@ from statistics import median_high
 from launchers import cards
 from launchers.preflight_finding import Finding, failed, ok, warning
 from launchers.preflight_measured import Record, Row
+from launchers.preflight_settings import Preflight
 
-LOW, BROKEN = 0.85, 0.5
-"""Shares of the class: launchers' own rule, derived from the spread between published minimum and
-typical values (Azure/azurehpc-health-checks conf/*.conf: 228 of 230-250, 460 of 460-480 GB/s)."""
+FLOOR = 0.85
+"""Floor of a link over what such a link typically reaches: ``chart/networks`` reckons so too."""
+BROKEN = 0.5 / FLOOR
+"""Share of a floor below which a link is broken: half of what it typically reaches."""
+A2A = 0.6
+"""Floor of an all-to-all over that of an all-reduce: its messages are smaller (an estimate)."""
 SHARE = {2: 0.7, 3: 0.75, 4: 0.77, 5: 0.8, 6: 0.85, 7: 0.9}
-"""Class of fewer than 8 GPUs of a node, over that of 8: estimates for H200 (300, 330, 431 GB/s)."""
-A2A_LOW, A2A_BROKEN = 0.5, 0.25
-"""The same for all-to-all, whose messages are smaller by the number of ranks."""
+"""What fewer than 8 GPUs of a node reach, over 8: estimates for H200 (300, 330, 431 GB/s)."""
 ODD, SLOW = 0.90, 0.85
 """Shares of the median among like pairs, or like cards: a warning, a failure. A card or cable that
 lost a fifth of its speed is caught; what healthy ones differ by is a few percent."""
@@ -42,27 +44,23 @@ def best(rows: Sequence[Row], scope: str, op: str) -> float | None:
     return max((r.gbs for r in rows if (r.scope, r.op) == (scope, op)), default=None)
 
 
-def nodes_of(records: Sequence[Record], nproc: int, floor: float | None) -> list[Finding]:
+def nodes_of(records: Sequence[Record], nproc: int, wanted: Preflight) -> list[Finding]:
     """Judge the collectives inside each node, measured on all nodes at once."""
     found = []
     for record in records:
-        expected = node_class(record.card, nproc)
-        for op in ("all_reduce", "all_to_all"):
+        usual = node_class(record.card, nproc)
+        floor = wanted.node_floor or (None if usual is None else FLOOR * usual)
+        for op, share in (("all_reduce", 1.0), ("all_to_all", A2A)):
             seen = best(record.rows, "node", op)
             if seen is not None:
+                least = None if floor is None else floor * share
                 who = f"node of {record.name}"
-                demanded = floor if op == "all_reduce" else None
-                found.append(_judge(op, seen, expected, demanded, who, records))
+                found.append(_judge(op, seen, least, who, records, strict=wanted.strict))
     return found
 
 
 def network(
-    records: Sequence[Record],
-    *,
-    nodes: int,
-    nproc: int,
-    expected: float | None,
-    floor: float | None,
+    records: Sequence[Record], *, nodes: int, nproc: int, wanted: Preflight
 ) -> list[Finding]:
     """Judge the collectives over the whole gang.
 
@@ -73,44 +71,32 @@ def network(
         records: of all ranks.
         nodes: pods of the gang (m).
         nproc: GPUs of each.
-        expected: GB/s that the fabric's profile expects.
-        floor: GB/s that the values demand.
+        wanted: the floor, and whether it must be reached.
     """
-    rows, world = records[0].rows, nodes * nproc
-    found = []
-    seen = best(rows, "world", "all_reduce")
-    if seen is not None:
-        found.append(_judge("all_reduce", seen, expected, floor, "network", records))
-    seen = best(rows, "world", "all_to_all")
-    if seen is not None:
-        share = (world - 1) / world * nodes / (nodes - 1) / nproc
-        class_ = None if expected is None else expected * share
-        found.append(_judge("all_to_all", seen, class_, None, "network", records))
+    world, found = nodes * nproc, []
+    for op in ("all_reduce", "all_to_all"):
+        seen = best(records[0].rows, "world", op)
+        if seen is None:
+            continue
+        floor = wanted.network_floor
+        if floor is not None and op == "all_to_all":
+            floor *= A2A * (world - 1) / world * nodes / (nodes - 1) / nproc
+        found.append(_judge(op, seen, floor, "network", records, strict=wanted.strict))
     return found
 
 
 def _judge(
-    op: str,
-    seen: float,
-    expected: float | None,
-    floor: float | None,
-    who: str,
-    records: Sequence[Record],
+    op: str, seen: float, floor: float | None, who: str, records: Sequence[Record], *, strict: bool
 ) -> Finding:
-    """Compare one bandwidth with its class and its floor."""
-    low, broken = (LOW, BROKEN) if op == "all_reduce" else (A2A_LOW, A2A_BROKEN)
+    """Compare one bandwidth with its floor."""
     text = f"{op} {seen:.1f} GB/s"
-    if floor is not None and seen < floor:
-        text += f", the values demand {floor:g}"
-        return failed("bandwidth", text + _slowest(records), _REMEDY, who=who)
-    if expected is None:
+    if floor is None:
         return Finding(check="bandwidth", state="ok", seen=text, who=who)
-    text += f", expected {expected:.0f}"
-    if seen < broken * expected:
-        return failed("bandwidth", text + _slowest(records), _REMEDY, who=who)
-    if seen < low * expected:
-        return warning("bandwidth", text + _slowest(records), _REMEDY, who=who)
-    return Finding(check="bandwidth", state="ok", seen=text, who=who)
+    text += f", the floor is {floor:.1f}"
+    if seen >= floor:
+        return Finding(check="bandwidth", state="ok", seen=text, who=who)
+    act = failed if strict or seen < BROKEN * floor else warning
+    return act("bandwidth", text + _slowest(records), _REMEDY, who=who)
 
 
 def _slowest(records: Sequence[Record]) -> str:

@@ -38,7 +38,7 @@ SETTINGS = (
     "SKIP_PREFLIGHT",
     "DPO_PREFLIGHT_SKIP",
     "DPO_PREFLIGHT_NODE_FLOOR",
-    "DPO_PREFLIGHT_NETWORK_FLOOR",
+    "DPO_PREFLIGHT_STRICT",
     "DPO_PREFLIGHT_DEADLINE",
 )
 
@@ -53,11 +53,11 @@ class Preflight:
     card: Card | None
     """The card that every GPU must be; None for any."""
     node_floor: float | None
-    """GB/s that the user demands of an all-reduce inside a node."""
+    """GB/s that an all-reduce inside a node should reach; None for the card's own."""
     network_floor: float | None
-    """The same across nodes."""
-    expected: float | None
-    """GB/s that the fabric's profile says an all-reduce of two nodes reaches."""
+    """The same across nodes, from the network profile or ``network.floorGBs``."""
+    strict: bool
+    """Whether a missed floor ends the run; else only a broken link does."""
     transport: str
     """What NCCL must send over between nodes, e.g. ``NET/IB``; empty for anything."""
     deadline: int
@@ -82,8 +82,8 @@ def from_env(env: Mapping[str, str]) -> Preflight:
         ),
         card=cards.named(model) if model else None,
         node_floor=_rate(env, "DPO_PREFLIGHT_NODE_FLOOR"),
-        network_floor=_rate(env, "DPO_PREFLIGHT_NETWORK_FLOOR"),
-        expected=_rate(env, "NETWORK_FLOOR_GBS"),
+        network_floor=_rate(env, "NETWORK_FLOOR_GBS"),
+        strict=switch(env, "DPO_PREFLIGHT_STRICT"),
         transport=env.get("NETWORK_TRANSPORT", ""),
         deadline=integer(env, "DPO_PREFLIGHT_DEADLINE", 60, lowest=10),
     )

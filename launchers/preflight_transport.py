@@ -13,8 +13,9 @@ _CHANNEL = re.compile(
     r"Channel \S+ : (\d+)\[\w+\] -> (\d+)\[\w+\].* via (NET/[^/\n]+|[A-Z0-9]+(?:/\w+)?)"
 )
 _NETWORK = re.compile(r"(?:Using network|Assigned NET plugin|Initialized NET plugin) (\S+)")
-_ALIASES = {"NET/OFI": ("NET/AWS Libfabric", "NET/Libfabric", "NET/OFI")}
-"""What a transport calls itself on NCCL's channels, where that is not its name: aws-ofi-nccl."""
+_LIBFABRIC = ("NET/AWS Libfabric", "NET/Libfabric", "NET/OFI")
+_ALIASES = dict.fromkeys(_LIBFABRIC, _LIBFABRIC)
+"""Other names of a transport: aws-ofi-nccl changed its own between releases."""
 _CABLE = "look at NVLink (nvidia-smi nvlink -s, topo -m), NCCL_P2P_DISABLE, NCCL_SHM_DISABLE"
 
 
@@ -43,7 +44,7 @@ def matches(seen: str, wanted: str) -> bool:
 
     >>> matches("NET/IBext_v8", "NET/IB"), matches("NET/Socket", "NET/IB")
     (True, False)
-    >>> matches("NET/AWS Libfabric", "NET/OFI")
+    >>> matches("NET/AWS Libfabric", "NET/Libfabric")
     True
     """
     return seen.lower().startswith(tuple(n.lower() for n in _ALIASES.get(wanted, (wanted,))))

@@ -35,10 +35,8 @@ def judge(
     strict = bool(wanted.transport) and not wanted.transport.startswith(SOCKETS)
     return [
         *transport.judge(records, wanted.transport, nodes=nodes, adapters=adapters, chosen=chosen),
-        *bandwidth.nodes_of(records, nproc, wanted.node_floor),
-        *bandwidth.network(
-            records, nodes=nodes, nproc=nproc, expected=wanted.expected, floor=wanted.network_floor
-        ),
+        *bandwidth.nodes_of(records, nproc, wanted),
+        *bandwidth.network(records, nodes=nodes, nproc=nproc, wanted=wanted),
         *bandwidth.slow_pairs(records, strict=strict),
         *bandwidth.slow_cards(records),
     ]

@@ -58,7 +58,7 @@ CASES = {
     "two-nodes": Case(nodes=2, env={"NETWORK_TRANSPORT": "NET/Socket"}),
     "wrong-card": Case(env={"GPU_MODEL": "a100-80g"}, code=78, says="gpuModel is a100-80g"),
     "missed-floor": Case(
-        env={"DPO_PREFLIGHT_NODE_FLOOR": "5000"}, code=80, says="the values demand 5000"
+        env={"DPO_PREFLIGHT_NODE_FLOOR": "5000"}, code=80, says="the floor is 5000"
     ),
     "no-nvlink": Case(
         env={"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}, code=80, says="not NVLink"
