@@ -54,9 +54,16 @@ def answer_of(message: Message) -> Answer:
         KeyError: it holds no answer.
     """
     told = message["preflight"]
-    times = {name: float(message[name]) for name in ("sent", "heard", "said", "got")}
-    words = {name: str(told[name]) for name in ("nonce", "port", "card")}
-    return Answer(name=str(message["name"]), **times, **words)
+    return Answer(
+        name=str(message["name"]),
+        sent=float(message["sent"]),
+        heard=float(message["heard"]),
+        said=float(message["said"]),
+        got=float(message["got"]),
+        nonce=str(told["nonce"]),
+        port=str(told["port"]),
+        card=str(told["card"]),
+    )
 
 
 def judge(answers: Sequence[Answer], nonce: str, card: str) -> list[Finding]:

@@ -30,7 +30,8 @@ def transports(text: str, node_rank: int, nproc: int) -> tuple[set[str], set[str
     (set(), {'NET/IB'}, '')
     """
     own = range(node_rank * nproc, (node_rank + 1) * nproc)
-    inside, across = set(), set()
+    inside: set[str] = set()
+    across: set[str] = set()
     for first, second, transport in _CHANNEL.findall(text):
         ends = (int(first), int(second))
         is_near = max(ends) < nproc or all(end in own for end in ends)

@@ -23,7 +23,7 @@ from launchers.progress import Progress
 from launchers.recipe import Recipe
 from launchers.settings import Settings
 from launchers.train import train
-from launchers.wire import Hello
+from launchers.wire import Hello, Message
 from launchers.workspace import Workspace
 
 CASCADE_DELAY = 2.0
@@ -82,10 +82,9 @@ def lead(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str, 
         progress.begin("train")
         with during("train"):
             plan = decide(settings, work, identity)
-            joined_by = max(deadline, time.monotonic() + 60)  # the stages may have outlasted it
-            folder = plan.attempt.folder(work)
-            with preflight.meeting(folder, plan.skip) as (question, judge):
+            with preflight.meeting(plan.attempt.folder(work), plan.skip) as (question, judge):
                 told = {**prepared.message(), **plan.message(), **question}
+                joined_by = max(deadline, time.monotonic() + 60)  # the stages may have outlasted it
                 leader.start(told, joined_by, judge)
             if plan.skip:
                 logs.info("train skipped", why=plan.skip)
@@ -93,12 +92,20 @@ def lead(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str, 
             else:
                 progress.attempt = plan.attempt.number
                 progress.write()
-                preflight.collective(folder, told, leader.bond)
-                inputs = inputs_of(settings, recipe, work)
-                train(settings, recipe, inputs, work, plan.attempt, leader.bond, env)
+                _train(preflight, recipe, plan.attempt, told, leader)
                 export(work, identity, holder=settings.pod)
                 progress.end("done")
         progress.finish("succeeded")
+
+
+def _train(
+    preflight: Preflight, recipe: Recipe, attempt: Attempt, told: Message, gang: Leader | Member
+) -> None:
+    """Train on this node, as one of the gang; first its GPUs and the network are tried."""
+    settings, work = preflight.settings, preflight.settings.work
+    preflight.collective(attempt.folder(work), told, gang.bond)
+    inputs = inputs_of(settings, recipe, work)
+    train(settings, recipe, inputs, work, attempt, gang.bond, preflight.env)
 
 
 def follow(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str, str]) -> None:
@@ -119,10 +126,8 @@ def follow(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str
             return
         attempt = Attempt(number=plan["attempt"], resume=_resume(work, plan["resume"]))
         logs.info("gang started", generation=generation)
-        inputs = inputs_of(settings, recipe, work)
         with during("train"):
-            preflight.collective(attempt.folder(work), plan, member.bond)
-            train(settings, recipe, inputs, work, attempt, member.bond, env)
+            _train(preflight, recipe, attempt, plan, member)
 
 
 def _resume(work: Workspace, name: str, *, patience: float = PATIENCE) -> Checkpoint | None:
