@@ -33,7 +33,7 @@ def node_class(card: str, nproc: int) -> float | None:
     """Return the GB/s that an all-reduce inside a node should reach; None for an unlisted card.
 
     >>> node_class("NVIDIA H200", 8), node_class("Tesla T4", 8)
-    (431, None)
+    (431.0, None)
     """
     found = cards.seen(card)
     return None if found is None else found.nvlink_gbs * SHARE.get(nproc, 1.0)
