@@ -55,7 +55,9 @@ def nodes_of(records: Sequence[Record], nproc: int, wanted: Preflight) -> list[F
             if seen is not None:
                 least = None if floor is None else floor * share
                 who = f"node of {record.name}"
-                found.append(_judge(op, seen, least, who, records, strict=wanted.strict))
+                near = [r for r in records if r.node_rank == record.node_rank]
+                slowest = _slowest(near, "node")
+                found.append(_judge(op, seen, least, who, slowest, strict=wanted.strict))
     return found
 
 
@@ -81,12 +83,13 @@ def network(
         floor = wanted.network_floor
         if floor is not None and op == "all_to_all":
             floor *= A2A * (world - 1) / world * nodes / (nodes - 1) / nproc
-        found.append(_judge(op, seen, floor, "network", records, strict=wanted.strict))
+        slowest = _slowest(records, "network")
+        found.append(_judge(op, seen, floor, "network", slowest, strict=wanted.strict))
     return found
 
 
 def _judge(
-    op: str, seen: float, floor: float | None, who: str, records: Sequence[Record], *, strict: bool
+    op: str, seen: float, floor: float | None, who: str, slowest: str, *, strict: bool
 ) -> Finding:
     """Compare one bandwidth with its floor."""
     text = f"{op} {seen:.1f} GB/s"
@@ -96,11 +99,12 @@ def _judge(
     if seen >= floor:
         return Finding(check="bandwidth", state="ok", seen=text, who=who)
     act = failed if strict or seen < BROKEN * floor else warning
-    return act("bandwidth", text + _slowest(records), _REMEDY, who=who)
+    return act("bandwidth", text + slowest, _REMEDY, who=who)
 
 
-def _slowest(records: Sequence[Record]) -> str:
-    pairs = [pair for record in records for pair in record.pairs]
+def _slowest(records: Sequence[Record], kind: str) -> str:
+    """Name the slowest pair of a kind: the likeliest culprit of a slow collective."""
+    pairs = [pair for record in records for pair in record.pairs if pair.kind == kind]
     if not pairs:
         return ""
     pair = min(pairs, key=lambda p: p.gbs)

@@ -86,7 +86,9 @@ def _across(
 ) -> list[Finding]:
     remedy = "see network.profile, its device plugin and NCCL's log in the attempt's folder"
     for record in records:
-        used = record.across or ((record.network,) if not _is_nvlink(record) else ())
+        used = [t for t in record.across if t.startswith("NET/")]
+        if not used and not _is_nvlink(record):
+            used = [record.network]
         wrong = sorted(t for t in used if wanted and not matches(t, wanted))
         if wrong:
             seen = f"NCCL sends over {', '.join(t or 'nothing' for t in wrong)}, not {wanted}"
