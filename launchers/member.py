@@ -83,6 +83,7 @@ class Member:
             )
         loss = loss_of(message, "rank 0")
         if loss is not None:
+            self.bond.lose(loss)  # so that it ends after the culprit, whose code must be seen first
             raise loss.error()
         return message
 
