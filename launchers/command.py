@@ -1,8 +1,9 @@
-"""The commands: ``python3 -m launchers run|clone|download|convert|train|check|prove``.
+"""The commands: ``python3 -m launchers run|clone|download|convert|train|check|prove|preflight``.
 
 ``run`` does all stages that are not skipped and is what the pods run; ``clone``, ``download``
 and ``convert`` do one stage; ``train`` trusts the stages before it; ``check`` says what would
-be done, and refuses what can't work; ``prove`` waits for the run's end and verifies what it left.
+be done, and refuses what can't work; ``prove`` waits for the run's end and verifies what it left;
+``preflight`` checks GPUs and network without a run.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from dataclasses import replace
 from launchers import disk, logs, process, termination
 from launchers.check import check, show
 from launchers.exits import Exit, LaunchError
+from launchers.preflight_alone import DEFAULTS, preflight
 from launchers.prove import prove
 from launchers.recipe import load
 from launchers.run import run
@@ -23,7 +25,7 @@ from launchers.single import COMMANDS as SINGLE
 from launchers.single import run_stage
 from launchers.steps import last_step
 
-COMMANDS = ("run", *SINGLE, "train", "check", "prove")
+COMMANDS = ("run", *SINGLE, "train", "check", "prove", "preflight")
 
 
 def main(argv: list[str], env: Mapping[str, str]) -> int:
@@ -32,7 +34,7 @@ def main(argv: list[str], env: Mapping[str, str]) -> int:
     settings: Settings | None = None
     try:
         command = _command(argv)
-        settings = known = from_env(env)
+        settings = known = from_env({**DEFAULTS, **env} if command == "preflight" else env)
         logs.configure(settings.place.rank)
         process.raise_on_signals(lambda stopped: _write_end(known, _stopped(stopped), command))
         process.adopt_orphans()
@@ -61,6 +63,9 @@ def _command(argv: list[str]) -> str:
 
 
 def _act(command: str, settings: Settings, env: Mapping[str, str]) -> None:
+    if command == "preflight":
+        preflight(settings, env)
+        return
     recipe = load(settings.recipe)
     if command == "check":
         check(settings, recipe)

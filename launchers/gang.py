@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from launchers.exits import FREE, Exit, LaunchError
@@ -20,6 +20,9 @@ SILENCE = 60.0
 """Seconds without a sign of life after which a peer counts as lost."""
 PULSE = 5.0
 """Seconds between two signs of life."""
+
+Judge = Callable[[Sequence[Message]], None]
+"""Raises what it finds wrong with the ranks' answers to rank 0."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from launchers import logs
 from launchers.exits import USER, Exit, LaunchError
-from launchers.gang import SILENCE, Bond, Loss, farewell, listen, pulse, until
+from launchers.gang import SILENCE, Bond, Judge, Loss, farewell, listen, pulse, until
 from launchers.roll import late, missing, refusal
 from launchers.wire import Closed, Hello, Line, Message, hello_of, server
 
@@ -30,10 +30,10 @@ class Leader:
         self._lines: dict[int, Line] = {}
         self._hellos: dict[int, Hello] = {}
         self._change = threading.Condition()
-        self._ready: dict[int, str] = {}
+        self._ready: dict[int, Message] = {}
         self._greeted: set[int] = set()
         self._left: set[int] = set()
-        self._asked: set[int] = set()
+        self._asked: dict[int, float] = {}
         self._stage = ""
         self._doom: Loss | None = None
         self._last: Message | None = None
@@ -82,7 +82,7 @@ class Leader:
         try:
             line.send(self._last or {"stage": self._stage})
             self._note(self._greeted, peer.rank)
-            answer = line.receive()
+            answer = line.receive() | {"got": time.time(), "name": peer.name}
         except Closed as error:
             self._drop(peer, str(error))
             return
@@ -90,7 +90,7 @@ class Leader:
             self._give_up(peer, answer)
             return
         with self._change:
-            self._ready[peer.rank] = str(answer["ready"])
+            self._ready[peer.rank] = answer | {"sent": self._asked.get(peer.rank, 0.0)}
             self._change.notify_all()
         listen(self.bond, line, peer.name, last=lambda: self._note(self._left, peer.rank))
 
@@ -125,7 +125,7 @@ class Leader:
             self._hellos.pop(peer.rank, None)
             self._lines.pop(peer.rank, None)
             self._ready.pop(peer.rank, None)
-            self._asked.discard(peer.rank)
+            self._asked.pop(peer.rank, None)
             if self.generation:
                 self.bond.lose(Loss(who=peer.name, cause=cause))
             self._change.notify_all()
@@ -146,12 +146,13 @@ class Leader:
             with contextlib.suppress(Closed):
                 line.send(message)
 
-    def start(self, prepared: Message, deadline: float) -> None:
+    def start(self, prepared: Message, deadline: float, judge: Judge = lambda _: None) -> None:
         """Start the gang once every rank is present and sees what was prepared.
 
         Args:
             prepared: what the peers need to know; sent with the generation.
             deadline: monotonic time until which all ranks must have joined.
+            judge: of the ranks' answers; if it raises, no rank starts.
 
         Raises:
             LaunchError: UNAVAILABLE naming the missing ranks, or PEER when one can't run at all.
@@ -159,14 +160,14 @@ class Leader:
         with self._change:
             while len(self._ready) < self.own.nodes - 1:
                 for rank in self._lines.keys() - self._asked:
-                    self._asked.add(rank)
+                    self._asked[rank] = time.time()
                     with contextlib.suppress(Closed):  # its reader drops it
                         self._lines[rank].send({"prepared": prepared})
                 if not self._change.wait(until(deadline)) and until(deadline) == 0:
                     raise late(self.own.nodes, self._hellos.keys(), self._ready.keys())
-                loss = self._doom or self.bond.loss
-                if loss is not None:
+                if (loss := self._doom or self.bond.loss) is not None:
                     raise loss.error()
+            judge([self._ready[rank] for rank in sorted(self._ready)])
             self.generation = secrets.token_hex(4)
         self.say({"go": self.generation})
         logs.info("gang started", generation=self.generation, nodes=self.own.nodes)

@@ -32,6 +32,7 @@ class Member:
         """
         self.own = own
         self.bond = Bond(tell=self._tell)
+        self._heard = 0.0
         self._line = _introduced(own, address, port, deadline)
         pulse(self.bond, lambda: [self._line])
 
@@ -45,16 +46,21 @@ class Member:
         while True:
             message = self._receive()
             if "prepared" in message:
+                self._heard = time.time()
                 prepared: Message = message["prepared"]
                 return prepared
             if "stage" in message and message["stage"] != seen:
                 seen = message["stage"]
                 logs.info("waiting for rank 0", stage=seen)
 
-    def ready(self) -> str:
-        """Say that this rank sees what was prepared; wait for the start, return the generation."""
+    def ready(self, answer: Message | None = None) -> str:
+        """Say that this rank sees what was prepared; wait for the start, return the generation.
+
+        ``answer`` is what rank 0 asked for; with it go the times between which clocks are compared.
+        """
+        times = {"heard": self._heard, "said": time.time()}
         with contextlib.suppress(Closed):  # _receive tells why
-            self._line.send({"ready": self.own.pod})
+            self._line.send({"ready": self.own.pod, **times, **(answer or {})})
         while True:
             message = self._receive()
             if "go" in message:
@@ -77,6 +83,7 @@ class Member:
             )
         loss = loss_of(message, "rank 0")
         if loss is not None:
+            self.bond.lose(loss)  # so that it ends after the culprit, whose code must be seen first
             raise loss.error()
         return message
 

@@ -93,6 +93,10 @@ class Child:
                 return None
             wake.wait(pause)
 
+    def poll(self) -> int | None:
+        """Return its code if it has ended."""
+        return self._process.poll()
+
     def end(self, grace: float) -> None:
         """End it and all its descendants: SIGTERM, after ``grace`` seconds SIGKILL."""
         if self._process.poll() is None:

@@ -16,13 +16,14 @@ from launchers.exits import Exit, LaunchError, during
 from launchers.export import export
 from launchers.leader import Leader
 from launchers.member import Member
+from launchers.preflight import Preflight
 from launchers.prepare import PATIENCE, await_outputs, inputs_of, prepare
 from launchers.process import Stopped
 from launchers.progress import Progress
 from launchers.recipe import Recipe
 from launchers.settings import Settings
 from launchers.train import train
-from launchers.wire import Hello
+from launchers.wire import Hello, Message
 from launchers.workspace import Workspace
 
 CASCADE_DELAY = 2.0
@@ -68,8 +69,10 @@ def lead(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str, 
     """Run rank 0: prepare, start the gang, train, export."""
     work, own = settings.work, hello(settings, recipe)
     progress = Progress(path=work.progress, run=settings.run, digest=own.digest)
+    preflight = Preflight(settings, recipe.backend, own, env)
     with reporting(progress):
         check(settings, recipe)
+        preflight.local()
         leader = Leader(own, settings.gang_port)
     with leaving(leader), reporting(progress):
         prepared = prepare(settings, recipe, work, progress, leader.announce, env)
@@ -79,19 +82,30 @@ def lead(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str, 
         progress.begin("train")
         with during("train"):
             plan = decide(settings, work, identity)
-            joined_by = max(deadline, time.monotonic() + 60)  # the stages may have outlasted it
-            leader.start({**prepared.message(), **plan.message()}, joined_by)
+            with preflight.meeting(plan.attempt.folder(work), plan.skip) as (question, judge):
+                told = {**prepared.message(), **plan.message(), **question}
+                joined_by = max(deadline, time.monotonic() + 60)  # the stages may have outlasted it
+                leader.start(told, joined_by, judge)
             if plan.skip:
                 logs.info("train skipped", why=plan.skip)
                 progress.end("up to date" if plan.skip == "up to date" else "skipped", plan.skip)
             else:
                 progress.attempt = plan.attempt.number
                 progress.write()
-                inputs = inputs_of(settings, recipe, work)
-                train(settings, recipe, inputs, work, plan.attempt, leader.bond, env)
+                _train(preflight, recipe, plan.attempt, told, leader)
                 export(work, identity, holder=settings.pod)
                 progress.end("done")
         progress.finish("succeeded")
+
+
+def _train(
+    preflight: Preflight, recipe: Recipe, attempt: Attempt, told: Message, gang: Leader | Member
+) -> None:
+    """Train on this node, as one of the gang; first its GPUs and the network are tried."""
+    settings, work = preflight.settings, preflight.settings.work
+    preflight.collective(attempt.folder(work), told, gang.bond)
+    inputs = inputs_of(settings, recipe, work)
+    train(settings, recipe, inputs, work, attempt, gang.bond, preflight.env)
 
 
 def follow(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str, str]) -> None:
@@ -99,20 +113,21 @@ def follow(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str
     check(settings, recipe)
     place, work = settings.place, settings.work
     own = hello(settings, recipe)
+    preflight = Preflight(settings, recipe.backend, own, env)
+    preflight.local()
     member = Member(own, place.master_addr, settings.gang_port, deadline)
     with leaving(member):
         plan = member.await_prepared()
         if not plan["skip"]:
             await_outputs(plan)
-        generation = member.ready()
+        generation = member.ready(preflight.answer(plan))
         if plan["skip"]:
             logs.info("train skipped", why=plan["skip"])
             return
         attempt = Attempt(number=plan["attempt"], resume=_resume(work, plan["resume"]))
         logs.info("gang started", generation=generation)
-        inputs = inputs_of(settings, recipe, work)
         with during("train"):
-            train(settings, recipe, inputs, work, attempt, member.bond, env)
+            _train(preflight, recipe, attempt, plan, member)
 
 
 def _resume(work: Workspace, name: str, *, patience: float = PATIENCE) -> Checkpoint | None:

@@ -12,8 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from launchers import preflight_settings
 from launchers.env import integer, port, required, switch
 from launchers.exits import Exit, LaunchError
+from launchers.preflight_settings import Preflight
 from launchers.rank import Place, place_of
 from launchers.workspace import Workspace
 
@@ -21,6 +23,7 @@ STAGES = ("clone", "download", "convert", "train")
 PREFIXES = ("DPO_", "SKIP_")
 _SETTINGS = (
     *(f"SKIP_{stage.upper()}" for stage in STAGES),
+    *preflight_settings.SETTINGS,
     "DPO_RUN",
     "DPO_WORKSPACE",
     "DPO_RECIPE",
@@ -77,6 +80,7 @@ class Settings:
     node: str
     code: Code
     skips: frozenset[str]
+    preflight: Preflight
     test_deadline: int
     """Seconds that ``prove`` waits for the run's end."""
     release_record: Path | None
@@ -126,6 +130,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
             secret=Path(secret) if secret else None,
         ),
         skips=frozenset(s for s in STAGES if switch(env, f"SKIP_{s.upper()}")),
+        preflight=preflight_settings.from_env(env),
         test_deadline=integer(env, "DPO_TEST_DEADLINE", 240),
         release_record=Path(record) if record else None,
     )

@@ -21,6 +21,9 @@ the role `node` is the gang; a stage pod (clone, download) and the test stand al
 {{- range $stage := list "clone" "download" "convert" "train" }}
 {{- $_ := set $settings (printf "SKIP_%s" (upper $stage)) (ternary "1" "0" (get $v.stages $stage).skip) }}
 {{- end }}
+{{- if $gang }}
+{{- $settings = merge $settings (include "megatron-dpo.preflight.settings" .root | fromJson) }}
+{{- end }}
 {{- if $v.code.url }}
 {{- $_ := set $settings "DPO_CODE_URL" $v.code.url }}
 {{- $_ := set $settings "DPO_CODE_REF" $v.code.ref }}

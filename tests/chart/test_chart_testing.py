@@ -40,9 +40,7 @@ def lint(checkout: Path, helm: str, folder: Path) -> ct.Done:
     own = Path(sys.executable).parent
     tools = [Path(require(helm)), own / "yamale", own / "yamllint"]
     words = ["lint", *rules()]
-    return ct.run(
-        words, checkout=checkout, tools=tools, folder=folder, env=os.environ, seconds=110
-    )
+    return ct.run(words, checkout=checkout, tools=tools, folder=folder, env=os.environ, seconds=110)
 
 
 @pytest.fixture

@@ -32,6 +32,13 @@ FULL: Document = {
         "args": {"report_to": ["tensorboard"], "megatron_extra_kwargs": {"eps": 5e-7}, "lr": 5e-6}
     },
     "sharedMemory": {"sizeLimit": "20Gi"},
+    "gpuModel": "h200",
+    "preflight": {
+        "skipChecks": ["pairs", "disk"],
+        "strict": True,
+        "nodeFloorGBs": 187.5,
+        "deadlineSeconds": 90,
+    },
     "rendezvous": {"masterPort": 30000, "gangPort": 30001, "deadlineSeconds": 60},
     "restarts": {"max": 7, "nodeLostSeconds": 10},
     "test": {"deadlineSeconds": 9, "resources": {"requests": {"cpu": 1}}},

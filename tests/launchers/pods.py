@@ -36,7 +36,7 @@ class Pods:
 
     def __post_init__(self) -> None:
         """Make the sources and the recipe."""
-        self.port = free_port()
+        self.port, self.master_port = free_port(), free_port()
         model = self.folder / "sources" / "model"
         model.mkdir(parents=True)
         (model / "config.json").write_text('{"model_type": "qwen3"}')
@@ -78,6 +78,7 @@ class Pods:
             "DPO_JOB_INDEX": "0",
             "JOB_COMPLETION_INDEX": str(rank),
             "DPO_MASTER_ADDR": "127.0.0.1",
+            "DPO_MASTER_PORT": str(self.master_port),
             "DPO_GANG_PORT": str(self.port),
             "DPO_GANG_DEADLINE": "20",
             "DPO_POD_NAME": f"r-node-0-{rank}",

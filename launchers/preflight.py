@@ -1,0 +1,189 @@
+"""The checks of pods, GPUs and network before a run may cost anything.
+
+In every pod: ``local`` at the container's start, before the downloads; ``meeting`` (rank 0) and
+``answer`` (the others) in the handshake that starts the gang; ``collective`` before training. All
+that was found goes to ``attempts/<n>/preflight-<rank>.json``; what fails ``local`` does so before
+an attempt begins, and goes to the run's own folder.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from pathlib import Path
+
+from launchers import logs, preflight_gang, preflight_local, preflight_verdict
+from launchers.checkpoint import replace
+from launchers.exits import Exit, LaunchError, during
+from launchers.gang import Bond
+from launchers.preflight_collective import Plan
+from launchers.preflight_finding import failed, skipped
+from launchers.preflight_network import measure
+from launchers.preflight_port import Door, free_port, knock
+from launchers.preflight_report import Report
+from launchers.preflight_settings import COLLECTIVE
+from launchers.recipe import Backend
+from launchers.settings import Settings
+from launchers.wire import Hello, Message
+
+NONCE_PATIENCE = 60.0
+"""Seconds in which rank 0's file must appear: NFS caches that a file is missing for up to 60."""
+LEAST = 10
+"""Seconds that the GPUs have at least: what came before them may not use up the deadline."""
+
+
+class Preflight:
+    """One rank's preflight, from its start to its report."""
+
+    def __init__(
+        self, settings: Settings, backend: Backend | None, own: Hello, env: Mapping[str, str]
+    ) -> None:
+        """Note who checks what; ``backend`` is the recipe's, None where there is no recipe."""
+        self.settings, self.backend, self.own, self.env = settings, backend, own, env
+        self.report = Report(own, settings.preflight)
+        self.card = ""
+        self.adapters = 0
+
+    def local(self, needed: int | None = None) -> None:
+        """Check this pod.
+
+        Args:
+            needed: bytes of all checkpoints that will be there at once; None where not known.
+
+        Raises:
+            LaunchError: PREFLIGHT, or a user code, with all that failed.
+        """
+        if self.settings.preflight.skip:
+            logs.info("preflight skipped", why="SKIP_PREFLIGHT=1")
+            return
+        with self.report.timed():
+            facts = preflight_local.facts(self.settings, self.backend, self.env)
+            self.adapters = facts.adapters
+            self.card = facts.smi.gpus[0].name if facts.smi and facts.smi.gpus else ""
+            found = preflight_local.judge(facts, self.settings, self.backend, needed)
+            self.report.settle(found, self.settings.work.home)
+
+    @contextmanager
+    def meeting(
+        self, folder: Path, why: str = ""
+    ) -> Iterator[tuple[Message, Callable[[Sequence[Message]], None]]]:
+        """Ask the others (rank 0), with the master port open meanwhile.
+
+        Args:
+            folder: of the attempt.
+            why: there is nothing to train; empty when there is.
+
+        Yields:
+            What goes with the message ``prepared``, and what judges the answers.
+        """
+        if self.settings.preflight.skip or why:
+            yield {}, lambda answers: None
+            return
+        nonce = secrets.token_hex(8)
+        with self.report.timed():
+            folder.mkdir(parents=True, exist_ok=True)
+            replace(folder / "nonce", nonce + "\n")
+            door = self._door(nonce, folder)
+
+        def judge(answers: Sequence[Message]) -> None:
+            if answers:
+                told = [preflight_gang.answer_of(answer) for answer in answers]
+                with during("preflight"):
+                    self.report.settle(preflight_gang.judge(told, nonce, self.card), folder)
+
+        with door:
+            question = {"nonce": str(folder / "nonce"), "collective": free_port()}
+            yield {"preflight": question}, judge
+
+    def _door(self, nonce: str, folder: Path) -> AbstractContextManager[object]:
+        """Open the master port, if there is anybody to knock."""
+        if self.own.nodes == 1 or not self.settings.preflight.wants("port"):
+            return nullcontext()
+        port = self.settings.place.master_port
+        try:
+            return Door(port, nonce, self.own.nodes)
+        except OSError as error:
+            remedy = "free the port or set rendezvous.masterPort"
+            self.report.settle([failed("port", f"master port {port}: {error}", remedy)], folder)
+            return nullcontext()
+
+    def answer(self, prepared: Message) -> Message:
+        """Answer rank 0 (any other rank)."""
+        if "preflight" not in prepared:
+            return {}
+        with self.report.timed():
+            place, port = self.settings.place, ""
+            if self.settings.preflight.wants("port"):
+                try:
+                    port = knock(place.master_addr, place.master_port)
+                except OSError as error:
+                    port = str(error)
+            nonce = _read(Path(prepared["preflight"]["nonce"]))
+        return {"preflight": {"nonce": nonce, "port": port, "card": self.card}}
+
+    def collective(self, folder: Path, prepared: Message, bond: Bond) -> None:
+        """Let the GPUs of the gang measure together; write the report.
+
+        Raises:
+            LaunchError: PREFLIGHT with all that failed, on every rank alike.
+        """
+        if "preflight" not in prepared:
+            return
+        with self.report.timed():
+            why = self._no_collective()
+            if why:
+                self.report.findings += [skipped(name, why) for name in sorted(COLLECTIVE)]
+            else:
+                self._measure(folder, int(prepared["preflight"]["collective"]), bond)
+        self.report.passed(folder)
+
+    def _no_collective(self) -> str:
+        """Say why the GPUs do not measure; empty when they do."""
+        if self.settings.gpus_per_node == 0:
+            return "no GPU"
+        wants = self.settings.preflight.wants
+        if not wants("collective") or not any(wants(name) for name in COLLECTIVE):
+            return "preflight.skipChecks"
+        return "one GPU" if self.settings.world_size == 1 else ""
+
+    def _measure(self, folder: Path, port: int, bond: Bond) -> None:
+        logs.info("preflight of the GPUs", world_size=self.settings.world_size)
+        plan = self._plan(folder)
+        try:
+            records = measure(plan, self.settings.place, port, self.env, bond)
+        except LaunchError as error:
+            if error.code == Exit.PREFLIGHT:
+                self.report.settle([failed("collective", error.cause, error.remedy)], folder)
+            raise
+        self.report.records = records
+        wanted = self.settings.preflight
+        found = preflight_verdict.judge(records, plan, wanted, self.env, adapters=self.adapters)
+        self.report.settle(found, folder)
+
+    def _plan(self, folder: Path) -> Plan:
+        own = self.own
+        return Plan(
+            folder=str(folder / "preflight"),
+            result=str(folder / "preflight" / f"records-{own.rank}.json"),
+            nodes=own.nodes,
+            nproc=self.settings.nproc_per_node,
+            node_rank=own.rank,
+            pod=own.pod,
+            node=own.node,
+            seconds=max(LEAST, int(self.settings.preflight.deadline - self.report.spent)),
+            cuda=True,
+        )
+
+
+def _read(path: Path) -> str:
+    """Read rank 0's nonce as soon as this node sees it; what went wrong when it does not."""
+    stop = time.monotonic() + NONCE_PATIENCE
+    while True:
+        try:
+            return path.read_text(encoding="utf-8").strip()
+        except OSError as error:
+            if time.monotonic() >= stop:
+                return str(error)
+        time.sleep(0.5)

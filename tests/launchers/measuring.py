@@ -1,0 +1,33 @@
+"""One node of a gang that measures over gloo: ``python measuring.py PLAN PORT``, with torch."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from launchers.exits import LaunchError
+from launchers.gang import Bond
+from launchers.preflight_collective import Plan
+from launchers.preflight_network import measure
+from launchers.process import descendants
+from launchers.rank import Place
+
+if __name__ == "__main__":
+    plan = Plan(**json.loads(sys.argv[1]))
+    place = Place(
+        rank=plan.node_rank,
+        nodes=plan.nodes,
+        master_addr="127.0.0.1",
+        master_port=1,
+        source="test",
+    )
+    try:
+        records = measure(plan, place, int(sys.argv[2]), os.environ, Bond())
+        found = {"records": [record.fields() for record in records]}
+    except LaunchError as error:
+        found = {"code": int(error.code), "cause": error.cause}
+    print("\n" + json.dumps({**found, "left": descendants(os.getpid())}))

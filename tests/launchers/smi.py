@@ -1,0 +1,76 @@
+"""nvidia-smi's answer as a test wants it: a script that prints it, or its XML."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+H200 = "NVIDIA H200"
+
+
+def gpu(index: int, **change: str) -> str:
+    """Return one GPU's part; ``change`` replaces a field's text by its tag."""
+    fields = {
+        "product_name": H200,
+        "fabric_state": "Completed",
+        "gpu_recovery_action": "None",
+        "sram_uncorrectable_parity": "0",
+        "sram_uncorrectable_secded": "0",
+        "dram_uncorrectable": "0",
+        "sram_threshold_exceeded": "No",
+        "remapped_row_pending": "No",
+        "remapped_row_failure": "No",
+        "hw_thermal_slowdown": "Not Active",
+        "total": "143771 MiB",
+        "used": "0 MiB",
+    } | change
+    return """
+    <gpu id="00000000:{bus}:00.0">
+      <product_name>{product_name}</product_name><uuid>GPU-{index}</uuid>
+      <pci><pci_bus_id>00000000:{bus}:00.0</pci_bus_id></pci>
+      <fabric><state>{fabric_state}</state></fabric>
+      <gpu_recovery_action>{gpu_recovery_action}</gpu_recovery_action>
+      <clocks_event_reasons>
+        <clocks_event_reason_gpu_idle>Active</clocks_event_reason_gpu_idle>
+        <clocks_event_reason_hw_thermal_slowdown>{hw_thermal_slowdown}</clocks_event_reason_hw_thermal_slowdown>
+      </clocks_event_reasons>
+      <fb_memory_usage><total>{total}</total><used>{used}</used></fb_memory_usage>
+      <ecc_errors>
+        <volatile>
+          <sram_correctable>3</sram_correctable>
+          <sram_uncorrectable_parity>{sram_uncorrectable_parity}</sram_uncorrectable_parity>
+          <sram_uncorrectable_secded>{sram_uncorrectable_secded}</sram_uncorrectable_secded>
+          <dram_correctable>2</dram_correctable>
+          <dram_uncorrectable>{dram_uncorrectable}</dram_uncorrectable>
+        </volatile>
+        <aggregate>
+          <dram_uncorrectable>9</dram_uncorrectable>
+          <sram_threshold_exceeded>{sram_threshold_exceeded}</sram_threshold_exceeded>
+        </aggregate>
+      </ecc_errors>
+      <retired_pages><pending_retirement>N/A</pending_retirement></retired_pages>
+      <remapped_rows>
+        <remapped_row_pending>{remapped_row_pending}</remapped_row_pending>
+        <remapped_row_failure>{remapped_row_failure}</remapped_row_failure>
+      </remapped_rows>
+    </gpu>""".format(index=index, bus=f"{index + 16:02X}", **fields)  # noqa: UP032
+
+
+def answer(gpus: Sequence[str], *, driver: str = "580.159.04", cuda: str = "13.0") -> str:
+    """Return the whole answer."""
+    versions = f"<driver_version>{driver}</driver_version><cuda_version>{cuda}</cuda_version>"
+    return f"<nvidia_smi_log>{versions}{''.join(gpus)}</nvidia_smi_log>"
+
+
+def install(folder: Path, text: str, *, script: str = "") -> str:
+    """Write a program ``nvidia-smi`` that prints ``text``, or does what ``script`` says.
+
+    Returns:
+        The folder, for PATH.
+    """
+    folder.mkdir(exist_ok=True)
+    (folder / "answer.xml").write_text(text)
+    program = folder / "nvidia-smi"
+    program.write_text(f"#!/bin/sh\n{script or f'cat {folder}/answer.xml'}\n")
+    program.chmod(0o755)
+    return str(folder)
