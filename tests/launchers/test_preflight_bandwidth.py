@@ -147,7 +147,11 @@ def test_sockets_where_the_fabric_is_infiniband_are_an_error() -> None:
 
 def test_vendors_names_and_nvlink_between_nodes_are_no_error() -> None:
     assert bad(found(gang(across=("NET/IBext_v8",)), wanted())) == []
-    gb200 = {"inside": ("P2P/MNNVL",), "across": ("P2P/MNNVL",), "network": "NET/Socket"}
+    gb200: dict[str, Any] = {
+        "inside": ("P2P/MNNVL",),
+        "across": ("P2P/MNNVL",),
+        "network": "NET/Socket",
+    }
     records = gang(**gb200)
     assert [f for f in bad(found(records, wanted())) if f.check == "transport"] == []
 
