@@ -55,8 +55,10 @@ class Preflight:
         Raises:
             LaunchError: PREFLIGHT, or a user code, with all that failed.
         """
-        if self.settings.preflight.skip:
-            logs.info("preflight skipped", why="SKIP_PREFLIGHT=1")
+        why = "SKIP_TRAIN=1" if "train" in self.settings.skips else ""
+        why = "SKIP_PREFLIGHT=1" if self.settings.preflight.skip else why
+        if why:
+            logs.info("preflight skipped", why=why)
             return
         with self.report.timed():
             facts = preflight_local.facts(self.settings, self.backend, self.env)

@@ -107,28 +107,29 @@ def caches(shared: Mapping[str, bool], nodes: int) -> Finding:
     return ok("caches", "shared" if shared and not own else "one node, or none set")
 
 
-def versions(found: Mapping[str, str | None], backend: Backend | None) -> list[Finding]:
+def versions(found: Mapping[str, str | None], backend: Backend | None) -> Finding:
     """Check the packages that a backend needs.
 
     Args:
         found: package to its version; empty when it is there without one, None when it is missing.
         backend: the recipe's; None where there is no recipe.
     """
-    results = []
+    seen, image = [], []
     for name, (_, first, beyond) in (NEEDED[backend] if backend else {}).items():
-        version, wanted = found.get(name), f">= {first}, < {beyond}"
-        image = f"write an image with {name} {wanted}"
+        version = found.get(name)
         if version is None:
-            seen = f"{name} is not installed, and backend {backend} needs it"
-            results.append(failed("versions", seen, image, code=Exit.CONFIG))
+            seen.append(f"{name} is not installed")
         elif version and not _numbers(first) <= _numbers(version) < _numbers(beyond):
-            seen = f"{name} is {version}, and backend {backend} needs {wanted}"
-            results.append(failed("versions", seen, image, code=Exit.CONFIG))
-    if results:
-        return results
+            seen.append(f"{name} is {version}")
+        else:
+            continue
+        image.append(f"{name} >= {first}, < {beyond}")
+    if seen:
+        text = f"{', '.join(seen)}, and backend {backend} needs {'; '.join(image)}"
+        return failed("versions", text, "write an image that has them", code=Exit.CONFIG)
     spelt = {None: "missing", "": "of unknown version"}
     told = ", ".join(f"{name} {spelt.get(version, version)}" for name, version in found.items())
-    return [ok("versions", told or "nothing asked for")]
+    return ok("versions", told or "nothing asked for")
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -32,7 +32,7 @@ def judge(
     place = settings.place
     found = [
         host.caches(seen.caches, place.nodes),
-        *host.versions(seen.versions, backend),
+        host.versions(seen.versions, backend),
     ]
     if place.rank == 0:
         found.append(host.disk(seen.free, needed))

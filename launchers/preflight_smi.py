@@ -86,7 +86,7 @@ def visible(gpus: Sequence[Gpu], chosen: str | None) -> tuple[Gpu, ...]:
 
 def _gpu(index: int, gpu: Element) -> Gpu:
     volatile = gpu.find("ecc_errors/volatile")
-    errors = [] if volatile is None else [e for e in volatile if "uncorrect" in e.tag]
+    errors = [] if volatile is None else [e for e in volatile if "uncorrectable" in e.tag]
     # in older drivers, and on cards before Ampere, one level deeper and called double_bit
     old = gpu.findtext("ecc_errors/volatile/double_bit/total", "")
     return Gpu(

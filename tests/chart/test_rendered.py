@@ -93,7 +93,7 @@ def test_skip_switches_are_ones_and_zeros() -> None:
     switches = {k: v for k, v in found.items() if k.startswith("SKIP_")}
     assert switches == {
         **{"SKIP_CLONE": "1", "SKIP_DOWNLOAD": "0"},
-        **{"SKIP_CONVERT": "0", "SKIP_TRAIN": "0"},
+        **{"SKIP_CONVERT": "0", "SKIP_TRAIN": "0", "SKIP_PREFLIGHT": "0"},
     }
 
 

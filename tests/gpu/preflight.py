@@ -16,14 +16,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from tests.gpu.visit import host
+from tests.gpu.preflight_cases import CASES, Case
 
 ROOT = Path(__file__).parents[2]
+LOGGED = ("normal", "two-nodes", "no-nvlink")
+"""Cases whose log of NCCL is kept."""
 HOG = """
 import torch, sys, time
 torch.cuda.set_device(int(sys.argv[1]))
@@ -38,46 +40,18 @@ while True:
 """Takes memory and time of one GPU, as what is left of an earlier job does."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Case:
-    """One preflight of all GPUs, and what it must say."""
+def host() -> dict[str, Any]:
+    """Return what the figures were measured on."""
+    import torch
 
-    nodes: int = 1
-    env: Mapping[str, str] = field(default_factory=dict)
-    hog: bool = False
-    """Another process works on the last GPU."""
-    stop: bool = False
-    """The last rank is stopped once it has started."""
-    code: int = 0
-    says: str = ""
-    """Part of the termination message."""
-
-
-CASES = {
-    "normal": Case(),
-    "two-nodes": Case(nodes=2, env={"NETWORK_TRANSPORT": "NET/Socket"}),
-    "wrong-card": Case(env={"GPU_MODEL": "a100-80g"}, code=78, says="gpuModel is a100-80g"),
-    "missed-floor": Case(
-        env={"DPO_PREFLIGHT_NODE_FLOOR": "5000"}, code=80, says="the floor is 5000"
-    ),
-    "no-nvlink": Case(
-        env={"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}, code=80, says="not NVLink"
-    ),
-    "no-adapter": Case(
-        nodes=2, env={"NETWORK_TRANSPORT": "NET/IB"}, code=80, says="no RDMA device"
-    ),
-    "silent-sockets": Case(
-        nodes=2,
-        env={"NETWORK_TRANSPORT": "NET/IB", "DPO_PREFLIGHT_SKIP": "rdma"},
-        code=80,
-        says="NCCL sends over NET/Socket, not NET/IB",
-    ),
-    "taken": Case(hog=True, code=80, says="taken by another process"),
-    "slow-card": Case(
-        hog=True, env={"DPO_PREFLIGHT_SKIP": "idle,bandwidth,pairs"}, code=80, says="TFLOP/s"
-    ),
-    "hang": Case(stop=True, env={"DPO_PREFLIGHT_DEADLINE": "25"}, code=80, says="hangs in"),
-}
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    done = subprocess.run(query, capture_output=True, text=True, check=True)
+    return {
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        "gpus": done.stdout.splitlines(),
+        "torch": torch.__version__,
+        "nccl": ".".join(str(part) for part in torch.cuda.nccl.version()),
+    }
 
 
 def devices() -> list[str]:
@@ -109,7 +83,7 @@ def environment(case: Case, rank: int, gpus: list[str], folder: Path) -> dict[st
 
 
 @contextlib.contextmanager
-def hogged(case: Case, gpu: str) -> Any:
+def hogged(case: Case, gpu: str) -> Iterator[None]:
     """Let another process work on a GPU meanwhile."""
     if not case.hog:
         yield
@@ -163,7 +137,7 @@ def run(name: str, case: Case, gpus: list[str], results: Path) -> dict[str, Any]
     codes = [pod.returncode for pod in pods]
     ends = [json.loads(p.read_text()) for p in sorted(folder.glob("termination-*"))]
     reports = [json.loads(p.read_text()) for p in sorted(folder.rglob("preflight-?.json"))]
-    for log in sorted(folder.rglob("nccl-0.log")):
+    for log in folder.rglob("nccl-0.log") if name in LOGGED else ():
         shutil.copy(log, results / f"nccl-{name}.log")
     told = " ".join(end["cause"] for end in ends)
     passed = (

@@ -25,6 +25,7 @@ if __name__ == "__main__":
         master_port=1,
         source="test",
     )
+    found: dict[str, object]
     try:
         records = measure(plan, place, int(sys.argv[2]), os.environ, Bond())
         found = {"records": [record.fields() for record in records]}

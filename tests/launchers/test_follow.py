@@ -31,7 +31,7 @@ class Stub:
     def await_prepared(self) -> dict[str, Any]:
         return {"outputs": [["/nowhere", "digest"]], "attempt": 1, "resume": "", "skip": ""}
 
-    def ready(self) -> str:
+    def ready(self, answer: dict[str, Any]) -> str:
         return "generation"
 
     def leave(self, code: Exit, cause: str) -> None:
@@ -42,7 +42,7 @@ def test_a_rank_that_does_not_see_the_outputs_never_trains(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     env = {"DPO_RUN": "r", "DPO_WORKSPACE": str(tmp_path), "NODE_RANK": "1", "NNODES": "2"}
-    settings = from_env(env | {"MASTER_ADDR": "h"})
+    settings = from_env(env | {"MASTER_ADDR": "h", "SKIP_PREFLIGHT": "1"})
     source = {"model": "hf://o/m@v", "dataset": ["hf://o/d@v"]}
     recipe = parse({"backend": "megatron", "task": "rlhf", **source})
     monkeypatch.setattr(running, "Member", Stub)

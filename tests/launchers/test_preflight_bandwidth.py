@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -19,7 +20,7 @@ NVLINK, IB = ("P2P/CUMEM",), ("NET/IB",)
 NODE_8, NETWORK_2 = 431.0, 189.0
 
 
-def gang(nodes: int = 2, nproc: int = 8, **change: object) -> list[Record]:
+def gang(nodes: int = 2, nproc: int = 8, **change: Any) -> list[Record]:
     """Return a healthy gang of H200 with eight adapters a node."""
     rows = [Row(scope="node", op=op, size=1 << 30, gbs=NODE_8) for op in ("all_reduce",)]
     rows.append(Row(scope="node", op="all_to_all", size=235 << 20, gbs=0.8 * NODE_8))
@@ -146,8 +147,12 @@ def test_sockets_where_the_fabric_is_infiniband_are_an_error() -> None:
 
 def test_vendors_names_and_nvlink_between_nodes_are_no_error() -> None:
     assert bad(found(gang(across=("NET/IBext_v8",)), wanted())) == []
-    gb200 = {"inside": ("P2P/MNNVL",), "across": ("P2P/MNNVL",), "network": "NET/Socket"}
-    records = gang(**gb200)  # type: ignore[arg-type]
+    gb200: dict[str, Any] = {
+        "inside": ("P2P/MNNVL",),
+        "across": ("P2P/MNNVL",),
+        "network": "NET/Socket",
+    }
+    records = gang(**gb200)
     assert [f for f in bad(found(records, wanted())) if f.check == "transport"] == []
 
 
