@@ -44,7 +44,7 @@ _MEGATRON = {
     **{"exp_avg_sq_dtype": "fp32", "optimizer_offload_fraction": "1.0", "save_steps": "500"},
     **{"lr_decay_style": "cosine", "weight_decay_incr_style": "constant", "logging_steps": "5"},
     **{"save_strategy": "steps", "freeze_parameters_ratio": "0.0", "split_dataset_ratio": "0.0"},
-    **{"f_divergence_type": "reverse_kl", "tuner_type": "full", "ddp_timeout": "18000000"},
+    **{"f_divergence_type": "reverse_kl", "tuner_type": "full"},
     **dict.fromkeys(("padding_free", "train_dataloader_shuffle", "moe_grouped_gemm"), "true"),
     "use_distributed_optimizer": "true",
 }
@@ -100,11 +100,7 @@ def warn(
     facts = _facts(args, backend, task, nodes, gpus_per_node)
     if backend != "megatron":
         return []
-    own = {
-        name: text for name, text in facts.texts.items() if name in args or name != "ddp_timeout"
-    }
-    given = Facts(texts=own, nodes=nodes, gpus=gpus_per_node, overridden=facts.overridden)
-    messages = [message for rule in WARNINGS for message in rule.judge(given)]
+    messages = [message for rule in WARNINGS for message in rule.judge(facts)]
     if _is_sized(facts):
         known = Known(facts=facts, core=version(core))
         messages += [hint(known) for hint in rules_hints.PLAIN]
@@ -115,7 +111,9 @@ def warn(
 def empty(args: Mapping[str, Value]) -> list[str]:
     """Return a message for each flag that is given without a word, as the chart does."""
     what = 'empty; write null to drop it, or [""] for an empty word'
-    return [f"recipe.args.{name}: {what}" for name, value in sorted(args.items()) if not value]
+    return [
+        f"recipe.args.{name}: {what}" for name, value in sorted(args.items()) if value in ("", [])
+    ]
 
 
 def version(text: str) -> tuple[int, ...]:
@@ -146,6 +144,8 @@ def _is_sized(facts: Facts) -> bool:
 
 def _of_model(facts: Facts, shape: Shape | None, backend: str, core: str) -> list[str]:
     if shape is None or backend != "megatron" or not _is_sized(facts):
+        return []
+    if facts.overridden & rules_model.REPLACED:
         return []
     known = Known(facts=facts, core=version(core))
     return [message for rule in rules_model.MODEL if (message := rule(shape, known))]

@@ -168,6 +168,12 @@ MODEL: tuple[Check, ...] = (
 )
 READ = frozenset({TP, PP, CP, EP, ETP, VPP, FIRST, LAST})
 """Sizes that must be right before these rules can judge."""
+REPLACED = READ | {
+    *("num_layers", "num_attention_heads", "num_query_groups", "num_moe_experts"),
+    *("ffn_hidden_size", "moe_ffn_hidden_size", "moe_shared_expert_intermediate_size"),
+    *(SEQUENCE, GRANULARITY, MODULES, *ENDS, LAYOUT),
+}
+"""None of these rules judges a run that replaces one of these inside megatron-core."""
 
 
 def divisors(number: int) -> list[int]:
