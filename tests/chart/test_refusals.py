@@ -10,6 +10,7 @@ import pytest
 
 from tests.chart.helm import CHART, Document, Refused, merged, template
 
+
 def test_all_mistakes_are_told_at_once() -> None:
     with pytest.raises(Refused) as refused:
         template(merged({"network": {"profile": "x"}, "code": {"ref": "v1"}}), name="1a")

@@ -60,7 +60,9 @@ def read(file: Path) -> list[Case]:
         if case.where not in get_args(Where):
             raise ValueError(f"{case.name}: where {case.where!r} is none of {get_args(Where)}")
         if (case.code is not None) != (case.where == "launcher"):
-            raise ValueError(f"{case.name}: a code belongs to each case of the launcher, to no other")
+            raise ValueError(
+                f"{case.name}: a code belongs to each case of the launcher, to no other"
+            )
         code = None if case.code is None else Exit[str(entry["code"])]
         found.append(Case(**{**vars(case), "code": code}))
     return found

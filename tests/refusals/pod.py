@@ -85,6 +85,8 @@ def hub(given: Mapping[str, Any]) -> Iterator[dict[str, str]]:
             for name, files in given.get("repos", {}).items()
         }
         fake.token, fake.gated = given.get("token", ""), given.get("gated", False)
+        fake.faults = {path: ["slow"] for path in given.get("slow", [])}
+        fake.pause = 1.0  # 40 pieces: longer than a refusal may take
         yield {"HF_ENDPOINT": fake.url, "MODELSCOPE_ENDPOINT": fake.url}
 
 
