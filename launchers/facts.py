@@ -88,10 +88,10 @@ def spell(value: Value) -> str:
     """Return a value as one text.
 
     >>> spell(["core_attn", "mlp"]), spell({"a": 1}), spell("x")
-    ('core_attn mlp', '{...}', 'x')
+    ('core_attn mlp', '{"a": 1}', 'x')
     """
     if isinstance(value, dict):
-        return "{...}"
+        return json.dumps(value)
     return " ".join(value) if isinstance(value, list) else value
 
 

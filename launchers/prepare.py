@@ -47,8 +47,19 @@ def prepare(
     progress: Progress,
     announce: Callable[[str], None],
     env: Mapping[str, str],
+    judge_model: Callable[[], object] | None = None,
 ) -> Prepared:
-    """Run clone, download and convert; each is up to date, done or skipped afterwards."""
+    """Run clone, download and convert; each is up to date, done or skipped afterwards.
+
+    Args:
+        settings: the launcher's settings.
+        recipe: the run's recipe.
+        work: where everything is kept.
+        progress: what is told of the run.
+        announce: tells the gang which stage runs.
+        env: of this process.
+        judge_model: refuses what the model rules out, where nobody could look at it before.
+    """
 
     def stage(name: str, act: Callable[[], list[Outcome]]) -> list[Outcome]:
         announce(name)
@@ -74,6 +85,9 @@ def prepare(
             judge=lambda: judge_rows(settings, recipe),
         ),
     )
+    with during("download"):
+        if judge_model is not None:
+            judge_model()
     inputs = inputs_of(settings, recipe, work)
     converted = stage(
         "convert",

@@ -1,7 +1,8 @@
 """All that Megatron and Megatron-SWIFT refuse by arithmetic, told before anything is reserved.
 
-Rows of data, which the chart judges too, are in ``rows_*.py``; rules that need the model's sizes
-in ``rules_model.py``; what is only unwise in ``rows_warnings.py`` and ``rules_hints.py``.
+Rows of data, which the chart judges too, are in ``rules_layout.py`` and its neighbours; rules that
+need the model's sizes in ``rules_model.py``; what is only unwise in ``rules_warnings.py`` and
+``rules_hints.py``. To add a rule: one more row or function there, and its line in ``ROWS``.
 """
 
 from __future__ import annotations
@@ -12,14 +13,14 @@ from launchers import facts as facts_of
 from launchers import rules_hints, rules_model
 from launchers.facts import Facts
 from launchers.recipe import Value
-from launchers.rows_data import DATA, LOSS, TRANSFORMERS
-from launchers.rows_experts import EIGHT_BITS, EXPERTS
-from launchers.rows_layout import DENSE, GBS, MBS, PIPELINE, SIZES, TENSOR, WORLD
-from launchers.rows_optimizer import OPTIMIZER, RANGES, SCHEDULE
-from launchers.rows_recompute import RECOMPUTE
-from launchers.rows_warnings import WARNINGS
-from launchers.rule import Rule
+from launchers.rule import Range, Rule
+from launchers.rules_data import DATA, LOSS, TRANSFORMERS
+from launchers.rules_experts import EIGHT_BITS, EXPERTS
+from launchers.rules_layout import DENSE, GBS, MBS, PIPELINE, SIZES, TENSOR, WORLD
 from launchers.rules_model import READ, Known
+from launchers.rules_optimizer import OPTIMIZER, RANGES, SCHEDULE
+from launchers.rules_recompute import RECOMPUTE
+from launchers.rules_warnings import WARNINGS
 from launchers.shape import Shape
 
 CORE = "0.18.0"
@@ -48,7 +49,7 @@ _MEGATRON = {
     **dict.fromkeys(("padding_free", "train_dataloader_shuffle", "moe_grouped_gemm"), "true"),
     "use_distributed_optimizer": "true",
 }
-_TRANSFORMERS = {"gradient_accumulation_steps": "1", "per_device_train_batch_size": "1"}
+_TRANSFORMERS = {"per_device_train_batch_size": "1"}
 DEFAULTS: dict[str, dict[str, str]] = {"megatron": _MEGATRON, "transformers": _TRANSFORMERS}
 """Backend to ms-swift 4.4.1's defaults of what rules read; a test compares them with its source.
 Switches that are off by default are left out: missing is off."""
@@ -108,6 +109,12 @@ def warn(
     return [message for message in messages if message]
 
 
+def ranged(backend: str) -> frozenset[str]:
+    """Return the flags whose values a rule of their own bounds: their kind says less."""
+    bounded = (rule for rule in ROWS[backend] if isinstance(rule, Range) and not rule.when)
+    return frozenset(rule.flag for rule in bounded)
+
+
 def empty(args: Mapping[str, Value]) -> list[str]:
     """Return a message for each flag that is given without a word, as the chart does."""
     what = 'empty; write null to drop it, or [""] for an empty word'
@@ -130,7 +137,7 @@ def version(text: str) -> tuple[int, ...]:
 def _facts(
     args: Mapping[str, Value], backend: str, task: str, nodes: int, gpus_per_node: int
 ) -> Facts:
-    defaults = {k: v for k, v in DEFAULTS[backend].items() if k != "rlhf_type" or task == "rlhf"}
+    defaults = DEFAULTS[backend]
     overrides = OVERRIDES[backend]
     return facts_of.of(
         args, defaults, nodes=nodes, gpus=gpus_per_node, task=task, overrides=overrides

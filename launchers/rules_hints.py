@@ -1,15 +1,15 @@
 """Warnings that take arithmetic: one small function each, which returns what is not wanted.
 
-Sources are abbreviated as in ``rows_layout.py``.
+Sources are abbreviated as in ``rules_layout.py``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from launchers.rows_layout import CP, DENSE, EP, ETP, GBS, MBS, PP, TP, VPP
-from launchers.rows_recompute import GRANULARITY, LAYERS
+from launchers.rules_layout import CP, DENSE, EP, ETP, GBS, MBS, PP, TP, VPP
 from launchers.rules_model import Known
+from launchers.rules_recompute import GRANULARITY, LAYERS
 from launchers.shape import Shape
 
 Hint = Callable[[Shape, Known], str]

@@ -1,6 +1,6 @@
 """Rules that need the model's sizes: one small function each, which returns what is wrong.
 
-Sources are abbreviated as in ``rows_layout.py``. All are run before GPUs load anything.
+Sources are abbreviated as in ``rules_layout.py``. All are run before GPUs load anything.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from launchers.condition import has, missing, on
 from launchers.facts import Facts
-from launchers.rows_layout import CP, ENDS, EP, ETP, FIRST, LAST, LAYOUT, PP, SEQUENCE, TP, VPP
-from launchers.rows_recompute import GRANULARITY, MODULES
+from launchers.rules_layout import CP, ENDS, EP, ETP, FIRST, LAST, LAYOUT, PP, SEQUENCE, TP, VPP
+from launchers.rules_recompute import GRANULARITY, MODULES
 from launchers.shape import Shape
 
 Check = Callable[[Shape, "Known"], str]

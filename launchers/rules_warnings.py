@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from launchers.condition import given, missing, none_of, off, on, one_of, over, under
-from launchers.rows_layout import PP, SEQUENCE, TP
-from launchers.rows_recompute import GRANULARITY, LAYERS, METHOD
+from launchers.condition import given, none_of, off, on, one_of, over, under
+from launchers.facts import TASK
 from launchers.rule import Conflict, Rule
+from launchers.rules_layout import PP, SEQUENCE, TP
+from launchers.rules_recompute import GRANULARITY, LAYERS, METHOD
 
 _OFFLOAD, _AWARE = "optimizer_cpu_offload", "use_precision_aware_optimizer"
 _CAPACITY = "moe_expert_capacity_factor"
@@ -91,7 +92,7 @@ WARNINGS: tuple[Rule, ...] = (
     ),
     Conflict(
         flag="rlhf_type",
-        when=(one_of("rlhf_type", "dpo"), on("reference_free"), missing("rpo_alpha")),
+        when=(one_of(TASK, "rlhf"), one_of("rlhf_type", "dpo"), on("reference_free")),
         says="dpo with reference_free still loads and runs the reference",
         source="SW rlhf_mixin.py:prepare_model, dpo_trainer.py:forward_step",
     ),

@@ -1,10 +1,10 @@
-"""Rules of experts and of fp8 and fp4 that need no model; sources as in ``rows_layout.py``."""
+"""Rules of experts and of fp8 and fp4 that need no model; sources as in ``rules_layout.py``."""
 
 from __future__ import annotations
 
 from launchers.condition import given, has, missing, none_of, on, one_of
-from launchers.rows_recompute import GRANULARITY, MODULES
 from launchers.rule import Conflict, Rule, Words
+from launchers.rules_recompute import GRANULARITY, MODULES
 
 BALANCING = "moe_router_load_balancing_type"
 DISPATCHER = "moe_token_dispatcher_type"

@@ -1,4 +1,4 @@
-"""Rules of the data and the loss that need no model; sources as in ``rows_layout.py``.
+"""Rules of the data and the loss that need no model; sources as in ``rules_layout.py``.
 
 TRL is trl 0.29.1, as ms-swift 4.4.1 uses it.
 """
@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from launchers.condition import given, missing, none_of, off, on, one_of
 from launchers.facts import TASK
-from launchers.rows_optimizer import EPOCHS, ITERS, count
 from launchers.rule import Conflict, Rule, Words
+from launchers.rules_optimizer import EPOCHS, ITERS, count
 
 _RLHF = one_of(TASK, "rlhf")
 _FLASH = ("flash_attn", "flash_attention_2", "flash_attention_3", "flash_attention_4")
