@@ -43,8 +43,9 @@ def download(
         The model's outcome, then the datasets'.
 
     Raises:
-        LaunchError: what ``judge`` raises; CONFIG for a source that can't be; INPUT_MISSING, AUTH, UNAVAILABLE, QUOTA or
-            IO when it can't be had. Nothing half-written is left under a final name.
+        LaunchError: what ``judge`` raises; CONFIG for a source that can't be; INPUT_MISSING, AUTH,
+            UNAVAILABLE, QUOTA or IO when it can't be had. Nothing half-written is left under a
+            final name.
     """
     wanted: list[tuple[Source, Kind, Path]] = []
     keys = ["recipe.model", *(f"recipe.dataset[{i}]" for i in range(len(recipe_dataset)))]

@@ -1,4 +1,4 @@
-"""The launcher of a rendered run as its pod would start it, on files and a hub that a case gives."""
+"""The launcher of a rendered run as its pod would start it, on a case's files and hub."""
 
 from __future__ import annotations
 

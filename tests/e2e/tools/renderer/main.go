@@ -11,6 +11,7 @@ import (
 	"os"
 	"regexp"
 	"runtime/debug"
+	"strings"
 
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/chart/common"
@@ -124,7 +125,7 @@ func render(question Question, kube *common.KubeVersion) (string, error) {
 	if !ok {
 		return "", fmt.Errorf("helm returned %T", made)
 	}
-	text := bytes.NewBufferString(rendered.Manifest)
+	text := bytes.NewBufferString(strings.TrimSpace(rendered.Manifest) + "\n")
 	for _, hook := range rendered.Hooks {
 		fmt.Fprintf(text, "---\n# Source: %s\n%s\n", hook.Path, hook.Manifest)
 	}
