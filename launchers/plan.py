@@ -6,8 +6,9 @@ job gives the same plan. What cannot be predicted is None, and ``unknown`` says 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
 from launchers import footprint, length, memory, speed
 from launchers.cards import CARDS, Card
@@ -22,8 +23,13 @@ from launchers.speed import Link, Speed
 from launchers.training import Training
 from launchers.training import parse as parse_training
 
+Made = TypeVar("Made")
 NO_CARD = "the GPU model is not known: write gpuModel"
 NO_DATA = "the number of pairs is not known"
+
+
+class _Unknown(ValueError):
+    """A part of the plan can't be known; the message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +79,13 @@ class Plan:
             return None
         return self.length.steps * self.speed.step_seconds
 
+    @property
+    def lost_seconds(self) -> float | None:
+        """Return the seconds of work that a cut just before a checkpoint loses."""
+        if self.speed is None or self.footprint is None or self.footprint.every is None:
+            return None
+        return self.footprint.every * self.speed.step_seconds
+
 
 def job_of(
     settings: Settings,
@@ -98,30 +111,33 @@ def job_of(
     )
 
 
+def link_of(env: Mapping[str, str]) -> Link:
+    """Return what connects the nodes, as the chart tells the gang's container."""
+    floor = env.get("NETWORK_FLOOR_GBS", "")
+    return Link(name=env.get("NETWORK_TRANSPORT", "") or "network", gbs=float(floor or 0))
+
+
 def build(job: Job) -> Plan:
     """Predict a run. It never fails: a part that can't be predicted is None."""
     unknown: dict[str, str] = {}
-    training = _training(job, unknown)
+    training = _try(unknown, "training", lambda: _training(job))
     card = CARDS.get(job.card)
     shape = job.shape
+    used, fast, files = None, None, None
     if training is None or shape is None:
-        missing = unknown.get("training") or job.shape_source
-        unknown |= dict.fromkeys(("memory", "speed", "footprint"), missing)
-        predicted, fast, files = None, None, None
+        reason = unknown.get("training") or job.shape_source
+        unknown |= dict.fromkeys(("memory", "speed", "footprint"), reason)
     else:
-        predicted = memory.predict(shape, training)
-        files = footprint.of(job.recipe, shape, convert="convert" not in job.skips)
-        fast = None if card is None else speed.predict(shape, training, card, job.link)
-        if card is None:
-            unknown["speed"] = NO_CARD
-    steps = None if training is None else length.of(job.recipe, training, job.data)
-    if steps is None:
-        unknown["length"] = unknown.get("training", NO_DATA)
+        convert = "convert" not in job.skips
+        used = _try(unknown, "memory", lambda: memory.predict(shape, training))
+        files = _try(unknown, "footprint", lambda: footprint.of(job.recipe, shape, convert=convert))
+        fast = _try(unknown, "speed", lambda: _speed(job, shape, training, card))
+    steps = _try(unknown, "length", lambda: _length(job, training, unknown))
     return Plan(
         job=job,
         card=card,
         training=training,
-        memory=predicted,
+        memory=used,
         speed=fast,
         footprint=files,
         length=steps,
@@ -129,11 +145,38 @@ def build(job: Job) -> Plan:
     )
 
 
-def _training(job: Job, unknown: dict[str, str]) -> Training | None:
+def _try(unknown: dict[str, str], part: str, make: Callable[[], Made]) -> Made | None:
+    """Make a part of the plan; note why it can't be made."""
     try:
-        training = parse_training(job.recipe, nodes=job.nodes, gpus_per_node=job.gpus_per_node)
-        training.layout.stage_layers(job.shape.layers if job.shape else training.layout.pp)
+        return make()
     except LaunchError as error:
-        unknown["training"] = error.cause
-        return None
+        unknown[part] = error.cause
+    except _Unknown as error:
+        unknown[part] = str(error)
+    except (ArithmeticError, ValueError) as error:
+        unknown[part] = f"the sizes can't be right: {error}"
+    return None
+
+
+def _training(job: Job) -> Training:
+    training = parse_training(job.recipe, nodes=job.nodes, gpus_per_node=job.gpus_per_node)
+    layout = training.layout
+    dense, experts = layout.tp * layout.pp * layout.cp, layout.etp * layout.ep * layout.pp
+    if layout.world % dense or layout.world % experts:
+        raise _Unknown(f"{layout.world} processes are no multiple of the parallel sizes")
+    if job.shape is not None:
+        layout.stage_layers(job.shape.layers)
     return training
+
+
+def _speed(job: Job, shape: Shape, training: Training, card: Card | None) -> Speed:
+    if card is None:
+        raise _Unknown(NO_CARD)
+    return speed.predict(shape, training, card, job.link)
+
+
+def _length(job: Job, training: Training | None, unknown: Mapping[str, str]) -> Length:
+    found = None if training is None else length.of(job.recipe, training, job.data)
+    if found is None:
+        raise _Unknown(unknown.get("training", NO_DATA))
+    return found

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from launchers import logs
+from launchers import logs, plan_file
 from launchers.attempt import Attempt, decide
 from launchers.check import check
 from launchers.checkpoint import Checkpoint, read
@@ -70,9 +70,11 @@ def lead(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str, 
     progress = Progress(path=work.progress, run=settings.run, digest=own.digest)
     with reporting(progress):
         check(settings, recipe)
+        plan_file.record(settings, recipe, env)
         leader = Leader(own, settings.gang_port)
     with leaving(leader), reporting(progress):
         prepared = prepare(settings, recipe, work, progress, leader.announce, env)
+        plan_file.record(settings, recipe, env)
         identity = {"recipe": recipe.digest, **prepared.digests()}
         progress.outputs = prepared.message()["outputs"]
         leader.announce("train")

@@ -2,35 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from launchers import footprint
 from launchers.exits import LaunchError
-from launchers.recipe import Recipe, parse
-from launchers.shape import Shape
-
-SHAPE = Shape(
-    layers=48,
-    hidden=2048,
-    heads=32,
-    kv_heads=4,
-    head_dim=128,
-    ffn=6144,
-    vocab=151936,
-    tied=False,
-    experts=128,
-    topk=8,
-    expert_ffn=768,
-    qk_norm=True,
-)
-"""Qwen3-30B-A3B."""
-
-
-def recipe(**args: Any) -> Recipe:
-    fields = {"backend": "megatron", "task": "rlhf", "model": "file:///m", "dataset": ["file:///d"]}
-    return parse(fields | {"args": args})
+from tests.launchers.recipes import SHAPE, recipe
 
 
 def test_an_exact_checkpoint_holds_weights_twice_and_the_optimizer() -> None:
