@@ -7,7 +7,7 @@ job gives the same plan. What cannot be predicted is None, and ``unknown`` says 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from launchers import footprint, length, memory, speed
@@ -164,9 +164,11 @@ def _training(job: Job) -> Training:
     dense, experts = layout.tp * layout.pp * layout.cp, layout.etp * layout.ep * layout.pp
     if layout.world % dense or layout.world % experts:
         raise _Unknown(f"{layout.world} processes are no multiple of the parallel sizes")
-    if job.shape is not None:
-        layout.stage_layers(job.shape.layers)
-    return training
+    if job.shape is None:
+        return training
+    layout.stage_layers(job.shape.layers)
+    # ms-swift takes the model's context length where none is given
+    return replace(training, max_length=training.max_length or job.shape.positions)
 
 
 def _speed(job: Job, shape: Shape, training: Training, card: Card | None) -> Speed:

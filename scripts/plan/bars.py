@@ -56,7 +56,7 @@ def plain(used: float, capacity: float, width: int) -> Text:
     share = used / capacity
     colour = "red" if share > 1 else "yellow" if share > 0.9 else "green"
     filled = min(width, round(share * width))
-    return Text(FULL * filled, colour) + Text(EMPTY * (width - filled), "bright_black")
+    return Text.assemble((FULL * filled, colour), (EMPTY * (width - filled), "bright_black"))
 
 
 def legend(items: Mapping[str, float], width: int) -> Iterator[Text]:

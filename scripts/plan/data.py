@@ -34,9 +34,12 @@ def find(
     Returns:
         None when neither the caller nor a file of this machine tells the number.
     """
-    assumed = "" if tokens else f", {TOKENS:,} tokens each assumed (--tokens)"
+    assumed = "" if tokens else " assumed (--tokens)"
     if pairs is not None:
-        return Data(pairs=pairs, tokens=tokens or TOKENS, source=f"--pairs {pairs:,}{assumed}")
+        mean = tokens or TOKENS
+        return Data(
+            pairs=pairs, tokens=mean, source=f"{pairs:,} pairs of {mean:,.0f} tokens{assumed}"
+        )
     counts, lengths = 0, list[float]()
     for place, text in enumerate(datasets):
         try:
@@ -52,8 +55,8 @@ def find(
     if not counts:
         return None
     mean = tokens or sum(lengths) / max(1, len(lengths)) / CHARACTERS or TOKENS
-    said = "" if tokens else f", {mean:,.0f} tokens each by {CHARACTERS:.0f} characters a token"
-    return Data(pairs=counts, tokens=mean, source=f"{counts:,} rows of the local dataset{said}")
+    said = "" if tokens else f" by {CHARACTERS:.0f} characters a token"
+    return Data(pairs=counts, tokens=mean, source=f"{counts:,} pairs of {mean:,.0f} tokens{said}")
 
 
 def _lengths(file: Path) -> list[float]:

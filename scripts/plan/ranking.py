@@ -22,10 +22,10 @@ def show(search: Search, found: Sequence[Found], seconds: float) -> RenderableTy
     title = Text(f"{gang}: {len(search.layouts()):,} layouts in {seconds:.1f} s")
     if not found:
         return Group(title, Text("none fits: take more GPUs, or a larger card", "bold red"))
-    return Group(title, "", table(found, search.card.memory_gib), "", *lines(found[0].changes))
+    return Group(title, "", table(found), "", *lines(found[0].changes))
 
 
-def table(found: Sequence[Found], capacity: float) -> Table:
+def table(found: Sequence[Found]) -> Table:
     """A row a layout, all numbers predicted."""
     shown = Table(box=None, padding=(0, 1, 0, 0), header_style="bold cyan")
     for name in ("", *SIZES):
@@ -35,13 +35,13 @@ def table(found: Sequence[Found], capacity: float) -> Table:
     for name in ("GiB", "step", "tok/s/GPU", "MFU"):
         shown.add_column(name, justify="right", no_wrap=True)
     for rank, each in enumerate(found, 1):
-        speed, used = each.speed, each.memory.total
+        speed = each.speed
         shown.add_row(
             str(rank),
             *(str(getattr(each.training.layout, size)) for size in SIZES),
             each.training.recompute,
             each.optimizer,
-            Text(f"{used:.1f}", "yellow" if used > 0.95 * capacity else ""),
+            f"{each.memory.total:.1f}",
             time_text(speed.step_seconds),
             f"{speed.tokens_per_second_per_gpu:,.0f}",
             f"{speed.mfu:.1%}",

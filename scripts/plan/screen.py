@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from launchers.plan import Plan
+from launchers.settings import STAGES
 from scripts.plan import bars, layout_lines, ranking
 from scripts.plan.quantity import GIB, bytes_text, time_text
 from scripts.plan.release import Release
@@ -52,7 +53,7 @@ def proposed(found: Sequence[Found], plan: Plan) -> RenderableType:
     if not found or plan.card is None:
         return Text("no layout of these GPUs fits: take more, or a larger card", "bold red")
     head = Text("\nnearest layouts that fit, by predicted speed:", "bold")
-    return Group(head, ranking.table(found, plan.card.memory_gib), *ranking.lines(found[0].changes))
+    return Group(head, ranking.table(found), *ranking.lines(found[0].changes))
 
 
 def _title(release: Release, plan: Plan, verdict: Verdict) -> Text:
@@ -75,12 +76,12 @@ def _what(release: Release, plan: Plan) -> Iterator[str | Text]:
         sizes = f"{shape.parameters / 1e9:.2f} B parameters{active}, {shape.layers} layers"
         yield f"{sizes} ({plan.job.shape_source})"
     more = len(recipe.dataset) - 1
-    yield f"data {recipe.dataset[0]}" + (f" and {more} more" if more else "")
+    yield f"dataset {recipe.dataset[0]}" + (f" and {more} more" if more else "")
     if training is not None:
         unit = f"packs of {training.max_length:,} tokens" if training.packing else "pairs"
         yield (
-            f"step of {training.global_batch_size} {unit}: {training.microbatches} x "
-            f"{training.micro_batch_size} on {training.layout.dp} replicas"
+            f"{training.global_batch_size} {unit} a step, {training.microbatches} microbatches "
+            f"on {training.layout.dp} replicas"
         )
     given = [f"{word} {recipe.args[name]}" for name, word in _ARGS.items() if name in recipe.args]
     if given:
@@ -101,7 +102,8 @@ def _where(release: Release, plan: Plan) -> Iterator[str]:
     yield ", ".join(filter(None, [queue, *extras]))
     card = plan.card.name if plan.card else "GPU (model not known)"
     gpus = f"{release.gpus_per_node} {card}" if release.gpus_per_node else "CPU only"
-    yield f"{release.nodes} nodes x {gpus}, {layout_lines.fabric(plan)}"
+    fabric = f", {layout_lines.fabric(plan)}" if release.nodes > 1 else ""
+    yield f"{release.nodes} nodes x {gpus}{fabric}"
     pod = release.pod
     limit = "memory without limit" if pod.memory is None else f"{pod.memory / GIB:.0f} GiB memory"
     shared = "" if pod.shared_memory is None else f" ({pod.shared_memory / GIB:.0f} of /dev/shm)"
@@ -109,15 +111,16 @@ def _where(release: Release, plan: Plan) -> Iterator[str]:
     devices = [f"{count} {name}" for name, count in pod.devices.items()]
     if devices:
         yield f"       {', '.join(devices)}"
-    stages = [f"{name} skipped" for name in sorted(release.skips)]
-    yield ", ".join([f"stages {release.placement}", *stages])
+    stages = ", ".join(stage for stage in STAGES if stage not in release.skips)
+    skipped = "".join(f", {stage} skipped" for stage in STAGES if stage in release.skips)
+    yield f"stages {stages or 'none'} ({release.placement}{skipped})"
 
 
 def _layout(plan: Plan) -> Iterator[str | Text]:
     if plan.training is None:
         yield Text(plan.unknown["training"], "yellow")
         return
-    yield from layout_lines.lines(plan.training.layout, plan.job.shape)
+    yield from layout_lines.lines(plan, plan.training)
 
 
 def _memory(release: Release, plan: Plan) -> Iterator[str | Text]:

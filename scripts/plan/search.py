@@ -19,6 +19,9 @@ from scripts.plan import args, candidates
 from scripts.plan.args import Args
 from scripts.plan.candidates import Way
 
+TIGHT = 0.05
+"""Share of the card that must stay free: the prediction's error."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
@@ -70,7 +73,7 @@ class Search:
         A way that does not fit makes room for those that need less memory. They are never faster,
         so most ways are never predicted.
         """
-        heap = [self._timed(Way(layout=layout)) for layout in self.layouts()]
+        heap = [self._timed(Way(layout=layout)) for layout in self.layouts() if self._may(layout)]
         heapq.heapify(heap)
         done: set[Layout] = set()
         while heap:
@@ -85,6 +88,16 @@ class Search:
                 continue
             for smaller in way.smaller():
                 heapq.heappush(heap, self._timed(smaller))
+
+    def _may(self, layout: Layout) -> bool:
+        """Tell whether the least that every way holds, the model's shares in bf16, fits.
+
+        Weights, and where they are trained gradients and the reference: spread evenly.
+        """
+        dense = self.shape.dense_parameters / (layout.tp * layout.pp)
+        experts = self.shape.expert_parameters / (layout.ep * layout.etp * layout.pp)
+        copies = 1 + self.training.reference + (self.training.tuner == "full")
+        return 2 * copies * (dense + experts) <= self.card.memory_gib * 2**30
 
     def _timed(self, way: Way) -> tuple[float, tuple[int, ...], Way]:
         training = way.training(self.training, way.optimizers[0][1])
@@ -102,7 +115,7 @@ class Search:
         optimizer = [self._count(args.optimizer_flags(training)) for training in kept]
         counted = [
             (sizes + more + most, Way(layout=layout, recompute=place), option)
-            for layout in self.layouts()
+            for layout in filter(self._may, self.layouts())
             for sizes in [self._count(args.layout_flags(candidates.on(own, layout, {})))]
             for place, more in enumerate(recompute)
             for option, most in enumerate(optimizer)
@@ -114,7 +127,9 @@ class Search:
 
     def _found(self, name: str, training: Training) -> Found | None:
         used = memory.predict(self.shape, training)
-        if used.total > self.card.memory_gib or used.host > (self.host_gib or used.host):
+        if used.total > (1 - TIGHT) * self.card.memory_gib or used.host > (
+            self.host_gib or used.host
+        ):
             return None
         wanted = args.flags(training)
         if self._is_broken(wanted):

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from launchers import rules
+from launchers.groups import spread
 from launchers.plan import Plan
 from scripts.plan.quantity import GIB, bytes_text, time_text
 from scripts.plan.release import Release
+from scripts.plan.search import TIGHT
 
-TIGHT = 0.05
-"""Share of the card below which free memory is no more than the prediction's error."""
+FAST = 300.0
+"""GB/s between nodes from which experts may spread over them."""
 MUCH_LOST = 3600.0
 """Seconds of work between two checkpoints that are worth a warning."""
 
@@ -81,6 +83,7 @@ def _doubts(plan: Plan) -> list[str]:
     free, card, files = plan.free_gib, plan.card, plan.footprint
     if free is not None and card is not None and 0 <= free < TIGHT * card.memory_gib:
         found.append(f"memory is tight: {free:.1f} GiB free is within the prediction's error")
+    found += _wide(plan)
     if plan.job.shape is not None and plan.job.shape.unmodelled:
         keys = ", ".join(plan.job.shape.unmodelled)
         found.append(f"the prediction is rough: {keys} of config.json is not modelled")
@@ -97,6 +100,21 @@ def _doubts(plan: Plan) -> list[str]:
     if files is not None and not files.is_exact:
         found.append("a resume starts with an empty optimizer: recipe.args.no_save_optim is true")
     return found
+
+
+def _wide(plan: Plan) -> list[str]:
+    """Groups that talk in every layer, over a network that is too slow for it.
+
+    An estimate: 51 GB a GPU and pack of 8,192 tokens for experts over two nodes take longer than
+    the arithmetic below 8 adapters of 400 Gb/s.
+    """
+    layout = plan.training.layout if plan.training else None
+    if layout is None or plan.job.link.gbs >= FAST:
+        return []
+    wide = [kind.upper() for kind in ("tp", "cp", "ep", "etp") if spread(layout, kind) > 1]
+    if not wide:
+        return []
+    return [f"{', '.join(wide)} leaves the node: every layer waits for the network"]
 
 
 def _sources(release: Release) -> list[str]:

@@ -29,14 +29,14 @@ def file(tmp_path: Path) -> Path:
 def test_what_the_caller_says_wins(file: Path) -> None:
     found = data.find([f"file://{file}"], pairs=7, tokens=100)
     assert found is not None
-    assert (found.pairs, found.tokens, found.source) == (7, 100, "--pairs 7")
+    assert (found.pairs, found.tokens, found.source) == (7, 100, "7 pairs of 100 tokens")
 
 
 def test_an_assumed_length_is_told() -> None:
     found = data.find(["hf://o/d@main"], pairs=7)
     assert found is not None
     assert found.tokens == data.TOKENS
-    assert "2,048 tokens each assumed (--tokens)" in found.source
+    assert "2,048 tokens assumed (--tokens)" in found.source
 
 
 def test_a_local_file_is_counted_the_prompt_with_both_answers(file: Path) -> None:
