@@ -25,6 +25,8 @@ from launchers.training import parse as parse_training
 
 Made = TypeVar("Made")
 NO_CARD = "the GPU model is not known: write gpuModel"
+NO_LINK = "the network's speed is not known: write network.floorGBs"
+FLOOR = 0.85
 NO_DATA = "the number of pairs is not known"
 
 
@@ -112,9 +114,21 @@ def job_of(
 
 
 def link_of(env: Mapping[str, str]) -> Link:
-    """Return what connects the nodes, as the chart tells the gang's container."""
-    floor = env.get("NETWORK_FLOOR_GBS", "")
-    return Link(name=env.get("NETWORK_TRANSPORT", "") or "network", gbs=float(floor or 0))
+    """Return what connects the nodes, as the chart tells the gang's container.
+
+    It tells the GB/s below which the preflight fails: 0.85 of what is expected
+    (``chart/templates/_network_settings.tpl``).
+    """
+    floor = float(env.get("NETWORK_FLOOR_GBS", "") or 0)
+    return Link(name=env.get("NETWORK_TRANSPORT", "") or "network", gbs=round(floor / FLOOR, 1))
+
+
+def speed_of(job: Job, shape: Shape, training: Training, card: Card) -> Speed:
+    """Predict the speed of a job, or of the same job trained in another way."""
+    link = job.link if job.link.gbs else replace(job.link, gbs=1.0)  # of one node: not used
+    tokens = length.microbatch_tokens(training, job.data)
+    s_eff = length.s_eff(training, job.data)
+    return speed.predict(shape, training, card, link, s_eff, tokens=tokens)
 
 
 def build(job: Job) -> Plan:
@@ -174,7 +188,9 @@ def _training(job: Job) -> Training:
 def _speed(job: Job, shape: Shape, training: Training, card: Card | None) -> Speed:
     if card is None:
         raise _Unknown(NO_CARD)
-    return speed.predict(shape, training, card, job.link)
+    if job.nodes > 1 and not job.link.gbs:
+        raise _Unknown(NO_LINK)
+    return speed_of(job, shape, training, card)
 
 
 def _length(job: Job, training: Training | None, unknown: Mapping[str, str]) -> Length:

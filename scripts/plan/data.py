@@ -9,11 +9,9 @@ from pathlib import Path
 
 from launchers import source
 from launchers.exits import LaunchError
-from launchers.length import Data
+from launchers.length import TOKENS, Data
 from scripts.problem import Problem
 
-TOKENS = 2048
-"""Tokens of a pair when nobody says: chosen and rejected of a thousand each."""
 CHARACTERS = 4.0
 """Characters of a token: the rule of thumb for English text with a vocabulary of 100,000 and more;
 other languages and code have fewer."""

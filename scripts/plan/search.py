@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby, islice
 
-from launchers import memory, rules, speed
+from launchers import memory, rules
 from launchers.cards import Card
 from launchers.layout import Layout
 from launchers.memory import Memory
-from launchers.plan import Job
+from launchers.plan import Job, speed_of
 from launchers.shape import Shape
 from launchers.speed import Speed
 from launchers.training import Training
@@ -143,7 +143,7 @@ class Search:
         )
 
     def _speed(self, training: Training) -> Speed:
-        return speed.predict(self.shape, training, self.card, self.job.link)
+        return speed_of(self.job, self.shape, training, self.card)
 
     def _is_broken(self, wanted: Args) -> bool:
         job = self.job

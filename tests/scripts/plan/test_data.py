@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from launchers import length
 from scripts.plan import data
 from scripts.problem import Problem
 
@@ -35,7 +36,7 @@ def test_what_the_caller_says_wins(file: Path) -> None:
 def test_an_assumed_length_is_told() -> None:
     found = data.find(["hf://o/d@main"], pairs=7)
     assert found is not None
-    assert found.tokens == data.TOKENS
+    assert found.tokens == length.TOKENS
     assert "2,048 tokens assumed (--tokens)" in found.source
 
 
