@@ -30,7 +30,7 @@ OPTIMIZERS: tuple[tuple[str, Fields], ...] = (
     ("bf16 moments, grads", {**_BF16, "main_grads_dtype": "bf16", "optimizer_offload": 0.0}),
     ("on the host", {**_FP32, "precision_aware": True, "optimizer_offload": 1.0}),
 )
-"""Name and fields, from the most exact and fastest to the smallest."""
+"""Name and fields, from the most exact to the smallest."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ class Way:
 
     @property
     def optimizers(self) -> tuple[tuple[str, Fields], ...]:
-        """Return the options of ``OPTIMIZERS`` there; on the GPU none is faster than another."""
+        """Return the options of ``OPTIMIZERS`` there, the most exact first."""
         return OPTIMIZERS[-1:] if self.on_host else OPTIMIZERS[:-1]
 
     @property

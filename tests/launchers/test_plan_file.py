@@ -31,6 +31,8 @@ def env(tmp_path: Path) -> dict[str, str]:
         "DPO_MASTER_ADDR": "here",
         "JOB_COMPLETION_INDEX": "0",
         "GPU_MODEL": "a100-80g",
+        "NETWORK_TRANSPORT": "NET/IB",
+        "NETWORK_FLOOR_GBS": "17",
     }
 
 
