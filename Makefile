@@ -7,6 +7,10 @@ SHELL := bash
 
 PYTHON ?= python3
 PYTEST ?=
+# Of `make refusals`: names of files of tests/refusals, or all. Of `make fuzz`: how many, from where.
+SUBJECTS ?=
+FUZZ ?= 500
+FUZZ_SEED ?= $(shell date +%s)
 # The cluster of `make cluster` and `make e2e`: kind, processes, or auto: kind where an engine answers.
 BACKEND ?= auto
 UV := .tools/uv/bin/uv
@@ -22,7 +26,7 @@ PROGRAMS_processes := etcd kubernetes coredns jobset kueue pause
 ENGINE = $(shell (docker info || podman info) >/dev/null 2>&1 && echo kind || echo processes)
 CLUSTER = $(addprefix $(STAMPS)/go-,$(PROGRAMS_$(if $(filter auto,$(BACKEND)),$(ENGINE),$(BACKEND))))
 # Checkers that only Go can build; without it the tests that need them are skipped, with the reason.
-CHECKERS := $(if $(shell command -v go),$(addprefix $(STAMPS)/go-,actionlint ct kubeconform))
+CHECKERS := $(if $(shell command -v go),$(addprefix $(STAMPS)/go-,actionlint ct kubeconform renderer))
 INSTALL := $(UV) pip install --quiet --require-hashes
 LOCK := $(UV) pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 	--custom-compile-command "make locks"
@@ -63,6 +67,16 @@ test: ## lint, types and all tests that need no cluster
 chart: ## the tests of the chart alone, chart-testing and kubeconform included
 	$(call build,$(TESTS) $(HELM) $(HELM3) $(CHECKERS))
 	@.venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 tests/chart $(PYTEST)
+
+refusals: ## the wrong configurations: what refuses each, and how soon
+	$(call build,$(TESTS) $(HELM))
+	@.venv/bin/python -m tests.refusals $(SUBJECTS)
+
+fuzz: ## generated values files, FUZZ of them, through the chart
+	$(call build,$(TESTS) $(HELM) $(CHECKERS))
+	@echo "FUZZ=$(FUZZ) FUZZ_SEED=$(FUZZ_SEED)"
+	@FUZZ=$(FUZZ) FUZZ_SEED=$(FUZZ_SEED) .venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 \
+		--timeout 0 tests/fuzz $(PYTEST)
 
 e2e: ## all tests that need a cluster, on one that starts for them (Linux, root); about 15 minutes
 	$(call build,$(TESTS) $(TRAIN) $(HELM) $(HELM3) $(CLUSTER) $(CHECKERS))
@@ -159,4 +173,4 @@ $(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
 	@scripts/tools/go.sh $*
 	@touch $@
 
-.PHONY: help demo demo-clean render test chart e2e bench-cluster cluster cluster-down lint types golden flags locks package setup clean
+.PHONY: help demo demo-clean render test chart refusals fuzz differential e2e bench-cluster cluster cluster-down lint types golden flags locks package setup clean

@@ -7,24 +7,17 @@ import pytest
 
 from launchers import check as checking
 from launchers.exits import Exit, LaunchError
+from launchers.kinds import Kind
 from launchers.recipe import parse
 from launchers.settings import Settings, from_env
 
-KNOWN: dict[str, Any] = {
-    "lr": 1e-5,
-    "output_dir": None,
-    "tensor_model_parallel_size": 1,
-    "pipeline_model_parallel_size": 1,
-    "context_parallel_size": 1,
-    "expert_model_parallel_size": 1,
-    "expert_tensor_parallel_size": 1,
-    "global_batch_size": 16,
-    "micro_batch_size": 1,
-    "async_save": False,
-    "external_plugins": [],
-    "save_safetensors": True,
-    "save_strategy": "steps",
-}
+NAMES = """
+async_save context_parallel_size expert_model_parallel_size expert_tensor_parallel_size
+external_plugins global_batch_size lr micro_batch_size num_train_epochs optimizer output_dir
+pipeline_model_parallel_size save_safetensors save_strategy tensor_model_parallel_size
+"""
+KINDS = {"optimizer": Kind(sort="choice", choices=("adam", "sgd")), "lr": Kind(sort="number")}
+KNOWN = checking.Known(names=frozenset(NAMES.split()), kinds=KINDS)
 
 
 @pytest.fixture
