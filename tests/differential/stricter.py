@@ -10,8 +10,8 @@ STRICTER = {
         "optimizer is built (optimizer_param_scheduler.py, hybrid_optimizer.py), on GPUs"
     ),
     r"sequence_parallel: off, and experts": (
-        "expert sizes with a dense model, which ms-swift sets back to 1 in silence; the chart, which "
-        "does not know the model, takes them for what they say"
+        "expert sizes with a dense model, which ms-swift sets back to 1 in silence; the chart does "
+        "not know the model and takes them for what they say"
     ),
     r"lr_wsd_decay_iters: missing": (
         "optimizer_param_scheduler.py asserts it at the first step of the decay"

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from tests.chart.helm import Document, env, objects, recipe
+from tests.chart.helm import Document, env, merged, objects, recipe
 from tests.launchers.fake_hub import serve
 from tests.launchers.pods import FAKES, ROOT, free_port
 from tests.refusals.cases import Case
@@ -56,10 +56,7 @@ class End:
 
 def placed(case: Case, folder: Path) -> Document:
     """Return the values of a launcher's case with its workspace in a folder."""
-    from tests.chart.helm import _lay
-
-    values: Document = json.loads(json.dumps(SMALL))
-    _lay(values, case.values)
+    values = merged(SMALL, case.values)
     found: Document = json.loads(json.dumps(values).replace("{workspace}", str(folder / "ws")))
     return found
 
@@ -128,8 +125,8 @@ def _downward(folder: Path) -> dict[str, str]:
 def _end(given: Mapping[str, str], folder: Path) -> End:
     begin = time.monotonic()
     command = [sys.executable, "-m", "launchers", "run"]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    with subprocess.Popen(command, cwd=folder, env=given, text=True, **pipes) as pod:  # type: ignore[call-overload]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(command, cwd=folder, env=given, text=True, **pipes) as pod:
         try:
             text, _ = pod.communicate(timeout=PATIENCE)
         except subprocess.TimeoutExpired:
