@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from launchers.argv import NO
 from launchers.exits import Exit, LaunchError
+from launchers.layout import Layout
 from launchers.recipe import Value
 
 YES = ("yes", "true", "t", "y", "1", "on")
@@ -68,6 +69,24 @@ class Arguments:
         if value in YES or value in NO:
             return value in YES
         raise _refused(name, value, "true or false")
+
+    def layout(self, nodes: int, gpus_per_node: int) -> Layout:
+        """Return the parallel sizes."""
+        vpp = self.optional("virtual_pipeline_model_parallel_size")
+        return Layout(
+            nodes=nodes,
+            gpus_per_node=gpus_per_node,
+            tp=self.size("tensor_model_parallel_size", 1),
+            pp=self.size("pipeline_model_parallel_size", 1),
+            cp=self.size("context_parallel_size", 1),
+            ep=self.size("expert_model_parallel_size", 1),
+            etp=self.size("expert_tensor_parallel_size", 1),
+            vpp=None if vpp == 1 else vpp,
+            first_layers=self.optional("decoder_first_pipeline_num_layers"),
+            last_layers=self.optional("decoder_last_pipeline_num_layers"),
+            embedding_is_layer=self.flag("account_for_embedding_in_pipeline_split", False),
+            loss_is_layer=self.flag("account_for_loss_in_pipeline_split", False),
+        )
 
 
 def _refused(name: str, value: str, allowed: str) -> LaunchError:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
-from launchers import marker, rows, source
+from launchers import marker, model_files, rows, source
 from launchers.argv import Inputs
 from launchers.clone import clone, clone_path
 from launchers.convert import convert, unwanted
@@ -83,13 +83,14 @@ def prepare(
             clone_path(settings.code, work),
             skip="download" in skips,
             holder=holder,
-            judge=lambda: judge_rows(settings, recipe),
+            judge=lambda: judge_inputs(settings, recipe),
         ),
     )
+    inputs = inputs_of(settings, recipe, work)
     with during("download"):
+        model_files.check(inputs.model, recipe.model)
         if judge_model is not None:
             judge_model()
-    inputs = inputs_of(settings, recipe, work)
     converted = stage(
         "convert",
         lambda: [
@@ -106,8 +107,8 @@ def prepare(
     return Prepared(outcomes=(*cloned, *downloaded, *converted))
 
 
-def judge_rows(settings: Settings, recipe: Recipe, *, is_gang: bool = True) -> None:
-    """Look at the rows of the datasets that are there.
+def judge_inputs(settings: Settings, recipe: Recipe, *, is_gang: bool = True) -> None:
+    """Look at the model if it is here, and at the rows of the datasets, which are.
 
     Args:
         settings: the launcher's settings.
@@ -117,6 +118,7 @@ def judge_rows(settings: Settings, recipe: Recipe, *, is_gang: bool = True) -> N
     Raises:
         LaunchError: DATA when nothing could be trained from them.
     """
+    model_files.check_early(recipe.model)
     clone_folder = clone_path(settings.code, settings.work)
     datasets = []
     for number, text in enumerate(recipe.dataset):

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 
-from launchers import logs
+from launchers import logs, plan_file
 from launchers.attempt import Attempt, decide
 from launchers.check import check
 from launchers.check_model import check_model
@@ -72,11 +72,13 @@ def lead(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str, 
     progress = Progress(path=work.progress, run=settings.run, digest=own.digest)
     with reporting(progress):
         check(settings, recipe)
+        plan_file.record(settings, recipe, env)
         leader = Leader(own, settings.gang_port)
     with leaving(leader), reporting(progress):
         seen = check_model(settings, recipe, may_ask=True)
         later = None if seen else partial(check_model, settings, recipe, may_ask=False)
         prepared = prepare(settings, recipe, work, progress, leader.announce, env, later)
+        plan_file.record(settings, recipe, env)
         identity = {"recipe": recipe.digest, **prepared.digests()}
         progress.outputs = prepared.message()["outputs"]
         leader.announce("train")

@@ -25,6 +25,7 @@ _SIZES = {
     **{name: name for name in ("micro_batch_size", "global_batch_size", "lora_rank")},
     "recompute_num_layers": "recompute_num_layers",
     "max_length": "max_length",
+    "packing_length": "packing_length",
 }
 _FLAGS = {
     **{name: name for name in ("packing", "overlap_grad_reduce", "overlap_param_gather")},
@@ -56,8 +57,10 @@ class Training:
     micro_batch_size: int = 1
     global_batch_size: int = 16
     max_length: int = 0
-    """Tokens of a pack (``packing_length`` or ``max_length``); 0: the model's context length."""
+    """Tokens of a row, of chosen and of rejected each; 0: the model's context length."""
     packing: bool = False
+    packing_length: int = 0
+    """Tokens of a pack; 0: ``max_length``."""
     longest: int = 0
     """Tokens of the longest microbatch of the data, where known; 0: the worst that flags allow."""
     pairs: bool = True
@@ -66,8 +69,11 @@ class Training:
     """A frozen copy of the model is loaded; with LoRA the policy without adapter serves."""
     compares: bool = True
     """Each microbatch is also run forward through the reference."""
+    head: bool = True
+    """The model ends in logits over the vocabulary; reward and class models do not."""
     tuner: str = "full"
     lora_rank: int = 8
+    lora_modules: tuple[str, ...] = ("all-linear",)
     sequence_parallel: bool = False
     recompute: str = "selective"
     recompute_method: str = ""
@@ -94,6 +100,10 @@ class Training:
     dispatcher: str = "alltoall"
     capacity_factor: float = 0.0
     """Rows an expert takes, as a multiple of the balanced number; 0: all (dropless)."""
+    overlap_a2a: bool = False
+    """All-to-all runs beside other work; no flag of ms-swift does that for DPO."""
+    balanced: bool = False
+    """Routing is forced to be even: for benchmarks only."""
     saves_optimizer: bool = True
     reference_grads: bool = False
     """The reference has a gradient buffer too: ms-swift 3.8, before its pull request 6027."""
@@ -135,7 +145,7 @@ def parse(recipe: Recipe, *, nodes: int, gpus_per_node: int) -> Training:
             "leave out the plan, or write megatron",
         )
     a = Arguments(args=recipe.args)
-    layout = _layout(a, nodes, gpus_per_node)
+    layout = a.layout(nodes, gpus_per_node)
     return Training(layout=layout, **_plain(a), **_derived(a, recipe.task, layout.tp))
 
 
@@ -145,8 +155,6 @@ def _plain(a: Arguments) -> dict[str, Any]:
     sizes = {name: a.size(flag, default[name]) for name, flag in _SIZES.items()}
     flags = {name: a.flag(flag, default[name]) for name, flag in _FLAGS.items()}
     chosen = {name: a.choice(of, default[name], some) for name, (of, some) in _CHOICES.items()}
-    if flags["packing"] and "packing_length" in a.args:
-        sizes["max_length"] = a.size("packing_length", 1)
     if "muon" in chosen["optimizer"]:  # _check_muon
         flags["distributed_optimizer"] = False
     return {**sizes, **flags, **chosen}
@@ -166,6 +174,8 @@ def _derived(a: Arguments, task: str, tp: int) -> dict[str, Any]:
         "pairs": kind in ("dpo", "rm"),
         "compares": compares,
         "reference": compares and full,
+        "head": kind != "rm" and a.word("task_type", "causal_lm") == "causal_lm",
+        "lora_modules": a.words("target_modules", ("all-linear",)),
         # ms-swift resets it where there is nothing to split
         "sequence_parallel": a.flag("sequence_parallel", False) and tp > 1,
         "recompute_modules": a.words("recompute_modules", ("core_attn",)),
@@ -175,21 +185,3 @@ def _derived(a: Arguments, task: str, tp: int) -> dict[str, Any]:
         "capacity_factor": a.number("moe_expert_capacity_factor", 0.0),
         "saves_optimizer": not a.flag("no_save_optim", False),
     }
-
-
-def _layout(a: Arguments, nodes: int, gpus_per_node: int) -> Layout:
-    vpp = a.optional("virtual_pipeline_model_parallel_size")
-    return Layout(
-        nodes=nodes,
-        gpus_per_node=gpus_per_node,
-        tp=a.size("tensor_model_parallel_size", 1),
-        pp=a.size("pipeline_model_parallel_size", 1),
-        cp=a.size("context_parallel_size", 1),
-        ep=a.size("expert_model_parallel_size", 1),
-        etp=a.size("expert_tensor_parallel_size", 1),
-        vpp=None if vpp == 1 else vpp,
-        first_layers=a.optional("decoder_first_pipeline_num_layers"),
-        last_layers=a.optional("decoder_last_pipeline_num_layers"),
-        embedding_is_layer=a.flag("account_for_embedding_in_pipeline_split", False),
-        loss_is_layer=a.flag("account_for_loss_in_pipeline_split", False),
-    )

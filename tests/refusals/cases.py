@@ -33,6 +33,8 @@ class Case:
     message: str
     """Words that the refusal must say."""
     where: Where
+    gpu: str = ""
+    """The card that ``plan`` counts with."""
     code: Exit | None = None
     """The launcher's exit code; for cases of the launcher only."""
     files: Mapping[str, Any] = field(default_factory=dict)
@@ -86,4 +88,4 @@ def load() -> list[Case]:
 
 
 def _content(case: Case) -> str:
-    return json.dumps([case.values, case.files, case.hub, case.env], sort_keys=True)
+    return json.dumps([case.values, case.gpu, case.files, case.hub, case.env], sort_keys=True)

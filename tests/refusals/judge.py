@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launchers.exits import USER, Exit
-from tests.chart.helm import Document, Refused, merged, template
-from tests.refusals import pod
+from tests.chart.helm import Refused, merged, template
+from tests.refusals import planned, pod
 from tests.refusals.cases import Case
 
 LIMIT = 15.0
@@ -64,7 +64,10 @@ def judge(case: Case, folder: Path) -> Verdict:
         spent = time.monotonic() - begin
         return Verdict(case=case, where=where, text=str(refused), seconds=spent, code=1)
     if case.where != "launcher":
-        return Verdict(case=case, where="nobody", text=manifests, seconds=0.0, code=0)
+        found = planned.refusals(values, case.gpu, folder)
+        where, spent = "plan" if found else "nobody", time.monotonic() - begin
+        text = "\n".join(found)
+        return Verdict(case=case, where=where, text=text, seconds=spent, code=int(bool(found)))
     end = pod.run(case, manifests, folder)
     where = "nobody" if end.code in (Exit.OK, None) else "launcher"
     code = -1 if end.code is None else end.code
@@ -82,8 +85,3 @@ def all_of(cases: Iterable[Case], folder: Path) -> Iterator[Verdict]:
 
     with ThreadPoolExecutor(AT_ONCE) as pool:
         yield from pool.map(one, enumerate(cases))
-
-
-def values_of(case: Case, folder: Path) -> Document:
-    """Return the values that a user would have written."""
-    return merged(pod.placed(case, folder) if case.where == "launcher" else case.values)

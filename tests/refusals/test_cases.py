@@ -21,7 +21,7 @@ def verdicts(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Verdict]:
     return {verdict.case.name: verdict for verdict in all_of(CASES, folder)}
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_it_is_refused_where_and_as_it_is_said(case: Case, verdicts: Mapping[str, Verdict]) -> None:
     verdict = verdicts[case.name]

@@ -1,0 +1,76 @@
+"""Memory of a node beside its GPUs: processes, the offloaded optimizer, what a save copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from launchers.memory_adapter import trained
+from launchers.memory_shard import Shard
+from launchers.shape import Shape
+from launchers.training import Training
+
+PROCESS = 16 * 2**30
+"""Bytes of a rank with its data loader's workers: the least that explains the one run that was
+measured (0.8 of 30.5 B parameters offloaded on 4 ranks needed more than 489 GiB)."""
+PINNED_ROUNDING = 4 / 3
+"""PyTorch's pinned allocator rounds each tensor up to a power of two
+(``aten/src/ATen/core/CachingHostAllocator.h``): 1.0 to 2.0, and 4/3 for 768-wide experts."""
+SHARD_FILE = 5e9
+"""Bytes of one safetensors file (``max_shard_size``), which rank 0 gathers before it writes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """Bytes on the fullest node."""
+
+    processes: float
+    offload: float
+    """The optimizer's part in host memory."""
+    save: float
+    """What writing a checkpoint adds for its while."""
+
+    @property
+    def total(self) -> float:
+        """Return the peak."""
+        return self.processes + self.offload + self.save
+
+
+def host(shape: Shape, training: Training, shards: Sequence[Shard]) -> Host:
+    """Return a node's memory.
+
+    The offloaded optimizer (megatron-core ``optimizer/cpu_offloading/hybrid_optimizer.py``) holds
+    pinned fp32 weights and gradients, and both moments in fp32. A checkpoint with the optimizer is
+    copied from the GPUs before it is written (``dist_checkpointing``).
+
+    Args:
+        shape: of the model.
+        training: the job.
+        shards: of each pipeline stage.
+    """
+    layout = training.layout
+    ranks = layout.gpus_per_node
+    parts = (trained(shape, training, shard) for shard in shards)
+    # a node may hold ranks of the fullest stage only
+    owned = max(sum(p.owned(layout, distributed=training.distributed_optimizer)) for p in parts)
+    offload = owned * training.optimizer_offload * (8 * PINNED_ROUNDING + 8)
+    weights = max(shard.parameters for shard in shards) * 2 / max(1, layout.dp)
+    on_gpu = owned * 12 * (1 - training.optimizer_offload)
+    whole = ranks * (on_gpu + weights) if training.saves_optimizer else 0.0
+    return Host(
+        processes=ranks * PROCESS,
+        offload=ranks * offload,
+        save=max(whole, SHARD_FILE + 2 * shape.embedding_parameters),
+    )
+
+
+def checkpoint(shape: Shape, training: Training) -> float:
+    """Return the bytes of one checkpoint on disk: bf16 safetensors, and fp32 optimizer state.
+
+    >>> from launchers.layout import Layout
+    >>> one = Shape(layers=1, hidden=8, heads=1, kv_heads=1, head_dim=8, ffn=8, vocab=8, tied=True)
+    >>> checkpoint(one, Training(layout=Layout(nodes=1, gpus_per_node=1))) / one.parameters
+    14.0
+    """
+    with_state = training.saves_optimizer and training.tuner == "full"
+    return shape.parameters * (2.0 + 12.0 * with_state)

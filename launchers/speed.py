@@ -1,0 +1,195 @@
+"""Predicted time of a step, by arithmetic and bandwidths, with the band of its own errors.
+
+A microbatch costs matrix products at a part of the card's peak, the rest of a layer at the speed of
+its memory, a fixed time for each layer with experts, and what it sends. Five constants were fitted
+on measured and published runs (``scripts/calibrate``); ``low`` and ``high`` are the spread of their
+residuals.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from launchers import flops
+from launchers import memory_activations as activations
+from launchers import speed_traffic as traffic
+from launchers.cards import Card
+from launchers.memory_adapter import trained
+from launchers.memory_shard import Shard, shards
+from launchers.shape import Shape
+from launchers.speed_traffic import Traffic
+from launchers.training import Training
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """The network between nodes."""
+
+    name: str
+    """E.g. ``ib``, ``roce``, ``tcp``."""
+    gbs: float
+    """GB/s that one node sends to others, all its adapters together."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """The constants that were fitted."""
+
+    products: float = 0.815
+    """Part of the peak that matrix products of dense layers reach."""
+    grouped: float = 0.325
+    """The same of experts, uneven routing included."""
+    passing: float = 7.86
+    """How often a layer's saved activations pass through the card's memory in one pass."""
+    layer: float = 3.43e-3
+    """Seconds of a layer with experts in one pass that are neither: launches, and the host waiting
+    for row counts."""
+    host_adam: float = 2.87e9
+    """Parameters that a node's CPUs update in a second."""
+    spread: float = 0.36
+    """Standard deviation of the logarithm of predicted over measured, rows left out in turn."""
+
+
+PACE = Pace()
+A2A_HIDDEN = 0.37
+"""Part of the all-to-all that an overlapped schedule hides: a profile in NVIDIA-NeMo/
+Megatron-Bridge ``skills/nemo-mbridge-perf-moe-hardware-configs/SKILL.md``."""
+EXPOSED = 0.5
+"""Part of data parallel traffic that waits when it is overlapped; an estimate, not measured."""
+GPU_ADAM_BYTES = 30.0
+"""Bytes that a step of Adam on the GPU reads and writes for each parameter."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Speed:
+    """What a step takes. Seconds are of one step; tokens count chosen and rejected once."""
+
+    step_seconds: float
+    low: float
+    """Seconds if the prediction is as far off as its residuals (one standard deviation)."""
+    high: float
+    tokens_per_step: float
+    tokens_per_second_per_gpu: float
+    mfu: float
+    """Model FLOP of the step over the card's peak."""
+    compute_seconds: float
+    bubble_seconds: float
+    optimizer_seconds: float
+    communication: dict[str, float]
+    """Seconds that are not hidden, by link: ``nvlink`` and the link's name."""
+
+
+def predict(
+    shape: Shape,
+    training: Training,
+    card: Card,
+    link: Link,
+    s_eff: float,
+    *,
+    tokens: float = 0.0,
+    pace: Pace = PACE,
+) -> Speed:
+    """Predict the time of a step.
+
+    Args:
+        shape: of the model.
+        training: the job; its layout must pass the rules.
+        card: the GPU.
+        link: the network between nodes.
+        s_eff: sum(L^2) / sum(L) of the sequences' lengths.
+        tokens: of a microbatch on average; 0: a full pack, or rows of ``max_length``.
+        pace: constants, for the calibration.
+
+    Raises:
+        LaunchError: CONFIG if the layers can't be spread over the stages.
+    """
+    tokens = tokens or _full(training, shape.positions)
+    layout = training.layout
+    local = tokens / layout.cp
+    parts = list(shards(shape, layout, head=training.head))
+    work = max(_microbatch(shape, training, card, part, local, s_eff, pace) for part in parts)
+    sent = max((_sent(shape, training, part, local) for part in parts), key=lambda t: t.inside)
+    hidden = A2A_HIDDEN if training.overlap_a2a else 0.0
+    waits = {"nvlink": sent.inside / (card.nvlink_gbs * 1e9) * (1 - hidden)}
+    waits[link.name] = sent.across / (link.gbs * 1e9) * (1 - hidden)
+    number = max(1, training.microbatches)
+    bubble = (layout.pp - 1) / layout.chunks * (work + sum(waits.values()))
+    update, after = _step(training, [trained(shape, training, p) for p in parts], card, link, pace)
+    seconds = {name: number * each + after[name] for name, each in waits.items()}
+    step = number * work + bubble + update + sum(seconds.values())
+    total = tokens * number * layout.dp
+    return Speed(
+        step_seconds=step,
+        low=step * math.exp(-pace.spread),
+        high=step * math.exp(pace.spread),
+        tokens_per_step=total,
+        tokens_per_second_per_gpu=total / step / layout.world,
+        mfu=flops.model(shape, training, s_eff)
+        * total
+        / (step * layout.world * card.peak_tflops * 1e12),
+        compute_seconds=number * work,
+        bubble_seconds=bubble,
+        optimizer_seconds=update,
+        communication=seconds,
+    )
+
+
+def _full(training: Training, positions: int) -> float:
+    length = training.packing_length or training.max_length or positions or 1
+    rows = 1 if training.packing or not training.pairs else 2
+    return float(length * rows * training.micro_batch_size)
+
+
+def _microbatch(
+    shape: Shape,
+    training: Training,
+    card: Card,
+    shard: Shard,
+    local: float,
+    s_eff: float,
+    pace: Pace,
+) -> float:
+    """Return the seconds of one microbatch on one stage, without communication."""
+    layout, peak = training.layout, card.peak_tflops * 1e12
+    of = flops.parts(shape, s_eff)
+    part = shard.layers / shape.layers
+    moe = shard.moe_layers / shape.moe_layers if shape.moe_layers else 0.0
+    model_passes = flops.passes(training)
+    all_passes = model_passes + (training.recompute == "full")
+    dense = (of.linear + of.attention) * part * all_passes + of.head * shard.head * model_passes
+    split = activations.split(training) if shard.moe_layers else layout.tp
+    products = local * dense / layout.tp / (peak * pace.products)
+    products += local * of.experts * moe * all_passes / split / (peak * pace.grouped)
+    rows = local / split * shape.topk * layout.etp
+    saved = activations.layer(shape, training, local, rows if shard.moe_layers else 0.0)
+    memory = saved * shard.layers + activations.logits(shape, training, shard, local)
+    memory *= pace.passing * all_passes / (card.hbm_gbs * 1e9)
+    return products + memory + pace.layer * shard.moe_layers * all_passes
+
+
+def _sent(shape: Shape, training: Training, shard: Shard, local: float) -> Traffic:
+    rows = local / activations.split(training) * shape.topk
+    moe = traffic.experts(shape, training, shard, rows)
+    tensor = traffic.sequence(shape, training, shard, local)
+    return moe + tensor + traffic.pipeline(shape, training, local)
+
+
+def _step(
+    training: Training,
+    parts: list[Shard],
+    card: Card,
+    link: Link,
+    pace: Pace,
+) -> tuple[float, dict[str, float]]:
+    """Return the seconds of the optimizer, and of data parallel traffic by link."""
+    part = max(parts, key=lambda part: part.parameters)
+    state = sum(part.owned(training.layout, distributed=training.distributed_optimizer))
+    offload = training.optimizer_offload
+    on_gpu = state * (1 - offload) * GPU_ADAM_BYTES / (card.hbm_gbs * 1e9)
+    on_host = state * offload * training.layout.gpus_per_node / pace.host_adam
+    sent = traffic.gradients(training, part.dense, part.experts)
+    overlaps = training.overlap_grad_reduce and training.overlap_param_gather
+    waits = EXPOSED if overlaps else 1.0
+    inside, across = sent.inside / (card.nvlink_gbs * 1e9), sent.across / (link.gbs * 1e9)
+    return on_gpu + on_host, {"nvlink": inside * waits, link.name: across * waits}

@@ -1,0 +1,133 @@
+"""Rows of the calibration: a run that was measured or published, as data."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from launchers import recipe, shape, training
+from launchers.cards import Card, named
+from launchers.memory import FIT, Fit, Memory, predict
+from launchers.shape import Shape
+from launchers.speed import PACE, Link, Pace, Speed
+from launchers.speed import predict as step_time
+from launchers.training import Training
+from scripts.problem import Problem
+
+ROWS = Path(__file__).with_name("rows")
+MODELS = Path(__file__).resolve().parent.parent / "plan" / "models"
+READINGS = ("reserved", "device", "allocated")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One run."""
+
+    name: str
+    source: str
+    """Where it was published, or what it was measured with."""
+    card: str
+    gpusPerNode: int  # noqa: N815 - the chart's spelling
+    args: dict[str, Any]
+    """Flags of ms-swift, as a values file has them."""
+    nodes: int = 1
+    task: str = "rlhf"
+    model: str = ""
+    """A file of ``scripts/plan/models``; ``config`` is laid over it."""
+    config: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+    """Fields of ``Training`` that flags do not say: the data's longest microbatch, plugins."""
+    reads: str = ""
+    """What ``gib`` counts: ``reserved`` or ``allocated`` by PyTorch, or the ``device``'s."""
+    gib: float | None = None
+    outOfMemory: bool = False  # noqa: N815
+    hostGibOver: float | None = None  # noqa: N815
+    """The node needed more GiB than this."""
+    seconds: float | None = None
+    """Of a step."""
+    tokens: int = 0
+    """Of a microbatch, on average."""
+    mean_length: float = 0.0
+    """sum(L^2) / sum(L) of the sequences: attention's length; an estimate for most rows."""
+    link_gbs: float = 0.0
+    """GB/s of a node to others; 0 where there is one node."""
+    fit: bool = True
+    """Whether the constants are fitted on this row; why not is in ``note``."""
+    fit_seconds: bool | None = None
+    """The same for the time, where it differs."""
+    note: str = ""
+
+    @property
+    def gpu(self) -> Card:
+        """Return the card."""
+        return named(self.card)
+
+    @cached_property
+    def shape(self) -> Shape:
+        """Return the model's sizes."""
+        base = yaml.safe_load((MODELS / f"{self.model}.yaml").read_text()) if self.model else {}
+        return shape.parse({**base, **self.config})
+
+    @cached_property
+    def training(self) -> Training:
+        """Return the job, read from the flags as a run's are."""
+        document = {
+            "backend": "megatron",
+            "task": self.task,
+            "model": "hf://row/row",
+            "dataset": ["hf://row/row"],
+            "args": self.args,
+        }
+        parsed = training.parse(
+            recipe.parse(document), nodes=self.nodes, gpus_per_node=self.gpusPerNode
+        )
+        return dataclasses.replace(parsed, **self.facts)
+
+    def memory(self, fit: Fit = FIT) -> Memory:
+        """Predict the row's memory."""
+        return predict(self.shape, self.training, fit)
+
+    def speed(self, pace: Pace = PACE) -> Speed:
+        """Predict the row's time."""
+        link = Link(name="network", gbs=self.link_gbs or 1.0)
+        return step_time(
+            self.shape,
+            self.training,
+            self.gpu,
+            link,
+            self.mean_length,
+            tokens=float(self.tokens),
+            pace=pace,
+        )
+
+    def reading(self, memory: Memory) -> float:
+        """Return what the row's reading would be, in GiB."""
+        if self.reads == "allocated":
+            return memory.total - memory.overhead
+        return memory.reserved if self.reads == "reserved" else memory.total
+
+
+def load(folder: Path = ROWS) -> list[Row]:
+    """Read all rows.
+
+    Raises:
+        Problem: a row is not understood, or is left out of the fit without a note.
+    """
+    rows = []
+    for file in sorted(folder.glob("*.yaml")):
+        for each in yaml.safe_load(file.read_text(encoding="utf-8"))["rows"]:
+            try:
+                rows.append(Row(**each))
+            except TypeError as error:
+                raise Problem(f"{file.name}: {each.get('name')}: {error}") from None
+    for row in rows:
+        if not row.fit and not row.note:
+            raise Problem(f"{row.name}: write in note why it is not fitted")
+        if row.gib is not None and row.reads not in READINGS:
+            raise Problem(f"{row.name}: reads={row.reads!r}; write {' or '.join(READINGS)}")
+    return rows

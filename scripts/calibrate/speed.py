@@ -1,0 +1,64 @@
+"""The speed predictor against its rows."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from launchers.speed import PACE, Pace
+from scripts.calibrate.fit import Bounds, Vector, left_out, solve
+from scripts.calibrate.rows import Row
+
+BOUNDS = {
+    "products": Bounds(low=0.3, start=0.6, high=0.85),
+    "grouped": Bounds(low=0.05, start=0.3, high=0.85),
+    "passing": Bounds(low=0.5, start=3.0, high=20.0),
+    "layer": Bounds(low=0.0, start=2e-3, high=2e-2),
+    "host_adam": Bounds(low=1e9, start=3.5e9, high=1e10),
+}
+"""Constants of ``launchers.speed.Pace`` and what is plausible."""
+
+
+def error(row: Row, pace: Pace = PACE) -> float:
+    """Return the logarithm of predicted over measured seconds."""
+    assert row.seconds is not None
+    return float(np.log(row.speed(pace).step_seconds / row.seconds))
+
+
+def fitted(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows that the constants are fitted on."""
+    used = [row for row in rows if row.seconds is not None]
+    return [row for row in used if (row.fit if row.fit_seconds is None else row.fit_seconds)]
+
+
+def refit(rows: Sequence[Row]) -> Pace:
+    """Return the constants that fit the rows best."""
+
+    def errors(constants: Vector) -> Vector:
+        pace = _pace(constants)
+        return np.array([error(row, pace) for row in rows])
+
+    return _pace(solve(errors, [_logarithm(b) for b in BOUNDS.values()]))
+
+
+def cross_errors(rows: Sequence[Row]) -> list[float]:
+    """Return each row's error by constants fitted without it."""
+
+    def without(kept: list[int]) -> Callable[[int], float]:
+        pace = refit([rows[i] for i in kept])
+        return lambda number: error(rows[number], pace)
+
+    return left_out(len(rows), without)
+
+
+def _logarithm(bounds: Bounds) -> Bounds:
+    """Search in logarithms: the constants differ by twelve orders of magnitude."""
+    low, start, high = np.log([max(bounds.low, 1e-6), bounds.start, bounds.high])
+    return Bounds(low=float(low), start=float(start), high=float(high))
+
+
+def _pace(constants: Vector) -> Pace:
+    pairs = zip(BOUNDS, np.exp(constants), strict=True)
+    return dataclasses.replace(PACE, **{name: float(value) for name, value in pairs})

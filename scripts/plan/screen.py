@@ -1,0 +1,194 @@
+"""The plan on one screen: what runs, where, how it is laid out, what it needs, how long it takes.
+
+Made for 80 columns; a part that cannot be predicted says why instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from launchers.plan import Plan
+from launchers.settings import STAGES
+from scripts.plan import bars, layout_lines, ranking
+from scripts.plan.quantity import GIB, bytes_text, time_text
+from scripts.plan.release import Release
+from scripts.plan.search import Found
+from scripts.plan.verdict import Verdict
+
+BAR = 48
+"""Characters of a bar."""
+WIDTH = 70
+"""Characters of a line beside the section's name, on a terminal of 80 columns."""
+_HEAD = "bold cyan"
+
+
+def show(release: Release, plan: Plan, verdict: Verdict) -> RenderableType:
+    """Return all sections."""
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(style=_HEAD, no_wrap=True, width=9)
+    grid.add_column(overflow="fold")
+    sections = {
+        "what": _what(release, plan),
+        "where": _where(release, plan),
+        "layout": _layout(plan),
+        "memory": _memory(release, plan),
+        "time": _time(plan),
+        "workspace": _workspace(release, plan),
+    }
+    for name, lines in sections.items():
+        shown = list(lines)
+        for word, line in zip([name, *[""] * len(shown)], shown, strict=False):
+            grid.add_row(word, line)
+        if shown:
+            grid.add_row()
+    return Group(_title(release, plan, verdict), "", grid, *_verdict(verdict))
+
+
+def proposed(found: Sequence[Found], plan: Plan) -> RenderableType:
+    """The nearest layouts that fit, under a plan that does not."""
+    if not found or plan.card is None:
+        return Text("no layout of these GPUs fits: take more, or a larger card", "bold red")
+    head = Text("\nnearest layouts that fit, by predicted speed:", "bold")
+    return Group(head, ranking.table(found), *ranking.lines(found[0].changes))
+
+
+def _title(release: Release, plan: Plan, verdict: Verdict) -> Text:
+    kind = release.recipe.arg("rlhf_type", "dpo").upper() if release.recipe.task == "rlhf" else ""
+    tuner = plan.training.tuner if plan.training else release.recipe.arg("tuner_type", "full")
+    word = "refused" if verdict.refusals else "accepted"
+    name = release.recipe.model.rpartition("/")[2].partition("@")[0]
+    how = f"{kind or release.recipe.task} ({tuner}) of {name}"
+    colour = "bold red" if verdict.refusals else "bold green"
+    return Text.assemble((release.run, "bold"), f": {how}: ", (word, colour))
+
+
+def _what(release: Release, plan: Plan) -> Iterator[str | Text]:
+    recipe, shape, training = release.recipe, plan.job.shape, plan.training
+    yield recipe.model
+    if shape is None:
+        yield Text(plan.job.shape_source, "yellow")
+    else:
+        active = f", {shape.active_parameters / 1e9:.2f} B active" if shape.is_moe else ""
+        sizes = f"{shape.parameters / 1e9:.2f} B parameters{active}, {shape.layers} layers"
+        yield f"{sizes} ({plan.job.shape_source})"
+    more = len(recipe.dataset) - 1
+    yield f"dataset {recipe.dataset[0]}" + (f" and {more} more" if more else "")
+    if training is not None:
+        unit = f"packs of {training.max_length:,} tokens" if training.packing else "pairs"
+        yield (
+            f"{training.global_batch_size} {unit} a step, {training.microbatches} microbatches "
+            f"on {training.layout.dp} replicas"
+        )
+    given = [f"{word} {recipe.args[name]}" for name, word in _ARGS.items() if name in recipe.args]
+    if given:
+        yield ", ".join(given)
+
+
+_ARGS = {
+    **{"loss_type": "loss", "beta": "beta", "rpo_alpha": "rpo_alpha", "lr": "lr"},
+    **{"learning_rate": "lr", "num_train_epochs": "epochs"},
+    **{"train_iters": "steps", "max_steps": "steps"},
+}
+"""Flags that are shown, and how they are called."""
+
+
+def _where(release: Release, plan: Plan) -> Iterator[str]:
+    queue = f"queue {release.queue}" if release.queue else "no queue: starts at once"
+    extras = (release.priority and f"priority {release.priority}", release.topology)
+    yield ", ".join(filter(None, [queue, *extras]))
+    card = plan.card.name if plan.card else "GPU (model not known)"
+    gpus = f"{release.gpus_per_node} {card}" if release.gpus_per_node else "CPU only"
+    fabric = f", {layout_lines.fabric(plan)}" if release.nodes > 1 else ""
+    yield f"{release.nodes} nodes x {gpus}{fabric}"
+    pod = release.pod
+    limit = "memory without limit" if pod.memory is None else f"{pod.memory / GIB:.0f} GiB memory"
+    shared = "" if pod.shared_memory is None else f" ({pod.shared_memory / GIB:.0f} of /dev/shm)"
+    yield f"a pod: {pod.cpus:g} cores, {limit}{shared}"
+    devices = [f"{count} {name}" for name, count in pod.devices.items()]
+    if devices:
+        yield f"       {', '.join(devices)}"
+    stages = ", ".join(stage for stage in STAGES if stage not in release.skips)
+    skipped = "".join(f", {stage} skipped" for stage in STAGES if stage in release.skips)
+    yield f"stages {stages or 'none'} ({release.placement}{skipped})"
+
+
+def _layout(plan: Plan) -> Iterator[str | Text]:
+    if plan.training is None:
+        yield Text(plan.unknown["training"], "yellow")
+        return
+    yield from layout_lines.lines(plan, plan.training)
+
+
+def _memory(release: Release, plan: Plan) -> Iterator[str | Text]:
+    used = plan.memory
+    if plan.training is None:
+        return
+    if used is None:
+        yield Text(plan.unknown["memory"], "yellow")
+        return
+    items = bars.items_of(used)
+    if plan.card is None:
+        yield Text(f"{used.total:.1f} GiB a GPU, predicted; {plan.unknown['speed']}", "yellow")
+    else:
+        size = plan.card.memory_gib
+        bar = bars.itemised(items, size, BAR)
+        yield bar + Text(f" {used.total:.1f} of {size:.1f} GiB")
+    yield from bars.legend(items, WIDTH)
+    if len(used.per_stage) > 1:
+        stages = " ".join(f"{total:.1f}" for total in used.per_stage)
+        yield f"predicted for the fullest stage; all stages: {stages}"
+    limit = release.pod.memory
+    if limit is not None:
+        bar = bars.plain(used.host, limit / GIB, BAR)
+        yield bar + Text(f" {used.host:.0f} of {limit / GIB:.0f} GiB host")
+
+
+def _time(plan: Plan) -> Iterator[str | Text]:
+    speed = plan.speed
+    if plan.training is None:
+        return
+    if speed is None:
+        yield Text(plan.unknown["speed"], "yellow")
+    else:
+        band = f"{time_text(speed.low)} to {time_text(speed.high)}"
+        rate = f"{speed.tokens_per_second_per_gpu:,.0f} tokens/s/GPU, MFU {speed.mfu:.1%}"
+        yield f"step {time_text(speed.step_seconds)} (predicted, {band}), {rate}"
+        waits = [f"{link} {time_text(s)}" for link, s in speed.communication.items() if s > 0]
+        if waits:
+            yield f"communication in it: {', '.join(waits)}"
+    if plan.length is None:
+        yield Text(f"hours: {plan.unknown['length']}, give --pairs N", "yellow")
+    elif plan.seconds is not None and speed is not None:
+        hours = plan.seconds / 3600 * plan.job.nodes * plan.job.gpus_per_node
+        low, high = (plan.seconds * s / speed.step_seconds for s in (speed.low, speed.high))
+        band = f"{time_text(low)} to {time_text(high)}"
+        whole = f"{time_text(plan.seconds)} (predicted, {band}), {hours:,.0f} GPU-hours"
+        yield f"{plan.length.steps:,} steps: {whole}"
+        yield f"from {plan.length.source}"
+
+
+def _workspace(release: Release, plan: Plan) -> Iterator[str | Text]:
+    files = plan.footprint
+    if files is None:
+        yield release.workspace
+        return
+    often = "once an epoch" if files.every is None else f"every {files.every} steps"
+    lost = plan.lost_seconds
+    cut = "" if lost is None else f"; a cut loses {time_text(lost)} at most"
+    yield f"checkpoint of {bytes_text(files.checkpoint)} {often}{cut}"
+    kept = "all" if files.kept is None else str(files.kept)
+    needed = "without limit" if files.needed is None else bytes_text(files.needed)
+    yield f"{release.workspace}: {needed} for the model, {kept} checkpoints and the next"
+
+
+def _verdict(verdict: Verdict) -> Iterator[Text]:
+    for colour, word, messages in (
+        ("yellow", "warning", verdict.warnings),
+        ("bold red", "refused", verdict.refusals),
+    ):
+        for message in messages:
+            yield Text.assemble((f"{word}: ", colour), message)
