@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -46,15 +47,16 @@ def check(settings: Settings, recipe: Recipe, *, is_gang: bool = True) -> None:
     known = known_flags(recipe)
     if known.names:
         messages += flags.check_flags(recipe.args, known.names, RENAMED[recipe.backend])
-        messages += kinds.check(_unnamed(recipe, messages), known.kinds)
-        messages += broken(settings, recipe, None) if is_gang else []
+        judged = kinds.check(recipe.args, known.kinds)
+        judged += broken(settings, recipe, None) if is_gang else []
+        named = {_flag(message) for message in messages}  # of which enough was said
+        messages += [message for message in judged if _flag(message) not in named]
     refuse(messages)
 
 
-def _unnamed(recipe: Recipe, messages: list[str]) -> dict[str, Value]:
-    """Return the flags of which nothing has been said yet."""
-    named = {message.partition(":")[0].partition("=")[0] for message in messages}
-    return {k: v for k, v in recipe.args.items() if f"recipe.args.{k}" not in named}
+def _flag(message: str) -> str:
+    """Return the values key that a message begins with."""
+    return re.split("[:=]", message, maxsplit=1)[0]
 
 
 def owned(recipe: Recipe) -> list[str]:

@@ -14,7 +14,7 @@ from launchers import rules_hints, rules_model
 from launchers.facts import Facts
 from launchers.recipe import Value
 from launchers.rule import Range, Rule
-from launchers.rules_data import DATA, LOSS, TRANSFORMERS
+from launchers.rules_data import DATA, LOSS, SAVING, TRANSFORMERS
 from launchers.rules_experts import EIGHT_BITS, EXPERTS
 from launchers.rules_layout import DENSE, GBS, MBS, PIPELINE, SIZES, TENSOR, WORLD
 from launchers.rules_model import READ, Known
@@ -30,7 +30,7 @@ OVERRIDES = {"megatron": "megatron_extra_kwargs", "transformers": ""}
 ROWS: dict[str, tuple[Rule, ...]] = {
     "megatron": (
         *(*SIZES, *RANGES, *WORLD, *PIPELINE, *TENSOR, *RECOMPUTE, *EXPERTS),
-        *(*EIGHT_BITS, *OPTIMIZER, *DATA, *SCHEDULE, *LOSS),
+        *(*EIGHT_BITS, *OPTIMIZER, *DATA, *SCHEDULE, *LOSS, *SAVING),
     ),
     "transformers": TRANSFORMERS,
 }
@@ -46,10 +46,12 @@ _MEGATRON = {
     **{"lr_decay_style": "cosine", "weight_decay_incr_style": "constant", "logging_steps": "5"},
     **{"save_strategy": "steps", "freeze_parameters_ratio": "0.0", "split_dataset_ratio": "0.0"},
     **{"f_divergence_type": "reverse_kl", "tuner_type": "full"},
-    **dict.fromkeys(("padding_free", "train_dataloader_shuffle", "moe_grouped_gemm"), "true"),
+    **dict.fromkeys(
+        ("padding_free", "train_dataloader_shuffle", "save_safetensors", "moe_grouped_gemm"), "true"
+    ),
     "use_distributed_optimizer": "true",
 }
-_TRANSFORMERS = {"per_device_train_batch_size": "1"}
+_TRANSFORMERS = {"per_device_train_batch_size": "1", "save_strategy": "steps"}
 DEFAULTS: dict[str, dict[str, str]] = {"megatron": _MEGATRON, "transformers": _TRANSFORMERS}
 """Backend to ms-swift 4.4.1's defaults of what rules read; a test compares them with its source.
 Switches that are off by default are left out: missing is off."""

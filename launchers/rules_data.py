@@ -6,7 +6,7 @@ TRL is trl 0.29.1, as ms-swift 4.4.1 uses it.
 from __future__ import annotations
 
 from launchers.condition import given, missing, none_of, off, on, one_of
-from launchers.facts import TASK
+from launchers.facts import NO, TASK
 from launchers.rule import Conflict, Rule, Words
 from launchers.rules_optimizer import EPOCHS, ITERS, count
 
@@ -97,6 +97,20 @@ LOSS: tuple[Rule, ...] = (
         source="SW rlhf_trainers/dpo_trainer.py:dpo_loss: another name means reverse_kl, silently",
     ),
 )
+SAVING: tuple[Rule, ...] = (
+    Conflict(
+        flag="async_save",
+        when=(on("async_save"),),
+        says="returns before a checkpoint is whole, and a torn one would count; remove it",
+        source="argv.py refuses it too; SW base.py:save_checkpoint writes the tracker at once",
+    ),
+    Conflict(
+        flag="save_safetensors",
+        when=(given("save_safetensors"), off("save_safetensors")),
+        says="the export is made of safetensors; remove it",
+        source="check.py refuses it too; SW base.py:save_checkpoint writes none then",
+    ),
+)
 TRANSFORMERS: tuple[Rule, ...] = (
     count("per_device_train_batch_size", "transformers training_args.py: rows of a step"),
     count("gradient_accumulation_steps", "transformers trainer.py divides by it"),
@@ -114,4 +128,10 @@ TRANSFORMERS: tuple[Rule, ...] = (
         )
     ),
     *(rule for rule in DATA if "lazy_tokenize" in rule.flags()),
+    Conflict(
+        flag="save_strategy",
+        when=(one_of("save_strategy", *NO, "No", "NO", "False"),),
+        says="nothing would be saved; write steps or epoch",
+        source="check.py refuses it too; transformers trainer_callback.py never saves then",
+    ),
 )

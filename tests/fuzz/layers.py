@@ -25,7 +25,7 @@ SOUND: tuple[Document, ...] = (
     {"code": {"url": "git@git.example.com:a/b", "ref": "v1", "existingSecret": "git"}},
     {"recipe": {"args": {"lr": 5e-7, "packing": True, "report_to": ["tensorboard", "wandb"]}}},
     {"recipe": {"args": {"megatron_extra_kwargs": {"eps": 1e-7, "n": 10**6}, "max_length": 10**6}}},
-    {"recipe": {"args": {"tensor_model_parallel_size": 4, "expert_model_parallel_size": 8}}},
+    {"recipe": {"args": {"tensor_model_parallel_size": 4, "sequence_parallel": True}}},
     {"recipe": {"checkFlags": False, "args": {"of_another_image": "a: b # c\n- d"}}},
     {"recipe": {"dataset": ["hf://o/d@main#500", "file:///data/a b.jsonl", "ms://o/d@v1/é"]}},
     {"extraEnv": {"A": "{{ .Values }}", "B": 1000000, "C": True, "D": "a\nb", "E": None}},

@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 
 from launchers import preview
+from launchers.check_model import broken, check_model
 from launchers.exits import Exit
+from launchers.recipe import load
+from launchers.settings import from_env
 from tests.launchers.fake_hub import FakeHub, serve
 from tests.launchers.pods import Pods, end
 
@@ -124,10 +127,21 @@ def test_a_config_that_says_nothing_refuses_nothing(pods: Pods, config: str) -> 
     assert "model not looked at" in output
 
 
+def test_the_model_is_judged_apart_from_what_is_judged_without_it(pods: Pods) -> None:
+    env = pods.env(0, **write(pods, num_train_epochs=None, tensor_model_parallel_size=1))
+    settings, recipe = from_env(env), load(pods.folder / "recipe.yaml")
+    assert check_model(settings, recipe, may_ask=False)
+    assert broken(settings, recipe, None) != []
+
+
 def test_nobody_waits_for_a_silent_hub() -> None:
+    def silent() -> str:
+        time.sleep(5)
+        return ""
+
     begin = time.monotonic()
     with pytest.raises(TimeoutError):
-        preview._within(0.2, lambda: str(time.sleep(5)))
+        preview._within(0.2, silent)
     assert time.monotonic() - begin < 1
     with pytest.raises(ZeroDivisionError):
         preview._within(1, lambda: str(1 // 0))
