@@ -25,7 +25,6 @@ from launchers.training import parse as parse_training
 
 Made = TypeVar("Made")
 NO_CARD = "the GPU model is not known: write gpuModel"
-NO_LINK = "the network's speed is not known: write network.floorGBs"
 FLOOR = 0.85
 NO_DATA = "the number of pairs is not known"
 
@@ -47,6 +46,8 @@ class Job:
     """A name of ``cards.CARDS``; empty when it is not known."""
     link: Link
     """Between the nodes."""
+    assumes_link: bool = False
+    """Whether nobody told the network's speed."""
     shape: Shape | None = None
     shape_source: str = ""
     """Where the model's sizes come from, or why they are not known."""
@@ -107,6 +108,7 @@ def job_of(
         skips=settings.skips,
         card=env.get("GPU_MODEL", ""),
         link=link_of(env),
+        assumes_link=not env.get("NETWORK_FLOOR_GBS"),
         shape=shape,
         shape_source=shape_source,
         data=data,
@@ -116,19 +118,22 @@ def job_of(
 def link_of(env: Mapping[str, str]) -> Link:
     """Return what connects the nodes, as the chart tells the gang's container.
 
-    It tells the GB/s below which the preflight fails: 0.85 of what is expected
-    (``chart/templates/_network_settings.tpl``).
+    It tells the GB/s below which the preflight fails, where they are known: 0.85 of what is
+    expected (``chart/templates/_network_settings.tpl``). Else an adapter of 200 Gb/s is assumed, or
+    25 GbE for sockets.
     """
+    name = env.get("NETWORK_TRANSPORT", "") or f"NET/{env.get('NCCL_NET', 'Socket')}"
     floor = float(env.get("NETWORK_FLOOR_GBS", "") or 0)
-    return Link(name=env.get("NETWORK_TRANSPORT", "") or "network", gbs=round(floor / FLOOR, 1))
+    if floor:
+        return Link(name=name, gbs=round(floor / FLOOR, 1))
+    return Link(name=name, gbs=2.5 if name == "NET/Socket" else 20.0)
 
 
 def speed_of(job: Job, shape: Shape, training: Training, card: Card) -> Speed:
     """Predict the speed of a job, or of the same job trained in another way."""
-    link = job.link if job.link.gbs else replace(job.link, gbs=1.0)  # of one node: not used
     tokens = length.microbatch_tokens(training, job.data)
     s_eff = length.s_eff(training, job.data)
-    return speed.predict(shape, training, card, link, s_eff, tokens=tokens)
+    return speed.predict(shape, training, card, job.link, s_eff, tokens=tokens)
 
 
 def build(job: Job) -> Plan:
@@ -188,8 +193,6 @@ def _training(job: Job) -> Training:
 def _speed(job: Job, shape: Shape, training: Training, card: Card | None) -> Speed:
     if card is None:
         raise _Unknown(NO_CARD)
-    if job.nodes > 1 and not job.link.gbs:
-        raise _Unknown(NO_LINK)
     return speed_of(job, shape, training, card)
 
 

@@ -4,7 +4,8 @@ The shape, version 1; sizes are bytes, GiB where the name says so, times seconds
 not known is null, and ``unknown`` has its reason under its name:
 
     version  run  recipe{backend, task, model, dataset, args, digest}  stages{name: run|skip}
-    gang{nodes, gpus_per_node, world_size, card}
+    gang{nodes, gpus_per_node, world_size, card, network, network_gbs,
+         network_assumed}
     model{source, parameters, active_parameters, layers, experts}
     layout{tp, pp, cp, ep, etp, vpp, dp, edp, stage_layers, spread{kind: nodes}, nodes[{ranks,
            stages}]}
@@ -64,6 +65,9 @@ def document(plan: Plan) -> dict[str, Any]:
             "gpus_per_node": job.gpus_per_node,
             "world_size": job.nodes * max(1, job.gpus_per_node),
             "card": plan.card.name if plan.card else None,
+            "network": job.link.name,
+            "network_gbs": job.link.gbs,
+            "network_assumed": job.assumes_link,
         },
         "model": _model(plan),
         "layout": _layout(plan),
@@ -78,7 +82,9 @@ def document(plan: Plan) -> dict[str, Any]:
 
 def _model(plan: Plan) -> dict[str, Any] | None:
     shape = plan.job.shape
-    return shape and {
+    if shape is None:
+        return None
+    return {
         "source": plan.job.shape_source,
         "parameters": shape.parameters,
         "active_parameters": shape.active_parameters,
@@ -117,12 +123,16 @@ def _training(training: Training | None) -> dict[str, Any] | None:
         *("exp_avg_dtype", "exp_avg_sq_dtype", "main_grads_dtype", "main_params_dtype"),
         *("recompute", "recompute_method", "recompute_num_layers", "attention_backend"),
     )
-    return training and {name: getattr(training, name) for name in names}
+    if training is None:
+        return None
+    return {name: getattr(training, name) for name in names}
 
 
 def _memory(plan: Plan) -> dict[str, Any] | None:
     used = plan.memory
-    return used and {
+    if used is None:
+        return None
+    return {
         "card_gib": plan.card.memory_gib if plan.card else None,
         "total_gib": _round(used.total),
         "free_gib": None if plan.free_gib is None else _round(plan.free_gib),
@@ -134,7 +144,9 @@ def _memory(plan: Plan) -> dict[str, Any] | None:
 
 def _speed(plan: Plan) -> dict[str, Any] | None:
     speed = plan.speed
-    return speed and {
+    if speed is None:
+        return None
+    return {
         "step_seconds": _round(speed.step_seconds),
         "low_seconds": _round(speed.low),
         "high_seconds": _round(speed.high),
@@ -159,7 +171,9 @@ def _length(plan: Plan) -> dict[str, Any] | None:
 
 def _footprint(plan: Plan) -> dict[str, Any] | None:
     files = plan.footprint
-    return files and {
+    if files is None:
+        return None
+    return {
         "model": files.model,
         "converted": files.converted,
         "checkpoint": files.checkpoint,

@@ -22,7 +22,8 @@ def show(search: Search, found: Sequence[Found], seconds: float) -> RenderableTy
     title = Text(f"{gang}: {len(search.layouts()):,} layouts in {seconds:.1f} s")
     if not found:
         return Group(title, Text("none fits: take more GPUs, or a larger card", "bold red"))
-    return Group(title, "", table(found), "", *lines(found[0].changes))
+    left = (Text.assemble(("refused: ", "bold red"), text) for text in search.left(found[0]))
+    return Group(title, "", table(found), "", *lines(found[0].changes), *left)
 
 
 def table(found: Sequence[Found]) -> Table:

@@ -53,16 +53,20 @@ def proposed(found: Sequence[Found], plan: Plan) -> RenderableType:
     if not found or plan.card is None:
         return Text("no layout of these GPUs fits: take more, or a larger card", "bold red")
     head = Text("\nnearest layouts that fit, by predicted speed:", "bold")
-    return Group(head, ranking.table(found), *ranking.lines(found[0].changes))
+    more = Text("\nall layouts: --search", "dim")
+    return Group(head, ranking.table(found), "", *ranking.lines(found[0].changes), more)
 
 
 def _title(release: Release, plan: Plan, verdict: Verdict) -> Text:
     kind = release.recipe.arg("rlhf_type", "dpo").upper() if release.recipe.task == "rlhf" else ""
     tuner = plan.training.tuner if plan.training else release.recipe.arg("tuner_type", "full")
-    word = "refused" if verdict.refusals else "accepted"
+    word, colour = "accepted", "bold green"
+    if plan.free_gib is None:
+        word, colour = "accepted, memory unknown", "bold yellow"
+    if verdict.refusals:
+        word, colour = "refused", "bold red"
     name = release.recipe.model.rpartition("/")[2].partition("@")[0]
     how = f"{kind or release.recipe.task} ({tuner}) of {name}"
-    colour = "bold red" if verdict.refusals else "bold green"
     return Text.assemble((release.run, "bold"), f": {how}: ", (word, colour))
 
 
@@ -151,13 +155,17 @@ def _time(plan: Plan) -> Iterator[str | Text]:
     speed = plan.speed
     if plan.training is None:
         return
-    if speed is None:
+    if speed is None and plan.unknown["speed"] != plan.unknown.get("memory"):
         yield Text(plan.unknown["speed"], "yellow")
-    else:
+    if speed is not None:
         band = f"{time_text(speed.low)} to {time_text(speed.high)}"
         rate = f"{speed.tokens_per_second_per_gpu:,.0f} tokens/s/GPU, MFU {speed.mfu:.1%}"
         yield f"step {time_text(speed.step_seconds)} (predicted, {band}), {rate}"
-        waits = [f"{link} {time_text(s)}" for link, s in speed.communication.items() if s > 0]
+        waits = [
+            f"{_LINKS.get(link, link)} {time_text(s)}"
+            for link, s in speed.communication.items()
+            if s > 0
+        ]
         if waits:
             yield f"communication in it: {', '.join(waits)}"
     if plan.length is None:
@@ -169,6 +177,9 @@ def _time(plan: Plan) -> Iterator[str | Text]:
         whole = f"{time_text(plan.seconds)} (predicted, {band}), {hours:,.0f} GPU-hours"
         yield f"{plan.length.steps:,} steps: {whole}"
         yield f"from {plan.length.source}"
+
+
+_LINKS = {"nvlink": "NVLink"}
 
 
 def _workspace(release: Release, plan: Plan) -> Iterator[str | Text]:

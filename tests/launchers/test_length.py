@@ -20,7 +20,7 @@ def recipe(**args: Any) -> Recipe:
 def steps(data: Data | None, **args: Any) -> int | None:
     made = recipe(**args)
     found = length.of(made, parse_training(made, nodes=1, gpus_per_node=1), data)
-    return found and found.steps
+    return None if found is None else found.steps
 
 
 PAIRS = Data(pairs=40_000, tokens=2048, source="test")

@@ -58,6 +58,9 @@ def test_the_plan_is_written_whole_once_the_model_is_there(env: dict[str, str]) 
         "gpus_per_node": 8,
         "world_size": 16,
         "card": "a100-80g",
+        "network": "NET/IB",
+        "network_gbs": 20.0,
+        "network_assumed": False,
     }
     assert [file.name for file in settings.work.home.iterdir()] == ["plan.json"]
 
