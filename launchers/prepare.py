@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
-from launchers import marker, parallel, rows, source
+from launchers import marker, rows, source
 from launchers.argv import Inputs
 from launchers.clone import clone, clone_path
 from launchers.convert import convert, unwanted
@@ -17,6 +17,7 @@ from launchers.exits import Exit, LaunchError, during
 from launchers.output import Outcome
 from launchers.progress import Progress
 from launchers.recipe import Recipe
+from launchers.rules_layout import DENSE
 from launchers.settings import Settings
 from launchers.wire import Message
 from launchers.workspace import Workspace
@@ -128,7 +129,7 @@ def judge_rows(settings: Settings, recipe: Recipe, *, is_gang: bool = True) -> N
 
 def _replicas(settings: Settings, recipe: Recipe) -> int | None:
     """Return how many copies of the model see different rows; None where the sizes are wrong."""
-    sizes = [recipe.arg(name, "1") for name in parallel.DENSE]
+    sizes = [recipe.arg(name, "1") for name in DENSE]
     if not all(size.isascii() and size.isdecimal() and int(size) for size in sizes):
         return None
     return settings.world_size // prod(map(int, sizes)) or None

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from launchers import logs, source
 from launchers.clone import clone_path
-from launchers.exits import LaunchError
+from launchers.exits import Exit, LaunchError
 from launchers.hub import Hub
 from launchers.hub_hf import HuggingFace
 from launchers.hub_ms import ModelScope
@@ -80,14 +80,18 @@ def _local(settings: Settings, model: Source) -> str:
 
 
 def _from_hub(model: Source) -> str:
-    """Fetch the file from the model's hub; empty when it can't be had in time."""
+    """Fetch the file from the model's hub; empty when there is none.
+
+    Raises:
+        LaunchError: why it can't be had.
+    """
     if model.hub not in ("hf", "ms"):
         return ""
     try:
         return _within(PATIENCE, lambda: _fetch(model))
     except TimeoutError:
-        logs.warning("model not looked at", why=f"no answer from the hub in {PATIENCE:.0f} s")
-    return ""
+        cause = f"no answer from the hub in {PATIENCE:.0f} s"
+        raise LaunchError(Exit.UNAVAILABLE, cause, "the download asks again") from None
 
 
 def _fetch(model: Source) -> str:
@@ -104,9 +108,8 @@ def _fetch(model: Source) -> str:
             return (Path(folder) / path).read_text(encoding="utf-8")
     except Exception as error:
         failure = hub.translate(error)
-        cause = type(error).__name__ if failure is None else failure.error.cause
-        logs.warning("model not looked at", why=cause)
-        return ""
+        unknown = LaunchError(Exit.UNAVAILABLE, type(error).__name__, "the download asks again")
+        raise (unknown if failure is None else failure.error) from error
 
 
 def _within(seconds: float, act: Callable[[], str]) -> str:
