@@ -12,46 +12,24 @@ from typing import TypeVar
 
 from launchers import footprint, length, memory, speed
 from launchers.cards import CARDS, Card
+from launchers.duration import Duration, of_steps
 from launchers.exits import LaunchError
 from launchers.footprint import Footprint
-from launchers.length import Data, Length
+from launchers.job import Job
+from launchers.length import Length
 from launchers.memory import Memory
-from launchers.recipe import Recipe
-from launchers.settings import Settings
 from launchers.shape import Shape
-from launchers.speed import Link, Speed
+from launchers.speed import Speed
 from launchers.training import Training
 from launchers.training import parse as parse_training
 
 Made = TypeVar("Made")
 NO_CARD = "the GPU model is not known: write gpuModel"
-FLOOR = 0.85
 NO_DATA = "the number of pairs is not known"
 
 
 class _Unknown(ValueError):
     """A part of the plan can't be known; the message says why."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """Everything that a plan is made of."""
-
-    run: str
-    recipe: Recipe
-    nodes: int
-    gpus_per_node: int
-    skips: frozenset[str] = frozenset()
-    card: str = ""
-    """A name of ``cards.CARDS``; empty when it is not known."""
-    link: Link
-    """Between the nodes."""
-    assumes_link: bool = False
-    """Whether nobody told the network's speed."""
-    shape: Shape | None = None
-    shape_source: str = ""
-    """Where the model's sizes come from, or why they are not known."""
-    data: Data | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,11 +54,11 @@ class Plan:
         return self.card.memory_gib - self.memory.total
 
     @property
-    def seconds(self) -> float | None:
-        """Return the seconds of all steps, without start, evaluation and saving."""
-        if self.length is None or self.speed is None:
+    def duration(self) -> Duration | None:
+        """Return the time of all steps, without start, evaluation and saving."""
+        if self.length is None or self.speed is None or self.training is None:
             return None
-        return self.length.steps * self.speed.step_seconds
+        return of_steps(self.training, self.speed, self.length.steps)
 
     @property
     def lost_seconds(self) -> float | None:
@@ -88,45 +66,6 @@ class Plan:
         if self.speed is None or self.footprint is None or self.footprint.every is None:
             return None
         return self.footprint.every * self.speed.step_seconds
-
-
-def job_of(
-    settings: Settings,
-    recipe: Recipe,
-    env: Mapping[str, str],
-    *,
-    shape: Shape | None,
-    shape_source: str,
-    data: Data | None = None,
-) -> Job:
-    """Describe a run from what its pods are told."""
-    return Job(
-        run=settings.run,
-        recipe=recipe,
-        nodes=settings.place.nodes,
-        gpus_per_node=settings.gpus_per_node,
-        skips=settings.skips,
-        card=env.get("GPU_MODEL", ""),
-        link=link_of(env),
-        assumes_link=not env.get("NETWORK_FLOOR_GBS"),
-        shape=shape,
-        shape_source=shape_source,
-        data=data,
-    )
-
-
-def link_of(env: Mapping[str, str]) -> Link:
-    """Return what connects the nodes, as the chart tells the gang's container.
-
-    It tells the GB/s below which the preflight fails, where they are known: 0.85 of what is
-    expected (``chart/templates/_network_settings.tpl``). Else an adapter of 200 Gb/s is assumed, or
-    25 GbE for sockets.
-    """
-    name = env.get("NETWORK_TRANSPORT", "") or f"NET/{env.get('NCCL_NET', 'Socket')}"
-    floor = float(env.get("NETWORK_FLOOR_GBS", "") or 0)
-    if floor:
-        return Link(name=name, gbs=round(floor / FLOOR, 1))
-    return Link(name=name, gbs=2.5 if name == "NET/Socket" else 20.0)
 
 
 def speed_of(job: Job, shape: Shape, training: Training, card: Card) -> Speed:

@@ -9,14 +9,14 @@ not known is null, and ``unknown`` has its reason under its name:
     model{source, parameters, active_parameters, layers, experts}
     layout{tp, pp, cp, ep, etp, vpp, dp, edp, stage_layers, spread{kind: nodes}, nodes[{ranks,
            stages}]}
-    training{micro_batch_size, global_batch_size, microbatches, max_length, packing, tuner,
-             reference, sequence_parallel, recompute, recompute_method, recompute_num_layers,
-             attention_backend, precision_aware, optimizer_offload, exp_avg_dtype,
-             exp_avg_sq_dtype, main_grads_dtype, main_params_dtype}
+    training{micro_batch_size, global_batch_size, microbatches, max_length, packing,
+             packing_length, tuner, reference, sequence_parallel, recompute, recompute_method,
+             recompute_num_layers, attention_backend, precision_aware, optimizer_offload,
+             exp_avg_dtype, exp_avg_sq_dtype, main_grads_dtype, main_params_dtype}
     memory{card_gib, total_gib, free_gib, items{name: gib}, stages_gib[], host_gib_per_node}
     speed{step_seconds, low_seconds, high_seconds, tokens_per_second_per_gpu, mfu,
           communication{link: seconds}}
-    length{steps, source, seconds, gpu_hours}
+    length{steps, source, hours, low_hours, high_hours, gpu_hours}
     footprint{model, converted, checkpoint, every_steps, kept, needed, lost_seconds, is_exact}
     unknown{part: reason}
 """
@@ -119,6 +119,7 @@ def _layout(plan: Plan) -> dict[str, Any] | None:
 def _training(training: Training | None) -> dict[str, Any] | None:
     names = (
         *("micro_batch_size", "global_batch_size", "microbatches", "max_length", "packing"),
+        *("packing_length",),
         *("tuner", "reference", "sequence_parallel", "precision_aware", "optimizer_offload"),
         *("exp_avg_dtype", "exp_avg_sq_dtype", "main_grads_dtype", "main_params_dtype"),
         *("recompute", "recompute_method", "recompute_num_layers", "attention_backend"),
@@ -159,13 +160,14 @@ def _speed(plan: Plan) -> dict[str, Any] | None:
 def _length(plan: Plan) -> dict[str, Any] | None:
     if plan.length is None:
         return None
-    gpus = plan.job.nodes * plan.job.gpus_per_node
-    seconds = plan.seconds
+    run = plan.duration
     return {
         "steps": plan.length.steps,
         "source": plan.length.source,
-        "seconds": seconds and round(seconds),
-        "gpu_hours": seconds and _round(seconds / 3600 * gpus),
+        "hours": run and _round(run.hours),
+        "low_hours": run and _round(run.low),
+        "high_hours": run and _round(run.high),
+        "gpu_hours": run and _round(run.gpu_hours),
     }
 
 

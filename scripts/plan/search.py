@@ -10,9 +10,10 @@ from itertools import groupby, islice
 
 from launchers import memory, rules
 from launchers.cards import Card
+from launchers.job import Job
 from launchers.layout import Layout
 from launchers.memory import Memory
-from launchers.plan import Job, speed_of
+from launchers.plan import speed_of
 from launchers.shape import Shape
 from launchers.speed import Speed
 from launchers.training import Training

@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from launchers import plan_document, plan_file
-from launchers.plan import build, job_of
+from launchers.job import job_of
+from launchers.plan import build
 from launchers.prepare import inputs_of
 from launchers.recipe import Recipe
 from launchers.settings import Settings, from_env

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from launchers import plan as planning
-from launchers.plan import Job, link_of
+from launchers.job import Job, link_of
 from scripts.plan import bars, layout_lines, screen
 from scripts.plan.release import Release
 from scripts.plan.verdict import judge
