@@ -93,11 +93,13 @@ def test_any_other_fault_is_a_warning_too(
 
 def test_a_run_leaves_its_plan(tmp_path: Path) -> None:
     pods = Pods(tmp_path)
+    (tmp_path / "sources" / "model" / "config.json").write_text(json.dumps(CONFIG))
     ends = pods.all()
     assert [code for code, _ in ends] == [0, 0], ends
     plan = json.loads((pods.run / "plan.json").read_text())
     assert (plan["version"], plan["run"], plan["gang"]["nodes"]) == (plan_document.VERSION, "r", 2)
     assert "megatron only" in plan["unknown"]["memory"]
+    assert plan["model"]["layers"] == 48  # it was not there before the download
     assert "plan written" in ends[0][1]
     assert "plan written" not in ends[1][1]
 
