@@ -63,6 +63,14 @@ def test_no_parameter_is_lost_between_ranks(shape: Shape) -> None:
     assert held == shape.parameters + twice
 
 
+def test_keys_and_values_are_repeated_where_ranks_exceed_their_heads() -> None:
+    (part,) = shards(MOE, Layout(nodes=1, gpus_per_node=8, tp=8), head=True)
+    per_layer = MOE.norm_parameters + MOE.router_parameters  # every rank holds them whole
+    whole = 7 * (MOE.layers * per_layer + MOE.hidden)
+    again = MOE.layers * 2 * MOE.hidden * MOE.kv_width  # 8 ranks, 4 heads
+    assert 8 * part.dense == MOE.dense_parameters + whole + again
+
+
 @given(jobs())
 def test_the_items_add_up(drawn: tuple[Shape, Training]) -> None:
     memory = predict(*drawn)
