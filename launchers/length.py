@@ -1,17 +1,13 @@
-"""How many steps a dataset makes."""
+"""What the data tell of a run: the tokens of a microbatch, and the number of steps."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from launchers.arguments import Arguments
+from launchers.duration import PACKED, steps
 from launchers.recipe import Recipe
 from launchers.training import Training
-
-FILL = 0.95
-"""Share of a pack that is real tokens, an estimate: packs of 8,192 held about 7,700 tokens in the
-runs that were measured (tests/gpu)."""
-
 
 TOKENS = 2048
 """Tokens of a pair when nobody says: chosen and rejected of a thousand each."""
@@ -50,20 +46,9 @@ def s_eff(training: Training, data: Data | None) -> float:
 def microbatch_tokens(training: Training, data: Data | None) -> float:
     """Return the real tokens of a microbatch on average; 0 when nobody can say."""
     if training.packing:
-        pack = FILL * training.max_length
+        pack = PACKED * (training.packing_length or training.max_length)
         return training.micro_batch_size * max(pack, data.tokens if data else 0.0)
     return training.micro_batch_size * data.tokens if data else 0.0
-
-
-def pairs_per_step(training: Training, tokens: float) -> float:
-    """Return the rows of one step: with packing as many as fill the packs.
-
-    ms-swift packs chosen and rejected together up to ``max_length``; a row that is longer has a
-    pack of its own (``swift/dataset/packing.py``).
-    """
-    if not training.packing:
-        return float(training.global_batch_size)
-    return training.global_batch_size * max(1.0, FILL * training.max_length / tokens)
 
 
 def of(recipe: Recipe, training: Training, data: Data | None) -> Length | None:
@@ -79,8 +64,9 @@ def of(recipe: Recipe, training: Training, data: Data | None) -> Length | None:
         if data is None:
             return None
         rows = data.pairs * (1 - a.number("split_dataset_ratio", 0.0))
-        steps = rows * a.number("num_train_epochs", 1) / pairs_per_step(training, data.tokens)
-        return Length(steps=max(1, int(steps)), source=data.source)
+        epochs = a.number("num_train_epochs", 1)
+        count = steps(training, samples=rows, tokens=data.tokens, epochs=epochs)
+        return Length(steps=count, source=data.source)
     if "train_iters" in recipe.args:
         return Length(steps=a.size("train_iters", 1), source="recipe.args.train_iters")
     return None

@@ -32,6 +32,14 @@ def tokens(training: Training, positions: int) -> int:
     return training.micro_batch_size * (max(sample, pack) if training.packing else sample)
 
 
+def usual(training: Training, positions: int) -> float:
+    """Return the tokens of a full microbatch, which is what most are: see ``tokens``."""
+    row = training.max_length or positions or 1
+    if training.packing:
+        return float((training.packing_length or row) * training.micro_batch_size)
+    return float(row * (2 if training.pairs else 1) * training.micro_batch_size)
+
+
 def split(training: Training) -> int:
     """Return by how many ranks the sequence is divided outside of attention and MLP."""
     return training.layout.tp if training.sequence_parallel else 1

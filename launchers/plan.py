@@ -12,45 +12,24 @@ from typing import TypeVar
 
 from launchers import footprint, length, memory, speed
 from launchers.cards import CARDS, Card
+from launchers.duration import Duration, of_steps
 from launchers.exits import LaunchError
 from launchers.footprint import Footprint
-from launchers.length import Data, Length
+from launchers.job import Job
+from launchers.length import Length
 from launchers.memory import Memory
-from launchers.recipe import Recipe
-from launchers.settings import Settings
 from launchers.shape import Shape
-from launchers.speed import Link, Speed
+from launchers.speed import Speed
 from launchers.training import Training
 from launchers.training import parse as parse_training
 
 Made = TypeVar("Made")
 NO_CARD = "the GPU model is not known: write gpuModel"
-NO_LINK = "the network's speed is not known: write network.floorGBs"
-FLOOR = 0.85
 NO_DATA = "the number of pairs is not known"
 
 
 class _Unknown(ValueError):
     """A part of the plan can't be known; the message says why."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Job:
-    """Everything that a plan is made of."""
-
-    run: str
-    recipe: Recipe
-    nodes: int
-    gpus_per_node: int
-    skips: frozenset[str] = frozenset()
-    card: str = ""
-    """A name of ``cards.CARDS``; empty when it is not known."""
-    link: Link
-    """Between the nodes."""
-    shape: Shape | None = None
-    shape_source: str = ""
-    """Where the model's sizes come from, or why they are not known."""
-    data: Data | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,11 +54,11 @@ class Plan:
         return self.card.memory_gib - self.memory.total
 
     @property
-    def seconds(self) -> float | None:
-        """Return the seconds of all steps, without start, evaluation and saving."""
-        if self.length is None or self.speed is None:
+    def duration(self) -> Duration | None:
+        """Return the time of all steps, without start, evaluation and saving."""
+        if self.length is None or self.speed is None or self.training is None:
             return None
-        return self.length.steps * self.speed.step_seconds
+        return of_steps(self.training, self.speed, self.length.steps)
 
     @property
     def lost_seconds(self) -> float | None:
@@ -89,46 +68,11 @@ class Plan:
         return self.footprint.every * self.speed.step_seconds
 
 
-def job_of(
-    settings: Settings,
-    recipe: Recipe,
-    env: Mapping[str, str],
-    *,
-    shape: Shape | None,
-    shape_source: str,
-    data: Data | None = None,
-) -> Job:
-    """Describe a run from what its pods are told."""
-    return Job(
-        run=settings.run,
-        recipe=recipe,
-        nodes=settings.place.nodes,
-        gpus_per_node=settings.gpus_per_node,
-        skips=settings.skips,
-        card=env.get("GPU_MODEL", ""),
-        link=link_of(env),
-        shape=shape,
-        shape_source=shape_source,
-        data=data,
-    )
-
-
-def link_of(env: Mapping[str, str]) -> Link:
-    """Return what connects the nodes, as the chart tells the gang's container.
-
-    It tells the GB/s below which the preflight fails: 0.85 of what is expected
-    (``chart/templates/_network_settings.tpl``).
-    """
-    floor = float(env.get("NETWORK_FLOOR_GBS", "") or 0)
-    return Link(name=env.get("NETWORK_TRANSPORT", "") or "network", gbs=round(floor / FLOOR, 1))
-
-
 def speed_of(job: Job, shape: Shape, training: Training, card: Card) -> Speed:
     """Predict the speed of a job, or of the same job trained in another way."""
-    link = job.link if job.link.gbs else replace(job.link, gbs=1.0)  # of one node: not used
     tokens = length.microbatch_tokens(training, job.data)
     s_eff = length.s_eff(training, job.data)
-    return speed.predict(shape, training, card, link, s_eff, tokens=tokens)
+    return speed.predict(shape, training, card, job.link, s_eff, tokens=tokens)
 
 
 def build(job: Job) -> Plan:
@@ -188,8 +132,6 @@ def _training(job: Job) -> Training:
 def _speed(job: Job, shape: Shape, training: Training, card: Card | None) -> Speed:
     if card is None:
         raise _Unknown(NO_CARD)
-    if job.nodes > 1 and not job.link.gbs:
-        raise _Unknown(NO_LINK)
     return speed_of(job, shape, training, card)
 
 

@@ -4,18 +4,19 @@ The shape, version 1; sizes are bytes, GiB where the name says so, times seconds
 not known is null, and ``unknown`` has its reason under its name:
 
     version  run  recipe{backend, task, model, dataset, args, digest}  stages{name: run|skip}
-    gang{nodes, gpus_per_node, world_size, card}
+    gang{nodes, gpus_per_node, world_size, card, network, network_gbs,
+         network_assumed}
     model{source, parameters, active_parameters, layers, experts}
     layout{tp, pp, cp, ep, etp, vpp, dp, edp, stage_layers, spread{kind: nodes}, nodes[{ranks,
            stages}]}
-    training{micro_batch_size, global_batch_size, microbatches, max_length, packing, tuner,
-             reference, sequence_parallel, recompute, recompute_method, recompute_num_layers,
-             attention_backend, precision_aware, optimizer_offload, exp_avg_dtype,
-             exp_avg_sq_dtype, main_grads_dtype, main_params_dtype}
+    training{micro_batch_size, global_batch_size, microbatches, max_length, packing,
+             packing_length, tuner, reference, sequence_parallel, recompute, recompute_method,
+             recompute_num_layers, attention_backend, precision_aware, optimizer_offload,
+             exp_avg_dtype, exp_avg_sq_dtype, main_grads_dtype, main_params_dtype}
     memory{card_gib, total_gib, free_gib, items{name: gib}, stages_gib[], host_gib_per_node}
     speed{step_seconds, low_seconds, high_seconds, tokens_per_second_per_gpu, mfu,
           communication{link: seconds}}
-    length{steps, source, seconds, gpu_hours}
+    length{steps, source, hours, low_hours, high_hours, gpu_hours}
     footprint{model, converted, checkpoint, every_steps, kept, needed, lost_seconds, is_exact}
     unknown{part: reason}
 """
@@ -64,6 +65,9 @@ def document(plan: Plan) -> dict[str, Any]:
             "gpus_per_node": job.gpus_per_node,
             "world_size": job.nodes * max(1, job.gpus_per_node),
             "card": plan.card.name if plan.card else None,
+            "network": job.link.name,
+            "network_gbs": job.link.gbs,
+            "network_assumed": job.assumes_link,
         },
         "model": _model(plan),
         "layout": _layout(plan),
@@ -78,7 +82,9 @@ def document(plan: Plan) -> dict[str, Any]:
 
 def _model(plan: Plan) -> dict[str, Any] | None:
     shape = plan.job.shape
-    return shape and {
+    if shape is None:
+        return None
+    return {
         "source": plan.job.shape_source,
         "parameters": shape.parameters,
         "active_parameters": shape.active_parameters,
@@ -113,16 +119,21 @@ def _layout(plan: Plan) -> dict[str, Any] | None:
 def _training(training: Training | None) -> dict[str, Any] | None:
     names = (
         *("micro_batch_size", "global_batch_size", "microbatches", "max_length", "packing"),
+        *("packing_length",),
         *("tuner", "reference", "sequence_parallel", "precision_aware", "optimizer_offload"),
         *("exp_avg_dtype", "exp_avg_sq_dtype", "main_grads_dtype", "main_params_dtype"),
         *("recompute", "recompute_method", "recompute_num_layers", "attention_backend"),
     )
-    return training and {name: getattr(training, name) for name in names}
+    if training is None:
+        return None
+    return {name: getattr(training, name) for name in names}
 
 
 def _memory(plan: Plan) -> dict[str, Any] | None:
     used = plan.memory
-    return used and {
+    if used is None:
+        return None
+    return {
         "card_gib": plan.card.memory_gib if plan.card else None,
         "total_gib": _round(used.total),
         "free_gib": None if plan.free_gib is None else _round(plan.free_gib),
@@ -134,7 +145,9 @@ def _memory(plan: Plan) -> dict[str, Any] | None:
 
 def _speed(plan: Plan) -> dict[str, Any] | None:
     speed = plan.speed
-    return speed and {
+    if speed is None:
+        return None
+    return {
         "step_seconds": _round(speed.step_seconds),
         "low_seconds": _round(speed.low),
         "high_seconds": _round(speed.high),
@@ -147,19 +160,22 @@ def _speed(plan: Plan) -> dict[str, Any] | None:
 def _length(plan: Plan) -> dict[str, Any] | None:
     if plan.length is None:
         return None
-    gpus = plan.job.nodes * plan.job.gpus_per_node
-    seconds = plan.seconds
+    run = plan.duration
     return {
         "steps": plan.length.steps,
         "source": plan.length.source,
-        "seconds": seconds and round(seconds),
-        "gpu_hours": seconds and _round(seconds / 3600 * gpus),
+        "hours": run and _round(run.hours),
+        "low_hours": run and _round(run.low),
+        "high_hours": run and _round(run.high),
+        "gpu_hours": run and _round(run.gpu_hours),
     }
 
 
 def _footprint(plan: Plan) -> dict[str, Any] | None:
     files = plan.footprint
-    return files and {
+    if files is None:
+        return None
+    return {
         "model": files.model,
         "converted": files.converted,
         "checkpoint": files.checkpoint,

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from launchers import logs, shape
 from launchers.checkpoint import replace
-from launchers.plan import Plan, build, job_of
+from launchers.job import job_of
+from launchers.plan import Plan, build
 from launchers.plan_document import document
 from launchers.prepare import inputs_of
 from launchers.recipe import Recipe

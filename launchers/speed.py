@@ -104,41 +104,30 @@ def predict(
     Raises:
         LaunchError: CONFIG if the layers can't be spread over the stages.
     """
-    tokens = tokens or _full(training, shape.positions)
-    layout = training.layout
-    local = tokens / layout.cp
+    tokens = tokens or activations.usual(training, shape.positions)
+    layout, local = training.layout, tokens / training.layout.cp
     parts = list(shards(shape, layout, head=training.head))
     work = max(_microbatch(shape, training, card, part, local, s_eff, pace) for part in parts)
-    sent = max((_sent(shape, training, part, local) for part in parts), key=lambda t: t.inside)
-    hidden = A2A_HIDDEN if training.overlap_a2a else 0.0
-    waits = {"nvlink": sent.inside / (card.nvlink_gbs * 1e9) * (1 - hidden)}
-    waits[link.name] = sent.across / (link.gbs * 1e9) * (1 - hidden)
+    waits = _waits(shape, training, parts, local, card, link)
     number = max(1, training.microbatches)
     bubble = (layout.pp - 1) / layout.chunks * (work + sum(waits.values()))
-    update, after = _step(training, [trained(shape, training, p) for p in parts], card, link, pace)
+    update, after = _step(shape, training, parts, card, link, pace)
     seconds = {name: number * each + after[name] for name, each in waits.items()}
     step = number * work + bubble + update + sum(seconds.values())
     total = tokens * number * layout.dp
+    rate = total / step / layout.world
     return Speed(
         step_seconds=step,
         low=step * math.exp(-pace.spread),
         high=step * math.exp(pace.spread),
         tokens_per_step=total,
-        tokens_per_second_per_gpu=total / step / layout.world,
-        mfu=flops.model(shape, training, s_eff)
-        * total
-        / (step * layout.world * card.peak_tflops * 1e12),
+        tokens_per_second_per_gpu=rate,
+        mfu=flops.model(shape, training, s_eff) * rate / (card.peak_tflops * 1e12),
         compute_seconds=number * work,
         bubble_seconds=bubble,
         optimizer_seconds=update,
         communication=seconds,
     )
-
-
-def _full(training: Training, positions: int) -> float:
-    length = training.packing_length or training.max_length or positions or 1
-    rows = 1 if training.packing or not training.pairs else 2
-    return float(length * rows * training.micro_batch_size)
 
 
 def _microbatch(
@@ -168,6 +157,21 @@ def _microbatch(
     return products + memory + pace.layer * shard.moe_layers * all_passes
 
 
+def _waits(
+    shape: Shape, training: Training, parts: list[Shard], local: float, card: Card, link: Link
+) -> dict[str, float]:
+    """Return what the slowest stage waits for in one microbatch, by link."""
+    shown = 1 - (A2A_HIDDEN if training.overlap_a2a else 0.0)
+    stages = [_seconds(_sent(shape, training, part, local), card, link) for part in parts]
+    slowest = max(stages, key=lambda seconds: sum(seconds.values()))
+    return {name: seconds * shown for name, seconds in slowest.items()}
+
+
+def _seconds(sent: Traffic, card: Card, link: Link) -> dict[str, float]:
+    across = sent.across / (link.gbs * 1e9)
+    return {"nvlink": sent.inside / (card.nvlink_gbs * 1e9), link.name: across}
+
+
 def _sent(shape: Shape, training: Training, shard: Shard, local: float) -> Traffic:
     rows = local / activations.split(training) * shape.topk
     moe = traffic.experts(shape, training, shard, rows)
@@ -176,6 +180,7 @@ def _sent(shape: Shape, training: Training, shard: Shard, local: float) -> Traff
 
 
 def _step(
+    shape: Shape,
     training: Training,
     parts: list[Shard],
     card: Card,
@@ -183,13 +188,12 @@ def _step(
     pace: Pace,
 ) -> tuple[float, dict[str, float]]:
     """Return the seconds of the optimizer, and of data parallel traffic by link."""
-    part = max(parts, key=lambda part: part.parameters)
+    part = max((trained(shape, training, p) for p in parts), key=lambda part: part.parameters)
     state = sum(part.owned(training.layout, distributed=training.distributed_optimizer))
     offload = training.optimizer_offload
     on_gpu = state * (1 - offload) * GPU_ADAM_BYTES / (card.hbm_gbs * 1e9)
     on_host = state * offload * training.layout.gpus_per_node / pace.host_adam
-    sent = traffic.gradients(training, part.dense, part.experts)
     overlaps = training.overlap_grad_reduce and training.overlap_param_gather
     waits = EXPOSED if overlaps else 1.0
-    inside, across = sent.inside / (card.nvlink_gbs * 1e9), sent.across / (link.gbs * 1e9)
-    return on_gpu + on_host, {"nvlink": inside * waits, link.name: across * waits}
+    sent = traffic.gradients(training, part.dense, part.experts)
+    return on_gpu + on_host, {n: s * waits for n, s in _seconds(sent, card, link).items()}

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from launchers.memory import FIT
+from launchers.memory import FIT, SPREAD
 from launchers.speed import PACE
 from scripts.calibrate import memory, speed
 from scripts.calibrate.rows import Row, load
@@ -48,6 +48,17 @@ def _memory(console: Console, rows: Sequence[Row]) -> list[str]:
         f"{within} of {len(used)} within {GOAL:.0%}, worst {max(errors):.1%}; "
         f"{len(out) - len(wrong)} of {len(out)} runs out of memory refused"
     )
+    ours = [abs(error) for error in memory.unseen(used)]
+    console.print(
+        f"  fitted on published rows alone, the {len(ours)} that were measured here are off by "
+        f"{statistics.mean(ours):.1%}, the worst by {max(ours):.1%}"
+    )
+    ran = [row for row in rows if row.gib is not None]
+    refused = [row.name for row in ran if row.memory().total > row.gpu.memory_gib]
+    console.print(
+        f"  left out, root mean square {_rms(crossed):.1%} (the code has {SPREAD:.1%}); of "
+        f"{len(ran)} runs that ran {len(refused)} would have been refused {' '.join(refused)}"
+    )
     return wrong
 
 
@@ -58,12 +69,16 @@ def _speed(console: Console, rows: Sequence[Row]) -> None:
     names = [row.name for row in used]
     console.print(speed_table(timed, dict(zip(names, crossed, strict=True))))
     _constants(console, PACE, speed.refit(used))
-    spread = math.sqrt(statistics.mean(error**2 for error in crossed))
+    spread = _rms(crossed)
     console.print(
         f"speed: {len(used)} rows fitted with {len(speed.BOUNDS)} constants; left out, the "
         f"logarithm is off by {spread:.2f} (a factor of {math.exp(spread):.2f}); "
         f"the code has {PACE.spread}"
     )
+
+
+def _rms(errors: Sequence[float]) -> float:
+    return math.sqrt(statistics.mean(error**2 for error in errors))
 
 
 def _constants(console: Console, code: object, fitted: object) -> None:

@@ -1,4 +1,4 @@
-"""Least squares over relative errors, and the errors on rows that were left out.
+"""Least squares over the errors of rows, and the errors on rows that were left out.
 
 No row has a constant of its own: a handful of constants serve all rows, and each row is also
 predicted by a fit that never saw it (leave one out).
@@ -9,14 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
+Vector = list[float]
+Errors = Callable[[Sequence[float]], Vector]
+"""Constants to the error of each row."""
 
-Vector = NDArray[np.float64]
-Errors = Callable[[Vector], Vector]
-"""Constants to the relative error of each row."""
-
-_STEPS = 60
+_STEPS = 25
 _DAMPING = 1e-3
 _NUDGE = 1e-5
 
@@ -32,18 +29,19 @@ class Bounds:
 
 def solve(errors: Errors, bounds: Sequence[Bounds]) -> Vector:
     """Return the constants with the least sum of squared errors (Gauss-Newton, damped)."""
-    low = np.array([b.low for b in bounds])
-    high = np.array([b.high for b in bounds])
-    best = np.array([b.start for b in bounds])
+    best = [b.start for b in bounds]
     seen = errors(best)
     damping = _DAMPING
     for _ in range(_STEPS):
-        slope = _slope(errors, best, seen)
-        square = slope.T @ slope
-        step = np.linalg.solve(square + damping * np.diag(np.diag(square) + 1e-12), slope.T @ seen)
-        tried = np.clip(best - step, low, high)
+        columns = _slope(errors, best, seen)
+        square = [[_dot(a, b) for b in columns] for a in columns]
+        for index, row in enumerate(square):
+            row[index] = row[index] * (1 + damping) + 1e-12
+        step = eliminate(square, [_dot(column, seen) for column in columns])
+        moved = zip(best, step, bounds, strict=True)
+        tried = [min(max(at - by, b.low), b.high) for at, by, b in moved]
         after = errors(tried)
-        if float(after @ after) < float(seen @ seen):
+        if _dot(after, after) < _dot(seen, seen):
             best, seen, damping = tried, after, damping / 3
         else:
             damping *= 4
@@ -60,10 +58,35 @@ def left_out(rows: int, fit: Callable[[list[int]], Callable[[int], float]]) -> l
     return [fit([i for i in range(rows) if i != row])(row) for row in range(rows)]
 
 
-def _slope(errors: Errors, at: Vector, seen: Vector) -> Vector:
+def eliminate(square: Sequence[Sequence[float]], right: Sequence[float]) -> Vector:
+    """Solve a small system of linear equations with positive pivots (Gauss-Jordan).
+
+    >>> eliminate([[2.0, 1.0], [1.0, 3.0]], [5.0, 10.0])
+    [1.0, 3.0]
+    """
+    rows = [[*row, value] for row, value in zip(square, right, strict=True)]
+    for index in range(len(rows)):
+        pivot = [value / rows[index][index] for value in rows[index]]
+        rows = [
+            pivot if number == index else _less(row, pivot, row[index])
+            for number, row in enumerate(rows)
+        ]
+    return [row[-1] for row in rows]
+
+
+def _less(row: Sequence[float], pivot: Sequence[float], times: float) -> Vector:
+    return [a - times * b for a, b in zip(row, pivot, strict=True)]
+
+
+def _dot(a: Sequence[float], b: Sequence[float]) -> float:
+    return sum(x * y for x, y in zip(a, b, strict=True))
+
+
+def _slope(errors: Errors, at: Sequence[float], seen: Sequence[float]) -> list[Vector]:
+    """Return the change of the errors with each constant."""
     columns = []
-    for index in range(len(at)):
-        moved = at.copy()
-        moved[index] += _NUDGE * max(1.0, abs(at[index]))
-        columns.append((errors(moved) - seen) / (moved[index] - at[index]))
-    return np.stack(columns, axis=1)
+    for index, value in enumerate(at):
+        nudge = _NUDGE * max(1.0, abs(value))
+        after = errors([v + nudge * (i == index) for i, v in enumerate(at)])
+        columns.append([(new - old) / nudge for new, old in zip(after, seen, strict=True)])
+    return columns

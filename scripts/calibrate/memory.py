@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from launchers.memory import FIT, Fit
 from scripts.calibrate.fit import Bounds, Vector, left_out, solve
 from scripts.calibrate.rows import Row
@@ -33,9 +31,9 @@ def fitted(rows: Sequence[Row]) -> list[Row]:
 def refit(rows: Sequence[Row]) -> Fit:
     """Return the constants that fit the rows best."""
 
-    def errors(constants: Vector) -> Vector:
+    def errors(constants: Sequence[float]) -> Vector:
         fit = _fit(constants)
-        return np.array([error(row, fit) for row in rows])
+        return [error(row, fit) for row in rows]
 
     return _fit(solve(errors, list(BOUNDS.values())))
 
@@ -50,6 +48,11 @@ def cross_errors(rows: Sequence[Row]) -> list[float]:
     return left_out(len(rows), without)
 
 
-def _fit(constants: Vector) -> Fit:
-    values = {name: float(v) for name, v in zip(BOUNDS, constants, strict=True)}
-    return dataclasses.replace(FIT, **values)
+def unseen(rows: Sequence[Row]) -> list[float]:
+    """Return the errors of what was measured here, by constants fitted on published rows alone."""
+    fit = refit([row for row in rows if not row.ours])
+    return [error(row, fit) for row in rows if row.ours]
+
+
+def _fit(constants: Sequence[float]) -> Fit:
+    return dataclasses.replace(FIT, **dict(zip(BOUNDS, constants, strict=True)))

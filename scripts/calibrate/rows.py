@@ -88,6 +88,11 @@ class Row:
         )
         return dataclasses.replace(parsed, **self.facts)
 
+    @property
+    def ours(self) -> bool:
+        """Tell whether this project measured it; other rows were published."""
+        return self.source.startswith("measured")
+
     def memory(self, fit: Fit = FIT) -> Memory:
         """Predict the row's memory."""
         return predict(self.shape, self.training, fit)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
-
-import numpy as np
 
 from launchers.speed import PACE, Pace
 from scripts.calibrate.fit import Bounds, Vector, left_out, solve
@@ -24,7 +23,7 @@ BOUNDS = {
 def error(row: Row, pace: Pace = PACE) -> float:
     """Return the logarithm of predicted over measured seconds."""
     assert row.seconds is not None
-    return float(np.log(row.speed(pace).step_seconds / row.seconds))
+    return math.log(row.speed(pace).step_seconds / row.seconds)
 
 
 def fitted(rows: Sequence[Row]) -> list[Row]:
@@ -36,9 +35,9 @@ def fitted(rows: Sequence[Row]) -> list[Row]:
 def refit(rows: Sequence[Row]) -> Pace:
     """Return the constants that fit the rows best."""
 
-    def errors(constants: Vector) -> Vector:
+    def errors(constants: Sequence[float]) -> Vector:
         pace = _pace(constants)
-        return np.array([error(row, pace) for row in rows])
+        return [error(row, pace) for row in rows]
 
     return _pace(solve(errors, [_logarithm(b) for b in BOUNDS.values()]))
 
@@ -55,10 +54,10 @@ def cross_errors(rows: Sequence[Row]) -> list[float]:
 
 def _logarithm(bounds: Bounds) -> Bounds:
     """Search in logarithms: the constants differ by twelve orders of magnitude."""
-    low, start, high = np.log([max(bounds.low, 1e-6), bounds.start, bounds.high])
-    return Bounds(low=float(low), start=float(start), high=float(high))
+    low = math.log(max(bounds.low, 1e-6))
+    return Bounds(low=low, start=math.log(bounds.start), high=math.log(bounds.high))
 
 
-def _pace(constants: Vector) -> Pace:
-    pairs = zip(BOUNDS, np.exp(constants), strict=True)
-    return dataclasses.replace(PACE, **{name: float(value) for name, value in pairs})
+def _pace(constants: Sequence[float]) -> Pace:
+    pairs = zip(BOUNDS, constants, strict=True)
+    return dataclasses.replace(PACE, **{name: math.exp(value) for name, value in pairs})

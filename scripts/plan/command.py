@@ -14,7 +14,9 @@ from rich.console import Console
 from launchers import plan as planning
 from launchers.cards import CARDS
 from launchers.exits import LaunchError
-from launchers.plan import NO_CARD, Job, Plan
+from launchers.job import Job
+from launchers.job import job_of as job_from
+from launchers.plan import NO_CARD, Plan
 from launchers.settings import from_env
 from scripts.helm import template
 from scripts.plan import data, document, model, ranking, release, screen
@@ -128,6 +130,4 @@ def job_of(found: Release, request: Request) -> Job:
     except LaunchError as error:
         raise Problem(f"{error.cause}; {error.remedy}") from None
     dataset = data.find(found.recipe.dataset, pairs=request.pairs, tokens=request.tokens)
-    return planning.job_of(
-        settings, found.recipe, env, shape=shape, shape_source=where, data=dataset
-    )
+    return job_from(settings, found.recipe, env, shape=shape, shape_source=where, data=dataset)

@@ -32,12 +32,9 @@ def find(
     Returns:
         None when neither the caller nor a file of this machine tells the number.
     """
-    assumed = "" if tokens else " assumed (--tokens)"
     if pairs is not None:
-        mean = tokens or TOKENS
-        return Data(
-            pairs=pairs, tokens=mean, source=f"{pairs:,} pairs of {mean:,.0f} tokens{assumed}"
-        )
+        assumed = "" if tokens else " assumed (--tokens)"
+        return _data(pairs, tokens or TOKENS, assumed)
     counts, lengths = 0, list[float]()
     for place, text in enumerate(datasets):
         try:
@@ -52,9 +49,13 @@ def find(
         lengths += _lengths(file)
     if not counts:
         return None
-    mean = tokens or sum(lengths) / max(1, len(lengths)) / CHARACTERS or TOKENS
-    said = "" if tokens else f" by {CHARACTERS:.0f} characters a token"
-    return Data(pairs=counts, tokens=mean, source=f"{counts:,} pairs of {mean:,.0f} tokens{said}")
+    mean = sum(lengths) / max(1, len(lengths)) / CHARACTERS or TOKENS
+    guessed = "" if tokens else f" by {CHARACTERS:.0f} characters a token"
+    return _data(counts, tokens or mean, guessed)
+
+
+def _data(pairs: int, tokens: float, why: str) -> Data:
+    return Data(pairs=pairs, tokens=tokens, source=f"{pairs:,} pairs of {tokens:,.0f} tokens{why}")
 
 
 def _lengths(file: Path) -> list[float]:

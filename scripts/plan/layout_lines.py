@@ -33,13 +33,13 @@ def lines(plan: Plan, training: Training) -> Iterator[str]:
     nvlink = "" if plan.card is None else f" (NVLink, {plan.card.nvlink_gbs:g} GB/s)"
     yield f"inside a node{nvlink}: {inside or 'nothing'}"
     if layout.nodes > 1:
-        yield f"across nodes ({fabric(plan)}): {across or 'nothing'}"
+        yield f"across nodes ({plan.job.link.name}): {across or 'nothing'}"
 
 
 def fabric(plan: Plan) -> str:
     """What connects the nodes, and what it is expected to reach."""
-    link = plan.job.link
-    return f"{link.name}, {link.gbs:g} GB/s expected" if link.gbs else link.name
+    job = plan.job
+    return f"{job.link.name}, {job.link.gbs:g} GB/s {'assumed' if job.assumes_link else 'expected'}"
 
 
 def _blocks(layout: Layout, spans: list[str]) -> Iterator[str]:

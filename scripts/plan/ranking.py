@@ -22,7 +22,11 @@ def show(search: Search, found: Sequence[Found], seconds: float) -> RenderableTy
     title = Text(f"{gang}: {len(search.layouts()):,} layouts in {seconds:.1f} s")
     if not found:
         return Group(title, Text("none fits: take more GPUs, or a larger card", "bold red"))
-    return Group(title, "", table(found), "", *lines(found[0].changes))
+    speed = found[0].speed
+    less, more = speed.low / speed.step_seconds - 1, speed.high / speed.step_seconds - 1
+    band = Text(f"all numbers are predicted, a step within {less:+.0%} to {more:+.0%}", "dim")
+    left = (Text.assemble(("refused: ", "bold red"), text) for text in search.left(found[0]))
+    return Group(title, band, "", table(found), "", *lines(found[0].changes), *left)
 
 
 def table(found: Sequence[Found]) -> Table:

@@ -77,9 +77,6 @@ def read(text: str) -> Release:
         raise Problem(f"the JobSet {jobset.name} has no replicated job {GANG}: not of this chart")
     env = {item["name"]: str(item["value"]) for item in _list(gang.container, "env", "value")}
     volumes = {volume["name"]: volume for volume in _list(gang.pod, "volumes")}
-    objects = [item for item in yaml.safe_load_all(text) if item]
-    claims = [item for item in objects if item.get("kind") == "PersistentVolumeClaim"]
-    size = claims[0]["spec"]["resources"]["requests"]["storage"] if claims else None
     return Release(
         run=jobset.name,
         recipe=_recipe(jobset),
@@ -94,9 +91,17 @@ def read(text: str) -> Release:
         placement="jobs" if len(jobset.jobs) > 1 else "inline",
         skips=frozenset(stage for stage in STAGES if env.get(f"SKIP_{stage.upper()}") == "1"),
         workspace=_words(volumes.get("workspace") or {}),
-        workspace_size=None if size is None else quantity(str(size)),
+        workspace_size=_claim(text),
         restarts=jobset.max_restarts,
     )
+
+
+def _claim(text: str) -> float | None:
+    """Bytes of the claim that a release makes; None when it makes none."""
+    objects = (item for item in yaml.safe_load_all(text) if item)
+    claims = (item for item in objects if item.get("kind") == "PersistentVolumeClaim")
+    sizes = (claim["spec"]["resources"]["requests"]["storage"] for claim in claims)
+    return next((quantity(str(size)) for size in sizes), None)
 
 
 def _list(owner: Fields, key: str, having: str = "name") -> list[dict[str, Any]]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby, islice
 
 from launchers import memory, rules
 from launchers.cards import Card
+from launchers.job import Job
 from launchers.layout import Layout
 from launchers.memory import Memory
-from launchers.plan import Job, speed_of
+from launchers.plan import speed_of
 from launchers.shape import Shape
 from launchers.speed import Speed
 from launchers.training import Training
@@ -155,14 +157,26 @@ class Search:
     def _speed(self, training: Training) -> Speed:
         return speed_of(self.job, self.shape, training, self.card)
 
+    def left(self, found: Found) -> list[str]:
+        """Return what is still wrong with the recipe when a layout is written into it."""
+        return sorted(self._told & self._messages(args.flags(found.training)))
+
     def _is_broken(self, wanted: Args) -> bool:
+        """Tell whether other flags break a rule that the recipe itself keeps."""
+        return not self._told >= self._messages(wanted)
+
+    @cached_property
+    def _told(self) -> set[str]:
+        return self._messages({})
+
+    def _messages(self, wanted: Args) -> set[str]:
         job = self.job
-        return bool(
-            rules.check(
-                args.merged(job.recipe, wanted).args,
-                shape=self.shape,
-                nodes=job.nodes,
-                gpus_per_node=job.gpus_per_node,
-                backend=job.recipe.backend,
-            )
+        messages = rules.check(
+            args.merged(job.recipe, wanted).args,
+            shape=self.shape,
+            nodes=job.nodes,
+            gpus_per_node=job.gpus_per_node,
+            backend=job.recipe.backend,
+            task=job.recipe.task,
         )
+        return set(messages)

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from launchers import rules
-from launchers.groups import spread
 from launchers.plan import Plan
 from scripts.plan.quantity import GIB, bytes_text, time_text
 from scripts.plan.release import Release
 from scripts.plan.search import TIGHT
 
-FAST = 300.0
-"""GB/s between nodes from which experts may spread over them."""
 MUCH_LOST = 3600.0
 """Seconds of work between two checkpoints that are worth a warning."""
 
@@ -30,18 +28,21 @@ class Verdict:
 
 def judge(release: Release, plan: Plan) -> Verdict:
     """Judge a release by its plan."""
-    broken = rules.check(
-        release.recipe.args,
-        shape=plan.job.shape,
-        nodes=release.nodes,
-        gpus_per_node=release.gpus_per_node,
-        backend=release.recipe.backend,
-    )
+    recipe = release.recipe
+    gang: dict[str, Any] = {
+        "shape": plan.job.shape,
+        "nodes": release.nodes,
+        "gpus_per_node": max(1, release.gpus_per_node),
+        "backend": recipe.backend,
+        "task": recipe.task,
+    }
+    broken = rules.check(recipe.args, **gang)
     memory = [] if broken else [*_gpu(plan), *_host(release, plan)]
     disk = [] if broken else _disk(release, plan)
+    doubts = [*rules.warn(recipe.args, **gang), *_doubts(plan), *_sources(release)]
     return Verdict(
         refusals=tuple([*broken, *memory, *disk]),
-        warnings=tuple([*_doubts(plan), *_sources(release)]),
+        warnings=tuple(doubts),
         is_too_big=bool(memory),
     )
 
@@ -83,7 +84,6 @@ def _doubts(plan: Plan) -> list[str]:
     free, card, files = plan.free_gib, plan.card, plan.footprint
     if free is not None and card is not None and 0 <= free < TIGHT * card.memory_gib:
         found.append(f"memory is tight: {free:.1f} GiB free is within the prediction's error")
-    found += _wide(plan)
     if plan.job.shape is not None and plan.job.shape.unmodelled:
         keys = ", ".join(plan.job.shape.unmodelled)
         found.append(f"the prediction is rough: {keys} of config.json is not modelled")
@@ -100,21 +100,6 @@ def _doubts(plan: Plan) -> list[str]:
     if files is not None and not files.is_exact:
         found.append("a resume starts with an empty optimizer: recipe.args.no_save_optim is true")
     return found
-
-
-def _wide(plan: Plan) -> list[str]:
-    """Groups that talk in every layer, over a network that is too slow for it.
-
-    An estimate: 51 GB a GPU and pack of 8,192 tokens for experts over two nodes take longer than
-    the arithmetic below 8 adapters of 400 Gb/s.
-    """
-    layout = plan.training.layout if plan.training else None
-    if layout is None or plan.job.link.gbs >= FAST:
-        return []
-    wide = [kind.upper() for kind in ("tp", "cp", "ep", "etp") if spread(layout, kind) > 1]
-    if not wide:
-        return []
-    return [f"{', '.join(wide)} leaves the node: every layer waits for the network"]
 
 
 def _sources(release: Release) -> list[str]:

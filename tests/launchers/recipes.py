@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from launchers.plan import Job, link_of
+from launchers.job import Job, link_of
 from launchers.recipe import Recipe, parse
 from launchers.shape import Shape
 

@@ -25,8 +25,10 @@ def test_everything_is_predicted_when_everything_is_known() -> None:
         sum(document["memory"]["items"].values()), abs=0.01
     )
     length, speed = document["length"], document["speed"]
-    assert length["seconds"] == pytest.approx(length["steps"] * speed["step_seconds"], rel=0.01)
-    assert length["gpu_hours"] == pytest.approx(length["seconds"] / 3600 * 16, rel=0.01)
+    seconds = length["steps"] * speed["step_seconds"]
+    assert length["hours"] == pytest.approx(seconds / 3600, rel=0.01)
+    assert length["gpu_hours"] == pytest.approx(seconds / 3600 * 16, rel=0.01)
+    assert length["low_hours"] < length["hours"] < length["high_hours"]
     assert speed["low_seconds"] < speed["step_seconds"] < speed["high_seconds"]
 
 

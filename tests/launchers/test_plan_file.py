@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from launchers import plan_document, plan_file
-from launchers.plan import build, job_of
+from launchers.job import job_of
+from launchers.plan import build
 from launchers.prepare import inputs_of
 from launchers.recipe import Recipe
 from launchers.settings import Settings, from_env
@@ -58,6 +59,9 @@ def test_the_plan_is_written_whole_once_the_model_is_there(env: dict[str, str]) 
         "gpus_per_node": 8,
         "world_size": 16,
         "card": "a100-80g",
+        "network": "NET/IB",
+        "network_gbs": 20.0,
+        "network_assumed": False,
     }
     assert [file.name for file in settings.work.home.iterdir()] == ["plan.json"]
 
@@ -89,11 +93,13 @@ def test_any_other_fault_is_a_warning_too(
 
 def test_a_run_leaves_its_plan(tmp_path: Path) -> None:
     pods = Pods(tmp_path)
+    (tmp_path / "sources" / "model" / "config.json").write_text(json.dumps(CONFIG))
     ends = pods.all()
     assert [code for code, _ in ends] == [0, 0], ends
     plan = json.loads((pods.run / "plan.json").read_text())
     assert (plan["version"], plan["run"], plan["gang"]["nodes"]) == (plan_document.VERSION, "r", 2)
     assert "megatron only" in plan["unknown"]["memory"]
+    assert plan["model"]["layers"] == 48  # it was not there before the download
     assert "plan written" in ends[0][1]
     assert "plan written" not in ends[1][1]
 

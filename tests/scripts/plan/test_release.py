@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import yaml
 
@@ -22,7 +24,7 @@ def test_the_shipped_values_are_read() -> None:
     assert found.pod.devices == {"nvidia.com/gpu": 8, "rdma/hca_shared_devices_a": 1}
     assert found.queue == "gpu"
     assert found.topology == "preferred cloud.provider.com/topology-block"
-    assert (found.placement, found.skips) == ("inline", {"convert"})
+    assert (found.placement, found.skips) == ("inline", frozenset({"convert"}))
     assert found.workspace == "claim training"
     assert found.restarts == 5
 
@@ -43,7 +45,7 @@ def test_the_size_of_a_new_claim_is_known() -> None:
 
 
 @pytest.mark.parametrize("file", sorted((ROOT / "values").glob("*.yaml")), ids=lambda f: f.stem)
-def test_every_shipped_file_is_read(file: ROOT.__class__) -> None:
+def test_every_shipped_file_is_read(file: Path) -> None:
     files = [A100, file] if file.stem == "e2e" else [file]
     found = release.read(template("run", files))
     assert found.nodes >= 1

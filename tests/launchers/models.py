@@ -1,0 +1,15 @@
+"""The known models, for tests."""
+
+from __future__ import annotations
+
+import yaml
+
+from launchers.shape import Shape, parse
+from scripts.helm import ROOT
+
+MODELS = ROOT / "scripts" / "plan" / "models"
+
+
+def shape_of(name: str) -> Shape:
+    """Return a known model's sizes."""
+    return parse(yaml.safe_load((MODELS / f"{name}.yaml").read_text(encoding="utf-8")))

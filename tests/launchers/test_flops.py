@@ -1,0 +1,35 @@
+"""FLOP per token: the table of the 30B model, to its published digits."""
+
+from __future__ import annotations
+
+import pytest
+
+from launchers import flops
+from launchers.layout import Layout
+from launchers.training import Training
+from tests.launchers.models import shape_of
+
+QWEN = shape_of("Qwen3-30B-A3B")
+DPO = Training(layout=Layout(nodes=1, gpus_per_node=1), recompute="full")
+
+
+@pytest.mark.parametrize(
+    ("s_eff", "forward", "model", "hardware"),
+    [(1024, 6.46, 25.8, 32.3), (2048, 6.86, 27.4, 34.3), (4096, 7.67, 30.7, 38.3)],
+)
+def test_the_table_of_the_30b(s_eff: int, forward: float, model: float, hardware: float) -> None:
+    assert flops.forward(QWEN, s_eff) / 1e9 == pytest.approx(forward, abs=0.006)
+    assert flops.model(QWEN, DPO, s_eff) / 1e9 == pytest.approx(model, abs=0.06)
+    assert flops.hardware(QWEN, DPO, s_eff) / 1e9 == pytest.approx(hardware, abs=0.06)
+
+
+def test_the_published_throughputs_are_reproduced_exactly() -> None:
+    trained = 3 * flops.forward(QWEN, 4096) / 1e12
+    assert f"{8826 * trained:.2f}" == "203.05"
+    assert f"{1024 * 4096 / 20.147 / 16 * trained:.2f}" == "299.35"
+
+
+def test_a_dense_model_counts_each_weight_twice() -> None:
+    shape = shape_of("Qwen2.5-7B")
+    weights = shape.parameters - shape.embedding_parameters
+    assert flops.forward(shape, 0) == pytest.approx(2 * weights, rel=1e-4)

@@ -1,0 +1,131 @@
+"""Predicted time: the arithmetic of traffic, and the direction of everything else."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launchers import memory
+from launchers import speed_traffic as traffic
+from launchers.cards import CARDS
+from launchers.duration import duration
+from launchers.layout import Layout
+from launchers.memory_shard import Shard, shards
+from launchers.speed import Link, predict
+from launchers.training import Training
+from tests.launchers.models import shape_of
+
+QWEN = shape_of("Qwen3-30B-A3B")
+IB, TCP = Link(name="ib", gbs=180), Link(name="tcp", gbs=2.5)
+FULL = {"recompute": "full", "packing": True, "max_length": 8192}
+
+
+def job(layout: Layout, **fields: Any) -> Training:
+    base = Training(layout=layout, global_batch_size=128, **FULL)  # type: ignore[arg-type]
+    return replace(base, sequence_parallel=layout.tp > 1, **fields)
+
+
+def first(layout: Layout) -> Shard:
+    return next(shards(QWEN, layout, head=True))
+
+
+def test_all_to_all_in_a_node_sends_90_gb_of_a_pack() -> None:
+    layout = Layout(nodes=1, gpus_per_node=8, ep=8)
+    sent = traffic.experts(QWEN, job(layout), first(layout), 8192 * 8)
+    assert sent.inside / 1e9 == pytest.approx(90, rel=0.01)
+    assert sent.across == 0
+
+
+def test_all_to_all_over_two_nodes_sends_51_gb_of_each_gpu_across() -> None:
+    layout = Layout(nodes=2, gpus_per_node=8, ep=16)
+    sent = traffic.experts(QWEN, job(layout), first(layout), 8192 * 8)
+    assert sent.across / 8 / 1e9 == pytest.approx(51.5, rel=0.01)
+
+
+def test_gradients_of_two_nodes() -> None:
+    layout = Layout(nodes=2, gpus_per_node=8, ep=8)
+    moe = first(layout).experts
+    both = traffic.gradients(job(layout), 0.0, moe).across
+    assert both / 1e9 == pytest.approx(58 + 29, rel=0.01)  # fp32 gradients, bf16 weights
+
+
+def test_a_pipeline_over_nodes_sends_67_mb_each_way() -> None:
+    layout = Layout(nodes=2, gpus_per_node=8, pp=2, ep=8)
+    sent = traffic.pipeline(QWEN, job(layout), 8192).across / 8
+    assert sent / 1e6 == pytest.approx(67 + 33.5, rel=0.01)  # the reference has no way back
+
+
+def test_sizes_of_one_send_nothing() -> None:
+    layout = Layout(nodes=1, gpus_per_node=1)
+    step = predict(QWEN, job(layout), CARDS["h200"], IB, 1024)
+    assert step.communication == {"nvlink": 0.0, "ib": 0.0}
+    assert step.bubble_seconds == 0
+
+
+@given(
+    nodes=st.sampled_from([1, 2, 4]),
+    tp=st.sampled_from([1, 2, 4]),
+    pp=st.sampled_from([1, 2]),
+    ep=st.sampled_from([1, 4, 8]),
+    card=st.sampled_from(sorted(CARDS)),
+)
+def test_the_parts_make_the_step(nodes: int, tp: int, pp: int, ep: int, card: str) -> None:
+    layout = Layout(nodes=nodes * pp, gpus_per_node=8, tp=tp, pp=pp, ep=ep)
+    step = predict(QWEN, job(layout), CARDS[card], IB, 2048)
+    waits = sum(step.communication.values())
+    known = step.compute_seconds + step.bubble_seconds + step.optimizer_seconds + waits
+    assert step.step_seconds == pytest.approx(known)
+    assert step.low < step.step_seconds < step.high
+    assert 0 < step.mfu < 0.815
+    assert step.tokens_per_step == pytest.approx(128 * 8192)
+
+
+def test_a_slow_network_hurts_experts_more_than_a_pipeline() -> None:
+    across = Layout(nodes=2, gpus_per_node=8, ep=16)
+    staged = Layout(nodes=2, gpus_per_node=8, pp=2, ep=8)
+
+    def seconds(layout: Layout, link: Link) -> float:
+        return predict(QWEN, job(layout), CARDS["a100-80g"], link, 1024).step_seconds
+
+    assert seconds(across, TCP) > 5 * seconds(across, IB)
+    assert seconds(staged, TCP) < 1.5 * seconds(staged, IB)
+
+
+def test_offload_recompute_and_small_batches_cost_time() -> None:
+    layout = Layout(nodes=1, gpus_per_node=8, ep=8)
+
+    def rate(**fields: Any) -> float:
+        made = job(layout, **fields)
+        return predict(QWEN, made, CARDS["h200"], IB, 1024).tokens_per_second_per_gpu
+
+    assert rate(precision_aware=True, optimizer_offload=1.0, global_batch_size=8) < rate() / 4
+    assert rate(recompute="selective") > 1.1 * rate()
+    assert rate(compares=False, reference=False) > 1.1 * rate()
+    staged = job(Layout(nodes=1, gpus_per_node=8, ep=4, pp=2), global_batch_size=8)
+    step = predict(QWEN, staged, CARDS["h200"], IB, 1024)
+    assert step.bubble_seconds == pytest.approx(step.compute_seconds / 2, rel=0.2)
+
+
+def test_ranking_thousands_of_layouts_takes_less_than_two_seconds() -> None:
+    training = job(Layout(nodes=2, gpus_per_node=8, tp=2, pp=2, ep=4))
+    begin = time.process_time()
+    for _ in range(3000):
+        memory.predict(QWEN, training)
+        predict(QWEN, training, CARDS["h200"], IB, 1024)
+    assert time.process_time() - begin < 2
+
+
+def test_the_time_of_a_data_set() -> None:
+    training = job(Layout(nodes=2, gpus_per_node=8, pp=2, ep=8))
+    step = predict(QWEN, training, CARDS["a100-80g"], IB, 1024)
+    run = duration(training, step, samples=40_000, tokens=1024, epochs=2)
+    assert run.steps == 40_000 * 2 // int(128 * 0.98 * 8)
+    assert run.gpu_hours == pytest.approx(16 * run.hours)
+    assert run.low < run.hours < run.high
+    plain = duration(replace(training, packing=False), step, samples=1280, tokens=1024)
+    assert plain.steps == 10
