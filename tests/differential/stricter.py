@@ -13,6 +13,10 @@ STRICTER = {
         "expert sizes with a dense model, which ms-swift sets back to 1 in silence; the chart does "
         "not know the model and takes them for what they say"
     ),
+    r"packing: needs attention_backend flash or fused": (
+        "ms-swift only warns and turns padding_free off (swift/megatron/model/utils.py: "
+        "_check_padding_free), which takes each pack apart"
+    ),
     r"lr_wsd_decay_iters: missing": (
         "optimizer_param_scheduler.py asserts it at the first step of the decay"
     ),
