@@ -1,6 +1,6 @@
 """The kinds of rules: rows of data that the launcher and the chart judge alike.
 
-``scripts/flags.py`` writes rows into the chart's table, and ``chart/templates/_judge*.tpl`` says
+``scripts/flags.py`` writes rows into the chart's table, and ``chart/templates/_validate_*.tpl`` say
 the same words; a test compares both sides. To add a kind: a class here, a template there.
 """
 
