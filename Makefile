@@ -7,6 +7,12 @@ SHELL := bash
 
 PYTHON ?= python3
 PYTEST ?=
+# Of `make refusals`: names of files of tests/refusals, or all. Of `make fuzz`: how many, and the seed.
+SUBJECTS ?=
+FUZZ ?= 500
+# The same of `make differential`.
+CASES ?= 1000
+FUZZ_SEED ?= $(shell date +%s)
 # The cluster of `make cluster` and `make e2e`: kind, processes, or auto: kind where an engine answers.
 BACKEND ?= auto
 UV := .tools/uv/bin/uv
@@ -14,6 +20,7 @@ STAMPS := .tools/stamps
 COMMAND := $(STAMPS)/command
 TESTS := $(STAMPS)/tests
 TRAIN := $(STAMPS)/train
+ORACLE := $(STAMPS)/oracle
 HELM := $(STAMPS)/helm
 HELM3 := $(STAMPS)/helm3
 # Programs of the cluster: a folder of tests/e2e/tools each, built by Go. Asked for when needed only.
@@ -22,7 +29,7 @@ PROGRAMS_processes := etcd kubernetes coredns jobset kueue pause
 ENGINE = $(shell (docker info || podman info) >/dev/null 2>&1 && echo kind || echo processes)
 CLUSTER = $(addprefix $(STAMPS)/go-,$(PROGRAMS_$(if $(filter auto,$(BACKEND)),$(ENGINE),$(BACKEND))))
 # Checkers that only Go can build; without it the tests that need them are skipped, with the reason.
-CHECKERS := $(if $(shell command -v go),$(addprefix $(STAMPS)/go-,actionlint ct kubeconform))
+CHECKERS := $(if $(shell command -v go),$(addprefix $(STAMPS)/go-,actionlint ct kubeconform renderer))
 INSTALL := $(UV) pip install --quiet --require-hashes
 LOCK := $(UV) pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 	--custom-compile-command "make locks"
@@ -57,12 +64,28 @@ render: ## render every file of values/ into .tools/render
 
 ##@ Check it
 test: ## lint, types and all tests that need no cluster
-	$(call build,lint types $(TRAIN) $(HELM) $(HELM3) $(CHECKERS))
+	$(call build,lint types $(TRAIN) $(ORACLE) $(HELM) $(HELM3) $(CHECKERS))
 	@.venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(PYTEST)
 
 chart: ## the tests of the chart alone, chart-testing and kubeconform included
 	$(call build,$(TESTS) $(HELM) $(HELM3) $(CHECKERS))
 	@.venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 tests/chart $(PYTEST)
+
+refusals: ## the wrong configurations: what refuses each, and how soon
+	$(call build,$(TESTS) $(HELM))
+	@.venv/bin/python -m tests.refusals $(SUBJECTS)
+
+fuzz: ## generated values files, FUZZ of them, through the chart
+	$(call build,$(TESTS) $(HELM) $(CHECKERS))
+	@echo "FUZZ=$(FUZZ) FUZZ_SEED=$(FUZZ_SEED)"
+	@FUZZ=$(FUZZ) FUZZ_SEED=$(FUZZ_SEED) .venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 \
+		--timeout 0 tests/fuzz $(PYTEST)
+
+differential: ## our rules against ms-swift's and megatron-core's own checks, on CASES runs
+	$(call build,$(TESTS) $(TRAIN) $(ORACLE) $(HELM))
+	@echo "CASES=$(CASES) CASES_SEED=$(FUZZ_SEED)"
+	@CASES=$(CASES) CASES_SEED=$(FUZZ_SEED) .venv/bin/python -m pytest --numprocesses auto \
+		--maxprocesses 4 --timeout 0 tests/differential $(PYTEST)
 
 e2e: ## all tests that need a cluster, on one that starts for them (Linux, root); about 15 minutes
 	$(call build,$(TESTS) $(TRAIN) $(HELM) $(HELM3) $(CLUSTER) $(CHECKERS))
@@ -109,6 +132,7 @@ flags: ## rewrite the chart's table of training flags from the pinned ms-swift
 locks: $(UV) ## rewrite the locks from pyproject.toml
 	@$(LOCK) -o launchers/requirements-cpu.txt --group train
 	@$(LOCK) -o scripts/requirements.txt pyproject.toml -c launchers/requirements-cpu.txt
+	@$(LOCK) -o tests/differential/requirements.txt --no-deps tests/differential/requirements.in
 	@$(LOCK) -o tests/requirements.txt --group tests -c scripts/requirements.txt \
 		-c launchers/requirements-cpu.txt
 
@@ -118,7 +142,7 @@ package: ## the chart as an archive in dist/
 
 ##@ Set up
 setup: ## install all tools; the other targets install what they need by themselves
-	$(call build,$(TESTS) $(TRAIN) $(HELM) $(HELM3) $(CHECKERS))
+	$(call build,$(TESTS) $(TRAIN) $(ORACLE) $(HELM) $(HELM3) $(CHECKERS))
 
 clean: ## remove everything that make installed or made
 	@if [[ -d .tools/cluster/run ]]; then .venv/bin/megatron-dpo cluster down; fi
@@ -148,6 +172,12 @@ $(TRAIN): $(UV) launchers/requirements-cpu.txt
 	@$(INSTALL) --python .tools/train -r launchers/requirements-cpu.txt
 	@touch $@
 
+$(ORACLE): $(TRAIN) tests/differential/requirements.txt
+	@echo "setup: .tools/oracle, the checks of megatron-core"
+	@rm -rf .tools/oracle
+	@$(INSTALL) --no-deps --python .tools/train --target .tools/oracle -r tests/differential/requirements.txt
+	@touch $@
+
 $(HELM): scripts/tools/helm.sh
 	@mkdir -p $(STAMPS)
 	@scripts/tools/helm.sh main
@@ -163,4 +193,4 @@ $(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
 	@scripts/tools/go.sh $*
 	@touch $@
 
-.PHONY: help demo demo-clean render test chart e2e bench-cluster cluster cluster-down lint types calibrate golden flags locks package setup clean
+.PHONY: help demo demo-clean render test chart refusals fuzz differential e2e bench-cluster cluster cluster-down lint types calibrate golden flags locks package setup clean

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 
-from launchers import flags, logs, parallel
+from launchers import flags, kinds, logs, rules
 from launchers.argv import NO, Inputs, flatten, program, training_flags
-from launchers.exits import Exit, LaunchError
-from launchers.flags import Default
+from launchers.check_model import broken, refuse
+from launchers.exits import LaunchError
+from launchers.kinds import Kind
 from launchers.prepare import inputs_of
 from launchers.recipe import Recipe, Value
 from launchers.renames import OWNED, RENAMED, secret_advice
 from launchers.settings import Settings
 from launchers.swift import swift_folder
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """The flags of the ms-swift that is installed here; empty where nothing is known."""
+
+    names: frozenset[str] = frozenset()
+    kinds: Mapping[str, Kind] = field(default_factory=dict)
 
 
 def check(settings: Settings, recipe: Recipe, *, is_gang: bool = True) -> None:
@@ -27,21 +38,25 @@ def check(settings: Settings, recipe: Recipe, *, is_gang: bool = True) -> None:
     Raises:
         LaunchError: CONFIG with all messages, each naming its values key.
     """
-    messages = owned(recipe) + secret(recipe) + unsaved(recipe)
+    messages = owned(recipe) + secret(recipe) + unsaved(recipe) + rules.empty(recipe.args)
     inputs = inputs_of(settings, recipe, settings.work)
     try:
         merged(settings, recipe, inputs)
     except LaunchError as error:
         messages.append(f"{error.cause}; {error.remedy}")
     known = known_flags(recipe)
-    if known:
-        messages += flags.check_flags(recipe.args, known, RENAMED[recipe.backend])
-        messages += sizes(settings, recipe, known) if is_gang else []
-    if messages:
-        count = "" if len(messages) == 1 else f" ({len(messages)} mistakes)"
-        raise LaunchError(
-            Exit.CONFIG, " | ".join(messages), f"mend the values file{count} and install again"
-        )
+    if known.names:
+        messages += flags.check_flags(recipe.args, known.names, RENAMED[recipe.backend])
+        judged = kinds.check(recipe.args, known.kinds)
+        judged += broken(settings, recipe, None) if is_gang else []
+        named = {_flag(message) for message in messages}  # of which enough was said
+        messages += [message for message in judged if _flag(message) not in named]
+    refuse(messages)
+
+
+def _flag(message: str) -> str:
+    """Return the values key that a message begins with."""
+    return re.split("[:=]", message, maxsplit=1)[0]
 
 
 def owned(recipe: Recipe) -> list[str]:
@@ -78,8 +93,8 @@ def _word(recipe: Recipe, name: str) -> str:
     return " ".join(value).lower() if isinstance(value, list) else str(value).lower()
 
 
-def known_flags(recipe: Recipe) -> Mapping[str, Default]:
-    """Return the flags of the ms-swift that is installed here, with their defaults.
+def known_flags(recipe: Recipe) -> Known:
+    """Return the flags of the ms-swift that is installed here.
 
     A stage's pod may run an image without ms-swift, or with a release that is built otherwise:
     nothing is known there, and nothing refused; ms-swift itself refuses a flag that it lacks.
@@ -87,19 +102,16 @@ def known_flags(recipe: Recipe) -> Mapping[str, Default]:
     packages = flags.installed()
     if "swift" not in packages:
         logs.warning("flags not checked", why="ms-swift is not installed here")
-        return {}
+        return Known()
+    entry, bounded = flags.ENTRIES[recipe.backend][recipe.task], rules.ranged(recipe.backend)
     try:
-        return flags.flags(flags.read(packages), flags.ENTRIES[recipe.backend][recipe.task])
+        classes = flags.read(packages)
+        names, found = flags.flags(classes, entry), flags.kinds(classes, entry)
     except LookupError as error:
         logs.warning("flags not checked", why=error)
-        return {}
-
-
-def sizes(settings: Settings, recipe: Recipe, known: Mapping[str, Default]) -> list[str]:
-    """Return a message for each rule of the parallel sizes that the recipe breaks."""
-    rules = parallel.RULES[recipe.backend]
-    given = {name: recipe.arg(name, str(known.get(name))) for name in parallel.flags_of(rules)}
-    return parallel.check(given, rules, nodes=settings.place.nodes, gpus=settings.nproc_per_node)
+        return Known()
+    left = {name: kind for name, kind in found.items() if name not in bounded}
+    return Known(names=frozenset(names), kinds=left)
 
 
 def merged(settings: Settings, recipe: Recipe, inputs: Inputs) -> dict[str, Value]:

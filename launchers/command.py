@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from launchers import disk, logs, process, termination
 from launchers.check import check, show
+from launchers.check_model import check_model
 from launchers.exits import Exit, LaunchError
 from launchers.preflight_alone import DEFAULTS, preflight
 from launchers.prove import prove
@@ -69,6 +70,7 @@ def _act(command: str, settings: Settings, env: Mapping[str, str]) -> None:
     recipe = load(settings.recipe)
     if command == "check":
         check(settings, recipe)
+        check_model(settings, recipe, may_ask=True)
         show(settings, recipe)
     elif command in SINGLE:
         run_stage(command, settings, recipe, env)

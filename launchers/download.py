@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from launchers import local_files, logs, source
@@ -25,8 +26,9 @@ def download(
     *,
     skip: bool,
     holder: str,
+    judge: Callable[[], None] = lambda: None,
 ) -> list[Outcome]:
-    """Bring the model and all datasets onto the workspace; the model comes first.
+    """Bring the datasets and then the model onto the workspace.
 
     Args:
         recipe_model: the recipe's model.
@@ -35,10 +37,15 @@ def download(
         clone: the clone, if there is one.
         skip: SKIP_DOWNLOAD: trust what is there.
         holder: who downloads, for those who wait for the lock.
+        judge: looks at the datasets before the model comes, which takes minutes.
+
+    Returns:
+        The model's outcome, then the datasets'.
 
     Raises:
-        LaunchError: CONFIG for a source that can't be; INPUT_MISSING, AUTH, UNAVAILABLE, QUOTA or
-            IO when it can't be had. Nothing half-written is left under a final name.
+        LaunchError: what ``judge`` raises; CONFIG for a source that can't be; INPUT_MISSING, AUTH,
+            UNAVAILABLE, QUOTA or IO when it can't be had. Nothing half-written is left under a
+            final name.
     """
     wanted: list[tuple[Source, Kind, Path]] = []
     keys = ["recipe.model", *(f"recipe.dataset[{i}]" for i in range(len(recipe_dataset)))]
@@ -46,7 +53,10 @@ def download(
         parsed = source.parse(text, key)
         kind: Kind = "model" if key == "recipe.model" else "dataset"
         wanted.append((parsed, kind, source.local(parsed, kind, workspace, clone)))
-    return [_one(*each, workspace, skip=skip, holder=holder) for each in wanted]
+    model, *datasets = wanted
+    made = [_one(*each, workspace, skip=skip, holder=holder) for each in datasets]
+    judge()
+    return [_one(*model, workspace, skip=skip, holder=holder), *made]
 
 
 def _one(

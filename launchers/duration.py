@@ -25,6 +25,24 @@ class Duration:
     gpu_hours: float
 
 
+def per_step(training: Training, tokens: float) -> float:
+    """Return the samples of one step: with packing as many as fill the packs.
+
+    ms-swift packs the texts of a pair together; one that is longer than a pack has one of its own
+    (``swift/dataset/packing.py``).
+    """
+    pack = training.packing_length or training.max_length
+    if not training.packing or not pack:
+        return float(training.global_batch_size)
+    return training.global_batch_size * max(1.0, PACKED * pack / tokens)
+
+
+def steps(training: Training, *, samples: float, tokens: float, epochs: float = 1.0) -> int:
+    """Return the optimizer's steps; arguments as of ``duration``."""
+    # megatron-swift drops the last step that is not full
+    return max(1, math.floor(samples * epochs / per_step(training, tokens)))
+
+
 def duration(
     training: Training, speed: Speed, *, samples: int, tokens: float, epochs: float = 1.0
 ) -> Duration:
@@ -37,18 +55,17 @@ def duration(
         tokens: of one sample on average; a pair's are chosen and rejected together.
         epochs: how often each sample is seen.
     """
-    batch = float(training.global_batch_size)
-    pack = training.packing_length or training.max_length
-    if training.packing and pack:
-        # a pack never holds less than one sample
-        batch *= max(1.0, PACKED * pack / tokens)
-    # megatron-swift drops the last step that is not full
-    steps = max(1, math.floor(samples * epochs / batch))
-    hours = steps * speed.step_seconds / 3600
+    count = steps(training, samples=samples, tokens=tokens, epochs=epochs)
+    return of_steps(training, speed, count)
+
+
+def of_steps(training: Training, speed: Speed, count: int) -> Duration:
+    """Return how long so many steps take."""
+    hours = count * speed.step_seconds / 3600
     return Duration(
-        steps=steps,
+        steps=count,
         hours=hours,
-        low=steps * speed.low / 3600,
-        high=steps * speed.high / 3600,
+        low=count * speed.low / 3600,
+        high=count * speed.high / 3600,
         gpu_hours=hours * training.layout.world,
     )

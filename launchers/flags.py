@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from launchers.kinds import Kind, kind_of
 from launchers.renames import Renamed
 
 Default = str | int | float | bool | None
@@ -37,13 +38,21 @@ _NOT_FLAGS = frozenset({"object", "ABC", "Generic", "Protocol"})
 
 
 @dataclass(frozen=True, kw_only=True)
+class Flag:
+    """One flag as its source declares it."""
+
+    default: Default
+    kind: Kind | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Definition:
     """One class as its source declares it."""
 
     package: str
     bases: tuple[tuple[str, str], ...]
     """(package it comes from, name there)."""
-    fields: dict[str, Default]
+    fields: dict[str, Flag]
 
 
 Classes = dict[tuple[str, str], Definition]
@@ -89,9 +98,19 @@ def flags(classes: Classes, entry: str) -> dict[str, Default]:
     Raises:
         LookupError: the class, or one that it inherits from, was not found.
     """
+    return {name: flag.default for name, flag in _collect(classes, entry).items()}
+
+
+def kinds(classes: Classes, entry: str) -> dict[str, Kind]:
+    """Collect what each flag takes, where its annotation says so; as ``flags`` otherwise."""
+    found = _collect(classes, entry)
+    return {name: flag.kind for name, flag in found.items() if flag.kind is not None}
+
+
+def _collect(classes: Classes, entry: str) -> dict[str, Flag]:
     made: dict[tuple[str, str], type] = {}
-    found: dict[str, Default] = {}
-    # Python's own linearisation decides whose default wins, as it does for the real dataclasses.
+    found: dict[str, Flag] = {}
+    # Python's own linearisation decides which declaration wins, as for the real dataclasses.
     for cls in reversed(_mirror(classes, ("swift", entry), made).__mro__):
         found.update(vars(cls).get("declared", {}))
     return found
@@ -122,17 +141,18 @@ def _classes(package: str, module: ast.Module) -> Iterator[tuple[str, Definition
             yield node.name, Definition(package=package, bases=bases, fields=_fields(node))
 
 
-def _fields(node: ast.ClassDef) -> dict[str, Default]:
+def _fields(node: ast.ClassDef) -> dict[str, Flag]:
     """Return the fields that ``@dataclass`` makes of a class body."""
     if not any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
         return {}
-    found: dict[str, Default] = {}
+    found: dict[str, Flag] = {}
     for item in node.body:
         if not isinstance(item, ast.AnnAssign) or not isinstance(item.target, ast.Name):
             continue
         options = _options(item.value)
         if "ClassVar" not in ast.unparse(item.annotation) and options.get("init") is not False:
-            found[item.target.id] = options.get("default")
+            kind = kind_of(item.annotation)
+            found[item.target.id] = Flag(default=options.get("default"), kind=kind)
     return found
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
-from launchers import marker, source
+from launchers import marker, model_files, rows, source
 from launchers.argv import Inputs
 from launchers.clone import clone, clone_path
 from launchers.convert import convert, unwanted
@@ -16,6 +17,7 @@ from launchers.exits import Exit, LaunchError, during
 from launchers.output import Outcome
 from launchers.progress import Progress
 from launchers.recipe import Recipe
+from launchers.rules_layout import DENSE
 from launchers.settings import Settings
 from launchers.wire import Message
 from launchers.workspace import Workspace
@@ -46,8 +48,19 @@ def prepare(
     progress: Progress,
     announce: Callable[[str], None],
     env: Mapping[str, str],
+    judge_model: Callable[[], object] | None = None,
 ) -> Prepared:
-    """Run clone, download and convert; each is up to date, done or skipped afterwards."""
+    """Run clone, download and convert; each is up to date, done or skipped afterwards.
+
+    Args:
+        settings: the launcher's settings.
+        recipe: the run's recipe.
+        work: where everything is kept.
+        progress: what is told of the run.
+        announce: tells the gang which stage runs.
+        env: of this process.
+        judge_model: refuses what the model rules out, where nobody could look at it before.
+    """
 
     def stage(name: str, act: Callable[[], list[Outcome]]) -> list[Outcome]:
         announce(name)
@@ -70,9 +83,14 @@ def prepare(
             clone_path(settings.code, work),
             skip="download" in skips,
             holder=holder,
+            judge=lambda: judge_inputs(settings, recipe),
         ),
     )
     inputs = inputs_of(settings, recipe, work)
+    with during("download"):
+        model_files.check(inputs.model, recipe.model)
+        if judge_model is not None:
+            judge_model()
     converted = stage(
         "convert",
         lambda: [
@@ -87,6 +105,36 @@ def prepare(
         ],
     )
     return Prepared(outcomes=(*cloned, *downloaded, *converted))
+
+
+def judge_inputs(settings: Settings, recipe: Recipe, *, is_gang: bool = True) -> None:
+    """Look at the model if it is here, and at the rows of the datasets, which are.
+
+    Args:
+        settings: the launcher's settings.
+        recipe: the run's recipe.
+        is_gang: whether this pod is one of the gang; a stage's own pod does not know its sizes.
+
+    Raises:
+        LaunchError: DATA when nothing could be trained from them.
+    """
+    model_files.check_early(recipe.model)
+    clone_folder = clone_path(settings.code, settings.work)
+    datasets = []
+    for number, text in enumerate(recipe.dataset):
+        key = f"recipe.dataset[{number}]"
+        found = source.parse(text, key)
+        path = source.local(found, "dataset", settings.work, clone_folder)
+        datasets.append(rows.Dataset(key=key, path=path, sample=found.sample))
+    rows.check(recipe, datasets, replicas=_replicas(settings, recipe) if is_gang else None)
+
+
+def _replicas(settings: Settings, recipe: Recipe) -> int | None:
+    """Return how many copies of the model see different rows; None where the sizes are wrong."""
+    sizes = [recipe.arg(name, "1") for name in DENSE]
+    if not all(size.isascii() and size.isdecimal() and int(size) for size in sizes):
+        return None
+    return settings.world_size // prod(map(int, sizes)) or None
 
 
 def _summary(outcomes: list[Outcome]) -> tuple[str, str]:

@@ -6,11 +6,13 @@ import hashlib
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
-from launchers import logs
+from launchers import logs, plan_file
 from launchers.attempt import Attempt, decide
 from launchers.check import check
+from launchers.check_model import check_model
 from launchers.checkpoint import Checkpoint, read
 from launchers.exits import Exit, LaunchError, during
 from launchers.export import export
@@ -73,9 +75,13 @@ def lead(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str, 
     with reporting(progress):
         check(settings, recipe)
         preflight.local()
+        plan_file.record(settings, recipe, env)
         leader = Leader(own, settings.gang_port)
     with leaving(leader), reporting(progress):
-        prepared = prepare(settings, recipe, work, progress, leader.announce, env)
+        seen = check_model(settings, recipe, may_ask=True)
+        later = None if seen else partial(check_model, settings, recipe, may_ask=False)
+        prepared = prepare(settings, recipe, work, progress, leader.announce, env, later)
+        plan_file.record(settings, recipe, env)
         identity = {"recipe": recipe.digest, **prepared.digests()}
         progress.outputs = prepared.message()["outputs"]
         leader.announce("train")

@@ -10,7 +10,7 @@ from launchers.clone import clone, clone_path
 from launchers.convert import convert
 from launchers.download import download
 from launchers.exits import during
-from launchers.prepare import inputs_of, mcore_path
+from launchers.prepare import inputs_of, judge_inputs, mcore_path
 from launchers.progress import Progress
 from launchers.recipe import Recipe
 from launchers.run import hello, reporting
@@ -38,7 +38,12 @@ def _act(name: str, settings: Settings, recipe: Recipe, env: Mapping[str, str]) 
         clone(settings.code, work, skip=skip, holder=holder)
     elif name == "download":
         folder = clone_path(settings.code, work)
-        download(recipe.model, recipe.dataset, work, folder, skip=skip, holder=holder)
+        download(
+            *(recipe.model, recipe.dataset, work, folder),
+            skip=skip,
+            holder=holder,
+            judge=lambda: judge_inputs(settings, recipe, is_gang=False),
+        )
     else:
         there = marker.read(work.model(parse(recipe.model, "recipe.model").slug))
         convert(

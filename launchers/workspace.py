@@ -53,3 +53,8 @@ class Workspace:
     def progress(self) -> Path:
         """Return the file that says where the run is."""
         return self.home / "progress.json"
+
+    @property
+    def plan(self) -> Path:
+        """Return the file that says what was expected of the run."""
+        return self.home / "plan.json"

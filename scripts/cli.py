@@ -13,6 +13,7 @@ from scripts.cluster.command import app as cluster_app
 from scripts.demo import demo as demo_module
 from scripts.doctor import command as doctor_module
 from scripts.local.command import Request, run_locally
+from scripts.plan import command as planning
 from scripts.problem import Problem
 
 app = typer.Typer(
@@ -45,7 +46,14 @@ Namespace = Annotated[
 Context = Annotated[
     str | None, typer.Option("--context", help="Context of the kubeconfig; default: the current.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Gpu = Annotated[str, typer.Option("--gpu", help="GPU model, such as a100-80g; else gpuModel.")]
+ModelConfig = Annotated[Path | None, typer.Option(help="The model's config.json.")]
+Pairs = Annotated[int | None, typer.Option(min=1, help="Rows of the dataset.")]
+Tokens = Annotated[float | None, typer.Option(min=1, help="Mean tokens of a row, all its texts.")]
+Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of a screen.")]
+Search = Annotated[bool, typer.Option("--search", help="Rank all layouts of the GPUs instead.")]
+Nodes = Annotated[int | None, typer.Option(min=1, help="Nodes to search for.")]
+GpusPerNode = Annotated[int | None, typer.Option(min=1, help="GPUs of each, to search for.")]
 DemoFolder = Annotated[Path, typer.Option(help="Where the demo keeps everything.")]
 
 
@@ -81,13 +89,46 @@ def doctor(
     run: Submitted = "dpo",
     namespace: Namespace = None,
     context: Context = None,
-    json: Json = False,
+    as_json: Json = False,
 ) -> None:
     """Ask a cluster whether it would run a release, before it is submitted."""
     request = doctor_module.Request(
         run=run, files=files or [], sets=sets or [], namespace=namespace, context=context
     )
-    raise typer.Exit(doctor_module.run(request, Console(), as_data=json))
+    raise typer.Exit(doctor_module.run(request, Console(), as_data=as_json))
+
+
+@app.command()
+def plan(
+    files: Values = None,
+    sets: Sets = None,
+    run: Run = "run",
+    gpu: Gpu = "",
+    model_config: ModelConfig = None,
+    pairs: Pairs = None,
+    tokens: Tokens = None,
+    as_json: Json = False,
+    search: Search = False,
+    nodes: Nodes = None,
+    gpus_per_node: GpusPerNode = None,
+) -> None:
+    """Say what a release would run, what it needs and how long it takes; 1 if it can't run."""
+    if not search and (nodes or gpus_per_node):
+        raise Problem("--nodes and --gpus-per-node belong to --search; else write --set nodes=N")
+    request = planning.Request(
+        run=run,
+        files=files or [],
+        sets=sets or [],
+        gpu=gpu,
+        model_config=model_config,
+        pairs=pairs,
+        tokens=tokens,
+        as_json=as_json,
+        nodes=nodes,
+        gpus_per_node=gpus_per_node,
+    )
+    act = planning.search if search else planning.run
+    raise typer.Exit(act(request, Console()))
 
 
 @app.command()

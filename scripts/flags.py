@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import argparse
 import ast
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
 import yaml
 
-from launchers import flags, parallel
+from launchers import flags, rules
+from launchers.kinds import Kind
 from launchers.renames import OWNED, RENAMED, secret_advice
 
 ROOT = Path(__file__).parents[1]
@@ -62,7 +63,6 @@ def render(site: Path) -> tuple[str, str]:
 
 def _backend(backend: str, classes: flags.Classes) -> dict[str, object]:
     found = {task: flags.flags(classes, entry) for task, entry in flags.ENTRIES[backend].items()}
-    rules = parallel.RULES[backend]
     # A leading underscore marks what ms-swift sets by itself.
     public = {task: {name for name in names if name[0] != "_"} for task, names in found.items()}
     common = set.intersection(*public.values())
@@ -71,8 +71,10 @@ def _backend(backend: str, classes: flags.Classes) -> dict[str, object]:
         "launcherOwned": sorted(OWNED[backend]),
         "renamed": {old: new.advice for old, new in sorted(RENAMED[backend].items())},
         "secret": {name: advice for name, advice in secret.items() if advice},
-        "rules": [_plain(asdict(rule).items()) for rule in rules],
-        "defaults": {name: str(found["rlhf"][name]) for name in parallel.flags_of(rules)},
+        "overrides": rules.OVERRIDES[backend],
+        "kinds": _kinds(backend, classes),
+        "defaults": dict(sorted(rules.DEFAULTS[backend].items())),
+        "rules": [{"kind": type(r).__name__, **row(asdict(r))} for r in rules.ROWS[backend]],
         "flags": {
             "common": sorted(common),
             **{task: sorted(names - common) for task, names in public.items()},
@@ -80,8 +82,30 @@ def _backend(backend: str, classes: flags.Classes) -> dict[str, object]:
     }
 
 
-def _plain(items: Iterable[tuple[str, object]]) -> dict[str, object]:
-    return {name: list(v) if isinstance(v, tuple) else v for name, v in items}
+def _kinds(backend: str, classes: flags.Classes) -> dict[str, str | list[str]]:
+    """Return what flags take, or their choices; without those that a rule bounds more tightly."""
+    found: dict[str, Kind] = {}
+    for entry in reversed(flags.ENTRIES[backend].values()):  # of two the first task's counts
+        found |= flags.kinds(classes, entry)
+    left = sorted(name for name in found.keys() - rules.ranged(backend) if name[0] != "_")
+    return {name: list(found[name].choices) or found[name].sort for name in left}
+
+
+def row(fields: Mapping[str, object]) -> dict[str, object]:
+    """Spell a rule for the table: what is empty is left out, and where it was read.
+
+    >>> row({"source": "x.py", "flag": "lr", "low": "0", "high": "", "when": ()})
+    {'flag': 'lr', 'low': '0'}
+    """
+    spelt: dict[str, object] = {}
+    for name, value in fields.items():
+        if name != "source" and value not in ("", (), False):
+            spelt[name] = [_part(v) for v in value] if isinstance(value, tuple) else value
+    return spelt
+
+
+def _part(value: object) -> object:
+    return row(value) if isinstance(value, Mapping) else value
 
 
 def _version(file: Path) -> str:

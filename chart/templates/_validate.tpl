@@ -5,7 +5,10 @@ To add a check: print `- <path>: <what is wrong>; <what to write>` in the file o
 */}}
 {{- define "megatron-dpo.validate" -}}
 {{- $messages := "" -}}
-{{- range $subject := list "launchers" "name" "nodes" "workspace" "paths" "stages" "resources" "code" "recipe" "kueue" "network" "env" "security" "pod" "volumes" }}
+{{- $subjects := list "launchers" "name" "nodes" "workspace" "paths" "stages" "resources" "code" "recipe" "kueue" "network" "env" "security" "pod" "volumes" -}}
+{{- /* No other check bears such characters. */}}
+{{- if include "megatron-dpo.validate.characters" . }}{{ $subjects = list "characters" }}{{ end }}
+{{- range $subject := $subjects }}
 {{- $found := include (printf "megatron-dpo.validate.%s" $subject) $ | trim }}
 {{- if $found }}
 {{- $messages = printf "%s\n%s" $messages (regexReplaceAll "\n\\s*\n*" $found "\n") }}

@@ -3,18 +3,16 @@
 {{- $recipe := .Values.recipe -}}
 {{- $table := .Files.Get (printf "flags/ms-swift-%s.yaml" .Chart.AppVersion) | fromYaml -}}
 {{- $backend := get $table.backends $recipe.backend -}}
-{{- $sizes := $backend.defaults -}}
 {{- $one := dict "backend" $backend "recipe" $recipe "version" $table.version "known" (concat $backend.flags.common (get $backend.flags $recipe.task)) -}}
 {{- range $flag, $value := $recipe.args }}
 {{- if not (kindIs "invalid" $value) }}
-{{- if hasKey $sizes $flag }}{{- $_ := set $sizes $flag (include "megatron-dpo.quoted" $value | trimAll "\"") }}{{- end }}
 {{- include "megatron-dpo.validate.flag" (merge (dict "flag" $flag) $one) }}
-{{- if and (has (toJson $value) (list "\"\"" "[]")) (not (hasKey $sizes $flag)) }}
+{{- if has (toJson $value) (list "\"\"" "[]") }}
 - recipe.args.{{ $flag }}: empty; write null to drop it, or [""] for an empty word
 {{- end }}
 {{- end }}
 {{- end }}
-{{- include "megatron-dpo.validate.rules" (dict "rules" $backend.rules "sizes" $sizes "nodes" (int .Values.nodes) "gpus" (max 1 (int .Values.gpusPerNode))) }}
+{{- include "megatron-dpo.validate.rules" (dict "backend" $backend "recipe" $recipe "nodes" (int .Values.nodes) "gpus" (max 1 (int .Values.gpusPerNode))) }}
 {{- end }}
 
 {{/* One flag's name; takes (flag, backend, recipe, version, known). */}}

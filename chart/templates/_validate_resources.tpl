@@ -6,7 +6,7 @@
 {{- range $name := $names }}
 {{- if eq $name $.Values.gpuResource }}
 - {{ $path }}: {{ $name }} follows from {{ ternary "gpusPerNode; write gpusPerNode" "the stage, and a stage pod has no GPU; remove it" (eq $role "node") }}
-{{- else if not (regexMatch "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9._]{0,61}[A-Za-z0-9])?$" $name) }}
+{{- else if not (regexMatch "^(cpu|memory|ephemeral-storage|hugepages-[1-9][0-9]*[KMG]i)$|^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9._]{0,61}[A-Za-z0-9])?$" $name) }}
 - {{ $path }}: {{ $name | quote }} is no resource; write cpu, memory, or a name such as rdma/hca
 {{- end }}
 {{- end }}

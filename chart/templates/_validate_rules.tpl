@@ -1,48 +1,51 @@
 {{/*
-The arithmetic of the parallel sizes; the same words as launchers/parallel.py, which explains it.
-Takes (rules, sizes, nodes, gpus); sizes are texts.
+The rules of the table, in the words of launchers/kinds.py and launchers/rule.py, which explain
+them. Takes (backend, recipe, nodes, gpus). Rules of a release are left out with checkFlags: false.
 */}}
 {{- define "megatron-dpo.validate.rules" -}}
-{{- $wrong := false -}}
-{{- range $flag, $size := .sizes }}
-{{- if not (regexMatch "^[1-9][0-9]{0,5}$" $size) }}
-{{- $wrong = true }}
-- recipe.args.{{ $flag }}: "{{ $size }}" is no size; write a whole number from 1 to 999999
+{{- $recipe := .recipe -}}
+{{- $kinds := .backend.kinds -}}
+{{- $texts := set (deepCopy .backend.defaults) "recipe.task" $recipe.task -}}
+{{- range $flag, $value := $recipe.args }}
+{{- $text := include "megatron-dpo.words" $value }}
+{{- if $text }}
+{{- $_ := set $texts $flag $text }}
+{{- if and $recipe.checkFlags (hasKey $kinds $flag) }}
+{{- include "megatron-dpo.validate.kind" (dict "flag" $flag "text" $text "kind" (get $kinds $flag)) }}
 {{- end }}
 {{- end }}
-{{- if not $wrong }}
-{{- range .rules }}
-{{- include "megatron-dpo.validate.rule" (merge (dict "rule" .) (omit $ "rules")) }}
+{{- end }}
+{{- $facts := dict "texts" $texts "nodes" .nodes "gpus" .gpus "world" (mul .nodes .gpus) -}}
+{{- $overridden := include "megatron-dpo.keys" (get $recipe.args .backend.overrides) | fromJsonArray -}}
+{{- range .backend.rules }}
+{{- if or $recipe.checkFlags (has .kind (list "Multiple" "Range")) }}
+{{- $read := concat (list .flag .total .least .most) (.factors | default list) (.replica | default list) }}
+{{- $silent := include "megatron-dpo.silent" (dict "when" .when "texts" $texts) }}
+{{- range .when }}{{ $read = append $read .flag }}{{ end }}
+{{- range $overridden }}{{ if has . $read }}{{ $silent = "yes" }}{{ end }}{{ end }}
+{{- if not $silent }}
+{{- include (printf "megatron-dpo.validate.%s" (lower .kind)) (dict "rule" . "facts" $facts) }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}
 
-{{- define "megatron-dpo.validate.rule" -}}
-{{- $world := mul .nodes .gpus -}}
-{{- $sizes := .sizes -}}
-{{- $divisor := 1 -}}
-{{- $spelt := list -}}
-{{- range .rule.factors }}
-{{- $divisor = mul $divisor (get $sizes . | int64) }}
-{{- $spelt = append $spelt (printf "%s %s" . (get $sizes .)) }}
+{{/* A value as one text: of a list its words, of a map its JSON. */}}
+{{- define "megatron-dpo.words" -}}
+{{- if kindIs "map" . -}}
+{{ toJson . }}
+{{- else if kindIs "slice" . -}}
+{{- $words := list -}}
+{{- range . }}{{ $words = append $words (include "megatron-dpo.scalar" .) }}{{ end -}}
+{{ join " " $words }}
+{{- else if not (kindIs "invalid" .) -}}
+{{ include "megatron-dpo.scalar" . }}
+{{- end -}}
 {{- end }}
-{{- $factors := join " x " $spelt }}
-{{- if eq .rule.total "world" }}
-{{- if mod $world $divisor }}
-- recipe.args: {{ $world }} processes (nodes {{ .nodes }} x gpusPerNode {{ .gpus }}) are not a multiple of {{ $factors }} = {{ $divisor }}; change the sizes, nodes or gpusPerNode
-{{- end }}
-{{- else }}
-{{- $replica := 1 }}
-{{- range .rule.replica }}
-{{- $replica = mul $replica (get $sizes . | int64) }}
-{{- end }}
-{{- $replicas := div $world $replica }}
-{{- $divisor = mul $divisor $replicas }}
-{{- /* A replica that does not fit is the message of another rule. */}}
-{{- if not (mod $world $replica) }}
-{{- if mod (get $sizes .rule.total | int64) $divisor }}
-- recipe.args.{{ .rule.total }}: {{ get $sizes .rule.total }} is not a multiple of {{ $factors }} x {{ $replicas }} replicas = {{ $divisor }}; write a multiple of {{ $divisor }}
-{{- end }}
-{{- end }}
-{{- end }}
+
+{{/* The keys of a map, which may be spelt as JSON, as a JSON list. */}}
+{{- define "megatron-dpo.keys" -}}
+{{- $map := . -}}
+{{- if kindIs "string" . }}{{ $map = fromJson . }}{{ end -}}
+{{- if kindIs "map" $map }}{{ keys $map | sortAlpha | toJson }}{{ else }}[]{{ end -}}
 {{- end }}

@@ -14,7 +14,7 @@ emptyDir:
   {{- toYaml .emptyDir | nindent 2 }}
 {{- else }}
 persistentVolumeClaim:
-  claimName: {{ include "megatron-dpo.claim.name" $ }}
+  claimName: {{ include "megatron-dpo.claim.name" $ | quote }}
 {{- end }}
 {{- end }}
 {{- end }}

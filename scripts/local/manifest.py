@@ -45,6 +45,7 @@ class JobSet:
     """A JobSet and the ConfigMaps rendered beside it."""
 
     name: str
+    labels: Mapping[str, str]
     subdomain: str
     max_restarts: int
     failure_rules: Sequence[Fields]
@@ -53,8 +54,12 @@ class JobSet:
     config_maps: Mapping[str, Mapping[str, str]]
 
 
-def parse(text: str) -> JobSet:
+def parse(text: str, *, runnable: bool = True) -> JobSet:
     """The JobSet of a rendered manifest.
+
+    Args:
+        text: the manifest, YAML.
+        runnable: refuse pods that are more than one process.
 
     Raises:
         Problem: the text holds no JobSet or several, or a pod that this runner can't stand for.
@@ -69,21 +74,22 @@ def parse(text: str) -> JobSet:
     maps = (item for item in objects if item.get("kind") == "ConfigMap")
     return JobSet(
         name=name,
+        labels=found[0]["metadata"].get("labels") or {},
         subdomain=(spec.get("network") or {}).get("subdomain") or name,
         max_restarts=int(policy.get("maxRestarts", 0)),
         failure_rules=policy.get("rules") or [],
-        jobs=tuple(_job(item) for item in spec["replicatedJobs"]),
+        jobs=tuple(_job(item, runnable) for item in spec["replicatedJobs"]),
         config_maps={item["metadata"]["name"]: item.get("data") or {} for item in maps},
     )
 
 
-def _job(item: Fields) -> ReplicatedJob:
+def _job(item: Fields, runnable: bool) -> ReplicatedJob:
     spec = item["template"]["spec"]
     template = spec["template"]
     pod = template["spec"]
     for kind in ("containers", "initContainers"):
         count = len(pod.get(kind) or [])
-        if count != (kind == "containers"):
+        if runnable and count != (kind == "containers"):
             raise Problem(
                 f"pods of {item['name']} have {count} {kind}; locally a pod is one process: "
                 "choose a network.profile without init containers, such as tcp"

@@ -20,7 +20,7 @@ mkdir -p "$bin"
 new=$(mktemp -d "$bin/.$name.XXXXXX")
 trap 'rm -rf "$new"' EXIT
 case $name in
-  pause) what=. ;;
+  pause | renderer) what=. ;; # programs of this repository
   kubernetes) # else its programs say that they are v0.0.0, and kubeVersion of a chart refuses them
     version=$(cd "$folder" && go list -m -f '{{.Version}}' k8s.io/kubernetes)
     base=k8s.io/component-base/version

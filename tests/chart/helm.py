@@ -24,7 +24,11 @@ KUBERNETES = "1.34.0"
 Document = dict[str, Any]
 
 BASE: Document = {
-    "recipe": {"model": "hf://org/model@main", "dataset": ["hf://org/data@main"]},
+    "recipe": {
+        "model": "hf://org/model@main",
+        "dataset": ["hf://org/data@main"],
+        "args": {"num_train_epochs": 1},
+    },
     "workspace": {"existingClaim": "shared"},
 }
 """The least that renders."""

@@ -20,6 +20,7 @@ from tests.chart.helm import (
     template,
 )
 
+BASE_ARGS = {"num_train_epochs": "1"}
 SPELLINGS = [
     ("5e-6", "5e-06"),
     ("5.0e-7", "5e-07"),
@@ -72,7 +73,8 @@ def test_each_spelling_reaches_the_launcher(rendered: str, number: int) -> None:
 
 def test_lists_are_words() -> None:
     parsed = recipe(render({"recipe": {"args": {"report_to": ["a", 1, True], "system": [""]}}}))
-    assert parsed["args"] == {"report_to": ["a", "1", "true"], "system": [""]}
+    wanted = {"report_to": ["a", "1", "true"], "system": [""]}
+    assert parsed["args"] == {**BASE_ARGS, **wanted}
 
 
 @pytest.mark.parametrize("helm", ["helm", "helm3"])
@@ -82,8 +84,8 @@ def test_a_map_reaches_the_trainer_as_typed_json(helm: str) -> None:
 
     given = {"min_lr": 5e-7, "n": 1000000, "b": True, "é": {'"<\\': [1e-05, None]}}
     layer = {"recipe": {"args": {"megatron_extra_kwargs": given}}}
-    [flag, word] = flatten(parse(recipe(render(layer, helm=helm))).args)
-    assert flag == "--megatron_extra_kwargs"
+    words = flatten(parse(recipe(render(layer, helm=helm))).args)
+    word = words[words.index("--megatron_extra_kwargs") + 1]
     assert json.loads(word) == given
 
 
@@ -115,7 +117,7 @@ def test_a_null_of_a_later_file_drops_a_flag(tmp_path: Path) -> None:
         done = call(
             "template", "run", str(CHART), "--kube-version", "1.34.0", *arguments, helm=helm
         )
-        assert recipe(objects(done.stdout))["args"] == {}
+        assert recipe(objects(done.stdout))["args"] == BASE_ARGS
 
 
 def test_set_on_the_command_line_is_spelt_the_same() -> None:
@@ -123,14 +125,16 @@ def test_set_on_the_command_line_is_spelt_the_same() -> None:
         *("template", "run", str(CHART), "--kube-version", "1.34.0"),
         *("--set", "recipe.model=hf://o/m@r,recipe.dataset={hf://o/d@r},recipe.args.lr=5e-6"),
         *("--set", "workspace.existingClaim=x,recipe.args.save_steps=1000000"),
+        *("--set", "recipe.args.num_train_epochs=1"),
     )
-    assert recipe(objects(done.stdout))["args"] == {"lr": "5e-6", "save_steps": "1000000"}
+    wanted = {**BASE_ARGS, "lr": "5e-6", "save_steps": "1000000"}
+    assert recipe(objects(done.stdout))["args"] == wanted
 
 
 def test_the_recipe_is_parsed_by_the_launcher_unchanged() -> None:
     from launchers.recipe import parse
 
     parsed = parse(recipe(render({"recipe": {"args": {"lr": 5e-6}}})))
-    assert parsed.args == {"lr": "5e-06"}
+    assert parsed.args == {**BASE_ARGS, "lr": "5e-06"}
     assert parsed.model == BASE["recipe"]["model"]
     assert template(BASE) == template(BASE)

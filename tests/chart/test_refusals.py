@@ -1,4 +1,4 @@
-"""Every refusal names the values path, what was given and what to write."""
+"""Refusals that no values file shows; those that one shows are in tests/refusals."""
 
 from __future__ import annotations
 
@@ -7,36 +7,8 @@ import shutil
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.chart.helm import CHART, Document, Refused, merged, template
-
-CASES: list[Document] = yaml.safe_load(
-    Path(__file__).with_name("refusals.yaml").read_text(encoding="utf-8")
-)
-
-
-def refusal(values: Document) -> str:
-    with pytest.raises(Refused) as refused:
-        template(merged(values))
-    return str(refused.value)
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["case"])
-def test_the_refusal_says_what_to_write(case: Document) -> None:
-    assert case["message"] in refusal(case["values"])
-
-
-def test_every_message_of_the_chart_has_a_case() -> None:
-    files = (CHART / "templates").glob("_validate*.tpl")
-    lines = [line for p in files for line in p.read_text().splitlines() if line.startswith("- ")]
-    told = "\n".join(refusal(case["values"]) for case in CASES)
-    assert len(lines) > 30
-    for line in lines:
-        if not line.startswith(("- chart/", "- release name")):
-            words = re.split(r"\{\{.*?\}\}", line)
-            regex = "^" + ".*".join(re.escape(word) for word in words) + "$"
-            assert re.search(regex, told, re.MULTILINE), f"refusals.yaml has no case of {line!r}"
 
 
 def test_all_mistakes_are_told_at_once() -> None:

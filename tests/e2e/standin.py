@@ -10,6 +10,7 @@ from tests.e2e.kubectl import Object
 from tests.e2e.release import A100, HELM4, Release, Values
 from tests.e2e.runs import Run
 from tests.e2e.space import Space
+from tests.launchers.pods import PAIR
 
 IMAGE = {"repository": "localhost/megatron-dpo-e2e", "tag": "1", "pullPolicy": "IfNotPresent"}
 TRAINER = Path(__file__).parent / "pods" / "trainer.py"
@@ -61,7 +62,7 @@ def prepare(space: Space) -> None:
     model.mkdir(parents=True)
     (model / "config.json").write_text('{"model_type": "qwen3_moe"}', encoding="utf-8")
     (model / "model.safetensors").write_bytes(b"base")
-    (space.workspace / "sources" / "pairs.jsonl").write_text('{"a": 1}\n', encoding="utf-8")
+    (space.workspace / "sources" / "pairs.jsonl").write_text(PAIR * 200, encoding="utf-8")
 
 
 def order(run: Run, text: str, name: str = "all") -> None:

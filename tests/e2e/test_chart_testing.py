@@ -16,8 +16,9 @@ from tests.e2e.measured import measured
 from tests.e2e.release import HELM3, HELM4, clean
 from tests.e2e.space import Space
 from tests.e2e.until import until
+from tests.launchers.pods import PAIR
 
-DATA = {"config.json": '{"model_type": "qwen3"}', "pairs.jsonl": '{"a": 1}\n'}
+DATA = {"config.json": '{"model_type": "qwen3"}', "pairs.jsonl": PAIR * 200}
 """What the values of chart/ci expect in the ConfigMap beside the trainer."""
 
 

@@ -16,6 +16,10 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 FAKES = Path(__file__).parent / "fakes"
+PAIR = (
+    '{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}], '
+    '"rejected_response": "b"}\n'
+)
 
 
 def free_port() -> int:
@@ -41,7 +45,7 @@ class Pods:
         model.mkdir(parents=True)
         (model / "config.json").write_text('{"model_type": "qwen3"}')
         (model / "model.safetensors").write_bytes(b"base")
-        (self.folder / "sources" / "pairs.jsonl").write_text('{"a": 1}\n')
+        (self.folder / "sources" / "pairs.jsonl").write_text(PAIR)
         self.write_recipe()
 
     def write_recipe(self, **change: Any) -> None:

@@ -7,24 +7,17 @@ import pytest
 
 from launchers import check as checking
 from launchers.exits import Exit, LaunchError
+from launchers.kinds import Kind
 from launchers.recipe import parse
 from launchers.settings import Settings, from_env
 
-KNOWN: dict[str, Any] = {
-    "lr": 1e-5,
-    "output_dir": None,
-    "tensor_model_parallel_size": 1,
-    "pipeline_model_parallel_size": 1,
-    "context_parallel_size": 1,
-    "expert_model_parallel_size": 1,
-    "expert_tensor_parallel_size": 1,
-    "global_batch_size": 16,
-    "micro_batch_size": 1,
-    "async_save": False,
-    "external_plugins": [],
-    "save_safetensors": True,
-    "save_strategy": "steps",
-}
+NAMES = """
+async_save context_parallel_size expert_model_parallel_size expert_tensor_parallel_size
+external_plugins global_batch_size lr micro_batch_size num_train_epochs optimizer output_dir
+pipeline_model_parallel_size save_safetensors save_strategy tensor_model_parallel_size
+"""
+KINDS = {"optimizer": Kind(sort="choice", choices=("adam", "sgd"))}
+KNOWN = checking.Known(names=frozenset(NAMES.split()), kinds=KINDS)
 
 
 @pytest.fixture
@@ -40,6 +33,7 @@ def refusal(settings: Settings, **change: Any) -> str:
         "model": "hf://o/m@main",
         "dataset": ["hf://o/d@main"],
     }
+    change["args"] = {"num_train_epochs": 1, **change.get("args", {})}
     with pytest.raises(LaunchError) as no:
         checking.check(settings, parse(document | change))
     assert no.value.code == Exit.CONFIG
@@ -57,6 +51,7 @@ def test_a_sound_recipe_passes(settings: Settings) -> None:
         "task": "rlhf",
         "model": "hf://o/m@v",
         "dataset": ["d.jsonl"],
+        "args": {"num_train_epochs": 1},
     }
     with pytest.raises(LaunchError, match=r"code\.url is empty"):
         checking.check(settings, parse(document))
@@ -77,7 +72,7 @@ def test_all_mistakes_are_told_at_once(settings: Settings) -> None:
 def test_a_stages_own_pod_does_not_judge_the_sizes_of_the_gang(tmp_path: Path) -> None:
     env = {"DPO_RUN": "r", "DPO_WORKSPACE": str(tmp_path), "DPO_GPUS_PER_NODE": "0"}
     document = {"backend": "megatron", "task": "rlhf", "model": "hf://o/m@v"}
-    args = {"tensor_model_parallel_size": "4"}
+    args = {"tensor_model_parallel_size": "4", "num_train_epochs": "1"}
     recipe = parse(document | {"dataset": ["hf://o/d@v"], "args": args})
     checking.check(from_env(env), recipe, is_gang=False)
     with pytest.raises(LaunchError, match="1 processes .* are not a multiple"):
@@ -126,6 +121,26 @@ def test_a_run_without_safetensors_is_refused(settings: Settings, no: object) ->
 
 
 def test_saving_by_steps_or_epochs_passes(settings: Settings) -> None:
-    args = {"save_strategy": "epoch", "save_safetensors": True, "async_save": False}
+    args = {"save_strategy": "epoch", "save_safetensors": True, "num_train_epochs": 1}
     document = {"backend": "megatron", "task": "rlhf", "model": "hf://o/m@v"}
     checking.check(settings, parse(document | {"dataset": ["hf://o/d@v"], "args": args}))
+
+
+def test_a_value_that_ms_swift_cannot_read_is_refused_once(settings: Settings) -> None:
+    args = {"optimizer": "adamw", "lr": "fast", "save_strategy": "no", "micro_batch_size": "2x"}
+    text = refusal(settings, args=args)
+    assert 'recipe.args.optimizer: "adamw" is not known; write one of adam, sgd' in text
+    assert 'recipe.args.lr: "fast" is no rate; write a number of 0 or more' in text
+    assert 'recipe.args.micro_batch_size: "2x" is no size' in text
+    assert "(4 mistakes)" in text
+
+
+def test_a_flag_without_a_word_is_refused_as_by_the_chart(settings: Settings) -> None:
+    text = refusal(settings, args={"lr": ""})
+    assert 'recipe.args.lr: empty; write null to drop it, or [""] for an empty word' in text
+
+
+def test_what_needs_no_model_is_told_with_the_other_mistakes(settings: Settings) -> None:
+    text = refusal(settings, args={"num_train_epochs": None, "lrr": "1"})
+    assert "recipe.args.num_train_epochs: missing, and train_iters too" in text
+    assert "recipe.args.lrr" in text

@@ -28,7 +28,20 @@ def plain(field):
 classes = (PretrainArguments, RLHFArguments, SftArguments)
 fields = {c.__name__: [f for f in dataclasses.fields(c) if f.init] for c in classes}
 print(json.dumps({name: {f.name: plain(f) for f in found} for name, found in fields.items()}))
+
+from swift.utils.utils import HfArgumentParser, _patch_get_type_hints
+
+def takes(action):
+    if action.choices:
+        return [str(choice) for choice in action.choices]
+    return getattr(action.type, "__name__", "")
+
+with _patch_get_type_hints():
+    parsers = {c.__name__: HfArgumentParser([c]) for c in classes}
+scalar = {n: [a for a in p._actions if a.nargs in (None, "?")] for n, p in parsers.items()}
+print(json.dumps({n: {a.dest: takes(a) for a in found} for n, found in scalar.items()}))
 """
+SORTS = {"string_to_bool": "switch", "int": "whole", "float": "number"}
 
 
 @pytest.fixture(scope="module")
@@ -49,11 +62,19 @@ def test_the_transformers_flags_are_the_real_ones(classes: flags.Classes) -> Non
     command = [str(TRAIN / "bin" / "python"), "-c", REAL]
     done = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=TRAIN)
     assert done.returncode == 0, done.stderr
-    for entry, real in json.loads(done.stdout.splitlines()[-1]).items():
+    defaults, parsers = map(json.loads, done.stdout.splitlines()[-2:])
+    for entry, real in defaults.items():
         read = flags.flags(classes, entry)
         assert set(read) == set(real), entry
         # transformers computes this default when it is imported.
         assert {n for n in real if real[n] != read[n]} <= {"optim"}, entry
+        kinds = flags.kinds(classes, entry)
+        assert len(kinds) > 200
+        for name, kind in kinds.items():  # as ms-swift's own parser takes them
+            taken = parsers[entry][name]
+            assert (list(kind.choices) or kind.sort) == SORTS.get(str(taken), taken), name
+        unread = {n for n, t in parsers[entry].items() if str(t) in SORTS} - set(kinds)
+        assert unread & set(read) <= {"include_num_input_tokens_seen"}  # str | bool
 
 
 @needs_training

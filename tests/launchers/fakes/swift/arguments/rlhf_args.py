@@ -1,9 +1,26 @@
 """The few flags that process tests use."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass
 class RLHFArguments:
     learning_rate: float = 1e-5
+    num_train_epochs: float = 3.0
     tuner_type: str = "lora"
+
+
+@dataclass
+class MegatronRLHFArguments:
+    context_parallel_size: int = 1
+    expert_model_parallel_size: int = 1
+    expert_tensor_parallel_size: int = 1
+    global_batch_size: int = 16
+    micro_batch_size: int = 1
+    num_train_epochs: int | None = None
+    pipeline_model_parallel_size: int = 1
+    recompute_granularity: Literal["selective", "full", "none"] = "selective"
+    sequence_parallel: bool = False
+    tensor_model_parallel_size: int = 1
+    tuner_type: Literal["lora", "full"] = "full"

@@ -1,0 +1,124 @@
+"""What rules judge: the text of each flag, given or by default, and the gang's size."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from launchers.recipe import Value
+
+TASK = "recipe.task"
+"""Stands among the flags, so that a rule may ask for it."""
+YES = ("yes", "true", "t", "y", "1")
+NO = ("no", "false", "f", "n", "0")
+"""What transformers' ``hf_argparser.py:string_to_bool`` takes, in lower case."""
+_SIZE = re.compile(r"[1-9][0-9]{0,5}")
+_WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,14})")
+_NUMBER = re.compile(r"[-+]?([0-9]{1,30}[.]?[0-9]{0,30}|[.][0-9]{1,30})([eE][-+]?[0-9]{1,2})?")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """One recipe's flags, and the processes that share the work."""
+
+    texts: Mapping[str, str]
+    """Flag to its text; one that is neither given nor has a default is missing."""
+    nodes: int
+    gpus: int
+    overridden: frozenset[str] = field(default_factory=frozenset)
+    """Flags that another flag replaces inside megatron-core: rules that read one don't judge."""
+
+    @property
+    def world(self) -> int:
+        """Return the number of training processes."""
+        return self.nodes * self.gpus
+
+    def text(self, flag: str) -> str:
+        """Return a flag's text; empty when it has none."""
+        return self.texts.get(flag, "")
+
+    def words(self, flag: str) -> list[str]:
+        """Return a flag's words."""
+        return self.text(flag).split()
+
+    def is_on(self, flag: str) -> bool:
+        """Tell whether a switch is on."""
+        return self.text(flag).lower() in YES
+
+    def size(self, flag: str) -> int | None:
+        """Return a flag's size, a whole number from 1 to 999999."""
+        return int(self.text(flag)) if is_size(self.text(flag)) else None
+
+    def number(self, flag: str) -> float | None:
+        """Return a flag's number."""
+        return float(self.text(flag)) if is_number(self.text(flag)) else None
+
+
+def of(
+    args: Mapping[str, Value],
+    defaults: Mapping[str, str],
+    *,
+    nodes: int,
+    gpus: int,
+    task: str = "rlhf",
+    overrides: str = "",
+) -> Facts:
+    """Collect the facts of a recipe; what is given as empty counts as missing.
+
+    Args:
+        args: the recipe's flags.
+        defaults: of the flags that have one.
+        nodes: pods of the gang.
+        gpus: processes of each pod.
+        task: of the recipe.
+        overrides: the flag whose map goes straight into megatron-core's configuration.
+    """
+    given = {name: text for name, value in args.items() if (text := spell(value))}
+    return Facts(
+        texts={**defaults, TASK: task, **given},
+        nodes=nodes,
+        gpus=gpus,
+        overridden=frozenset(_keys(args.get(overrides, ""))),
+    )
+
+
+def spell(value: Value) -> str:
+    """Return a value as one text.
+
+    >>> spell(["core_attn", "mlp"]), spell({"a": 1}), spell("x")
+    ('core_attn mlp', '{"a": 1}', 'x')
+    """
+    if isinstance(value, dict):
+        return json.dumps(value)
+    return " ".join(value) if isinstance(value, list) else value
+
+
+def is_size(text: str) -> bool:
+    """Tell whether a text is a whole number from 1 to 999999, without signs and zeros."""
+    return _SIZE.fullmatch(text) is not None
+
+
+def is_whole(text: str) -> bool:
+    """Tell whether a text is a whole number."""
+    return _WHOLE.fullmatch(text) is not None
+
+
+def is_number(text: str) -> bool:
+    """Tell whether a text is a number.
+
+    >>> [t for t in ("5e-6", "1.", ".5", "nan", "1e999", "") if is_number(t)]
+    ['5e-6', '1.', '.5']
+    """
+    return _NUMBER.fullmatch(text) is not None
+
+
+def _keys(value: Value) -> list[str]:
+    """Return the keys of a map, which may be spelt as JSON."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return []
+    return list(value) if isinstance(value, dict) else []

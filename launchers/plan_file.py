@@ -1,0 +1,59 @@
+"""``plan.json``: what rank 0 expected of the run, for whoever compares it with what happened."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from launchers import logs, shape
+from launchers.checkpoint import replace
+from launchers.job import job_of
+from launchers.plan import Plan, build
+from launchers.plan_document import document
+from launchers.prepare import inputs_of
+from launchers.recipe import Recipe
+from launchers.settings import Settings
+from launchers.shape import Shape
+
+
+def record(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
+    """Write the plan; whatever goes wrong is a warning, since a run does not depend on it.
+
+    Called before the download and after it: the model's sizes may be known only then.
+    """
+    try:
+        plan = planned(settings, recipe, env)
+        path = settings.work.plan
+        path.parent.mkdir(parents=True, exist_ok=True)
+        replace(path, json.dumps(document(plan), indent=1) + "\n")
+        logs.info("plan written", path=path, **summary(plan))
+    except Exception as error:
+        logs.warning("plan not written", cause=repr(error))
+
+
+def planned(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> Plan:
+    """Build this run's plan from what is on the workspace now."""
+    config = inputs_of(settings, recipe, settings.work).model / "config.json"
+    found, where = read(config)
+    return build(job_of(settings, recipe, env, shape=found, shape_source=where))
+
+
+def read(config: Path) -> tuple[Shape | None, str]:
+    """Read the model's sizes; None and the reason when they can't be."""
+    if not config.is_file():
+        return None, f"{config} is not there yet"
+    try:
+        return shape.parse(json.loads(config.read_text(encoding="utf-8"))), str(config)
+    except Exception as error:
+        return None, f"{config}: {error}"
+
+
+def summary(plan: Plan) -> dict[str, object]:
+    """Return what the log's line says of a plan."""
+    fields: dict[str, object] = {}
+    if plan.memory is not None:
+        fields["gib_per_gpu"] = round(plan.memory.total, 1)
+    if plan.speed is not None:
+        fields["step_seconds"] = round(plan.speed.step_seconds, 1)
+    return fields | {f"no_{part}": why for part, why in plan.unknown.items()}

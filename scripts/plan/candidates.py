@@ -1,0 +1,116 @@
+"""All the ways to lay a training job out on a cluster's GPUs, as far as arithmetic allows them.
+
+The sizes are generated so that megatron-core's divisions come out even; whether a layout is legal
+is said by ``launchers/rules.py``, which a test asks for every layout made here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from launchers.layout import Layout
+from launchers.shape import Shape
+from launchers.training import Training
+
+Fields = Mapping[str, Any]
+
+RECOMPUTE: tuple[Fields, ...] = (
+    {"recompute": "none", "recompute_method": ""},
+    {"recompute": "selective", "recompute_method": "", "recompute_modules": ("core_attn",)},
+    {"recompute": "full", "recompute_method": "uniform", "recompute_num_layers": 1},
+)
+"""Fields of ``Training``, from the fastest to the one that needs the least memory."""
+_FP32 = {"exp_avg_dtype": "fp32", "exp_avg_sq_dtype": "fp32", "main_grads_dtype": "fp32"}
+_BF16 = {"precision_aware": True, "exp_avg_dtype": "bf16", "exp_avg_sq_dtype": "bf16"}
+OPTIMIZERS: tuple[tuple[str, Fields], ...] = (
+    ("fp32", {"precision_aware": False, **_FP32, "optimizer_offload": 0.0}),
+    ("bf16 moments", {**_FP32, **_BF16, "optimizer_offload": 0.0}),
+    ("bf16 moments, grads", {**_BF16, "main_grads_dtype": "bf16", "optimizer_offload": 0.0}),
+    ("on the host", {**_FP32, "precision_aware": True, "optimizer_offload": 1.0}),
+)
+"""Name and fields, from the most exact to the smallest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Way:
+    """One way to train: a layout, what is recomputed, and where the optimizer is."""
+
+    layout: Layout
+    recompute: int = 0
+    """Place in ``RECOMPUTE``."""
+    on_host: bool = False
+
+    @property
+    def optimizers(self) -> tuple[tuple[str, Fields], ...]:
+        """Return the options of ``OPTIMIZERS`` there, the most exact first."""
+        return OPTIMIZERS[-1:] if self.on_host else OPTIMIZERS[:-1]
+
+    @property
+    def order(self) -> tuple[int, ...]:
+        """Return what decides between two ways of the same speed: the simpler first."""
+        sizes = self.layout
+        groups = (sizes.tp, sizes.cp, sizes.etp, sizes.pp, sizes.ep)
+        return (int(self.on_host), *groups, self.recompute)
+
+    def training(self, base: Training, optimizer: Fields) -> Training:
+        """Return the training job of this way."""
+        return on(base, self.layout, {**RECOMPUTE[self.recompute], **optimizer})
+
+    def smaller(self) -> list[Way]:
+        """Return the next ways, which need less memory of the GPU and are never faster."""
+        first = self.recompute == 0 and not self.on_host
+        ways = [replace(self, on_host=True)] if first else []
+        if self.recompute + 1 < len(RECOMPUTE):
+            ways.append(replace(self, recompute=self.recompute + 1))
+        return ways
+
+
+def layouts(shape: Shape, training: Training, *, nodes: int, gpus_per_node: int) -> list[Layout]:
+    """Return every layout that the model, the batch and the number of GPUs divide into.
+
+    Virtual and uneven pipelines are not among them. megatron-core ``parallel_state.py`` and
+    ``transformer_config.py``; the batch: ms-swift ``_init_distributed``.
+    """
+    world = nodes * gpus_per_node
+    tensor = [t for t in divisors(world) if _heads(shape, t)]
+    stages = [p for p in divisors(world) if shape.layers % p == 0]
+    found = []
+    for tp in tensor:
+        for pp in stages:
+            for cp in divisors(world // (tp * pp)) if world % (tp * pp) == 0 else ():
+                layout = Layout(nodes=nodes, gpus_per_node=gpus_per_node, tp=tp, pp=pp, cp=cp)
+                if training.global_batch_size % (training.micro_batch_size * layout.dp) == 0:
+                    found += list(_experts(shape, layout))
+    return found
+
+
+def _experts(shape: Shape, layout: Layout) -> Iterator[Layout]:
+    if not shape.is_moe:
+        yield layout
+        return
+    left = layout.world // layout.pp
+    for ep in divisors(left):
+        for etp in divisors(left // ep):
+            if shape.experts % ep == 0 and shape.expert_ffn % etp == 0:
+                yield replace(layout, ep=ep, etp=etp)
+
+
+def _heads(shape: Shape, tp: int) -> bool:
+    groups = shape.kv_heads
+    return shape.heads % tp == 0 and (groups % tp == 0 or tp % groups == 0)
+
+
+def divisors(number: int) -> list[int]:
+    """Return the divisors of a number, ascending.
+
+    >>> divisors(12)
+    [1, 2, 3, 4, 6, 12]
+    """
+    return [d for d in range(1, number + 1) if number % d == 0]
+
+
+def on(training: Training, layout: Layout, fields: Fields) -> Training:
+    """Return the training job on another layout, with other choices."""
+    return replace(training, layout=layout, sequence_parallel=layout.tp > 1, **fields)

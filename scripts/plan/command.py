@@ -1,0 +1,133 @@
+"""`megatron-dpo plan`: render, predict, judge, show."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from launchers import plan as planning
+from launchers.cards import CARDS
+from launchers.exits import LaunchError
+from launchers.job import Job
+from launchers.job import job_of as job_from
+from launchers.plan import NO_CARD, Plan
+from launchers.settings import from_env
+from scripts.helm import template
+from scripts.plan import data, document, model, ranking, release, screen
+from scripts.plan.quantity import GIB
+from scripts.plan.release import Release
+from scripts.plan.search import Search
+from scripts.plan.verdict import judge
+from scripts.problem import Problem
+
+PROPOSALS = 3
+RANKED = 15
+"""Layouts that a search shows."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What to plan: values, and what they do not tell."""
+
+    run: str
+    files: Sequence[Path] = ()
+    sets: Sequence[str] = ()
+    gpu: str = ""
+    model_config: Path | None = None
+    pairs: int | None = None
+    tokens: float | None = None
+    as_json: bool = False
+    nodes: int | None = None
+    """Of a search, in place of the values'."""
+    gpus_per_node: int | None = None
+
+
+def run(request: Request, console: Console) -> int:
+    """Plan a release; returns 0, or 1 when it can't run."""
+    try:
+        found = _read(request)
+    except Problem as problem:
+        if not request.as_json:
+            raise
+        _print(document.of_refusal(str(problem)), console)
+        return 1
+    plan = planning.build(job_of(found, request))
+    verdict = judge(found, plan)
+    searched = _search(found, plan) if verdict.is_too_big else None
+    proposals = searched.nearest(PROPOSALS) if searched else []
+    if request.as_json:
+        _print(document.of_plan(found, plan, verdict, proposals), console)
+    else:
+        console.print(screen.show(found, plan, verdict))
+        if verdict.is_too_big:
+            console.print(screen.proposed(proposals, plan))
+    return 1 if verdict.refusals else 0
+
+
+def search(request: Request, console: Console) -> int:
+    """Rank the layouts of a cluster; returns 0, or 1 when none fits."""
+    found = _read(request)
+    job = job_of(found, request)
+    nodes, gpus = request.nodes or job.nodes, request.gpus_per_node or job.gpus_per_node
+    job = replace(job, nodes=nodes, gpus_per_node=gpus)
+    begin = time.perf_counter()
+    searched = _search(found, planning.build(job))
+    best = searched.best(RANKED)
+    if request.as_json:
+        _print(document.of_search(searched, best), console)
+    else:
+        console.print(ranking.show(searched, best, time.perf_counter() - begin))
+    return 0 if best else 1
+
+
+def _read(request: Request) -> Release:
+    return release.read(template(request.run, request.files, request.sets))
+
+
+def _search(found: Release, plan: Plan) -> Search:
+    """The search for a release's cluster.
+
+    Raises:
+        Problem: something that the prediction needs is not known.
+    """
+    job, training, card = plan.job, plan.training, plan.card
+    if job.shape is None:
+        raise Problem(job.shape_source)
+    if training is None:
+        raise Problem(plan.unknown["training"])
+    if card is None:
+        raise Problem(f"{NO_CARD}, or give --gpu NAME")
+    limit = found.pod.memory
+    host = None if limit is None else limit / GIB
+    return Search(job=job, shape=job.shape, training=training, card=card, host_gib=host)
+
+
+def _print(content: dict[str, Any], console: Console) -> None:
+    """Print a document as it is, whatever the terminal's width."""
+    console.out(json.dumps(content, indent=1), highlight=False)
+
+
+def job_of(found: Release, request: Request) -> Job:
+    """The job that the release's own launcher would see.
+
+    Raises:
+        Problem: the GPU is not known, or the launcher would refuse its environment.
+    """
+    if request.gpu and request.gpu not in CARDS:
+        raise Problem(f"--gpu {request.gpu} is not known; write one of {', '.join(CARDS)}")
+    env = {**found.env, "JOB_COMPLETION_INDEX": "0"}
+    if request.gpu:
+        env["GPU_MODEL"] = request.gpu
+    shape, where = model.find(found.recipe.model, request.model_config)
+    try:
+        settings = from_env(env)
+    except LaunchError as error:
+        raise Problem(f"{error.cause}; {error.remedy}") from None
+    dataset = data.find(found.recipe.dataset, pairs=request.pairs, tokens=request.tokens)
+    return job_from(settings, found.recipe, env, shape=shape, shape_source=where, data=dataset)

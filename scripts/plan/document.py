@@ -1,0 +1,115 @@
+"""What `megatron-dpo plan --json` prints: one document, version 1.
+
+A plan:
+
+    version  accepted  refusals[]  warnings[]
+    submission{queue, priority, topology, image, placement, workspace, workspace_bytes, restarts,
+               pod{cpus, memory_bytes, shared_memory_bytes, ephemeral_bytes, devices{name: count}}}
+    plan{...}       the document of launchers/plan_document.py: what the run writes as plan.json
+    proposals[]     layouts that fit when this one does not, as in a search
+
+When the chart refuses the values, ``submission`` and ``plan`` are null. A search:
+
+    version  accepted (whether any fits)  gang{nodes, gpus_per_node, card}  considered
+    layouts[{rank, layout{tp, pp, cp, ep, etp, dp}, recompute, optimizer, memory_gib,
+             host_gib_per_node, step_seconds, low_seconds, high_seconds,
+             tokens_per_second_per_gpu, mfu, changes{recipe.args: value, or null to drop it}}]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from launchers import plan_document
+from launchers.plan import Plan
+from scripts.plan.release import Release
+from scripts.plan.search import Found, Search
+from scripts.plan.verdict import Verdict
+
+VERSION = 1
+
+
+def of_plan(
+    release: Release, plan: Plan, verdict: Verdict, proposals: Sequence[Found]
+) -> dict[str, Any]:
+    """The document of a plan."""
+    return {
+        "version": VERSION,
+        "accepted": not verdict.refusals,
+        "refusals": list(verdict.refusals),
+        "warnings": list(verdict.warnings),
+        "submission": _submission(release),
+        "plan": plan_document.document(plan),
+        "proposals": [_found(found, rank) for rank, found in enumerate(proposals, 1)],
+    }
+
+
+def of_refusal(text: str) -> dict[str, Any]:
+    """The document when the chart refuses the values."""
+    refusals = [line for line in text.splitlines()[1:] if line.strip()] or [text]
+    return {
+        "version": VERSION,
+        "accepted": False,
+        "refusals": refusals,
+        "warnings": [],
+        "submission": None,
+        "plan": None,
+        "proposals": [],
+    }
+
+
+def of_search(search: Search, found: Sequence[Found]) -> dict[str, Any]:
+    """The document of a search."""
+    job = search.job
+    return {
+        "version": VERSION,
+        "accepted": bool(found),
+        "gang": {
+            "nodes": job.nodes,
+            "gpus_per_node": job.gpus_per_node,
+            "card": search.card.name,
+        },
+        "considered": len(search.layouts()),
+        "layouts": [_found(each, rank) for rank, each in enumerate(found, 1)],
+    }
+
+
+def _submission(release: Release) -> dict[str, Any]:
+    pod = release.pod
+    return {
+        "queue": release.queue or None,
+        "priority": release.priority or None,
+        "topology": release.topology or None,
+        "image": release.image,
+        "placement": release.placement,
+        "workspace": release.workspace,
+        "workspace_bytes": release.workspace_size,
+        "restarts": release.restarts,
+        "pod": {
+            "cpus": pod.cpus,
+            "memory_bytes": pod.memory,
+            "shared_memory_bytes": pod.shared_memory,
+            "ephemeral_bytes": pod.ephemeral,
+            "devices": dict(pod.devices),
+        },
+    }
+
+
+def _found(found: Found, rank: int) -> dict[str, Any]:
+    layout, speed = found.training.layout, found.speed
+    sizes = {name: getattr(layout, name) for name in ("tp", "pp", "cp", "ep", "etp", "dp")}
+    return {
+        "rank": rank,
+        "layout": sizes,
+        "recompute": found.training.recompute,
+        "optimizer": found.optimizer,
+        "memory_gib": round(found.memory.total, 3),
+        "host_gib_per_node": round(found.memory.host, 3),
+        "step_seconds": round(speed.step_seconds, 3),
+        "low_seconds": round(speed.low, 3),
+        "high_seconds": round(speed.high, 3),
+        "tokens_per_second_per_gpu": round(speed.tokens_per_second_per_gpu),
+        "mfu": round(speed.mfu, 4),
+        "changes": dict(found.changes),
+    }

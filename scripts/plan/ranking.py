@@ -1,0 +1,64 @@
+"""Layouts as a table, and the lines to write for the best of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.console import Group, RenderableType
+from rich.table import Table
+from rich.text import Text
+
+from scripts.plan.args import Args
+from scripts.plan.quantity import time_text
+from scripts.plan.search import Found, Search
+
+SIZES = ("tp", "pp", "cp", "ep", "etp", "dp")
+
+
+def show(search: Search, found: Sequence[Found], seconds: float) -> RenderableType:
+    """The result of a search."""
+    job = search.job
+    gang = f"{job.nodes} nodes x {job.gpus_per_node} x {search.card.name}"
+    title = Text(f"{gang}: {len(search.layouts()):,} layouts in {seconds:.1f} s")
+    if not found:
+        return Group(title, Text("none fits: take more GPUs, or a larger card", "bold red"))
+    speed = found[0].speed
+    less, more = speed.low / speed.step_seconds - 1, speed.high / speed.step_seconds - 1
+    band = Text(f"all numbers are predicted, a step within {less:+.0%} to {more:+.0%}", "dim")
+    left = (Text.assemble(("refused: ", "bold red"), text) for text in search.left(found[0]))
+    return Group(title, band, "", table(found), "", *lines(found[0].changes), *left)
+
+
+def table(found: Sequence[Found]) -> Table:
+    """A row a layout, all numbers predicted."""
+    shown = Table(box=None, padding=(0, 1, 0, 0), header_style="bold cyan")
+    for name in ("", *SIZES):
+        shown.add_column(name, justify="right", no_wrap=True)
+    shown.add_column("recompute", no_wrap=True)
+    shown.add_column("optimizer", no_wrap=True)
+    for name in ("GiB", "step", "tok/s/GPU", "MFU"):
+        shown.add_column(name, justify="right", no_wrap=True)
+    for rank, each in enumerate(found, 1):
+        speed = each.speed
+        shown.add_row(
+            str(rank),
+            *(str(getattr(each.training.layout, size)) for size in SIZES),
+            each.training.recompute,
+            each.optimizer,
+            f"{each.memory.total:.1f}",
+            time_text(speed.step_seconds),
+            f"{speed.tokens_per_second_per_gpu:,.0f}",
+            f"{speed.mfu:.1%}",
+        )
+    return shown
+
+
+def lines(changes: Args) -> Iterator[Text]:
+    """What to write into a values file; a null drops a flag of an earlier file."""
+    if not changes:
+        yield Text("the first is what the values say", "green")
+        return
+    yield Text("for the first write:", "bold")
+    yield Text("recipe:\n  args:")
+    for name, value in changes.items():
+        yield Text(f"    {name}: {'null' if value is None else value}")

@@ -1,0 +1,75 @@
+"""Asks the oracle, a process of the training environment that stays up for all cases."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from tests.chart.helm import ROOT
+
+PYTHON = ROOT / ".tools" / "train" / "bin" / "python"
+PACKAGES = ROOT / ".tools" / "oracle"
+"""megatron-core and mcore-bridge, installed by `make` from requirements.txt here."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Oracle:
+    """The running process."""
+
+    questions: IO[str]
+    answers: IO[str]
+    versions: Mapping[str, str]
+
+    def refusal(self, *, world: int, config: Mapping[str, Any], argv: Sequence[str]) -> str:
+        """Return why ms-swift or megatron-core refuse; empty if they do not."""
+        question = {"world": world, "config": config, "argv": list(argv)}
+        self.questions.write(json.dumps(question) + "\n")
+        self.questions.flush()
+        line = self.answers.readline()
+        if not line:
+            raise AssertionError(f"the oracle died of {json.dumps(question)}")
+        return str(json.loads(line)["refused"])
+
+
+@contextmanager
+def start(folder: Path) -> Iterator[Oracle]:
+    """Start the process; its errors go to a file of the folder."""
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(folder),
+        "TMPDIR": str(folder),
+        "PYTHONPATH": str(PACKAGES),
+        "CUDA_VISIBLE_DEVICES": "",
+        "OMP_NUM_THREADS": "1",
+        "HF_HUB_OFFLINE": "1",
+        "MODELSCOPE_CACHE": str(folder / "cache"),
+    }
+    command = [str(PYTHON), str(Path(__file__).with_name("oracle.py"))]
+    log = folder / "oracle.log"
+    with (
+        log.open("w") as errors,
+        subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+            env=environment,
+            cwd=folder,
+        ) as process,
+    ):
+        assert process.stdin is not None and process.stdout is not None
+        try:
+            ready = process.stdout.readline()
+            assert ready, log.read_text()[-2000:]
+            versions = json.loads(ready)["ready"]
+            yield Oracle(questions=process.stdin, answers=process.stdout, versions=versions)
+        finally:
+            process.stdin.close()
+            process.wait(timeout=30)

@@ -1,0 +1,53 @@
+"""Both sides' word on one run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from launchers import rules, shape
+from launchers.argv import flatten
+from launchers.recipe import Value, parse
+from tests.differential.asked import Oracle
+from tests.differential.layouts import Run
+
+OURS = {
+    "rlhf_type": "dpo",
+    "dataset": "data.jsonl",
+    "template": "qwen3_nothinking",
+    "output_dir": "out",
+    "add_version": "false",
+    "check_model": "false",
+}
+"""Flags that the launcher or every recipe gives."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What each side refuses; empty texts for none."""
+
+    ours: tuple[str, ...]
+    theirs: str
+
+
+def args_of(run: Run) -> Mapping[str, Value]:
+    """Return ``recipe.args`` as the launcher reads them."""
+    document: dict[str, Any] = {"backend": "megatron", "task": "rlhf", "args": run.args}
+    return parse({**document, "model": "hf://o/m@v", "dataset": ["hf://o/d@v"]}).args
+
+
+def judge(run: Run, oracle: Oracle) -> Verdict:
+    """Ask both sides."""
+    args = args_of(run)
+    ours = rules.check(
+        args,
+        shape=shape.parse(run.config),
+        nodes=run.nodes,
+        gpus_per_node=run.gpus,
+        backend="megatron",
+        core=oracle.versions["megatron-core"],
+    )
+    argv = flatten({**OURS, "model_type": run.config["model_type"], **args})
+    theirs = oracle.refusal(world=run.nodes * run.gpus, config=run.config, argv=argv)
+    return Verdict(ours=tuple(ours), theirs=theirs)

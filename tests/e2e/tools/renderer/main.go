@@ -1,0 +1,133 @@
+// renderer does what `helm template` does, for many values in one process: a line of JSON in,
+// a line of JSON out. tests/fuzz starts it, and compares some of its answers with Helm's own.
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"os"
+	"regexp"
+	"runtime/debug"
+	"strings"
+
+	"helm.sh/helm/v4/pkg/action"
+	"helm.sh/helm/v4/pkg/chart/common"
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	release "helm.sh/helm/v4/pkg/release/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// Question is one call of `helm template NAME CHART --values -`.
+type Question struct {
+	Name   string          `json:"name"`
+	Chart  string          `json:"chart"`
+	Values json.RawMessage `json:"values"`
+}
+
+// Answer is what Helm prints, or why it refuses.
+type Answer struct {
+	// Text is the manifests as written.
+	Text string `json:"text"`
+	// Objects are the manifests, read strictly: a key that is there twice is an error.
+	Objects []any `json:"objects"`
+	// Refusal is Helm's message on stderr.
+	Refusal string `json:"refusal"`
+	// Broken says that the chart itself is at fault: a Go panic, text that is no YAML, or objects
+	// that the API server would refuse.
+	Broken []string `json:"broken"`
+}
+
+var separator = regexp.MustCompile(`(?m)^---$`)
+
+func main() {
+	if len(os.Args) != 3 {
+		fmt.Fprintln(os.Stderr, "usage: renderer KUBERNETES_VERSION SCHEMAS, questions on stdin")
+		os.Exit(64)
+	}
+	slog.SetDefault(slog.New(slog.DiscardHandler))
+	kube, err := common.ParseKubeVersion(os.Args[1])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(64)
+	}
+	known, err := compile(os.Args[2])
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(66)
+	}
+	in := bufio.NewReaderSize(os.Stdin, 1<<20)
+	out := json.NewEncoder(os.Stdout)
+	out.SetEscapeHTML(false)
+	for {
+		line, err := in.ReadBytes('\n')
+		if err != nil {
+			return
+		}
+		if err := out.Encode(answer(line, kube, known)); err != nil {
+			os.Exit(74)
+		}
+	}
+}
+
+func answer(line []byte, kube *common.KubeVersion, known Schemas) (found Answer) {
+	defer func() {
+		if fault := recover(); fault != nil {
+			found.Broken = append(found.Broken, fmt.Sprintf("panic: %v\n%s", fault, debug.Stack()))
+		}
+	}()
+	var question Question
+	if err := json.Unmarshal(line, &question); err != nil {
+		found.Broken = append(found.Broken, err.Error())
+		return found
+	}
+	text, err := render(question, kube)
+	if err != nil {
+		found.Refusal = err.Error()
+		return found
+	}
+	found.Text = text
+	for _, document := range separator.Split(text, -1) {
+		var object any
+		if err := yaml.UnmarshalStrict([]byte(document), &object); err != nil {
+			found.Broken = append(found.Broken, fmt.Sprintf("no YAML: %v", err))
+		} else if object != nil {
+			found.Objects = append(found.Objects, object)
+			found.Broken = append(found.Broken, known.mistakes(object)...)
+		}
+	}
+	return found
+}
+
+// render mirrors pkg/cmd/template.go of Helm: a dry run of the client, hooks after the manifest.
+func render(question Question, kube *common.KubeVersion) (string, error) {
+	values, err := loader.LoadValues(bytes.NewReader(question.Values))
+	if err != nil {
+		return "", err
+	}
+	chart, err := loader.Load(question.Chart)
+	if err != nil {
+		return "", err
+	}
+	client := action.NewInstall(action.NewConfiguration())
+	client.DryRunStrategy = action.DryRunClient
+	client.ReleaseName = question.Name
+	client.Namespace = "default"
+	client.Replace = true
+	client.KubeVersion = kube
+	made, err := client.Run(chart, values)
+	if err != nil {
+		return "", err
+	}
+	rendered, ok := made.(*release.Release)
+	if !ok {
+		return "", fmt.Errorf("helm returned %T", made)
+	}
+	text := bytes.NewBufferString(strings.TrimSpace(rendered.Manifest) + "\n")
+	for _, hook := range rendered.Hooks {
+		fmt.Fprintf(text, "---\n# Source: %s\n%s\n", hook.Path, hook.Manifest)
+	}
+	return text.String(), nil
+}

@@ -1,0 +1,40 @@
+"""One renderer for all tests of this folder, and a chart without the launchers' sources."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.chart import test_crd, test_kubeconform
+from tests.chart.helm import CHART
+from tests.fuzz.renderer import PROGRAM, Renderer, start
+
+
+@pytest.fixture(scope="session")
+def renderer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Renderer]:
+    if not PROGRAM.exists() or shutil.which("go") is None:
+        pytest.skip("no .tools/cluster/bin/renderer, or no go for the schemas: `make setup`")
+    folder = tmp_path_factory.mktemp("schemas")
+    kinds = {kind: test_kubeconform.core(group, kind) for group, kind in _kinds()}
+    for kind, schema in {**kinds, "JobSet": test_crd.schema()}.items():
+        (folder / f"{kind}.json").write_text(json.dumps(schema), encoding="utf-8")
+    with start(folder) as running:
+        yield running
+
+
+def _kinds() -> list[tuple[str, str]]:
+    return list(test_kubeconform.KINDS.values())
+
+
+@pytest.fixture(scope="session")
+def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Copy the chart; no values touch the launchers' sources, which would cost most of the time."""
+    folder = tmp_path_factory.mktemp("fuzz") / "chart"
+    shutil.copytree(CHART, folder, ignore=shutil.ignore_patterns("launchers"))
+    (folder / "launchers").mkdir()
+    (folder / "launchers" / "stub.py").write_text("pass\n", encoding="utf-8")
+    return folder

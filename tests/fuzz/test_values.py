@@ -1,0 +1,103 @@
+"""Any values render to valid manifests, or are refused in our words: never a panic of a template.
+
+``FUZZ`` is the number of values files, ``FUZZ_SEED`` where they begin: ``make fuzz FUZZ=20000``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, seed, settings
+
+from tests.chart.helm import Document, Refused, merged, template
+from tests.fuzz.layers import SOUND
+from tests.fuzz.renderer import Renderer
+from tests.fuzz.values import files
+from tests.fuzz.verdict import mistakes
+
+COUNT = int(os.environ.get("FUZZ", "500"))
+FIRST = int(os.environ.get("FUZZ_SEED", "0"))
+PART = 250
+"""Files of one test: parts run side by side, and a failure names its part."""
+
+
+def named(layer: Document) -> str:
+    return str(layer)[:60]
+
+
+def kind_of(refusal: str) -> str:
+    if not refusal:
+        return "rendered"
+    return "chart" if "the values cannot work" in refusal else "schema"
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("part", range(max(1, COUNT // PART)))
+def test_any_values_render_or_are_refused_in_our_words(
+    part: int, renderer: Renderer, chart: Path
+) -> None:
+    seen: Counter[str] = Counter()
+
+    @seed(FIRST + part)
+    @settings(
+        max_examples=min(PART, COUNT),
+        deadline=None,
+        database=None,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(values=files())
+    def fuzz(values: Document) -> None:
+        answer = renderer.ask(values, chart)
+        seen[kind_of(answer.refusal)] += 1
+        assert mistakes(answer, values) == []
+
+    fuzz()
+    # Values that never reach the API's schemas, or never a rule, would show nothing.
+    shares = {kind: seen[kind] / seen.total() for kind in ("rendered", "chart", "schema")}
+    assert min(shares.values()) > 0.1, shares
+
+
+@pytest.mark.parametrize("layer", SOUND, ids=named)
+def test_each_sound_setting_renders(layer: Document, renderer: Renderer, chart: Path) -> None:
+    answer = renderer.ask(merged(layer), chart)
+    assert (answer.refusal, mistakes(answer, layer)) == ("", [])
+
+
+@pytest.mark.parametrize(
+    "layer", [*SOUND[:4], {"nodes": "two"}, {"code": {"ref": "v1"}}], ids=named
+)
+def test_the_renderer_says_what_helm_says(layer: Document, renderer: Renderer, chart: Path) -> None:
+    answer = renderer.ask(merged(layer), chart)
+    try:
+        text = template(merged(layer), chart=chart)
+    except Refused as refused:
+        assert answer.refusal in str(refused)
+    else:
+        assert answer.text == text
+
+
+@pytest.mark.parametrize(
+    "file, before, after, told",
+    [
+        ("jobset.yaml", "kind: JobSet", "kind: JobSet\nkind: JobSet", "no YAML"),
+        ("jobset.yaml", "\nspec:", "\nspec:\n  suspendd: true", "suspendd"),
+        ("_validate_code.tpl", "with .Values.code", "with .Values.code.no.where", "not ours"),
+        ("_pod.tpl", "enableServiceLinks: false", "enableServiceLinks:", "null"),
+    ],
+)
+def test_a_planted_fault_is_found(
+    file: str, before: str, after: str, told: str, renderer: Renderer, chart: Path, tmp_path: Path
+) -> None:
+    faulty = tmp_path / "chart"
+    shutil.copytree(chart, faulty)
+    path = faulty / "templates" / file
+    text = path.read_text(encoding="utf-8")
+    assert before in text
+    path.write_text(text.replace(before, after, 1), encoding="utf-8")
+    found = mistakes(renderer.ask(merged(), faulty), {})
+    assert any(told in mistake for mistake in found), found

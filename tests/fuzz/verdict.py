@@ -1,0 +1,83 @@
+"""What no values file may do to the chart."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tests.chart.helm import Document, walk
+from tests.chart.test_properties import SIGNS_OF_A_PANIC
+from tests.fuzz.renderer import Answer
+
+OURS = ("the values cannot work:", "values don't meet the specifications of the schema")
+"""How the two refusals that we write begin; Helm's own parser has its words too."""
+TORN = ("%!", "<no value>", "<nil>", "map[")
+"""What Go's printing leaves of a value that a template did not expect."""
+_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
+_QUANTITY = re.compile(r"[0-9]+([.][0-9]+)?([munkKMGTPE]i?|e[+-]?[0-9]+)?")
+_RESOURCE = re.compile(r"cpu|memory|ephemeral-storage|hugepages-[0-9]+[KMG]i|[^/]+/[^/]+")
+
+
+def mistakes(answer: Answer, values: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with an answer; a refusal in our words is right."""
+    found = list(answer.broken)
+    if answer.refusal:
+        if not any(words in answer.refusal for words in OURS):
+            found.append(f"refused in words that are not ours: {answer.refusal}")
+        found += [
+            f"a panic: {answer.refusal}" for s in SIGNS_OF_A_PANIC if _says(answer, s, values)
+        ]
+        return found
+    given = json.dumps(values)
+    found += [
+        f"{torn!r} is in the manifests"
+        for torn in TORN
+        if torn in answer.text.replace("\\", "") and torn not in given
+    ]
+    for document in answer.objects:
+        nulls = [path for path, node in walk(document) if node is None]
+        found += [f"{document['kind']}: null at {path}" for path in nulls]
+    return found + list(refused_by_the_api(answer.objects))
+
+
+def _says(answer: Answer, sign: str, values: Mapping[str, Any]) -> bool:
+    return sign in answer.refusal and sign not in json.dumps(values)
+
+
+def refused_by_the_api(objects: list[Document]) -> Iterator[str]:
+    """Yield what the API server checks beyond its schemas (``pkg/apis/core/validation``)."""
+    for document in objects:
+        if not _NAME.fullmatch(document["metadata"]["name"]):
+            yield f"{document['kind']}: no name: {document['metadata']['name']!r}"
+        for path, spec in walk(document):
+            if isinstance(spec, dict) and "containers" in spec:
+                yield from (f"{document['kind']} {path}: {wrong}" for wrong in _pod(spec))
+
+
+def _pod(spec: Document) -> Iterator[str]:
+    volumes = [volume["name"] for volume in spec.get("volumes", [])]
+    yield from _twice("volume", volumes)
+    for container in spec["containers"]:
+        mounts = container.get("volumeMounts", [])
+        yield from _twice("variable", [entry["name"] for entry in container.get("env", [])])
+        yield from _twice("mountPath", [mount["mountPath"] for mount in mounts])
+        yield from (f"no volume {m['name']}" for m in mounts if m["name"] not in volumes)
+        yield from _resources(container.get("resources", {}))
+
+
+def _resources(resources: Document) -> Iterator[str]:
+    requests, limits = resources.get("requests", {}), resources.get("limits", {})
+    for name, amount in [*requests.items(), *limits.items()]:
+        if not _QUANTITY.fullmatch(str(amount)):
+            yield f"{name}: {amount!r} is no quantity"
+        if not _RESOURCE.fullmatch(name):
+            yield f"{name} is no resource of a container"
+    for name in requests:
+        if "/" in name and requests[name] != limits.get(name):
+            yield f"{name}: request {requests[name]} is not the limit {limits.get(name)}"
+
+
+def _twice(what: str, names: list[str]) -> Iterator[str]:
+    yield from (f"{what} {name} twice" for name in {n for n in names if names.count(n) > 1})

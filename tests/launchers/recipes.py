@@ -1,0 +1,56 @@
+"""A recipe, a job and a model as small as arithmetic allows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from launchers.job import Job, link_of
+from launchers.recipe import Recipe, parse
+from launchers.shape import Shape
+
+SHAPE = Shape(
+    layers=48,
+    hidden=2048,
+    heads=32,
+    kv_heads=4,
+    head_dim=128,
+    ffn=6144,
+    vocab=151936,
+    tied=False,
+    experts=128,
+    topk=8,
+    expert_ffn=768,
+    qk_norm=True,
+)
+"""Qwen3-30B-A3B."""
+FIELDS = {"backend": "megatron", "task": "rlhf", "model": "file:///m", "dataset": ["file:///d"]}
+
+
+def recipe(**args: Any) -> Recipe:
+    given = {
+        "max_length": 8192,
+        "packing": True,
+        "global_batch_size": 128,
+        "tensor_model_parallel_size": 4,
+        "pipeline_model_parallel_size": 2,
+        "expert_model_parallel_size": 8,
+        "sequence_parallel": True,
+        "recompute_granularity": "full",
+        "recompute_method": "uniform",
+        "recompute_num_layers": 1,
+    }
+    return parse(FIELDS | {"args": given | args})
+
+
+def job(**fields: Any) -> Job:
+    given: dict[str, Any] = {
+        "run": "r",
+        "recipe": recipe(),
+        "nodes": 2,
+        "gpus_per_node": 8,
+        "card": "a100-80g",
+        "link": link_of({"NETWORK_TRANSPORT": "NET/IB", "NETWORK_FLOOR_GBS": "17"}),
+        "shape": SHAPE,
+        "shape_source": "test",
+    }
+    return Job(**given | fields)

@@ -1,0 +1,114 @@
+"""``plan.json`` of a run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from launchers import plan_document, plan_file
+from launchers.job import job_of
+from launchers.plan import build
+from launchers.prepare import inputs_of
+from launchers.recipe import Recipe
+from launchers.settings import Settings, from_env
+from tests.launchers.pods import Pods
+from tests.launchers.recipes import recipe
+
+ROOT = Path(__file__).parents[2]
+CONFIG = yaml.safe_load((ROOT / "scripts/plan/models/Qwen3-30B-A3B.yaml").read_text())
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    return {
+        "DPO_RUN": "r",
+        "DPO_WORKSPACE": str(tmp_path),
+        "DPO_NODES": "2",
+        "DPO_GPUS_PER_NODE": "8",
+        "DPO_MASTER_ADDR": "here",
+        "JOB_COMPLETION_INDEX": "0",
+        "GPU_MODEL": "a100-80g",
+        "NETWORK_TRANSPORT": "NET/IB",
+        "NETWORK_FLOOR_GBS": "17",
+    }
+
+
+def written(settings: Settings, made: Recipe, env: dict[str, str]) -> dict[str, Any]:
+    plan_file.record(settings, made, env)
+    found: dict[str, Any] = json.loads(settings.work.plan.read_text())
+    return found
+
+
+def test_the_plan_is_written_whole_once_the_model_is_there(env: dict[str, str]) -> None:
+    settings, made = from_env(env), recipe()
+    before = written(settings, made, env)
+    assert before["memory"] is None
+    assert "config.json is not there yet" in before["unknown"]["memory"]
+    model = inputs_of(settings, made, settings.work).model
+    model.mkdir(parents=True)
+    (model / "config.json").write_text(json.dumps(CONFIG))
+    after = written(settings, made, env)
+    assert after["memory"]["total_gib"] > 0
+    assert after["speed"]["step_seconds"] > 0
+    assert after["gang"] == {
+        "nodes": 2,
+        "gpus_per_node": 8,
+        "world_size": 16,
+        "card": "a100-80g",
+        "network": "NET/IB",
+        "network_gbs": 20.0,
+        "network_assumed": False,
+    }
+    assert [file.name for file in settings.work.home.iterdir()] == ["plan.json"]
+
+
+def test_a_config_that_is_broken_gives_a_plan_with_the_reason(env: dict[str, str]) -> None:
+    settings, made = from_env(env), recipe()
+    model = inputs_of(settings, made, settings.work).model
+    model.mkdir(parents=True)
+    (model / "config.json").write_text("{")
+    assert "config.json" in written(settings, made, env)["unknown"]["memory"]
+
+
+def test_a_plan_that_cannot_be_written_is_a_warning(
+    env: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = from_env(env)
+    settings.work.home.parent.mkdir(parents=True)
+    settings.work.home.write_text("no folder")
+    plan_file.record(settings, recipe(), env)
+    assert "plan not written" in caplog.text
+
+
+def test_any_other_fault_is_a_warning_too(
+    env: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    plan_file.record(from_env(env), recipe(), env | {"NETWORK_FLOOR_GBS": "fast"})
+    assert "plan not written" in caplog.text
+
+
+def test_a_run_leaves_its_plan(tmp_path: Path) -> None:
+    pods = Pods(tmp_path)
+    (tmp_path / "sources" / "model" / "config.json").write_text(json.dumps(CONFIG))
+    ends = pods.all()
+    assert [code for code, _ in ends] == [0, 0], ends
+    plan = json.loads((pods.run / "plan.json").read_text())
+    assert (plan["version"], plan["run"], plan["gang"]["nodes"]) == (plan_document.VERSION, "r", 2)
+    assert "megatron only" in plan["unknown"]["memory"]
+    assert plan["model"]["layers"] == 48  # it was not there before the download
+    assert "plan written" in ends[0][1]
+    assert "plan written" not in ends[1][1]
+
+
+def test_the_file_is_the_document_of_the_same_plan(env: dict[str, str]) -> None:
+    settings, made = from_env(env), recipe()
+    model = inputs_of(settings, made, settings.work).model
+    model.mkdir(parents=True)
+    (model / "config.json").write_text(json.dumps(CONFIG))
+    shape, where = plan_file.read(model / "config.json")
+    plan = build(job_of(settings, made, env, shape=shape, shape_source=where))
+    assert written(settings, made, env) == plan_document.document(plan)

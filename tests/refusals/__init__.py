@@ -1,0 +1,1 @@
+"""Wrong configurations as data, and what refuses each: ``python -m tests.refusals``."""

@@ -1,0 +1,91 @@
+"""The wrong configurations: one YAML file a subject, one entry a mistake that people make."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import yaml
+
+from launchers.exits import Exit
+
+Where = Literal["schema", "chart", "plan", "launcher"]
+"""What refuses: Helm by the schema, the chart's templates, ``megatron-dpo plan``, or the launcher
+in the pod; the first three cost nothing."""
+BEFORE = ("schema", "chart", "plan")
+"""Refused before anything is submitted."""
+FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One wrong configuration."""
+
+    subject: str
+    """Name of the file without its ending."""
+    case: str
+    """What is wrong, in words."""
+    values: Mapping[str, Any]
+    """Laid over the least that renders; ``{workspace}`` in a launcher's case is its folder."""
+    message: str
+    """Words that the refusal must say."""
+    where: Where
+    gpu: str = ""
+    """The card that ``plan`` counts with."""
+    code: Exit | None = None
+    """The launcher's exit code; for cases of the launcher only."""
+    files: Mapping[str, Any] = field(default_factory=dict)
+    """Files below the workspace: text, or a map or list that is written as JSON (lines)."""
+    hub: Mapping[str, Any] = field(default_factory=dict)
+    """What the fake hub holds and refuses, see ``pod.py``."""
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Environment that the cluster would set, over what the chart renders."""
+
+    @property
+    def name(self) -> str:
+        """Return the name that is unique over all files."""
+        return f"{self.subject}: {self.case}"
+
+
+def read(file: Path) -> list[Case]:
+    """Read one subject.
+
+    Raises:
+        ValueError: an entry that this runner would judge wrongly or not at all.
+    """
+    found = []
+    for entry in yaml.safe_load(file.read_text(encoding="utf-8")):
+        case = Case(subject=file.stem, **entry)
+        if case.where not in get_args(Where):
+            raise ValueError(f"{case.name}: where {case.where!r} is none of {get_args(Where)}")
+        if (case.code is not None) != (case.where == "launcher"):
+            raise ValueError(
+                f"{case.name}: a code belongs to each case of the launcher, to no other"
+            )
+        code = None if case.code is None else Exit[str(entry["code"])]
+        found.append(Case(**{**vars(case), "code": code}))
+    return found
+
+
+def load() -> list[Case]:
+    """Read all subjects.
+
+    Raises:
+        ValueError: two cases have the same name or the same values.
+    """
+    found = [case for file in sorted(FOLDER.glob("*.yaml")) for case in read(file)]
+    for what in (lambda c: c.name, _content):
+        seen: dict[str, str] = {}
+        for case in found:
+            key = what(case)
+            if key in seen:
+                raise ValueError(f"{case.name} is {seen[key]} once more")
+            seen[key] = case.name
+    return found
+
+
+def _content(case: Case) -> str:
+    return json.dumps([case.values, case.gpu, case.files, case.hub, case.env], sort_keys=True)

@@ -1,0 +1,182 @@
+"""`megatron-dpo plan` as a person calls it."""
+
+from __future__ import annotations
+
+import io
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from rich.console import Console
+
+from launchers import plan_file
+from launchers.prepare import inputs_of
+from launchers.settings import from_env
+from scripts import cli
+from scripts.helm import ROOT
+from scripts.plan import command
+from scripts.problem import Problem
+from tests.scripts.plan.values import A100, rendered, request
+
+CONFIG = ROOT / "scripts" / "plan" / "models" / "Qwen3-30B-A3B.yaml"
+
+
+def screen(*words: str, columns: int = 80) -> tuple[int, str]:
+    """Exit status and text of the command."""
+    out = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cli, "Console", lambda: Console(file=out, width=columns))
+        with pytest.raises(SystemExit) as end:
+            cli.main(["plan", *words])
+    return int(str(end.value.code or 0)), out.getvalue()
+
+
+def document(*words: str) -> tuple[int, dict[str, Any]]:
+    code, text = screen(*words, "--json")
+    found: dict[str, Any] = json.loads(text)
+    return code, found
+
+
+SHIPPED = ("-f", str(A100), "--gpu", "a100-80g", "--run", "dpo-42")
+
+
+def test_the_shipped_values_fit_one_screen() -> None:
+    code, text = screen(*SHIPPED, "--pairs", "40000")
+    lines = text.splitlines()
+    assert code == 0, text
+    assert len(lines) <= 45
+    assert max(map(len, lines)) <= 80
+    for word in ("accepted", "queue gpu", "2 nodes x 8 a100-80g", "GPU-hours", "of 480 GiB host"):
+        assert word in text
+    assert "[0 1 2 3][4 5 6 7]  stage 0, layers 0-23" in text
+
+
+def test_the_document_says_the_same() -> None:
+    code, found = document(*SHIPPED, "--pairs", "40000")
+    assert (code, found["accepted"], found["refusals"]) == (0, True, [])
+    assert found["submission"]["queue"] == "gpu"
+    assert found["submission"]["pod"]["devices"]["rdma/hca_shared_devices_a"] == 1
+    assert found["plan"]["unknown"] == {}
+    assert found["plan"]["length"]["steps"] > 0
+
+
+def test_what_the_chart_refuses_is_its_own_message() -> None:
+    with pytest.raises(Problem, match="tensor_model_parallel_size 3"):
+        command.run(request(files=[A100], sets=["recipe.args.tensor_model_parallel_size=3"]), _())
+    code, found = document(*SHIPPED, "--set", "recipe.args.tensor_model_parallel_size=3")
+    assert (code, found["accepted"], found["plan"]) == (1, False, None)
+    assert any("tensor_model_parallel_size 3" in line for line in found["refusals"])
+
+
+def _() -> Console:
+    return Console(file=io.StringIO())
+
+
+def test_a_rule_that_needs_the_model_refuses() -> None:
+    """8 x 5 GPUs hold five pipeline stages; 48 layers do not."""
+    sets = {
+        "nodes": 5,
+        "recipe.args.pipeline_model_parallel_size": 5,
+        "recipe.args.global_batch_size": 130,
+    }
+    words = [word for name, value in sets.items() for word in ("--set", f"{name}={value}")]
+    code, found = document(*SHIPPED, *words)
+    assert (code, found["accepted"]) == (1, False)
+    assert any("48 layers" in line for line in found["refusals"]), found["refusals"]
+    code, text = screen(*SHIPPED, *words)
+    assert code == 1
+    assert "refused" in text
+
+
+def test_what_cannot_fit_is_refused_and_the_nearest_that_fits_is_proposed() -> None:
+    code, found = document(
+        *SHIPPED, "--set", "recipe.args.pipeline_model_parallel_size=1", "--gpu", "a100-40g"
+    )
+    assert (code, found["accepted"]) == (1, False)
+    assert any("the fullest GPU needs" in line for line in found["refusals"])
+    assert found["proposals"]
+    for proposal in found["proposals"]:
+        assert proposal["memory_gib"] <= 39.4
+        assert proposal["changes"]
+    times = [proposal["step_seconds"] for proposal in found["proposals"]]
+    assert times == sorted(times)
+
+
+def test_a_proposal_that_is_written_into_the_values_is_accepted() -> None:
+    words = (*SHIPPED, "--gpu", "a100-40g")
+    _code, found = document(*words)
+    for proposal in found["proposals"]:
+        sets = [
+            word
+            for name, value in proposal["changes"].items()
+            for word in ("--set", f"recipe.args.{name}={'null' if value is None else value}")
+        ]
+        code, again = document(*words, *sets)
+        assert code == 0, again["refusals"]
+        assert again["plan"]["memory"]["total_gib"] == proposal["memory_gib"]
+        assert again["plan"]["speed"]["step_seconds"] == proposal["step_seconds"]
+
+
+def test_more_host_memory_than_the_pod_may_have_is_refused() -> None:
+    code, found = document(
+        *SHIPPED, "--set", "resources.limits.memory=40Gi", "--set", "sharedMemory.sizeLimit=1Gi"
+    )
+    assert code == 1
+    assert any(line.startswith("resources.limits.memory:") for line in found["refusals"])
+
+
+def test_a_claim_too_small_for_the_checkpoints_is_refused() -> None:
+    code, found = document(
+        *SHIPPED, "--set", "workspace.existingClaim=", "--set", "workspace.pvc.size=1Ti"
+    )
+    assert code == 1
+    assert any(line.startswith("workspace.pvc.size:") for line in found["refusals"])
+
+
+def test_an_unknown_model_still_shows_what_is_known(tmp_path: Path) -> None:
+    words = (*SHIPPED, "--set", "recipe.model=hf://o/Nobody-7B@v1")
+    code, text = screen(*words)
+    assert code == 0
+    assert "the sizes of Nobody-7B are not known: give --model-config config.json" in text
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps(yaml.safe_load(CONFIG.read_text())))
+    code, found = document(*words, "--model-config", str(config))
+    assert (code, found["plan"]["model"]["layers"]) == (0, 48)
+
+
+def test_an_unknown_card_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(Problem, match="--gpu v100 is not known; write one of a100-40g"):
+        command.run(request(files=[A100], gpu="v100"), _())
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "values").glob("*.yaml")), ids=lambda f: f.stem)
+def test_every_shipped_file_has_a_plan_of_80_columns(file: Path) -> None:
+    laid = ["-f", str(A100), "-f", str(file)] if file.stem == "e2e" else ["-f", str(file)]
+    code, text = screen(*laid)
+    assert code == 0, text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_the_launcher_writes_the_plan_that_the_command_shows(tmp_path: Path) -> None:
+    found = rendered(run="dpo-42")
+    env = {**found.env, "JOB_COMPLETION_INDEX": "0", "GPU_MODEL": "a100-80g"}
+    settings = replace(from_env(env), workspace=tmp_path)
+    model = inputs_of(settings, found.recipe, settings.work).model
+    model.mkdir(parents=True)
+    config = model / "config.json"
+    config.write_text(json.dumps(yaml.safe_load(CONFIG.read_text())))
+    plan_file.record(settings, found.recipe, env)
+    written = json.loads(settings.work.plan.read_text())
+    _code, shown = document(*SHIPPED, "--model-config", str(config))
+    assert written == shown["plan"]
+    assert written["memory"] is not None and written["speed"] is not None
+
+
+def test_a_launcher_that_would_refuse_its_environment_is_told() -> None:
+    found = rendered()
+    env = {**found.env, "DPO_MASTER_PORT": "none"}
+    with pytest.raises(Problem, match="DPO_MASTER_PORT"):
+        command.job_of(replace(found, env=env), request())

@@ -1,0 +1,64 @@
+"""How many pairs there are, and how long they are."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from launchers import length
+from scripts.plan import data
+from scripts.problem import Problem
+
+
+def row(prompt: int, chosen: int, rejected: int) -> str:
+    messages = [
+        {"role": "user", "content": "p" * prompt},
+        {"role": "assistant", "content": "c" * chosen},
+    ]
+    return json.dumps({"messages": messages, "rejected_response": "r" * rejected}) + "\n"
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "pairs.jsonl"
+    path.write_text(row(40, 80, 80) + row(40, 120, 120) + "\n")
+    return path
+
+
+def test_what_the_caller_says_wins(file: Path) -> None:
+    found = data.find([f"file://{file}"], pairs=7, tokens=100)
+    assert found is not None
+    assert (found.pairs, found.tokens, found.source) == (7, 100, "7 pairs of 100 tokens")
+
+
+def test_an_assumed_length_is_told() -> None:
+    found = data.find(["hf://o/d@main"], pairs=7)
+    assert found is not None
+    assert found.tokens == length.TOKENS
+    assert "2,048 tokens assumed (--tokens)" in found.source
+
+
+def test_a_local_file_is_counted_the_prompt_with_both_answers(file: Path) -> None:
+    found = data.find([f"file://{file}"])
+    assert found is not None
+    assert (found.pairs, found.tokens) == (2, (240 + 320) / 2 / data.CHARACTERS)
+
+
+def test_a_sample_of_a_file_is_its_number(file: Path) -> None:
+    found = data.find([f"file://{file}#50", f"file://{file}"])
+    assert found is not None
+    assert found.pairs == 52
+
+
+@pytest.mark.parametrize("source", ["hf://o/d@main", "data/pairs.jsonl", "file:///absent.jsonl"])
+def test_one_source_elsewhere_makes_the_number_unknown(file: Path, source: str) -> None:
+    assert data.find([f"file://{file}", source]) is None
+
+
+def test_a_file_that_is_no_json_is_a_problem_that_names_it(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.jsonl"
+    path.write_text("pairs\n")
+    with pytest.raises(Problem, match=f"{path} is no JSON lines file"):
+        data.find([f"file://{path}"])

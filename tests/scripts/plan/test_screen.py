@@ -1,0 +1,110 @@
+"""What the screen shows, line by line."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from launchers import plan as planning
+from launchers.job import Job, link_of
+from scripts.plan import bars, layout_lines, screen
+from scripts.plan.release import Release
+from scripts.plan.verdict import judge
+from tests.scripts.plan.values import planned
+
+
+def text(release: Release, job: Job) -> str:
+    out = io.StringIO()
+    plan = planning.build(job)
+    Console(file=out, width=80).print(screen.show(release, plan, judge(release, plan)))
+    return out.getvalue()
+
+
+def test_the_bar_of_memory_has_a_place_for_each_part() -> None:
+    items = {"weights": 10.0, "gradients": 20.0, "optimizer": 30.0}
+    bar = bars.itemised(items, 80.0, 40)
+    assert bar.plain == "█" * 30 + "░" * 10
+    assert [span.end - span.start for span in bar.spans] == [5, 10, 15, 10]
+
+
+@pytest.mark.parametrize(("used", "colour"), [(50, "green"), (95, "yellow"), (120, "red")])
+def test_a_full_bar_changes_its_colour(used: float, colour: str) -> None:
+    bar = bars.plain(used, 100.0, 20)
+    assert len(bar) == 20
+    assert bar.spans[0].style == colour
+
+
+def test_the_parts_sum_up_to_what_the_bar_says() -> None:
+    _release, plan = planned()
+    assert plan.memory is not None
+    assert sum(bars.items_of(plan.memory).values()) == pytest.approx(plan.memory.total)
+
+
+def test_many_nodes_are_told_in_a_few_lines() -> None:
+    release, plan = planned("nodes=16")
+    shown = text(release, plan.job)
+    assert "nodes 0-7, ranks 0-63  stage 0, layers 0-23" in shown
+    assert "nodes 8-15, ranks 64-127  stage 1, layers 24-47" in shown
+    assert "PP over 2, DP over 8, EDP over 8" in shown
+    assert len(shown.splitlines()) <= 45
+
+
+def test_one_node_has_no_network() -> None:
+    release, plan = planned("nodes=1", "recipe.args.expert_model_parallel_size=4")
+    shown = text(release, plan.job)
+    assert "across nodes" not in shown
+    assert "node 0 [0 1 2 3][4 5 6 7]  stages 0-1" in shown
+
+
+def test_experts_that_leave_their_node_are_told() -> None:
+    release, plan = planned(
+        "recipe.args.expert_model_parallel_size=16", "recipe.args.pipeline_model_parallel_size=1"
+    )
+    shown = text(release, plan.job)
+    assert "EP over 2" in shown
+    assert "warning: recipe.args.expert_model_parallel_size: 16" in shown
+
+
+def test_a_speed_that_the_chart_told_is_expected_and_another_is_assumed() -> None:
+    _release, plan = planned()
+    told = {"NETWORK_TRANSPORT": "NET/OFI", "NETWORK_FLOOR_GBS": "66.3"}
+    job = replace(plan.job, link=link_of(told), assumes_link=False)
+    assert layout_lines.fabric(planning.build(job)) == "NET/OFI, 78 GB/s expected"
+    job = replace(plan.job, link=link_of({"NCCL_NET": "Socket"}), assumes_link=True)
+    assert layout_lines.fabric(planning.build(job)) == "NET/Socket, 2.5 GB/s assumed"
+
+
+def test_without_a_card_nobody_says_that_it_fits() -> None:
+    release, plan = planned()
+    shown = text(release, replace(plan.job, card=""))
+    assert "accepted, memory unknown" in shown
+    assert "GiB a GPU, predicted; the GPU model is not known" in shown
+
+
+def test_work_lost_and_checkpoints_without_limit_are_warnings() -> None:
+    release, plan = planned("recipe.args.save_total_limit=null", "recipe.args.save_steps=500")
+    shown = text(release, plan.job)
+    assert "warning: every checkpoint is kept, 489 GB each" in shown
+    assert "of work is lost when the run is cut: lower" in shown
+    assert "without limit for the model, all checkpoints" in shown
+
+
+def test_memory_within_the_predictions_error_is_a_warning() -> None:
+    release, plan = planned()
+    assert plan.memory is not None and plan.card is not None
+    tight = replace(plan, card=replace(plan.card, memory_gib=plan.memory.total + 1))
+    assert any("memory is tight: 1.0 GiB free" in line for line in judge(release, tight).warnings)
+    wide = replace(plan, card=replace(plan.card, memory_gib=plan.memory.total * 1.1))
+    assert not any("tight" in line for line in judge(release, wide).warnings)
+    over = replace(plan, card=replace(plan.card, memory_gib=plan.memory.total - 1))
+    assert judge(release, over).is_too_big
+
+
+def test_a_commit_is_no_moving_source() -> None:
+    release, plan = planned()
+    assert any("recipe.model, code.ref may change" in w for w in judge(release, plan).warnings)
+    pinned = planned("recipe.model=hf://Qwen/Qwen3-30B-A3B@9c925d64", "code.ref=9c925d64")
+    assert not any("may change" in line for line in judge(*pinned).warnings)

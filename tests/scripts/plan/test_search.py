@@ -1,0 +1,179 @@
+"""The ranking of layouts, against looking at all of them."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+import pytest
+
+from launchers import memory, rules
+from launchers.cards import CARDS
+from launchers.layout import Layout
+from launchers.plan import build, speed_of
+from launchers.training import parse
+from scripts.plan import args, candidates, model
+from scripts.plan.candidates import OPTIMIZERS, RECOMPUTE, Way
+from scripts.plan.search import TIGHT, Found, Search
+from tests.launchers.recipes import job, recipe
+
+BATCH = {"global_batch_size": 64, "max_length": 4096, "num_train_epochs": 1}
+
+
+def cluster(
+    nodes: int, card: str = "a100-80g", name: str = "Qwen3-30B-A3B", gpus: int = 8
+) -> Search:
+    """A search whose recipe is plain: all sizes 1."""
+    shape, where = model.find(f"hf://Qwen/{name}@v1")
+    assert shape is not None
+    made = recipe(
+        **BATCH,
+        tensor_model_parallel_size=1,
+        pipeline_model_parallel_size=1,
+        expert_model_parallel_size=1,
+        sequence_parallel=False,
+    )
+    described = job(
+        recipe=made, nodes=nodes, gpus_per_node=gpus, card=card, shape=shape, shape_source=where
+    )
+    training = build(described).training
+    assert training is not None
+    return Search(job=described, shape=shape, training=training, card=CARDS[card], host_gib=480.0)
+
+
+def everything(search: Search) -> list[Found]:
+    """All ways that fit, each predicted."""
+    found = []
+    for layout, again, (name, fields) in product(search.layouts(), RECOMPUTE, OPTIMIZERS):
+        training = candidates.on(search.training, layout, {**again, **fields})
+        used = memory.predict(search.shape, training)
+        if used.total <= (1 - TIGHT) * search.card.memory_gib and used.host <= 480:
+            wanted = args.flags(training)
+            found.append(
+                Found(
+                    training=training,
+                    optimizer=name,
+                    memory=used,
+                    speed=speed_of(search.job, search.shape, training, search.card),
+                    changes=args.changes(search.job.recipe, wanted),
+                )
+            )
+    return found
+
+
+def seconds(found: list[Found]) -> list[float]:
+    return [each.speed.step_seconds for each in found]
+
+
+@pytest.mark.parametrize("card", ["a100-40g", "a100-80g", "h200"])
+def test_the_fastest_are_those_of_looking_at_everything(card: str) -> None:
+    search = cluster(2, card)
+    exact: dict[tuple[Layout, str, bool], float] = {}
+    for each in everything(search):  # the most exact optimizer of a way comes first
+        training = each.training
+        way = (training.layout, training.recompute, training.offloads)
+        exact.setdefault(way, each.speed.step_seconds)
+    fastest = {way[0]: min(s for w, s in exact.items() if w[0] == way[0]) for way in exact}
+    assert fastest
+    best = search.best(10_000)
+    assert seconds(best) == sorted(fastest.values())
+    assert len({found.training.layout for found in best}) == len(best)
+
+
+def test_the_nearest_change_the_fewest_flags() -> None:
+    search = cluster(2)
+    fewest = sorted(len(each.changes) for each in everything(search))[:3]
+    near = search.nearest(3)
+    assert sorted(len(each.changes) for each in near) == fewest
+    assert seconds(near) == sorted(seconds(near))
+
+
+@pytest.mark.parametrize(
+    ("name", "nodes", "gpus"),
+    [
+        ("Qwen3-30B-A3B", 2, 8),
+        ("Qwen3-30B-A3B", 3, 4),
+        ("Qwen3-235B-A22B", 4, 8),
+        ("DeepSeek-MoE-16B", 1, 6),
+        ("Qwen2.5-7B", 2, 7),
+        ("Qwen3-0.6B", 1, 1),
+    ],
+)
+def test_every_layout_is_legal(name: str, nodes: int, gpus: int) -> None:
+    search = cluster(nodes, name=name, gpus=gpus)
+    batch = replace(search.training, global_batch_size=nodes * gpus * 4)
+    search = replace(search, training=batch)
+    made = search.layouts()
+    assert made
+    for layout in made:
+        wanted = args.flags(candidates.on(search.training, layout, RECOMPUTE[-1]))
+        merged = args.merged(
+            search.job.recipe, {**wanted, "global_batch_size": str(nodes * gpus * 4)}
+        )
+        broken = rules.check(
+            merged.args,
+            shape=search.shape,
+            nodes=nodes,
+            gpus_per_node=gpus,
+            backend="megatron",
+        )
+        assert broken == [], layout
+
+
+@pytest.mark.parametrize("way", [Way(layout=Layout(nodes=2, gpus_per_node=8, tp=2, pp=2, ep=4))])
+@pytest.mark.parametrize("again", range(len(RECOMPUTE)))
+@pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda option: option[0])
+def test_flags_written_into_a_recipe_are_read_as_the_same_training(
+    way: Way, again: int, optimizer: tuple[str, candidates.Fields]
+) -> None:
+    search = cluster(2)
+    training = replace(way, recompute=again).training(search.training, optimizer[1])
+    merged = args.merged(search.job.recipe, args.flags(training))
+    read = parse(merged, nodes=2, gpus_per_node=8)
+    plain: dict[str, Any] = {"recompute_modules": ("core_attn",), "recompute_num_layers": 1}
+    assert replace(read, **plain) == replace(training, **plain)
+
+
+def test_changes_alone_are_enough() -> None:
+    search = cluster(2)
+    for found in search.best(5) + search.nearest(3):
+        merged = args.merged(search.job.recipe, found.changes)
+        read = parse(merged, nodes=2, gpus_per_node=8)
+        assert memory.predict(search.shape, read).total == found.memory.total
+
+
+def test_what_is_wrong_beside_the_layout_hides_no_layout_and_is_told() -> None:
+    search = cluster(2)
+    made = args.merged(search.job.recipe, {"num_train_epochs": None})
+    broken = replace(search, job=replace(search.job, recipe=made))
+    assert seconds(broken.best(3)) == seconds(search.best(3))
+    assert search.left(search.best(1)[0]) == []
+    (message,) = broken.left(broken.best(1)[0])
+    assert message.startswith("recipe.args.num_train_epochs: missing")
+
+
+def test_a_layout_that_another_flag_forbids_is_left_out() -> None:
+    """Frozen parameters allow no pipeline."""
+    search = cluster(2)
+    assert any(found.training.layout.pp > 1 for found in search.best(20))
+    made = args.merged(search.job.recipe, {"freeze_parameters_ratio": "0.5"})
+    only = replace(search, job=replace(search.job, recipe=made)).best(20)
+    assert {found.training.layout.pp for found in only} == {1}
+
+
+def test_nothing_fits_where_the_model_is_too_large() -> None:
+    assert cluster(1, "a100-40g", "Qwen3-235B-A22B").best(3) == []
+    assert cluster(1, "a100-40g", "Qwen3-235B-A22B").nearest(3) == []
+
+
+@pytest.mark.parametrize("name", ["Qwen3-30B-A3B", "Qwen3-235B-A22B"])
+@pytest.mark.parametrize("card", ["a100-40g", "h200"])
+def test_a_search_over_128_gpus_takes_less_than_two_seconds(name: str, card: str) -> None:
+    search = cluster(16, card, name)
+    search = replace(search, training=replace(search.training, global_batch_size=128))
+    begin = time.process_time()
+    assert search.best(15)
+    assert time.process_time() - begin < 2
+    assert len(search.layouts()) > 1000
