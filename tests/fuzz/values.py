@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
+from operator import getitem
 from typing import Any
 
 from hypothesis import strategies as st
@@ -37,7 +39,8 @@ FLAGS = st.sampled_from(
 def valid(schema: Document, *, name: str = "") -> Values:
     """Draw what a schema admits."""
     if "$ref" in schema:
-        return valid(SCHEMA["definitions"][schema["$ref"].rpartition("/")[2]], name=name)
+        _, *path = schema["$ref"].split("/")
+        return valid(reduce(getitem, path, SCHEMA), name=name)
     if "enum" in schema:
         return st.sampled_from(schema["enum"])
     kinds = schema.get("type", "object")

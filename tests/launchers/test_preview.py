@@ -53,7 +53,12 @@ def write(pods: Pods, model: str = "", **args: Any) -> dict[str, str]:
     (source / "config.json").write_text(json.dumps(SIZES))
     recipe = {"backend": "megatron", "args": {**ARGS, **args}}
     pods.write_recipe(model=model or f"file://{source}", **recipe)
-    return {"DPO_GPUS_PER_NODE": "4", "SKIP_CONVERT": "1", "HOME": str(pods.folder)}
+    return {
+        "DPO_GPUS_PER_NODE": "4",
+        "SKIP_CONVERT": "1",
+        "SKIP_PREFLIGHT": "1",
+        "HOME": str(pods.folder),
+    }
 
 
 def test_a_local_model_is_looked_at_before_it_is_copied(pods: Pods) -> None:

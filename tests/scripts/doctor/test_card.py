@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from launchers.cards import CARDS
 from scripts.doctor.card import PRODUCT, check, wanted
 from scripts.doctor.release import PodSet
 from tests.scripts.doctor.world import node, objects, release, seen
@@ -28,6 +29,7 @@ def test_the_product_label(products: tuple[str | None, ...], levels: list[str]) 
     there = [item for item in objects() if item["kind"] != "Node"]
     for number, product in enumerate(products):
         host = node(f"host-{number}")
+        del host["metadata"]["labels"][PRODUCT]
         host["metadata"]["labels"] |= {PRODUCT: product} if product else {}
         there.append(host)
     assert [each.level.value for each in check(release(), seen(release(), there), SMI)] == levels
@@ -38,7 +40,7 @@ def test_without_a_model_nothing_is_said() -> None:
 
 
 def test_the_model_is_read_from_the_gang_s_environment() -> None:
-    assert wanted(release()) == ()
-    container = {"env": [{"name": "GPU_MODEL", "value": "a100-80g"}]}
-    gang = PodSet(name="node", count=2, template={"spec": {"containers": [container]}})
-    assert "NVIDIA A100-SXM4-80GB" in wanted(replace(release(), pod_sets=(gang,)))
+    assert wanted(release()) == CARDS["a100-80g"].smi
+    assert "NVIDIA A100-SXM4-80GB" in wanted(release())
+    gang = PodSet(name="node", count=2, template={"spec": {"containers": [{"env": []}]}})
+    assert wanted(replace(release(), pod_sets=(gang,))) == ()

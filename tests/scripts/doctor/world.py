@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from scripts.doctor.answer import Answer
+from scripts.doctor.card import PRODUCT
 from scripts.doctor.release import PodSet, Release, parse
 from scripts.doctor.right import rights
 from scripts.doctor.seen import Seen
@@ -55,6 +56,7 @@ def named(kind: str, name: str, **fields: Any) -> Object:
 def node(name: str, rack: str = "rack-1", **allocatable: str) -> Object:
     """A ready host of 8 GPUs."""
     labels = {"kubernetes.io/os": "linux", "kubernetes.io/hostname": name, BLOCK: rack}
+    labels[PRODUCT] = "NVIDIA-A100-SXM4-80GB"
     status = {
         "allocatable": HOST | allocatable,
         "conditions": [{"type": "Ready", "status": "True"}],
