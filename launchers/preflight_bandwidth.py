@@ -19,10 +19,12 @@ FLOOR = 0.85
 """Floor of a link over what such a link typically reaches: ``chart/networks`` reckons so too."""
 BROKEN = 0.5 / FLOOR
 """Share of a floor below which a link is broken: half of what it typically reaches."""
-A2A = 0.6
-"""Floor of an all-to-all over that of an all-reduce: its messages are smaller (an estimate)."""
-SHARE = {2: 0.7, 3: 0.75, 4: 0.77, 5: 0.8, 6: 0.85, 7: 0.9}
-"""What fewer than 8 GPUs of a node reach, over 8: estimates for H200 (300, 330, 431 GB/s)."""
+A2A = 0.75
+"""Floor of an all-to-all over that of an all-reduce; 0.84 to 0.86 inside a node of 4 and 2 H200
+(tests/gpu/results), less where adapters are shared."""
+SHARE = {2: 0.76, 3: 0.79, 4: 0.82, 5: 0.85, 6: 0.9, 7: 0.95}
+"""What fewer than 8 GPUs of a node reach, over 8: 2 and 4 H200 measured (329 and 354 of 431 GB/s,
+tests/gpu/results), the others between them."""
 ODD, SLOW = 0.90, 0.85
 """Shares of the median among like pairs, or like cards: a warning, a failure. A card or cable that
 lost a fifth of its speed is caught; what healthy ones differ by is a few percent."""
