@@ -17,10 +17,13 @@ from launchers.settings import Settings
 from launchers.shape import Shape
 
 
-def record(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
+def record(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> int | None:
     """Write the plan; whatever goes wrong is a warning, since a run does not depend on it.
 
     Called before the download and after it: the model's sizes may be known only then.
+
+    Returns:
+        Bytes that checkpoints will still take; None where that is not known.
     """
     try:
         plan = planned(settings, recipe, env)
@@ -28,8 +31,19 @@ def record(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         replace(path, json.dumps(document(plan), indent=1) + "\n")
         logs.info("plan written", path=path, **summary(plan))
+        return room(plan, settings.work.checkpoints)
     except Exception as error:
         logs.warning("plan not written", cause=repr(error))
+        return None
+
+
+def room(plan: Plan, checkpoints: Path) -> int | None:
+    """Return the bytes that checkpoints will still take; what an earlier attempt left counts."""
+    wanted = plan.footprint
+    if wanted is None or wanted.kept is None:
+        return None
+    there = sum(file.stat().st_size for file in checkpoints.rglob("*") if file.is_file())
+    return max(0, (wanted.kept + 1) * wanted.checkpoint - there)
 
 
 def planned(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> Plan:

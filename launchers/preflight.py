@@ -19,7 +19,9 @@ from launchers.checkpoint import replace
 from launchers.exits import Exit, LaunchError, during
 from launchers.gang import Bond
 from launchers.preflight_collective import Plan
+from launchers.preflight_facts import free
 from launchers.preflight_finding import failed, skipped
+from launchers.preflight_host import disk
 from launchers.preflight_network import measure
 from launchers.preflight_port import Door, free_port, knock
 from launchers.preflight_report import Report
@@ -46,19 +48,24 @@ class Preflight:
         self.card = ""
         self.adapters = 0
 
+    @property
+    def unwanted(self) -> str:
+        """Return why this pod is not checked; empty where it is."""
+        if self.settings.preflight.skip:
+            return "SKIP_PREFLIGHT=1"
+        return "SKIP_TRAIN=1" if "train" in self.settings.skips else ""
+
     def local(self, needed: int | None = None) -> None:
         """Check this pod.
 
         Args:
-            needed: bytes of all checkpoints that will be there at once; None where not known.
+            needed: bytes that checkpoints will still take; None where not known.
 
         Raises:
             LaunchError: PREFLIGHT, or a user code, with all that failed.
         """
-        why = "SKIP_TRAIN=1" if "train" in self.settings.skips else ""
-        why = "SKIP_PREFLIGHT=1" if self.settings.preflight.skip else why
-        if why:
-            logs.info("preflight skipped", why=why)
+        if self.unwanted:
+            logs.info("preflight skipped", why=self.unwanted)
             return
         with self.report.timed():
             facts = preflight_local.facts(self.settings, self.backend, self.env)
@@ -66,6 +73,17 @@ class Preflight:
             self.card = facts.smi.gpus[0].name if facts.smi and facts.smi.gpus else ""
             found = preflight_local.judge(facts, self.settings, self.backend, needed)
             self.report.settle(found, self.settings.work.home)
+
+    def space(self, needed: int | None) -> None:
+        """Check the workspace's room once more: the model's sizes may be known only now.
+
+        Raises:
+            LaunchError: QUOTA, with what is free and what checkpoints will take.
+        """
+        if needed is not None and not self.unwanted:
+            with self.report.timed():
+                left = free(self.settings.workspace)
+                self.report.settle([disk(left, needed)], self.settings.work.home)
 
     @contextmanager
     def meeting(

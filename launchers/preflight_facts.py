@@ -59,7 +59,7 @@ def gather(
         ipc_lock=_ipc_lock(),
         adapters=len(list(Path("/dev/infiniband").glob("uverbs*"))),
         shm=_size(Path("/dev/shm")),
-        free=_free(workspace),
+        free=free(workspace),
         caches=_caches(env, workspace),
         versions={name: _version(name, row[0]) for name, row in _needed(backend).items()},
         xids=_xids() if gpus else (),
@@ -133,7 +133,8 @@ def _size(folder: Path) -> int:
     return 0
 
 
-def _free(folder: Path) -> int:
+def free(folder: Path) -> int:
+    """Return the bytes that this user may still write where a folder is, or will be."""
     there = next((p for p in (folder, *folder.parents) if p.exists()), Path("/"))
     with contextlib.suppress(OSError):
         return shutil.disk_usage(there).free

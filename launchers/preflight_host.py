@@ -78,7 +78,7 @@ def disk(free: int, needed: int | None) -> Finding:
 
     Args:
         free: bytes that this user may still write.
-        needed: bytes of all checkpoints that will be there at once: size x (save_total_limit + 1).
+        needed: bytes that checkpoints will still take (``plan_file.room``).
 
     >>> disk(10 ** 12, 2 * 10 ** 12).code.name
     'QUOTA'

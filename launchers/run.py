@@ -74,14 +74,13 @@ def lead(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str, 
     preflight = Preflight(settings, recipe.backend, own, env)
     with reporting(progress):
         check(settings, recipe)
-        preflight.local()
-        plan_file.record(settings, recipe, env)
+        preflight.local(plan_file.record(settings, recipe, env))
         leader = Leader(own, settings.gang_port)
     with leaving(leader), reporting(progress):
         seen = check_model(settings, recipe, may_ask=True)
         later = None if seen else partial(check_model, settings, recipe, may_ask=False)
         prepared = prepare(settings, recipe, work, progress, leader.announce, env, later)
-        plan_file.record(settings, recipe, env)
+        preflight.space(plan_file.record(settings, recipe, env))
         identity = {"recipe": recipe.digest, **prepared.digests()}
         progress.outputs = prepared.message()["outputs"]
         leader.announce("train")

@@ -10,10 +10,13 @@ import pytest
 import yaml
 
 from launchers import plan_document, plan_file
+from launchers.exits import Exit, LaunchError
 from launchers.job import job_of
 from launchers.plan import build
+from launchers.preflight import Preflight
 from launchers.prepare import inputs_of
 from launchers.recipe import Recipe
+from launchers.run import hello
 from launchers.settings import Settings, from_env
 from tests.launchers.pods import Pods
 from tests.launchers.recipes import recipe
@@ -64,6 +67,29 @@ def test_the_plan_is_written_whole_once_the_model_is_there(env: dict[str, str]) 
         "network_assumed": False,
     }
     assert [file.name for file in settings.work.home.iterdir()] == ["plan.json"]
+
+
+def test_the_room_for_checkpoints_is_known_with_the_model_and_what_is_there_counts(
+    env: dict[str, str],
+) -> None:
+    settings, made = from_env(env), recipe(save_total_limit="2")
+    assert plan_file.record(settings, made, env) is None
+    model = inputs_of(settings, made, settings.work).model
+    model.mkdir(parents=True)
+    (model / "config.json").write_text(json.dumps(CONFIG))
+    whole = plan_file.record(settings, made, env)
+    assert whole is not None and whole > 3 * 30.5e9 * 14  # three of them, optimizer included
+    old = settings.work.checkpoints / "checkpoint-1" / "model.safetensors"
+    old.parent.mkdir(parents=True)
+    old.write_bytes(bytes(1000))
+    assert plan_file.record(settings, made, env) == whole - 1000
+    own = hello(settings, made)
+    with pytest.raises(LaunchError, match="needed by the checkpoints") as refused:
+        Preflight(settings, "megatron", own, env).space(10**18)
+    assert refused.value.code is Exit.QUOTA
+    skipping = from_env({**env, "SKIP_PREFLIGHT": "1"})
+    Preflight(skipping, "megatron", own, env).space(10**18)
+    Preflight(settings, "megatron", own, env).space(None)
 
 
 def test_a_config_that_is_broken_gives_a_plan_with_the_reason(env: dict[str, str]) -> None:
