@@ -138,9 +138,20 @@ def _has_reference(recipe: Recipe) -> bool:
 
 
 def _plugins(recipe: Recipe, inputs: Inputs, *, on_cpu: bool) -> list[str]:
-    own = [f"swift_seal_{recipe.backend}.py", *(["swift_cpu.py"] if on_cpu else [])]
+    own = [
+        f"swift_seal_{recipe.backend}.py",
+        *(["swift_cpu.py"] if on_cpu else []),
+        *(["swift_chunked_adam.py"] if _has_narrow_moments(recipe) else []),
+    ]
     users = [_in_clone(p, inputs.clone) for p in _words(recipe.args.get("external_plugins", []))]
     return [str(inputs.plugins / name) for name in own] + users
+
+
+def _has_narrow_moments(recipe: Recipe) -> bool:
+    """Tell whether the optimizer keeps moments in less than fp32: its step must be cut then."""
+    aware = recipe.arg("use_precision_aware_optimizer", "false").lower() not in NO
+    types = (recipe.arg(name, "fp32") for name in ("exp_avg_dtype", "exp_avg_sq_dtype"))
+    return recipe.backend == "megatron" and aware and any(each != "fp32" for each in types)
 
 
 def _in_clone(plugin: str, clone: Path | None) -> str:

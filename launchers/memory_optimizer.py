@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
+from launchers.adam import CHUNK
 from launchers.training import BYTES, Training
-
-CHUNK = 2**27
-"""Elements that the chunked step takes at once."""
 
 
 def kept(training: Training) -> float:

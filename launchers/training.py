@@ -7,7 +7,6 @@ compares them with the installed source.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from pathlib import PurePath
 from typing import Any
 
 from launchers.arguments import Arguments
@@ -17,8 +16,6 @@ from launchers.recipe import Recipe
 
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
 """Flag value to bytes of an element."""
-CHUNKED = "chunked_adam"
-"""A plugin whose file name has this word steps TE's FusedAdam in chunks: see ``optimizer``."""
 _NO_REFERENCE = ("rm", "gkd")
 _DTYPES = ("fp32", "fp16", "bf16", "fp8")
 _SIZES = {
@@ -88,7 +85,7 @@ class Training:
     main_params_dtype: str = "fp32"
     optimizer_offload: float = 0.0
     """Part of the optimizer in host memory: 0 to 1."""
-    chunked_step: bool = False
+    chunked_step: bool = True
     """The optimizer steps in chunks, which bounds the fp32 copies of bf16 moments."""
     attention_backend: str = "flash"
     cross_entropy_fusion: bool = True
@@ -168,7 +165,6 @@ def _derived(a: Arguments, task: str, tp: int) -> dict[str, Any]:
     full = full and not any(a.words(name, ()) for name in adapters)
     compares = bool(kind) and kind not in _NO_REFERENCE
     fraction = min(1.0, a.number("optimizer_offload_fraction", 1.0))
-    plugins = a.words("external_plugins", ())
     return {
         "tuner": "full" if full else "lora",
         "pairs": kind in ("dpo", "rm"),
@@ -180,7 +176,6 @@ def _derived(a: Arguments, task: str, tp: int) -> dict[str, Any]:
         "sequence_parallel": a.flag("sequence_parallel", False) and tp > 1,
         "recompute_modules": a.words("recompute_modules", ("core_attn",)),
         "optimizer_offload": fraction if a.flag("optimizer_cpu_offload", False) else 0.0,
-        "chunked_step": any(CHUNKED in PurePath(plugin).stem for plugin in plugins),
         "attention_backend": a.word("attention_backend", "flash"),
         "capacity_factor": a.number("moe_expert_capacity_factor", 0.0),
         "saves_optimizer": not a.flag("no_save_optim", False),

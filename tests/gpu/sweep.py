@@ -24,6 +24,7 @@ from tests.gpu import random_model
 from tests.gpu.pack import HOST_ENV
 from tests.gpu.visit import host
 
+ROOT = Path(__file__).parents[2]
 HOST = Path("/data/sweep")
 PAIRS, WORDS = 600, 700
 LIMIT = 170
@@ -68,17 +69,19 @@ def run(name: str, flags: dict[str, Any], model: Path, data: Path, gpus: int) ->
     """Train a few steps; return exit code, peaks in bytes and step times of the fullest rank."""
     folder = HOST / name
     folder.mkdir(parents=True, exist_ok=True)
-    own = {
+    plugins = [Path(__file__).with_name("swift_probe.py"), *map(ROOT.joinpath, flags["plugins"])]
+    own: dict[str, str | list[str]] = {
         "model": str(model),
         "ref_model": str(model),
         "dataset": str(data),
         "output_dir": str(folder / "out"),
         "add_version": "false",
         "check_model": "false",
-        "external_plugins": str(Path(__file__).with_name("swift_probe.py")),
+        "external_plugins": [str(plugin) for plugin in plugins],
         "callbacks": "probe",
     }
-    spelt = {k: v if isinstance(v, list) else spell(v) for k, v in flags.items()}
+    given = {name: value for name, value in flags.items() if name != "plugins"}
+    spelt = {k: v if isinstance(v, list) else spell(v) for k, v in given.items()}
     spec = importlib.util.find_spec("swift")
     assert spec is not None and spec.submodule_search_locations is not None
     entry = Path(spec.submodule_search_locations[0]) / "cli" / "_megatron" / "rlhf.py"
@@ -86,6 +89,7 @@ def run(name: str, flags: dict[str, Any], model: Path, data: Path, gpus: int) ->
     env = {
         **os.environ,
         **HOST_ENV,
+        "PYTHONPATH": f"{ROOT}:{HOST_ENV['PYTHONPATH']}",
         "PROBE": str(folder),
         "HF_HUB_OFFLINE": "1",
         "NPROC_PER_NODE": str(gpus),

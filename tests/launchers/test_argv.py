@@ -133,6 +133,17 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
     assert merged["callbacks"] == ["seal", "mine"]
 
 
+@pytest.mark.parametrize("backend", ["megatron", "transformers"])
+@pytest.mark.parametrize("aware", [True, "no"])
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+def test_the_step_of_an_optimizer_with_narrow_moments_is_cut(
+    backend: str, aware: bool | str, dtype: str
+) -> None:
+    of = recipe(backend, use_precision_aware_optimizer=aware, exp_avg_sq_dtype=dtype)
+    wanted = backend == "megatron" and aware is True and dtype == "bf16"
+    assert ("/opt/l/swift_chunked_adam.py" in flags(of)["external_plugins"]) == wanted
+
+
 def test_cpu_runs_use_gloo() -> None:
     on_cpu = flags(recipe("transformers"), cpu=True)
     assert (on_cpu["use_cpu"], on_cpu["ddp_backend"]) == ("true", "gloo")

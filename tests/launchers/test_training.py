@@ -65,7 +65,6 @@ def test_the_two_node_recipe() -> None:
         ({"rlhf_type": "kto"}, "pairs", False),
         ({"rlhf_type": "rm"}, "compares", False),
         ({"optimizer": "dist_muon"}, "distributed_optimizer", False),
-        ({"external_plugins": ["p/swift_chunked_adam.py"]}, "chunked_step", True),
         ({"packing": True, "packing_length": 4096, "max_length": 2048}, "packing_length", 4096),
         ({"rlhf_type": "rm"}, "head", False),
         ({"main_grads_dtype": "bf16"}, "grad_bytes", 2),

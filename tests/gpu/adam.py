@@ -1,0 +1,64 @@
+"""The chunked Adam step against the whole one: ``python3 -m tests.gpu.adam`` on one GPU with TE.
+
+Both must leave the same bits in weights, remainders and moments; prints each one's peak memory.
+"""
+
+from __future__ import annotations
+
+import json
+
+import torch
+
+from tests.gpu.visit import host
+
+SIZES = (3_000_000, 70_000_000, 200_000_000, 1, 128_000_000)
+STEPS = 3
+
+
+def train(*, chunked: bool) -> tuple[list[torch.Tensor], int]:
+    """Step as megatron-core does with narrow moments; return all state and a step's peak."""
+    from transformer_engine.pytorch.optimizers import FusedAdam
+
+    if chunked:
+        import launchers.swift_chunked_adam  # noqa: F401 - it replaces FusedAdam.step
+    torch.manual_seed(7)
+    weights = [
+        torch.nn.Parameter(torch.randn(size, dtype=torch.bfloat16, device="cuda")) for size in SIZES
+    ]
+    groups = [{"params": weights[:4], "lr": 1e-2}, {"params": weights[4:], "weight_decay": 0.1}]
+    adam = FusedAdam(
+        groups,
+        lr=1e-3,
+        master_weights=True,
+        use_decoupled_grad=True,
+        store_param_remainders=True,
+        exp_avg_dtype=torch.bfloat16,
+        exp_avg_sq_dtype=torch.bfloat16,
+    )
+    peak = 0
+    for number in range(STEPS):
+        for weight in weights:
+            weight.decoupled_grad = torch.randn_like(weight)
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        adam.step()
+        if number:  # the first one makes the state, which stays
+            peak = max(peak, torch.cuda.max_memory_allocated() - before)
+    assert [group["step"] for group in adam.param_groups] == [STEPS, STEPS]
+    states = [adam.state[w][name] for w in weights for name in sorted(adam.state[w])]
+    return [w.detach() for w in weights] + states, peak
+
+
+def main() -> None:
+    """Compare both, and print what was seen."""
+    whole, whole_peak = train(chunked=False)
+    cut, cut_peak = train(chunked=True)
+    same = [torch.equal(one, other) for one, other in zip(whole, cut, strict=True)]
+    seen = {"tensors": len(same), "equal": sum(same), "peak_whole": whole_peak, "peak": cut_peak}
+    print(json.dumps({**host(), "parameters": sum(SIZES), "steps": STEPS, **seen}, indent=1))
+    if not all(same):
+        raise SystemExit("the chunked step differs")
+
+
+if __name__ == "__main__":
+    main()
