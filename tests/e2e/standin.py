@@ -41,7 +41,7 @@ def values(*, hold: bool = False) -> dict[str, Any]:
         "recipe": {
             "model": f"{workspace}/model",
             "dataset": [f"{workspace}/pairs.jsonl"],
-            "args": {"external_plugins": None},
+            "args": {"external_plugins": None, "num_train_epochs": 1},
         },
         "extraVolumes": [{"name": "standin", "configMap": {"name": CONFIG, "items": items}}],
         "extraVolumeMounts": [{"name": "standin", "mountPath": FOLDER, "readOnly": True}],
