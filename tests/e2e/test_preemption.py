@@ -19,7 +19,7 @@ def test_a_preempted_run_resumes_and_reaches_the_same_loss(main_job: MainJob) ->
         seconds=MINUTES * 60,
         pause=0.1,
     )
-    high, other = standin.release(space, "dpo-high")
+    high, other = standin.release(space, "dpo-high", hold=True)
     with measured("preemption: helm install of a high run to both its pods running"):
         high.install()
         other.running(2)
@@ -27,6 +27,7 @@ def test_a_preempted_run_resumes_and_reaches_the_same_loss(main_job: MainJob) ->
     assert run.pods() == []
     reached, _ = real.losses(run)[-1]
     assert saved.step <= reached < max(main_job.losses), "it had ended before it was preempted"
+    standin.order(other, "succeed")
     other.ended()
     with measured("preempted run: back at work to JobSet Completed"):
         run.running(2)
