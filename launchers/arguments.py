@@ -6,10 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from launchers.argv import NO
 from launchers.exits import Exit, LaunchError
 from launchers.layout import Layout
-from launchers.recipe import Value
+from launchers.recipe import NO, Value
 
 YES = ("yes", "true", "t", "y", "1", "on")
 

@@ -13,8 +13,9 @@ from pathlib import Path
 
 from launchers.checkpoint import Checkpoint
 from launchers.exits import Exit, LaunchError
+from launchers.plugins import callbacks, plugins
 from launchers.rank import Place
-from launchers.recipe import Recipe, Value
+from launchers.recipe import NO, Recipe, Value
 
 SECRETS = ("HF_TOKEN", "MODELSCOPE_API_TOKEN")
 """Needed by the download only: training never sees them."""
@@ -27,9 +28,6 @@ DEFAULTS: dict[str, Value] = {
     "check_model": "false",
 }
 ON_CPU: dict[str, Value] = {"use_cpu": "true", "ddp_backend": "gloo"}
-
-NO = ("no", "false", "off", "n", "f", "0")
-"""What YAML and ms-swift's parser take for no, in lower case."""
 
 _REFERENCE_TYPES = ("dpo", "kto")
 
@@ -95,8 +93,8 @@ def training_flags(
         "dataset": list(inputs.datasets),
         "output_dir": str(output_dir),
         "add_version": "false",
-        "external_plugins": _plugins(recipe, inputs, on_cpu=on_cpu),
-        "callbacks": ["seal", *_words(recipe.args.get("callbacks", []))],
+        "external_plugins": plugins(recipe, inputs.plugins, inputs.clone, on_cpu=on_cpu),
+        "callbacks": callbacks(recipe, on_cpu=on_cpu),
     }
 
 
@@ -135,39 +133,6 @@ def _has_reference(recipe: Recipe) -> bool:
     tuner = recipe.arg("tuner_type", "full" if recipe.backend == "megatron" else "lora")
     kind = recipe.arg("rlhf_type", "dpo")
     return recipe.task == "rlhf" and tuner == "full" and kind in _REFERENCE_TYPES
-
-
-def _plugins(recipe: Recipe, inputs: Inputs, *, on_cpu: bool) -> list[str]:
-    own = [
-        f"swift_seal_{recipe.backend}.py",
-        *(["swift_cpu.py"] if on_cpu else []),
-        *(["swift_chunked_adam.py"] if _has_narrow_moments(recipe) else []),
-    ]
-    users = [_in_clone(p, inputs.clone) for p in _words(recipe.args.get("external_plugins", []))]
-    return [str(inputs.plugins / name) for name in own] + users
-
-
-def _has_narrow_moments(recipe: Recipe) -> bool:
-    """Tell whether the optimizer keeps moments in less than fp32: its step must be cut then."""
-    aware = recipe.arg("use_precision_aware_optimizer", "false").lower() not in NO
-    types = (recipe.arg(name, "fp32") for name in ("exp_avg_dtype", "exp_avg_sq_dtype"))
-    return recipe.backend == "megatron" and aware and any(each != "fp32" for each in types)
-
-
-def _in_clone(plugin: str, clone: Path | None) -> str:
-    if Path(plugin).is_absolute():
-        return plugin
-    if clone is None:
-        raise LaunchError(
-            Exit.CONFIG,
-            f"recipe.args.external_plugins names {plugin!r}, and there is no clone",
-            "set code.url and code.ref, or write an absolute path",
-        )
-    return str(clone / plugin)
-
-
-def _words(value: Value) -> list[str]:
-    return value if isinstance(value, list) else str(value).split()
 
 
 def flatten(flags: Mapping[str, Value]) -> list[str]:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from launchers import logs, shape
+from launchers import disk, logs, shape
 from launchers.checkpoint import replace
 from launchers.job import job_of
 from launchers.plan import Plan, build
@@ -42,8 +42,7 @@ def room(plan: Plan, checkpoints: Path) -> int | None:
     wanted = plan.footprint
     if wanted is None or wanted.kept is None:
         return None
-    there = sum(file.stat().st_size for file in checkpoints.rglob("*") if file.is_file())
-    return max(0, (wanted.kept + 1) * wanted.checkpoint - there)
+    return max(0, (wanted.kept + 1) * wanted.checkpoint - disk.size(checkpoints))
 
 
 def planned(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> Plan:

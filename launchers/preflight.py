@@ -8,14 +8,17 @@ an attempt begins, and goes to the run's own folder.
 
 from __future__ import annotations
 
-import secrets
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
-from launchers import logs, preflight_gang, preflight_local, preflight_verdict
-from launchers.checkpoint import replace
+from launchers import (
+    logs,
+    preflight_gang,
+    preflight_local,
+    preflight_nonce,
+    preflight_verdict,
+)
 from launchers.exits import Exit, LaunchError, during
 from launchers.gang import Bond
 from launchers.preflight_collective import Plan
@@ -30,8 +33,6 @@ from launchers.recipe import Backend
 from launchers.settings import Settings
 from launchers.wire import Hello, Message
 
-NONCE_PATIENCE = 60.0
-"""Seconds in which rank 0's file must appear: NFS caches that a file is missing for up to 60."""
 LEAST = 10
 """Seconds that the GPUs have at least: what came before them may not use up the deadline."""
 
@@ -101,10 +102,8 @@ class Preflight:
         if self.settings.preflight.skip or why:
             yield {}, lambda answers: None
             return
-        nonce = secrets.token_hex(8)
         with self.report.timed():
-            folder.mkdir(parents=True, exist_ok=True)
-            replace(folder / "nonce", nonce + "\n")
+            nonce = preflight_nonce.write(folder)
             door = self._door(nonce, folder)
 
         def judge(answers: Sequence[Message]) -> None:
@@ -114,7 +113,7 @@ class Preflight:
                     self.report.settle(preflight_gang.judge(told, nonce, self.card), folder)
 
         with door:
-            question = {"nonce": str(folder / "nonce"), "collective": free_port()}
+            question = {"nonce": str(folder / preflight_nonce.NAME), "collective": free_port()}
             yield {"preflight": question}, judge
 
     def _door(self, nonce: str, folder: Path) -> AbstractContextManager[object]:
@@ -140,7 +139,7 @@ class Preflight:
                     port = knock(place.master_addr, place.master_port)
                 except OSError as error:
                     port = str(error)
-            nonce = _read(Path(prepared["preflight"]["nonce"]))
+            nonce = preflight_nonce.read(Path(prepared["preflight"]["nonce"]))
         return {"preflight": {"nonce": nonce, "port": port, "card": self.card}}
 
     def collective(self, folder: Path, prepared: Message, bond: Bond) -> None:
@@ -195,15 +194,3 @@ class Preflight:
             seconds=max(LEAST, int(self.settings.preflight.deadline - self.report.spent)),
             cuda=True,
         )
-
-
-def _read(path: Path) -> str:
-    """Read rank 0's nonce as soon as this node sees it; what went wrong when it does not."""
-    stop = time.monotonic() + NONCE_PATIENCE
-    while True:
-        try:
-            return path.read_text(encoding="utf-8").strip()
-        except OSError as error:
-            if time.monotonic() >= stop:
-                return str(error)
-        time.sleep(0.5)

@@ -8,10 +8,8 @@ after it.
 from __future__ import annotations
 
 import json
-import queue
 import tempfile
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from launchers import logs, source
@@ -24,6 +22,7 @@ from launchers.recipe import Recipe
 from launchers.settings import Settings
 from launchers.shape import Shape, parse
 from launchers.source import Source
+from launchers.threads import aside
 
 NAME = "config.json"
 PATIENCE = 8.0
@@ -88,7 +87,7 @@ def _from_hub(model: Source) -> str:
     if model.hub not in ("hf", "ms"):
         return ""
     try:
-        return _within(PATIENCE, lambda: _fetch(model))
+        return aside(lambda: _fetch(model), PATIENCE)
     except TimeoutError:
         cause = f"no answer from the hub in {PATIENCE:.0f} s"
         raise LaunchError(Exit.UNAVAILABLE, cause, "the download asks again") from None
@@ -110,28 +109,3 @@ def _fetch(model: Source) -> str:
         failure = hub.translate(error)
         unknown = LaunchError(Exit.UNAVAILABLE, type(error).__name__, "the download asks again")
         raise (unknown if failure is None else failure.error) from error
-
-
-def _within(seconds: float, act: Callable[[], str]) -> str:
-    """Act in a thread that nobody waits for any longer than this.
-
-    Raises:
-        TimeoutError: when it takes longer.
-        LaunchError: what ``act`` raises.
-    """
-    done: queue.SimpleQueue[str | BaseException] = queue.SimpleQueue()
-
-    def work() -> None:
-        try:
-            done.put(act())
-        except BaseException as error:
-            done.put(error)
-
-    threading.Thread(target=work, name="preview", daemon=True).start()
-    try:
-        result = done.get(timeout=seconds)
-    except queue.Empty:
-        raise TimeoutError from None
-    if isinstance(result, BaseException):
-        raise result
-    return result

@@ -19,6 +19,9 @@ Task = Literal["rlhf", "sft", "pt"]
 Value = str | list[str] | dict[str, Any]
 """A flag's value: one word, several words, or a map that travels as JSON."""
 
+NO = ("no", "false", "off", "n", "f", "0")
+"""What YAML and ms-swift's parser take for no, in lower case."""
+
 KEYS = ("backend", "task", "model", "dataset", "args")
 _CHOICES = {"backend": ("megatron", "transformers"), "task": ("rlhf", "sft", "pt")}
 
@@ -132,3 +135,8 @@ def _word(name: str, value: object) -> str:
     raise LaunchError(
         Exit.CONFIG, f"recipe.args.{name}={value!r}", "write a word, a list of words or a map"
     )
+
+
+def words(value: Value) -> list[str]:
+    """Return a flag's words, however they were given."""
+    return value if isinstance(value, list) else str(value).split()

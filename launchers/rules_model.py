@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from launchers.condition import has, missing, on
+from launchers.divisors import divisors
 from launchers.facts import Facts
 from launchers.rules_layout import CP, ENDS, EP, ETP, FIRST, LAST, LAYOUT, PP, SEQUENCE, TP, VPP
 from launchers.rules_recompute import GRANULARITY, MODULES
@@ -174,15 +175,6 @@ REPLACED = READ | {
     *(SEQUENCE, GRANULARITY, MODULES, *ENDS, LAYOUT),
 }
 """None of these rules judges a run that replaces one of these inside megatron-core."""
-
-
-def divisors(number: int) -> list[int]:
-    """Return the divisors of a number.
-
-    >>> divisors(12)
-    [1, 2, 3, 4, 6, 12]
-    """
-    return [n for n in range(1, number + 1) if number % n == 0]
 
 
 def _divides(flag: str, known: Known, total: int, what: str) -> str:

@@ -11,12 +11,17 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
-def each(act: Callable[[T], R], items: Iterable[T], workers: int = 8) -> list[R]:
+def each(
+    act: Callable[[T], R], items: Iterable[T], workers: int = 8, seconds: float | None = None
+) -> list[R]:
     """Apply ``act`` to all items, ``workers`` at a time; return the results in order.
 
     The first error is raised at once and no further item is begun. Unlike an executor's, these
     threads hold up neither the caller nor the end of the process: a pod has few seconds after
     SIGTERM, and a file on its way from a hub takes minutes.
+
+    Raises:
+        TimeoutError: no item was done for so many ``seconds``, if they are given.
 
     >>> each(lambda x: x * x, [1, 2, 3])
     [1, 4, 9]
@@ -44,21 +49,26 @@ def each(act: Callable[[T], R], items: Iterable[T], workers: int = 8) -> list[R]
     found: dict[int, R] = {}
     try:
         for _ in listed:
-            index, result, error = done.get()
+            index, result, error = done.get(timeout=seconds)
             if error is not None:
                 raise error
             found[index] = result  # type: ignore[assignment]
+    except queue.Empty:
+        raise TimeoutError from None
     finally:
         stop.set()
     return [found[index] for index in range(len(listed))]
 
 
-def aside(act: Callable[[], R]) -> R:
+def aside(act: Callable[[], R], seconds: float | None = None) -> R:
     """Do one thing in a thread of its own, because it may block in C: no signal is heard there.
 
     Looking up a name does, for up to 40 s where the name server is silent.
 
+    Raises:
+        TimeoutError: it takes longer than ``seconds``, if they are given; nobody waits for it then.
+
     >>> aside(lambda: 1)
     1
     """
-    return each(lambda one: one(), [act])[0]
+    return each(lambda one: one(), [act], seconds=seconds)[0]

@@ -64,9 +64,12 @@ def train(
     logs.info("train start", attempt=attempt.number, resume=resume, argv=shlex.join(argv))
     logged = last_step(work.checkpoints)
     package = Path(__file__).parent
-    child = Child(
-        argv, environment(env, place, nproc=nproc, package=package), folder / f"{ranks.name}.log"
-    )
+    inside = {
+        **environment(env, place, nproc=nproc, package=package),
+        "TRAINING_HOME": str(work.home),  # for our in-training code
+        "TRAINING_ATTEMPT": str(folder),
+    }
+    child = Child(argv, inside, folder / f"{ranks.name}.log")
     grace = GRACE
     try:
         code = child.wait(bond.lost)

@@ -11,7 +11,6 @@ from rich.console import Console
 
 from scripts.cluster.command import app as cluster_app
 from scripts.demo import demo as demo_module
-from scripts.doctor import command as doctor_module
 from scripts.local.command import Request, run_locally
 from scripts.plan import command as planning
 from scripts.problem import Problem
@@ -92,6 +91,9 @@ def doctor(
     as_json: Json = False,
 ) -> None:
     """Ask a cluster whether it would run a release, before it is submitted."""
+    # The client of Kubernetes takes half a second to import: only this verb waits for it.
+    from scripts.doctor import command as doctor_module
+
     request = doctor_module.Request(
         run=run, files=files or [], sets=sets or [], namespace=namespace, context=context
     )

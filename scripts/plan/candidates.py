@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from launchers.divisors import divisors
 from launchers.layout import Layout
 from launchers.shape import Shape
 from launchers.training import Training
@@ -100,15 +101,6 @@ def _experts(shape: Shape, layout: Layout) -> Iterator[Layout]:
 def _heads(shape: Shape, tp: int) -> bool:
     groups = shape.kv_heads
     return shape.heads % tp == 0 and (groups % tp == 0 or tp % groups == 0)
-
-
-def divisors(number: int) -> list[int]:
-    """Return the divisors of a number, ascending.
-
-    >>> divisors(12)
-    [1, 2, 3, 4, 6, 12]
-    """
-    return [d for d in range(1, number + 1) if number % d == 0]
 
 
 def on(training: Training, layout: Layout, fields: Fields) -> Training:

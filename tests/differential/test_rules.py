@@ -10,33 +10,25 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import given
 
 from tests.differential.asked import Oracle
 from tests.differential.layouts import Run, known, runs
 from tests.differential.stricter import STRICTER, reason
 from tests.differential.verdict import judge
+from tests.generated import drawn, parts
 
 COUNT = int(os.environ.get("CASES", "1000"))
 FIRST = int(os.environ.get("CASES_SEED", "0"))
-PART = 250
-"""Runs of one test: a failure names its part, which begins at its own seed."""
 QWEN = next(c for c in known() if c["num_hidden_layers"] == 48 and "num_experts" in c)
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("part", range(max(1, COUNT // PART)))
+@pytest.mark.parametrize("part", parts(COUNT))
 def test_both_sides_refuse_the_same_runs(part: int, oracle: Oracle) -> None:
     seen: Counter[str] = Counter()
 
-    @seed(FIRST + part)
-    @settings(
-        max_examples=min(PART, COUNT),
-        deadline=None,
-        database=None,
-        phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
-    )
+    @drawn(part, FIRST, COUNT)
     @given(run=runs())
     def compare(run: Run) -> None:
         verdict = judge(run, oracle)

@@ -11,18 +11,17 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import given
 
 from tests.chart.helm import Document, Refused, merged, template
 from tests.fuzz.layers import SOUND
 from tests.fuzz.renderer import Renderer
 from tests.fuzz.values import files
 from tests.fuzz.verdict import mistakes
+from tests.generated import drawn, parts
 
 COUNT = int(os.environ.get("FUZZ", "500"))
 FIRST = int(os.environ.get("FUZZ_SEED", "0"))
-PART = 250
-"""Files of one test: parts run side by side, and a failure names its part."""
 
 
 def named(layer: Document) -> str:
@@ -36,20 +35,13 @@ def kind_of(refusal: str) -> str:
 
 
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("part", range(max(1, COUNT // PART)))
+@pytest.mark.parametrize("part", parts(COUNT))
 def test_any_values_render_or_are_refused_in_our_words(
     part: int, renderer: Renderer, chart: Path
 ) -> None:
     seen: Counter[str] = Counter()
 
-    @seed(FIRST + part)
-    @settings(
-        max_examples=min(PART, COUNT),
-        deadline=None,
-        database=None,
-        phases=[Phase.generate, Phase.shrink],
-        suppress_health_check=list(HealthCheck),
-    )
+    @drawn(part, FIRST, COUNT)
     @given(values=files())
     def fuzz(values: Document) -> None:
         answer = renderer.ask(values, chart)

@@ -139,16 +139,5 @@ def test_the_model_is_judged_apart_from_what_is_judged_without_it(pods: Pods) ->
     assert broken(settings, recipe, None) != []
 
 
-def test_nobody_waits_for_a_silent_hub() -> None:
-    def silent() -> str:
-        time.sleep(5)
-        return ""
-
-    begin = time.monotonic()
-    with pytest.raises(TimeoutError):
-        preview._within(0.2, silent)
-    assert time.monotonic() - begin < 1
-    with pytest.raises(ZeroDivisionError):
-        preview._within(1, lambda: str(1 // 0))
-    assert preview._within(1, lambda: "x") == "x"
+def test_the_hubs_answer_leaves_time_to_refuse() -> None:
     assert preview.PATIENCE < LIMIT - 5

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from launchers import flags, recipe, rules, rules_hints, rules_model
 from launchers.argv import DEFAULTS as LAUNCHERS
-from launchers.rules_model import divisors
+from launchers.divisors import divisors
 from launchers.rules_warnings import WARNINGS
 from launchers.shape import Shape
 from scripts import flags as generator

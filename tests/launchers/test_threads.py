@@ -73,3 +73,17 @@ aside(lambda: c.pthread_mutex_lock(mutex))
 def test_what_fails_aside_fails_here() -> None:
     with pytest.raises(ZeroDivisionError):
         aside(lambda: 1 / 0)
+
+
+def test_nobody_waits_any_longer_for_what_is_slow_aside() -> None:
+    def silent() -> str:
+        time.sleep(5)
+        return ""
+
+    begin = time.monotonic()
+    with pytest.raises(TimeoutError):
+        aside(silent, 0.2)
+    assert time.monotonic() - begin < 1
+    with pytest.raises(ZeroDivisionError):
+        aside(lambda: str(1 // 0), 1)
+    assert aside(lambda: "x", 1) == "x"

@@ -1,0 +1,36 @@
+"""Generated cases in parts, which run side by side: a failure names its part and its seed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hypothesis import HealthCheck, Phase, seed, settings
+
+PART = 250
+"""Cases of one part."""
+
+Test = Callable[..., Any]
+
+
+def parts(count: int) -> range:
+    """Return the numbers of the parts of so many cases."""
+    return range(max(1, count // PART))
+
+
+def drawn(part: int, first: int, count: int) -> Callable[[Test], Test]:
+    """Draw the cases of a part, the same ones each time.
+
+    Args:
+        part: its number.
+        first: seed of the first part.
+        count: cases of all parts.
+    """
+    limited = settings(
+        max_examples=min(PART, count),
+        deadline=None,
+        database=None,
+        phases=[Phase.generate, Phase.shrink],
+        suppress_health_check=list(HealthCheck),
+    )
+    return lambda test: seed(first + part)(limited(test))
