@@ -9,7 +9,6 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -20,13 +19,13 @@ from typing import Any
 import yaml
 
 from launchers.argv import flatten
-from tests.gpu import random_model
+from tests.gpu import pairs, random_model
 from tests.gpu.pack import HOST_ENV
 from tests.gpu.visit import host
 
 ROOT = Path(__file__).parents[2]
 HOST = Path("/data/sweep")
-PAIRS, WORDS = 600, 700
+PAIRS = 1000
 LIMIT = 170
 """Seconds for one run: imports, compilation and five steps."""
 OUT_OF_MEMORY = "OutOfMemoryError"
@@ -41,7 +40,7 @@ def main() -> None:
     HOST.mkdir(parents=True, exist_ok=True)
     model, data = HOST / "model", HOST / "pairs.jsonl"
     random_model.write(model, random_model.Shape(num_hidden_layers=plan["layers"]), tokenizer)
-    write_pairs(data)
+    pairs.write(data, tokenizer, PAIRS)
     gpus = len(host()["gpus"])
     record: dict[str, Any] = {**host(), "layers": plan["layers"], "runs": {}}
     for name in names:
@@ -49,20 +48,6 @@ def main() -> None:
         record["runs"][name] = {"flags": flags, **run(name, flags, model, data, gpus)}
         print(name, {k: v for k, v in record["runs"][name].items() if k != "flags"}, flush=True)
         (results / "sweep.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
-
-
-def write_pairs(path: Path) -> None:
-    """Write pairs of random words; four or so fill a pack of 8,192 tokens."""
-    chance = random.Random(7)
-    words = ["return", "value", "list", "string", "number", "name", "of", "the", "file", "a"]
-
-    def text() -> str:
-        return " ".join(chance.choices(words, k=chance.randint(WORDS // 2, WORDS)))
-
-    with path.open("w", encoding="utf-8") as stream:
-        for _ in range(PAIRS):
-            turns = [{"role": "user", "content": "write"}, {"role": "assistant", "content": text()}]
-            stream.write(json.dumps({"messages": turns, "rejected_response": text()}) + "\n")
 
 
 def run(name: str, flags: dict[str, Any], model: Path, data: Path, gpus: int) -> dict[str, Any]:
