@@ -61,7 +61,8 @@ class ProbeCallback(MegatronCallback):  # type: ignore[misc]
         """Add a microbatch's real tokens; without packs the mask says which are real."""
         lengths = data.get("seq_lens")
         if lengths is None:
-            lengths = data["attention_mask_2d"].sum(-1).tolist()
+            mask = data.get("attention_mask_2d")
+            lengths = [] if mask is None else mask.sum(-1).tolist()
         self.sequences += len(lengths)
         self.tokens += sum(map(int, lengths))
         self.squares += sum(int(each) ** 2 for each in lengths)
