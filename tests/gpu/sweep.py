@@ -9,9 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-import random
-import signal
-import subprocess
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -20,13 +18,13 @@ from typing import Any
 import yaml
 
 from launchers.argv import flatten
-from tests.gpu import random_model
+from tests.gpu import bench_figures, bench_read, pairs, random_model, session
 from tests.gpu.pack import HOST_ENV
 from tests.gpu.visit import host
 
 ROOT = Path(__file__).parents[2]
 HOST = Path("/data/sweep")
-PAIRS, WORDS = 600, 700
+PAIRS = 1000
 LIMIT = 170
 """Seconds for one run: imports, compilation and five steps."""
 OUT_OF_MEMORY = "OutOfMemoryError"
@@ -41,7 +39,7 @@ def main() -> None:
     HOST.mkdir(parents=True, exist_ok=True)
     model, data = HOST / "model", HOST / "pairs.jsonl"
     random_model.write(model, random_model.Shape(num_hidden_layers=plan["layers"]), tokenizer)
-    write_pairs(data)
+    pairs.write(data, tokenizer, PAIRS)
     gpus = len(host()["gpus"])
     record: dict[str, Any] = {**host(), "layers": plan["layers"], "runs": {}}
     for name in names:
@@ -51,24 +49,11 @@ def main() -> None:
         (results / "sweep.json").write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
 
-def write_pairs(path: Path) -> None:
-    """Write pairs of random words; four or so fill a pack of 8,192 tokens."""
-    chance = random.Random(7)
-    words = ["return", "value", "list", "string", "number", "name", "of", "the", "file", "a"]
-
-    def text() -> str:
-        return " ".join(chance.choices(words, k=chance.randint(WORDS // 2, WORDS)))
-
-    with path.open("w", encoding="utf-8") as stream:
-        for _ in range(PAIRS):
-            turns = [{"role": "user", "content": "write"}, {"role": "assistant", "content": text()}]
-            stream.write(json.dumps({"messages": turns, "rejected_response": text()}) + "\n")
-
-
 def run(name: str, flags: dict[str, Any], model: Path, data: Path, gpus: int) -> dict[str, Any]:
-    """Train a few steps; return exit code, peaks in bytes and step times of the fullest rank."""
+    """Train a few steps; return how it ended, peaks in GiB and step times of the slowest rank."""
     folder = HOST / name
-    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     plugins = [Path(__file__).with_name("swift_probe.py"), *map(ROOT.joinpath, flags["plugins"])]
     own: dict[str, str | list[str]] = {
         "model": str(model),
@@ -91,48 +76,41 @@ def run(name: str, flags: dict[str, Any], model: Path, data: Path, gpus: int) ->
         **HOST_ENV,
         "PYTHONPATH": f"{ROOT}:{HOST_ENV['PYTHONPATH']}",
         "PROBE": str(folder),
+        "PROBE_PARENT": str(os.getpid()),
         "HF_HUB_OFFLINE": "1",
         "NPROC_PER_NODE": str(gpus),
         "CUDA_DEVICE_MAX_CONNECTIONS": "1",
         "PYTORCH_CUDA_ALLOC_CONF": "expandable_segments:True",
     }
     begin = time.monotonic()
-    with (folder / "log").open("w") as log:
-        command = [*torchrun, "--master-port", "29511", str(entry), *flatten({**spelt, **own})]
-        process = subprocess.Popen(
-            command, stdout=log, stderr=subprocess.STDOUT, env=env, start_new_session=True
-        )
-        code = wait(process)
+    command = [*torchrun, "--master-port", str(session.free_port()), str(entry)]
+    why, code = session.run(
+        [*command, *flatten({**spelt, **own})],
+        env,
+        folder / "log",
+        limit=LIMIT,
+        done=lambda: bench_read.ranks(folder).complete >= int(spelt["train_iters"]),
+    )
     text = (folder / "log").read_text(errors="replace")
-    ranks = [json.loads(p.read_text()) for p in sorted(folder.glob("rank-*.json"))]
+    seen = bench_read.ranks(folder)
+    finished = seen.complete >= int(spelt["train_iters"])
     return {
-        "exit": code,
+        "ended": why,
+        "exit": 0 if finished else code,
         "out_of_memory": OUT_OF_MEMORY in text,
         "wall_s": round(time.monotonic() - begin, 1),
-        "ranks": ranks,
-        "log": steps(folder / "out" / "logging.jsonl"),
-        "tail": "" if code == 0 else text[-1500:],
+        **bench_figures.memory(seen),
+        "seconds": [step.seconds for step in seen.steps()],
+        "tokens": [step.tokens for step in seen.steps()],
+        "squares": [step.squares for step in seen.steps()],
+        "log": bench_read.logged(folder),
+        "tail": "" if finished else text[-1500:],
     }
 
 
 def spell(value: object) -> str:
     """Spell a flag's value as ms-swift reads it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def wait(process: subprocess.Popen[bytes]) -> int:
-    """Wait for the end, or end the whole session; return the exit code."""
-    try:
-        return process.wait(LIMIT)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        return process.wait()
-
-
-def steps(log: Path) -> list[dict[str, Any]]:
-    """Return the trainer's rows of training steps."""
-    rows = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-    return [row for row in rows if "loss" in row]
 
 
 if __name__ == "__main__":
