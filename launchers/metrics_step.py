@@ -11,10 +11,10 @@ from launchers.metrics_vector import Shared
 
 GIB = 2.0**30
 _CURVES = (
-    *("seconds", "data_seconds", "tokens", "s_eff", "tokens_per_second_per_gpu"),
-    *("model_tflops_per_gpu", "hardware_tflops_per_gpu", "mfu", "allocated_gib", "reserved_gib"),
-    *("token_balance", "fill", "expert_load", "expert_load_worst"),
+    *("seconds", "data_seconds", "tokens_per_second_per_gpu", "hardware_tflops_per_gpu", "mfu"),
+    *("reserved_gib", "token_balance", "expert_load"),
 )
+"""Few: ms-swift makes a picture of each when training ends (``plot_images``)."""
 
 
 @dataclass(frozen=True, kw_only=True)

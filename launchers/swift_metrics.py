@@ -14,6 +14,7 @@ import inspect
 import os
 import time
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
@@ -69,11 +70,13 @@ class MetricsCallback(MegatronCallback):  # type: ignore[misc]
             gpu.host_buffer(self.places.size),
             gpu.device_buffer(self.places.size),
         )
-        self.event, self.sent = gpu.new_event(), None
+        self.event, self.sent, self.returned = gpu.new_event(), None, None
+        self.began = time.perf_counter()
         self.ended: float | None = None
         self.cost: float | None = None
         self.attempt = metrics_file.attempt(os.environ)
         self.writer = self._writer() if self.rank == self.world - 1 else None
+        dist.all_reduce(self.device)  # makes the communicator while the GPU's memory is free
         self.inner, trainer.train_step = trainer.train_step, self.train_step
 
     def train_step(self, train_data_iterator: Any) -> Any:
@@ -115,7 +118,7 @@ class MetricsCallback(MegatronCallback):  # type: ignore[misc]
         self.experts.drain(host, self.device, self.places)
         dist.all_reduce(self.device)
         if self.writer is not None:
-            metrics, grad_norm, _ = self.returned
+            metrics, grad_norm, _ = self.returned or ((), None, None)
             names, means = gpu.means(metrics)
             self.sent = Sent(
                 clock=clock,
@@ -157,13 +160,12 @@ class MetricsCallback(MegatronCallback):  # type: ignore[misc]
             self.writer.close()
 
     def _writer(self) -> Writer[Sent]:
-        model = metrics_model.found(
-            self.args,
-            self.world,
-            torch.cuda.get_device_name() if torch.cuda.is_available() else "",
-            precomputed=getattr(self.trainer, "reference_is_precomputed", False),
-        )
-        capacity, places = metrics_model.capacity(self.args), self.places
+        capacity, places, name = metrics_model.capacity(self.args), self.places, gpu.name()
+
+        @cache
+        def model() -> metrics_model.Model | None:  # at the first row: a plugin may set it late
+            precomputed = getattr(self.trainer, "reference_is_precomputed", False)
+            return metrics_model.found(self.args, self.world, name, precomputed=precomputed)
 
         def finish(sent: Sent) -> Row:
             step = Step(
@@ -175,7 +177,7 @@ class MetricsCallback(MegatronCallback):  # type: ignore[misc]
                 learning_rate=sent.learning_rate,
                 values=dict(zip(sent.names, sent.means.tolist(), strict=True)),
             )
-            return metrics_step.row(step, model)
+            return metrics_step.row(step, model())
 
         return Writer(metrics_file.path(os.environ, self.args.output_dir), finish, self._show)
 

@@ -32,6 +32,11 @@ def fetch(tensor: torch.Tensor) -> torch.Tensor:
     return host.copy_(tensor, non_blocking=True)
 
 
+def name() -> str:
+    """Return the GPU's name; empty without one."""
+    return torch.cuda.get_device_name() if GPU else ""
+
+
 def peaks() -> tuple[float, float]:
     """Return the bytes allocated and reserved at most since the process began."""
     if not GPU:

@@ -36,7 +36,7 @@ class ExpertRows:
         """Watch the policy's layers with experts; the reference is another model."""
         self._parts: list[Part] = []
         for module in (module for model in models for module in model.modules()):
-            if isinstance(module, MoELayer) and not module.is_mtp_layer and module.layer_number:
+            if isinstance(module, MoELayer) and not module.is_mtp_layer:
                 part = Part(layer=module.layer_number - 1, first=module.local_expert_indices[0])
                 module.experts.register_forward_pre_hook(partial(self._count, part))
                 self._parts.append(part)
