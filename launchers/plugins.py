@@ -39,6 +39,16 @@ OWN = (
         wanted=lambda recipe, _: recipe.backend == "transformers",
         callback="seal",
     ),
+    Plugin(
+        file="swift_metrics.py",
+        wanted=lambda recipe, _: recipe.backend == "megatron",
+        callback="metrics",
+    ),
+    Plugin(
+        file="swift_metrics_transformers.py",
+        wanted=lambda recipe, _: recipe.backend == "transformers",
+        callback="metrics",
+    ),
     Plugin(file="swift_cpu.py", wanted=lambda _, on_cpu: on_cpu),
     Plugin(file="swift_chunked_adam.py", wanted=lambda recipe, _: _has_narrow_moments(recipe)),
 )

@@ -18,6 +18,7 @@ from launchers.exits import Exit, LaunchError, during
 from launchers.export import export
 from launchers.leader import Leader
 from launchers.member import Member
+from launchers.metrics_progress import telling
 from launchers.preflight import Preflight
 from launchers.prepare import PATIENCE, await_outputs, inputs_of, prepare
 from launchers.process import Stopped
@@ -97,7 +98,8 @@ def lead(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str, 
             else:
                 progress.attempt = plan.attempt.number
                 progress.write()
-                _train(preflight, recipe, plan.attempt, told, leader)
+                with telling(progress, work.metrics):
+                    _train(preflight, recipe, plan.attempt, told, leader)
                 export(work, identity, holder=settings.pod)
                 progress.end("done")
         progress.finish("succeeded")

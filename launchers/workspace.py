@@ -55,6 +55,11 @@ class Workspace:
         return self.home / "progress.json"
 
     @property
+    def metrics(self) -> Path:
+        """Return the file with a row for each optimizer step."""
+        return self.home / "metrics.jsonl"
+
+    @property
     def plan(self) -> Path:
         """Return the file that says what was expected of the run."""
         return self.home / "plan.json"
