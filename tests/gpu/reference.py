@@ -169,14 +169,13 @@ def start(case: Case, gpus: int) -> subprocess.Popen[bytes]:
         )
 
 
-def logps(folder: Path) -> dict[str, list[float]]:
-    """Return each pair's log-probabilities under the reference, as the loss took them."""
-    found: dict[str, list[float]] = {}
+def logps(folder: Path) -> dict[str, list[list[float]]]:
+    """Return each pair's log-probabilities under the reference, as each loss took them."""
+    found: dict[str, list[list[float]]] = {}
     for path in sorted(folder.glob("logps-*.jsonl")):
         for row in map(json.loads, path.read_text().splitlines()):
-            found |= {
-                name: list(v) for name, *v in zip(row["names"], *row["reference"], strict=True)
-            }
+            for name, *values in zip(row["names"], *row["reference"], strict=True):
+                found.setdefault(name, []).append(values)
     return found
 
 
