@@ -51,6 +51,7 @@ OWN = (
     ),
     Plugin(file="swift_cpu.py", wanted=lambda _, on_cpu: on_cpu),
     Plugin(file="swift_chunked_adam.py", wanted=lambda recipe, _: _has_narrow_moments(recipe)),
+    Plugin(file="swift_reference.py", wanted=lambda recipe, _: recipe.reference == "precomputed"),
 )
 """In the order in which ms-swift imports them."""
 

@@ -6,6 +6,7 @@ import hashlib
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -82,7 +83,9 @@ def lead(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str, 
         later = None if seen else partial(check_model, settings, recipe, may_ask=False)
         prepared = prepare(settings, recipe, work, progress, leader.announce, env, later)
         preflight.space(plan_file.record(settings, recipe, env))
-        identity = {"recipe": recipe.digest, **prepared.digests()}
+        # how the reference is had changes no result: a run may go on the other way
+        same = replace(recipe, reference="online")
+        identity = {"recipe": same.digest, **prepared.digests()}
         progress.outputs = prepared.message()["outputs"]
         leader.announce("train")
         progress.begin("train")
