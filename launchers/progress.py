@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from launchers.checkpoint import replace
+from launchers.phases import CONTAINER, process_start
 from launchers.settings import STAGES
 
 
@@ -32,6 +33,12 @@ class Progress:
     outputs: list[list[str]] = field(default_factory=list)
     """Path and digest of what the stages before training left."""
     started: float = field(default_factory=time.time)
+    phases: dict[str, float] = field(default_factory=lambda: {CONTAINER: process_start()})
+    """When each phase of the start ended, as Unix times, see ``phases``."""
+
+    def mark(self, phase: str) -> None:
+        """Note that a phase of the start has ended; the next change writes it."""
+        self.phases[phase] = time.time()
 
     def begin(self, stage: str) -> None:
         """Note that a stage begins."""
@@ -44,6 +51,8 @@ class Progress:
         """Note how the current stage ended."""
         seconds = round(time.monotonic() - self._clock, 3)
         self.stages[self.stage] = {"state": state, "why": why, "seconds": seconds}
+        if self.stage != "train":
+            self.mark(self.stage)
         self.write()
 
     def finish(self, state: str, why: str = "", code: int = 0) -> None:
@@ -66,6 +75,7 @@ class Progress:
             "attempt": self.attempt,
             "stages": {s: self.stages[s] for s in STAGES if s in self.stages},
             "outputs": self.outputs,
+            "phases": {name: round(when, 3) for name, when in self.phases.items()},
             "started": round(self.started, 3),
             "updated": round(time.time(), 3),
         }
