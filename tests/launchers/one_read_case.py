@@ -12,7 +12,7 @@ from mcore_bridge.bridge import gpt_bridge
 from safetensors.torch import save_file
 
 
-class Model(torch.nn.Module):
+class Model(torch.nn.Module):  # type: ignore[misc]
     def __init__(self, *, wide: bool = False) -> None:
         super().__init__()
         self.linear = torch.nn.Linear(3, 2, dtype=torch.bfloat16)
