@@ -28,7 +28,28 @@ def _has_narrow_moments(recipe: Recipe) -> bool:
     return recipe.backend == "megatron" and aware and any(each != "fp32" for each in types)
 
 
+def _reads_twice(recipe: Recipe) -> bool:
+    """Tell whether ms-swift reads the weights for the policy and for a reference beside it."""
+    return (
+        recipe.backend == "megatron"
+        and recipe.task == "rlhf"
+        and recipe.arg("tuner_type", "full") == "full"
+        and recipe.arg("rlhf_type", "dpo") in ("dpo", "kto")
+        and getattr(recipe, "reference", "online") == "online"
+    )
+
+
 OWN = (
+    Plugin(  # first: its import ends the phase that it is named for
+        file="swift_phases_megatron.py",
+        wanted=lambda recipe, _: recipe.backend == "megatron",
+        callback="phases",
+    ),
+    Plugin(
+        file="swift_phases_transformers.py",
+        wanted=lambda recipe, _: recipe.backend == "transformers",
+        callback="phases",
+    ),
     Plugin(
         file="swift_seal_megatron.py",
         wanted=lambda recipe, _: recipe.backend == "megatron",
@@ -50,6 +71,8 @@ OWN = (
         callback="metrics",
     ),
     Plugin(file="swift_cpu.py", wanted=lambda _, on_cpu: on_cpu),
+    Plugin(file="swift_one_read.py", wanted=lambda recipe, _: _reads_twice(recipe)),
+    Plugin(file="swift_device_read.py", wanted=lambda recipe, _: recipe.backend == "megatron"),
     Plugin(file="swift_chunked_adam.py", wanted=lambda recipe, _: _has_narrow_moments(recipe)),
     Plugin(file="swift_reference.py", wanted=lambda recipe, _: recipe.reference == "precomputed"),
 )

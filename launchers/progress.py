@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from launchers.checkpoint import replace
+from launchers.phases import CONTAINER, process_start
 from launchers.settings import STAGES
 
 
@@ -36,11 +37,17 @@ class Progress:
     training: dict[str, Any] = field(default_factory=dict)
     """How far training is and how fast, see ``metrics_progress``."""
     started: float = field(default_factory=time.time)
+    phases: dict[str, float] = field(default_factory=lambda: {CONTAINER: process_start()})
+    """When each phase of the start ended, as Unix times, see ``phases``."""
 
     def __post_init__(self) -> None:
         """Remember when the run's first attempt started."""
         self.first_started = min(self.started, _first_started(self.path))
         self._writing = threading.Lock()  # training is told by a thread of its own
+
+    def mark(self, phase: str) -> None:
+        """Note that a phase of the start has ended; the next change writes it."""
+        self.phases[phase] = time.time()
 
     def begin(self, stage: str) -> None:
         """Note that a stage begins."""
@@ -53,6 +60,8 @@ class Progress:
         """Note how the current stage ended."""
         seconds = round(time.monotonic() - self._clock, 3)
         self.stages[self.stage] = {"state": state, "why": why, "seconds": seconds}
+        if self.stage != "train":
+            self.mark(self.stage)
         self.write()
 
     def finish(self, state: str, why: str = "", code: int = 0) -> None:
@@ -81,6 +90,7 @@ class Progress:
             "outputs": self.outputs,
             "training": self.training,
             "first_started": round(self.first_started, 3),
+            "phases": {name: round(when, 3) for name, when in self.phases.items()},
             "started": round(self.started, 3),
             "updated": round(time.time(), 3),
         }

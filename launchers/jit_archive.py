@@ -1,0 +1,135 @@
+"""The archive of a node's compiled kernels on the workspace: unpacked at a start, then renewed.
+
+One file, ``<workspace>/cache/jit/<key>/kernels.tar.gz``. Readers and writers never wait for each
+other: a writer writes beside it and renames, a reader unpacks beside its folder and renames, and
+gzip's checksum, at the stream's end, tells a torn or damaged file. The lowest level: what is
+packed is mostly ELF, and a faster volume is rarer than an idle core.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import shutil
+import tarfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from launchers import logs, manifest
+from launchers.checkpoint import flush
+
+NAME = "kernels.tar.gz"
+LIMIT = 2 * 1024**3
+"""Bytes of a node's folder above which it is not archived."""
+STALE = 3600.0
+"""Seconds after which another writer's unfinished file is taken for abandoned."""
+UNFINISHED = (".lock", "/lock", ".tmp")
+"""Ends of names of lock files, which in an archive would be held for ever, and of Inductor's
+half-written files; Triton's are in folders called ``tmp.pid_...``."""
+
+
+def contents(folder: Path) -> dict[str, int]:
+    """List what is worth keeping of a folder, with sizes: no locks, nothing unfinished."""
+    found: dict[str, int] = {}
+    for path in manifest.files(folder):
+        name = path.relative_to(folder).as_posix()
+        if name.endswith(UNFINISHED) or "/tmp.pid_" in name or path.is_symlink():
+            continue
+        try:
+            found[name] = path.stat().st_size
+        except OSError:  # gone meanwhile: it was a temporary one
+            continue
+    return found
+
+
+def seed(archive: Path, folder: Path) -> bool:
+    """Fill a node's folder from the archive; a damaged one is passed over with a warning.
+
+    Returns:
+        Whether there are kernels in the folder.
+    """
+    if folder.is_dir():  # this container's own, from before
+        return any(folder.iterdir())
+    part = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True, mode=0o700)
+    warm = False
+    try:
+        warm = _unpack(archive, part)
+    except FileNotFoundError:
+        pass  # the first run of its kind
+    except (OSError, EOFError, tarfile.TarError, ValueError) as error:
+        logs.warning("compiled kernels not read, they will be made anew", file=archive, cause=error)
+        shutil.rmtree(part)
+        part.mkdir(mode=0o700)
+    try:
+        part.rename(folder)
+    except OSError:  # another launcher on this host was first
+        shutil.rmtree(part, ignore_errors=True)
+    return warm
+
+
+def _unpack(archive: Path, folder: Path) -> bool:
+    with gzip.open(archive, "rb") as stream:
+        with tarfile.open(fileobj=stream, mode="r|") as tar:
+            tar.extractall(folder, filter="data")
+        while stream.read(1 << 20):  # to the end: gzip compares its checksum there
+            pass
+    return True
+
+
+def publish(folder: Path, archive: Path, known: Mapping[str, int], holder: str) -> str:
+    """Archive a node's folder, if it holds more than ``known``.
+
+    Args:
+        folder: of this node.
+        archive: its place on the workspace.
+        known: what was in the folder before training.
+        holder: this pod, for the name of the unfinished file.
+
+    Returns:
+        What was done, in words.
+
+    Raises:
+        OSError: the workspace took no file.
+    """
+    found = contents(folder)
+    if not found.keys() - known.keys():
+        return "nothing new"
+    if sum(found.values()) > LIMIT:
+        return f"{sum(found.values()) / 1e9:.1f} GB is too much to keep; remove {archive.parent}"
+    archive.parent.mkdir(parents=True, exist_ok=True)
+    _sweep(archive)
+    part = archive.with_name(f"{archive.name}.partial-{holder}-{os.getpid()}")
+    try:
+        with tarfile.open(part, "w:gz", compresslevel=1) as tar:
+            for name in sorted(found):
+                _add(tar, folder, name)
+        flush(part)
+        part.replace(archive)
+    finally:
+        part.unlink(missing_ok=True)
+    return f"{len(found)} files, {archive.stat().st_size / 1e6:.0f} MB"
+
+
+def _add(tar: tarfile.TarFile, folder: Path, name: str) -> None:
+    """Add one file as read at once: it may grow or go meanwhile (the driver's index)."""
+    try:
+        data = (folder / name).read_bytes()
+    except FileNotFoundError:
+        return
+    member = tar.gettarinfo(str(folder / name), name)
+    member.size, member.uid, member.gid, member.uname, member.gname = len(data), 0, 0, "", ""
+    tar.addfile(member, io.BytesIO(data))
+
+
+def _sweep(archive: Path) -> None:
+    """Remove what writers that were killed have left."""
+    for part in archive.parent.glob(f"{archive.name}.partial-*"):
+        try:
+            if time.time() - part.stat().st_mtime > STALE:
+                part.unlink()
+        except OSError:
+            continue
