@@ -28,6 +28,13 @@ def _has_narrow_moments(recipe: Recipe) -> bool:
     return recipe.backend == "megatron" and aware and any(each != "fp32" for each in types)
 
 
+def _has_packs(recipe: Recipe) -> bool:
+    """Tell whether rows are packed before the first step: a stream is packed on the way."""
+    streams = recipe.arg("streaming", "false").lower() not in NO
+    packs = recipe.arg("packing", "false").lower() not in NO
+    return recipe.backend == "megatron" and packs and not streams
+
+
 OWN = (
     Plugin(
         file="swift_seal_megatron.py",
@@ -41,6 +48,7 @@ OWN = (
     ),
     Plugin(file="swift_cpu.py", wanted=lambda _, on_cpu: on_cpu),
     Plugin(file="swift_chunked_adam.py", wanted=lambda recipe, _: _has_narrow_moments(recipe)),
+    Plugin(file="swift_packing.py", wanted=lambda recipe, _: _has_packs(recipe)),
 )
 """In the order in which ms-swift imports them."""
 
