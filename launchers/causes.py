@@ -79,6 +79,11 @@ RULES = (
         "mend the dataset (recipe.dataset)",
     ),
     _rule(
+        r"LaunchError: .*than rank 0",  # swift_packing.py, swift_tokens.py
+        Exit.DATA,
+        "let dataset and plugin give the same rows on every rank",
+    ),
+    _rule(
         r"JSONDecodeError",  # later also a server's answer
         Exit.DATA,
         "mend the dataset (recipe.dataset)",

@@ -35,8 +35,15 @@ def _reads_twice(recipe: Recipe) -> bool:
         and recipe.task == "rlhf"
         and recipe.arg("tuner_type", "full") == "full"
         and recipe.arg("rlhf_type", "dpo") in ("dpo", "kto")
-        and getattr(recipe, "reference", "online") == "online"
+        and recipe.reference == "online"
     )
+
+
+def _has_packs(recipe: Recipe) -> bool:
+    """Tell whether rows are packed before the first step: a stream is packed on the way."""
+    streams = recipe.arg("streaming", "false").lower() not in NO
+    packs = recipe.arg("packing", "false").lower() not in NO
+    return recipe.backend == "megatron" and packs and not streams
 
 
 OWN = (
@@ -75,6 +82,7 @@ OWN = (
     Plugin(file="swift_device_read.py", wanted=lambda recipe, _: recipe.backend == "megatron"),
     Plugin(file="swift_chunked_adam.py", wanted=lambda recipe, _: _has_narrow_moments(recipe)),
     Plugin(file="swift_reference.py", wanted=lambda recipe, _: recipe.reference == "precomputed"),
+    Plugin(file="swift_packing.py", wanted=lambda recipe, _: _has_packs(recipe)),
 )
 """In the order in which ms-swift imports them."""
 
