@@ -44,7 +44,7 @@ class Recipe:
     args: dict[str, Value]
     """Flags of ms-swift without their dashes."""
     reference: Reference = "online"
-    """Whether DPO runs its reference in every step, or reads what one pass took before the first."""
+    """Whether DPO runs its reference in every step, or reads what one pass took before."""
 
     @property
     def digest(self) -> str:
