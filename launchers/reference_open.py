@@ -29,17 +29,19 @@ class Opened:
     """Whether this run took the log-probabilities or found them."""
     cost: Mapping[str, Any] = field(default_factory=dict)
 
-    def after(self, seconds: float, tokens: int, ranks: int) -> Opened:
+    def after(self, seconds: float, tokens: int, ranks: int, *, left: int = 0) -> Opened:
         """Return the store after this run's pass.
 
         Args:
             seconds: of wall time, with the data's.
             tokens: chosen and rejected, each once, that this pass went over.
             ranks: GPUs.
+            left: pairs that killed passes had left: what those took is not counted.
         """
         speed = round(tokens / seconds / ranks, 1)
         cost = {"seconds": round(seconds, 3), "pairs": len(self.pairs), "tokens": tokens}
         cost |= {"gpus": ranks, "tokens_per_second_per_gpu": speed}
+        cost |= {"pairs_of_killed_passes": left} if left else {}
         return replace(self, complete=True, source="pass", cost=cost)
 
 

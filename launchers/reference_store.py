@@ -4,8 +4,9 @@ A store is a folder named by the digest of what its numbers follow from (``refer
 
     facts.json     what that is, so that people and error messages can name a difference
     parts/*.bin    what a pass has so far; one file a writer and flush, so that none is shared
-    pairs.bin      all pairs, in order of their ids
-    complete.json  written last: what pairs.bin must be, and what the pass took
+    pairs-*.bin    all pairs, in order of their ids; named by its digest, since two runs may take
+                   them at once, and their numbers differ by rounding
+    complete.json  written last: which of these holds, and what the pass took
 
 An entry is a pair's id and two float32, 24 bytes: 40,000 pairs are 1 MB.
 """
@@ -18,7 +19,7 @@ import math
 import os
 import struct
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ TOLERANCE = 1e-2
 of summation by a batch's shape, and a bf16 sum of 1,000 tokens moves by less than this."""
 _ENTRY = struct.Struct(f"<{SIZE}sff")
 _SUM = 32
-_FACTS, _COMPLETE, _PAIRS, _PARTS = "facts.json", "complete.json", "pairs.bin", "parts"
+_FACTS, _COMPLETE, _PARTS = "facts.json", "complete.json", "parts"
 
 
 class ReferenceDataError(Exception):
@@ -131,8 +132,9 @@ def complete(folder: Path, pairs: Pairs, cost: Mapping[str, object]) -> None:
         cost: what the pass took, for people and for the throughput with the pass.
     """
     data = pack(pairs)
-    write(folder / _PAIRS, data)
-    seal = {"pairs": len(pairs), "sha256": hashlib.sha256(data).hexdigest(), "cost": dict(cost)}
+    digest = hashlib.sha256(data).hexdigest()
+    write(_pairs(folder, digest), data)
+    seal = {"pairs": len(pairs), "sha256": digest, "cost": dict(cost)}
     write(folder / _COMPLETE, _spell(seal))
     for path in (folder / _PARTS).glob("*.bin"):
         path.unlink(missing_ok=True)
@@ -142,8 +144,8 @@ def read(folder: Path) -> tuple[Pairs, dict[str, Any]] | None:
     """Return all entries and what they took; None where they are not complete."""
     seal = _json(folder / _COMPLETE)
     try:
-        data = (folder / _PAIRS).read_bytes()
-        if hashlib.sha256(data).hexdigest() != seal.get("sha256"):
+        data = _pairs(folder, seal["sha256"]).read_bytes()
+        if hashlib.sha256(data).hexdigest() != seal["sha256"]:
             return None
         return unpack(data), dict(seal["cost"])
     except (OSError, ValueError, KeyError, TypeError):
@@ -161,9 +163,8 @@ def write(path: Path, data: bytes) -> None:
     flush(path.parent)
 
 
-def missing(pairs: Mapping[bytes, object], names: Iterable[bytes]) -> Iterator[bytes]:
-    """Yield the ids that a store does not have."""
-    return (name for name in names if name not in pairs)
+def _pairs(folder: Path, digest: str) -> Path:
+    return folder / f"pairs-{digest[:16]}.bin"
 
 
 def _spell(document: Mapping[str, object]) -> bytes:

@@ -20,6 +20,7 @@ from swift.megatron.utils import (
     enable_forward_pre_hook,
     should_disable_forward_pre_hook,
 )
+from swift.utils import get_current_device
 from swift.version import __version__
 from torch.utils.data import DataLoader
 
@@ -68,7 +69,7 @@ def _from_rank_0(find: Callable[[], Opened]) -> Opened:
 
 def _pass(trainer: Any, datasets: list[Any], opened: Opened) -> Opened:
     """Run the policy forward over all pairs that no earlier pass has left."""
-    started = time.monotonic()
+    started, left = time.monotonic(), len(opened.pairs)
     # of the ranks that take the same pairs, one keeps them
     keeps = mpu.is_pipeline_last_stage() and mpu.get_tensor_model_parallel_rank() == 0
     keeper = Keeper(opened.folder, keeps=keeps, tells=dist.get_rank() == 0)
@@ -83,7 +84,7 @@ def _pass(trainer: Any, datasets: list[Any], opened: Opened) -> Opened:
         reference_store.add(opened.pairs, reference_store.unpack(data).items())
     torch.cuda.empty_cache()
     taken = sum(count for _, count in found)
-    done = opened.after(time.monotonic() - started, taken, len(found))
+    done = opened.after(time.monotonic() - started, taken, len(found), left=left)
     if dist.get_rank() == 0:
         reference_store.complete(done.folder, done.pairs, done.cost)
     dist.barrier()  # whoever dies from here on finds the store whole
@@ -150,7 +151,7 @@ class Naming:
 
 def _agree(yes: bool) -> bool:
     """Tell whether all ranks say yes."""
-    told = torch.tensor(int(yes), device=torch.cuda.current_device())
+    told = torch.tensor(int(yes), device=get_current_device())
     dist.all_reduce(told, dist.ReduceOp.MIN)
     return bool(told.item())
 
