@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from launchers import jit_archive, jit_cache, logs
+from launchers.exits import LaunchError
 from launchers.preflight_facts import ask
 from launchers.preflight_smi import Smi
 from launchers.settings import Settings
@@ -37,7 +38,7 @@ def kernels(settings: Settings, smi: Smi | None, env: Mapping[str, str]) -> Kern
         return Kernels()
     try:
         return _kernels(settings, told, env)
-    except OSError as error:
+    except (OSError, LaunchError) as error:
         logs.warning("compiled kernels not kept", cause=error)
         return Kernels()
 
@@ -63,5 +64,13 @@ def _kernels(settings: Settings, smi: Smi, env: Mapping[str, str]) -> Kernels:
         logs.info("compiled kernels archived", done=done, seconds=seconds)
 
     return Kernels(
-        env=jit_cache.variables(folder, env, warm=warm, cores=cores, nproc=nproc), save=save
+        env=jit_cache.variables(
+            folder,
+            env,
+            warm=warm,
+            cores=cores,
+            nproc=nproc,
+            bytecode=jit_cache.has_bytecode(),
+        ),
+        save=save,
     )

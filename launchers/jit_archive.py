@@ -16,6 +16,7 @@ import tarfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from launchers import logs, manifest
 from launchers.checkpoint import flush
@@ -30,17 +31,27 @@ UNFINISHED = (".lock", "/lock", ".tmp")
 half-written files; Triton's are in folders called ``tmp.pid_...``."""
 
 
-def contents(folder: Path) -> dict[str, int]:
-    """List what is worth keeping of a folder, with sizes: no locks, nothing unfinished."""
-    found: dict[str, int] = {}
+class Entry(NamedTuple):
+    """One file worth keeping."""
+
+    size: int
+    """Bytes."""
+    stamp: int
+    """Of bytecode its age, as it is replaced under its name; a kernel's name is a digest."""
+
+
+def contents(folder: Path) -> dict[str, Entry]:
+    """List what is worth keeping of a folder: no locks, nothing unfinished."""
+    found: dict[str, Entry] = {}
     for path in manifest.files(folder):
         name = path.relative_to(folder).as_posix()
         if name.endswith(UNFINISHED) or "/tmp.pid_" in name or path.is_symlink():
             continue
         try:
-            found[name] = path.stat().st_size
+            seen = path.stat()
         except OSError:  # gone meanwhile: it was a temporary one
             continue
+        found[name] = Entry(seen.st_size, int(seen.st_mtime) if name.endswith(".pyc") else 0)
     return found
 
 
@@ -80,7 +91,7 @@ def _unpack(archive: Path, folder: Path) -> bool:
     return True
 
 
-def publish(folder: Path, archive: Path, known: Mapping[str, int], holder: str) -> str:
+def publish(folder: Path, archive: Path, known: Mapping[str, Entry], holder: str) -> str:
     """Archive a node's folder, if it holds more than ``known``.
 
     Args:
@@ -96,10 +107,11 @@ def publish(folder: Path, archive: Path, known: Mapping[str, int], holder: str) 
         OSError: the workspace took no file.
     """
     found = contents(folder)
-    if not found.keys() - known.keys():
+    if all(name in known and known[name].stamp == each.stamp for name, each in found.items()):
         return "nothing new"
-    if sum(found.values()) > LIMIT:
-        return f"{sum(found.values()) / 1e9:.1f} GB is too much to keep; remove {archive.parent}"
+    size = sum(each.size for each in found.values())
+    if size > LIMIT:
+        return f"{size / 1e9:.1f} GB is too much to keep; remove {archive.parent}"
     archive.parent.mkdir(parents=True, exist_ok=True)
     _sweep(archive)
     part = archive.with_name(f"{archive.name}.partial-{holder}-{os.getpid()}")

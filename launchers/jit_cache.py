@@ -1,4 +1,4 @@
-"""Where kernels that are compiled at run time are kept, so that a later start finds them.
+"""Where what is compiled at run time is kept, kernels and bytecode, so that a later start finds it.
 
 A folder of this node's own, ``<tmp>/megatron-dpo-jit-<uid>/<key>``, is what the compilers use; it
 is filled from ``<workspace>/cache/jit/<key>/`` before training and archived there after its first
@@ -28,12 +28,16 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib import metadata
+from importlib.util import cache_from_source
 from pathlib import Path
 
 from launchers.preflight_smi import Smi
+from launchers.swift import package_folder
 
 PACKAGES = ("torch", "triton", "transformer_engine_torch", "megatron-core", "ms-swift")
 """Distributions whose code decides what is compiled."""
+IMPORTED = ("torch", "transformers", "swift")
+"""Packages that stand for all that a training process imports."""
 MOST_THREADS = 8
 """Inductor's processes a rank; a step has some forty small kernels."""
 
@@ -83,8 +87,26 @@ def local_folder(key: str) -> Path:
     return Path(tempfile.gettempdir()) / f"megatron-dpo-jit-{os.getuid()}" / key
 
 
+def has_bytecode() -> bool:
+    """Tell whether the image's packages come with their bytecode.
+
+    An image built with ``pip --no-compile`` or ``PYTHONDONTWRITEBYTECODE`` has none: then every
+    process of every start compiles some 4,000 modules anew.
+    """
+    for package in (package_folder(name) for name in IMPORTED):
+        if not Path(cache_from_source(str(package / "__init__.py"))).exists():
+            return False
+    return True
+
+
 def variables(
-    folder: Path, env: Mapping[str, str], *, warm: bool, cores: int, nproc: int
+    folder: Path,
+    env: Mapping[str, str],
+    *,
+    warm: bool,
+    cores: int,
+    nproc: int,
+    bytecode: bool = True,
 ) -> dict[str, str]:
     """Return the variables that point the compilers to ``folder``; what the user has set stays.
 
@@ -103,6 +125,9 @@ def variables(
       torch in them takes the cores from the ranks (``_inductor/async_compile.py``); they are
       started when the first kernel misses.
     - ``TORCH_EXTENSIONS_DIR``: ``utils/cpp_extension.py: _get_build_directory``.
+    - ``PYTHONPYCACHEPREFIX`` where the packages have no ``bytecode``; the chart forbids to write
+      any elsewhere. ``import swift.pipelines.train.rlhf`` took 15.4 s of CPU time without it, 5.5 s
+      with it, 102 MB (Python 3.11, torch 2.11).
     - ``CUDA_CACHE_PATH``: what the driver compiles from PTX (CUDA C++ Programming Guide, CUDA
       Environment Variables); its own limit of 1 GiB stays.
     """
@@ -116,4 +141,8 @@ def variables(
         "CUDA_CACHE_PATH": str(folder / "cuda"),
         **({"TORCH_WARM_POOL": "0"} if warm else {}),
     }
-    return {name: value for name, value in wanted.items() if name not in env}
+    found = {name: value for name, value in wanted.items() if name not in env}
+    if not bytecode and "PYTHONPYCACHEPREFIX" not in env:
+        found["PYTHONPYCACHEPREFIX"] = str(folder / "bytecode")
+        found["PYTHONDONTWRITEBYTECODE"] = ""
+    return found

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import py_compile
 import tarfile
 import time
 from dataclasses import replace
@@ -113,6 +114,39 @@ def test_an_archive_cannot_write_outside_its_folder(tmp_path: Path) -> None:
     assert not (tmp_path / "outside").exists()
 
 
+def test_bytecode_that_was_made_anew_is_kept(tmp_path: Path) -> None:
+    one, two, archive = tmp_path / "one", tmp_path / "two", tmp_path / "w" / NAME
+    kernel(one, "bytecode/a.pyc")
+    kernel(one, "cuda/index")
+    publish(one, archive, {}, "pod")
+    seed(archive, two)
+    known = contents(two)
+    kernel(two, "cuda/index", b"other")
+    assert publish(two, archive, known, "pod") == "nothing new"
+    kernel(two, "bytecode/a.pyc", b"new ")
+    assert publish(two, archive, known, "pod").startswith("2 files")
+
+
+def test_packages_without_bytecode_get_a_place_for_it() -> None:
+    made = variables(Path("/l"), {}, warm=True, cores=8, nproc=4, bytecode=False)
+    assert made["PYTHONPYCACHEPREFIX"] == "/l/bytecode"
+    assert made["PYTHONDONTWRITEBYTECODE"] == ""
+    assert "PYTHONPYCACHEPREFIX" not in variables(Path("/l"), {}, warm=True, cores=8, nproc=4)
+
+
+def test_bytecode_is_looked_for_beside_the_sources(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jit_cache, "package_folder", lambda name: tmp_path / name)
+    assert not jit_cache.has_bytecode()
+    for name in jit_cache.IMPORTED:
+        source = tmp_path / name / "__init__.py"
+        source.parent.mkdir()
+        source.touch()
+        py_compile.compile(str(source))
+    assert jit_cache.has_bytecode()
+
+
 def test_too_much_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jit_archive, "LIMIT", 3)
     kernel(tmp_path / "one")
@@ -140,6 +174,7 @@ def settings(workspace: Path, **change: str) -> Settings:
 
 def test_a_start_after_a_start_is_warm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "first"))
+    monkeypatch.setattr(jit_cache, "has_bytecode", lambda: True)
     cold = jit.kernels(settings(tmp_path / "w"), SMI, {})
     assert "TORCH_WARM_POOL" not in cold.env
     kernel(Path(cold.env["TRITON_CACHE_DIR"]), "ABC/k.cubin")
@@ -160,6 +195,7 @@ def test_a_workspace_that_takes_nothing_costs_the_cache_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setattr(jit_cache, "has_bytecode", lambda: True)
     (tmp_path / "w").write_text("no folder")
     found = jit.kernels(settings(tmp_path / "w"), SMI, {})
     if found.env:
