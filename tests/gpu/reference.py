@@ -20,15 +20,18 @@ from pathlib import Path
 from typing import Any
 
 from launchers.argv import flatten
+from launchers.process import adopt_orphans, kill_descendants
 from launchers.reference_open import recorded
 from launchers.swift import swift_folder
-from tests.gpu import random_model
+from tests.gpu import bench_read, random_model
 from tests.gpu.pack import HOST_ENV
 from tests.gpu.reference_judge import PAIRS, SAVED, STEPS, judge
-from tests.gpu.sweep import ROOT, steps, wait
+from tests.gpu.sweep import ROOT
 from tests.gpu.visit import host
 
 HOST = Path("/data/reference")
+LIMIT = 170
+"""Seconds for one run: imports, compilation and a few steps."""
 OWN = [str(ROOT / "launchers" / "swift_reference.py")]
 PROBE = [str(ROOT / "tests" / "gpu" / "swift_reference_probe.py")]
 
@@ -48,6 +51,7 @@ class Case:
 def main() -> None:
     """Run the cases and judge them."""
     tokenizer, results = Path(sys.argv[1]), Path(sys.argv[2])
+    adopt_orphans()
     stages = sys.argv[3] if len(sys.argv) > 3 else "1"
     shutil.rmtree(HOST, ignore_errors=True)
     results.mkdir(parents=True, exist_ok=True)
@@ -117,6 +121,15 @@ def flags(gpus: int, stages: str) -> dict[str, str]:
     }
 
 
+def wait(process: subprocess.Popen[bytes]) -> int:
+    """Wait for the end, or end all that was started; return the exit code."""
+    try:
+        return process.wait(LIMIT)
+    except subprocess.TimeoutExpired:
+        kill_descendants(patience=5.0)
+        return process.wait()
+
+
 def together(cases: list[Case], gpus: int) -> dict[str, Any]:
     """Run some cases at once, all on all GPUs: they are tiny, and a start takes most of it."""
     begun = [(case, start(case, gpus), time.monotonic()) for case in cases]
@@ -129,7 +142,7 @@ def together(cases: list[Case], gpus: int) -> dict[str, Any]:
         seen[case.name] = {
             "exit": code,
             "wall_s": seconds,
-            "log": steps(folder / "out" / "logging.jsonl"),
+            "log": bench_read.logged(folder / "out"),
             "logps": logps(folder / f"probe-{case.name}"),
             "reference": recorded(folder),
             "errors": [line for line in text.splitlines() if "Reference" in line][:2],
