@@ -129,8 +129,9 @@ def test_the_recipe_overrides_defaults_but_not_the_launchers_own() -> None:
 
 def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
     merged = flags(recipe(external_plugins=["data.py"], callbacks=["mine"]))
-    assert merged["external_plugins"] == ["/opt/l/swift_seal_megatron.py", "/w/code/data.py"]
-    assert merged["callbacks"] == ["seal", "mine"]
+    own = ["/opt/l/swift_seal_megatron.py", "/opt/l/swift_metrics.py"]
+    assert merged["external_plugins"] == [*own, "/w/code/data.py"]
+    assert merged["callbacks"] == ["seal", "metrics", "mine"]
 
 
 @pytest.mark.parametrize("backend", ["megatron", "transformers"])
