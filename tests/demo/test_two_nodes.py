@@ -113,7 +113,7 @@ def test_every_step_left_a_row_of_the_attempt_that_counts(folder: Path) -> None:
     assert [row.attempt for row in found] == [1 if row.step <= SAVED else 2 for row in found]
     logged = dict(rows(home))  # the last of a step that was trained twice
     told = {row.step: row.values["loss"] for row in found if "loss" in row.values}
-    assert told == pytest.approx(logged, rel=1e-9)
+    assert told == pytest.approx(logged, abs=1e-8)  # ms-swift rounds
     for row in found:
         assert (row.world, row.sequences) == (2, 32)
         assert row.tokens and row.squares and row.tokens < row.squares
