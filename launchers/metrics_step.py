@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from launchers.metrics import Row
 from launchers.metrics_model import Model
@@ -52,7 +53,7 @@ def row(step: Step, model: Model | None) -> Row:
     with ``flops`` at the step's own s_eff, the formula of the planner.
     """
     clock, shared = step.clock, step.shared
-    rest = {} if shared is None else _counted(step, shared, model)
+    rest: dict[str, Any] = {} if shared is None else _counted(step, shared, model)
     return Row(
         **vars(clock),
         **rest,

@@ -70,7 +70,8 @@ class MetricsCallback(MegatronCallback):  # type: ignore[misc]
             gpu.host_buffer(self.places.size),
             gpu.device_buffer(self.places.size),
         )
-        self.event, self.sent, self.returned = gpu.new_event(), None, None
+        self.event, self.returned = gpu.new_event(), None
+        self.sent: Sent | None = None
         self.began = time.perf_counter()
         self.ended: float | None = None
         self.cost: float | None = None
@@ -134,7 +135,9 @@ class MetricsCallback(MegatronCallback):  # type: ignore[misc]
 
     def _write(self) -> None:
         """Hand the last step to the writer, if its copies have ended."""
-        if self.sent is not None and (self.event is None or self.event.query()):
+        if self.writer is None or self.sent is None:
+            return
+        if self.event is None or self.event.query():
             self.writer.put(self.sent)
             self.sent = None
 

@@ -23,8 +23,8 @@ from launchers.metrics_file import Writer
 from launchers.metrics_step import Clock, Step
 from launchers.metrics_vector import Places
 
-_OWN = ("learning_rate", "grad_norm")
-_NO_VALUES = (*_OWN, "epoch", "memory(GiB)", "train_speed(s/it)")
+_NO_VALUES = ("learning_rate", "grad_norm", "epoch", "memory(GiB)", "train_speed(s/it)")
+"""Logged numbers that have columns of their own, or are not of the step."""
 
 
 @dataclass(kw_only=True)
@@ -42,8 +42,8 @@ class MetricsCallback(TrainerCallback):  # type: ignore[misc]
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Wrap the trainer's reading."""
         spread = dist.is_initialized()
-        self.rank, world = (dist.get_rank(), dist.get_world_size()) if spread else (0, 1)
-        self.places = Places(world=world)
+        self.rank = int(dist.get_rank()) if spread else 0
+        self.places = Places(world=dist.get_world_size() if spread else 1)
         self.attempt = metrics_file.attempt(os.environ)
         self.pending: list[Pending] = []
         self.ended: float | None = None
@@ -120,7 +120,8 @@ class MetricsCallback(TrainerCallback):  # type: ignore[misc]
             world=self.places.world,
             shared=metrics_vector.shared(pending.summed.tolist(), self.places),
             values=values,
-            **{name: pending.logged.get(name) for name in _OWN},
+            grad_norm=pending.logged.get("grad_norm"),
+            learning_rate=pending.logged.get("learning_rate"),
         )
         return metrics_step.row(step, None)
 

@@ -129,14 +129,10 @@ def test_the_recipe_overrides_defaults_but_not_the_launchers_own() -> None:
 
 def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
     merged = flags(recipe(external_plugins=["data.py"], callbacks=["mine"]))
-    assert merged["external_plugins"] == [
-        "/opt/l/swift_phases_megatron.py",
-        "/opt/l/swift_seal_megatron.py",
-        "/opt/l/swift_one_read.py",
-        "/opt/l/swift_device_read.py",
-        "/w/code/data.py",
-    ]
-    assert merged["callbacks"] == ["phases", "seal", "mine"]
+    own = ["phases_megatron", "seal_megatron", "metrics", "one_read", "device_read"]
+    expected = [*(f"/opt/l/swift_{name}.py" for name in own), "/w/code/data.py"]
+    assert merged["external_plugins"] == expected
+    assert merged["callbacks"] == ["phases", "seal", "metrics", "mine"]
 
 
 @pytest.mark.parametrize("backend", ["megatron", "transformers"])
