@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
@@ -76,7 +76,7 @@ def _pass(trainer: Any, datasets: list[Any], opened: Opened) -> Opened:
     with forward_only(trainer):
         for dataset in datasets:
             for batch, counts in rounds(trainer, dataset, opened.pairs):
-                keeper.keep(batch, counts, forward(trainer, batch))
+                keeper.keep(*forward(trainer, batch, counts))
     keeper.flush()
     found: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(found, (reference_store.pack(keeper.pairs), keeper.tokens))
@@ -109,11 +109,14 @@ def forward_only(trainer: Any) -> Iterator[None]:
             enable_forward_pre_hook(trainer.wrapped_models)
 
 
-def rounds(trainer: Any, dataset: Any, known: Pairs) -> Iterator[tuple[list[Batch], list[bool]]]:
+def rounds(
+    trainer: Any, dataset: Any, known: Pairs
+) -> Iterator[tuple[Iterable[Batch], list[bool]]]:
     """Yield this rank's micro-batches by some, and which of them count.
 
     Left out is what an earlier pass has; all ranks agree on that, because experts are spread over
-    them. A generator of its own leaves the training's random state alone.
+    them. Otherwise a batch is read when its turn comes, so that the GPU does not wait for many. A
+    generator of its own leaves the training's random state alone.
     """
     args = trainer.args
     rank, ranks = mpu.get_data_parallel_rank(), mpu.get_data_parallel_world_size()
@@ -128,11 +131,15 @@ def rounds(trainer: Any, dataset: Any, known: Pairs) -> Iterator[tuple[list[Batc
         collate_fn=Naming(trainer.plain_collator),
         generator=torch.Generator(),
     )
-    made, counted = iter(loader), iter([counts for _, counts in own])
-    while batch := list(islice(made, ROUND)):
-        counts = list(islice(counted, ROUND))
-        if not (known and _agree(all(name in known for micro in batch for name in micro.names))):
-            yield batch, counts
+    made = iter(loader)
+    for start in range(0, len(own), ROUND):
+        counts = [counts for _, counts in own[start : start + ROUND]]
+        batch: Iterable[Batch] = islice(made, len(counts))
+        if known:
+            batch = list(batch)
+            if _agree(all(name in known for micro in batch for name in micro.names)):
+                continue
+        yield batch, counts
 
 
 class Naming:
@@ -156,19 +163,28 @@ def _agree(yes: bool) -> bool:
     return bool(told.item())
 
 
-def forward(trainer: Any, batch: list[Batch]) -> list[list[float]]:
-    """Return the log-probabilities of some micro-batches; none but on the last stage."""
+def forward(
+    trainer: Any, batch: Iterable[Batch], counts: list[bool]
+) -> tuple[list[Batch], list[bool], list[list[float]]]:
+    """Return some micro-batches with their log-probabilities; none but on the last stage."""
+    taken: list[Batch] = []
+
+    def inputs() -> Iterator[dict[str, Any]]:
+        for micro in batch:
+            taken.append(micro)
+            yield micro.inputs
+
     run = get_forward_backward_func()
     found = run(
         forward_step_func=partial(_step, trainer),
-        data_iterator=iter([micro.inputs for micro in batch]),
+        data_iterator=inputs(),
         model=trainer.wrapped_models,
-        num_microbatches=len(batch),
+        num_microbatches=len(counts),
         seq_length=trainer.args.seq_length,
         micro_batch_size=trainer.args.micro_batch_size,
         forward_only=True,
     )
-    return [values.tolist() for values in found]
+    return taken, counts, [values.tolist() for values in found]
 
 
 def _step(trainer: Any, data_iterator: Any, model: Any) -> tuple[Any, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 
-class Policy(torch.nn.Module):
+class Policy(torch.nn.Module):  # type: ignore[misc]
     """A model of one table, which says what a token costs; dropout shows whether it trains."""
 
     vp_stage = None
@@ -31,7 +31,7 @@ class Policy(torch.nn.Module):
         return torch.nn.functional.cross_entropy(logits.transpose(1, 2), some, reduction="none")
 
 
-class Wrapper(torch.nn.Module):
+class Wrapper(torch.nn.Module):  # type: ignore[misc]
     """Stands for DDP and Float16Module."""
 
     def __init__(self, module: torch.nn.Module) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,13 @@ def test_the_step_of_an_optimizer_with_narrow_moments_is_cut(
     of = recipe(backend, use_precision_aware_optimizer=aware, exp_avg_sq_dtype=dtype)
     wanted = backend == "megatron" and aware is True and dtype == "bf16"
     assert ("/opt/l/swift_chunked_adam.py" in flags(of)["external_plugins"]) == wanted
+
+
+def test_a_reference_that_is_taken_once_is_still_named() -> None:
+    once = replace(recipe(), reference="precomputed")
+    assert "/opt/l/swift_reference.py" in flags(once)["external_plugins"]
+    assert flags(once)["ref_model"] == flags(recipe())["ref_model"]
+    assert "/opt/l/swift_reference.py" not in flags(recipe())["external_plugins"]
 
 
 def test_cpu_runs_use_gloo() -> None:
