@@ -28,6 +28,12 @@ def _has_narrow_moments(recipe: Recipe) -> bool:
     return recipe.backend == "megatron" and aware and any(each != "fp32" for each in types)
 
 
+def _keeps_tokens(recipe: Recipe) -> bool:
+    """Tell whether rows are tokenised before the first step, and the user does not forbid it."""
+    streams = recipe.arg("streaming", "false").lower() not in NO
+    return not streams and recipe.arg("load_from_cache_file", "true").lower() not in NO
+
+
 def _has_packs(recipe: Recipe) -> bool:
     """Tell whether rows are packed before the first step: a stream is packed on the way."""
     streams = recipe.arg("streaming", "false").lower() not in NO
@@ -48,6 +54,7 @@ OWN = (
     ),
     Plugin(file="swift_cpu.py", wanted=lambda _, on_cpu: on_cpu),
     Plugin(file="swift_chunked_adam.py", wanted=lambda recipe, _: _has_narrow_moments(recipe)),
+    Plugin(file="swift_tokens.py", wanted=lambda recipe, _: _keeps_tokens(recipe)),
     Plugin(file="swift_packing.py", wanted=lambda recipe, _: _has_packs(recipe)),
 )
 """In the order in which ms-swift imports them."""

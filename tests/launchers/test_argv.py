@@ -129,7 +129,8 @@ def test_the_recipe_overrides_defaults_but_not_the_launchers_own() -> None:
 
 def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
     merged = flags(recipe(external_plugins=["data.py"], callbacks=["mine"]))
-    assert merged["external_plugins"] == ["/opt/l/swift_seal_megatron.py", "/w/code/data.py"]
+    own = ["/opt/l/swift_seal_megatron.py", "/opt/l/swift_tokens.py"]
+    assert merged["external_plugins"] == [*own, "/w/code/data.py"]
     assert merged["callbacks"] == ["seal", "mine"]
 
 
@@ -142,6 +143,24 @@ def test_the_step_of_an_optimizer_with_narrow_moments_is_cut(
     of = recipe(backend, use_precision_aware_optimizer=aware, exp_avg_sq_dtype=dtype)
     wanted = backend == "megatron" and aware is True and dtype == "bf16"
     assert ("/opt/l/swift_chunked_adam.py" in flags(of)["external_plugins"]) == wanted
+
+
+@pytest.mark.parametrize(
+    ("backend", "args", "wanted"),
+    [
+        ("megatron", {}, ["tokens"]),
+        ("megatron", {"packing": True}, ["tokens", "packing"]),
+        ("megatron", {"packing": "1", "load_from_cache_file": "False"}, ["packing"]),
+        ("megatron", {"packing": True, "streaming": True}, []),
+        ("transformers", {"packing": True}, ["tokens"]),
+    ],
+)
+def test_rows_are_tokenised_once_and_packs_dealt_out(
+    backend: str, args: dict[str, object], wanted: list[str]
+) -> None:
+    given = flags(recipe(backend, **args))["external_plugins"]
+    found = [name for name in ("tokens", "packing") if f"/opt/l/swift_{name}.py" in given]
+    assert found == wanted
 
 
 def test_cpu_runs_use_gloo() -> None:
