@@ -3,7 +3,7 @@
 Trains 8 layers of the real widths on all GPUs of this host, on pairs of a heavy-tailed length, in
 three runs of the same data: ms-swift alone; dealt out and tokenised for the first time; the same
 again. Losses must agree (a step has the same pairs; they are summed in another order), and the
-third run must not tokenise. Writes RESULTS/packing-runs.json, and the plugin packing.json; 4 minutes.
+third run must not tokenise. Writes RESULTS/packing-runs.json, the plugin packing.json; 4 minutes.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ def test_the_step_of_an_optimizer_with_narrow_moments_is_cut(
     ],
 )
 def test_rows_are_tokenised_once_and_packs_dealt_out(
-    backend: str, args: dict[str, object], wanted: list[str]
+    backend: str, args: dict[str, Any], wanted: list[str]
 ) -> None:
     given = flags(recipe(backend, **args))["external_plugins"]
     found = [name for name in ("tokens", "packing") if f"/opt/l/swift_{name}.py" in given]
