@@ -23,9 +23,11 @@ from launchers.checkpoint import replace
 from launchers.exits import Exit, LaunchError
 from launchers.packing import Round
 from launchers.packing_report import Packs, Report, report
+from launchers.upstream import require
 
 FILE = "packing.json"
 """The figures, in the attempt's folder."""
+require(BaseMegatronTrainer, "_create_dataloader")
 _create = BaseMegatronTrainer._create_dataloader
 _logger = get_logger()
 

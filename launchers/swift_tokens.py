@@ -27,11 +27,13 @@ from launchers import logs, manifest, marker, tokens
 from launchers.exits import Exit, LaunchError
 from launchers.output import FULL, Made, produce
 from launchers.prepare import await_outputs
+from launchers.upstream import require
 
 PACKAGES = ("ms-swift", "transformers", "tokenizers")
 SPLITS = ("train", "val")
 TEXTS = "val_dataset.jsonl"
 """What upstream leaves of the held-out rows in the output folder."""
+require(SwiftSft, "_prepare_dataset", "_get_dataset", "_post_process_datasets", "_show_dataset")
 _prepare = SwiftSft._prepare_dataset
 _logger = get_logger()
 
