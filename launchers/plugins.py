@@ -39,6 +39,12 @@ def _reads_twice(recipe: Recipe) -> bool:
     )
 
 
+def _keeps_tokens(recipe: Recipe) -> bool:
+    """Tell whether rows are tokenised before the first step, and the user does not forbid it."""
+    streams = recipe.arg("streaming", "false").lower() not in NO
+    return not streams and recipe.arg("load_from_cache_file", "true").lower() not in NO
+
+
 def _has_packs(recipe: Recipe) -> bool:
     """Tell whether rows are packed before the first step: a stream is packed on the way."""
     streams = recipe.arg("streaming", "false").lower() not in NO
@@ -82,6 +88,7 @@ OWN = (
     Plugin(file="swift_device_read.py", wanted=lambda recipe, _: recipe.backend == "megatron"),
     Plugin(file="swift_chunked_adam.py", wanted=lambda recipe, _: _has_narrow_moments(recipe)),
     Plugin(file="swift_reference.py", wanted=lambda recipe, _: recipe.reference == "precomputed"),
+    Plugin(file="swift_tokens.py", wanted=lambda recipe, _: _keeps_tokens(recipe)),
     Plugin(file="swift_packing.py", wanted=lambda recipe, _: _has_packs(recipe)),
 )
 """In the order in which ms-swift imports them."""

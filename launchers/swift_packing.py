@@ -23,9 +23,11 @@ from launchers.checkpoint import replace
 from launchers.exits import Exit, LaunchError
 from launchers.packing import Round
 from launchers.packing_report import Packs, Report, report
+from launchers.upstream import require
 
 FILE = "packing.json"
 """The figures, in the attempt's folder."""
+require(BaseMegatronTrainer, "_create_dataloader")
 _create = BaseMegatronTrainer._create_dataloader
 _logger = get_logger()
 
@@ -35,17 +37,17 @@ class DealtSampler:
 
     def __init__(self, upstream: Any, costs: list[float], batch: int) -> None:
         """Take over what upstream's sampler was made with."""
-        self.total_samples = upstream.total_samples
-        self.consumed_samples = upstream.consumed_samples
-        self.micro, self.replicas = upstream.micro_batch_size, upstream.data_parallel_size
-        self.replica = upstream.data_parallel_rank
+        self.total_samples = int(upstream.total_samples)
+        self.consumed_samples = int(upstream.consumed_samples)
+        self.micro, self.replicas = int(upstream.micro_batch_size), int(upstream.data_parallel_size)
+        self.replica = int(upstream.data_parallel_rank)
         self.costs, self.batch = costs, batch
         self.round = self.micro * self.replicas
         self.first_sample = self.consumed_samples
 
     def __len__(self) -> int:
         """Return the packs, as upstream does."""
-        return int(self.total_samples)
+        return self.total_samples
 
     def __iter__(self) -> Iterator[list[int]]:
         """Yield what is left of the epoch."""
@@ -58,7 +60,7 @@ class DealtSampler:
     @property
     def usable(self) -> int:
         """Return the packs of an epoch that fill whole rounds."""
-        return int(self.total_samples) // self.round * self.round
+        return self.total_samples // self.round * self.round
 
     def shuffled(self, epoch: int) -> list[int]:
         """Return upstream's order of an epoch; what fills no round is cut off."""

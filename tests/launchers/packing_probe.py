@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import math
+import os
 import random
 import sys
 import types
@@ -154,10 +155,50 @@ def faults() -> list[str]:
     return wrong
 
 
+def edges(model: Path) -> list[str]:
+    """Create loaders as the trainer does; return what is wrong."""
+    import torch.distributed as dist
+
+    from launchers import swift_packing
+    from launchers.exits import LaunchError
+
+    dataset = packed(pairs("heavy", 2000), 8192)
+    args = types.SimpleNamespace(model=str(model.parent), global_batch_size=16)
+    trainer = types.SimpleNamespace(args=args)
+    wrong = []
+
+    def made(**upstream: bool) -> Any:
+        given = sampler(dataset, 0, (4, 1, 16))
+        vars(given).update(upstream)
+        return swift_packing.create_dataloader(trainer, dataset, given)[2]
+
+    os.environ["TRAINING_ATTEMPT"] = str(model.parent)
+    if not isinstance(made(), swift_packing.DealtSampler):
+        wrong.append("packs are not dealt out")
+    if json.loads((model.parent / swift_packing.FILE).read_text())["rows"] != 2000:
+        wrong.append("packing.json does not count the rows")
+    for name, value in (("data_sharding", True), ("shuffle", False)):
+        if isinstance(made(**{name: value}), swift_packing.DealtSampler):
+            wrong.append(f"{name}={value} is not left to ms-swift")
+    args.model = "/nowhere"
+    if isinstance(made(), swift_packing.DealtSampler):
+        wrong.append("without config.json packs are dealt out by no cost")
+    dist.is_initialized, dist.get_world_size = lambda: True, lambda: 2  # type: ignore[assignment]
+    dist.all_gather_object = lambda seen, own: seen.__setitem__(slice(0, 2), [own, "other"])  # type: ignore[assignment]
+    try:
+        made()
+        wrong.append("a rank that sees other rows goes on")
+    except LaunchError as error:
+        print("REFUSAL", error)
+    return wrong
+
+
 def main() -> None:
     """Print the figures and what is wrong."""
     without_megatron()
-    print(json.dumps({"figures": figures(Path(sys.argv[1])), "faults": faults()}, indent=1))
+    model = Path(sys.argv[1])
+    found = {"figures": figures(model), "faults": faults()}
+    print(json.dumps(found | {"edges": edges(model)}, indent=1))
 
 
 if __name__ == "__main__":

@@ -130,7 +130,7 @@ def test_the_recipe_overrides_defaults_but_not_the_launchers_own() -> None:
 
 def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
     merged = flags(recipe(external_plugins=["data.py"], callbacks=["mine"]))
-    own = ["phases_megatron", "seal_megatron", "metrics", "one_read", "device_read"]
+    own = ["phases_megatron", "seal_megatron", "metrics", "one_read", "device_read", "tokens"]
     expected = [*(f"/opt/l/swift_{name}.py" for name in own), "/w/code/data.py"]
     assert merged["external_plugins"] == expected
     assert merged["callbacks"] == ["phases", "seal", "metrics", "mine"]
@@ -152,6 +152,24 @@ def test_a_reference_that_is_taken_once_is_still_named() -> None:
     assert "/opt/l/swift_reference.py" in flags(once)["external_plugins"]
     assert flags(once)["ref_model"] == flags(recipe())["ref_model"]
     assert "/opt/l/swift_reference.py" not in flags(recipe())["external_plugins"]
+
+
+@pytest.mark.parametrize(
+    ("backend", "args", "wanted"),
+    [
+        ("megatron", {}, ["tokens"]),
+        ("megatron", {"packing": True}, ["tokens", "packing"]),
+        ("megatron", {"packing": "1", "load_from_cache_file": "False"}, ["packing"]),
+        ("megatron", {"packing": True, "streaming": True}, []),
+        ("transformers", {"packing": True}, ["tokens"]),
+    ],
+)
+def test_rows_are_tokenised_once_and_packs_dealt_out(
+    backend: str, args: dict[str, Any], wanted: list[str]
+) -> None:
+    given = flags(recipe(backend, **args))["external_plugins"]
+    found = [name for name in ("tokens", "packing") if f"/opt/l/swift_{name}.py" in given]
+    assert found == wanted
 
 
 def test_cpu_runs_use_gloo() -> None:

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from launchers.diagnose import verdict
+from launchers.exits import Exit
 from scripts.helm import ROOT
 from scripts.local.runner import training_python
 from tests.launchers.models import MODELS
@@ -33,11 +35,22 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     )
     assert done.returncode == 0, done.stderr[-3000:]
     document: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{\n") :])
-    return document
+    refusal = next(line for line in done.stdout.splitlines() if line.startswith("REFUSAL "))
+    return document | {"refusal": refusal.removeprefix("REFUSAL ")}
 
 
 def test_a_step_has_the_packs_of_ms_swift_and_a_resumed_run_goes_on(found: dict[str, Any]) -> None:
     assert found["faults"] == []
+
+
+def test_loaders_of_packs_in_random_order_are_ours(found: dict[str, Any]) -> None:
+    assert found["edges"] == []
+
+
+def test_ranks_that_see_other_rows_end_as_an_error_of_the_data(found: dict[str, Any]) -> None:
+    assert found["refusal"].startswith("ranks [1] see other rows or packs than rank 0")
+    told = verdict(f"launchers.exits.LaunchError: {found['refusal']}\n", started=False)
+    assert told is not None and told.code == Exit.DATA
 
 
 @pytest.mark.parametrize("name", ["lognormal", "heavy"])
