@@ -82,4 +82,16 @@ def model(shape: Shape, training: Training, s_eff: float) -> float:
 
 def hardware(shape: Shape, training: Training, s_eff: float) -> float:
     """Return the FLOP of a token that the GPU does: with full recompute a pass more."""
-    return model(shape, training, s_eff) + (training.recompute == "full") * forward(shape, s_eff)
+    return model(shape, training, s_eff) + again(shape, training) * forward(shape, s_eff)
+
+
+def again(shape: Shape, training: Training) -> float:
+    """Return the part of the layers that is computed a second time for its gradients.
+
+    ``block`` recomputes the first N layers of each model chunk, ``uniform`` all
+    (``megatron/core/transformer/transformer_block.py``, ``_checkpointed_forward``).
+    """
+    if training.recompute != "full" or training.recompute_method != "block":
+        return float(training.recompute == "full")
+    chunks = training.layout.pp * training.layout.chunks
+    return min(1.0, training.recompute_num_layers * chunks / shape.layers)
