@@ -89,7 +89,7 @@ def again(shape: Shape, training: Training) -> float:
     """Return the part of the layers that is computed a second time for its gradients.
 
     ``block`` recomputes the first N layers of each model chunk, ``uniform`` all
-    (``megatron/core/transformer/transformer_block.py``, ``_checkpointed_forward``).
+    (``megatron/core/recompute.py``).
     """
     if training.recompute != "full" or training.recompute_method != "block":
         return float(training.recompute == "full")
