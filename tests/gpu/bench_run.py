@@ -162,6 +162,7 @@ def run(
         "load_balancing_loss": bench_figures.balance(log),
         "self_report": bench_figures.self_report(rows, steps, bench.shape, training, bench.card),
         "gpu": sampler.summary(),
+        "reference": getattr(parsed, "reference", "online"),
         "flags": spelt,
         "env": bench_profile.environment(values),
         "command": shlex.join(command),

@@ -16,6 +16,7 @@ from launchers.process import adopt_orphans, kill_descendants
 
 PAUSE = 0.5
 """Seconds between two looks."""
+GROUP = Path("/sys/fs/cgroup")
 RESERVE = 0.02
 """Part of the host's memory below which a run is ended, before the kernel ends the whole visit."""
 
@@ -65,7 +66,8 @@ def _ended(process: subprocess.Popen[bytes], stop: float, done: Callable[[], boo
         return "exited"
     if time.monotonic() >= stop:
         return "time limit"
-    return "host memory" if left(Path("/proc/meminfo").read_text()) < RESERVE else None
+    free = min(left(Path("/proc/meminfo").read_text()), left_in_group(GROUP))
+    return "host memory" if free < RESERVE else None
 
 
 def left(meminfo: str) -> float:
@@ -77,6 +79,24 @@ def left(meminfo: str) -> float:
     lines = (line.split() for line in meminfo.splitlines())
     sizes = {words[0]: int(words[1]) for words in lines if len(words) > 1}
     return sizes["MemAvailable:"] / sizes["MemTotal:"]
+
+
+def left_in_group(group: Path) -> float:
+    """Return the part of the container's memory that is still to be had; 1 without a limit.
+
+    Files in the page cache are counted in ``memory.current`` and given back when needed (kernel,
+    Documentation/admin-guide/cgroup-v2.rst, "Memory Interface Files").
+    """
+    try:
+        limit = (group / "memory.max").read_text().strip()
+        used = int((group / "memory.current").read_text())
+        words = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+    except (OSError, ValueError):
+        return 1.0
+    if limit == "max":
+        return 1.0
+    used -= int(words.get("inactive_file", 0)) + int(words.get("active_file", 0))
+    return 1.0 - used / int(limit)
 
 
 def free_port() -> int:

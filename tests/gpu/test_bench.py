@@ -12,7 +12,15 @@ import yaml
 from launchers import argv, cards, flops, shape
 from scripts.helm import template
 from scripts.plan import release
-from tests.gpu import bench, bench_figures, bench_profile, bench_run, random_model
+from tests.gpu import (
+    bench,
+    bench_figures,
+    bench_options,
+    bench_profile,
+    bench_run,
+    random_model,
+    session,
+)
 from tests.gpu.bench_profile import ROOT, parse
 from tests.gpu.bench_read import Step
 
@@ -104,6 +112,36 @@ def test_runs_are_compared_and_a_failed_one_says_why(
     assert "out of memory" in said
 
 
+def test_the_layouts_of_a_file_are_run_under_their_names(
+    fake: Callable[[str, int], None], tmp_path: Path
+) -> None:
+    fake("ends", 3)
+    layouts = str(ROOT / "tests" / "gpu" / "layouts.yaml")
+    short = ["--steps", "2", "--warm-up", "1"]
+    words = ["--layouts", layouts, "--only", "tp1-ep4-none,tp1-ep4-bf16", *short]
+    runs = go(tmp_path, *words)["runs"]
+    assert list(runs) == ["tp1-ep4-none", "tp1-ep4-bf16"]
+    assert "recompute_method" not in runs["tp1-ep4-none"]["flags"]
+    assert any("chunked_adam" in each for each in runs["tp1-ep4-bf16"]["flags"]["external_plugins"])
+
+
+def test_every_layout_of_the_list_can_be_had_on_four_gpus() -> None:
+    options = bench_options.arguments(
+        ["t", "r", "--layouts", str(ROOT / "tests" / "gpu" / "layouts.yaml"), "--layers", "8"]
+    )
+    bench_options.refuse(bench_options.bench(options, H200), bench_options.profiles(options))
+
+
+def test_a_container_without_memory_is_seen(tmp_path: Path) -> None:
+    assert session.left_in_group(tmp_path) == 1.0
+    (tmp_path / "memory.max").write_text("1000\n")
+    (tmp_path / "memory.current").write_text("995\n")
+    (tmp_path / "memory.stat").write_text("anon 300\ninactive_file 395\nactive_file 300\n")
+    assert session.left_in_group(tmp_path) == pytest.approx(0.7)
+    (tmp_path / "memory.max").write_text("max\n")
+    assert session.left_in_group(tmp_path) == 1.0
+
+
 def test_a_first_loss_that_is_not_ln_2_fails_the_bench(
     fake: Callable[[str, int], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -120,6 +158,7 @@ def test_a_first_loss_that_is_not_ln_2_fails_the_bench(
         (H200, ["--profile", SEED], "expert_model_parallel_size"),
         (H200, ["--profile", "global_batch_size=4"], "names no values file"),
         (H200, ["--profile", FOUR, "--against", FOUR], "two profiles have one name"),
+        (H200, [], "nothing to run"),
         (H200, ["--profile", "values/none.yaml"], "values/none.yaml"),
     ],
 )
