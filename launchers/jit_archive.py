@@ -51,7 +51,7 @@ def contents(folder: Path) -> dict[str, Entry]:
             seen = path.stat()
         except OSError:  # gone meanwhile: it was a temporary one
             continue
-        found[name] = Entry(seen.st_size, int(seen.st_mtime) if name.endswith(".pyc") else 0)
+        found[name] = Entry(seen.st_size, seen.st_mtime_ns if name.endswith(".pyc") else 0)
     return found
 
 
