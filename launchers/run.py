@@ -18,6 +18,7 @@ from launchers.hello import hello
 from launchers.leader import Leader
 from launchers.member import Member
 from launchers.phases_follow import following
+from launchers.prefetch import prefetching
 from launchers.preflight import Preflight
 from launchers.prepare import PATIENCE, await_outputs, inputs_of, prepare
 from launchers.process import Stopped
@@ -97,15 +98,16 @@ def _train(
     Rank 0 has the ``progress``: it tells how the start went, and keeps the compiled kernels.
     """
     settings, work = preflight.settings, preflight.settings.work
-    folder = attempt.folder(work)
-    preflight.collective(folder, told, gang.bond)
-    if progress:
-        progress.mark("preflight")
-    kernels = jit.kernels(settings, preflight.smi, preflight.env)
-    env = {**preflight.env, **kernels.env}
-    inputs = inputs_of(settings, recipe, work)
-    with following(progress, folder, settings.world_size, kernels.save):
-        train(settings, recipe, inputs, work, attempt, gang.bond, env)
+    folder, inputs = attempt.folder(work), inputs_of(settings, recipe, work)
+    resumed = [attempt.resume.path] if attempt.resume else []
+    with prefetching([*resumed, inputs.mcore or inputs.model]):
+        preflight.collective(folder, told, gang.bond)
+        if progress:
+            progress.mark("preflight")
+        kernels = jit.kernels(settings, preflight.smi, preflight.env)
+        env = {**preflight.env, **kernels.env}
+        with following(progress, folder, settings.world_size, kernels.save):
+            train(settings, recipe, inputs, work, attempt, gang.bond, env)
 
 
 def follow(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str, str]) -> None:
