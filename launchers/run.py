@@ -95,7 +95,7 @@ def _train(
 ) -> None:
     """Train on this node, as one of the gang; first its GPUs and the network are tried.
 
-    Rank 0 has the ``progress``: it tells how the start went, and keeps the compiled kernels.
+    Rank 0 has the ``progress`` and tells how the start went.
     """
     settings, work = preflight.settings, preflight.settings.work
     folder, inputs = attempt.folder(work), inputs_of(settings, recipe, work)
