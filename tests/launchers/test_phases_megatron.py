@@ -84,7 +84,7 @@ def test_every_phase_is_noted_in_the_order_of_ms_swift(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     callbacks: dict[str, Any] = {}
-    for name, members in {
+    modules: dict[str, dict[str, Any]] = {
         "swift": {},
         "swift.megatron": {},
         "swift.megatron.callbacks": {},
@@ -95,7 +95,8 @@ def test_every_phase_is_noted_in_the_order_of_ms_swift(
         "swift.megatron.pipelines.train.sft": {"MegatronSft": Sft},
         "swift.megatron.trainers": {},
         "swift.megatron.trainers.base": {"BaseMegatronTrainer": Trainer},
-    }.items():
+    }
+    for name, members in modules.items():
         module = ModuleType(name)
         vars(module).update(members)
         monkeypatch.setitem(sys.modules, name, module)

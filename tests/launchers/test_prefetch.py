@@ -27,7 +27,7 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float) -> list
     done = threading.Event()
     monkeypatch.setattr(prefetch, "SHARE", share)
     monkeypatch.setattr(prefetch, "_ask", lambda path, size, ended: seen.append((path.name, size)))
-    monkeypatch.setattr(prefetch.logs, "info", lambda *_, **__: done.set())
+    monkeypatch.setattr("launchers.logs.info", lambda *_, **__: done.set())
     (tmp_path / "model-00001.safetensors").write_bytes(b"12")
     (tmp_path / "model-00002.safetensors").write_bytes(b"3")
     with prefetching([tmp_path]):
