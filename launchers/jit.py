@@ -46,17 +46,21 @@ def kernels(settings: Settings, smi: Smi | None, env: Mapping[str, str]) -> Kern
 def _kernels(settings: Settings, smi: Smi, env: Mapping[str, str]) -> Kernels:
     begun = time.monotonic()
     key = jit_cache.key_of(jit_cache.gather(smi))
-    folder, archive = jit_cache.local_folder(key), settings.work.jit(key) / jit_archive.NAME
-    warm = jit_archive.seed(archive, folder)
+    folder, kept = jit_cache.local_folder(key), settings.work.jit(key)
+    warm = jit_archive.seed([kept / name for name in jit_archive.NAMES], folder)
     known = jit_archive.contents(folder)
     seconds = round(time.monotonic() - begun, 2)
     logs.info("compiled kernels", key=key, files=len(known), seconds=seconds)
     cores, nproc = len(os.sched_getaffinity(0)), settings.nproc_per_node
 
+    own = jit_archive.own_name(settings.place.rank, settings.place.nodes)
+
     def save() -> None:
+        if not own:
+            return
         begun = time.monotonic()
         try:
-            done = jit_archive.publish(folder, archive, known, settings.pod or settings.run)
+            done = jit_archive.publish(folder, kept / own, known, settings.pod or settings.run)
         except (OSError, ValueError) as error:
             logs.warning("compiled kernels not archived", cause=error)
             return

@@ -1,9 +1,11 @@
-"""The archive of a node's compiled kernels on the workspace: unpacked at a start, then renewed.
+"""The archives of compiled kernels on the workspace: unpacked at a start, then renewed.
 
-One file, ``<workspace>/cache/jit/<key>/kernels.tar.gz``. Readers and writers never wait for each
-other: a writer writes beside it and renames, a reader unpacks beside its folder and renames, and
-gzip's checksum, at the stream's end, tells a torn or damaged file. The lowest level: what is
-packed is mostly ELF, and a faster volume is rarer than an idle core.
+``<workspace>/cache/jit/<key>/first.tar.gz`` is what the gang's first node has compiled, and
+``last.tar.gz`` the last one, which holds other layers where pipeline stages span nodes. All GPUs
+of a node are in it: Inductor's keys name the device. Every node unpacks both. Readers and writers
+never wait for each other: a writer writes beside it and renames, a reader unpacks beside its
+folder and renames, and gzip's checksum, at the stream's end, tells a torn or damaged file. Its
+lowest level: what is packed is mostly ELF, and a fast volume is rarer than an idle core.
 """
 
 from __future__ import annotations
@@ -14,14 +16,15 @@ import os
 import shutil
 import tarfile
 import time
-from collections.abc import Mapping
+import zlib
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from launchers import logs, manifest
 from launchers.checkpoint import flush
 
-NAME = "kernels.tar.gz"
+NAMES = ("first.tar.gz", "last.tar.gz")
 LIMIT = 2 * 1024**3
 """Bytes of a node's folder above which it is not archived."""
 STALE = 3600.0
@@ -51,12 +54,23 @@ def contents(folder: Path) -> dict[str, Entry]:
             seen = path.stat()
         except OSError:  # gone meanwhile: it was a temporary one
             continue
-        found[name] = Entry(seen.st_size, int(seen.st_mtime) if name.endswith(".pyc") else 0)
+        found[name] = Entry(seen.st_size, seen.st_mtime_ns if name.endswith(".pyc") else 0)
     return found
 
 
-def seed(archive: Path, folder: Path) -> bool:
-    """Fill a node's folder from the archive; a damaged one is passed over with a warning.
+def own_name(rank: int, nodes: int) -> str:
+    """Return the archive that a node writes; empty for the nodes between the first and the last.
+
+    >>> [own_name(rank, 3) for rank in range(3)]
+    ['first.tar.gz', '', 'last.tar.gz']
+    """
+    if rank == 0:
+        return NAMES[0]
+    return NAMES[1] if rank == nodes - 1 else ""
+
+
+def seed(archives: Sequence[Path], folder: Path) -> bool:
+    """Fill a node's folder from the archives; a damaged one is passed over with a warning.
 
     Returns:
         Whether there are kernels in the folder.
@@ -66,15 +80,8 @@ def seed(archive: Path, folder: Path) -> bool:
     part = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
     shutil.rmtree(part, ignore_errors=True)
     part.mkdir(parents=True, mode=0o700)
-    warm = False
-    try:
-        warm = _unpack(archive, part)
-    except FileNotFoundError:
-        pass  # the first run of its kind
-    except (OSError, EOFError, tarfile.TarError, ValueError) as error:
-        logs.warning("compiled kernels not read, they will be made anew", file=archive, cause=error)
-        shutil.rmtree(part)
-        part.mkdir(mode=0o700)
+    _fill(archives, part)
+    warm = any(part.iterdir())
     try:
         part.rename(folder)
     except OSError:  # another launcher on this host was first
@@ -82,13 +89,28 @@ def seed(archive: Path, folder: Path) -> bool:
     return warm
 
 
-def _unpack(archive: Path, folder: Path) -> bool:
+def _fill(archives: Sequence[Path], folder: Path) -> None:
+    """Unpack all; of a damaged one nothing may stay, so the others are unpacked once more."""
+    for archive in archives:
+        try:
+            _unpack(archive, folder)
+        except FileNotFoundError:
+            continue  # the first run of its kind
+        except (OSError, EOFError, tarfile.TarError, ValueError, zlib.error) as error:
+            what = "compiled kernels not read, they will be made anew"
+            logs.warning(what, file=archive, cause=error)
+            shutil.rmtree(folder)
+            folder.mkdir(mode=0o700)
+            _fill([each for each in archives if each != archive], folder)
+            return
+
+
+def _unpack(archive: Path, folder: Path) -> None:
     with gzip.open(archive, "rb") as stream:
         with tarfile.open(fileobj=stream, mode="r|") as tar:
             tar.extractall(folder, filter="data")
         while stream.read(1 << 20):  # to the end: gzip compares its checksum there
             pass
-    return True
 
 
 def publish(folder: Path, archive: Path, known: Mapping[str, Entry], holder: str) -> str:

@@ -23,15 +23,13 @@ def following(
     """Follow the start of the training that runs inside this context.
 
     Args:
-        progress: where the phases are told; None on nodes that tell nothing.
+        progress: where the phases are told; None on nodes that tell nothing, which follow the
+            last rank.
         folder: of the attempt.
         world_size: number of training processes.
         settled: called once in a thread of its own when the second step is done, or at the end
             of a training that did its first: all kernels of a step have been compiled by then.
     """
-    if progress is None:
-        yield
-        return
     ended = threading.Event()
     thread = threading.Thread(
         target=_follow, args=(progress, folder, world_size, settled, ended), daemon=True
@@ -45,30 +43,32 @@ def following(
 
 
 def _follow(
-    progress: Progress,
+    progress: Progress | None,
     folder: Path,
     world_size: int,
     settled: Callable[[], None],
     ended: threading.Event,
 ) -> None:
-    own, told, over = dict(progress.phases), False, False
+    stepped, over = False, False
     while not over:
         over = ended.wait(PAUSE)
-        first = phases.read(folder / "phases-0.json")
-        last = phases.read(folder / f"phases-{world_size - 1}.json")
-        over = over or phases.SECOND_STEP in first
-        if over or (phases.FIRST_STEP in first and not told):
-            progress.phases = phases.merge(own, progress.phases, first, last)
-            _write(progress)
-        if phases.FIRST_STEP in first and not told:
-            told = True
-            _tell(progress)
-    if told:
+        ranks = [phases.read(folder / f"phases-{rank}.json") for rank in (0, world_size - 1)]
+        near = ranks[0] if progress else ranks[1]  # of this node
+        over = over or phases.SECOND_STEP in near
+        is_first = phases.FIRST_STEP in near and not stepped
+        stepped = stepped or is_first
+        if progress and (over or is_first):
+            _tell(progress, ranks, is_first=is_first)
+    if stepped:
         settled()
 
 
-def _tell(progress: Progress) -> None:
-    """Log one line: seconds to the first step, and where they went."""
+def _tell(progress: Progress, ranks: list[dict[str, float]], *, is_first: bool) -> None:
+    """Write what is known; at the first step log where the seconds to it went."""
+    progress.phases = phases.merge(progress.phases, *ranks)
+    _write(progress)
+    if not is_first:
+        return
     seen = {n: t for n, t in progress.phases.items() if n != phases.SECOND_STEP}
     total = seen[phases.FIRST_STEP] - min(seen.values())
     took = {name: round(seconds, 1) for name, seconds in phases.durations(seen).items()}

@@ -20,6 +20,7 @@ from launchers.leader import Leader
 from launchers.member import Member
 from launchers.metrics_progress import telling
 from launchers.phases_follow import following
+from launchers.prefetch import prefetching
 from launchers.preflight import Preflight
 from launchers.prepare import PATIENCE, await_outputs, inputs_of, prepare
 from launchers.process import Stopped
@@ -99,18 +100,19 @@ def _train(
 ) -> None:
     """Train on this node, as one of the gang; first its GPUs and the network are tried.
 
-    Rank 0 has the ``progress``: it tells how the start went, and keeps the compiled kernels.
+    Rank 0 has the ``progress`` and tells how the start went.
     """
     settings, work = preflight.settings, preflight.settings.work
-    folder = attempt.folder(work)
-    preflight.collective(folder, told, gang.bond)
-    if progress:
-        progress.mark("preflight")
-    kernels = jit.kernels(settings, preflight.smi, preflight.env)
-    env = {**preflight.env, **kernels.env}
-    inputs = inputs_of(settings, recipe, work)
-    with following(progress, folder, settings.world_size, kernels.save):
-        train(settings, recipe, inputs, work, attempt, gang.bond, env)
+    folder, inputs = attempt.folder(work), inputs_of(settings, recipe, work)
+    resumed = [attempt.resume.path] if attempt.resume else []
+    with prefetching([*resumed, inputs.mcore or inputs.model]):
+        preflight.collective(folder, told, gang.bond)
+        if progress:
+            progress.mark("preflight")
+        kernels = jit.kernels(settings, preflight.smi, preflight.env)
+        env = {**preflight.env, **kernels.env}
+        with following(progress, folder, settings.world_size, kernels.save):
+            train(settings, recipe, inputs, work, attempt, gang.bond, env)
 
 
 def follow(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str, str]) -> None:

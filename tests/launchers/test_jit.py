@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from launchers import jit, jit_archive, jit_cache
-from launchers.jit_archive import NAME, contents, publish, seed
+from launchers.jit_archive import NAMES, contents, publish, seed
 from launchers.jit_cache import Facts, key_of, variables
 from launchers.preflight_smi import Gpu, Smi
 from launchers.settings import Settings, from_env
 
+NAME = NAMES[0]
 FACTS = Facts(
     gpu="NVIDIA H200", driver="580", cuda="13.0", python="3.12", versions={"torch": "2.11.0"}
 )
@@ -65,12 +66,12 @@ def kernel(folder: Path, name: str = "triton/ABC/k.cubin", data: bytes = b"\x7fE
 
 def test_what_one_node_compiled_the_next_one_finds(tmp_path: Path) -> None:
     one, two, archive = tmp_path / "one", tmp_path / "two", tmp_path / "w" / NAME
-    assert not seed(archive, one)
+    assert not seed([archive], one)
     kernel(one)
     kernel(one, "triton/ABC/tmp.pid_7_x/k.cubin")
     kernel(one, "inductor/locks/a.lock")
     assert publish(one, archive, {}, "pod").startswith("1 files")
-    assert seed(archive, two)
+    assert seed([archive], two)
     assert (two / "triton/ABC/k.cubin").read_bytes() == b"\x7fELF"
     assert list(contents(two)) == ["triton/ABC/k.cubin"]
     assert [p.name for p in tmp_path.iterdir() if "partial" in p.name] == []
@@ -96,12 +97,12 @@ def test_a_damaged_archive_is_passed_over_and_made_anew(
         data[len(data) // 2] ^= 1
     kept = {"cut": data[: len(data) // 2], "tail": data[:-3], "bit": data, "text": b"no gzip"}
     archive.write_bytes(bytes(kept[damage]))
-    assert not seed(archive, two)
+    assert not seed([archive], two)
     assert contents(two) == {}
     assert "compiled kernels not read" in caplog.text
     kernel(two)
     assert publish(two, archive, {}, "pod").startswith("1 files")
-    assert seed(archive, tmp_path / "three")
+    assert seed([archive], tmp_path / "three")
 
 
 def test_an_archive_cannot_write_outside_its_folder(tmp_path: Path) -> None:
@@ -110,7 +111,7 @@ def test_an_archive_cannot_write_outside_its_folder(tmp_path: Path) -> None:
     archive.parent.mkdir()
     with tarfile.open(archive, "w:gz") as tar:
         tar.add(one / "triton/ABC/k.cubin", "../outside")
-    assert not seed(archive, tmp_path / "two")
+    assert not seed([archive], tmp_path / "two")
     assert not (tmp_path / "outside").exists()
 
 
@@ -119,7 +120,7 @@ def test_bytecode_that_was_made_anew_is_kept(tmp_path: Path) -> None:
     kernel(one, "bytecode/a.pyc")
     kernel(one, "cuda/index")
     publish(one, archive, {}, "pod")
-    seed(archive, two)
+    seed([archive], two)
     known = contents(two)
     kernel(two, "cuda/index", b"other")
     assert publish(two, archive, known, "pod") == "nothing new"
@@ -145,6 +146,33 @@ def test_bytecode_is_looked_for_beside_the_sources(
         source.touch()
         py_compile.compile(str(source))
     assert jit_cache.has_bytecode()
+
+
+def test_a_damaged_archive_does_not_hide_the_other(tmp_path: Path) -> None:
+    """The first node's is whole, the last one's torn: its files may not stay in part."""
+    one, two, kept = tmp_path / "one", tmp_path / "two", tmp_path / "w"
+    kernel(one, "triton/A")
+    publish(one, kept / NAMES[0], {}, "pod")
+    kernel(one, "triton/B", os.urandom(1 << 16))
+    publish(one, kept / NAMES[1], {}, "pod")
+    (kept / NAMES[1]).write_bytes((kept / NAMES[1]).read_bytes()[:-100])
+    assert seed([kept / name for name in NAMES], two)
+    assert list(contents(two)) == ["triton/A"]
+
+
+def test_first_and_last_node_fill_one_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jit_cache, "has_bytecode", lambda: True)
+    for rank in range(3):
+        monkeypatch.setattr("tempfile.tempdir", str(tmp_path / f"node-{rank}"))
+        of = settings(tmp_path / "w", NODE_RANK=str(rank), NNODES="3")
+        found = jit.kernels(of, SMI, {})
+        kernel(Path(found.env["TRITON_CACHE_DIR"]), f"of-{rank}")
+        found.save()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "later"))
+    later = jit.kernels(settings(tmp_path / "w"), SMI, {})
+    assert sorted(p.name for p in Path(later.env["TRITON_CACHE_DIR"]).iterdir()) == ["of-0", "of-2"]
 
 
 def test_too_much_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

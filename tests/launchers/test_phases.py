@@ -108,3 +108,10 @@ def test_a_training_without_a_step_keeps_nothing(tmp_path: Path) -> None:
         training(tmp_path, imports=120.0)
     assert not saved
     assert told(of.path)["imports"] == 120.0
+
+
+def test_the_last_node_follows_its_own_rank(tmp_path: Path) -> None:
+    saved: list[int] = []
+    with following(None, tmp_path, 4, lambda: saved.append(1)):
+        (tmp_path / "phases-3.json").write_text('{"first_step": 1.0}')
+    assert saved == [1]
