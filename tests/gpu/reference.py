@@ -114,7 +114,9 @@ def flags(gpus: int, stages: str) -> dict[str, str]:
         **{"micro_batch_size": "1", "global_batch_size": "4", "train_iters": str(STEPS)},
         **{"lr": "1e-5", "moe_grouped_gemm": "true", "moe_permute_fusion": "true"},
         **{"overlap_grad_reduce": "true", "overlap_param_gather": "true"},
-        **{"recompute_granularity": "none", "logging_steps": "1", "save_steps": str(SAVED)},
+        # as in the profiles; without it TE's training kernels differ from a reference's
+        **{"recompute_granularity": "full", "recompute_method": "uniform"},
+        **{"recompute_num_layers": "1", "logging_steps": "1", "save_steps": str(SAVED)},
         **{"no_save_optim": "false", "no_save_rng": "false", "split_dataset_ratio": "0.1"},
         **{"dataset_num_proc": "2", "dataloader_num_workers": "2", "ddp_timeout": "600"},
         **{"eval_steps": str(SAVED), "eval_iters": "1"},
