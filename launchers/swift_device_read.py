@@ -41,7 +41,7 @@ class DeviceLoader(SafetensorLazyLoader):  # type: ignore[misc]
 def load_weights(self: Any, mg_models: list[Any], *args: Any, **kwargs: Any) -> None:
     """Read the weights; on the CPU where they are quantized, or stay there."""
     quantized = getattr(self.config.hf_config, "quantization_config", None) is not None
-    on_gpu = all(p.is_cuda for model in mg_models for p in model.parameters())
+    on_gpu = any(p.is_cuda for model in mg_models for p in model.parameters())
     if on_gpu and not quantized:
         gpt_bridge.SafetensorLazyLoader = DeviceLoader
     try:
