@@ -13,6 +13,11 @@ FUZZ ?= 500
 # The same of `make differential`.
 CASES ?= 1000
 FUZZ_SEED ?= $(shell date +%s)
+# Of `make bench-gpu` and `make bench-8gpu`: where a tokenizer lies, where results go, lines of
+# tests/gpu/visits.yaml to run (all by default).
+TOKENIZER ?= tokenizer
+RESULTS ?= tests/gpu/results
+LINES ?=
 # The cluster of `make cluster` and `make e2e`: kind, processes, or auto: kind where an engine answers.
 BACKEND ?= auto
 UV := .tools/uv/bin/uv
@@ -111,6 +116,13 @@ calibrate: ## predicted memory and step time against measured and published runs
 	$(call build,$(COMMAND))
 	@.venv/bin/python -m scripts.calibrate
 
+##@ Measure on GPUs (on a host with the training stack; TOKENIZER=folder RESULTS=folder)
+bench-gpu: ## the seed's flags against the tuned profile, 48 layers on 4 GPUs; an hour, 7 JSON results
+	@$(PYTHON) -m tests.gpu.bench_visit 4gpu $(TOKENIZER) $(RESULTS) $(LINES)
+
+bench-8gpu: ## the same on 8 GPUs, and weak scaling 2 to 8; an hour, 8 JSON results
+	@$(PYTHON) -m tests.gpu.bench_visit 8gpu $(TOKENIZER) $(RESULTS) $(LINES)
+
 ##@ A cluster on this machine
 cluster: ## start it, with JobSet, Kueue and three nodes; `megatron-dpo cluster` says more
 	$(call build,$(COMMAND) $(CLUSTER))
@@ -193,4 +205,4 @@ $(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
 	@scripts/tools/go.sh $*
 	@touch $@
 
-.PHONY: help demo demo-clean render test chart refusals fuzz differential e2e bench-cluster cluster cluster-down lint types calibrate golden flags locks package setup clean
+.PHONY: help demo demo-clean render test chart refusals fuzz differential e2e bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package setup clean

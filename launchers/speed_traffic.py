@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from launchers.flops import passes
+from launchers.flops import passes, recomputed
 from launchers.layout import Layout
 from launchers.memory_shard import Shard
 from launchers.shape import Shape
@@ -61,7 +61,7 @@ def sequence(shape: Shape, training: Training, shard: Shard, local: float) -> Tr
     around = 2.0 * shard.layers + 2.0 * (shard.layers - shard.moe_layers)
     around += 2.0 * shard.moe_layers * (layout.etp > 1)
     size = 2.0 * shape.hidden * local * (layout.tp - 1) / layout.tp
-    every = _forwards(training) + 1.5
+    every = _forwards(shape, training) + 1.5
     tensor = _group(layout, layout.tp, layout.tp, around * size * every, scattered=False)
     keys = 4.0 * shape.kv_width / layout.tp * local * (layout.cp - 1) * shard.layers * every
     span = layout.tp * layout.cp
@@ -78,7 +78,7 @@ def experts(shape: Shape, training: Training, shard: Shard, sent_rows: float) ->
         sent_rows: rows that a rank sends away and gets back in one layer.
     """
     layout = training.layout
-    phases = 2.0 * (_forwards(training) + 1)
+    phases = 2.0 * (_forwards(shape, training) + 1)
     away = (layout.ep - 1) / layout.ep
     sent = 2.0 * shape.hidden * sent_rows * away * phases * shard.moe_layers
     return _group(layout, layout.ep, layout.ep * layout.etp, sent, scattered=True)
@@ -116,7 +116,7 @@ def gradients(training: Training, dense: float, moe: float) -> Traffic:
     return spread + _group(layout, copies, stage, moe_sent, scattered=False)
 
 
-def _forwards(training: Training) -> float:
+def _forwards(shape: Shape, training: Training) -> float:
     """Return forward passes through a layer: reference, policy, and again to recompute."""
     backward = 2.0 if training.tuner == "full" else 1.0
-    return passes(training) - backward + (training.recompute == "full")
+    return passes(training) - backward + recomputed(shape, training)

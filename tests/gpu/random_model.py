@@ -1,21 +1,35 @@
-"""Write a Qwen3-MoE with random weights in Hugging Face format, of any size, on GPU or CPU.
+"""Write a Qwen3-MoE with random weights and balanced routers in Hugging Face format, of any size.
 
-Run it as ``python3 -m tests.gpu.random_model FOLDER --layers 24``; the defaults are the widths of
-Qwen3-30B-A3B. The tokenizer is copied from a folder that has one.
+Run it as ``python3 -m tests.gpu.random_model FOLDER --tokenizer FOLDER --layers 48``; the defaults
+are the widths of Qwen3-30B-A3B. The tokenizer is copied from a folder that has one.
+
+Why the scales: a router sees the normalised residual stream. With N(0, 0.02) everywhere (the
+embedding too) a few layers outweigh the token's own embedding, all tokens share most of their
+stream and every router prefers the same experts: a load-balancing loss of 3.5 where 1 is balanced.
+Here the embedding has a deviation of 1, what is added to the stream is scaled by
+1 / sqrt(2 layers) (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners",
+section 2.3) and the rows of a router are orthonormal, so that no expert is preferred beforehand.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 import shutil
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-SHARD = 5_000_000_000
-"""Bytes of one safetensors file, as ms-swift writes them."""
+from tests.gpu.shards import Sizes, save
+
+DEVIATION = 0.02
+"""Of the weights; ``initializer_range`` of Qwen3-MoE's configuration."""
+WRITERS = 12
+"""Threads that each hold one layer, of 1.25 GB at the real widths."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,29 +60,41 @@ TINY = Shape(
 )
 
 
-def weights(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Yield the name and shape of each weight, in Hugging Face's spelling."""
-    s, head = shape, shape.head_dim
-    yield "model.embed_tokens.weight", (s.vocab_size, s.hidden_size)
-    for layer in range(s.num_hidden_layers):
-        at = f"model.layers.{layer}"
-        yield f"{at}.self_attn.q_proj.weight", (s.num_attention_heads * head, s.hidden_size)
-        yield f"{at}.self_attn.k_proj.weight", (s.num_key_value_heads * head, s.hidden_size)
-        yield f"{at}.self_attn.v_proj.weight", (s.num_key_value_heads * head, s.hidden_size)
-        yield f"{at}.self_attn.o_proj.weight", (s.hidden_size, s.num_attention_heads * head)
-        for norm in ("self_attn.q_norm", "self_attn.k_norm"):
-            yield f"{at}.{norm}.weight", (head,)
-        for norm in ("input_layernorm", "post_attention_layernorm"):
-            yield f"{at}.{norm}.weight", (s.hidden_size,)
-        yield f"{at}.mlp.gate.weight", (s.num_experts, s.hidden_size)
-        for expert in range(s.num_experts):
-            for name in ("gate_proj", "up_proj"):
-                size = (s.moe_intermediate_size, s.hidden_size)
-                yield f"{at}.mlp.experts.{expert}.{name}.weight", size
-            size = (s.hidden_size, s.moe_intermediate_size)
-            yield f"{at}.mlp.experts.{expert}.down_proj.weight", size
-    yield "model.norm.weight", (s.hidden_size,)
-    yield "lm_head.weight", (s.vocab_size, s.hidden_size)
+def parts(shape: Shape) -> Iterator[tuple[str, Sizes]]:
+    """Yield the files of a model: what is outside the layers, then a file a layer."""
+    embedding = (shape.vocab_size, shape.hidden_size)
+    yield (
+        "model-outside",
+        {
+            "model.embed_tokens.weight": embedding,
+            "model.norm.weight": (shape.hidden_size,),
+            "lm_head.weight": embedding,
+        },
+    )
+    for layer in range(shape.num_hidden_layers):
+        yield f"model-{layer:05d}", _layer(shape, f"model.layers.{layer}")
+
+
+def _layer(s: Shape, at: str) -> Sizes:
+    attention, query = f"{at}.self_attn", s.num_attention_heads * s.head_dim
+    kv = s.num_key_value_heads * s.head_dim
+    sizes: Sizes = {
+        f"{attention}.q_proj.weight": (query, s.hidden_size),
+        f"{attention}.k_proj.weight": (kv, s.hidden_size),
+        f"{attention}.v_proj.weight": (kv, s.hidden_size),
+        f"{attention}.o_proj.weight": (s.hidden_size, query),
+        f"{attention}.q_norm.weight": (s.head_dim,),
+        f"{attention}.k_norm.weight": (s.head_dim,),
+        f"{at}.input_layernorm.weight": (s.hidden_size,),
+        f"{at}.post_attention_layernorm.weight": (s.hidden_size,),
+        f"{at}.mlp.gate.weight": (s.num_experts, s.hidden_size),
+    }
+    for expert in range(s.num_experts):
+        name = f"{at}.mlp.experts.{expert}"
+        sizes[f"{name}.gate_proj.weight"] = (s.moe_intermediate_size, s.hidden_size)
+        sizes[f"{name}.up_proj.weight"] = (s.moe_intermediate_size, s.hidden_size)
+        sizes[f"{name}.down_proj.weight"] = (s.hidden_size, s.moe_intermediate_size)
+    return sizes
 
 
 def config(shape: Shape) -> dict[str, Any]:
@@ -88,44 +114,55 @@ def config(shape: Shape) -> dict[str, Any]:
         "router_aux_loss_coef": 0.001,
         "attention_bias": False,
         "tie_word_embeddings": False,
-        "initializer_range": 0.02,
+        "initializer_range": DEVIATION,
         "bos_token_id": None,
         "eos_token_id": 2,
         "torch_dtype": "bfloat16",
     }
 
 
-def write(folder: Path, shape: Shape, tokenizer: Path, seed: int = 7) -> int:
-    """Write the model; return its number of parameters."""
+def draw(sizes: Sizes, layers: int, seed: int, device: str) -> Any:
+    """Return a file's weights as one flat bf16 tensor, in the order of ``sizes``."""
     import torch
-    from safetensors.torch import save_file
+
+    source = torch.Generator(device).manual_seed(seed)
+    whole = torch.empty(sum(map(math.prod, sizes.values())), dtype=torch.bfloat16, device=device)
+    whole.normal_(0, DEVIATION, generator=source)
+    at = 0
+    for name, size in sizes.items():
+        each = whole[at : at + math.prod(size)]
+        at += each.numel()
+        if "norm" in name:
+            each.fill_(1)
+        elif name.endswith("embed_tokens.weight"):
+            each.mul_(1 / DEVIATION)
+        elif name.endswith(("o_proj.weight", "down_proj.weight")):
+            each.mul_(1 / math.sqrt(2 * layers))
+        elif name.endswith("mlp.gate.weight"):
+            # rows of length 1: each logit has a deviation of 1, as at DEVIATION and 2048 wide
+            columns = torch.linalg.qr(each.float().cpu().view(size).T).Q
+            each.copy_(columns.T.reshape(-1))
+    return whole
+
+
+def write(folder: Path, shape: Shape, tokenizer: Path, seed: int = 7) -> int:
+    """Write the model, the same for the same seed and kind of device; return its parameters."""
+    import torch
 
     folder.mkdir(parents=True, exist_ok=True)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    torch.manual_seed(seed)
-    index: dict[str, str] = {}
-    shard: dict[str, Any] = {}
-    total = count = size = 0
+    devices = [f"cuda:{n}" for n in range(torch.cuda.device_count())] or ["cpu"]
+    files = list(parts(shape))
 
-    def flush() -> None:
-        nonlocal count, size
-        count += 1
-        name = f"model-{count:05d}.safetensors"
-        save_file(shard, folder / name, metadata={"format": "pt"})
-        index.update(dict.fromkeys(shard, name))
-        shard.clear()
-        size = 0
+    def one(number: int) -> None:
+        name, sizes = files[number]
+        device = devices[number % len(devices)]
+        whole = draw(sizes, shape.num_hidden_layers, seed * 1000 + number, device)
+        save(folder / f"{name}.safetensors", sizes, whole)
 
-    for name, shape_of in weights(shape):
-        tensor = torch.ones(shape_of, device=device, dtype=torch.bfloat16)
-        if len(shape_of) == 2:
-            tensor.normal_(0, 0.02)
-        shard[name] = tensor.cpu()
-        total += tensor.numel()
-        size += 2 * tensor.numel()
-        if size >= SHARD:
-            flush()
-    flush()
+    with ThreadPoolExecutor(WRITERS) as pool:
+        list(pool.map(one, range(len(files))))
+    total = sum(math.prod(size) for _, sizes in files for size in sizes.values())
+    index = {weight: f"{name}.safetensors" for name, sizes in files for weight in sizes}
     header = {"metadata": {"total_size": 2 * total}, "weight_map": index}
     (folder / "model.safetensors.index.json").write_text(json.dumps(header))
     (folder / "config.json").write_text(json.dumps(config(shape), indent=1))
@@ -144,7 +181,9 @@ def main() -> None:
     parser.add_argument("--tiny", action="store_true", help="0.01 B parameters instead")
     options = parser.parse_args()
     shape = TINY if options.tiny else Shape(num_hidden_layers=options.layers)
-    print(f"parameters={write(options.folder, shape, options.tokenizer)}")
+    begin = time.monotonic()
+    count = write(options.folder, shape, options.tokenizer)
+    print(f"parameters={count} seconds={time.monotonic() - begin:.1f}")
 
 
 if __name__ == "__main__":

@@ -136,7 +136,11 @@ def progress(name: str) -> dict[str, Any]:
 def host() -> dict[str, Any]:
     """Return what the figures were measured on."""
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    gpus = subprocess.run(query, capture_output=True, text=True, check=False).stdout.split("\n")
+    try:
+        text = subprocess.run(query, capture_output=True, text=True, check=False).stdout
+    except OSError:  # no nvidia-smi: no GPUs
+        text = ""
+    gpus = text.split("\n")
     names = ("torch", "ms-swift", "megatron-core", "transformer-engine", "mcore-bridge")
     return {
         "when": datetime.now(UTC).isoformat(timespec="seconds"),

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -129,9 +130,10 @@ def test_the_recipe_overrides_defaults_but_not_the_launchers_own() -> None:
 
 def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
     merged = flags(recipe(external_plugins=["data.py"], callbacks=["mine"]))
-    own = ["/opt/l/swift_seal_megatron.py", "/opt/l/swift_tokens.py"]
-    assert merged["external_plugins"] == [*own, "/w/code/data.py"]
-    assert merged["callbacks"] == ["seal", "mine"]
+    own = ["phases_megatron", "seal_megatron", "metrics", "one_read", "device_read", "tokens"]
+    expected = [*(f"/opt/l/swift_{name}.py" for name in own), "/w/code/data.py"]
+    assert merged["external_plugins"] == expected
+    assert merged["callbacks"] == ["phases", "seal", "metrics", "mine"]
 
 
 @pytest.mark.parametrize("backend", ["megatron", "transformers"])
@@ -143,6 +145,13 @@ def test_the_step_of_an_optimizer_with_narrow_moments_is_cut(
     of = recipe(backend, use_precision_aware_optimizer=aware, exp_avg_sq_dtype=dtype)
     wanted = backend == "megatron" and aware is True and dtype == "bf16"
     assert ("/opt/l/swift_chunked_adam.py" in flags(of)["external_plugins"]) == wanted
+
+
+def test_a_reference_that_is_taken_once_is_still_named() -> None:
+    once = replace(recipe(), reference="precomputed")
+    assert "/opt/l/swift_reference.py" in flags(once)["external_plugins"]
+    assert flags(once)["ref_model"] == flags(recipe())["ref_model"]
+    assert "/opt/l/swift_reference.py" not in flags(recipe())["external_plugins"]
 
 
 @pytest.mark.parametrize(

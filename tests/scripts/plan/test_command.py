@@ -51,7 +51,7 @@ def test_the_shipped_values_fit_one_screen() -> None:
     assert max(map(len, lines)) <= 80
     for word in ("accepted", "queue gpu", "2 nodes x 8 a100-80g", "GPU-hours", "of 480 GiB host"):
         assert word in text
-    assert "[0 1 2 3][4 5 6 7]  stage 0, layers 0-23" in text
+    assert "node 0 ranks 0-7  stage 0, layers 0-23" in text
 
 
 def test_the_document_says_the_same() -> None:
@@ -80,7 +80,6 @@ def test_a_rule_that_needs_the_model_refuses() -> None:
     sets = {
         "nodes": 5,
         "recipe.args.pipeline_model_parallel_size": 5,
-        "recipe.args.global_batch_size": 130,
     }
     words = [word for name, value in sets.items() for word in ("--set", f"{name}={value}")]
     code, found = document(*SHIPPED, *words)

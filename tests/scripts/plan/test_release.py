@@ -17,7 +17,7 @@ from tests.scripts.plan.values import A100, rendered
 def test_the_shipped_values_are_read() -> None:
     found = rendered()
     assert (found.run, found.nodes, found.gpus_per_node) == ("dpo-42", 2, 8)
-    assert found.recipe.arg("tensor_model_parallel_size") == "4"
+    assert found.recipe.arg("tensor_model_parallel_size") == "1"
     assert found.pod.memory == 480 * GIB
     assert found.pod.shared_memory == 32 * GIB
     assert found.pod.cpus == 80

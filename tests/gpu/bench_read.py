@@ -1,0 +1,84 @@
+"""What a run left: the rows of its ranks, the trainer's log and the product's own metrics."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One step of the whole world."""
+
+    number: int
+    seconds: float
+    """From the end of the step before to its end, on the slowest rank."""
+    tokens: int
+    squares: int
+    sequences: int
+    balance: float
+    """Tokens of the replica that has most, over the mean."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranks:
+    """All ranks' rows."""
+
+    who: list[dict[str, Any]]
+    """First line of each rank's file."""
+    rows: list[list[dict[str, Any]]]
+    """Steps of each rank."""
+
+    @property
+    def complete(self) -> int:
+        """Return the steps that every rank has ended."""
+        world = self.who[0]["world"] if self.who else 1
+        return min(map(len, self.rows)) if len(self.rows) == world else 0
+
+    def steps(self) -> list[Step]:
+        """Return the steps that every rank has ended; replicas add up, their ranks read alike."""
+        firsts = [n for n, who in enumerate(self.who) if not who["tp"] + who["pp"] + who["cp"]]
+        return [
+            _step([rows[at] for rows in self.rows], [self.rows[n][at] for n in firsts])
+            for at in range(self.complete)
+        ]
+
+    def peak(self, name: str) -> int:
+        """Return the largest ``allocated`` or ``reserved`` of all ranks, in bytes."""
+        return max((row[name] for rows in self.rows for row in rows), default=0)
+
+
+def _step(everyone: Sequence[dict[str, Any]], replicas: Sequence[dict[str, Any]]) -> Step:
+    tokens = [row["tokens"] for row in replicas]
+    return Step(
+        number=everyone[0]["step"],
+        seconds=max(row["seconds"] for row in everyone),
+        tokens=sum(tokens),
+        squares=sum(row["squares"] for row in replicas),
+        sequences=sum(row["sequences"] for row in replicas),
+        balance=max(tokens) * len(tokens) / max(1, sum(tokens)),
+    )
+
+
+def ranks(folder: Path) -> Ranks:
+    """Read ``rank-<N>.jsonl`` of a run's folder."""
+    files = [lines(path) for path in sorted(folder.glob("rank-*.jsonl"))]
+    whole = [file for file in files if file]
+    return Ranks(who=[file[0] for file in whole], rows=[file[1:] for file in whole])
+
+
+def lines(path: Path) -> list[dict[str, Any]]:
+    """Read a JSONL file; none where there is no file, and a torn last line is left out."""
+    if not path.exists():
+        return []
+    whole = path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
+    return [json.loads(line) for line in whole if line.startswith("{")]
+
+
+def logged(folder: Path) -> list[dict[str, Any]]:
+    """Return the trainer's log rows of training steps."""
+    found = sorted(folder.rglob("logging.jsonl"))
+    return [row for path in found for row in lines(path) if "loss" in row]

@@ -1,0 +1,94 @@
+"""The bench's results as plain text: a table, and one run over another."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+COLUMNS = ("run", "steps", "s/step", "p95", "±MAD", "tok/s/GPU", "MFU", "GiB", "LBL", "loss", "end")
+
+
+def table(runs: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return one line a run."""
+    return lined([COLUMNS, *(_row(name, run) for name, run in runs.items())])
+
+
+def lined(rows: Sequence[Sequence[str]]) -> str:
+    """Align columns: the first to the left, the others to the right.
+
+    >>> print(lined([("a", "b"), ("long", "1.0")]))
+    a       b
+    long  1.0
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    spelt = []
+    for row in rows:
+        cells = [row[0].ljust(widths[0])]
+        cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
+        spelt.append("  ".join(cells).rstrip())
+    return "\n".join(spelt)
+
+
+def _row(name: str, run: Mapping[str, Any]) -> tuple[str, ...]:
+    end = "ok" if run.get("finished") else "out of memory" if run.get("out_of_memory") else ""
+    end = end or str(run.get("skipped") or run.get("ended"))
+    loss = run.get("first_loss", {}).get("first")
+    first = "-" if loss is None else f"{loss:.6f}{'' if run['first_loss']['ok'] else ' WRONG'}"
+    if not run.get("steps"):
+        return (name, "0", *("-" * 5), _number(run.get("reserved_gib"), 1), "-", first, end)
+    seconds, rate = run["seconds"], run["tokens_per_second_per_gpu"]
+    return (
+        name,
+        str(run["steps"]),
+        f"{seconds['median']:.3f}",
+        f"{seconds['p95']:.3f}",
+        f"{seconds['mad']:.3f}",
+        f"{rate['median']:.0f}",
+        f"{run['mfu']:.1%}",
+        f"{run['reserved_gib']:.1f}",
+        _number(run.get("load_balancing_loss"), 3),
+        first,
+        end,
+    )
+
+
+def _number(value: float | None, digits: int) -> str:
+    return "-" if value is None else f"{value:.{digits}f}"
+
+
+def ratio(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, float] | None:
+    """Return how many times the tokens per second of another run, with the MADs' spread.
+
+    >>> rate = lambda middle, mad: {"tokens_per_second_per_gpu": {"median": middle, "mad": mad}}
+    >>> ratio(rate(200.0, 10.0), rate(100.0, 5.0))
+    {'times': 2.0, 'low': 1.8095, 'high': 2.2105}
+    """
+    if any("tokens_per_second_per_gpu" not in run for run in (one, other)):
+        return None
+    a, b = (run["tokens_per_second_per_gpu"] for run in (one, other))
+    return {
+        "times": round(a["median"] / b["median"], 4),
+        "low": round((a["median"] - a["mad"]) / (b["median"] + b["mad"]), 4),
+        "high": round((a["median"] + a["mad"]) / (b["median"] - b["mad"]), 4),
+    }
+
+
+def comparison(runs: Mapping[str, Mapping[str, Any]], against: str) -> str:
+    """Return a line for each run: its tokens per second over those of one of them."""
+    lines = []
+    for name, run in runs.items():
+        found = None if name == against else ratio(run, runs[against])
+        if found is not None:
+            span = f"{found['low']:.2f} to {found['high']:.2f}"
+            lines.append(f"{name} / {against}: {found['times']:.2f} x tok/s/GPU ({span})")
+    return "\n".join(lines)
+
+
+def starts(runs: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return one line a run: seconds from torchrun's start to the end of each phase."""
+    names = ("imported_s", "loaded_s", "first_step_s")
+    rows = [("run", *names)]
+    for name, run in runs.items():
+        start = run.get("start", {})
+        rows.append((name, *(_number(start.get(each), 1) for each in names)))
+    return lined(rows)

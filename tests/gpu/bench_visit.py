@@ -1,0 +1,92 @@
+"""A whole visit: ``python3 -m tests.gpu.bench_visit NAME TOKENIZER RESULTS [LINE ...]``.
+
+``visits.yaml`` lists them; without LINE all of NAME's are run, one after the other. Weak scaling is
+printed when the lines that it needs have run.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.gpu import bench
+from tests.gpu.visit import host
+
+VISITS = Path(__file__).with_name("visits.yaml")
+SCALING = "scaling-"
+
+
+def lines(name: str) -> dict[str, list[str]]:
+    """Return the words of each line of a visit.
+
+    Raises:
+        ValueError: there is no such visit.
+    """
+    visits = yaml.safe_load(VISITS.read_text(encoding="utf-8"))
+    if name not in visits:
+        raise ValueError(f"{name} is not a visit; write {' or '.join(visits)}")
+    return {line: shlex.split(words) for line, words in visits[name].items()}
+
+
+def scaling(rates: Mapping[int, float]) -> list[str]:
+    """Return a sentence for each step of a weak scaling.
+
+    Args:
+        rates: tokens per second and GPU by the number of GPUs.
+
+    >>> scaling({2: 1000.0, 4: 950.0})
+    ['2 to 4 GPUs: 95.0 % of the tokens per second and GPU']
+    """
+    counts = sorted(rates)
+    return [
+        f"{few} to {many} GPUs: {rates[many] / rates[few]:.1%}".replace("%", " %")
+        + " of the tokens per second and GPU"
+        for few, many in zip(counts, counts[1:], strict=False)
+    ]
+
+
+def _rates(results: Path, name: str) -> dict[int, float]:
+    """Read tokens per second and GPU of the weak scaling's results that are there."""
+    rates: dict[int, float] = {}
+    for file in results.glob(f"bench-{name}-{SCALING}*.json"):
+        record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+        for run in record["runs"].values():
+            if run.get("steps"):
+                rates[record["gpus_used"]] = run["tokens_per_second_per_gpu"]["median"]
+    return rates
+
+
+def main(words: Sequence[str]) -> int:
+    """Run a visit; the worst of its lines' codes."""
+    if len(words) < 3:
+        print("usage: python3 -m tests.gpu.bench_visit NAME TOKENIZER RESULTS [LINE ...]")
+        return 2
+    name, tokenizer, results, *only = words
+    try:
+        chosen = lines(name)
+    except ValueError as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 2
+    wanted, seen = int(name.removesuffix("gpu")), len(host()["gpus"])
+    if seen < wanted:
+        print(
+            f"bench: the visit {name} needs {wanted} GPUs and this host has {seen}", file=sys.stderr
+        )
+        return 2
+    codes = []
+    for line in only or chosen:
+        print(f"== {name} {line}", flush=True)
+        label = ["--label", f"{name}-{line}"]
+        codes.append(bench.main([tokenizer, results, *label, *chosen[line]]))
+    print("\n".join(scaling(_rates(Path(results), name))))
+    return max(codes)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

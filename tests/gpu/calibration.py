@@ -1,0 +1,106 @@
+"""Turn a result of the bench into rows of the predictors' calibration.
+
+    python3 -m tests.gpu.calibration tests/gpu/results/bench-layouts.json
+
+writes ``scripts/calibrate/rows/bench-layouts.yaml``; ``make calibrate`` then prints how far the
+predictors are from each row and which constants fit best. A run with measured steps gives memory
+and time, one that ran out of GPU memory a row that must be refused; others say nothing and are
+left out.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from scripts.calibrate.rows import ROWS
+
+MODEL, LAYERS = "Qwen3-30B-A3B", 48
+STARTS = ("recompute_", "optimizer", "exp_avg", "main_", "moe_", "overlap_", "lora_", "tuner_")
+ENDS = ("_parallel_size", "batch_size", "_in_pipeline_split", "_pipeline_num_layers")
+NAMES = (
+    *("packing", "packing_length", "max_length", "sequence_parallel", "attention_backend"),
+    *("cross_entropy_loss_fusion", "cross_entropy_fusion_impl", "target_modules", "rlhf_type"),
+    *("use_precision_aware_optimizer", "use_distributed_optimizer", "task_type"),
+)
+"""Flags that ``launchers/training.py`` reads, by their beginnings, ends or names."""
+
+
+def rows(record: Mapping[str, Any], source: str) -> list[dict[str, Any]]:
+    """Return the rows of a result.
+
+    Args:
+        record: what the bench wrote.
+        source: where it lies in this repository.
+    """
+    return [
+        _row(f"{source.rpartition('/')[2].removesuffix('.json')}-{name}", record, run, source)
+        for name, run in record["runs"].items()
+        if run.get("steps") or run.get("out_of_memory")
+    ]
+
+
+def _row(
+    name: str, record: Mapping[str, Any], run: Mapping[str, Any], source: str
+) -> dict[str, Any]:
+    flags = run["flags"]
+    versions = ", ".join(f"{k} {v}" for k, v in record.get("versions", {}).items() if v)
+    row: dict[str, Any] = {
+        "name": name,
+        "source": f"measured here by tests/gpu/bench.py ({source}); {versions}",
+        "card": record["card"],
+        "model": MODEL,
+        "gpusPerNode": run["world"],
+        "args": {k: v for k, v in flags.items() if _matters(k)},
+        "facts": {"longest": int(flags.get("packing_length", flags["max_length"]))},
+    }
+    if record["layers"] != LAYERS:
+        row["config"] = {"num_hidden_layers": record["layers"]}
+    if run.get("reference") == "precomputed":
+        row["facts"] |= {"reference": False, "compares": False}
+    if not run.get("steps"):
+        return row | {"outOfMemory": True}
+    microbatches = int(flags["global_batch_size"]) / int(flags.get("micro_batch_size", 1))
+    return row | {
+        "reads": "reserved",
+        "gib": run["reserved_gib"],
+        "seconds": run["seconds"]["median"],
+        "tokens": round(run["tokens_per_step"] / microbatches),
+        "mean_length": run["s_eff"],
+    }
+
+
+def _matters(flag: str) -> bool:
+    """Tell whether a flag changes memory or time.
+
+    >>> [_matters(flag) for flag in ("expert_model_parallel_size", "moe_grouped_gemm", "lr")]
+    [True, True, False]
+    """
+    return flag in NAMES or flag.startswith(STARTS) or flag.endswith(ENDS)
+
+
+def write(result: Path, folder: Path = ROWS) -> Path:
+    """Write the rows of a result; return their file."""
+    record = json.loads(result.read_text(encoding="utf-8"))
+    source = f"tests/gpu/results/{result.name}"
+    document = {"rows": rows(record, source)}
+    path = folder / f"{result.stem}.yaml"
+    head = f"# Made by `python3 -m tests.gpu.calibration {source}`.\n"
+    head += "# Fields: scripts/calibrate/rows.py.\n"
+    path.write_text(head + yaml.safe_dump(document, sort_keys=False, width=100), encoding="utf-8")
+    return path
+
+
+def main() -> None:
+    """Write the rows of each result of the command line."""
+    for word in sys.argv[1:]:
+        print(write(Path(word)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,60 @@
+"""The visits that visits.yaml lists: every line can be had where it is meant to run."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.gpu import bench_options, bench_visit
+from tests.gpu.bench_profile import ROOT
+
+VISITS = [(name, line) for name in ("4gpu", "8gpu") for line in bench_visit.lines(name)]
+
+
+@pytest.mark.parametrize(("name", "line"), VISITS)
+def test_every_line_is_accepted_where_it_is_meant_to_run(
+    name: str, line: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    options = bench_options.arguments(["t", "r", *bench_visit.lines(name)[line]])
+    gpus = ["NVIDIA H200, 580.1"] * int(name.removesuffix("gpu"))
+    profiles = bench_options.profiles(options)
+    bench_options.refuse(bench_options.bench(options, gpus), profiles)
+    assert options.limit <= 590 and options.total <= 590
+
+
+@pytest.mark.parametrize("name", ["4gpu", "8gpu"])
+def test_a_host_without_the_gpus_is_refused_in_a_sentence(name: str, tmp_path: Path) -> None:
+    words = [sys.executable, "-m", "tests.gpu.bench_visit", name, "none", str(tmp_path)]
+    done = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    wanted = name.removesuffix("gpu")
+    assert done.stderr == f"bench: the visit {name} needs {wanted} GPUs and this host has 0\n"
+
+
+def test_the_make_targets_are_these_visits() -> None:
+    done = subprocess.run(
+        ["make", "--dry-run", "bench-gpu", "bench-8gpu"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    for name in ("4gpu", "8gpu"):
+        assert f"-m tests.gpu.bench_visit {name} " in done.stdout
+
+
+def test_weak_scaling_is_told_from_the_results(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for gpus, rate in ((2, 1000.0), (4, 960.0), (8, 912.0)):
+        run = {"steps": 3, "tokens_per_second_per_gpu": {"median": rate}}
+        record = {"gpus_used": gpus, "runs": {"tuned": run}}
+        (tmp_path / f"bench-8gpu-scaling-{gpus}.json").write_text(json.dumps(record))
+    rates = bench_visit._rates(tmp_path, "8gpu")
+    assert bench_visit.scaling(rates) == [
+        "2 to 4 GPUs: 96.0 % of the tokens per second and GPU",
+        "4 to 8 GPUs: 95.0 % of the tokens per second and GPU",
+    ]

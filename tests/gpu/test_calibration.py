@@ -1,0 +1,66 @@
+"""What a visit measured becomes rows that the calibration reads."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from launchers import training
+from scripts.calibrate.rows import load
+from tests.gpu import bench_options, bench_profile, calibration
+from tests.gpu.bench_profile import ROOT
+
+RUN: dict[str, Any] = {
+    "steps": 4,
+    "world": 4,
+    "reserved_gib": 40.5,
+    "seconds": {"median": 0.8},
+    "tokens_per_step": 62_400,
+    "s_eff": 1100.5,
+}
+
+
+def measured(tmp_path: Path) -> Path:
+    """Write a result with every layout of layouts.yaml, one of them out of memory."""
+    options = bench_options.arguments(
+        ["t", "r", "--layouts", str(ROOT / "tests" / "gpu" / "layouts.yaml"), "--layers", "8"]
+    )
+    runs: dict[str, Any] = {}
+    for profile in bench_options.profiles(options):
+        flags = bench_profile.recipe(profile.values(), {"train_iters": 6}).args
+        runs[profile.name] = {**RUN, "flags": {**flags, "output_dir": "/data/out"}}
+    name = "tp1-ep4-none"
+    runs[name] = {"steps": 0, "out_of_memory": True, "world": 4, "flags": runs[name]["flags"]}
+    runs["cut"] = {"skipped": "no time left"}
+    record = {"card": "h200", "layers": 8, "versions": {"torch": "2.11.0"}, "runs": runs}
+    file = tmp_path / "bench-layouts.json"
+    file.write_text(json.dumps(record))
+    return file
+
+
+def test_each_measured_layout_is_a_row(tmp_path: Path) -> None:
+    result = measured(tmp_path)
+    calibration.write(result, tmp_path)
+    found = {row.name: row for row in load(tmp_path)}
+    runs = json.loads(result.read_text())["runs"]
+    assert found.keys() == {f"bench-layouts-{name}" for name in runs if name != "cut"}
+    full = found["bench-layouts-tp1-ep4-full"]
+    assert (full.gib, full.seconds, full.tokens, full.mean_length) == (40.5, 0.8, 7800, 1100.5)
+    assert full.shape.layers == 8
+    assert full.training.longest == 8192
+    out = found["bench-layouts-tp1-ep4-none"]
+    assert out.outOfMemory and out.gib is None
+    assert found["bench-layouts-tp1-ep4-16k"].training.longest == 16384
+
+
+def test_a_row_keeps_every_flag_that_memory_and_speed_depend_on(tmp_path: Path) -> None:
+    result = measured(tmp_path)
+    calibration.write(result, tmp_path)
+    runs = json.loads(result.read_text())["runs"]
+    for row in load(tmp_path):
+        given = runs[row.name.removeprefix("bench-layouts-")]["flags"]
+        args = {k: v for k, v in given.items() if k != "output_dir"}
+        recipe = {"backend": "megatron", "task": "rlhf", "args": args}
+        parsed = bench_profile.recipe({"recipe": recipe}, {})
+        whole = training.parse(parsed, nodes=1, gpus_per_node=4)
+        assert row.training == replace(whole, longest=row.training.longest)
