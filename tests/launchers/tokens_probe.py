@@ -20,12 +20,16 @@ def main() -> None:
 
     pipeline = SwiftRLHF(sys.argv[1:])
     plugin: Any = sys.modules["swift_tokens"]
+    maker: Any = sys.modules["launchers.swift_tokens_make"]
     if os.environ.get("PROBE_NEVER"):
-        plugin.EncodePreprocessor = None
+        maker.EncodePreprocessor = None
     ours = pipeline._prepare_dataset()
     found: dict[str, object] = {"rows": [len(each) for each in ours]}
     if not os.environ.get("PROBE_NEVER"):
-        theirs = plugin._prepare(pipeline)
+        kind = plugin.SwiftSft
+        kind._get_dataset, kind._encode_dataset = plugin._get, plugin._encode
+        kind._post_process_datasets = plugin._post_process
+        theirs = pipeline._prepare_dataset()
         equal = [
             _same(one, other)
             for mine, its in zip(ours, theirs, strict=True)
@@ -39,7 +43,7 @@ def main() -> None:
             "equal": sum(equal),
             "compared": len(equal),
             "same_batch": {k: bool((v == collated[1][k]).all()) for k, v in collated[0].items()},
-            "texts": (plugin.Path(pipeline.args.output_dir) / plugin.TEXTS).exists(),
+            "texts": (maker.Path(pipeline.args.output_dir) / maker.TEXTS).exists(),
         }
     print("PROBE " + json.dumps(found))
 
