@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -44,7 +45,11 @@ def main(words: Sequence[str] | None = None) -> int:
         return 2
     try:
         record = {**about, "layers": options.layers, "gpus_used": bench.gpus}
-        record |= {"card": bench.card.name, "prepared": prepare(bench, options)}
+        given = sys.argv[1:] if words is None else words
+        command = shlex.join(["python3", "-m", "tests.gpu.bench", *given])
+        against = profiles[-1].name if options.against else None
+        record |= {"card": bench.card.name, "command": command, "against": against}
+        record["prepared"] = prepare(bench, options)
         return measure(bench, profiles, options, record, begun)
     except Stopped as stopped:
         return 128 + stopped.number

@@ -53,7 +53,11 @@ def test_many_nodes_are_told_in_a_few_lines() -> None:
 
 
 def test_one_node_has_no_network() -> None:
-    flags = ("tensor_model_parallel_size=4", "sequence_parallel=true", "expert_model_parallel_size=4")
+    flags = (
+        "tensor_model_parallel_size=4",
+        "sequence_parallel=true",
+        "expert_model_parallel_size=4",
+    )
     release, plan = planned("nodes=1", *(f"recipe.args.{flag}" for flag in flags))
     shown = text(release, plan.job)
     assert "across nodes" not in shown
