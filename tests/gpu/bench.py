@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import shlex
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -20,9 +21,10 @@ from typing import Any
 
 from launchers.exits import LaunchError
 from launchers.process import Stopped, raise_on_signals
-from tests.gpu import bench_options, bench_run, bench_table, pairs, random_model
+from tests.gpu import bench_options, bench_profile, bench_run, bench_table, pairs
 from tests.gpu.bench_profile import Profile
-from tests.gpu.bench_run import Bench
+from tests.gpu.bench_run import Bench, inherited
+from tests.gpu.pack import HOST_ENV
 from tests.gpu.visit import host
 
 SHORTEST = 60
@@ -35,6 +37,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run the bench; 1 when a first loss or a self-report is wrong, 2 when it can't begin."""
     options, begun = bench_options.arguments(words), time.monotonic()
     raise_on_signals(lambda _: None)
+    sys.path.append(HOST_ENV["PYTHONPATH"])  # the stack of a GPU host
     about = host()
     try:
         profiles = bench_options.profiles(options)
@@ -62,7 +65,10 @@ def prepare(bench: Bench, options: argparse.Namespace) -> dict[str, float]:
     ready = bench.model / "READY"
     begin = time.monotonic()
     if not ready.exists():
-        random_model.write(bench.model, bench_options.model_shape(options), options.tokenizer)
+        # a process of its own: its CUDA contexts and caches must be gone when training begins
+        module = [sys.executable, "-m", "tests.gpu.random_model", str(bench.model)]
+        words = ["--tokenizer", str(options.tokenizer), "--layers", str(options.layers)]
+        subprocess.run([*module, *words], cwd=bench_profile.ROOT, env=inherited(), check=True)
         ready.touch()
         took["model_s"] = round(time.monotonic() - begin, 1)
     begin = time.monotonic()
