@@ -48,14 +48,20 @@ def main(words: Sequence[str] | None = None) -> int:
         return 2
     try:
         record = {**about, "layers": options.layers, "gpus_used": bench.gpus}
-        given = sys.argv[1:] if words is None else words
-        command = shlex.join(["python3", "-m", "tests.gpu.bench", *given])
         against = profiles[-1].name if options.against else None
-        record |= {"card": bench.card.name, "command": command, "against": against}
+        record |= {"card": bench.card.name, "against": against}
+        record["command"] = command(sys.argv[1:] if words is None else words, options)
         record["prepared"] = prepare(bench, options)
         return measure(bench, profiles, options, record, begun)
     except Stopped as stopped:
         return 128 + stopped.number
+
+
+def command(words: Sequence[str], options: argparse.Namespace) -> str:
+    """Return the command line as it can be given again, on any machine."""
+    places = {str(options.tokenizer): "TOKENIZER", str(options.results): "RESULTS"}
+    given = [places.get(word, word) for word in words]
+    return shlex.join(["python3", "-m", "tests.gpu.bench", *given])
 
 
 def prepare(bench: Bench, options: argparse.Namespace) -> dict[str, float]:
@@ -67,7 +73,7 @@ def prepare(bench: Bench, options: argparse.Namespace) -> dict[str, float]:
     if not ready.exists():
         # a process of its own: its CUDA contexts and caches must be gone when training begins
         module = [sys.executable, "-m", "tests.gpu.random_model", str(bench.model)]
-        words = ["--tokenizer", str(options.tokenizer), "--layers", str(options.layers)]
+        words = ["--tokenizer", str(options.tokenizer.resolve()), "--layers", str(options.layers)]
         subprocess.run([*module, *words], cwd=bench_profile.ROOT, env=inherited(), check=True)
         ready.touch()
         took["model_s"] = round(time.monotonic() - begin, 1)
@@ -125,7 +131,8 @@ def verdict(runs: dict[str, Any]) -> int:
 
 
 def _write(path: Path, record: dict[str, Any]) -> None:
-    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    text = json.dumps(record, indent=1).replace(f"{bench_profile.ROOT}/", "")
+    path.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":
