@@ -137,6 +137,10 @@ golden: ## rewrite the golden manifests of tests/chart
 	$(call build,$(TESTS) $(HELM))
 	@.venv/bin/python -m pytest -q tests/chart --update-golden
 
+figures: ## rewrite the tables of values/README.md and the plot, from predictions and results
+	$(call build,$(COMMAND) $(HELM))
+	@.venv/bin/python -m scripts.figures
+
 flags: ## rewrite the chart's table of training flags from the pinned ms-swift
 	$(call build,$(COMMAND) $(TRAIN))
 	@.venv/bin/python -m scripts.flags

@@ -89,8 +89,9 @@ def layers(file: Path) -> list[str]:
     Its first comment shows the command: ``-f values/a100-2node.yaml -f values/e2e.yaml``.
     """
     comment = file.read_text(encoding="utf-8").partition("\n\n")[0]
-    names = re.findall(r"-f values/(\S+\.yaml)", comment) or [file.name]
-    return [word for name in names for word in ("-f", str(file.with_name(name)))]
+    names = re.findall(r"-f (values/\S+\.yaml)", comment)
+    paths = [ROOT / name for name in names] or [file]
+    return [word for path in paths for word in ("-f", str(path))]
 
 
 def template_file(file: Path, *, helm: str = "helm", chart: Path = CHART) -> list[Document]:

@@ -18,6 +18,7 @@ from tests.chart.helm import (
     jobs,
     layers,
     merged,
+    objects,
     render,
     template_file,
     walk,
@@ -25,6 +26,7 @@ from tests.chart.helm import (
 from tests.chart.test_crd import FULL
 
 FILES = sorted((ROOT / "values").glob("*.yaml"))
+HARDWARE = sorted((ROOT / "values" / "hardware").glob("*.yaml"))
 GOLDEN = Path(__file__).with_name("golden")
 SOURCES = "checksum/launchers"
 LAYERS: dict[str, Document] = {
@@ -90,6 +92,27 @@ def test_what_a_network_changes_is_the_golden_change(profile: str, update_golden
     )
 
 
+def text_of(file: Path) -> list[str]:
+    """Return a file's manifest as lines of YAML, without the names that all have from the run."""
+    documents = without_sources(objects(call("template", "run", str(CHART), *layers(file)).stdout))
+    return yaml.safe_dump_all(documents, width=100).splitlines()
+
+
+@pytest.mark.parametrize("file", HARDWARE, ids=lambda file: file.stem)
+def test_what_other_hardware_changes_is_the_golden_change(file: Path, update_golden: bool) -> None:
+    both = (text_of(ROOT / "values" / "a100-2node.yaml"), text_of(file))
+    assert both[1], f"the chart refuses values/hardware/{file.name}"
+    lines = difflib.unified_diff(*both, "a100-2node", file.stem, n=0, lineterm="")
+    changed = "\n".join([*lines, ""])
+    golden = GOLDEN / f"hardware-{file.stem}.diff"
+    if update_golden:
+        golden.write_text(changed, encoding="utf-8")
+    assert golden.exists(), f"no golden change of {file.name}: run `make golden`"
+    assert changed == golden.read_text(encoding="utf-8"), (
+        "look at the difference; if it is wanted, run `make golden`"
+    )
+
+
 @pytest.mark.parametrize("case", NOTES)
 def test_the_notes_are_the_golden_ones(case: str, tmp_path: Path, update_golden: bool) -> None:
     file = ROOT / "values" / f"{case}.yaml"
@@ -111,6 +134,7 @@ def test_the_notes_are_the_golden_ones(case: str, tmp_path: Path, update_golden:
 def test_no_golden_file_is_left_over() -> None:
     names = {p.name for p in FILES} | {"every-option.yaml"} | {f"{case}.txt" for case in NOTES}
     names |= {f"network-{profile}.diff" for profile in PROFILES}
+    names |= {f"hardware-{file.stem}.diff" for file in HARDWARE}
     assert {p.name for p in GOLDEN.iterdir()} == names
 
 

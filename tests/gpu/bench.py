@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import shlex
+import subprocess
 import sys
 import time
 from collections.abc import Sequence
@@ -19,9 +21,10 @@ from typing import Any
 
 from launchers.exits import LaunchError
 from launchers.process import Stopped, raise_on_signals
-from tests.gpu import bench_options, bench_run, bench_table, pairs, random_model
+from tests.gpu import bench_options, bench_profile, bench_run, bench_table, pairs
 from tests.gpu.bench_profile import Profile
-from tests.gpu.bench_run import Bench
+from tests.gpu.bench_run import Bench, inherited
+from tests.gpu.pack import HOST_ENV
 from tests.gpu.visit import host
 
 SHORTEST = 60
@@ -34,6 +37,7 @@ def main(words: Sequence[str] | None = None) -> int:
     """Run the bench; 1 when a first loss or a self-report is wrong, 2 when it can't begin."""
     options, begun = bench_options.arguments(words), time.monotonic()
     raise_on_signals(lambda _: None)
+    sys.path.append(HOST_ENV["PYTHONPATH"])  # the stack of a GPU host
     about = host()
     try:
         profiles = bench_options.profiles(options)
@@ -44,10 +48,20 @@ def main(words: Sequence[str] | None = None) -> int:
         return 2
     try:
         record = {**about, "layers": options.layers, "gpus_used": bench.gpus}
-        record |= {"card": bench.card.name, "prepared": prepare(bench, options)}
+        against = profiles[-1].name if options.against else None
+        record |= {"card": bench.card.name, "against": against}
+        record["command"] = command(sys.argv[1:] if words is None else words, options)
+        record["prepared"] = prepare(bench, options)
         return measure(bench, profiles, options, record, begun)
     except Stopped as stopped:
         return 128 + stopped.number
+
+
+def command(words: Sequence[str], options: argparse.Namespace) -> str:
+    """Return the command line as it can be given again, on any machine."""
+    places = {str(options.tokenizer): "TOKENIZER", str(options.results): "RESULTS"}
+    given = [places.get(word, word) for word in words]
+    return shlex.join(["python3", "-m", "tests.gpu.bench", *given])
 
 
 def prepare(bench: Bench, options: argparse.Namespace) -> dict[str, float]:
@@ -57,7 +71,10 @@ def prepare(bench: Bench, options: argparse.Namespace) -> dict[str, float]:
     ready = bench.model / "READY"
     begin = time.monotonic()
     if not ready.exists():
-        random_model.write(bench.model, bench_options.model_shape(options), options.tokenizer)
+        # a process of its own: its CUDA contexts and caches must be gone when training begins
+        module = [sys.executable, "-m", "tests.gpu.random_model", str(bench.model)]
+        words = ["--tokenizer", str(options.tokenizer.resolve()), "--layers", str(options.layers)]
+        subprocess.run([*module, *words], cwd=bench_profile.ROOT, env=inherited(), check=True)
         ready.touch()
         took["model_s"] = round(time.monotonic() - begin, 1)
     begin = time.monotonic()
@@ -114,7 +131,8 @@ def verdict(runs: dict[str, Any]) -> int:
 
 
 def _write(path: Path, record: dict[str, Any]) -> None:
-    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    text = json.dumps(record, indent=1).replace(f"{bench_profile.ROOT}/", "")
+    path.write_text(text + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -88,15 +88,18 @@ def flags(bench: Bench, parsed: Recipe, folder: Path) -> dict[str, Value]:
     }
 
 
+def inherited() -> dict[str, str]:
+    """Return this process's environment with what a GPU host of ours needs."""
+    path = [HOST_ENV["PYTHONPATH"], *filter(None, [os.environ.get("PYTHONPATH", "")])]
+    return {**os.environ, **HOST_ENV, "PYTHONPATH": ":".join(path)}
+
+
 def environment(
     bench: Bench, values: Mapping[str, Any], place: Place, folder: Path, caches: Path
 ) -> dict[str, str]:
     """Return the training processes' environment: the launcher's, and where to measure."""
-    given = {**os.environ, **HOST_ENV, **bench_profile.environment(values)}
-    path = [HOST_ENV["PYTHONPATH"], *filter(None, [os.environ.get("PYTHONPATH", "")])]
-    inside = argv.environment(
-        {**given, "PYTHONPATH": ":".join(path)}, place, nproc=bench.gpus, package=LAUNCHERS
-    )
+    given = {**inherited(), **bench_profile.environment(values)}
+    inside = argv.environment(given, place, nproc=bench.gpus, package=LAUNCHERS)
     return {
         **inside,
         "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(bench.gpus))),

@@ -87,7 +87,7 @@ def comparison(runs: Mapping[str, Mapping[str, Any]], against: str) -> str:
 def starts(runs: Mapping[str, Mapping[str, Any]]) -> str:
     """Return one line a run: seconds from torchrun's start to the end of each phase."""
     names = ("imported_s", "loaded_s", "first_step_s")
-    rows = [("run", *names)]
+    rows: list[tuple[str, ...]] = [("run", *names)]
     for name, run in runs.items():
         start = run.get("start", {})
         rows.append((name, *(_number(start.get(each), 1) for each in names)))

@@ -24,9 +24,9 @@ from launchers.process import adopt_orphans, kill_descendants
 from launchers.reference_open import recorded
 from launchers.swift import swift_folder
 from tests.gpu import bench_read, random_model
+from tests.gpu.bench_profile import ROOT
 from tests.gpu.pack import HOST_ENV
 from tests.gpu.reference_judge import PAIRS, SAVED, STEPS, judge
-from tests.gpu.sweep import ROOT
 from tests.gpu.visit import host
 
 HOST = Path("/data/reference")

@@ -55,7 +55,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, int]
 
 def go(tmp_path: Path, *words: str, code: int = 0) -> dict[str, Any]:
     common = ["--home", str(tmp_path / "home"), "--layers", "8", "--label", "t"]
-    assert bench.main([str(tmp_path), str(tmp_path / "results"), *common, *words]) == code
+    assert bench.main([str(tmp_path / "tok"), str(tmp_path / "results"), *common, *words]) == code
     record: dict[str, Any] = json.loads((tmp_path / "results" / "bench-t.json").read_text())
     return record
 
@@ -78,6 +78,8 @@ def test_the_figures_are_the_formula_of_the_steps_after_the_warm_up(
     assert run["first_loss"]["ok"] and run["load_balancing_loss"] == 1.02
     assert run["flags"]["optimizer_cpu_offload"] == "true"
     assert run["flags"]["callbacks"][0] == "probe" and "seal" in run["flags"]["callbacks"]
+    assert record["command"].startswith("python3 -m tests.gpu.bench TOKENIZER RESULTS --home")
+    assert "tests/gpu/swift_probe.py" in run["flags"]["external_plugins"]
 
 
 def test_a_training_that_hangs_after_its_last_step_is_ended_with_all_it_started(

@@ -16,6 +16,7 @@ from launchers import plan_file
 from launchers.prepare import inputs_of
 from launchers.settings import from_env
 from scripts import cli
+from scripts.figures.predicted import Predicted, predictions
 from scripts.helm import ROOT
 from scripts.plan import command
 from scripts.problem import Problem
@@ -157,6 +158,15 @@ def test_every_shipped_file_has_a_plan_of_80_columns(file: Path) -> None:
     code, text = screen(*laid)
     assert code == 0, text
     assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("row", predictions(), ids=lambda row: f"{row.file.stem}-{row.card}")
+def test_every_profile_fits_every_card_that_it_is_for(row: Predicted) -> None:
+    words = [word for file in row.files for word in ("-f", str(file))]
+    code, text = screen(*words, "--gpu", row.card)
+    assert code == 0, text
+    assert max(map(len, text.splitlines())) <= 80
+    assert row.plan.memory is not None and row.plan.speed is not None
 
 
 def test_the_launcher_writes_the_plan_that_the_command_shows(tmp_path: Path) -> None:

@@ -53,8 +53,11 @@ def test_many_nodes_are_told_in_a_few_lines() -> None:
 
 
 def test_one_node_has_no_network() -> None:
-    sizes = ("tensor_model_parallel_size=4", "expert_model_parallel_size=4")
-    flags = (*sizes, "sequence_parallel=true")
+    flags = (
+        "tensor_model_parallel_size=4",
+        "sequence_parallel=true",
+        "expert_model_parallel_size=4",
+    )
     release, plan = planned("nodes=1", *(f"recipe.args.{flag}" for flag in flags))
     shown = text(release, plan.job)
     assert "across nodes" not in shown
@@ -110,16 +113,3 @@ def test_a_commit_is_no_moving_source() -> None:
     assert any("recipe.model, code.ref may change" in w for w in judge(release, plan).warnings)
     pinned = planned("recipe.model=hf://Qwen/Qwen3-30B-A3B@9c925d64", "code.ref=9c925d64")
     assert not any("may change" in line for line in judge(*pinned).warnings)
-
-
-def test_a_reference_taken_once_is_told_with_its_time() -> None:
-    release, plan = planned("recipe.reference=precomputed")
-    shown = " ".join(text(release, plan.job).split())
-    assert "reference: once before the first step" in shown
-    assert "it pays from the second epoch" in shown
-    assert "reference: once" not in " ".join(text(*plain()).split())
-
-
-def plain() -> tuple[Release, Job]:
-    release, plan = planned()
-    return release, plan.job

@@ -1,0 +1,60 @@
+"""``python -m scripts.figures``: rewrite the figures of values/README.md and the plot beside it."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from scripts.figures import table
+from scripts.figures.measured import Run, runs
+from scripts.figures.plot import draw
+from scripts.figures.predicted import Predicted, predictions
+from scripts.helm import ROOT
+from scripts.problem import Problem
+
+README = ROOT / "values" / "README.md"
+PLOT = ROOT / "values" / "step-time.svg"
+
+
+def filled(text: str, blocks: dict[str, str]) -> str:
+    r"""Put each block between its markers.
+
+    >>> filled("a\n<!-- x -->\nold\n<!-- end x -->\nb", {"x": "new"})
+    'a\n<!-- x -->\nnew\n<!-- end x -->\nb'
+
+    Raises:
+        Problem: a marker is missing.
+    """
+    for name, block in blocks.items():
+        begin, end = f"<!-- {name} -->\n", f"<!-- end {name} -->"
+        before, found, rest = text.partition(begin)
+        _, also, after = rest.partition(end)
+        if not found or not also:
+            raise Problem(f"values/README.md has no lines {begin.strip()} and {end}")
+        text = f"{before}{begin}{block}\n{end}{after}"
+    return text
+
+
+def readme(text: str, rows: Sequence[Predicted], found: Sequence[Run]) -> str:
+    """Return the README with the figures of now."""
+    return filled(text, {"predicted": table.predicted(rows, found), "measured": table.ran(found)})
+
+
+def main() -> int:
+    """Write both files."""
+    rows, found = predictions(), runs()
+    try:
+        text = readme(README.read_text(encoding="utf-8"), rows, found)
+    except Problem as problem:
+        print(problem, file=sys.stderr)
+        return 2
+    README.write_text(text, encoding="utf-8")
+    draw(rows, found, PLOT)
+    for path in (README, PLOT):
+        print(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
