@@ -38,6 +38,8 @@ RULES = (
         Exit.CONFIG,
         "mend recipe.args: ms-swift does not take this flag or value",
     ),
+    _rule(r"ReferenceConfigError", Exit.CONFIG, "do what the message says"),
+    _rule(r"ReferenceDataError", Exit.DATA, "do what the message says"),
     _rule(
         r"CUDA out of memory|OutOfMemoryError",
         Exit.OUT_OF_MEMORY,
@@ -75,6 +77,16 @@ RULES = (
         r"DatasetGenerationError|ArrowInvalid|DatasetNotFoundError|EmptyDataset",
         Exit.DATA,
         "mend the dataset (recipe.dataset)",
+    ),
+    _rule(
+        r"LaunchError: .* use an image with",  # upstream.py
+        Exit.CONFIG,
+        "set image.tag to a known version of ms-swift",
+    ),
+    _rule(
+        r"LaunchError: (?:recipe\.dataset|ranks .* than rank 0)",  # swift_tokens, swift_packing
+        Exit.DATA,
+        "mend the dataset (recipe.dataset) or its plugin",
     ),
     _rule(
         r"JSONDecodeError",  # later also a server's answer

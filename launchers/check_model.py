@@ -74,5 +74,6 @@ def _gang(settings: Settings, recipe: Recipe, shape: Shape | None) -> dict[str, 
         "gpus_per_node": settings.nproc_per_node,
         "backend": recipe.backend,
         "task": recipe.task,
+        "reference": recipe.reference,
         "core": core_version(),
     }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from launchers import flops
 from launchers.speed import Speed
 from launchers.training import Training
 
@@ -23,6 +24,8 @@ class Duration:
     """Hours if a step takes ``Speed.low``."""
     high: float
     gpu_hours: float
+    reference_hours: float = 0.0
+    """Of them, those of the pass before the first step that takes the reference's part once."""
 
 
 def per_step(training: Training, tokens: float) -> float:
@@ -56,16 +59,35 @@ def duration(
         epochs: how often each sample is seen.
     """
     count = steps(training, samples=samples, tokens=tokens, epochs=epochs)
-    return of_steps(training, speed, count)
+    return of_steps(training, speed, count, once(training, speed, samples=samples, tokens=tokens))
 
 
-def of_steps(training: Training, speed: Speed, count: int) -> Duration:
-    """Return how long so many steps take."""
-    hours = count * speed.step_seconds / 3600
+def once(training: Training, speed: Speed, *, samples: float, tokens: float) -> float:
+    """Return the seconds of the pass that takes the reference's part once; 0 without one.
+
+    It is forward only, over all samples in the steps' own microbatches: of a step's time without
+    the optimizer one part of as many as there are forward passes in it (``flops.py``). An online
+    reference costs the same in every epoch, so that it pays from the second one; what it saves of
+    memory it saves at once.
+    """
+    if not training.precomputed:
+        return 0.0
+    whole = samples / per_step(training, tokens)
+    passes = flops.passes(training) + (training.recompute == "full")
+    return whole * (speed.step_seconds - speed.optimizer_seconds) / passes
+
+
+def of_steps(training: Training, speed: Speed, count: int, before: float = 0.0) -> Duration:
+    """Return how long so many steps take, and the seconds before them."""
+    low, hours, high = (
+        (count * each + before * each / speed.step_seconds) / 3600
+        for each in (speed.low, speed.step_seconds, speed.high)
+    )
     return Duration(
         steps=count,
         hours=hours,
-        low=count * speed.low / 3600,
-        high=count * speed.high / 3600,
+        low=low,
+        high=high,
         gpu_hours=hours * training.layout.world,
+        reference_hours=before / 3600,
     )

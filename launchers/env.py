@@ -56,6 +56,6 @@ def switch(env: Mapping[str, str], name: str) -> bool:
     text = env.get(name, "") or "0"
     if text not in ("0", "1"):
         raise LaunchError(
-            Exit.CONFIG, f"{name}={text!r} is not 0 or 1", "write 1 to skip, 0 to run"
+            Exit.CONFIG, f"{name}={text!r} is not 0 or 1", "write 1 for yes, 0 for no"
         )
     return text == "1"

@@ -11,6 +11,8 @@ from launchers.recipe import Value
 
 TASK = "recipe.task"
 """Stands among the flags, so that a rule may ask for it."""
+REFERENCE = "recipe.reference"
+"""The same."""
 YES = ("yes", "true", "t", "y", "1")
 NO = ("no", "false", "f", "n", "0")
 """What transformers' ``hf_argparser.py:string_to_bool`` takes, in lower case."""
@@ -63,6 +65,7 @@ def of(
     nodes: int,
     gpus: int,
     task: str = "rlhf",
+    reference: str = "online",
     overrides: str = "",
 ) -> Facts:
     """Collect the facts of a recipe; what is given as empty counts as missing.
@@ -73,11 +76,12 @@ def of(
         nodes: pods of the gang.
         gpus: processes of each pod.
         task: of the recipe.
+        reference: of the recipe.
         overrides: the flag whose map goes straight into megatron-core's configuration.
     """
     given = {name: text for name, value in args.items() if (text := spell(value))}
     return Facts(
-        texts={**defaults, TASK: task, **given},
+        texts={**defaults, TASK: task, REFERENCE: reference, **given},
         nodes=nodes,
         gpus=gpus,
         overridden=frozenset(_keys(args.get(overrides, ""))),

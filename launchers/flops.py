@@ -80,18 +80,28 @@ def model(shape: Shape, training: Training, s_eff: float) -> float:
     return passes(training) * forward(shape, s_eff)
 
 
-def hardware(shape: Shape, training: Training, s_eff: float) -> float:
-    """Return the FLOP of a token that the GPU does: with full recompute a pass more."""
-    return model(shape, training, s_eff) + again(shape, training) * forward(shape, s_eff)
+def recomputed(shape: Shape, training: Training) -> float:
+    """Return the part of the layers whose forward pass is done again in the backward pass.
 
+    megatron-core 0.18 ``recompute.py``: full and uniform all of them,
+    block the first ``recompute_num_layers`` of each model chunk. Selective counts as none: what it
+    does again is small beside a layer.
 
-def again(shape: Shape, training: Training) -> float:
-    """Return the part of the layers that is computed a second time for its gradients.
-
-    ``block`` recomputes the first N layers of each model chunk, ``uniform`` all
-    (``megatron/core/recompute.py``).
+    >>> from launchers.layout import Layout
+    >>> some = Layout(nodes=1, gpus_per_node=2, pp=2)
+    >>> job = Training(layout=some, recompute="full", recompute_method="block",
+    ...                recompute_num_layers=6)
+    >>> from launchers.shape import parse
+    >>> recomputed(parse({"hidden_size": 64, "num_hidden_layers": 48, "num_attention_heads": 4,
+    ...                   "intermediate_size": 128, "vocab_size": 100}), job)
+    0.25
     """
     if training.recompute != "full" or training.recompute_method != "block":
         return float(training.recompute == "full")
     chunks = training.layout.pp * training.layout.chunks
     return min(1.0, training.recompute_num_layers * chunks / shape.layers)
+
+
+def hardware(shape: Shape, training: Training, s_eff: float) -> float:
+    """Return the FLOP of a token that the GPU does: with full recompute a pass more."""
+    return model(shape, training, s_eff) + recomputed(shape, training) * forward(shape, s_eff)

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from launchers import footprint, length, memory, speed
 from launchers.cards import CARDS, Card
-from launchers.duration import Duration, of_steps
+from launchers.duration import Duration, of_steps, once
 from launchers.exits import LaunchError
 from launchers.footprint import Footprint
 from launchers.job import Job
@@ -58,7 +58,11 @@ class Plan:
         """Return the time of all steps, without start, evaluation and saving."""
         if self.length is None or self.speed is None or self.training is None:
             return None
-        return of_steps(self.training, self.speed, self.length.steps)
+        data = self.job.data
+        before = 0.0
+        if data is not None:
+            before = once(self.training, self.speed, samples=data.pairs, tokens=data.tokens)
+        return of_steps(self.training, self.speed, self.length.steps, before)
 
     @property
     def lost_seconds(self) -> float | None:

@@ -3,20 +3,22 @@
 The shape, version 1; sizes are bytes, GiB where the name says so, times seconds. A part that is
 not known is null, and ``unknown`` has its reason under its name:
 
-    version  run  recipe{backend, task, model, dataset, args, digest}  stages{name: run|skip}
+    version  run  recipe{backend, task, model, dataset, reference, args, digest}
+    stages{name: run|skip}
     gang{nodes, gpus_per_node, world_size, card, network, network_gbs,
          network_assumed}
     model{source, parameters, active_parameters, layers, experts}
     layout{tp, pp, cp, ep, etp, vpp, dp, edp, stage_layers, spread{kind: nodes}, nodes[{ranks,
            stages}]}
     training{micro_batch_size, global_batch_size, microbatches, max_length, packing,
-             packing_length, tuner, reference, sequence_parallel, recompute, recompute_method,
-             recompute_num_layers, attention_backend, precision_aware, optimizer_offload,
-             exp_avg_dtype, exp_avg_sq_dtype, main_grads_dtype, main_params_dtype}
+             packing_length, tuner, reference, precomputed, sequence_parallel, recompute,
+             recompute_method, recompute_num_layers, attention_backend, precision_aware,
+             optimizer_offload, exp_avg_dtype, exp_avg_sq_dtype, main_grads_dtype,
+             main_params_dtype}
     memory{card_gib, total_gib, free_gib, items{name: gib}, stages_gib[], host_gib_per_node}
     speed{step_seconds, low_seconds, high_seconds, tokens_per_second_per_gpu, mfu,
           communication{link: seconds}}
-    length{steps, source, hours, low_hours, high_hours, gpu_hours}
+    length{steps, source, hours, low_hours, high_hours, gpu_hours, reference_hours}
     footprint{model, converted, checkpoint, every_steps, kept, needed, lost_seconds, is_exact}
     unknown{part: reason}
 """
@@ -56,6 +58,7 @@ def document(plan: Plan) -> dict[str, Any]:
             "task": recipe.task,
             "model": recipe.model,
             "dataset": list(recipe.dataset),
+            "reference": recipe.reference,
             "args": recipe.args,
             "digest": recipe.digest,
         },
@@ -120,7 +123,8 @@ def _training(training: Training | None) -> dict[str, Any] | None:
     names = (
         *("micro_batch_size", "global_batch_size", "microbatches", "max_length", "packing"),
         *("packing_length",),
-        *("tuner", "reference", "sequence_parallel", "precision_aware", "optimizer_offload"),
+        *("tuner", "reference", "precomputed", "sequence_parallel", "precision_aware"),
+        *("optimizer_offload",),
         *("exp_avg_dtype", "exp_avg_sq_dtype", "main_grads_dtype", "main_params_dtype"),
         *("recompute", "recompute_method", "recompute_num_layers", "attention_backend"),
     )
@@ -168,6 +172,7 @@ def _length(plan: Plan) -> dict[str, Any] | None:
         "low_hours": run and _round(run.low),
         "high_hours": run and _round(run.high),
         "gpu_hours": run and _round(run.gpu_hours),
+        "reference_hours": run and _round(run.reference_hours),
     }
 
 

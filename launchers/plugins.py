@@ -28,7 +28,41 @@ def _has_narrow_moments(recipe: Recipe) -> bool:
     return recipe.backend == "megatron" and aware and any(each != "fp32" for each in types)
 
 
+def _reads_twice(recipe: Recipe) -> bool:
+    """Tell whether ms-swift reads the weights for the policy and for a reference beside it."""
+    return (
+        recipe.backend == "megatron"
+        and recipe.task == "rlhf"
+        and recipe.arg("tuner_type", "full") == "full"
+        and recipe.arg("rlhf_type", "dpo") in ("dpo", "kto")
+        and recipe.reference == "online"
+    )
+
+
+def _keeps_tokens(recipe: Recipe) -> bool:
+    """Tell whether rows are tokenised before the first step, and the user does not forbid it."""
+    streams = recipe.arg("streaming", "false").lower() not in NO
+    return not streams and recipe.arg("load_from_cache_file", "true").lower() not in NO
+
+
+def _has_packs(recipe: Recipe) -> bool:
+    """Tell whether rows are packed before the first step: a stream is packed on the way."""
+    streams = recipe.arg("streaming", "false").lower() not in NO
+    packs = recipe.arg("packing", "false").lower() not in NO
+    return recipe.backend == "megatron" and packs and not streams
+
+
 OWN = (
+    Plugin(  # first: its import ends the phase that it is named for
+        file="swift_phases_megatron.py",
+        wanted=lambda recipe, _: recipe.backend == "megatron",
+        callback="phases",
+    ),
+    Plugin(
+        file="swift_phases_transformers.py",
+        wanted=lambda recipe, _: recipe.backend == "transformers",
+        callback="phases",
+    ),
     Plugin(
         file="swift_seal_megatron.py",
         wanted=lambda recipe, _: recipe.backend == "megatron",
@@ -39,8 +73,23 @@ OWN = (
         wanted=lambda recipe, _: recipe.backend == "transformers",
         callback="seal",
     ),
+    Plugin(
+        file="swift_metrics.py",
+        wanted=lambda recipe, _: recipe.backend == "megatron",
+        callback="metrics",
+    ),
+    Plugin(
+        file="swift_metrics_transformers.py",
+        wanted=lambda recipe, _: recipe.backend == "transformers",
+        callback="metrics",
+    ),
     Plugin(file="swift_cpu.py", wanted=lambda _, on_cpu: on_cpu),
+    Plugin(file="swift_one_read.py", wanted=lambda recipe, _: _reads_twice(recipe)),
+    Plugin(file="swift_device_read.py", wanted=lambda recipe, _: recipe.backend == "megatron"),
     Plugin(file="swift_chunked_adam.py", wanted=lambda recipe, _: _has_narrow_moments(recipe)),
+    Plugin(file="swift_reference.py", wanted=lambda recipe, _: recipe.reference == "precomputed"),
+    Plugin(file="swift_tokens.py", wanted=lambda recipe, _: _keeps_tokens(recipe)),
+    Plugin(file="swift_packing.py", wanted=lambda recipe, _: _has_packs(recipe)),
 )
 """In the order in which ms-swift imports them."""
 

@@ -29,6 +29,7 @@ from launchers.preflight_network import measure
 from launchers.preflight_port import Door, free_port, knock
 from launchers.preflight_report import Report
 from launchers.preflight_settings import COLLECTIVE
+from launchers.preflight_smi import Smi
 from launchers.recipe import Backend
 from launchers.settings import Settings
 from launchers.wire import Hello, Message
@@ -47,6 +48,7 @@ class Preflight:
         self.settings, self.backend, self.own, self.env = settings, backend, own, env
         self.report = Report(own, settings.preflight)
         self.card = ""
+        self.smi: Smi | None = None
         self.adapters = 0
 
     @property
@@ -70,7 +72,7 @@ class Preflight:
             return
         with self.report.timed():
             facts = preflight_local.facts(self.settings, self.backend, self.env)
-            self.adapters = facts.adapters
+            self.adapters, self.smi = facts.adapters, facts.smi
             self.card = facts.smi.gpus[0].name if facts.smi and facts.smi.gpus else ""
             found = preflight_local.judge(facts, self.settings, self.backend, needed)
             self.report.settle(found, self.settings.work.home)

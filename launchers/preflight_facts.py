@@ -50,7 +50,7 @@ def gather(
     env: Mapping[str, str], workspace: Path, backend: Backend | None, *, gpus: bool
 ) -> Facts:
     """Look at this pod; no GPU is asked for with ``gpus`` false."""
-    smi, error = _smi(env) if gpus else (None, "")
+    smi, error = ask(env) if gpus else (None, "")
     return Facts(
         smi=smi,
         smi_error=error,
@@ -67,7 +67,8 @@ def gather(
     )
 
 
-def _smi(env: Mapping[str, str]) -> tuple[Smi | None, str]:
+def ask(env: Mapping[str, str]) -> tuple[Smi | None, str]:
+    """Ask nvidia-smi; with no answer say why, or nothing where it is not installed."""
     program = shutil.which(SMI[0], path=env.get("PATH"))
     if program is None:
         return None, ""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
+import threading
 import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from launchers.checkpoint import replace
+from launchers.phases import CONTAINER, process_start
 from launchers.settings import STAGES
 
 
@@ -31,7 +34,20 @@ class Progress:
     """Per stage: ``state`` (running, done, up to date, skipped, failed), ``why``, ``seconds``."""
     outputs: list[list[str]] = field(default_factory=list)
     """Path and digest of what the stages before training left."""
+    training: dict[str, Any] = field(default_factory=dict)
+    """How far training is and how fast, see ``metrics_progress``."""
     started: float = field(default_factory=time.time)
+    phases: dict[str, float] = field(default_factory=lambda: {CONTAINER: process_start()})
+    """When each phase of the start ended, as Unix times, see ``phases``."""
+
+    def __post_init__(self) -> None:
+        """Remember when the run's first attempt started."""
+        self.first_started = min(self.started, _first_started(self.path))
+        self._writing = threading.Lock()  # training is told by a thread of its own
+
+    def mark(self, phase: str) -> None:
+        """Note that a phase of the start has ended; the next change writes it."""
+        self.phases[phase] = time.time()
 
     def begin(self, stage: str) -> None:
         """Note that a stage begins."""
@@ -44,6 +60,8 @@ class Progress:
         """Note how the current stage ended."""
         seconds = round(time.monotonic() - self._clock, 3)
         self.stages[self.stage] = {"state": state, "why": why, "seconds": seconds}
+        if self.stage != "train":
+            self.mark(self.stage)
         self.write()
 
     def finish(self, state: str, why: str = "", code: int = 0) -> None:
@@ -55,6 +73,10 @@ class Progress:
 
     def write(self) -> None:
         """Write the file, whole or not at all."""
+        with self._writing:
+            self._write()
+
+    def _write(self) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         fields = {
             "run": self.run,
@@ -66,7 +88,18 @@ class Progress:
             "attempt": self.attempt,
             "stages": {s: self.stages[s] for s in STAGES if s in self.stages},
             "outputs": self.outputs,
+            "training": self.training,
+            "first_started": round(self.first_started, 3),
+            "phases": {name: round(when, 3) for name, when in self.phases.items()},
             "started": round(self.started, 3),
             "updated": round(time.time(), 3),
         }
         replace(self.path, json.dumps(fields, indent=1) + "\n")
+
+
+def _first_started(path: Path) -> float:
+    """Return what an earlier attempt noted; infinity where there was none."""
+    try:
+        return float(json.loads(path.read_text(encoding="utf-8"))["first_started"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return math.inf

@@ -15,11 +15,11 @@ from typing import Any
 
 from launchers import logs, manifest, marker
 from launchers.exits import USER, Exit, LaunchError
+from launchers.hello import hello
 from launchers.marker import Marker
 from launchers.output import FULL
 from launchers.recipe import Recipe
 from launchers.release import installed
-from launchers.run import hello
 from launchers.settings import Settings
 from launchers.steps import last_step
 

@@ -16,14 +16,19 @@ from launchers.exits import Exit, LaunchError
 
 Backend = Literal["megatron", "transformers"]
 Task = Literal["rlhf", "sft", "pt"]
+Reference = Literal["online", "precomputed"]
 Value = str | list[str] | dict[str, Any]
 """A flag's value: one word, several words, or a map that travels as JSON."""
 
 NO = ("no", "false", "off", "n", "f", "0")
 """What YAML and ms-swift's parser take for no, in lower case."""
 
-KEYS = ("backend", "task", "model", "dataset", "args")
-_CHOICES = {"backend": ("megatron", "transformers"), "task": ("rlhf", "sft", "pt")}
+KEYS = ("backend", "task", "model", "dataset", "args", "reference")
+_CHOICES = {
+    "backend": ("megatron", "transformers"),
+    "task": ("rlhf", "sft", "pt"),
+    "reference": ("online", "precomputed"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,11 +43,14 @@ class Recipe:
     """Sources of the datasets, at least one."""
     args: dict[str, Value]
     """Flags of ms-swift without their dashes."""
+    reference: Reference = "online"
+    """Whether DPO runs its reference in every step, or reads what one pass took before."""
 
     @property
     def digest(self) -> str:
         """Return the SHA-256 of the recipe: equal recipes, equal digests."""
         fields = [self.backend, self.task, self.model, list(self.dataset), self.args]
+        fields += [self.reference] if self.reference != "online" else []
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
     def arg(self, name: str, default: str = "") -> str:
@@ -81,10 +89,11 @@ def parse(document: object) -> Recipe:
         if key not in KEYS:
             near = difflib.get_close_matches(str(key), KEYS, n=1, cutoff=0.0)[0]
             raise LaunchError(Exit.CONFIG, f"recipe.{key} is not a key", f"did you mean {near}?")
+    given = {"reference": "online", **document}
     for key, choices in _CHOICES.items():
-        if document.get(key) not in choices:
+        if given.get(key) not in choices:
             raise LaunchError(
-                Exit.CONFIG, f"recipe.{key}={document.get(key)!r}", f"write {' or '.join(choices)}"
+                Exit.CONFIG, f"recipe.{key}={given.get(key)!r}", f"write {' or '.join(choices)}"
             )
     return Recipe(
         backend=cast(Backend, document["backend"]),
@@ -92,6 +101,7 @@ def parse(document: object) -> Recipe:
         model=_model(document.get("model")),
         dataset=_dataset(document.get("dataset")),
         args=_args(document.get("args")),
+        reference=cast(Reference, given["reference"]),
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import prod
 
 from launchers.condition import When
-from launchers.facts import TASK, Facts, is_number, is_size, is_whole
+from launchers.facts import REFERENCE, TASK, Facts, is_number, is_size, is_whole
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class Rule:
         own = [value for name, value in vars(self).items() if name in _FLAG_FIELDS and value]
         several = [(value,) if isinstance(value, str) else value for value in own]
         read = (*(flag for some in several for flag in some), *(w.flag for w in self.when))
-        return tuple(dict.fromkeys(name for name in read if name not in ("world", TASK)))
+        return tuple(dict.fromkeys(name for name in read if name not in _NO_FLAGS))
 
     def judge(self, facts: Facts) -> list[str]:
         """Return a message for each mistake."""
@@ -40,6 +40,7 @@ class Rule:
         raise NotImplementedError
 
 
+_NO_FLAGS = ("world", TASK, REFERENCE)
 _FLAG_FIELDS = ("flag", "total", "factors", "replica", "least", "most")
 
 
@@ -146,7 +147,7 @@ class Conflict(Rule):
     """Conditions that must not hold together."""
 
     flag: str
-    """The flag that the message names."""
+    """What the message names: a flag, or a value with its whole path."""
     says: str
     """What is wrong and what to write; ``{flag}`` stands for a condition's text."""
 
@@ -154,4 +155,5 @@ class Conflict(Rule):
         says = self.says
         for condition in self.when:
             says = says.replace(f"{{{condition.flag}}}", facts.text(condition.flag))
-        yield f"recipe.args.{self.flag}: {says}"
+        path = self.flag if self.flag.startswith("recipe.") else f"recipe.args.{self.flag}"
+        yield f"{path}: {says}"

@@ -20,6 +20,7 @@ from launchers.rules_layout import DENSE, GBS, MBS, PIPELINE, SIZES, TENSOR, WOR
 from launchers.rules_model import READ, Known
 from launchers.rules_optimizer import OPTIMIZER, RANGES, SCHEDULE
 from launchers.rules_recompute import RECOMPUTE
+from launchers.rules_reference import REFERENCES, REFERENCES_ELSEWHERE
 from launchers.rules_warnings import WARNINGS
 from launchers.shape import Shape
 
@@ -31,8 +32,9 @@ ROWS: dict[str, tuple[Rule, ...]] = {
     "megatron": (
         *(*SIZES, *RANGES, *WORLD, *PIPELINE, *TENSOR, *RECOMPUTE, *EXPERTS),
         *(*EIGHT_BITS, *OPTIMIZER, *DATA, *SCHEDULE, *LOSS, *SAVING),
+        *REFERENCES,
     ),
-    "transformers": TRANSFORMERS,
+    "transformers": (*TRANSFORMERS, *REFERENCES_ELSEWHERE),
 }
 """Backend to the rules that need no model, in the order they are told."""
 
@@ -65,6 +67,7 @@ def check(
     gpus_per_node: int,
     backend: str,
     task: str = "rlhf",
+    reference: str = "online",
     core: str = CORE,
 ) -> list[str]:
     """Return a message for each rule that a recipe breaks, in the chart's words.
@@ -76,6 +79,7 @@ def check(
         gpus_per_node: processes of each pod.
         backend: ``megatron`` or ``transformers``.
         task: ``rlhf``, ``sft`` or ``pt``.
+        reference: ``online`` or ``precomputed``.
         core: version of megatron-core.
 
     >>> check({"tensor_model_parallel_size": "3", "num_train_epochs": "1"},
@@ -84,7 +88,7 @@ def check(
 tensor_model_parallel_size 3 x pipeline_model_parallel_size 1 x context_parallel_size 1 = 3; \
 change the sizes, nodes or gpusPerNode'
     """
-    facts = _facts(args, backend, task, nodes, gpus_per_node)
+    facts = _facts(args, backend, nodes, gpus_per_node, task=task, reference=reference)
     messages = [message for rule in ROWS[backend] for message in rule.judge(facts)]
     return list(dict.fromkeys(messages + _of_model(facts, shape, backend, core)))
 
@@ -97,10 +101,11 @@ def warn(
     gpus_per_node: int,
     backend: str,
     task: str = "rlhf",
+    reference: str = "online",
     core: str = CORE,
 ) -> list[str]:
     """Return a message for what works, but is surely not wanted; arguments as of ``check``."""
-    facts = _facts(args, backend, task, nodes, gpus_per_node)
+    facts = _facts(args, backend, nodes, gpus_per_node, task=task, reference=reference)
     if backend != "megatron":
         return []
     messages = [message for rule in WARNINGS for message in rule.judge(facts)]
@@ -136,14 +141,9 @@ def version(text: str) -> tuple[int, ...]:
     return tuple(map(int, parts[:length]))
 
 
-def _facts(
-    args: Mapping[str, Value], backend: str, task: str, nodes: int, gpus_per_node: int
-) -> Facts:
-    defaults = DEFAULTS[backend]
-    overrides = OVERRIDES[backend]
-    return facts_of.of(
-        args, defaults, nodes=nodes, gpus=gpus_per_node, task=task, overrides=overrides
-    )
+def _facts(args: Mapping[str, Value], backend: str, nodes: int, gpus: int, **recipe: str) -> Facts:
+    defaults, overrides = DEFAULTS[backend], OVERRIDES[backend]
+    return facts_of.of(args, defaults, nodes=nodes, gpus=gpus, overrides=overrides, **recipe)
 
 
 def _is_sized(facts: Facts) -> bool:

@@ -7,7 +7,7 @@ by line; what is not said to differ is the same in megatron-core 0.16.1 and 0.17
 from __future__ import annotations
 
 from launchers.condition import given, missing, off, on, one_of, over, under
-from launchers.rule import Conflict, Multiple, Range, Rule
+from launchers.rule import Conflict, Multiple, Order, Range, Rule
 
 TP, PP, CP = (f"{kind}_parallel_size" for kind in ("tensor_model", "pipeline_model", "context"))
 EP, ETP = "expert_model_parallel_size", "expert_tensor_parallel_size"
@@ -71,6 +71,20 @@ PIPELINE: tuple[Rule, ...] = (
         when=(_VIRTUAL, missing(GROUP)),
         source="MC schedules.py, interleaved: ValueError below PP microbatches, RuntimeError for "
         "a remainder from 1 to PP-1; the group is PP (model_parallel_config.py)",
+    ),
+    Order(
+        least=PP,
+        most=GROUP,
+        when=(_VIRTUAL, given(GROUP)),
+        source="MC schedules.py, interleaved: ValueError for a group below PP",
+    ),
+    Multiple(
+        total=GBS,
+        factors=(MBS, GROUP),
+        replica=DENSE,
+        when=(_VIRTUAL, given(GROUP)),
+        source="MC schedules.py, interleaved: ValueError for a group above the microbatches, "
+        "RuntimeError for a remainder from 1 to PP-1; whole groups are asked for here",
     ),
     *(
         Conflict(

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
-from launchers import logs, plan_file
+from launchers import jit, logs, plan_file
 from launchers.attempt import Attempt, decide
 from launchers.check import check
 from launchers.check_model import check_model
 from launchers.checkpoint import Checkpoint, read
 from launchers.exits import Exit, LaunchError, during
 from launchers.export import export
+from launchers.hello import hello
 from launchers.leader import Leader
 from launchers.member import Member
+from launchers.metrics_progress import telling
+from launchers.phases_follow import following
+from launchers.prefetch import prefetching
 from launchers.preflight import Preflight
 from launchers.prepare import PATIENCE, await_outputs, inputs_of, prepare
 from launchers.process import Stopped
@@ -25,33 +28,12 @@ from launchers.progress import Progress
 from launchers.recipe import Recipe
 from launchers.settings import Settings
 from launchers.train import train
-from launchers.wire import Hello, Message
+from launchers.wire import Message
 from launchers.workspace import Workspace
 
 CASCADE_DELAY = 2.0
 """Seconds that a rank waits before it ends because of a peer: Kubernetes must see the peer's
 exit code first, because the first failed pod decides what the JobSet does."""
-
-
-def launcher_digest(package: Path) -> str:
-    """Return the SHA-256 of this package's sources."""
-    digest = hashlib.sha256()
-    for file in sorted(package.glob("*.py")):
-        digest.update(file.name.encode() + b"\0" + file.read_bytes() + b"\0")
-    return digest.hexdigest()
-
-
-def hello(settings: Settings, recipe: Recipe) -> Hello:
-    """Introduce this rank."""
-    both = launcher_digest(Path(__file__).parent) + recipe.digest
-    return Hello(
-        run=settings.run,
-        rank=settings.place.rank,
-        nodes=settings.place.nodes,
-        digest=hashlib.sha256(both.encode()).hexdigest(),
-        pod=settings.pod,
-        node=settings.node,
-    )
 
 
 def run(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
@@ -75,13 +57,16 @@ def lead(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str, 
     with reporting(progress):
         check(settings, recipe)
         preflight.local(plan_file.record(settings, recipe, env))
+        progress.mark("checks")
         leader = Leader(own, settings.gang_port)
     with leaving(leader), reporting(progress):
         seen = check_model(settings, recipe, may_ask=True)
         later = None if seen else partial(check_model, settings, recipe, may_ask=False)
         prepared = prepare(settings, recipe, work, progress, leader.announce, env, later)
         preflight.space(plan_file.record(settings, recipe, env))
-        identity = {"recipe": recipe.digest, **prepared.digests()}
+        # how the reference is had changes no result: a run may go on the other way
+        same = replace(recipe, reference="online")
+        identity = {"recipe": same.digest, **prepared.digests()}
         progress.outputs = prepared.message()["outputs"]
         leader.announce("train")
         progress.begin("train")
@@ -97,20 +82,37 @@ def lead(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str, 
             else:
                 progress.attempt = plan.attempt.number
                 progress.write()
-                _train(preflight, recipe, plan.attempt, told, leader)
+                progress.mark("gang")
+                with telling(progress, work.metrics):
+                    _train(preflight, recipe, plan.attempt, told, leader, progress)
                 export(work, identity, holder=settings.pod)
                 progress.end("done")
         progress.finish("succeeded")
 
 
 def _train(
-    preflight: Preflight, recipe: Recipe, attempt: Attempt, told: Message, gang: Leader | Member
+    preflight: Preflight,
+    recipe: Recipe,
+    attempt: Attempt,
+    told: Message,
+    gang: Leader | Member,
+    progress: Progress | None = None,
 ) -> None:
-    """Train on this node, as one of the gang; first its GPUs and the network are tried."""
+    """Train on this node, as one of the gang; first its GPUs and the network are tried.
+
+    Rank 0 has the ``progress`` and tells how the start went.
+    """
     settings, work = preflight.settings, preflight.settings.work
-    preflight.collective(attempt.folder(work), told, gang.bond)
-    inputs = inputs_of(settings, recipe, work)
-    train(settings, recipe, inputs, work, attempt, gang.bond, preflight.env)
+    folder, inputs = attempt.folder(work), inputs_of(settings, recipe, work)
+    resumed = [attempt.resume.path] if attempt.resume else []
+    with prefetching([*resumed, inputs.mcore or inputs.model]):
+        preflight.collective(folder, told, gang.bond)
+        if progress:
+            progress.mark("preflight")
+        kernels = jit.kernels(settings, preflight.smi, preflight.env)
+        env = {**preflight.env, **kernels.env}
+        with following(progress, folder, settings.world_size, kernels.save):
+            train(settings, recipe, inputs, work, attempt, gang.bond, env)
 
 
 def follow(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str, str]) -> None:

@@ -42,6 +42,7 @@ _SETTINGS = (
     "DPO_CODE_URL",
     "DPO_CODE_REF",
     "DPO_CODE_SECRET",
+    "DPO_JIT_CACHE",
     "DPO_TEST_DEADLINE",
     "DPO_RELEASE_RECORD",
 )
@@ -81,6 +82,8 @@ class Settings:
     code: Code
     skips: frozenset[str]
     preflight: Preflight
+    jit_cache: bool
+    """Whether kernels compiled at run time are kept on the workspace."""
     test_deadline: int
     """Seconds that ``prove`` waits for the run's end."""
     release_record: Path | None
@@ -131,6 +134,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
         ),
         skips=frozenset(s for s in STAGES if switch(env, f"SKIP_{s.upper()}")),
         preflight=preflight_settings.from_env(env),
+        jit_cache=switch({"DPO_JIT_CACHE": "1", **env}, "DPO_JIT_CACHE"),
         test_deadline=integer(env, "DPO_TEST_DEADLINE", 240),
         release_record=Path(record) if record else None,
     )

@@ -10,10 +10,11 @@ from launchers.clone import clone, clone_path
 from launchers.convert import convert
 from launchers.download import download
 from launchers.exits import during
+from launchers.hello import hello
 from launchers.prepare import inputs_of, judge_inputs, mcore_path
 from launchers.progress import Progress
 from launchers.recipe import Recipe
-from launchers.run import hello, reporting
+from launchers.run import reporting
 from launchers.settings import Settings
 from launchers.source import parse
 

@@ -145,7 +145,7 @@ def _microbatch(
     part = shard.layers / shape.layers
     moe = shard.moe_layers / shape.moe_layers if shape.moe_layers else 0.0
     model_passes = flops.passes(training)
-    all_passes = model_passes + flops.again(shape, training)
+    all_passes = model_passes + flops.recomputed(shape, training)
     dense = (of.linear + of.attention) * part * all_passes + of.head * shard.head * model_passes
     split = activations.split(training) if shard.moe_layers else layout.tp
     products = local * dense / layout.tp / (peak * pace.products)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from launchers.flops import again, passes
+from launchers.flops import passes, recomputed
 from launchers.layout import Layout
 from launchers.memory_shard import Shard
 from launchers.shape import Shape
@@ -119,4 +119,4 @@ def gradients(training: Training, dense: float, moe: float) -> Traffic:
 def _forwards(shape: Shape, training: Training) -> float:
     """Return forward passes through a layer: reference, policy, and again to recompute."""
     backward = 2.0 if training.tuner == "full" else 1.0
-    return passes(training) - backward + again(shape, training)
+    return passes(training) - backward + recomputed(shape, training)

@@ -6,7 +6,7 @@ compares them with the installed source.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from launchers.arguments import Arguments
@@ -66,6 +66,8 @@ class Training:
     """A frozen copy of the model is loaded; with LoRA the policy without adapter serves."""
     compares: bool = True
     """Each microbatch is also run forward through the reference."""
+    precomputed: bool = False
+    """The reference's part is taken once before the first step (``recipe.reference``)."""
     head: bool = True
     """The model ends in logits over the vocabulary; reward and class models do not."""
     tuner: str = "full"
@@ -143,7 +145,10 @@ def parse(recipe: Recipe, *, nodes: int, gpus_per_node: int) -> Training:
         )
     a = Arguments(args=recipe.args)
     layout = a.layout(nodes, gpus_per_node)
-    return Training(layout=layout, **_plain(a), **_derived(a, recipe.task, layout.tp))
+    training = Training(layout=layout, **_plain(a), **_derived(a, recipe.task, layout.tp))
+    if recipe.reference == "precomputed":
+        return replace(training, reference=False, compares=False, precomputed=True)
+    return training
 
 
 def _plain(a: Arguments) -> dict[str, Any]:

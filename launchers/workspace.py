@@ -29,6 +29,10 @@ class Workspace:
         """Return the model converted to Megatron format."""
         return self.root / "mcore" / slug
 
+    def jit(self, key: str) -> Path:
+        """Return the folder that keeps kernels compiled at run time, see ``jit_cache``."""
+        return self.root / "cache" / "jit" / key
+
     @property
     def home(self) -> Path:
         """Return the folder of this run."""
@@ -53,6 +57,11 @@ class Workspace:
     def progress(self) -> Path:
         """Return the file that says where the run is."""
         return self.home / "progress.json"
+
+    @property
+    def metrics(self) -> Path:
+        """Return the file with a row for each optimizer step."""
+        return self.home / "metrics.jsonl"
 
     @property
     def plan(self) -> Path:

@@ -10,6 +10,9 @@ A null means "not given", so that a later file can drop a flag.
 backend: {{ .backend | quote }}
 task: {{ .task | quote }}
 model: {{ .model | quote }}
+{{- if ne .reference "online" }}
+reference: {{ .reference | quote }}
+{{- end }}
 dataset:
 {{- range .dataset }}
   - {{ . | quote }}

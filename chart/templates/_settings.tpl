@@ -22,6 +22,7 @@ the role `node` is the gang; a stage pod (clone, download) and the test stand al
 {{- $_ := set $settings (printf "SKIP_%s" (upper $stage)) (ternary "1" "0" (get $v.stages $stage).skip) }}
 {{- end }}
 {{- if $gang }}
+{{- $_ := set $settings "DPO_JIT_CACHE" (ternary "1" "0" $v.cache.jit) }}
 {{- $settings = merge $settings (include "megatron-dpo.preflight.settings" .root | fromJson) }}
 {{- end }}
 {{- if $v.code.url }}

@@ -48,5 +48,5 @@
 {{- range .rule.when }}
 {{- $says = replace (printf "{%s}" .flag) (get $texts .flag) $says }}
 {{- end }}
-- recipe.args.{{ .rule.flag }}: {{ $says }}
+- {{ ternary "" "recipe.args." (hasPrefix "recipe." .rule.flag) }}{{ .rule.flag }}: {{ $says }}
 {{- end }}

@@ -5,7 +5,7 @@ them. Takes (backend, recipe, nodes, gpus). Rules of a release are left out with
 {{- define "megatron-dpo.validate.rules" -}}
 {{- $recipe := .recipe -}}
 {{- $kinds := .backend.kinds -}}
-{{- $texts := set (deepCopy .backend.defaults) "recipe.task" $recipe.task -}}
+{{- $texts := merge (dict "recipe.task" $recipe.task "recipe.reference" ($recipe.reference | default "online")) (deepCopy .backend.defaults) -}}
 {{- range $flag, $value := $recipe.args }}
 {{- $text := include "megatron-dpo.words" $value }}
 {{- if $text }}

@@ -70,6 +70,10 @@ def time(plan: Plan) -> Iterator[str | Text]:
         whole = f"{hours} (predicted, {low} to {high}), {run.gpu_hours:,.0f} GPU-hours"
         yield f"{run.steps:,} steps: {whole}"
         yield f"from {plan.length.source}"
+    if plan.training.precomputed:
+        took = run and run.reference_hours
+        before = f"{time_text(3600 * took)} (in it)" if took else "time not known, give --pairs N"
+        yield f"reference: once before the first step, {before}; it pays from the second epoch"
 
 
 def workspace(release: Release, plan: Plan) -> Iterator[str | Text]:

@@ -178,5 +178,6 @@ class Search:
             gpus_per_node=job.gpus_per_node,
             backend=job.recipe.backend,
             task=job.recipe.task,
+            reference=job.recipe.reference,
         )
         return set(messages)

@@ -35,6 +35,7 @@ def judge(release: Release, plan: Plan) -> Verdict:
         "gpus_per_node": max(1, release.gpus_per_node),
         "backend": recipe.backend,
         "task": recipe.task,
+        "reference": recipe.reference,
     }
     broken = rules.check(recipe.args, **gang)
     memory = [] if broken else [*_gpu(plan), *_host(release, plan)]

@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from launchers import metrics
+
 ROOT = Path(__file__).resolve().parents[2]
 SAVED, AFTER = 50, 54
 """The step of the first checkpoint, and a step after it that is done before the run is cut."""
@@ -101,6 +103,35 @@ def test_a_run_that_was_cut_goes_on_with_the_same_loss(folder: Path) -> None:
     assert SAVED + 2 in again
     for step, (before, after) in again.items():
         assert before == after, f"step {step}: {before} before the cut, {after} after it"
+
+
+@pytest.mark.demo
+def test_every_step_left_a_row_of_the_attempt_that_counts(folder: Path) -> None:
+    home = folder / "workspace" / "runs" / "demo"
+    found = metrics.read(home / "metrics.jsonl")
+    assert [row.step for row in found] == list(range(1, found[-1].total + 1))
+    assert [row.attempt for row in found] == [1 if row.step <= SAVED else 2 for row in found]
+    logged = dict(rows(home))  # the last of a step that was trained twice
+    told = {row.step: row.values["loss"] for row in found if "loss" in row.values}
+    assert told == pytest.approx(logged, abs=1e-8)  # ms-swift rounds
+    for row in found:
+        assert (row.world, row.sequences) == (2, 32)
+        assert row.tokens and row.squares and row.tokens < row.squares
+        assert row.tokens_per_second_per_gpu == pytest.approx(row.tokens / row.seconds / 2)
+        assert row.data_seconds is not None and 0 < row.data_seconds < row.seconds
+
+
+@pytest.mark.demo
+def test_progress_says_how_training_ended(folder: Path) -> None:
+    home = folder / "workspace" / "runs" / "demo"
+    last = metrics.read(home / "metrics.jsonl")[-1]
+    training = json.loads((home / "progress.json").read_text())["training"]
+    assert (training["step"], training["total"], training["attempt"]) == (last.step, last.step, 2)
+    assert (training["loss"], training["margin"]) == (
+        last.values["loss"],
+        last.values["rewards/margins"],
+    )
+    assert 0 < training["goodput"] < 1
 
 
 @pytest.mark.demo

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -129,8 +130,10 @@ def test_the_recipe_overrides_defaults_but_not_the_launchers_own() -> None:
 
 def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
     merged = flags(recipe(external_plugins=["data.py"], callbacks=["mine"]))
-    assert merged["external_plugins"] == ["/opt/l/swift_seal_megatron.py", "/w/code/data.py"]
-    assert merged["callbacks"] == ["seal", "mine"]
+    own = ["phases_megatron", "seal_megatron", "metrics", "one_read", "device_read", "tokens"]
+    expected = [*(f"/opt/l/swift_{name}.py" for name in own), "/w/code/data.py"]
+    assert merged["external_plugins"] == expected
+    assert merged["callbacks"] == ["phases", "seal", "metrics", "mine"]
 
 
 @pytest.mark.parametrize("backend", ["megatron", "transformers"])
@@ -142,6 +145,31 @@ def test_the_step_of_an_optimizer_with_narrow_moments_is_cut(
     of = recipe(backend, use_precision_aware_optimizer=aware, exp_avg_sq_dtype=dtype)
     wanted = backend == "megatron" and aware is True and dtype == "bf16"
     assert ("/opt/l/swift_chunked_adam.py" in flags(of)["external_plugins"]) == wanted
+
+
+def test_a_reference_that_is_taken_once_is_still_named() -> None:
+    once = replace(recipe(), reference="precomputed")
+    assert "/opt/l/swift_reference.py" in flags(once)["external_plugins"]
+    assert flags(once)["ref_model"] == flags(recipe())["ref_model"]
+    assert "/opt/l/swift_reference.py" not in flags(recipe())["external_plugins"]
+
+
+@pytest.mark.parametrize(
+    ("backend", "args", "wanted"),
+    [
+        ("megatron", {}, ["tokens"]),
+        ("megatron", {"packing": True}, ["tokens", "packing"]),
+        ("megatron", {"packing": "1", "load_from_cache_file": "False"}, ["packing"]),
+        ("megatron", {"packing": True, "streaming": True}, []),
+        ("transformers", {"packing": True}, ["tokens"]),
+    ],
+)
+def test_rows_are_tokenised_once_and_packs_dealt_out(
+    backend: str, args: dict[str, Any], wanted: list[str]
+) -> None:
+    given = flags(recipe(backend, **args))["external_plugins"]
+    found = [name for name in ("tokens", "packing") if f"/opt/l/swift_{name}.py" in given]
+    assert found == wanted
 
 
 def test_cpu_runs_use_gloo() -> None:

@@ -27,12 +27,12 @@ def test_the_table_of_the_30b(s_eff: int, forward: float, model: float, hardware
 
 def test_only_recomputed_layers_cost_a_pass_more() -> None:
     block = replace(DPO, recompute_method="block", recompute_num_layers=36)
-    assert flops.again(QWEN, DPO) == 1
-    assert flops.again(QWEN, block) == 0.75
+    assert flops.recomputed(QWEN, DPO) == 1
+    assert flops.recomputed(QWEN, block) == 0.75
     staged = replace(block, layout=Layout(nodes=1, gpus_per_node=2, pp=2), recompute_num_layers=6)
-    assert flops.again(QWEN, staged) == 0.25
-    assert flops.again(QWEN, replace(block, recompute_num_layers=64)) == 1
-    assert flops.again(QWEN, replace(block, recompute="none")) == 0
+    assert flops.recomputed(QWEN, staged) == 0.25
+    assert flops.recomputed(QWEN, replace(block, recompute_num_layers=64)) == 1
+    assert flops.recomputed(QWEN, replace(block, recompute="none")) == 0
 
 
 def test_the_published_throughputs_are_reproduced_exactly() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
+from typing import Literal
 
 import pytest
 
@@ -13,6 +15,7 @@ from launchers.plan import NO_CARD, NO_DATA, build
 from launchers.recipe import parse
 from tests.launchers.recipes import FIELDS, job, recipe
 
+ONCE: Literal["precomputed"] = "precomputed"
 PAIRS = Data(pairs=40_000, tokens=2048, source="test")
 
 
@@ -30,6 +33,20 @@ def test_everything_is_predicted_when_everything_is_known() -> None:
     assert length["gpu_hours"] == pytest.approx(seconds / 3600 * 16, rel=0.01)
     assert length["low_hours"] < length["hours"] < length["high_hours"]
     assert speed["low_seconds"] < speed["step_seconds"] < speed["high_seconds"]
+
+
+def test_a_reference_taken_once_is_no_memory_and_a_pass_before_the_steps() -> None:
+    online = recipe(num_train_epochs=3)
+    made = [build(job(recipe=r, data=PAIRS)) for r in (online, replace(online, reference=ONCE))]
+    before, after = map(plan_document.document, made)
+    assert after["unknown"] == {}
+    assert (before["recipe"]["reference"], after["recipe"]["reference"]) == ("online", ONCE)
+    assert before["memory"]["items"]["reference"] > 0 == after["memory"]["items"]["reference"]
+    assert before["length"]["reference_hours"] == 0 < after["length"]["reference_hours"]
+    steps = after["length"]["steps"] * after["speed"]["step_seconds"] / 3600
+    whole = steps + after["length"]["reference_hours"]
+    assert after["length"]["hours"] == pytest.approx(whole, rel=0.01)
+    assert after["length"]["hours"] < before["length"]["hours"]
 
 
 def test_without_a_card_there_is_memory_and_no_speed() -> None:

@@ -30,11 +30,21 @@ def test_equal_recipes_have_equal_digests_whatever_the_order() -> None:
     assert one.digest != parse(RECIPE | {"args": {"a": "1"}}).digest
 
 
+def test_a_reference_in_every_step_leaves_the_digest_as_it_was() -> None:
+    plain, online, once = (
+        parse(RECIPE | given)
+        for given in ({}, {"reference": "online"}, {"reference": "precomputed"})
+    )
+    assert plain.digest == online.digest != once.digest
+    assert (plain.reference, once.reference) == ("online", "precomputed")
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [
         ({"backend": "deepspeed"}, "recipe.backend='deepspeed'; write megatron or transformers"),
         ({"task": None}, "recipe.task=None"),
+        ({"reference": "once"}, "recipe.reference='once'; write online or precomputed"),
         ({"modle": "x"}, "recipe.modle is not a key; did you mean model"),
         ({"model": ""}, "recipe.model=''"),
         ({"dataset": []}, "recipe.dataset=[]"),

@@ -14,6 +14,7 @@ import yaml
 
 from launchers import kinds, recipe, rules
 from launchers.condition import When
+from launchers.facts import REFERENCE, TASK
 from launchers.kinds import Kind
 from launchers.rule import Conflict, Multiple, Order, Range, Rule, Words
 from tests.chart.helm import CHART, template
@@ -30,7 +31,7 @@ JUDGE = """
 {{- $table := .Files.Get "table.yaml" | fromYaml }}
 {{- range .Values.cases }}
 {{- $backend := get $table.backends .backend }}
-{{- $recipe := dict "args" .args "task" .task "checkFlags" true }}
+{{- $recipe := dict "args" .args "task" .task "reference" .reference "checkFlags" true }}
 {{- $given := dict "backend" $backend "recipe" $recipe "nodes" (int .nodes) "gpus" (int .gpus) }}
 ---
 said: {{ include "megatron-dpo.validate.rules" $given | toJson }}
@@ -68,8 +69,9 @@ def said_by_the_launcher(case: Case, args: Case) -> list[str]:
     document = {"backend": backend, "task": case["task"], "model": "m", "dataset": ["d"]}
     read = recipe.parse({**document, "args": args}).args
     known = {name: as_kind(kind) for name, kind in TABLE["backends"][backend]["kinds"].items()}
-    gang = {"nodes": case["nodes"], "gpus_per_node": case["gpus"], "task": case["task"]}
-    return kinds.check(read, known) + rules.check(read, shape=None, backend=backend, **gang)
+    gang = {"nodes": case["nodes"], "gpus_per_node": case["gpus"], "backend": backend}
+    gang |= {name: case[name] for name in ("task", "reference")}
+    return kinds.check(read, known) + rules.check(read, shape=None, **gang)
 
 
 def as_kind(kind: Any) -> Kind:
@@ -77,8 +79,12 @@ def as_kind(kind: Any) -> Kind:
     return Kind(sort="choice", choices=tuple(kind)) if choices else Kind(sort=kind)
 
 
-def case_of(backend: str, args: Case, task: str = "rlhf", gang: tuple[int, int] = (2, 8)) -> Case:
-    return {"backend": backend, "args": args, "task": task, "nodes": gang[0], "gpus": gang[1]}
+def case_of(
+    backend: str, args: Case, task: str = "rlhf", gang: tuple[int, int] = (2, 8), once: bool = False
+) -> Case:
+    reference = "precomputed" if once else "online"
+    case = {"backend": backend, "args": args, "task": task, "reference": reference}
+    return {**case, "nodes": gang[0], "gpus": gang[1]}
 
 
 def drawn(chance: random.Random) -> Case:
@@ -100,11 +106,11 @@ def drawn(chance: random.Random) -> Case:
         spellings: list[Any] = [replaced, json.dumps(replaced), "{", "[1]"]
         args["megatron_extra_kwargs"] = chance.choice(spellings)
     task = chance.choice(["rlhf", "rlhf", "sft", "pt"])
-    return case_of(backend, args, task, chance.choice(GANGS))
+    return case_of(backend, args, task, chance.choice(GANGS), once=chance.random() < 0.2)
 
 
-def breaking(rule: Rule) -> Case:
-    """Return flags that break one rule, made from its own data."""
+def breaking(backend: str, rule: Rule) -> Case:
+    """Return a case that breaks one rule, made from its own data."""
     args: Case = {"num_train_epochs": 1}
     for condition in rule.when:
         args[condition.flag] = holding(condition)
@@ -119,8 +125,8 @@ def breaking(rule: Rule) -> Case:
             args[rule.flag] = ["unheard-of"]
         case Order():
             args |= {rule.least: 3, rule.most: 2}
-    args.pop("recipe.task", None)
-    return args
+    once = args.pop(REFERENCE, "online") == "precomputed"
+    return case_of(backend, args, args.pop(TASK, "rlhf"), once=once)
 
 
 def holding(condition: When) -> Any:
@@ -135,6 +141,7 @@ def holding(condition: When) -> Any:
         case "isnt":
             choices = TABLE["backends"]["megatron"]["kinds"].get(condition.flag)
             choices = choices if isinstance(choices, list) else ["other"]
+            choices = ["sft"] if condition.flag == TASK else choices
             return next(word for word in choices if word not in condition.words)
         case "over":
             return float(condition.words[0]) + (0.5 if "ratio" in condition.flag else 1)
@@ -161,12 +168,13 @@ def test_the_chart_says_what_the_launcher_says(judge: Path) -> None:
 @pytest.mark.parametrize("backend", ["megatron", "transformers"])
 def test_every_rule_can_be_broken_and_is_told_by_both(judge: Path, backend: str) -> None:
     rows = rules.ROWS[backend]
-    cases = [case_of(backend, breaking(rule)) for rule in rows]
+    cases = [breaking(backend, rule) for rule in rows]
     answers = said_by_the_chart(cases, judge)
     for rule, case, (said, args) in zip(rows, cases, answers, strict=True):
         assert said == said_by_the_launcher(case, args), case
         words = rule.says.partition("{")[0] if isinstance(rule, Conflict) else ""
-        names = [name for name in rule.flags() if any(f".{name}:" in m for m in said)]
+        named = [*rule.flags(), *(w.flag.removeprefix("recipe.") for w in rule.when)]
+        names = [name for name in named if any(f".{name}:" in m for m in said)]
         assert any(words in message for message in said), (rule, said)
         assert names or isinstance(rule, Multiple), (rule, said)
 

@@ -120,6 +120,29 @@ def test_ranking_thousands_of_layouts_takes_less_than_two_seconds() -> None:
     assert time.process_time() - begin < 2
 
 
+@pytest.mark.parametrize(("recompute", "passes"), [("full", 4), ("none", 3)])
+def test_a_reference_taken_once_costs_one_pass_and_pays_from_the_second_epoch(
+    recompute: str, passes: int
+) -> None:
+    online = replace(job(Layout(nodes=1, gpus_per_node=4, ep=4)), recompute=recompute)
+    once = replace(online, reference=False, compares=False, precomputed=True)
+    card = CARDS["h200"]
+    steps = {t.precomputed: predict(QWEN, t, card, IB, 1024) for t in (online, once)}
+    assert steps[True].compute_seconds / steps[False].compute_seconds == pytest.approx(
+        passes / (passes + 1), rel=0.01
+    )
+
+    def hours(epochs: int) -> tuple[float, float]:
+        given = {"samples": 100_000, "tokens": 1024.0, "epochs": float(epochs)}
+        runs = [duration(t, steps[t.precomputed], **given) for t in (online, once)]  # type: ignore[arg-type]
+        assert runs[0].reference_hours == 0 < runs[1].reference_hours
+        return runs[0].hours, runs[1].hours
+
+    first, second = hours(1), hours(2)
+    assert first[1] == pytest.approx(first[0], rel=0.05)
+    assert second[1] < 0.97 * second[0]
+
+
 def test_the_time_of_a_data_set() -> None:
     training = job(Layout(nodes=2, gpus_per_node=8, pp=2, ep=8))
     step = predict(QWEN, training, CARDS["a100-80g"], IB, 1024)

@@ -1,0 +1,80 @@
+"""The compiled kernels of this node, before and after its training."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from launchers import jit_archive, jit_cache, logs
+from launchers.exits import LaunchError
+from launchers.preflight_facts import ask
+from launchers.preflight_smi import Smi
+from launchers.settings import Settings
+
+
+def _nothing() -> None:
+    """Keep nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kernels:
+    """What training needs to know of them, and how they are kept; by default not at all."""
+
+    env: Mapping[str, str] = field(default_factory=dict)
+    """Variables of the training processes."""
+    save: Callable[[], None] = _nothing
+    """Archives what was compiled; raises nothing."""
+
+
+def kernels(settings: Settings, smi: Smi | None, env: Mapping[str, str]) -> Kernels:
+    """Fetch the kernels of earlier runs on such GPUs with such software."""
+    if not settings.jit_cache or settings.gpus_per_node == 0:
+        return Kernels()
+    told = smi or ask(env)[0]  # without the preflight nobody has asked yet
+    if told is None:
+        logs.warning("compiled kernels not kept", why="nvidia-smi tells no GPU")
+        return Kernels()
+    try:
+        return _kernels(settings, told, env)
+    except (OSError, LaunchError) as error:
+        logs.warning("compiled kernels not kept", cause=error)
+        return Kernels()
+
+
+def _kernels(settings: Settings, smi: Smi, env: Mapping[str, str]) -> Kernels:
+    begun = time.monotonic()
+    key = jit_cache.key_of(jit_cache.gather(smi))
+    folder, kept = jit_cache.local_folder(key), settings.work.jit(key)
+    warm = jit_archive.seed([kept / name for name in jit_archive.NAMES], folder)
+    known = jit_archive.contents(folder)
+    seconds = round(time.monotonic() - begun, 2)
+    logs.info("compiled kernels", key=key, files=len(known), seconds=seconds)
+    cores, nproc = len(os.sched_getaffinity(0)), settings.nproc_per_node
+
+    own = jit_archive.own_name(settings.place.rank, settings.place.nodes)
+
+    def save() -> None:
+        if not own:
+            return
+        begun = time.monotonic()
+        try:
+            done = jit_archive.publish(folder, kept / own, known, settings.pod or settings.run)
+        except (OSError, ValueError) as error:
+            logs.warning("compiled kernels not archived", cause=error)
+            return
+        seconds = round(time.monotonic() - begun, 2)
+        logs.info("compiled kernels archived", done=done, seconds=seconds)
+
+    return Kernels(
+        env=jit_cache.variables(
+            folder,
+            env,
+            warm=warm,
+            cores=cores,
+            nproc=nproc,
+            bytecode=jit_cache.has_bytecode(),
+        ),
+        save=save,
+    )

@@ -1,0 +1,137 @@
+"""``metrics.jsonl``: one row for each optimizer step, and how it is read back.
+
+One process writes, a line a step. After a resume steps are trained again: their rows follow with
+the later attempt's number, and a reader keeps the timeline that went on.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """What is known of one optimizer step; None where it is not known."""
+
+    step: int
+    total: int
+    """Steps of the whole run."""
+    attempt: int
+    time: float
+    """Unix time at the step's end."""
+    seconds: float
+    """Of the step, reading its data included; evaluating, saving and logging not."""
+    other_seconds: float = 0.0
+    """Since the end of the step before and not of this step: logging, evaluating, saving."""
+    data_seconds: float | None = None
+    """Part of ``seconds`` that the rank which waited longest waited for its data."""
+    metrics_seconds: float | None = None
+    """What these metrics cost the step before on the writing rank's training thread."""
+    tokens: int | None = None
+    """Real tokens of the global step: chosen and rejected, no padding, each once."""
+    squares: float | None = None
+    """Sum of the squared lengths of its sequences."""
+    sequences: int | None = None
+    s_eff: float | None = None
+    """``squares / tokens``: on which attention's arithmetic depends."""
+    world: int = 1
+    """Processes; GPUs where there are any."""
+    card: str | None = None
+    """The GPU's name in ``cards``."""
+    tokens_per_second_per_gpu: float | None = None
+    model_tflops_per_gpu: float | None = None
+    hardware_tflops_per_gpu: float | None = None
+    """With what is computed again."""
+    mfu: float | None = None
+    """Model FLOP/s over the card's dense bf16 peak."""
+    token_balance: float | None = None
+    """Tokens of the data-parallel rank that has most, over the mean."""
+    fill: float | None = None
+    """Real tokens over what the packs could hold; None without packing."""
+    allocated_gib: float | None = None
+    """Peak since the process began, of the rank that has most."""
+    reserved_gib: float | None = None
+    expert_load: float | None = None
+    """Rows of the fullest expert over the mean, averaged over the layers."""
+    expert_load_worst: float | None = None
+    """The same in the layer where it is highest."""
+    grad_norm: float | None = None
+    """Before clipping."""
+    learning_rate: float | None = None
+    values: Mapping[str, float | None] = field(default_factory=dict)
+    """What the trainer reports under its own names: ``loss``, ``rewards/margins`` ..."""
+
+
+_NAMES = tuple(field.name for field in fields(Row) if field.name != "values")
+_REQUIRED = ("step", "total", "attempt", "time", "seconds")
+
+
+def line(row: Row) -> str:
+    """Spell a row as one line; what is no finite number is null, since JSON has none.
+
+    >>> line(Row(step=1, total=2, attempt=1, time=0.5, seconds=3.0, values={"loss": 0.7}))[-30:-1]
+    'earning_rate":null,"loss":0.7'
+    """
+    document = {name: _plain(getattr(row, name)) for name in _NAMES}
+    document |= {name: _plain(value) for name, value in row.values.items()}
+    return json.dumps(document, separators=(",", ":"), allow_nan=False)
+
+
+def _plain(value: Any) -> Any:
+    if not isinstance(value, float):
+        return value
+    return float(f"{value:.12g}") if math.isfinite(value) else None
+
+
+def parse(text: str) -> Row | None:
+    """Return the row of a line; None for one that is torn or of something else.
+
+    >>> first = Row(step=3, total=9, attempt=1, time=1.0, seconds=2.0, values={"loss": 0.7})
+    >>> parse(line(first)) == first
+    True
+    >>> parse('{"step": 3, "tot')
+    """
+    try:
+        document = json.loads(text)
+        if any(document[name] is None for name in _REQUIRED):
+            return None
+        known = {name: document.pop(name) for name in _NAMES if name in document}
+        return Row(**known, values=document)
+    except (ValueError, TypeError, KeyError):
+        return None
+
+
+def append(kept: list[Row], row: Row) -> None:
+    """Add the next row of the file: it replaces its step and what an earlier attempt did after it.
+
+    >>> kept = [Row(step=n, total=9, attempt=1, time=0.0, seconds=1.0) for n in (1, 2, 3)]
+    >>> append(kept, Row(step=2, total=9, attempt=2, time=0.0, seconds=1.0))
+    >>> [(row.step, row.attempt) for row in kept]
+    [(1, 1), (2, 2)]
+    """
+    while kept and kept[-1].step >= row.step:
+        kept.pop()
+    kept.append(row)
+
+
+def newest(lines: Iterable[str]) -> list[Row]:
+    """Return the newest row of each step, in their order."""
+    kept: list[Row] = []
+    for text in lines:
+        if (row := parse(text)) is not None:
+            append(kept, row)
+    return kept
+
+
+def read(path: Path) -> list[Row]:
+    """Return the newest row of each step of a file; none where there is no file."""
+    try:
+        with path.open(encoding="utf-8", errors="replace") as handle:
+            return newest(handle)
+    except FileNotFoundError:
+        return []

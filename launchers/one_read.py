@@ -1,0 +1,52 @@
+"""Whether a model's freshly read weights may be copied instead of being read again. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+KNOWN = "mcore-bridge 1.6.0"
+"""What the plugin was written for and measured with."""
+PARAMETERS = ("self", "mg_models", "hf_model_dir", "peft_format", "adapter_name", "converter")
+"""Of ``GPTBridge.load_weights`` (``mcore_bridge/bridge/gpt_bridge.py``)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tensor:
+    """What must agree for a copy to equal a second read."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    is_plain: bool
+    """False for a quantized tensor: its bytes are no numbers of their own."""
+
+
+def unlike(source: Mapping[str, Tensor], target: Mapping[str, Tensor]) -> str:
+    """Say why ``target`` can't be a copy of ``source``; empty where it can.
+
+    A wider type in the target would keep digits of the file that the source has lost.
+
+    >>> a = {"w": Tensor(shape=(2,), dtype="bf16", is_plain=True)}
+    >>> unlike(a, a), unlike(a, {**a, "b": a["w"]})
+    ('', 'b is only in one of them')
+    """
+    only = sorted(source.keys() ^ target.keys())
+    if only:
+        return f"{only[0]} is only in one of them"
+    for name, tensor in target.items():
+        if tensor != source[name]:
+            return f"{name} is {tensor}, not {source[name]}"
+        if not tensor.is_plain:
+            return f"{name} is quantized"
+    return ""
+
+
+def unknown(parameters: Sequence[str], version: str) -> str:
+    """Say why this mcore-bridge is not the one that the plugin knows; empty where it is."""
+    if tuple(parameters) == PARAMETERS:
+        return ""
+    return (
+        f"mcore-bridge {version}: GPTBridge.load_weights takes {', '.join(parameters)}; "
+        f"swift_one_read.py and swift_device_read.py know {KNOWN}: use that, or remove their rows "
+        "in launchers/plugins.py"
+    )

@@ -1,0 +1,123 @@
+"""When each phase of a start ended: from the container's start to the second optimizer step.
+
+A phase is named by what has just ended, and told as a Unix time. Rank 0's launcher notes its own
+(``container``, ``checks``, the stages, ``gang``, ``preflight``); the training processes of the
+first and of the last rank write theirs to ``attempts/<n>/phases-<rank>.json`` (``swift_phases_*``).
+``phases_follow`` merges them into ``progress.json``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+CONTAINER = "container"
+FIRST_STEP = "first_step"
+SECOND_STEP = "second_step"
+_STARTED = 19
+"""Field of ``/proc/<pid>/stat`` after the name, from 0: start in clock ticks since boot (proc(5):
+field 22)."""
+
+Result = TypeVar("Result")
+
+
+def process_start(now: float | None = None) -> float:
+    """Return when this process started, as a Unix time; ``now`` where /proc does not tell."""
+    now = time.time() if now is None else now
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        # the second field, the name, may hold blanks and brackets: cut after its last bracket
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        ticks = int(fields[_STARTED]) / os.sysconf("SC_CLK_TCK")
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks
+        return now - max(0.0, age)
+    return now
+
+
+class Marks:
+    """The phases of one training process; a file per change, so that a crash leaves what was."""
+
+    def __init__(self, path: Path | None) -> None:
+        """Write to ``path``; nothing is noted where it is None."""
+        self._path = path
+        self._times: dict[str, float] = {}
+        self.mark("process", process_start())
+
+    def mark(self, phase: str, when: float | None = None) -> None:
+        """Note that a phase has ended; only its first end counts."""
+        if self._path is None or phase in self._times:
+            return
+        self._times[phase] = round(time.time() if when is None else when, 3)
+        part = self._path.with_name(f".{self._path.name}.partial")
+        with contextlib.suppress(OSError):  # a full disk must not end the training for this
+            part.write_text(json.dumps(self._times) + "\n", encoding="utf-8")
+            part.replace(self._path)
+
+    def ending(self, phase: str, call: Callable[..., Result]) -> Callable[..., Result]:
+        """Wrap a function: its return ends the phase."""
+
+        @functools.wraps(call)
+        def wrapped(*args: Any, **kwargs: Any) -> Result:
+            result = call(*args, **kwargs)
+            self.mark(phase)
+            return result
+
+        return wrapped
+
+    def entering(self, phase: str, call: Callable[..., Result]) -> Callable[..., Result]:
+        """Wrap a function: its call ends the phase before it."""
+
+        @functools.wraps(call)
+        def wrapped(*args: Any, **kwargs: Any) -> Result:
+            self.mark(phase)
+            return call(*args, **kwargs)
+
+        return wrapped
+
+
+def marks_of(env: Mapping[str, str]) -> Marks:
+    """Return the marks of this training process: those of the first and the last rank are kept.
+
+    ``RANK`` and ``WORLD_SIZE`` are torchrun's, ``TRAINING_ATTEMPT`` the launcher's.
+    """
+    rank, last = int(env.get("RANK", "0")), int(env.get("WORLD_SIZE", "1")) - 1
+    folder = env.get("TRAINING_ATTEMPT", "")
+    return Marks(Path(folder) / f"phases-{rank}.json" if folder and rank in (0, last) else None)
+
+
+def read(path: Path) -> dict[str, float]:
+    """Read one process's phases; nothing where there are none yet."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return {str(name): float(when) for name, when in found.items()}
+    except (OSError, ValueError, AttributeError, TypeError):
+        return {}
+
+
+def merge(*marks: Mapping[str, float]) -> dict[str, float]:
+    """Join phases of several processes, in the order of time: a phase ends with its last process.
+
+    >>> merge({"container": 1.0}, {"imports": 5.0, "process": 2.0}, {"imports": 7.0})
+    {'container': 1.0, 'process': 2.0, 'imports': 7.0}
+    """
+    latest: dict[str, float] = {}
+    for each in marks:
+        for name, when in each.items():
+            latest[name] = max(when, latest.get(name, when))
+    return dict(sorted(latest.items(), key=lambda item: item[1]))
+
+
+def durations(marks: Mapping[str, float]) -> dict[str, float]:
+    """Return how long each phase took, in seconds: from the end of the one before it.
+
+    >>> durations({"container": 10.0, "checks": 12.5, "gang": 13.0})
+    {'checks': 2.5, 'gang': 0.5}
+    """
+    ordered = list(merge(marks).items())
+    pairs = zip(ordered, ordered[1:], strict=False)
+    return {name: round(when - before, 3) for (_, before), (name, when) in pairs}

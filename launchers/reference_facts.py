@@ -1,0 +1,126 @@
+"""What the reference's log-probabilities follow from: equal facts, one store on the workspace."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from launchers import marker
+
+SAMPLE = 2**20
+"""Bytes read at the start, middle and end of a weight file without a marker."""
+
+ARGUMENTS = (
+    # the pairs' tokens
+    *("template", "system", "max_length", "truncation_strategy", "agent_template"),
+    *("use_chat_template", "template_backend", "response_prefix", "enable_thinking"),
+    *("preserve_thinking", "add_non_thinking_prefix", "disable_ignore_empty_think"),
+    *("loss_scale", "padding_side", "columns", "split_dataset_ratio", "data_seed", "model_name"),
+    *("model_author", "interleave_prob", "stopping_strategy", "dataset_shuffle"),
+    # how they are put together
+    *("packing", "packing_length", "packing_strategy", "padding_free"),
+    # the arithmetic; sizes of the layout change the order of sums only
+    *("torch_dtype", "fp8_format", "fp8_recipe", "attention_backend", "rope_scaling"),
+    *("moe_expert_capacity_factor", "megatron_extra_kwargs"),
+)
+"""Of ms-swift, which the numbers or the pairs follow from, beside the files' contents."""
+
+
+def facts_of(args: object, own: Path, version: str) -> dict[str, str]:
+    """Return all that the numbers follow from, by name.
+
+    Args:
+        args: ms-swift's parsed arguments.
+        own: folder of the launcher's own plugins, which change no token.
+        version: of ms-swift.
+
+    Raises:
+        OSError: a file can't be read.
+    """
+    told = {name: _word(getattr(args, name, None)) for name in ARGUMENTS}
+    model = Path(str(getattr(args, "ref_model", None) or getattr(args, "model", "")))
+    sets = [*_list(args, "dataset"), "|", *_list(args, "val_dataset")]
+    cached = [*_list(args, "cached_dataset"), "|", *_list(args, "cached_val_dataset")]
+    plugins = [Path(p) for p in _list(args, "external_plugins")]
+    return {
+        **told,
+        "model": digest_of(model, SAMPLE),
+        "data": _sum(*map(_dataset, sets)),
+        "cached data": _sum(*map(_dataset, cached)),
+        "plugins": _sum(*(digest_of(p) for p in plugins if p.resolve().parent != own.resolve())),
+        "ms-swift": version,
+    }
+
+
+def store_name(facts: Mapping[str, str]) -> str:
+    """Return the name of the store of these facts.
+
+    >>> store_name({"a": "1", "b": "2"}) == store_name({"b": "2", "a": "1"})
+    True
+    """
+    return hashlib.sha256(json.dumps(dict(facts), sort_keys=True).encode()).hexdigest()[:32]
+
+
+def digest_of(path: Path, sample: int = 0) -> str:
+    """Return a digest of a file's or folder's contents: of its marker, where a stage left one.
+
+    Args:
+        path: the file or folder; what is no path is its own digest.
+        sample: bytes to read at three places of a larger file; 0 reads all.
+    """
+    if path.is_file():
+        return _file(path, sample)
+    if not path.is_dir():
+        return f"name {path}"
+    if (seal := marker.read(path)) is not None:
+        return marker.digest(seal)
+    files = sorted(p for p in path.rglob("*") if p.is_file() and ".cache" not in p.parts)
+    return _sum(*(word for p in files for word in (str(p.relative_to(path)), _file(p, sample))))
+
+
+def _file(path: Path, sample: int) -> str:
+    size = path.stat().st_size
+    digest = hashlib.sha256(str(size).encode() + b"\0")
+    with path.open("rb") as handle:
+        if not sample or size <= 3 * sample:
+            while chunk := handle.read(SAMPLE):
+                digest.update(chunk)
+        else:
+            for start in (0, (size - sample) // 2, size - sample):
+                handle.seek(start)
+                digest.update(handle.read(sample))
+    return digest.hexdigest()
+
+
+def _dataset(text: str) -> str:
+    """Return a dataset's digest and how much of it is taken (``path#500``)."""
+    path, _, samples = text.partition("#")
+    return f"{digest_of(Path(path))}#{samples}"
+
+
+def differences(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """Say in what two sets of facts differ; empty where they do not.
+
+    >>> differences({"max_length": "4096", "x": "1"}, {"max_length": "8192", "x": "1"})
+    'max_length was 4096 and is 8192'
+    """
+    names = sorted(set(before) | set(now))
+    told = [(n, before.get(n, "not given"), now.get(n, "not given")) for n in names]
+    return ", ".join(f"{n} was {old} and is {new}" for n, old, new in told if old != new)
+
+
+def _list(args: object, name: str) -> Sequence[str]:
+    return [str(value) for value in getattr(args, name, None) or []]
+
+
+def _word(value: object) -> str:
+    """Spell an argument; an enum by its name."""
+    if isinstance(value, dict | list):
+        return json.dumps(value, sort_keys=True, default=str)
+    return str(getattr(value, "name", value))
+
+
+def _sum(*words: str) -> str:
+    return hashlib.sha256("\0".join(words).encode()).hexdigest()

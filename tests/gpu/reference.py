@@ -1,0 +1,198 @@
+"""The reference once or in every step: ``python3 -m tests.gpu.reference TOKENIZER RESULTS [PP]``.
+
+Two minutes on 1 to 4 GPUs of one host: a tiny random model, packs, experts over 2 GPUs where there
+are 2. Trains two epochs with ms-swift's own reference and with ours; then, from our checkpoint,
+with the store and without it, and a fresh run with the store. RESULTS/reference-<N>gpu.json says
+what differs; a difference above the bounds ends with 1. PP is the number of pipeline stages.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from launchers.argv import flatten
+from launchers.process import adopt_orphans, kill_descendants
+from launchers.reference_open import recorded
+from launchers.swift import swift_folder
+from tests.gpu import bench_read, random_model
+from tests.gpu.bench_profile import ROOT
+from tests.gpu.pack import HOST_ENV
+from tests.gpu.reference_judge import PAIRS, SAVED, STEPS, judge
+from tests.gpu.visit import host
+
+HOST = Path("/data/reference")
+LIMIT = 170
+"""Seconds for one run: imports, compilation and a few steps."""
+OWN = [str(ROOT / "launchers" / "swift_reference.py")]
+PROBE = [str(ROOT / "tests" / "gpu" / "swift_reference_probe.py")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One run; those of one round run side by side."""
+
+    name: str
+    home: str
+    """Of the run, below the workspace: runs of one home share what they have taken."""
+    plugins: list[str]
+    flags: dict[str, str]
+    port: int
+
+
+def main() -> None:
+    """Run the cases and judge them."""
+    tokenizer, results = Path(sys.argv[1]), Path(sys.argv[2])
+    adopt_orphans()
+    stages = sys.argv[3] if len(sys.argv) > 3 else "1"
+    shutil.rmtree(HOST, ignore_errors=True)
+    results.mkdir(parents=True, exist_ok=True)
+    words = json.loads((tokenizer / "tokenizer.json").read_text(encoding="utf-8"))
+    size = max([*words["model"]["vocab"].values(), *(t["id"] for t in words["added_tokens"])]) + 1
+    shape = replace(random_model.TINY, vocab_size=-(-size // 128) * 128)
+    random_model.write(HOST / "model", shape, tokenizer)
+    write_pairs(HOST / "pairs.jsonl")
+    gpus = len(host()["gpus"])
+    base = flags(gpus, stages)
+    saved = HOST / "w/runs/own/out" / f"checkpoint-{SAVED}"
+    resumed = base | {"mcore_model": str(saved), "finetune": "false", "no_load_optim": "false"}
+    resumed |= {"no_load_rng": "false"}
+    seen = together(
+        [
+            Case(name="online", home="w/runs/online", plugins=PROBE, flags=base, port=29511),
+            Case(name="own", home="w/runs/own", plugins=OWN + PROBE, flags=base, port=29521),
+        ],
+        gpus,
+    )
+    seen |= together(
+        [
+            Case(name="resumed", home="w/runs/own", plugins=OWN + PROBE, flags=resumed, port=29531),
+            Case(name="lost", home="x/runs/lost", plugins=OWN + PROBE, flags=resumed, port=29541),
+            Case(name="again", home="w/runs/b", plugins=OWN + PROBE, flags=base, port=29551),
+        ],
+        gpus,
+    )
+    verdict = judge(seen)
+    record = {**host(), "stages": stages, "flags": base, "verdict": verdict, "runs": seen}
+    path = results / f"reference-{gpus}gpu{'' if stages == '1' else '-pp' + stages}.json"
+    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    print(json.dumps(verdict, indent=1))
+    sys.exit(0 if verdict["passed"] else 1)
+
+
+def write_pairs(path: Path) -> None:
+    """Write pairs of random words; two or three fill a pack, and one pair is there twice."""
+    chance = random.Random(7)
+    words = ["return", "value", "list", "string", "number", "name", "of", "the", "file", "a"]
+
+    def text() -> str:
+        return " ".join(chance.choices(words, k=chance.randint(60, 300)))
+
+    rows = []
+    for _ in range(PAIRS - 1):
+        turns = [{"role": "user", "content": "write"}, {"role": "assistant", "content": text()}]
+        rows.append(json.dumps({"messages": turns, "rejected_response": text()}))
+    path.write_text("\n".join([*rows, rows[0]]) + "\n", encoding="utf-8")
+
+
+def flags(gpus: int, stages: str) -> dict[str, str]:
+    """Return what all cases share."""
+    experts = "2" if gpus // int(stages) % 2 == 0 else "1"
+    return {
+        **{"rlhf_type": "dpo", "model_type": "qwen3_moe", "template": "qwen3_nothinking"},
+        **{"tensor_model_parallel_size": "1", "pipeline_model_parallel_size": stages},
+        **{"expert_model_parallel_size": experts, "expert_tensor_parallel_size": "1"},
+        **{"attention_backend": "auto", "max_length": "1024", "packing": "true"},
+        **{"micro_batch_size": "1", "global_batch_size": "4", "train_iters": str(STEPS)},
+        **{"lr": "1e-5", "moe_grouped_gemm": "true", "moe_permute_fusion": "true"},
+        **{"overlap_grad_reduce": "true", "overlap_param_gather": "true"},
+        # as in the profiles; without it TE's training kernels differ from a reference's
+        **{"recompute_granularity": "full", "recompute_method": "uniform"},
+        **{"recompute_num_layers": "1", "logging_steps": "1", "save_steps": str(SAVED)},
+        **{"no_save_optim": "false", "no_save_rng": "false", "split_dataset_ratio": "0.1"},
+        **{"dataset_num_proc": "2", "dataloader_num_workers": "2", "ddp_timeout": "600"},
+        **{"eval_steps": str(SAVED), "eval_iters": "1"},
+    }
+
+
+def wait(process: subprocess.Popen[bytes]) -> int:
+    """Wait for the end, or end all that was started; return the exit code."""
+    try:
+        return process.wait(LIMIT)
+    except subprocess.TimeoutExpired:
+        kill_descendants(patience=5.0)
+        return process.wait()
+
+
+def together(cases: list[Case], gpus: int) -> dict[str, Any]:
+    """Run some cases at once, all on all GPUs: they are tiny, and a start takes most of it."""
+    begun = [(case, start(case, gpus), time.monotonic()) for case in cases]
+    seen = {}
+    for case, process, since in begun:
+        code = wait(process)
+        folder = HOST / case.home
+        seconds = round(time.monotonic() - since, 1)
+        text = (folder / f"{case.name}.log").read_text(errors="replace")
+        seen[case.name] = {
+            "exit": code,
+            "wall_s": seconds,
+            "log": bench_read.logged(folder / "out"),
+            "logps": logps(folder / f"probe-{case.name}"),
+            "reference": recorded(folder),
+            "errors": [line for line in text.splitlines() if "Reference" in line][:2],
+            "tail": "" if code == 0 else text[-1500:],
+        }
+        print(case.name, code, seconds, flush=True)
+    return seen
+
+
+def start(case: Case, gpus: int) -> subprocess.Popen[bytes]:
+    """Start one case straight through torchrun."""
+    home = HOST / case.home
+    probe = home / f"probe-{case.name}"
+    probe.mkdir(parents=True)
+    own: dict[str, str | list[str]] = {
+        **{"model": str(HOST / "model"), "ref_model": str(HOST / "model")},
+        **{"dataset": str(HOST / "pairs.jsonl"), "output_dir": str(home / "out")},
+        **{"add_version": "false", "check_model": "false", "external_plugins": case.plugins},
+    }
+    env = {
+        **{**os.environ, **HOST_ENV},
+        "PYTHONPATH": f"{ROOT}:{HOST_ENV['PYTHONPATH']}",
+        **{"PROBE": str(probe), "TRAINING_HOME": str(home), "HF_HUB_OFFLINE": "1"},
+        **{"HF_DATASETS_CACHE": str(probe / "hf"), "MODELSCOPE_CACHE": str(probe / "ms")},
+        **{"NPROC_PER_NODE": str(gpus), "CUDA_DEVICE_MAX_CONNECTIONS": "1"},
+    }
+    entry = swift_folder() / "cli" / "_megatron" / "rlhf.py"
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(gpus)]
+    command = [*torchrun, "--master-port", str(case.port), str(entry)]
+    with (home / f"{case.name}.log").open("w") as log:
+        return subprocess.Popen(
+            [*command, *flatten({**case.flags, **own})],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            env=env,
+            start_new_session=True,
+        )
+
+
+def logps(folder: Path) -> dict[str, list[list[float]]]:
+    """Return each pair's log-probabilities under the reference, as each loss took them."""
+    found: dict[str, list[list[float]]] = {}
+    for path in sorted(folder.glob("logps-*.jsonl")):
+        for row in map(json.loads, path.read_text().splitlines()):
+            for name, *values in zip(row["names"], *row["reference"], strict=True):
+                found.setdefault(name, []).append(values)
+    return found
+
+
+if __name__ == "__main__":
+    main()

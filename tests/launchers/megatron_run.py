@@ -1,0 +1,193 @@
+"""A Megatron trainer's interface around the real callback, for a process with torch on CPU.
+
+megatron-core and Transformer Engine do not import without a GPU; what the callback uses of them is
+stood in for here, with the names and the order of calls of ms-swift 4.4.1 ``trainers/base.py``
+``run_train_step``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import sys
+import time
+import types
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+
+class Experts(torch.nn.Module):  # type: ignore[misc]
+    """megatron-core's grouped experts."""
+
+    def forward(self, states: Any, tokens_per_expert: Any, probs: Any) -> None:
+        """Nothing is computed here."""
+
+
+class MoELayer(torch.nn.Module):  # type: ignore[misc]
+    """megatron-core's, as far as it is watched."""
+
+    def __init__(self, number: int, first: int, count: int) -> None:
+        super().__init__()
+        self.layer_number, self.is_mtp_layer = number, False
+        self.local_expert_indices = list(range(first, first + count))
+        self.experts = Experts()
+
+    def forward(self, rows: list[int]) -> None:
+        self.experts(torch.zeros(1), torch.tensor(rows), torch.zeros(1))
+
+
+class Callback:
+    """ms-swift's ``MegatronCallback``."""
+
+    def __init__(self, trainer: Any) -> None:
+        self.trainer, self.args, self.state = trainer, trainer.args, trainer.state
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("on_"):
+            return lambda **_: None
+        raise AttributeError(name)
+
+
+class BaseTrainer:
+    """ms-swift's trainer: reads microbatches, runs the layers, returns what a step returns."""
+
+    def __init__(self, args: dict[str, Any], layers: list[MoELayer]) -> None:
+        self.args = types.SimpleNamespace(**args)
+        self.state = types.SimpleNamespace(iteration=args.get("start", 0))
+        self.config = types.SimpleNamespace(num_layers=2, num_moe_experts=4 if layers else None)
+        self.unwrapped_models = [torch.nn.ModuleList(layers)]
+        parameter = torch.nn.Parameter(torch.zeros(1))
+        groups = [{"params": [], "lr": 1.0}, {"params": [parameter], "lr": 5e-6}]
+        self.optimizer = types.SimpleNamespace(param_groups=groups)
+        self.callbacks: list[Any] = []
+        self.reference_is_precomputed = args.get("reference_is_precomputed", False)
+
+    def train_step(self, train_data_iterator: Any) -> Any:
+        chunks = train_data_iterator
+        chunks = chunks if isinstance(chunks, list) else [chunks]
+        found = []
+        for number in range(self.args.microbatches):
+            for chunk in chunks:
+                next(chunk)
+            for layer in self.unwrapped_models[0]:
+                with torch.no_grad():  # as evaluation, or a layer that is computed again
+                    layer(self.args.rows[::-1])
+                layer(self.args.rows)
+            pair = torch.tensor([3.0 * number, 2.0])
+            found.append({"loss": torch.tensor(0.5 + number), "nll": pair, "none": None})
+        return found, 1.5, True
+
+
+def install(rank: int) -> Any:
+    """Put the stand-ins where the plugin imports them from, and import it."""
+    mpu = types.SimpleNamespace(
+        get_tensor_model_parallel_rank=lambda: rank % int(os.environ.get("TP", "1")),
+        get_context_parallel_rank=lambda: 0,
+        get_pipeline_model_parallel_rank=lambda: 0,
+    )
+    made: dict[str, dict[str, Any]] = {
+        "megatron": {},
+        "megatron.core": {"mpu": mpu},
+        "megatron.core.transformer": {},
+        "megatron.core.transformer.moe": {},
+        "megatron.core.transformer.moe.moe_layer": {"MoELayer": MoELayer},
+        "swift": {},
+        "swift.megatron": {},
+        "swift.megatron.callbacks": {},
+        "swift.megatron.callbacks.base": {"MegatronCallback": Callback},
+        "swift.megatron.callbacks.mapping": {"megatron_callbacks_map": {}},
+        "swift.megatron.trainers": {"BaseMegatronTrainer": BaseTrainer},
+    }
+    for name, content in made.items():
+        module = types.ModuleType(name)
+        module.__dict__.update(content)
+        module.__path__ = []
+        sys.modules[name] = module
+    import launchers.swift_metrics  # noqa: F401
+
+    return made["swift.megatron.callbacks.mapping"]["megatron_callbacks_map"]["metrics"]
+
+
+class TensorboardCallback:
+    """Keeps what is drawn."""
+
+    def __init__(self) -> None:
+        self.drawn: dict[str, list[tuple[int, float]]] = {}
+        self.writer = self
+
+    def add_scalar(self, name: str, value: float, step: int) -> None:
+        self.drawn.setdefault(name, []).append((step, value))
+
+
+def batches(rank: int) -> Iterator[dict[str, Any]]:
+    """Microbatches of a rank: chosen and rejected of one pair, longer on rank 1."""
+    while True:
+        yield {"seq_lens": [100 * (rank + 1), 300], "input_ids": torch.zeros(1, 512)}
+
+
+def train(args: dict[str, Any]) -> None:
+    """Run the steps that ``args`` asks for; prints what a test wants to know."""
+    rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+    made = install(rank)
+    dist.init_process_group("gloo")
+    layers = [MoELayer(n, 2 * rank, 2) for n in args["moe_layers"]] if world == 2 else []
+    trainer, board = BaseTrainer(args, layers), TensorboardCallback()
+    callback = made(trainer)
+    trainer.callbacks = [callback, board]
+    callback.on_train_begin()
+    read_by = rank // int(os.environ.get("TP", "1"))
+    data: Any = batches(read_by)
+    if args.get("chunks"):
+        data = [data, batches(read_by)]
+    while trainer.state.iteration < args["train_iters"]:
+        callback.on_step_begin()
+        trainer.train_step(data)
+        trainer.state.iteration += 1
+        callback.on_step_end()
+        if args.get("dies") == trainer.state.iteration:
+            os._exit(9)
+        callback.on_log(logs={})
+    callback.on_train_end()
+    print(json.dumps({"drawn": board.drawn}))
+    dist.destroy_process_group()
+
+
+def cost(steps: int) -> None:
+    """Print the median seconds of CPU that a step spends outside of torch.
+
+    Those of this thread: another one, or the machine's other work, does not count.
+    """
+    made = install(0)
+    dist.init_process_group("gloo")
+    dist.all_reduce = lambda _: None
+    from launchers import swift_metrics_device as gpu
+
+    nothing = torch.zeros(0)
+    gpu.means, gpu.fetch = lambda _: ([], nothing), lambda tensor: tensor  # type: ignore[assignment]
+    args = {"train_iters": steps, "output_dir": os.environ["TRAINING_HOME"]}
+    trainer = BaseTrainer(args, [])
+    callback, source, found = made(trainer), batches(0), []
+    callback.on_train_begin()
+    callback.inner = lambda data: [next(data) for _ in range(8)] and None
+    for step in range(steps):
+        trainer.state.iteration = step + 1
+        began = time.thread_time()
+        callback.on_step_begin()
+        trainer.train_step(source)
+        callback.on_step_end()
+        found.append(time.thread_time() - began)
+    callback.on_train_end()
+    print(json.dumps({"median": statistics.median(found)}))
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    asked = json.loads(sys.argv[1])
+    if isinstance(asked, int):
+        cost(asked)
+    else:
+        train(asked)

@@ -1,0 +1,205 @@
+"""What ms-swift's own packing and our dealing make of 40,000 pairs; runs in the training Python.
+
+``.tools/train/bin/python -m tests.launchers.packing_probe`` prints JSON: figures by distribution,
+packing length and replicas, and what was found wrong with our sampler beside ms-swift's.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import math
+import os
+import random
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+PAIRS = 40_000
+LENGTHS = (8192, 16384, 32768)
+LAYOUTS = ((4, 32), (4, 128), (8, 128), (16, 128))
+"""Replicas and packs of a step."""
+
+
+def pairs(name: str, count: int = PAIRS) -> list[list[int]]:
+    """Make lengths of chosen and rejected; ``long`` has pairs of more than 8,192 tokens."""
+    chance = random.Random(7)
+    sigma, low, high = {
+        "lognormal": (0.7, 200, 8192),
+        "heavy": (1.15, 200, 8192),
+        "long": (1.15, 200, 16384),
+    }[name]
+    made: list[list[int]] = []
+    while len(made) < count:
+        both = int(chance.lognormvariate(math.log(1100), sigma))
+        chosen = int(both * chance.uniform(0.4, 0.6))
+        if low <= both <= high and max(chosen, both - chosen) <= 8192:
+            made.append([chosen, both - chosen])
+    return made
+
+
+def without_megatron() -> None:
+    """Let the plugin import where megatron-core can't: real sampler, empty trainer."""
+    import swift
+
+    sampler = Path(swift.__file__).parent / "megatron" / "trainers" / "batch_sampler.py"
+    for name in ("swift.megatron", "swift.megatron.trainers", "swift.megatron.trainers.base"):
+        sys.modules[name] = types.ModuleType(name)
+    trainer = type("BaseMegatronTrainer", (), {"_create_dataloader": lambda *given: given})
+    sys.modules["swift.megatron.trainers.base"].BaseMegatronTrainer = trainer  # type: ignore[attr-defined]
+    name = "swift.megatron.trainers.batch_sampler"
+    spec = importlib.util.spec_from_file_location(name, sampler)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+
+
+class Rows:
+    """A dataset as far as packing looks at it."""
+
+    def __init__(self, lengths: list[list[int]]) -> None:
+        self.lengths = lengths
+
+    def __getitem__(self, column: str) -> list[list[int]]:
+        return {"lengths": self.lengths}[column]
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+
+def packed(lengths: list[list[int]], length: int) -> Any:
+    """Pack with ms-swift."""
+    from swift.dataset import PackingDataset
+
+    return PackingDataset(types.SimpleNamespace(max_length=length), Rows(lengths))
+
+
+def sampler(dataset: Any, replica: int, sizes: tuple[int, int, int], consumed: int = 0) -> Any:
+    """Make ms-swift's sampler of one replica; sizes are replicas, micro and global batch."""
+    from swift.megatron.trainers.batch_sampler import MegatronPretrainingRandomSampler
+
+    return MegatronPretrainingRandomSampler(
+        dataset,
+        total_samples=len(dataset),
+        consumed_samples=consumed,
+        micro_batch_size=sizes[1],
+        data_parallel_rank=replica,
+        data_parallel_size=sizes[0],
+        data_sharding=False,
+    )
+
+
+def figures(model: Path) -> dict[str, Any]:
+    """Measure all distributions, lengths and layouts."""
+    from launchers import packing, shape, swift_packing
+    from launchers.packing_report import Packs, report
+
+    cost = packing.cost(shape.parse(json.loads(model.read_text(encoding="utf-8"))))
+    found: dict[str, Any] = {}
+    for name in ("lognormal", "heavy", "long"):
+        for length in LENGTHS:
+            dataset = packed(pairs(name), length)
+            packs = Packs(texts=dataset.dataset.lengths, packs=dataset.packed_idx, length=length)
+            costs = packs.costs(cost)
+            for replicas, batch in LAYOUTS:
+                upstream = sampler(dataset, 0, (replicas, 1, batch))
+                ours = swift_packing.DealtSampler(upstream, costs, batch)
+                dealt = list(ours.rounds(0, 0, batch))
+                seen = report(packs, cost, dealt=dealt, undealt=ours.undealt(0))
+                found[f"{name} {length} dp{replicas} gbs{batch}"] = seen.document()
+    return found
+
+
+def steps(samplers: list[Any], batch: int, count: int) -> list[list[list[int]]]:
+    """Draw steps: of each step each replica's packs."""
+    micro = samplers[0].micro if hasattr(samplers[0], "micro") else samplers[0].micro_batch_size
+    draws = [_endless(each) for each in samplers]
+    rounds = batch // micro // len(samplers)
+    return [[[p for _ in range(rounds) for p in next(d)] for d in draws] for _ in range(count)]
+
+
+def _endless(each: Any) -> Any:
+    while True:
+        yield from each
+
+
+def faults() -> list[str]:
+    """Compare our sampler with ms-swift's; return what is wrong."""
+    from launchers import swift_packing
+
+    dataset = packed(pairs("heavy", 4000), 8192)
+    wrong = []
+    for sizes in ((4, 1, 16), (2, 2, 16), (1, 1, 8)):
+        replicas, micro, batch = sizes
+        count = len(dataset) // (replicas * micro) * replicas * micro // batch
+        costs = [float(n * n % 977) for n in dataset.packed_length]
+
+        def ours(consumed: int, sizes: Any = sizes, costs: Any = costs) -> list[Any]:
+            return [
+                swift_packing.DealtSampler(sampler(dataset, r, sizes, consumed), costs, sizes[2])
+                for r in range(sizes[0])
+            ]
+
+        theirs = steps([sampler(dataset, r, sizes) for r in range(replicas)], batch, count)
+        whole = steps(ours(0), batch, 2 * count + 3)
+        for number, (one, other) in enumerate(zip(theirs, whole, strict=False)):
+            if sorted(sum(one, [])) != sorted(sum(other, [])):
+                wrong.append(f"{sizes}: step {number} has other packs than ms-swift's")
+        for start in (1, count - 1, count, count + 5):
+            if steps(ours(start * batch), batch, 3) != whole[start : start + 3]:
+                wrong.append(f"{sizes}: a run that resumes at step {start} sees other packs")
+        if [s for each in steps(ours(0), batch, count) for s in each] == sum(theirs, []):
+            wrong.append(f"{sizes}: nothing is dealt otherwise than by ms-swift")
+    return wrong
+
+
+def edges(model: Path) -> list[str]:
+    """Create loaders as the trainer does; return what is wrong."""
+    import torch.distributed as dist
+
+    from launchers import swift_packing
+    from launchers.exits import LaunchError
+
+    dataset = packed(pairs("heavy", 2000), 8192)
+    args = types.SimpleNamespace(model=str(model.parent), global_batch_size=16)
+    trainer = types.SimpleNamespace(args=args)
+    wrong = []
+
+    def made(**upstream: bool) -> Any:
+        given = sampler(dataset, 0, (4, 1, 16))
+        vars(given).update(upstream)
+        return swift_packing.create_dataloader(trainer, dataset, given)[2]
+
+    os.environ["TRAINING_ATTEMPT"] = str(model.parent)
+    if not isinstance(made(), swift_packing.DealtSampler):
+        wrong.append("packs are not dealt out")
+    if json.loads((model.parent / swift_packing.FILE).read_text())["rows"] != 2000:
+        wrong.append("packing.json does not count the rows")
+    for name, value in (("data_sharding", True), ("shuffle", False)):
+        if isinstance(made(**{name: value}), swift_packing.DealtSampler):
+            wrong.append(f"{name}={value} is not left to ms-swift")
+    args.model = "/nowhere"
+    if isinstance(made(), swift_packing.DealtSampler):
+        wrong.append("without config.json packs are dealt out by no cost")
+    dist.is_initialized, dist.get_world_size = lambda: True, lambda: 2
+    dist.all_gather_object = lambda seen, own: seen.__setitem__(slice(0, 2), [own, "other"])
+    try:
+        made()
+        wrong.append("a rank that sees other rows goes on")
+    except LaunchError as error:
+        print("REFUSAL", error)
+    return wrong
+
+
+def main() -> None:
+    """Print the figures and what is wrong."""
+    without_megatron()
+    model = Path(sys.argv[1])
+    found = {"figures": figures(model), "faults": faults()}
+    print(json.dumps(found | {"edges": edges(model)}, indent=1))
+
+
+if __name__ == "__main__":
+    main()

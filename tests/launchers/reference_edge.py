@@ -1,0 +1,168 @@
+"""Our DPO trainer beside ms-swift's own, in one process on CPU; run by the training Python.
+
+The trainers, the loss and the batch's preparation are ms-swift's; the model is a table. Each case
+that holds prints its name.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import math
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from tests.launchers import megatron_free
+from tests.launchers.megatron_free import CALLS, packed_params
+from tests.launchers.reference_parts import Policy, collate, options, row, trainer
+
+
+def losses(own: Any, upstream: Any, home: Path) -> None:
+    """Compare loss, metrics and gradients of both trainers over what changes them."""
+    chance = torch.Generator().manual_seed(3)
+    variants: list[dict[str, Any]] = [
+        {},
+        {"label_smoothing": 0.2},
+        {"rpo_alpha": 0.7},
+        {"f_divergence_type": "js_divergence"},
+        {"f_divergence_type": "alpha_divergence"},
+        {"reference_free": True},
+        {"padding_free": False},
+        {"padding_free": False, "rpo_alpha": 0.7},
+    ]
+    for changed in variants:
+        args = options(home, **changed)
+        mine = trainer(own.PrecomputedDPOTrainer, upstream, args)
+        theirs = trainer(upstream.MegatronDPOTrainer, upstream, args)
+        rows = [row(chance) for _ in range(3)]
+        labels, packed = texts(rows, args)
+        policy = torch.rand(labels.shape, generator=chance, requires_grad=True)
+        reference = torch.rand(labels.shape, generator=chance)
+        doubled = torch.cat([reference, policy])
+        loss, metric = theirs.loss_func(doubled, labels=labels, packed_seq_params=packed)
+        [wanted] = torch.autograd.grad(loss, policy)
+        stored = own.sums(reference, labels, own.bounds_of(packed)).view(2, -1)
+        told = {"labels": labels, "packed_seq_params": packed, "reference": stored}
+        got, seen = mine.loss_func(policy, **told)
+        [found] = torch.autograd.grad(got, policy)
+        assert metric.keys() == seen.keys(), (changed, seen.keys())
+        for name in metric:
+            torch.testing.assert_close(seen[name], metric[name].detach(), rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-8)
+        print("loss", changed or "plain")
+
+
+def texts(rows: list[Any], args: Any) -> tuple[Any, Any]:
+    """Return labels and packed parameters of some pairs, behind or below each other."""
+    batch = collate([rows])
+    lens = batch["seq_lens"]
+    if args.padding_free:
+        params = packed_params(args, batch["position_ids"])
+        params.seq_lens = torch.tensor(lens)
+        return batch["labels"].roll(-1, -1), params
+    width = max(lens)
+    both = [r[f"{side}_labels"] for side in ("chosen", "rejected") for r in rows]
+    return torch.tensor([one + [-100] * (width - len(one)) for one in both]), None
+
+
+def passes(own: Any, upstream: Any, home: Path) -> None:
+    """Take the log-probabilities, train with them, resume, and do without the store."""
+    os.environ["TRAINING_HOME"] = str(home)
+    chance = torch.Generator().manual_seed(4)
+    packs = [[row(chance) for _ in range(size)] for size in (2, 1, 3, 2)]
+    val = [[row(chance)]]
+    run = trainer(own.PrecomputedDPOTrainer, upstream, options(home))
+    model = run.unwrapped_models[0]
+    model.train()
+    state = torch.random.get_rng_state()
+    model.dies_after = 2
+    killed = own_pass.ROUND, keep.FLUSH
+    own_pass.ROUND, keep.FLUSH = 1, -1.0  # each micro-batch is written at once
+    with contextlib.suppress(KeyboardInterrupt):
+        own.take(run, [packs, val])
+    model.dies_after = 10**9
+    assert model.training and len(model.seen) == 2
+    pairs = own.take(run, [packs, val])
+    assert len(model.seen) == len(packs) + len(val), "the pass begins anew after a kill"
+    own_pass.ROUND, keep.FLUSH = killed
+    print("a killed pass goes on")
+    assert all(seen == (False, False) for seen in model.seen), model.seen
+    assert model.training and CALLS == ["off {'param_sync': False}", "on"] * 2, CALLS
+    assert torch.equal(state, torch.random.get_rng_state())
+    print("the model is in the state of a reference, and then as it was")
+    for one in [r for pack in [*packs, *val] for r in pack]:
+        assert own.pair_id(one) in pairs
+        expected = [direct(model, one, side) for side in ("chosen", "rejected")]
+        torch.testing.assert_close(torch.tensor(pairs[own.pair_id(one)]), torch.tensor(expected))
+    print("values are those of each text by itself")
+    train(own, run, packs, pairs)
+    resumed(own, run, packs, val, home)
+
+
+def direct(model: Policy, one: dict[str, list[int]], side: str) -> float:
+    """Sum a text's log-probabilities by hand."""
+    ids, labels = one[f"{side}_input_ids"], one[f"{side}_labels"]
+    table = torch.log_softmax(model.table.weight.detach(), -1)
+    steps = zip(ids, labels[1:], strict=False)  # a token is asked for the next one's label
+    return sum(float(table[now, after]) for now, after in steps if after != -100)
+
+
+def train(own: Any, run: Any, packs: list[Any], pairs: Any) -> None:
+    """Make the first step's loss of a batch that the collator has made."""
+    run.unwrapped_models[0].eval()
+    data = own.Collator(collate, pairs)(packs[:1])
+    output, loss_func = run.forward_step(iter([data]), run.wrapped_models[0])
+    loss, metric = loss_func(output)
+    assert abs(loss.item() - math.log(2)) < 1e-6, loss
+    assert float(metric["rewards/chosen"].abs()) < 1e-5
+    print("the first loss is ln 2")
+    run.unwrapped_models[0].train()
+    loader = torch.utils.data.DataLoader(
+        [[row(torch.Generator().manual_seed(9))]],
+        collate_fn=own.Collator(collate, pairs),
+        num_workers=1,
+    )
+    try:
+        next(iter(loader))
+    except own.ReferenceDataError as error:
+        last = str(error).strip().splitlines()[-1]
+        assert "ReferenceDataError: pair " in last and "has no reference log-probability" in last
+        print("an unknown pair ends the run with its id")
+
+
+def resumed(own: Any, run: Any, packs: list[Any], val: list[Any], home: Path) -> None:
+    """Resume with the store, and without."""
+    model = run.unwrapped_models[0]
+    model.seen.clear()
+    run.state.iteration = 3
+    assert len(own.take(run, [packs, val])) == sum(map(len, [*packs, *val]))
+    assert model.seen == []
+    print("a resumed run reads the store")
+    shutil.rmtree(home / "reference")
+    try:
+        own.take(run, [packs, val])
+    except own.ReferenceConfigError as error:
+        assert "is not whole" in str(error) and model.seen == []
+        print("a resumed run without the store is refused")
+
+
+if __name__ == "__main__":
+    megatron_free.enter()
+    theirs = importlib.import_module("swift.megatron.trainers.dpo_trainer")
+    keep: Any = importlib.import_module("launchers.reference_keep")
+    own_pass: Any = importlib.import_module("launchers.swift_reference_pass")
+    ours = importlib.import_module("launchers.swift_reference")
+    named = importlib.import_module("swift.megatron.trainers").MegatronDPOTrainer
+    assert named is ours.PrecomputedDPOTrainer
+    print("ms-swift finds our trainer")
+    with tempfile.TemporaryDirectory() as scratch:
+        dist.init_process_group("gloo", init_method=f"file://{scratch}/s", rank=0, world_size=1)
+        losses(ours, theirs, Path(scratch) / "losses")
+        passes(ours, theirs, Path(scratch) / "run")
+        dist.destroy_process_group()

@@ -1,0 +1,46 @@
+"""Our DPO trainer gives ms-swift's losses, from a store that survives kills; on CPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+from scripts.helm import ROOT
+
+SHOWN = (
+    "ms-swift finds our trainer",
+    "loss plain",
+    "loss {'label_smoothing': 0.2}",
+    "loss {'rpo_alpha': 0.7}",
+    "loss {'f_divergence_type': 'js_divergence'}",
+    "loss {'f_divergence_type': 'alpha_divergence'}",
+    "loss {'reference_free': True}",
+    "loss {'padding_free': False}",
+    "loss {'padding_free': False, 'rpo_alpha': 0.7}",
+    "a killed pass goes on",
+    "the model is in the state of a reference, and then as it was",
+    "values are those of each text by itself",
+    "the first loss is ln 2",
+    "an unknown pair ends the run with its id",
+    "a resumed run reads the store",
+    "a resumed run without the store is refused",
+)
+
+
+def test_our_trainer_beside_that_of_ms_swift() -> None:
+    python = ROOT / ".tools/train/bin/python"
+    if not python.exists():
+        pytest.skip("no training environment: make setup")
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(
+        [python, "-m", "tests.launchers.reference_edge"],
+        cwd=ROOT,
+        env=env,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    said = done.stdout.splitlines()
+    assert [line for line in SHOWN if line not in said] == []

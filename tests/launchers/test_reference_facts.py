@@ -1,0 +1,87 @@
+"""What the reference's numbers follow from, and what they do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launchers import flags, marker
+from launchers.reference_facts import ARGUMENTS, differences, digest_of, facts_of, store_name
+from scripts.helm import ROOT
+from tests.launchers.references import arguments
+
+
+def test_facts_follow_what_the_numbers_follow_from(tmp_path: Path) -> None:
+    def name(**changed: Any) -> str:
+        return store_name(facts_of(arguments(tmp_path, **changed), tmp_path, "4.4.1"))
+
+    base = name()
+    assert base == name(output_dir="/elsewhere", lr=1e-6, tensor_model_parallel_size=4)
+    other = tmp_path / "other.jsonl"
+    other.write_text("{ }\n")
+    plugin = tmp_path / "code" / "data.py"
+    plugin.parent.mkdir()
+    plugin.write_text("pass\n")
+    seen = [
+        name(max_length=4096),
+        name(template="other"),
+        name(packing=True),
+        name(torch_dtype="torch.float16"),
+        name(dataset=[str(other)]),
+        name(dataset=[str(tmp_path / "pairs.jsonl#7")]),
+        name(val_dataset=[str(other)]),
+        name(external_plugins=[str(plugin)]),
+    ]
+    assert len({base, *seen}) == len(seen) + 1
+
+
+def test_our_own_plugins_change_no_pair(tmp_path: Path) -> None:
+    own = tmp_path / "swift_seal_megatron.py"
+    own.write_text("1\n")
+    given = [arguments(tmp_path, external_plugins=p) for p in ([], [str(own)])]
+    assert len({store_name(facts_of(a, tmp_path, "4.4.1")) for a in given}) == 1
+
+
+def test_equal_data_elsewhere_is_the_same_data(tmp_path: Path) -> None:
+    first = facts_of(arguments(tmp_path), tmp_path, "4.4.1")
+    moved = tmp_path / "moved"
+    moved.mkdir()
+    assert facts_of(arguments(moved), tmp_path, "4.4.1") == first
+
+
+def test_every_argument_is_one_of_ms_swift() -> None:
+    swift = next((ROOT / ".tools/train/lib").glob("python3.*/site-packages/swift"), None)
+    if swift is None:
+        pytest.skip("no training environment: make setup")
+    packages = {"swift": swift, "transformers": swift.parent / "transformers"}
+    assert set(ARGUMENTS) - set(flags.flags(flags.read(packages), "MegatronRLHFArguments")) == set()
+
+
+def test_a_large_file_is_known_by_its_size_and_three_places(tmp_path: Path) -> None:
+    weights = tmp_path / "w.safetensors"
+    weights.write_bytes(bytes(1000))
+    base = digest_of(weights, 100)
+    for place in (0, 500, 999):
+        data = bytearray(1000)
+        data[place] = 1
+        weights.write_bytes(data)
+        assert digest_of(weights, 100) != base, place
+    weights.write_bytes(bytes(1001))
+    assert digest_of(weights, 100) != base
+
+
+def test_a_folder_with_a_marker_is_known_by_it(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("x")
+    plain = digest_of(tmp_path)
+    seal = marker.Marker(inputs={"source": "hf://o/m@v"}, manifest={})
+    marker.write(tmp_path, seal)
+    assert digest_of(tmp_path) == marker.digest(seal) != plain
+
+
+def test_differences_are_told_by_name() -> None:
+    assert differences({"a": "1"}, {"a": "1"}) == ""
+    assert (
+        differences({"a": "1"}, {"b": "2"}) == "a was 1 and is not given, b was not given and is 2"
+    )

@@ -1,0 +1,57 @@
+"""Prepares a dataset as training does, with kept tokens, and compares it with ms-swift's own rows.
+
+Runs in the training Python: ``tokens_probe FLAGS...``; prints one line of JSON. ``PROBE_NEVER=1``:
+tokenising again is an error. Half of the rows are held out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+FIELDS = ("chosen_input_ids", "chosen_labels", "rejected_input_ids", "rejected_labels", "lengths")
+
+
+def main() -> None:
+    """Prepare, and say what is there."""
+    from swift.pipelines.train.rlhf import SwiftRLHF
+
+    pipeline = SwiftRLHF(sys.argv[1:])
+    plugin: Any = sys.modules["swift_tokens"]
+    maker: Any = sys.modules["launchers.swift_tokens_make"]
+    if os.environ.get("PROBE_NEVER"):
+        maker.EncodePreprocessor = None
+    ours = pipeline._prepare_dataset()
+    found: dict[str, object] = {"rows": [len(each) for each in ours]}
+    if not os.environ.get("PROBE_NEVER"):
+        kind = plugin.SwiftSft
+        kind._get_dataset, kind._encode_dataset = plugin._get, plugin._encode
+        kind._post_process_datasets = plugin._post_process
+        theirs = pipeline._prepare_dataset()
+        equal = [
+            _same(one, other)
+            for mine, its in zip(ours, theirs, strict=True)
+            for one, other in zip(mine, its, strict=True)
+        ]
+        collated = [
+            pipeline.template.data_collator([each[0][i] for i in range(8)])
+            for each in (ours, theirs)
+        ]
+        found |= {
+            "equal": sum(equal),
+            "compared": len(equal),
+            "same_batch": {k: bool((v == collated[1][k]).all()) for k, v in collated[0].items()},
+            "texts": (maker.Path(pipeline.args.output_dir) / maker.TEXTS).exists(),
+        }
+    print("PROBE " + json.dumps(found))
+
+
+def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    wanted = {key: value for key, value in other.items() if value is not None}
+    return one == wanted and all(one.get(field) for field in FIELDS)
+
+
+if __name__ == "__main__":
+    main()
