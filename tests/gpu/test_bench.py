@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from launchers import argv, cards, flops, shape
+from launchers import argv, cards, flops, jit_cache, shape
 from tests.gpu import (
     bench,
     bench_figures,
@@ -43,7 +43,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, int]
     monkeypatch.setattr(bench, "raise_on_signals", lambda _: None)
     monkeypatch.setattr(bench_run, "swift_folder", lambda: tmp_path / "swift")
     monkeypatch.setattr(bench_run, "LOG_LAG", 0.0)
-    monkeypatch.setattr(bench_run.jit_cache, "has_bytecode", lambda: True)
+    monkeypatch.setattr(jit_cache, "has_bytecode", lambda: True)
     home = tmp_path / "home"
     (home / "model-8").mkdir(parents=True)
     (home / "model-8" / "READY").touch()
