@@ -1,7 +1,9 @@
 """A profile of the bench: values files and flags laid over one another, as ``helm -f A -f B`` does.
 
-``NAME:FILE,FILE,flag=value,flag=null`` on the command line; NAME may be left out. What becomes of
-the values is decided by the launcher's own functions; nothing is translated here a second time.
+``NAME:FILE,FILE,flag=value,flag=null`` on the command line; NAME may be left out. A key with a dot
+is a path of the values: ``recipe.reference=precomputed``, ``extraEnv.NCCL_DEBUG=INFO``. What
+becomes of the values is decided by the launcher's own functions; nothing is translated here a
+second time.
 """
 
 from __future__ import annotations
@@ -32,13 +34,25 @@ class Profile:
     name: str
     files: tuple[str, ...]
     changes: Mapping[str, Any]
-    """Flags over those of the files; None drops one."""
+    """Flags, or paths of values, over those of the files; None drops one."""
 
     def values(self) -> dict[str, Any]:
         """Return the composed values."""
         paths = [DEFAULTS, *map(Path, self.files)]
         layers = [yaml.safe_load(path.read_text(encoding="utf-8")) or {} for path in paths]
-        return compose([*layers, {"recipe": {"args": dict(self.changes)}}])
+        return compose([*layers, *(_layer(key, value) for key, value in self.changes.items())])
+
+
+def _layer(key: str, value: Any) -> dict[str, Any]:
+    """Return values with one key, which is a flag or a path.
+
+    >>> _layer("lr", 1), _layer("recipe.reference", "online")
+    ({'recipe': {'args': {'lr': 1}}}, {'recipe': {'reference': 'online'}})
+    """
+    path = key.split(".") if "." in key else ["recipe", "args", key]
+    for name in reversed(path):
+        value = {name: value}
+    return dict(value)
 
 
 def parse(text: str) -> Profile:

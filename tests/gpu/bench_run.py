@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from launchers import argv
+from launchers import argv, jit_cache
 from launchers.argv import Inputs
 from launchers.cards import Card
 from launchers.rank import Place
@@ -100,16 +100,22 @@ def environment(
     """Return the training processes' environment: the launcher's, and where to measure."""
     given = {**inherited(), **bench_profile.environment(values)}
     inside = argv.environment(given, place, nproc=bench.gpus, package=LAUNCHERS)
+    kernels = jit_cache.variables(
+        caches,
+        inside,
+        warm=caches.exists(),
+        cores=len(os.sched_getaffinity(0)),
+        nproc=bench.gpus,
+        bytecode=jit_cache.has_bytecode(),
+    )
     return {
         **inside,
+        **kernels,
         "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(bench.gpus))),
         "TRAINING_HOME": str(folder),
         "TRAINING_ATTEMPT": str(folder / "attempts" / "1"),
         "PROBE": str(folder),
         "PROBE_PARENT": str(os.getpid()),
-        "TRITON_CACHE_DIR": str(caches / "triton"),
-        "TORCHINDUCTOR_CACHE_DIR": str(caches / "inductor"),
-        "CUDA_CACHE_PATH": str(caches / "cuda"),
     }
 
 
@@ -164,6 +170,7 @@ def run(
         "first_loss": bench_figures.oracle(log, parsed.arg("rpo_alpha") not in ("", "0")),
         "load_balancing_loss": bench_figures.balance(log),
         "self_report": bench_figures.self_report(rows, steps, bench.shape, training, bench.card),
+        "metrics": bench_figures.product(rows, bench.warm_up),
         "gpu": sampler.summary(),
         "reference": getattr(parsed, "reference", "online"),
         "flags": spelt,

@@ -1,7 +1,8 @@
 """Stands in for torchrun in the bench's tests: writes what probe, trainer and metrics would.
 
 ``fake_ranks.py WORLD STEPS MODE FOLDER``; each rank's file is complete, one in three steps slow.
-MODE ``hangs`` stays after the last step, with a process in a session of its own.
+MODE ``reports`` writes the product's metrics too, without all of them; ``hangs`` stays after the
+last step, with a process in a session of its own.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ def main() -> None:
         loss = 0.69314718 if mode != "wrong" else 0.75
         row = {"loss": loss, "load_balancing_loss": 1.02, "iteration": f"{step}/{steps}"}
         add(folder / "out" / "logging.jsonl", **row)
+        metrics = {"step": step, "seconds": 2.0, "data_seconds": 0.01 * step, "tokens": 8000}
+        if mode == "reports":
+            add(folder / "metrics.jsonl", **metrics)
     print("all steps", flush=True)
     if mode == "fails":
         print("torch.OutOfMemoryError: CUDA out of memory", flush=True)

@@ -7,11 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from launchers import argv, cards, flops, shape
-from scripts.helm import template
-from scripts.plan import release
+from launchers import argv, cards, flops, jit_cache, shape
 from tests.gpu import (
     bench,
     bench_figures,
@@ -21,7 +18,7 @@ from tests.gpu import (
     random_model,
     session,
 )
-from tests.gpu.bench_profile import ROOT, parse
+from tests.gpu.bench_profile import ROOT
 from tests.gpu.bench_read import Step
 
 SEED = "tests/gpu/baselines/seed.yaml"
@@ -46,6 +43,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, int]
     monkeypatch.setattr(bench, "raise_on_signals", lambda _: None)
     monkeypatch.setattr(bench_run, "swift_folder", lambda: tmp_path / "swift")
     monkeypatch.setattr(bench_run, "LOG_LAG", 0.0)
+    monkeypatch.setattr(jit_cache, "has_bytecode", lambda: True)
     home = tmp_path / "home"
     (home / "model-8").mkdir(parents=True)
     (home / "model-8" / "READY").touch()
@@ -63,8 +61,8 @@ def go(tmp_path: Path, *words: str, code: int = 0) -> dict[str, Any]:
 def test_the_figures_are_the_formula_of_the_steps_after_the_warm_up(
     fake: Callable[[str, int], None], tmp_path: Path
 ) -> None:
-    fake("ends", 12)
-    record = go(tmp_path, "--profile", f"seed:{FOUR}", "--steps", "9")
+    fake("reports", 12)
+    record = go(tmp_path, "--profile", f"seed:{FOUR}", "--steps", "9", code=1)
     run = record["runs"]["seed"]
     assert run["finished"] and run["ended"] in ("exited", "done")
     assert run["steps"] == 9
@@ -75,6 +73,8 @@ def test_the_figures_are_the_formula_of_the_steps_after_the_warm_up(
     work = 1000 * 4 * flops.forward(qwen, 1000.0) / 989e12
     assert run["mfu"] == pytest.approx(work, abs=1e-4)
     assert run["reserved_gib"] == 6.0
+    assert run["metrics"] == {"seconds": 2.0, "data_seconds": 0.08}  # of steps 4 to 12
+    assert run["self_report"]["missing"] == ["mfu", "tokens_per_second_per_gpu"]
     assert run["first_loss"]["ok"] and run["load_balancing_loss"] == 1.02
     assert run["flags"]["optimizer_cpu_offload"] == "true"
     assert run["flags"]["callbacks"][0] == "probe" and "seal" in run["flags"]["callbacks"]
@@ -179,30 +179,6 @@ def test_what_can_not_be_measured_is_refused_before_anything_is_written(
     assert bench.main([str(tmp_path), str(tmp_path / "results"), *home, *words]) == 2
     assert cause in capsys.readouterr().err
     assert not (tmp_path / "home").exists()
-
-
-@pytest.mark.parametrize("files", [["values/a100-2node.yaml"], [SEED]])
-def test_values_are_composed_as_helm_composes_them(files: list[str], tmp_path: Path) -> None:
-    over = tmp_path / "over.yaml"
-    args = {"lr": 0.001, "moe_aux_loss_coeff": None, "external_plugins": None, "packing": False}
-    volume = {"workspace": {"existingClaim": "training"}}
-    over.write_text(yaml.safe_dump({"recipe": {"args": args}, "extraEnv": {"A": 1}, **volume}))
-    paths = [*map(ROOT.joinpath, files), over]
-    helms = release.read(template("bench", paths))
-    profile = parse(",".join(map(str, paths)))
-    ours = bench_profile.recipe(profile.values(), {})
-    kept = {k: v for k, v in helms.recipe.args.items() if k not in bench_profile.REPLACED}
-    assert ours.args.pop("model_type") == "qwen3_moe"
-    assert {k: number(v) for k, v in ours.args.items()} == {k: number(v) for k, v in kept.items()}
-    assert bench_profile.environment(profile.values()).items() <= dict(helms.env).items()
-
-
-def number(value: object) -> object:
-    """Spellings of one number are equal: Helm writes 5e-7 as 5e-07."""
-    try:
-        return float(str(value))
-    except ValueError:
-        return value
 
 
 def test_a_self_report_is_held_against_the_formula() -> None:
