@@ -172,7 +172,7 @@ def run(
         "self_report": bench_figures.self_report(rows, steps, bench.shape, training, bench.card),
         "metrics": bench_figures.product(rows, bench.warm_up),
         "gpu": sampler.summary(),
-        "reference": getattr(parsed, "reference", "online"),
+        "reference": parsed.reference,
         "flags": spelt,
         "env": bench_profile.environment(values),
         "command": shlex.join(command),

@@ -50,9 +50,10 @@ def _row(
 ) -> dict[str, Any]:
     flags = run["flags"]
     versions = ", ".join(f"{k} {v}" for k, v in record.get("versions", {}).items() if v)
+    by = record.get("by", "tests/gpu/bench.py")
     row: dict[str, Any] = {
         "name": name,
-        "source": f"measured here by tests/gpu/bench.py ({source}); {versions}",
+        "source": f"measured here by {by} ({source}); {versions}",
         "card": record["card"],
         "model": MODEL,
         "gpusPerNode": run["world"],
