@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
@@ -12,7 +13,17 @@ from launchers.settings import Settings
 from launchers.shape import Shape
 
 
-def check_model(settings: Settings, recipe: Recipe, *, may_ask: bool) -> bool:
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """What is known of a recipe and its model."""
+
+    is_whole: bool
+    """Whether the run was judged; if not, the model's sizes are not known yet."""
+    shape: Shape | None
+    """The model's sizes; None where they are not known or not looked at."""
+
+
+def check_model(settings: Settings, recipe: Recipe, *, may_ask: bool) -> Judged:
     """Refuse what the model's sizes rule out; log what is surely not wanted.
 
     Args:
@@ -20,20 +31,17 @@ def check_model(settings: Settings, recipe: Recipe, *, may_ask: bool) -> bool:
         recipe: the run's recipe, which has passed the rules that need no model.
         may_ask: whether a hub may be asked: before the download; afterwards the model is here.
 
-    Returns:
-        Whether the run was judged; if not, the model's sizes are not known yet.
-
     Raises:
         LaunchError: CONFIG with all messages.
     """
     shape = preview.shape(settings, recipe, may_ask=may_ask)
     if shape is None and may_ask and recipe.backend == "megatron":
-        return False
+        return Judged(is_whole=False, shape=None)
     known = broken(settings, recipe, None)
     refuse([message for message in broken(settings, recipe, shape) if message not in known])
     for what in unwise(settings, recipe, shape):
         logs.warning("recipe", what=what)
-    return True
+    return Judged(is_whole=True, shape=shape)
 
 
 def refuse(messages: list[str]) -> None:

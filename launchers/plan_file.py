@@ -17,16 +17,24 @@ from launchers.settings import Settings
 from launchers.shape import Shape
 
 
-def record(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> int | None:
+def record(
+    settings: Settings, recipe: Recipe, env: Mapping[str, str], seen: Shape | None = None
+) -> int | None:
     """Write the plan; whatever goes wrong is a warning, since a run does not depend on it.
 
     Called before the download and after it: the model's sizes may be known only then.
+
+    Args:
+        settings: the launcher's settings.
+        recipe: the run's recipe.
+        env: the pod's environment.
+        seen: the model's sizes, from its hub; what is on the workspace comes before it.
 
     Returns:
         Bytes that checkpoints will still take; None where that is not known.
     """
     try:
-        plan = planned(settings, recipe, env)
+        plan = planned(settings, recipe, env, seen)
         path = settings.work.plan
         path.parent.mkdir(parents=True, exist_ok=True)
         replace(path, json.dumps(document(plan), indent=1) + "\n")
@@ -45,10 +53,14 @@ def room(plan: Plan, checkpoints: Path) -> int | None:
     return max(0, (wanted.kept + 1) * wanted.checkpoint - disk.size(checkpoints))
 
 
-def planned(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> Plan:
-    """Build this run's plan from what is on the workspace now."""
+def planned(
+    settings: Settings, recipe: Recipe, env: Mapping[str, str], seen: Shape | None = None
+) -> Plan:
+    """Build this run's plan from what is on the workspace now, or was seen of the model."""
     config = inputs_of(settings, recipe, settings.work).model / "config.json"
     found, where = read(config)
+    if found is None and seen is not None:
+        found, where = seen, f"config.json of {recipe.model}"
     return build(job_of(settings, recipe, env, shape=found, shape_source=where))
 
 

@@ -60,8 +60,10 @@ def lead(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str, 
         progress.mark("checks")
         leader = Leader(own, settings.gang_port)
     with leaving(leader), reporting(progress):
-        seen = check_model(settings, recipe, may_ask=True)
-        later = None if seen else partial(check_model, settings, recipe, may_ask=False)
+        judged = check_model(settings, recipe, may_ask=True)
+        if judged.shape is not None:  # seen before the download: the plan is whole by now
+            plan_file.record(settings, recipe, env, judged.shape)
+        later = None if judged.is_whole else partial(check_model, settings, recipe, may_ask=False)
         prepared = prepare(settings, recipe, work, progress, leader.announce, env, later)
         preflight.space(plan_file.record(settings, recipe, env))
         # how the reference is had changes no result: a run may go on the other way

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from launchers import plan_document, plan_file
+from launchers import plan_document, plan_file, shape
 from launchers.exits import Exit, LaunchError
 from launchers.hello import hello
 from launchers.job import job_of
@@ -90,6 +90,23 @@ def test_the_room_for_checkpoints_is_known_with_the_model_and_what_is_there_coun
     skipping = from_env({**env, "SKIP_PREFLIGHT": "1"})
     Preflight(skipping, "megatron", own, env).space(10**18)
     Preflight(settings, "megatron", own, env).space(None)
+
+
+def test_what_the_hub_says_of_the_model_serves_until_the_model_is_there(
+    env: dict[str, str],
+) -> None:
+    settings, made = from_env(env), recipe()
+    plan_file.record(settings, made, env, shape.parse(CONFIG))
+    before = json.loads(settings.work.plan.read_text())
+    assert before["memory"]["total_gib"] > 0
+    assert before["model"]["source"] == f"config.json of {made.model}"
+    model = inputs_of(settings, made, settings.work).model
+    model.mkdir(parents=True)
+    (model / "config.json").write_text(json.dumps({**CONFIG, "num_hidden_layers": 24}))
+    plan_file.record(settings, made, env, shape.parse(CONFIG))
+    after = json.loads(settings.work.plan.read_text())
+    assert after["model"]["source"] == str(model / "config.json")
+    assert after["memory"]["total_gib"] < before["memory"]["total_gib"]
 
 
 def test_a_config_that_is_broken_gives_a_plan_with_the_reason(env: dict[str, str]) -> None:

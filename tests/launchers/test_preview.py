@@ -90,6 +90,18 @@ def test_of_a_hubs_model_only_the_small_file_is_fetched(
     assert not any("safetensors" in line for line in asked)
 
 
+def test_a_hubs_model_has_a_whole_plan_before_it_is_fetched(pods: Pods, hub: FakeHub) -> None:
+    fitting = {"tensor_model_parallel_size": 1, "sequence_parallel": False, "global_batch_size": 4}
+    env = write(pods, "hf://o/m@main", **fitting)
+    alone = {"DPO_NODES": "1", "DPO_COMPLETIONS": "1", "HF_ENDPOINT": hub.url}
+    code, output = end(pods.start(0, **env, **alone))
+    assert code == Exit.DATA, output  # one pair is too few: found before the model is fetched
+    assert not hub.gets("model.safetensors")
+    plan = json.loads((pods.folder / "workspace/runs/r/plan.json").read_text())
+    assert plan["model"]["source"] == "config.json of hf://o/m@main"
+    assert plan["memory"]["total_gib"] > 0
+
+
 def test_a_hub_that_fails_at_first_is_asked_by_the_download_and_judged_after_it(
     pods: Pods, hub: FakeHub
 ) -> None:
@@ -135,7 +147,7 @@ def test_a_config_that_says_nothing_refuses_nothing(pods: Pods, config: str) -> 
 def test_the_model_is_judged_apart_from_what_is_judged_without_it(pods: Pods) -> None:
     env = pods.env(0, **write(pods, num_train_epochs=None, tensor_model_parallel_size=1))
     settings, recipe = from_env(env), load(pods.folder / "recipe.yaml")
-    assert check_model(settings, recipe, may_ask=False)
+    assert check_model(settings, recipe, may_ask=False).is_whole
     assert broken(settings, recipe, None) != []
 
 
