@@ -86,6 +86,7 @@ OWN = (
     Plugin(file="swift_cpu.py", wanted=lambda _, on_cpu: on_cpu),
     Plugin(file="swift_one_read.py", wanted=lambda recipe, _: _reads_twice(recipe)),
     Plugin(file="swift_device_read.py", wanted=lambda recipe, _: recipe.backend == "megatron"),
+    Plugin(file="swift_fused_norm.py", wanted=lambda recipe, _: recipe.backend == "megatron"),
     Plugin(file="swift_chunked_adam.py", wanted=lambda recipe, _: _has_narrow_moments(recipe)),
     Plugin(file="swift_reference.py", wanted=lambda recipe, _: recipe.reference == "precomputed"),
     Plugin(file="swift_tokens.py", wanted=lambda recipe, _: _keeps_tokens(recipe)),

@@ -5,7 +5,7 @@
 parameter at once, more than narrow moments save. The arithmetic is elementwise: the result is the
 same, bit by bit, however a group is cut (tests/gpu/adam.py).
 
-It also converts each tensor by six kernels of its own, which for the 6,000 weights of 48 layers of
+It also converts each tensor by six kernels of its own, which for 3,000 weights of
 experts takes longer than the step: moments in bf16 are widened and narrowed here by one call for
 all tensors of a part.
 """

@@ -130,7 +130,15 @@ def test_the_recipe_overrides_defaults_but_not_the_launchers_own() -> None:
 
 def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
     merged = flags(recipe(external_plugins=["data.py"], callbacks=["mine"]))
-    own = ["phases_megatron", "seal_megatron", "metrics", "one_read", "device_read", "tokens"]
+    own = [
+        "phases_megatron",
+        "seal_megatron",
+        "metrics",
+        "one_read",
+        "device_read",
+        "fused_norm",
+        "tokens",
+    ]
     expected = [*(f"/opt/l/swift_{name}.py" for name in own), "/w/code/data.py"]
     assert merged["external_plugins"] == expected
     assert merged["callbacks"] == ["phases", "seal", "metrics", "mine"]
