@@ -117,7 +117,8 @@ def test_the_shipped_megatron_recipe_passes_all_four_stages(queued: Space) -> No
         assert words["--nproc-per-node"] == "8"
         assert words["--node-rank"] == str(rank)
         assert words["--master-addr"] == "dpo-42-node-0-0.dpo-42"
-        assert words["--tensor_model_parallel_size"] == "4"
+        for size in ("tensor_model_parallel_size", "pipeline_model_parallel_size"):
+            assert words[f"--{size}"] == str(recipe["args"][size])
         assert words["--mcore_model"].startswith("/workspace/mcore/")
 
 
