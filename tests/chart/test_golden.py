@@ -146,7 +146,7 @@ def test_the_users_file_holds_the_two_node_run() -> None:
     [config, jobset, _] = documents
     args = yaml.safe_load(config["data"]["recipe.yaml"])["args"]
     assert (args["lr"], args["min_lr"], args["moe_aux_loss_coeff"]) == ("5e-06", "5e-07", "0.001")
-    assert (args["tensor_model_parallel_size"], args["global_batch_size"]) == ("1", "128")
+    assert (args["tensor_model_parallel_size"], args["global_batch_size"]) == ("1", "64")
     assert jobset["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] == "gpu"
     [node] = jobset["spec"]["replicatedJobs"]
     assert (node["name"], node["replicas"]) == ("node", 1)

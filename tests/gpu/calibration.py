@@ -64,6 +64,8 @@ def _row(
         row["config"] = {"num_hidden_layers": record["layers"]}
     if run.get("reference") == "precomputed":
         row["facts"] |= {"reference": False, "compares": False}
+    if "note" in record and record.get("fit_seconds") is False:
+        row |= {"fit_seconds": False, "note": record["note"]}
     if not run.get("steps"):
         return row | {"outOfMemory": True}
     microbatches = int(flags["global_batch_size"]) / int(flags.get("micro_batch_size", 1))
