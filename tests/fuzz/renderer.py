@@ -21,13 +21,17 @@ PROGRAM = ROOT / ".tools" / "cluster" / "bin" / "renderer"
 
 
 def spelt(document: object) -> str:
-    """Spell JSON that Go's YAML reads too: no pairs of surrogates, no control characters.
+    """Spell JSON that Go's YAML reads too.
+
+    No pairs of surrogates, no control characters, no line breaks that only YAML 1.1 knows.
 
     >>> print(spelt("\x7f\U0001f60d"))
     "\\u007f😍"
     """
     text = json.dumps(document, ensure_ascii=False)
-    return re.sub("[\x7f-\x9f\ufeff\ufffe\uffff]", lambda m: f"\\u{ord(m[0]):04x}", text)
+    return re.sub(
+        "[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]", lambda m: f"\\u{ord(m[0]):04x}", text
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
