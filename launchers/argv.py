@@ -15,7 +15,7 @@ from launchers.checkpoint import Checkpoint
 from launchers.exits import Exit, LaunchError
 from launchers.plugins import callbacks, plugins
 from launchers.rank import Place
-from launchers.recipe import NO, Recipe, Value
+from launchers.recipe import Recipe, Value
 
 SECRETS = ("HF_TOKEN", "MODELSCOPE_API_TOKEN")
 """Needed by the download only: training never sees them."""
@@ -28,8 +28,6 @@ DEFAULTS: dict[str, Value] = {
     "check_model": "false",
 }
 ON_CPU: dict[str, Value] = {"use_cpu": "true", "ddp_backend": "gloo"}
-
-_REFERENCE_TYPES = ("dpo", "kto")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,7 +76,7 @@ def training_flags(
     recipe: Recipe, inputs: Inputs, *, output_dir: Path, resume: Checkpoint | None, on_cpu: bool
 ) -> dict[str, Value]:
     """Merge the launcher's defaults, the recipe's flags and what the launcher alone decides."""
-    if recipe.arg("async_save", "false").lower() not in NO:
+    if recipe.is_on("async_save"):
         raise LaunchError(
             Exit.CONFIG,
             "recipe.args.async_save=true returns before a checkpoint is whole",
@@ -106,13 +104,13 @@ def _weights(recipe: Recipe, inputs: Inputs, resume: Checkpoint | None) -> dict[
     (``swift/megatron/trainers/rlhf_mixin.py``: ``args.ref_model or args.model``).
     """
     flags: dict[str, Value] = {"model": str(inputs.model)}
-    if _has_reference(recipe):
+    if recipe.has_reference:
         flags["ref_model"] = str(inputs.model)
     if recipe.backend == "transformers":
         return flags | ({"resume_from_checkpoint": str(resume.path)} if resume else {})
     if inputs.mcore is not None:
         flags["mcore_model"] = str(inputs.mcore)
-        if _has_reference(recipe):
+        if recipe.has_reference:
             flags["mcore_ref_model"] = str(inputs.mcore)
     if resume is None:
         return flags
@@ -126,13 +124,6 @@ def _weights(recipe: Recipe, inputs: Inputs, resume: Checkpoint | None) -> dict[
         return flags | exact
     flags.pop("mcore_model", None)  # the policy's weights are in the checkpoint's safetensors
     return flags | {"model": str(resume.path), "finetune": "false"}
-
-
-def _has_reference(recipe: Recipe) -> bool:
-    """Tell whether ms-swift loads a reference model (it refuses one elsewhere)."""
-    tuner = recipe.arg("tuner_type", "full" if recipe.backend == "megatron" else "lora")
-    kind = recipe.arg("rlhf_type", "dpo")
-    return recipe.task == "rlhf" and tuner == "full" and kind in _REFERENCE_TYPES
 
 
 def flatten(flags: Mapping[str, Value]) -> list[str]:

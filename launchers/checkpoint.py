@@ -80,11 +80,14 @@ def flush(path: Path) -> None:
         os.close(handle)
 
 
-def replace(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old or the new text, never a part."""
-    part = path.with_name(f".{path.name}.partial")
-    with part.open("w", encoding="utf-8") as handle:
-        handle.write(text)
+def replace(path: Path, content: str | bytes, writer: str = "partial") -> None:
+    """Write a file so that a reader sees the old or the new content, never a part.
+
+    Where several may write it at once, each names itself another ``writer``.
+    """
+    part = path.with_name(f".{path.name}.{writer}")
+    with part.open("wb") as handle:
+        handle.write(content if isinstance(content, bytes) else content.encode())
         handle.flush()
         os.fsync(handle.fileno())
     part.replace(path)

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from threading import Event, Thread
 from time import time
 from typing import Any
 
 from launchers import logs, metrics
 from launchers.metrics import Row
 from launchers.progress import Progress
+from launchers.threads import regularly
 
 EVERY = 10.0
 """Seconds between two looks at the file."""
@@ -94,7 +94,7 @@ class Timeline:
 @contextmanager
 def telling(progress: Progress, path: Path, *, every: float = EVERY) -> Iterator[None]:
     """Keep ``progress.training`` up to date while the block trains, and once at its end."""
-    tail, timeline, ended = Tail(path=path), Timeline(), Event()
+    tail, timeline = Tail(path=path), Timeline()
 
     def tell() -> None:
         timeline.add(tail.lines())
@@ -104,19 +104,15 @@ def telling(progress: Progress, path: Path, *, every: float = EVERY) -> Iterator
             progress.write()
 
     def work() -> None:
-        while not ended.wait(every):
-            try:
-                tell()
-            except Exception as error:  # a full disk must not end training
-                logs.warning("progress of training not written", cause=repr(error))
+        try:
+            tell()
+        except Exception as error:  # a full disk must not end training
+            logs.warning("progress of training not written", cause=repr(error))
 
-    teller = Thread(target=work, name="telling", daemon=True)
-    teller.start()
     try:
-        yield
+        with regularly(work, every, "telling") as teller:
+            yield
     finally:
-        ended.set()
-        teller.join(timeout=1)  # it may hang in a slow disk
         if not teller.is_alive():
             try:
                 tell()

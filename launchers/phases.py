@@ -58,6 +58,10 @@ class Marks:
             part.write_text(json.dumps(self._times) + "\n", encoding="utf-8")
             part.replace(self._path)
 
+    def step(self) -> None:
+        """Note the end of an optimizer step, of the first two."""
+        self.mark(SECOND_STEP if FIRST_STEP in self._times else FIRST_STEP)
+
     def ending(self, phase: str, call: Callable[..., Result]) -> Callable[..., Result]:
         """Wrap a function: its return ends the phase."""
 

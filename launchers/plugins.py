@@ -7,7 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launchers.exits import Exit, LaunchError
-from launchers.recipe import NO, Recipe, words
+from launchers.recipe import Backend, Recipe, words
+
+
+def _always(recipe: Recipe) -> bool:
+    return True
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,82 +19,62 @@ class Plugin:
     """One file of the launcher's own in-training code."""
 
     file: str
-    wanted: Callable[[Recipe, bool], bool]
-    """Whether a recipe loads it; the second argument tells a run without GPUs."""
+    backend: Backend | None = None
+    """The trainer that it is for; None for either."""
+    is_for_cpu: bool = False
+    """Whether only a run without GPUs loads it."""
+    wanted: Callable[[Recipe], bool] = _always
+    """Whether a recipe has use for it."""
     callback: str | None = None
     """The name under which it registers a callback of the trainer."""
+
+    def loads(self, recipe: Recipe, *, on_cpu: bool) -> bool:
+        """Tell whether a run loads it."""
+        fits = self.backend in (None, recipe.backend) and (on_cpu or not self.is_for_cpu)
+        return fits and self.wanted(recipe)
 
 
 def _has_narrow_moments(recipe: Recipe) -> bool:
     """Tell whether the optimizer keeps moments in less than fp32: its step must be cut then."""
-    aware = recipe.arg("use_precision_aware_optimizer", "false").lower() not in NO
     types = (recipe.arg(name, "fp32") for name in ("exp_avg_dtype", "exp_avg_sq_dtype"))
-    return recipe.backend == "megatron" and aware and any(each != "fp32" for each in types)
+    return recipe.is_on("use_precision_aware_optimizer") and any(each != "fp32" for each in types)
 
 
 def _reads_twice(recipe: Recipe) -> bool:
     """Tell whether ms-swift reads the weights for the policy and for a reference beside it."""
-    return (
-        recipe.backend == "megatron"
-        and recipe.task == "rlhf"
-        and recipe.arg("tuner_type", "full") == "full"
-        and recipe.arg("rlhf_type", "dpo") in ("dpo", "kto")
-        and recipe.reference == "online"
-    )
+    return recipe.has_reference and recipe.reference == "online"
 
 
 def _keeps_tokens(recipe: Recipe) -> bool:
     """Tell whether rows are tokenised before the first step, and the user does not forbid it."""
-    streams = recipe.arg("streaming", "false").lower() not in NO
-    return not streams and recipe.arg("load_from_cache_file", "true").lower() not in NO
+    return not recipe.is_on("streaming") and recipe.is_on("load_from_cache_file", "true")
 
 
 def _has_packs(recipe: Recipe) -> bool:
     """Tell whether rows are packed before the first step: a stream is packed on the way."""
-    streams = recipe.arg("streaming", "false").lower() not in NO
-    packs = recipe.arg("packing", "false").lower() not in NO
-    return recipe.backend == "megatron" and packs and not streams
+    return recipe.is_on("packing") and not recipe.is_on("streaming")
+
+
+def _takes_reference_once(recipe: Recipe) -> bool:
+    return recipe.reference == "precomputed"
 
 
 OWN = (
-    Plugin(  # first: its import ends the phase that it is named for
-        file="swift_phases_megatron.py",
-        wanted=lambda recipe, _: recipe.backend == "megatron",
-        callback="phases",
-    ),
-    Plugin(
-        file="swift_phases_transformers.py",
-        wanted=lambda recipe, _: recipe.backend == "transformers",
-        callback="phases",
-    ),
-    Plugin(
-        file="swift_seal_megatron.py",
-        wanted=lambda recipe, _: recipe.backend == "megatron",
-        callback="seal",
-    ),
-    Plugin(
-        file="swift_seal_transformers.py",
-        wanted=lambda recipe, _: recipe.backend == "transformers",
-        callback="seal",
-    ),
-    Plugin(
-        file="swift_metrics.py",
-        wanted=lambda recipe, _: recipe.backend == "megatron",
-        callback="metrics",
-    ),
-    Plugin(
-        file="swift_metrics_transformers.py",
-        wanted=lambda recipe, _: recipe.backend == "transformers",
-        callback="metrics",
-    ),
-    Plugin(file="swift_cpu.py", wanted=lambda _, on_cpu: on_cpu),
-    Plugin(file="swift_one_read.py", wanted=lambda recipe, _: _reads_twice(recipe)),
-    Plugin(file="swift_device_read.py", wanted=lambda recipe, _: recipe.backend == "megatron"),
-    Plugin(file="swift_fused_norm.py", wanted=lambda recipe, _: recipe.backend == "megatron"),
-    Plugin(file="swift_chunked_adam.py", wanted=lambda recipe, _: _has_narrow_moments(recipe)),
-    Plugin(file="swift_reference.py", wanted=lambda recipe, _: recipe.reference == "precomputed"),
-    Plugin(file="swift_tokens.py", wanted=lambda recipe, _: _keeps_tokens(recipe)),
-    Plugin(file="swift_packing.py", wanted=lambda recipe, _: _has_packs(recipe)),
+    # first: its import ends the phase that it is named for
+    Plugin(file="swift_phases_megatron.py", backend="megatron", callback="phases"),
+    Plugin(file="swift_phases_transformers.py", backend="transformers", callback="phases"),
+    Plugin(file="swift_seal_megatron.py", backend="megatron", callback="seal"),
+    Plugin(file="swift_seal_transformers.py", backend="transformers", callback="seal"),
+    Plugin(file="swift_metrics.py", backend="megatron", callback="metrics"),
+    Plugin(file="swift_metrics_transformers.py", backend="transformers", callback="metrics"),
+    Plugin(file="swift_cpu.py", is_for_cpu=True),
+    Plugin(file="swift_one_read.py", backend="megatron", wanted=_reads_twice),
+    Plugin(file="swift_device_read.py", backend="megatron"),
+    Plugin(file="swift_fused_norm.py", backend="megatron"),
+    Plugin(file="swift_chunked_adam.py", backend="megatron", wanted=_has_narrow_moments),
+    Plugin(file="swift_reference.py", wanted=_takes_reference_once),
+    Plugin(file="swift_tokens.py", wanted=_keeps_tokens),
+    Plugin(file="swift_packing.py", backend="megatron", wanted=_has_packs),
 )
 """In the order in which ms-swift imports them."""
 
@@ -107,14 +91,14 @@ def plugins(recipe: Recipe, folder: Path, clone: Path | None, *, on_cpu: bool) -
     Raises:
         LaunchError: CONFIG for a relative path where there is no clone.
     """
-    own = [str(folder / plugin.file) for plugin in OWN if plugin.wanted(recipe, on_cpu)]
+    own = [str(folder / plugin.file) for plugin in OWN if plugin.loads(recipe, on_cpu=on_cpu)]
     given = words(recipe.args.get("external_plugins", []))
     return own + [_in_clone(plugin, clone) for plugin in given]
 
 
 def callbacks(recipe: Recipe, *, on_cpu: bool) -> list[str]:
     """List the trainer's callbacks of a run: the launcher's own, then the user's."""
-    own = [plugin.callback for plugin in OWN if plugin.wanted(recipe, on_cpu)]
+    own = [plugin.callback for plugin in OWN if plugin.loads(recipe, on_cpu=on_cpu)]
     return [*filter(None, own), *words(recipe.args.get("callbacks", []))]
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from launchers import logs
+from launchers.threads import regularly
 
 EVERY = 30.0
 """Seconds between two lines."""
@@ -19,20 +19,13 @@ def pulse(
 ) -> Iterator[None]:
     """Log ``event`` with what ``measure`` says and the seconds so far, until the block ends."""
     started = time.monotonic()
-    ended = threading.Event()
 
     def tell() -> None:
-        while not ended.wait(every):
-            try:
-                fields = measure()
-            except OSError as error:  # a broken disk is reported by the work itself
-                fields = {"unknown": error}
-            logs.info(event, **fields, seconds=time.monotonic() - started)
+        try:
+            fields = measure()
+        except OSError as error:  # a broken disk is reported by the work itself
+            fields = {"unknown": error}
+        logs.info(event, **fields, seconds=time.monotonic() - started)
 
-    teller = threading.Thread(target=tell, name="pulse", daemon=True)
-    teller.start()
-    try:
+    with regularly(tell, every, "pulse"):
         yield
-    finally:
-        ended.set()
-        teller.join(timeout=1)  # what it measures may hang in a slow disk

@@ -23,6 +23,7 @@ Value = str | list[str] | dict[str, Any]
 NO = ("no", "false", "off", "n", "f", "0")
 """What YAML and ms-swift's parser take for no, in lower case."""
 
+_REFERENCE_TYPES = ("dpo", "kto")
 KEYS = ("backend", "task", "model", "dataset", "args", "reference")
 _CHOICES = {
     "backend": ("megatron", "transformers"),
@@ -57,6 +58,17 @@ class Recipe:
         """Return a one-word flag's value."""
         value = self.args.get(name, default)
         return value if isinstance(value, str) else default
+
+    def is_on(self, name: str, default: str = "false") -> bool:
+        """Tell whether a switch is on."""
+        return self.arg(name, default).lower() not in NO
+
+    @property
+    def has_reference(self) -> bool:
+        """Tell whether ms-swift takes a reference model (it refuses one elsewhere)."""
+        tuner = self.arg("tuner_type", "full" if self.backend == "megatron" else "lora")
+        kind = self.arg("rlhf_type", "dpo")
+        return self.task == "rlhf" and tuner == "full" and kind in _REFERENCE_TYPES
 
 
 def load(path: Path) -> Recipe:

@@ -99,11 +99,7 @@ def stores(home: Path) -> Path:
 
 def recorded(home: Path) -> dict[str, Any]:
     """Return what the run's earlier attempts noted; empty where there is nothing to read."""
-    try:
-        document = json.loads((home / RECORD).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return document if isinstance(document, dict) else {}
+    return reference_store.document_of(home / RECORD)
 
 
 def record(home: Path, opened: Opened) -> None:

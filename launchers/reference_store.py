@@ -16,14 +16,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
 import struct
 import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from launchers.checkpoint import flush
+from launchers.checkpoint import replace
 from launchers.reference_id import SIZE
 
 Pairs = dict[bytes, tuple[float, float]]
@@ -95,7 +94,7 @@ def begin(folder: Path, facts: Mapping[str, str]) -> None:
 
 def read_facts(folder: Path) -> dict[str, str]:
     """Return what a store says it follows from; empty where it does not say so."""
-    return {str(k): str(v) for k, v in _json(folder / _FACTS).items()}
+    return {str(k): str(v) for k, v in document_of(folder / _FACTS).items()}
 
 
 def add_part(folder: Path, pairs: Mapping[bytes, tuple[float, float]]) -> None:
@@ -142,7 +141,7 @@ def complete(folder: Path, pairs: Pairs, cost: Mapping[str, object]) -> None:
 
 def read(folder: Path) -> tuple[Pairs, dict[str, Any]] | None:
     """Return all entries and what they took; None where they are not complete."""
-    seal = _json(folder / _COMPLETE)
+    seal = document_of(folder / _COMPLETE)
     try:
         data = _pairs(folder, seal["sha256"]).read_bytes()
         if hashlib.sha256(data).hexdigest() != seal["sha256"]:
@@ -154,13 +153,7 @@ def read(folder: Path) -> tuple[Pairs, dict[str, Any]] | None:
 
 def write(path: Path, data: bytes) -> None:
     """Write a file so that a reader sees all of it or nothing, whoever else writes it."""
-    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
-    with part.open("wb") as handle:
-        handle.write(data)
-        handle.flush()
-        os.fsync(handle.fileno())
-    part.replace(path)
-    flush(path.parent)
+    replace(path, data, writer=uuid.uuid4().hex)
 
 
 def _pairs(folder: Path, digest: str) -> Path:
@@ -171,7 +164,8 @@ def _spell(document: Mapping[str, object]) -> bytes:
     return (json.dumps(dict(document), indent=1, sort_keys=True) + "\n").encode()
 
 
-def _json(path: Path) -> dict[str, Any]:
+def document_of(path: Path) -> dict[str, Any]:
+    """Return the JSON map in a file; empty where there is none to read."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

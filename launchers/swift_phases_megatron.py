@@ -13,7 +13,7 @@ from swift.megatron.callbacks.mapping import megatron_callbacks_map
 from swift.megatron.pipelines.train.sft import MegatronSft
 from swift.megatron.trainers.base import BaseMegatronTrainer
 
-from launchers.phases import FIRST_STEP, SECOND_STEP, marks_of
+from launchers.phases import marks_of
 
 MARKS = marks_of(os.environ)
 MARKS.mark("imports")
@@ -26,13 +26,10 @@ class PhasesCallback(MegatronCallback):  # type: ignore[misc]
         """The trainer is whole; the data loader is made next, and its first batch fetched."""
         MARKS.mark("trainer")
         self.trainer.get_batch = MARKS.ending("first_batch", self.trainer.get_batch)
-        self.steps = 0
 
     def on_step_end(self) -> None:
         """Note the first two steps: the optimizer's step has waited for the GPU's norm by then."""
-        self.steps += 1
-        if self.steps <= 2:
-            MARKS.mark(FIRST_STEP if self.steps == 1 else SECOND_STEP)
+        MARKS.step()
 
 
 megatron_callbacks_map["phases"] = PhasesCallback

@@ -11,7 +11,7 @@ from swift.callbacks.base import TrainerCallback
 from swift.callbacks.mapping import callbacks_map
 from swift.pipelines.train.sft import SwiftSft
 
-from launchers.phases import FIRST_STEP, SECOND_STEP, marks_of
+from launchers.phases import marks_of
 
 MARKS = marks_of(os.environ)
 MARKS.mark("imports")
@@ -20,17 +20,13 @@ MARKS.mark("imports")
 class PhasesCallback(TrainerCallback):  # type: ignore[misc]
     """Notes the first two steps."""
 
-    steps = 0
-
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """The trainer is whole."""
         MARKS.mark("trainer")
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Note the first two steps."""
-        self.steps += 1
-        if self.steps <= 2:
-            MARKS.mark(FIRST_STEP if self.steps == 1 else SECOND_STEP)
+        MARKS.step()
 
 
 callbacks_map["phases"] = PhasesCallback

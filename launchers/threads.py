@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -72,3 +73,24 @@ def aside(act: Callable[[], R], seconds: float | None = None) -> R:
     1
     """
     return each(lambda one: one(), [act], seconds=seconds)[0]
+
+
+@contextmanager
+def regularly(act: Callable[[], None], every: float, name: str) -> Iterator[threading.Thread]:
+    """Do something every so many seconds beside the block, in a thread that is handed over.
+
+    The block's end waits a second for what is under way: it may hang in a slow disk.
+    """
+    ended = threading.Event()
+
+    def work() -> None:
+        while not ended.wait(every):
+            act()
+
+    thread = threading.Thread(target=work, name=name, daemon=True)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        ended.set()
+        thread.join(timeout=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from launchers import flops
 from scripts.figures import measured
 from scripts.figures.measured import LAYERS, Run
 from scripts.figures.predicted import BASE, Predicted
@@ -56,8 +57,8 @@ def _recomputed(row: Predicted) -> str:
         return "nothing" if training.recompute == "none" else training.recompute
     if training.recompute_method != "block":
         return "all layers"
-    again = training.recompute_num_layers * training.layout.pp * training.layout.chunks
-    return f"{min(again, shape.layers)} of {shape.layers} layers"
+    again = flops.recomputed(shape, training) * shape.layers
+    return f"{again:.0f} of {shape.layers} layers"
 
 
 def ran(runs: Sequence[Run]) -> str:

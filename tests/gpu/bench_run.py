@@ -16,6 +16,7 @@ from typing import Any
 from launchers import argv, jit_cache
 from launchers.argv import Inputs
 from launchers.cards import Card
+from launchers.preflight_port import free_port
 from launchers.rank import Place
 from launchers.recipe import Recipe, Value
 from launchers.shape import Shape
@@ -134,7 +135,7 @@ def run(
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "attempts" / "1").mkdir(parents=True)
     place = Place(
-        rank=0, nodes=1, master_addr="127.0.0.1", master_port=session.free_port(), source="single"
+        rank=0, nodes=1, master_addr="127.0.0.1", master_port=free_port(), source="single"
     )
     spelt = flags(bench, parsed, folder)
     program = [str(argv.program(parsed, swift_folder())), *argv.flatten(spelt)]

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from tests.gpu import session
+from launchers.preflight_port import free_port
 from tests.gpu.visit import host
 
 WEIGHTS, SIZE = 3000, 768 * 2048
@@ -41,7 +41,7 @@ def measure(grads: list[torch.Tensor]) -> tuple[float, list[torch.Tensor], float
 
 def main() -> None:
     """Compare both, and print what was seen."""
-    address = f"tcp://127.0.0.1:{session.free_port()}"
+    address = f"tcp://127.0.0.1:{free_port()}"
     dist.init_process_group("nccl", init_method=address, rank=0, world_size=1)
     torch.manual_seed(7)
     grads = [torch.randn(SIZE, dtype=torch.bfloat16, device="cuda") for _ in range(WEIGHTS)]

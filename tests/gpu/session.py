@@ -6,7 +6,6 @@ the GPUs' memory: this process adopts them and ends all that is below it.
 
 from __future__ import annotations
 
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -97,11 +96,3 @@ def left_in_group(group: Path) -> float:
         return 1.0
     used -= int(words.get("inactive_file", 0)) + int(words.get("active_file", 0))
     return 1.0 - used / int(limit)
-
-
-def free_port() -> int:
-    """Return a TCP port of this host that nobody listens at."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
