@@ -55,6 +55,16 @@ def _has_packs(recipe: Recipe) -> bool:
     return recipe.is_on("packing") and not recipe.is_on("streaming")
 
 
+def _has_no_padding(recipe: Recipe) -> bool:
+    """Tell whether texts lie one after the other in a row of their own lengths."""
+    return recipe.is_on("packing") or recipe.is_on("padding_free", "true")
+
+
+def _has_grouped_experts(recipe: Recipe) -> bool:
+    """Tell whether all weights of experts are trained, and their products taken together."""
+    return recipe.arg("tuner_type", "full") == "full" and recipe.is_on("moe_grouped_gemm", "true")
+
+
 def _takes_reference_once(recipe: Recipe) -> bool:
     return recipe.reference == "precomputed"
 
@@ -71,6 +81,9 @@ OWN = (
     Plugin(file="swift_one_read.py", backend="megatron", wanted=_reads_twice),
     Plugin(file="swift_device_read.py", backend="megatron"),
     Plugin(file="swift_fused_norm.py", backend="megatron"),
+    Plugin(file="swift_grad_check.py", backend="megatron"),
+    Plugin(file="swift_grouped_product.py", backend="megatron", wanted=_has_grouped_experts),
+    Plugin(file="swift_pack_lengths.py", backend="megatron", wanted=_has_no_padding),
     Plugin(file="swift_chunked_adam.py", backend="megatron", wanted=_has_narrow_moments),
     Plugin(file="swift_reference.py", wanted=_takes_reference_once),
     Plugin(file="swift_tokens.py", wanted=_keeps_tokens),
