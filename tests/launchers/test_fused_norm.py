@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from tests.launchers import fake_upstream
 
 PLUGIN = Path(__file__).parents[2] / "launchers" / "swift_fused_norm.py"
 ENGINE = "multi_tensor_applier = 'applier'\nmulti_tensor_l2norm = 'norm'\n"
@@ -24,16 +24,10 @@ def seen(folder: Path, engine: str, clip: str) -> str:
         "megatron/core/utils.py": "def local(): pass\n",
         "transformer_engine/pytorch/optimizers.py": engine,
     }
-    for name, text in files.items():
-        path = folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+    fake_upstream.lay(folder, files)
     program = f"import runpy; runpy.run_path({str(PLUGIN)!r})\n"
     program += f"from megatron.core.optimizer import clip_grads as c; {SHOW}"
-    done = subprocess.run(
-        [sys.executable, "-c", program], cwd=folder, capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
+    return fake_upstream.run(folder, program, torch=False)
 
 
 def test_the_fallback_is_replaced(tmp_path: Path) -> None:

@@ -1,0 +1,33 @@
+"""A program of the training environment among stand-ins for packages that only GPU hosts have."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from scripts.helm import ROOT
+from scripts.local.runner import training_python
+
+
+def lay(folder: Path, files: Mapping[str, str]) -> None:
+    """Write the stand-ins' modules, as packages that come before installed ones of their names."""
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        for above in path.relative_to(folder).parents[:-1]:
+            (folder / above / "__init__.py").touch()
+
+
+def run(folder: Path, program: str, *, torch: bool = True) -> str:
+    """Run a program that finds the stand-ins first, then the launcher; return what it printed."""
+    python = str(training_python(ROOT)) if torch else sys.executable
+    env = {**os.environ, "PYTHONPATH": f"{folder}:{ROOT}", "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(
+        [python, "-c", program], cwd=folder, env=env, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
