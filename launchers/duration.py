@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from launchers import flops
+from launchers.shape import Shape
 from launchers.speed import Speed
 from launchers.training import Training
 
@@ -47,11 +48,18 @@ def steps(training: Training, *, samples: float, tokens: float, epochs: float = 
 
 
 def duration(
-    training: Training, speed: Speed, *, samples: int, tokens: float, epochs: float = 1.0
+    shape: Shape,
+    training: Training,
+    speed: Speed,
+    *,
+    samples: int,
+    tokens: float,
+    epochs: float = 1.0,
 ) -> Duration:
     """Return how long the samples take.
 
     Args:
+        shape: of the model.
         training: the job.
         speed: of its step, predicted or measured.
         samples: pairs (or rows, for supervised training) of the data set.
@@ -59,21 +67,22 @@ def duration(
         epochs: how often each sample is seen.
     """
     count = steps(training, samples=samples, tokens=tokens, epochs=epochs)
-    return of_steps(training, speed, count, once(training, speed, samples=samples, tokens=tokens))
+    before = once(shape, training, speed, samples=samples, tokens=tokens)
+    return of_steps(training, speed, count, before)
 
 
-def once(training: Training, speed: Speed, *, samples: float, tokens: float) -> float:
+def once(shape: Shape, training: Training, speed: Speed, *, samples: float, tokens: float) -> float:
     """Return the seconds of the pass that takes the reference's part once; 0 without one.
 
     It is forward only, over all samples in the steps' own microbatches: of a step's time without
-    the optimizer one part of as many as there are forward passes in it (``flops.py``). An online
-    reference costs the same in every epoch, so that it pays from the second one; what it saves of
-    memory it saves at once.
+    the optimizer one part of as many as there are forward passes in it, those computed again counted
+    by their layers (``flops.py``). An online reference costs the same in every epoch, so that it
+    pays from the second one; what it saves of memory it saves at once.
     """
     if not training.precomputed:
         return 0.0
     whole = samples / per_step(training, tokens)
-    passes = flops.passes(training) + (training.recompute == "full")
+    passes = flops.passes(training) + flops.recomputed(shape, training)
     return whole * (speed.step_seconds - speed.optimizer_seconds) / passes
 
 
