@@ -76,7 +76,7 @@ class Run:
         return [path.name for path in found if not (path / checkpoint.COMPLETE).exists()]
 
     def ends(self) -> list[dict[str, Any]]:
-        """Return the termination messages that the pods of the last start left."""
+        """Return the termination messages of all pods since the runner was started last."""
         pods = self.workspace / "pods" / self.name
         found = sorted(pods.glob(f"*/*{TERMINATION_LOG}"))
         return [json.loads(text) for p in found if (text := p.read_text(encoding="utf-8").strip())]
