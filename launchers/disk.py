@@ -6,7 +6,7 @@ import errno
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from launchers import manifest
@@ -95,6 +95,12 @@ def size(folder: Path) -> int:
         except OSError:
             continue
     return found
+
+
+def note_use(folder: Path) -> None:
+    """Make a cache's folder as new as its last use, for whoever removes old ones."""
+    with suppress(OSError):  # there is none yet, or a workspace that can only be read
+        os.utime(folder)
 
 
 def remove(path: Path) -> None:

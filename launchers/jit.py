@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from launchers import jit_archive, jit_cache, logs
+from launchers import disk, jit_archive, jit_cache, logs
 from launchers.exits import LaunchError
 from launchers.preflight_facts import ask
 from launchers.preflight_smi import Smi
@@ -47,6 +47,7 @@ def _kernels(settings: Settings, smi: Smi, env: Mapping[str, str]) -> Kernels:
     begun = time.monotonic()
     key = jit_cache.key_of(jit_cache.gather(smi))
     folder, kept = jit_cache.local_folder(key), settings.work.jit(key)
+    disk.note_use(kept)
     warm = jit_archive.seed([kept / name for name in jit_archive.NAMES], folder)
     known = jit_archive.contents(folder)
     seconds = round(time.monotonic() - begun, 2)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-KNOWN = "mcore-bridge 1.6.0"
-"""What the plugin was written for and measured with."""
 PARAMETERS = ("self", "mg_models", "hf_model_dir", "peft_format", "adapter_name", "converter")
-"""Of ``GPTBridge.load_weights`` (``mcore_bridge/bridge/gpt_bridge.py``)."""
+"""Of ``GPTBridge.load_weights`` (mcore-bridge 1.6.0 ``bridge/gpt_bridge.py``)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,14 +37,3 @@ def unlike(source: Mapping[str, Tensor], target: Mapping[str, Tensor]) -> str:
         if not tensor.is_plain:
             return f"{name} is quantized"
     return ""
-
-
-def unknown(parameters: Sequence[str], version: str) -> str:
-    """Say why this mcore-bridge is not the one that the plugin knows; empty where it is."""
-    if tuple(parameters) == PARAMETERS:
-        return ""
-    return (
-        f"mcore-bridge {version}: GPTBridge.load_weights takes {', '.join(parameters)}; "
-        f"swift_one_read.py and swift_device_read.py know {KNOWN}: use that, or remove their rows "
-        "in launchers/plugins.py"
-    )

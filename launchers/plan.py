@@ -58,10 +58,10 @@ class Plan:
         """Return the time of all steps, without start, evaluation and saving."""
         if self.length is None or self.speed is None or self.training is None:
             return None
-        data = self.job.data
+        data, shape = self.job.data, self.job.shape
         before = 0.0
-        if data is not None:
-            before = once(self.training, self.speed, samples=data.pairs, tokens=data.tokens)
+        if data is not None and shape is not None:
+            before = once(shape, self.training, self.speed, samples=data.pairs, tokens=data.tokens)
         return of_steps(self.training, self.speed, self.length.steps, before)
 
     @property

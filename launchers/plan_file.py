@@ -22,7 +22,8 @@ def record(
 ) -> int | None:
     """Write the plan; whatever goes wrong is a warning, since a run does not depend on it.
 
-    Called before the download and after it: the model's sizes may be known only then.
+    Called before the download and after it, as the model's sizes may be known only then; it is
+    written again only if something has changed.
 
     Args:
         settings: the launcher's settings.
@@ -35,14 +36,20 @@ def record(
     """
     try:
         plan = planned(settings, recipe, env, seen)
-        path = settings.work.plan
-        path.parent.mkdir(parents=True, exist_ok=True)
-        replace(path, json.dumps(document(plan), indent=1) + "\n")
-        logs.info("plan written", path=path, **summary(plan))
+        _write(settings.work.plan, json.dumps(document(plan), indent=1) + "\n", plan)
         return room(plan, settings.work.checkpoints)
     except Exception as error:
         logs.warning("plan not written", cause=repr(error))
         return None
+
+
+def _write(path: Path, text: str, plan: Plan) -> None:
+    """Write the file unless it says so already: a model that is here is known from the start."""
+    if path.is_file() and path.read_text(encoding="utf-8") == text:
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace(path, text)
+    logs.info("plan written", path=path, **summary(plan))
 
 
 def room(plan: Plan, checkpoints: Path) -> int | None:

@@ -7,7 +7,6 @@ same moves cost nothing; they change no byte. Quantized weights are unpacked as 
 """
 
 import functools
-import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,14 +14,13 @@ from typing import Any
 import torch
 from mcore_bridge.bridge import gpt_bridge
 from mcore_bridge.utils import SafetensorLazyLoader
-from mcore_bridge.version import __version__
 from safetensors import safe_open
 
-from launchers.one_read import unknown
+from launchers.one_read import PARAMETERS
+from launchers.upstream import require_parameters
 
 _read: Callable[..., None] = gpt_bridge.GPTBridge.load_weights
-if _why := unknown(tuple(inspect.signature(_read).parameters), __version__):
-    raise ImportError(_why)
+require_parameters(_read, *PARAMETERS)
 
 
 class DeviceLoader(SafetensorLazyLoader):  # type: ignore[misc]

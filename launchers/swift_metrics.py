@@ -10,7 +10,6 @@ step later, or when the trainer logs, for which it waits by itself.
 
 from __future__ import annotations
 
-import inspect
 import os
 import time
 from dataclasses import dataclass
@@ -32,14 +31,11 @@ from launchers.metrics_reading import Tally
 from launchers.metrics_step import Clock, Step
 from launchers.metrics_vector import Places
 from launchers.swift_metrics_experts import ExpertRows
+from launchers.upstream import require_parameters
 
 _GROUPS = ("tensor_model_parallel", "context_parallel", "pipeline_model_parallel")
 """Groups whose ranks read the same data: the first of each counts."""
-if list(inspect.signature(BaseMegatronTrainer.train_step).parameters) != [
-    "self",
-    "train_data_iterator",
-]:
-    raise ImportError("swift_metrics.py knows the train_step of ms-swift 4.4.1, not the one here")
+require_parameters(BaseMegatronTrainer.train_step, "self", "train_data_iterator")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,6 @@ folder, or Megatron's format), so it reads both.
 """
 
 import functools
-import inspect
 import os
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -17,13 +16,12 @@ from typing import Any
 import torch
 from mcore_bridge.bridge.gpt_bridge import GPTBridge
 from mcore_bridge.utils import get_logger, unwrap_model
-from mcore_bridge.version import __version__
 
-from launchers.one_read import Tensor, unknown, unlike
+from launchers.one_read import PARAMETERS, Tensor, unlike
+from launchers.upstream import require_parameters
 
 _read: Callable[..., None] = GPTBridge.load_weights
-if _why := unknown(tuple(inspect.signature(_read).parameters), __version__):
-    raise ImportError(_why)
+require_parameters(_read, *PARAMETERS)
 
 
 @functools.wraps(_read)

@@ -9,33 +9,27 @@ on the workspace, and no reference model is built. Read from ms-swift 4.4.1
 from __future__ import annotations
 
 import importlib
-import inspect
 from functools import partial
 from typing import Any
 
 import torch
 from swift.megatron.trainers.base import BaseMegatronTrainer
-from swift.version import __version__
 
 from launchers.reference import KEY, ReferenceConfigError, refusals
 from launchers.reference_id import pair_id, rows_of
 from launchers.reference_store import Pairs, ReferenceDataError
 from launchers.swift_reference_loss import bounds_of, chosen_nll, sums
 from launchers.swift_reference_pass import take
+from launchers.upstream import require, require_parameters
 
-KNOWN = "4.4.1"
 trainers: Any = importlib.import_module("swift.megatron.trainers")  # where ms-swift looks it up
 _Upstream: Any = trainers.MegatronDPOTrainer
-_EXPECTED = {"prepare_model", "_load_checkpoint", "_get_data_collator", "setup_training"}
-_LOSS = ["self", "output_tensor", "labels", "packed_seq_params"]
-
-if not all(hasattr(_Upstream, name) for name in _EXPECTED) or (
-    list(inspect.signature(_Upstream.loss_func).parameters) != _LOSS
-):
-    raise ReferenceConfigError(
-        f"ms-swift {__version__}: its DPO trainer is not the one of {KNOWN}; "
-        "write recipe.reference: online"
-    )
+require(_Upstream, "prepare_model", "_load_checkpoint", "_get_data_collator", "setup_training")
+require_parameters(
+    _Upstream.loss_func,
+    *("self", "output_tensor", "labels", "packed_seq_params"),
+    otherwise="write recipe.reference: online",
+)
 
 
 class Collator:

@@ -14,7 +14,7 @@ from swift.arguments.base_args.template_args import TemplateArguments
 from swift.dataset import EncodePreprocessor
 from swift.utils import append_to_jsonl, disable_safe_ddp_context_use_barrier, get_logger
 
-from launchers import logs, marker, tokens
+from launchers import disk, logs, marker, tokens
 from launchers.exits import Exit, LaunchError
 from launchers.output import Made, produce
 
@@ -41,6 +41,7 @@ def make(self: Any) -> tuple[str, str] | None:
             skip=False,
             holder=home.name,
         )
+        disk.note_use(folder)
         texts, output = folder / TEXTS, Path(self.args.output_dir)
         if texts.exists() and not (output / TEXTS).exists():
             output.mkdir(parents=True, exist_ok=True)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+from collections.abc import Callable
+
 from launchers.exits import Exit, LaunchError
 
-KNOWN = "ms-swift 4.4.1"
+KNOWN = "ms-swift 4.4.1, megatron-core 0.18.0, mcore-bridge 1.6.0"
+"""What the in-training code was written for and measured with."""
 
 
 def require(owner: object, *names: str) -> None:
@@ -17,8 +21,28 @@ def require(owner: object, *names: str) -> None:
     """
     for name in names:
         if not hasattr(owner, name):
-            raise LaunchError(
-                Exit.CONFIG,
-                f"{getattr(owner, '__name__', owner)} has no {name} in this image",
-                f"use an image with {KNOWN}",
-            )
+            raise _other(f"{getattr(owner, '__name__', owner)} has no {name} in this image")
+
+
+def require_parameters(function: Callable[..., object], *names: str, otherwise: str = "") -> None:
+    """Make sure that a function of upstream takes these parameters and no others.
+
+    Args:
+        function: of upstream.
+        names: its parameters in their order, ``self`` included.
+        otherwise: what a user may write instead of using another image.
+
+    Raises:
+        LaunchError: CONFIG, naming what it takes and the versions known to work.
+
+    >>> require_parameters(lambda self, data: None, "self", "data")
+    """
+    given = tuple(inspect.signature(function).parameters)
+    if given != names:
+        name = getattr(function, "__qualname__", function)
+        raise _other(f"{name} takes {', '.join(given)} in this image", otherwise)
+
+
+def _other(what: str, otherwise: str = "") -> LaunchError:
+    remedy = f"use an image with {KNOWN}"
+    return LaunchError(Exit.CONFIG, what, f"{remedy}, or {otherwise}" if otherwise else remedy)

@@ -108,7 +108,7 @@ def refuse(bench: Bench, chosen: Sequence[Profile]) -> None:
         LaunchError, OSError: a profile's flags or file.
         ValueError: its layout does not fit model or GPUs.
     """
-    own = bench_run.own_flags(bench)
+    own = bench_run.own_flags(bench.iterations)
     for profile in chosen:
         parsed = bench_profile.recipe(profile.values(), own)
         bench_profile.refuse(parsed, bench.shape, bench.gpus)

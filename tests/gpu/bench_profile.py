@@ -40,13 +40,13 @@ class Profile:
         """Return the composed values."""
         paths = [DEFAULTS, *map(Path, self.files)]
         layers = [yaml.safe_load(path.read_text(encoding="utf-8")) or {} for path in paths]
-        return compose([*layers, *(_layer(key, value) for key, value in self.changes.items())])
+        return compose([*layers, *(layer(key, value) for key, value in self.changes.items())])
 
 
-def _layer(key: str, value: Any) -> dict[str, Any]:
+def layer(key: str, value: Any) -> dict[str, Any]:
     """Return values with one key, which is a flag or a path.
 
-    >>> _layer("lr", 1), _layer("recipe.reference", "online")
+    >>> layer("lr", 1), layer("recipe.reference", "online")
     ({'recipe': {'args': {'lr': 1}}}, {'recipe': {'reference': 'online'}})
     """
     path = key.split(".") if "." in key else ["recipe", "args", key]

@@ -56,10 +56,10 @@ class Bench:
         return self.steps + self.warm_up
 
 
-def own_flags(bench: Bench) -> dict[str, Any]:
+def own_flags(iterations: int) -> dict[str, Any]:
     """Return the flags that the bench sets over every profile's."""
     return {
-        "train_iters": bench.iterations,
+        "train_iters": iterations,
         "save_steps": 1_000_000,
         "save_total_limit": None,
         "no_save_optim": True,
@@ -129,7 +129,7 @@ def run(
         LaunchError: the profile's flags are refused.
     """
     values = profile.values()
-    parsed = bench_profile.recipe(values, own_flags(bench))
+    parsed = bench_profile.recipe(values, own_flags(bench.iterations))
     training = bench_profile.job(parsed, bench.gpus)
     folder = bench.home / "runs" / profile.name.replace("/", "_")
     shutil.rmtree(folder, ignore_errors=True)

@@ -1,7 +1,8 @@
 """A whole visit: ``python3 -m tests.gpu.bench_visit NAME TOKENIZER RESULTS [LINE ...]``.
 
-``visits.yaml`` lists them; without LINE all of NAME's are run, one after the other. Weak scaling is
-printed when the lines that it needs have run.
+``visits.yaml`` lists them; without LINE all of NAME's are run, one after the other. A line is one
+of the bench, or of the program that its first word names. Weak scaling is printed when the lines
+that it needs have run.
 """
 
 from __future__ import annotations
@@ -15,11 +16,18 @@ from typing import Any
 
 import yaml
 
-from tests.gpu import bench
+from tests.gpu import bench, faults, nodes
 from tests.gpu.visit import host
 
 VISITS = Path(__file__).with_name("visits.yaml")
 SCALING = "scaling-"
+PROGRAMS = {"nodes": nodes, "faults": faults}
+"""First word of a line that goes through the launcher to what runs it."""
+
+
+def names() -> list[str]:
+    """Return the visits."""
+    return list(yaml.safe_load(VISITS.read_text(encoding="utf-8")))
 
 
 def lines(name: str) -> dict[str, list[str]]:
@@ -32,6 +40,16 @@ def lines(name: str) -> dict[str, list[str]]:
     if name not in visits:
         raise ValueError(f"{name} is not a visit; write {' or '.join(visits)}")
     return {line: shlex.split(words) for line, words in visits[name].items()}
+
+
+def command(name: str, line: str, tokenizer: str, results: str, words: Sequence[str]) -> list[str]:
+    """Return what the program of a line is given.
+
+    >>> command("2gpu", "faults", "t", "r", ["faults", "--gpus", "2"])
+    ['t', 'r', '--label', '2gpu-faults', '--gpus', '2']
+    """
+    rest = words[1:] if words[0] in PROGRAMS else words
+    return [tokenizer, results, "--label", f"{name}-{line}", *rest]
 
 
 def scaling(rates: Mapping[int, float]) -> list[str]:
@@ -82,8 +100,9 @@ def main(words: Sequence[str]) -> int:
     codes = []
     for line in only or chosen:
         print(f"== {name} {line}", flush=True)
-        label = ["--label", f"{name}-{line}"]
-        codes.append(bench.main([tokenizer, results, *label, *chosen[line]]))
+        given = command(name, line, tokenizer, results, chosen[line])
+        code: int = PROGRAMS.get(chosen[line][0], bench).main(given)
+        codes.append(code)
     print("\n".join(scaling(_rates(Path(results), name))))
     return max(codes)
 

@@ -20,7 +20,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -179,8 +179,11 @@ def main() -> None:
     parser.add_argument("--tokenizer", type=Path, required=True)
     parser.add_argument("--layers", type=int, default=48)
     parser.add_argument("--tiny", action="store_true", help="0.01 B parameters instead")
+    parser.add_argument("--vocab", type=int, default=0, help="of the tiny one; 2,048 by default")
     options = parser.parse_args()
-    shape = TINY if options.tiny else Shape(num_hidden_layers=options.layers)
+    shape = Shape(num_hidden_layers=options.layers)
+    if options.tiny:
+        shape = replace(TINY, vocab_size=options.vocab or TINY.vocab_size)
     begin = time.monotonic()
     count = write(options.folder, shape, options.tokenizer)
     print(f"parameters={count} seconds={time.monotonic() - begin:.1f}")

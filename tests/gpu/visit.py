@@ -8,7 +8,6 @@ model of real widths, converted and not.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import platform
@@ -17,15 +16,15 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tests.gpu.launch import WORKSPACE
+from tests.gpu.launch_run import Run, ranks, wait_for
 from tests.gpu.pack import HOST
 
 BIG_LAYERS = 24
-WORKSPACE = HOST / "workspace"
 
 
 def prepare(packed: Path, names: list[str]) -> dict[str, float]:
@@ -46,29 +45,23 @@ def prepare(packed: Path, names: list[str]) -> dict[str, float]:
     return took
 
 
-def command(packed: Path, name: str) -> list[str]:
-    """Return the local runner's command line."""
-    manifest = packed / "manifests" / f"{name}.yaml"
-    module = [sys.executable, "-m", "scripts.cli", "local", "--python", sys.executable]
-    return [*module, "--manifest", str(manifest), "--workspace", str(WORKSPACE), "--verbose"]
+def files(packed: Path, name: str, log: Path) -> Run:
+    """Return the run's files on this host."""
+    return Run(name=name, manifest=packed / "manifests" / f"{name}.yaml", log=log)
 
 
 def run(packed: Path, name: str, log: Path) -> dict[str, Any]:
     """Run once to the end; return its exit status, seconds and the time of the first step."""
     begin, wall = time.monotonic(), time.time()
-    with log.open("ab") as output:
-        code = subprocess.run(
-            command(packed, name), stdout=output, stderr=subprocess.STDOUT, check=False
-        ).returncode
+    code = files(packed, name, log).start().wait()
     return {"exit": code, "seconds": round(time.monotonic() - begin, 1), "began": wall}
 
 
 def run_in_two(packed: Path, name: str, log: Path) -> dict[str, Any]:
     """Stop a run by SIGTERM after its first complete checkpoint, then run it to the end."""
-    with log.open("ab") as output:
-        first = subprocess.Popen(command(packed, name), stdout=output, stderr=subprocess.STDOUT)
-    checkpoints = WORKSPACE / "runs" / name / "checkpoints"
-    wait_for(lambda: any(checkpoints.glob("*/COMPLETE.json")), 300)
+    about = files(packed, name, log)
+    first = about.start()
+    wait_for("a checkpoint", lambda: about.newest() > 0, 300, first)
     first.send_signal(signal.SIGTERM)
     code = first.wait(120)
     stopped_at = len(steps(name))
@@ -77,46 +70,20 @@ def run_in_two(packed: Path, name: str, log: Path) -> dict[str, Any]:
 
 def run_killed(packed: Path, name: str, log: Path) -> dict[str, Any]:
     """Kill one rank after the first complete checkpoint; the JobSet's restart does the rest."""
-    with log.open("ab") as output:
-        whole = subprocess.Popen(command(packed, name), stdout=output, stderr=subprocess.STDOUT)
-    checkpoints = WORKSPACE / "runs" / name / "checkpoints"
-    wait_for(lambda: any(checkpoints.glob("*/COMPLETE.json")) and len(steps(name)) > 11, 300)
+    about = files(packed, name, log)
+    whole = about.start()
+    wait_for("step 12", lambda: about.newest() > 0 and len(steps(name)) > 11, 300, whole)
     os.kill(ranks()[-1], signal.SIGKILL)
     begin = time.monotonic()
     # steps of the other ranks may still be logged: what counts is a step of the next attempt
-    wait_for((WORKSPACE / "runs" / name / "attempts" / "2").exists, 300)
+    wait_for("second attempt", (about.home / "attempts" / "2").exists, 300, whole)
     before = len(steps(name))
-    wait_for(lambda: len(steps(name)) > before, 300)
+    wait_for("new step", lambda: len(steps(name)) > before, 300, whole)
     new_step = round(time.monotonic() - begin, 1)
     return {"exit": whole.wait(300), "steps_before_kill": before, "kill_to_new_step_s": new_step}
 
 
-def ranks() -> list[int]:
-    """List the training ranks of this machine: the direct children of torchrun's agents."""
-    lines, parents = {}, {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            pid = int(folder.name)
-            lines[pid] = (folder / "cmdline").read_bytes().decode(errors="replace")
-            parents[pid] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
-    agents = {pid for pid, line in lines.items() if "torch.distributed.run" in line}
-    return sorted(p for p in lines if parents.get(p) in agents and "rlhf.py" in lines[p])
-
-
 SPECIAL = {"tiny-resume": run_in_two, "tiny-kill": run_killed}
-
-
-def wait_for(happens: Callable[[], bool], seconds: float) -> None:
-    """Wait until something happens.
-
-    Raises:
-        SystemExit: it did not happen in time.
-    """
-    stop = time.monotonic() + seconds
-    while not happens():
-        if time.monotonic() > stop:
-            raise SystemExit("nothing happened in time")
-        time.sleep(0.1)
 
 
 def steps(name: str) -> list[dict[str, Any]]:
@@ -124,13 +91,6 @@ def steps(name: str) -> list[dict[str, Any]]:
     log = WORKSPACE / "runs" / name / "checkpoints" / "logging.jsonl"
     rows = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
     return [row for row in rows if "loss" in row]
-
-
-def progress(name: str) -> dict[str, Any]:
-    """Return the run's ``progress.json``."""
-    path = WORKSPACE / "runs" / name / "progress.json"
-    parsed: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    return parsed
 
 
 def host() -> dict[str, Any]:
@@ -174,7 +134,7 @@ def main() -> None:
             **host(),
             "models_written_s": took,
             **outcome,
-            "progress": progress(name),
+            "progress": files(packed, name, log).progress(),
             "steps": steps(name),
         }
         (results / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")

@@ -208,7 +208,10 @@ def test_a_start_after_a_start_is_warm(tmp_path: Path, monkeypatch: pytest.Monke
     kernel(Path(cold.env["TRITON_CACHE_DIR"]), "ABC/k.cubin")
     cold.save()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "second"))
+    [kept] = (tmp_path / "w" / "cache" / "jit").iterdir()
+    os.utime(kept, (0, 0))
     warm = jit.kernels(settings(tmp_path / "w"), SMI, {})
+    assert kept.stat().st_mtime > 0  # what is not used any more can be told by its age
     assert warm.env["TORCH_WARM_POOL"] == "0"
     assert (Path(warm.env["TRITON_CACHE_DIR"]) / "ABC/k.cubin").exists()
     assert str(tmp_path / "second") in warm.env["TRITON_CACHE_DIR"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from launchers.one_read import PARAMETERS, Tensor, unknown, unlike
+from launchers.one_read import Tensor, unlike
 from launchers.plugins import callbacks, plugins
 from launchers.recipe import parse
 
@@ -34,13 +34,6 @@ def test_models_that_differ_are_read_twice(other: dict[str, Tensor], why: str) -
 def test_quantized_weights_are_read_twice() -> None:
     quantized = {"w": replace(WEIGHT, is_plain=False)}
     assert unlike(quantized, quantized) == "w is quantized"
-
-
-def test_another_mcore_bridge_is_refused_by_name() -> None:
-    assert unknown(PARAMETERS, "1.6.0") == ""
-    assert "mcore-bridge 2.0: GPTBridge.load_weights takes self, path" in unknown(
-        ("self", "path"), "2.0"
-    )
 
 
 @pytest.mark.parametrize(

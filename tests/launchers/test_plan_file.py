@@ -109,6 +109,21 @@ def test_what_the_hub_says_of_the_model_serves_until_the_model_is_there(
     assert after["memory"]["total_gib"] < before["memory"]["total_gib"]
 
 
+def test_a_plan_is_written_again_only_if_it_has_changed(
+    env: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    settings, made = from_env(env), recipe()
+    model = inputs_of(settings, made, settings.work).model
+    model.mkdir(parents=True)
+    (model / "config.json").write_text(json.dumps(CONFIG))
+    rooms = {plan_file.record(settings, made, env, seen) for seen in (None, shape.parse(CONFIG))}
+    assert caplog.text.count("plan written") == len(rooms) == 1
+    (model / "config.json").write_text(json.dumps({**CONFIG, "num_hidden_layers": 24}))
+    plan_file.record(settings, made, env)
+    assert caplog.text.count("plan written") == 2
+
+
 def test_a_config_that_is_broken_gives_a_plan_with_the_reason(env: dict[str, str]) -> None:
     settings, made = from_env(env), recipe()
     model = inputs_of(settings, made, settings.work).model

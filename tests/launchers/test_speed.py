@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from launchers import memory
 from launchers import speed_traffic as traffic
 from launchers.cards import CARDS
-from launchers.duration import duration
+from launchers.duration import PACKED, duration, per_step
 from launchers.layout import Layout
 from launchers.memory_shard import Shard, shards
 from launchers.speed import Link, predict
@@ -120,11 +120,16 @@ def test_ranking_thousands_of_layouts_takes_less_than_two_seconds() -> None:
     assert time.process_time() - begin < 2
 
 
-@pytest.mark.parametrize(("recompute", "passes"), [("full", 4), ("none", 3)])
+BLOCK = {"recompute": "full", "recompute_method": "block", "recompute_num_layers": 12}
+
+
+@pytest.mark.parametrize(
+    ("recompute", "passes"), [({"recompute": "full"}, 4), ({"recompute": "none"}, 3), (BLOCK, 3.25)]
+)
 def test_a_reference_taken_once_costs_one_pass_and_pays_from_the_second_epoch(
-    recompute: str, passes: int
+    recompute: dict[str, Any], passes: float
 ) -> None:
-    online = replace(job(Layout(nodes=1, gpus_per_node=4, ep=4)), recompute=recompute)
+    online = replace(job(Layout(nodes=1, gpus_per_node=4, ep=4)), **recompute)
     once = replace(online, reference=False, compares=False, precomputed=True)
     card = CARDS["h200"]
     steps = {t.precomputed: predict(QWEN, t, card, IB, 1024) for t in (online, once)}
@@ -134,10 +139,14 @@ def test_a_reference_taken_once_costs_one_pass_and_pays_from_the_second_epoch(
 
     def hours(epochs: int) -> tuple[float, float]:
         given = {"samples": 100_000, "tokens": 1024.0, "epochs": float(epochs)}
-        runs = [duration(t, steps[t.precomputed], **given) for t in (online, once)]  # type: ignore[arg-type]
+        runs = [duration(QWEN, t, steps[t.precomputed], **given) for t in (online, once)]  # type: ignore[arg-type]
         assert runs[0].reference_hours == 0 < runs[1].reference_hours
         return runs[0].hours, runs[1].hours
 
+    whole = steps[True].step_seconds - steps[True].optimizer_seconds
+    packs = 100_000 / per_step(once, 1024.0)
+    paid = duration(QWEN, once, steps[True], samples=100_000, tokens=1024.0).reference_hours
+    assert paid * 3600 == pytest.approx(packs * whole / passes)
     first, second = hours(1), hours(2)
     assert first[1] == pytest.approx(first[0], rel=0.05)
     assert second[1] < 0.97 * second[0]
@@ -146,9 +155,9 @@ def test_a_reference_taken_once_costs_one_pass_and_pays_from_the_second_epoch(
 def test_the_time_of_a_data_set() -> None:
     training = job(Layout(nodes=2, gpus_per_node=8, pp=2, ep=8))
     step = predict(QWEN, training, CARDS["a100-80g"], IB, 1024)
-    run = duration(training, step, samples=40_000, tokens=1024, epochs=2)
-    assert run.steps == 40_000 * 2 // int(128 * 0.98 * 8)
+    run = duration(QWEN, training, step, samples=40_000, tokens=1024, epochs=2)
+    assert run.steps == 40_000 * 2 // int(128 * PACKED * 8)
     assert run.gpu_hours == pytest.approx(16 * run.hours)
     assert run.low < run.hours < run.high
-    plain = duration(replace(training, packing=False), step, samples=1280, tokens=1024)
+    plain = duration(QWEN, replace(training, packing=False), step, samples=1280, tokens=1024)
     assert plain.steps == 10

@@ -89,10 +89,12 @@ def test_rows_are_those_of_ms_swift_and_a_second_start_only_reads_them(made: Pat
     assert set(first["same_batch"]) >= {"input_ids", "labels"}
     assert all(first["same_batch"].values())
     assert first["texts"]
+    [folder] = (made / "ws" / "cache" / "tokens").iterdir()
+    os.utime(folder, (0, 0))
     second, log = probe(made, PROBE_NEVER="1", **home)
     assert "tokens up to date" in log
     assert second["rows"] == first["rows"]
-    [folder] = (made / "ws" / "cache" / "tokens").iterdir()
+    assert folder.stat().st_mtime > 0  # what is not used any more can be told by its age
     names = sorted(path.name for path in folder.iterdir())
     assert names == [".complete.json", "train.arrow", "val.arrow", "val_dataset.jsonl"]
 

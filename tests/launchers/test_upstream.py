@@ -6,7 +6,7 @@ import pytest
 
 from launchers.diagnose import verdict
 from launchers.exits import Exit, LaunchError
-from launchers.upstream import require
+from launchers.upstream import require, require_parameters
 
 
 def test_a_missing_name_ends_as_an_error_of_the_configuration() -> None:
@@ -15,5 +15,25 @@ def test_a_missing_name_ends_as_an_error_of_the_configuration() -> None:
     ) as refusal:
         require(str, "join", "jion")
     assert refusal.value.code == Exit.CONFIG
+    told = verdict(f"launchers.exits.LaunchError: {refusal.value}\n", started=False)
+    assert told is not None and told.code == Exit.CONFIG
+
+
+class Trainer:
+    """Upstream's, of a version that is not known."""
+
+    def loss_func(self, labels: int, scale: int) -> None:
+        """Take one parameter more."""
+
+
+def test_other_parameters_end_the_same_way_with_what_may_be_written_instead() -> None:
+    require_parameters(Trainer.loss_func, "self", "labels", "scale")
+    with pytest.raises(
+        LaunchError, match=r"Trainer\.loss_func takes self, labels, scale"
+    ) as refusal:
+        require_parameters(
+            Trainer.loss_func, "self", "labels", otherwise="write recipe.reference: online"
+        )
+    assert str(refusal.value).endswith("1.6.0, or write recipe.reference: online")
     told = verdict(f"launchers.exits.LaunchError: {refusal.value}\n", started=False)
     assert told is not None and told.code == Exit.CONFIG

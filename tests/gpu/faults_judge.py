@@ -1,0 +1,126 @@
+"""What must hold after a stop in the middle of a save and after the loss of a rank. All pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from launchers.metrics import Row
+
+SAME = 1e-5
+"""By how much the loss of the first step after a resume may differ: it is one forward pass of the
+weights that were saved, and was equal to the last digit in all runs so far."""
+CLOSE = 5e-3
+"""The same of later repeated steps: from the third step on runs of one recipe were seen on courses
+up to 0.005 apart (README.md, "Measured")."""
+
+
+def repeated(rows: Sequence[Row], before: int, after: int) -> dict[str, Any]:
+    """Compare the steps that two attempts both did.
+
+    Args:
+        rows: of ``metrics.jsonl``, all of them.
+        before: number of the earlier attempt.
+        after: number of the one that resumed.
+
+    Returns:
+        ``first``, the step that the later attempt began with, ``steps`` that both did, ``exact``,
+        and by how much losses differ: in the first of them, and at most.
+    """
+    old = {row.step: row for row in rows if row.attempt == before}
+    new = {row.step: row for row in rows if row.attempt == after}
+    both = sorted(old.keys() & new.keys())
+    apart = [abs(_loss(old[step]) - _loss(new[step])) for step in both]
+    return {
+        "first": min(new, default=0),
+        "steps": both,
+        "exact": all(old[step].values == new[step].values for step in both),
+        "first_apart": apart[0] if apart else None,
+        "apart": max(apart, default=None),
+    }
+
+
+def _loss(row: Row) -> float:
+    value = row.values.get("loss")
+    return float("nan") if value is None else value
+
+
+def recovery(rows: Sequence[Row], killed: float, before: int, after: int) -> dict[str, Any]:
+    """Return how long a run took to go on after a rank was killed.
+
+    Args:
+        rows: all rows of ``metrics.jsonl``.
+        killed: Unix time of the kill.
+        before: number of the attempt that lost the rank.
+        after: number of the next one.
+
+    Returns:
+        ``last``, the last step before; ``first_step_s``, to the end of the first step afterwards,
+        which repeats one; ``new_step_s``, to the end of the first that had not been done.
+    """
+    last = max((row.step for row in rows if row.attempt == before), default=0)
+    later = [row for row in rows if row.attempt == after]
+    return {
+        "last": last,
+        "first_step_s": _since(killed, later),
+        "new_step_s": _since(killed, [row for row in later if row.step > last]),
+    }
+
+
+def _since(killed: float, rows: Sequence[Row]) -> float | None:
+    return round(rows[0].time - killed, 1) if rows else None
+
+
+def complaints(record: Mapping[str, Any], total: int) -> list[str]:
+    """Say what is wrong; nothing where the run survived both faults."""
+    told = [*_of_stop(record.get("stop", {})), *_of_kill(record.get("kill", {}))]
+    if record.get("error"):
+        told.append(str(record["error"]))
+    elif record.get("exit") != 0 or record.get("last_step") != total:
+        told.append(
+            f"the run ended with {record.get('exit')} after step {record.get('last_step')}, "
+            f"not with 0 after {total}"
+        )
+    return told
+
+
+def _of_stop(seen: Mapping[str, Any]) -> list[str]:
+    if not seen:
+        return ["nothing was stopped"]
+    told = []
+    if seen["exit"] != 143 or any(code != 143 for code in seen["pods"]):
+        told.append(f"SIGTERM ended the run with {seen['exit']}, its pods with {seen['pods']}")
+    if not seen["unsealed"]:
+        told.append("the save was complete before the processes ended: nothing is shown")
+    if seen["newest"] != seen["newest_before"]:
+        told.append(
+            f"checkpoint {seen['newest']} counts as complete, {seen['newest_before']} did before"
+        )
+    return told + _of_repeat("after the stop", seen)
+
+
+def _of_kill(seen: Mapping[str, Any]) -> list[str]:
+    if not seen:
+        return ["no rank was killed"]
+    told = _of_repeat("after the kill", seen)
+    if seen["new_step_s"] is None:
+        told.append("no new step after the kill")
+    return told
+
+
+def _of_repeat(when: str, seen: Mapping[str, Any]) -> list[str]:
+    again = seen.get("repeated")
+    if not again or not again["steps"]:
+        return [f"{when} no step was repeated"]
+    told = []
+    if again["first"] != seen["newest"] + 1:
+        told.append(
+            f"{when} the run went on with step {again['first']}, and its newest complete "
+            f"checkpoint was of step {seen['newest']}"
+        )
+    if not (again["first_apart"] <= SAME and again["apart"] <= CLOSE):
+        told.append(
+            f"{when} losses differ by {again['first_apart']:g} in the first repeated step "
+            f"(at most {SAME:g}) and by up to {again['apart']:g} (at most {CLOSE:g})"
+        )
+    return told

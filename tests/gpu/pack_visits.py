@@ -1,0 +1,46 @@
+"""Render what lines of ``visits.yaml`` put through the launcher, for a GPU host without Helm.
+
+Run it as ``python -m tests.gpu.pack_visits FOLDER [VISIT ...]``, here; bring FOLDER to the host as
+``packed``, beside the checkout that it was made from.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tests.gpu import bench_visit, launch
+from tests.gpu.launch import Launch
+
+
+def launches(visits: Sequence[str]) -> Iterator[Launch]:
+    """Yield the runs of these visits that go through the launcher.
+
+    Raises:
+        ValueError: there is no such visit.
+    """
+    for visit in visits:
+        for line, words in bench_visit.lines(visit).items():
+            program = bench_visit.PROGRAMS.get(words[0])
+            if program is not None:
+                given = bench_visit.command(visit, line, "TOKENIZER", "RESULTS", words)
+                yield from program.launches(program.arguments(given))
+
+
+def main(words: Sequence[str]) -> int:
+    """Write the manifests."""
+    if not words:
+        print("usage: python -m tests.gpu.pack_visits FOLDER [VISIT ...]", file=sys.stderr)
+        return 2
+    folder, visits = Path(words[0]), list(words[1:]) or bench_visit.names()
+    for each in launches(visits):
+        file = launch.packed_file(folder, each.name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(launch.render(each), encoding="utf-8")
+        print(file)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
