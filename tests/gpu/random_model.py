@@ -178,9 +178,11 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--tokenizer", type=Path, required=True)
     parser.add_argument("--layers", type=int, default=48)
+    parser.add_argument("--experts", type=int, default=Shape.num_experts)
     parser.add_argument("--tiny", action="store_true", help="0.01 B parameters instead")
     options = parser.parse_args()
-    shape = TINY if options.tiny else Shape(num_hidden_layers=options.layers)
+    real = Shape(num_hidden_layers=options.layers, num_experts=options.experts)
+    shape = TINY if options.tiny else real
     begin = time.monotonic()
     count = write(options.folder, shape, options.tokenizer)
     print(f"parameters={count} seconds={time.monotonic() - begin:.1f}")
