@@ -64,9 +64,7 @@ def buses() -> str:
 
 def changed(profile: Profile, start: Start) -> Profile:
     """Return the profile with a start's changes over its own."""
-    return dataclasses.replace(
-        profile, name=start.name, changes={**profile.changes, **start.changes}
-    )
+    return dataclasses.replace(profile, changes={**profile.changes, **start.changes})
 
 
 def failed(segments: Sequence[Segment], complete: int) -> Segment:
@@ -137,8 +135,8 @@ class Ablation:
         """Measure what needs a start of its own, in the steps of a baseline."""
         alone = dataclasses.replace(self.choice, variants=())
         segments = ablation_steps.lay_out(alone, self.count)
-        run, _ = self.train(changed(self.profile, start), segments, f" of {start.name}")
-        row = self.rows.pop(f"{BASELINE} of {start.name}", {})
+        run, _ = self.train(changed(self.profile, start), segments, f" with {start.name}")
+        row = self.rows.pop(f"{BASELINE} with {start.name}", {})
         if not run["finished"]:
             row["ended"] = "out of memory" if run["out_of_memory"] else run["ended"]
         base = self.rows.get(BASELINE, {}).get("tokens_per_second_per_gpu")
@@ -195,5 +193,7 @@ class Ablation:
 
     def said(self) -> str:
         """Return the table and what is wrong with it."""
-        drifts = [f"drift in {n}: {d:+.1%}" for n, d in self.record["drift"].items() if d]
+        drifts = [
+            f"drift in {n}: {d:+.1%}" for n, d in self.record["drift"].items() if d is not None
+        ]
         return "\n".join([ablation_table.table(self.rows), *drifts])
