@@ -24,7 +24,8 @@ class Count:
 def lay_out(choice: Choice, count: Count) -> list[Segment]:
     """Return the segments in order: timed ones, profiled ones, and a step that waits for the last.
 
-    >>> choice = Choice(baseline=Variant(name=BASELINE), variants=(Variant(name="a"),), starts=())
+    >>> one, base = Variant(name="a"), Variant(name="baseline")
+    >>> choice = Choice(baseline=base, variants=(one,), starts=())
     >>> [(s.name, s.first, s.last) for s in lay_out(choice, Count(steps=2, warm_up=1, first=3))]
     [('baseline', 1, 5), ('a', 6, 8), ('baseline again', 9, 11), ('end', 12, 12)]
     """
@@ -63,8 +64,9 @@ def _states(variants: Sequence[Variant]) -> list[State]:
 def after(choice: Choice, failed: str) -> Choice:
     """Return what is left when a variant has ended a start; what was kept before it stays.
 
-    >>> a, b, c = Variant(name="a", keep=True, state={"gc": "off"}), *map(_named, "bc")
-    >>> left = after(Choice(baseline=Variant(name=BASELINE), variants=(a, b, c), starts=()), "b")
+    >>> a, b, c, base = (Variant(name=name) for name in ("a", "b", "c", "baseline"))
+    >>> a = dataclasses.replace(a, keep=True, state={"gc": "off"})
+    >>> left = after(Choice(baseline=base, variants=(a, b, c), starts=()), "b")
     >>> [(v.name, v.state) for v in left.variants]
     [('c', {'gc': 'off'})]
     """
@@ -77,10 +79,6 @@ def after(choice: Choice, failed: str) -> Choice:
     return dataclasses.replace(
         choice, variants=tuple(dataclasses.replace(v, state=over(kept, v.state)) for v in left)
     )
-
-
-def _named(name: str) -> Variant:
-    return Variant(name=name)
 
 
 def write(segments: Sequence[Segment]) -> str:

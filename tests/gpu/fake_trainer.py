@@ -18,6 +18,7 @@ from typing import Any
 import torch
 
 CALLS: list[str] = []
+ATTENTION: dict[str, Any] = {}
 
 
 class Callback:
@@ -40,11 +41,9 @@ def enter() -> dict[str, Any]:
     callbacks: dict[str, Any] = {}
     stand_in("swift.megatron.callbacks.base", MegatronCallback=Callback)
     stand_in("swift.megatron.callbacks.mapping", megatron_callbacks_map=callbacks)
-    attention = types.ModuleType("dot_product_attention")
-    vars(attention).update(_attention_backends={"attention_params": "old"})
     stand_in(
         "transformer_engine.pytorch.attention.dot_product_attention",
-        dot_product_attention=attention,
+        _attention_backends=ATTENTION,
     )
     for name in ("synchronize", "empty_cache", "reset_peak_memory_stats"):
         setattr(torch.cuda, name, lambda name=name: CALLS.append(name))
@@ -89,6 +88,7 @@ def main() -> None:
     seen = []
     for _ in range(int(sys.argv[1])):
         CALLS.clear()
+        ATTENTION["attention_params"] = "of the last step"
         callback.on_step_begin()
         seen.append(look(model, ddp, groups.ddp_config, callback))
         model[0].linear(torch.randn(2, 4)).sum().backward()
@@ -110,6 +110,7 @@ def look(model: Any, ddp: Any, group: Any, callback: Any) -> dict[str, Any]:
         "nan": [ddp.check_for_nan_in_grad, group.check_for_nan_in_grad],
         "cutlass": os.environ.get("NVTE_USE_CUTLASS_GROUPED_GEMM"),
         "flash": os.environ.get("NVTE_FLASH_ATTN"),
+        "attention": ATTENTION["attention_params"],
         "gc": gc.isenabled(),
         "frozen": gc.get_freeze_count() > 0,
         "cores": len(os.sched_getaffinity(0)),

@@ -132,9 +132,9 @@ def pin(kind: str) -> None:
 
 def choose_attention() -> None:
     """Make Transformer Engine forget which attention it chose for data like the last ones."""
-    from transformer_engine.pytorch.attention.dot_product_attention import dot_product_attention
+    from transformer_engine.pytorch.attention.dot_product_attention import _attention_backends
 
-    dot_product_attention._attention_backends["attention_params"] = None
+    _attention_backends["attention_params"] = None
 
 
 megatron_callbacks_map["ablation"] = AblationCallback

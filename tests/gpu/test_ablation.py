@@ -1,9 +1,11 @@
 """An ablation without GPUs: what it reads, refuses, reckons and leaves behind."""
 
+import doctest
 import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -17,6 +19,7 @@ from tests.gpu import (
     ablation_profile,
     ablation_run,
     ablation_steps,
+    bench_options,
     bench_run,
 )
 from tests.gpu.ablation_plan import BASELINE, Choice, Variant
@@ -41,6 +44,22 @@ def lay_out(text: str, tmp_path: Path) -> list[ablation_plan.Segment]:
     file = tmp_path / "variants.yaml"
     file.write_text(text)
     return ablation_steps.lay_out(ablation_plan.read(file, 8), Count(steps=3, warm_up=1, first=3))
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        ablation_plan,
+        ablation_steps,
+        ablation_profile,
+        ablation_figures,
+        ablation_pin,
+        bench_options,
+    ],
+)
+def test_the_examples_hold(module: ModuleType) -> None:
+    found = doctest.testmod(module)
+    assert found.attempted and not found.failed
 
 
 def test_states_are_the_variants_own_over_what_is_kept(tmp_path: Path) -> None:

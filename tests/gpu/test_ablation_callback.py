@@ -75,6 +75,8 @@ def test_each_variant_is_switched_on_all_that_has_it(whole: Any) -> None:
     assert last["nan"]["nan"] == [False, False]  # of the model and of its groups of buckets
     assert last["cutlass"]["cutlass"] == "0"
     assert not last["off"]["gc"] and last["frozen"]["frozen"] and last["frozen"]["gc"]
+    assert last["kept/begin"]["attention"] is None  # Transformer Engine chooses it again
+    assert last["router/begin"]["attention"] == last["kept"]["attention"] == "of the last step"
     assert last["pin"]["tf32"]
     assert last["permute"]["device"] == "cpu"
 
