@@ -54,7 +54,20 @@ def enter() -> dict[str, Any]:
     return callbacks
 
 
-class Layer(torch.nn.Module):
+class Indices:
+    """A tensor that says where it is."""
+
+    def __init__(self, device: str) -> None:
+        self.device = device
+
+    def cpu(self) -> Indices:
+        return Indices("cpu")
+
+    def cuda(self) -> Indices:
+        return Indices("cuda")
+
+
+class Layer(torch.nn.Module):  # type: ignore[misc]
     """A layer with a configuration of its own, as megatron-core copies it for some."""
 
     def __init__(self, config: Any) -> None:
@@ -63,7 +76,7 @@ class Layer(torch.nn.Module):
         self.linear = torch.nn.Linear(4, 4)
         self.activation_recompute = False
         self.token_dispatcher = SimpleNamespace(
-            sort_input_by_local_experts=torch.arange(4), cuda_sync_point="before_finish"
+            sort_input_by_local_experts=Indices("cuda"), cuda_sync_point="before_finish"
         )
 
 
@@ -76,7 +89,9 @@ def main() -> None:
     model = torch.nn.Sequential(Layer(shared), Layer(copied))
     ddp, groups = SimpleNamespace(check_for_nan_in_grad=True), SimpleNamespace()
     groups.ddp_config = SimpleNamespace(check_for_nan_in_grad=True)
-    wrapped = SimpleNamespace(ddp_config=ddp, bucket_groups=[groups])
+    wrapped = SimpleNamespace(
+        ddp_config=ddp, bucket_groups=[SimpleNamespace(ddp_config=ddp), groups]
+    )
     trainer = SimpleNamespace(
         state=SimpleNamespace(iteration=0),
         config=shared,
@@ -116,7 +131,7 @@ def look(model: Any, ddp: Any, group: Any, callback: Any) -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)),
         "tf32": torch.backends.cuda.matmul.allow_tf32,
         "sync": dispatcher.cuda_sync_point,
-        "device": str(dispatcher.sort_input_by_local_experts.device),
+        "device": dispatcher.sort_input_by_local_experts.device,
         "profiled": callback.profiler is not None,
         "calls": list(CALLS),
     }

@@ -17,9 +17,9 @@ from tests.gpu.ablation_steps import Count
 ONE = Count(steps=1, warm_up=1, first=1)
 
 
-def train(folder: Path, *variants: Variant, **baseline: bool) -> tuple[dict[str, Any], list[Any]]:
+def train(folder: Path, *variants: Variant, profile: bool) -> tuple[dict[str, Any], list[Any]]:
     """Return what the first step of each segment ran with, and what the callback wrote."""
-    base = Variant(name=BASELINE, **baseline)
+    base = Variant(name=BASELINE, profile=profile)
     segments = ablation_steps.lay_out(Choice(baseline=base, variants=variants, starts=()), ONE)
     env = {
         **os.environ,
@@ -88,7 +88,8 @@ def test_what_is_not_kept_is_undone(whole: Any) -> None:
     assert last["nan"]["moe_act"] == [False, False]
     plain = {key: value for key, value in last["baseline"].items() if key not in ("calls",)}
     again = {key: value for key, value in last["baseline again"].items() if key not in ("calls",)}
-    assert plain == again and plain["layers"] == 36 and plain["sync"] == "before_finish"
+    assert plain["sync"] == "before_finish"
+    assert plain == again and plain["layers"] == 36 and plain["device"] == "cuda"
 
 
 def test_memory_is_given_back_and_its_peaks_reset_at_a_switch_only(whole: Any) -> None:
