@@ -19,6 +19,7 @@ from typing import Any
 from launchers.exits import LaunchError
 from launchers.process import Stopped, raise_on_signals
 from tests.gpu import (
+    ablation_choice,
     ablation_figures,
     ablation_plan,
     ablation_run,
@@ -43,6 +44,7 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     parser = bench_options.parser("ablation")
     add = parser.add_argument
     add("--variants", type=Path, default=VARIANTS, help="a file like ablations.yaml")
+    add("--trace", default="", help="variants, or baseline, of which a step's trace is written")
     add("--with-starts", action="store_true", help="measure all of its starts too")
     # few pairs: the pass that takes the reference reads all; epochs follow one another
     parser.set_defaults(steps=3, warm_up=1, pairs=1500, limit=570)
@@ -123,8 +125,9 @@ def chosen(options: argparse.Namespace) -> Choice:
         ValueError, OSError: as ``ablation_plan``.
     """
     whole = ablation_plan.read(options.variants, options.layers)
-    only = options.only.split(",") if options.only else []
-    return ablation_plan.choose(whole, only, starts=options.with_starts)
+    only, traced = (list(filter(None, each.split(","))) for each in (options.only, options.trace))
+    part = ablation_choice.choose(whole, only, starts=options.with_starts)
+    return ablation_choice.traced(part, traced)
 
 
 def refuse(given: Bench, profile: Profile, choice: Choice) -> None:

@@ -7,8 +7,7 @@ a profiler come after all that are timed, since it slows what follows.
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -155,24 +154,6 @@ def _start(name: str, given: Mapping[str, Any]) -> Start:
     if not given.get("changes"):
         raise ValueError(f"{name}: a start without changes; write changes: {{flag: value}}")
     return Start(name=name, why=given.get("why", ""), changes=given["changes"])
-
-
-def choose(whole: Choice, only: Sequence[str], *, starts: bool) -> Choice:
-    """Return a part of a file: what is named, else all variants and, if asked for, all starts.
-
-    Raises:
-        ValueError: a name is not in the file.
-    """
-    names = [each.name for each in whole.variants] + [each.name for each in whole.starts]
-    if unknown := [name for name in only if name not in names]:
-        raise ValueError(f"{', '.join(unknown)} is not in the file; write {', '.join(names)}")
-    if not only:
-        return whole if starts else dataclasses.replace(whole, starts=())
-    return dataclasses.replace(
-        whole,
-        variants=tuple(each for each in whole.variants if each.name in only),
-        starts=tuple(each for each in whole.starts if each.name in only),
-    )
 
 
 def over(below: State, above: State) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import pytest
 from launchers import argv, jit_cache
 from tests.gpu import (
     ablation,
+    ablation_choice,
     ablation_figures,
     ablation_pin,
     ablation_plan,
@@ -104,12 +105,16 @@ def test_what_can_not_be_switched_is_refused(text: str, cause: str, tmp_path: Pa
 def test_parts_are_chosen_by_name(tmp_path: Path) -> None:
     lay_out(VARIANTS, tmp_path)
     whole = ablation_plan.read(tmp_path / "variants.yaml", 8)
-    assert ablation_plan.choose(whole, [], starts=False).starts == ()
-    some = ablation_plan.choose(whole, ["c", "d"], starts=False)
+    assert ablation_choice.choose(whole, [], starts=False).starts == ()
+    some = ablation_choice.choose(whole, ["c", "d"], starts=False)
     assert [each.name for each in some.variants] == ["c"]
     assert [each.name for each in some.starts] == ["d"]
     with pytest.raises(ValueError, match="e is not in the file; write a, b, c, d"):
-        ablation_plan.choose(whole, ["e"], starts=False)
+        ablation_choice.choose(whole, ["e"], starts=False)
+    both = ablation_choice.traced(some, [BASELINE, "c"])
+    assert both.baseline.trace and both.variants[0].trace and not some.baseline.trace
+    with pytest.raises(ValueError, match="no trace of d; write baseline, c"):
+        ablation_choice.traced(some, ["d"])
 
 
 def test_kernels_that_overlap_are_counted_once() -> None:
