@@ -93,29 +93,23 @@ def prepare(options: argparse.Namespace, about: dict[str, Any], begun: float) ->
     refuse(given, profiles[0], choice)
     options.results.mkdir(parents=True, exist_ok=True)
     label = options.label or profiles[0].name.replace("/", "_")
-    record = {
-        **about,
-        "layers": options.layers,
-        "experts": options.experts,
-        "gpus_used": given.gpus,
-        "card": given.card.name,
-        "drift": {},
-        "runs": {},
-    }
+    first = max(options.warm_up, bench_figures.WARM_UP)
     return Ablation(
         bench=given,
         profile=profiles[0],
         choice=choice,
-        count=Count(
-            steps=options.steps,
-            warm_up=options.warm_up,
-            first=max(options.warm_up, bench_figures.WARM_UP),
-        ),
-        record=record,
+        count=Count(steps=options.steps, warm_up=options.warm_up, first=first),
+        record={**about, **facts(options, given), "drift": {}, "runs": {}},
         path=options.results / f"ablation-{label}.json",
         limit=options.limit,
         stop=begun + options.total,
     )
+
+
+def facts(options: argparse.Namespace, given: Bench) -> dict[str, Any]:
+    """Return what the record says of model and host."""
+    model = {"layers": options.layers, "experts": options.experts}
+    return {**model, "gpus_used": given.gpus, "card": given.card.name}
 
 
 def chosen(options: argparse.Namespace) -> Choice:

@@ -1,4 +1,5 @@
-"""Cores for a rank: those of its GPU's NUMA node, or an equal part of them. Pure but for ``bind``.
+"""Cores for a rank: those of its GPU's NUMA node, or an equal part of them. ``bind`` and
+``buses`` touch the host.
 
 A process is bound by all its threads: the backward pass runs in threads of autograd that were there
 before, and a new thread inherits its parent's cores (sched_setaffinity(2)).
@@ -8,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -68,3 +70,16 @@ def bind(chosen: set[int]) -> None:
     for thread in Path("/proc/self/task").iterdir():
         with contextlib.suppress(OSError):
             os.sched_setaffinity(int(thread.name), chosen)
+
+
+def buses() -> str:
+    """Return the PCI addresses of this host's GPUs as the kernel spells them, with commas between.
+
+    nvidia-smi writes eight digits of the domain, the kernel four.
+    """
+    query = ["nvidia-smi", "--query-gpu=pci.bus_id", "--format=csv,noheader"]
+    try:
+        text = subprocess.run(query, capture_output=True, text=True, check=False).stdout
+    except OSError:
+        text = ""
+    return ",".join(line.strip()[-12:].lower() for line in text.splitlines())

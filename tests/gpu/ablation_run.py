@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import shutil
-import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from typing import Any
 
 from tests.gpu import (
     ablation_figures,
+    ablation_pin,
     ablation_steps,
     ablation_table,
     bench,
@@ -26,8 +26,12 @@ from tests.gpu.bench_profile import Profile
 from tests.gpu.bench_shared import Bench, Beside
 
 PLUGIN = Path(__file__).with_name("swift_ablation.py")
-STILL = {"lr": 1e-12, "min_lr": 0, "rpo_alpha": None}
-"""Flags that leave the weights where they are: each loss must be ln 2 then."""
+STILL = {
+    # weights stay where they are: each loss must be ln 2 then
+    **{"lr": 1e-12, "min_lr": 0, "rpo_alpha": None},
+    # epochs of few pairs end in measured steps: no workers are started there
+    "dataloader_persistent_workers": True,
+}
 KEPT = (
     *("ended", "exit", "finished", "out_of_memory", "wall_s", "start", "first_loss", "gpu"),
     *("load_balancing_loss", "reference", "flags", "env", "command", "each_step", "log", "tail"),
@@ -42,24 +46,14 @@ def with_callback(given: Bench, segments: Sequence[Segment]) -> Bench:
         plugin=PLUGIN,
         callback="ablation",
         flags=STILL,
-        variables={"ABLATION": ablation_steps.write(segments), "ABLATION_BUSES": buses()},
+        variables={
+            "ABLATION": ablation_steps.write(segments),
+            "ABLATION_BUSES": ablation_pin.buses(),
+        },
     )
     last = segments[-1].last if segments else 1
     first = min(last, bench_figures.WARM_UP)
     return dataclasses.replace(given, steps=last - first, warm_up=first, beside=beside)
-
-
-def buses() -> str:
-    """Return the PCI addresses of this host's GPUs as the kernel spells them, with commas between.
-
-    nvidia-smi writes eight digits of the domain, the kernel four.
-    """
-    query = ["nvidia-smi", "--query-gpu=pci.bus_id", "--format=csv,noheader"]
-    try:
-        text = subprocess.run(query, capture_output=True, text=True, check=False).stdout
-    except OSError:
-        text = ""
-    return ",".join(line.strip()[-12:].lower() for line in text.splitlines())
 
 
 def changed(profile: Profile, start: Start) -> Profile:
@@ -166,6 +160,7 @@ class Ablation:
         run = bench_run.run(given, profile, limit=self.left(), look=look)
         self.record["runs"][profile.name + suffix] = {name: run.get(name) for name in KEPT}
         self.read(folder, segments, suffix)
+        print(f"{profile.name}{suffix}: {run['ended']} after {run['wall_s']} s", run["tail"])
         for trace in folder.glob("trace-*.json.gz"):
             shutil.copy(trace, self.path.with_name(f"{self.path.stem}-{trace.name}"))
         return run, bench_read.ranks(folder).complete
