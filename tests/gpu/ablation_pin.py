@@ -1,8 +1,8 @@
-"""Cores for a rank: those of its GPU's NUMA node, or an equal part of them. ``bind`` and
-``buses`` touch the host.
+"""Cores for a rank: those of its GPU's NUMA node, or an equal part of them.
 
-A process is bound by all its threads: the backward pass runs in threads of autograd that were there
-before, and a new thread inherits its parent's cores (sched_setaffinity(2)).
+``bind`` and ``buses`` touch the host, the rest is pure. A process is bound by all its threads: the
+backward pass runs in threads of autograd that were there before, and a new thread inherits its
+parent's cores (sched_setaffinity(2)).
 """
 
 from __future__ import annotations
