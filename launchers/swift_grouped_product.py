@@ -68,7 +68,7 @@ class Experts:
                 group.register_grad_ready(weight, self.owner.force_all_reduce)
 
 
-class Product(torch.autograd.Function):
+class Product(torch.autograd.Function):  # type: ignore[misc]
     """The products of one layer's experts; their weights are no inputs of it."""
 
     @staticmethod

@@ -23,7 +23,8 @@ from launchers.exits import LaunchError
 from launchers.process import Stopped, raise_on_signals
 from tests.gpu import bench_options, bench_profile, bench_run, bench_table, pairs
 from tests.gpu.bench_profile import Profile
-from tests.gpu.bench_run import Bench, inherited
+from tests.gpu.bench_run import inherited
+from tests.gpu.bench_shared import Bench
 from tests.gpu.pack import HOST_ENV
 from tests.gpu.visit import host
 
@@ -47,7 +48,8 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"bench: {error}", file=sys.stderr)
         return 2
     try:
-        record = {**about, "layers": options.layers, "gpus_used": bench.gpus}
+        record = {**about, "layers": options.layers, "experts": options.experts}
+        record["gpus_used"] = bench.gpus
         against = profiles[-1].name if options.against else None
         record |= {"card": bench.card.name, "against": against}
         record["command"] = command(sys.argv[1:] if words is None else words, options)
@@ -57,11 +59,11 @@ def main(words: Sequence[str] | None = None) -> int:
         return 128 + stopped.number
 
 
-def command(words: Sequence[str], options: argparse.Namespace) -> str:
+def command(words: Sequence[str], options: argparse.Namespace, module: str = "bench") -> str:
     """Return the command line as it can be given again, on any machine."""
     places = {str(options.tokenizer): "TOKENIZER", str(options.results): "RESULTS"}
     given = [places.get(word, word) for word in words]
-    return shlex.join(["python3", "-m", "tests.gpu.bench", *given])
+    return shlex.join(["python3", "-m", f"tests.gpu.{module}", *given])
 
 
 def prepare(bench: Bench, options: argparse.Namespace) -> dict[str, float]:
@@ -73,7 +75,8 @@ def prepare(bench: Bench, options: argparse.Namespace) -> dict[str, float]:
     if not ready.exists():
         # a process of its own: its CUDA contexts and caches must be gone when training begins
         module = [sys.executable, "-m", "tests.gpu.random_model", str(bench.model)]
-        words = ["--tokenizer", str(options.tokenizer.resolve()), "--layers", str(options.layers)]
+        words = ["--tokenizer", str(options.tokenizer.resolve())]
+        words += ["--layers", str(options.layers), "--experts", str(options.experts)]
         subprocess.run([*module, *words], cwd=bench_profile.ROOT, env=inherited(), check=True)
         ready.touch()
         took["model_s"] = round(time.monotonic() - begin, 1)
@@ -107,9 +110,9 @@ def measure(
             caches = bench.home / f"cold-{time.time():.0f}" if cold else caches
             limit = min(options.limit, left - ROOM)
             runs[name] = bench_run.run(bench, profile, limit=limit, caches=caches)
-            _write(path, record)
+            write(path, record)
             print(bench_table.table({name: runs[name]}), runs[name]["tail"], sep="\n", flush=True)
-    _write(path, record)
+    write(path, record)
     print(bench_table.starts(runs) if options.start else bench_table.table(runs))
     if options.against:
         print(bench_table.comparison(runs, profiles[-1].name))
@@ -130,7 +133,8 @@ def verdict(runs: dict[str, Any]) -> int:
     return wrong
 
 
-def _write(path: Path, record: dict[str, Any]) -> None:
+def write(path: Path, record: dict[str, Any]) -> None:
+    """Write a result; paths of this checkout are left out."""
     text = json.dumps(record, indent=1).replace(f"{bench_profile.ROOT}/", "")
     path.write_text(text + "\n", encoding="utf-8")
 

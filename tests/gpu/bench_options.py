@@ -9,16 +9,21 @@ from pathlib import Path
 import yaml
 
 from launchers import cards, shape
-from tests.gpu import bench_figures, bench_profile, bench_run, random_model
+from tests.gpu import bench_figures, bench_profile, random_model
 from tests.gpu.bench_profile import Profile
-from tests.gpu.bench_run import Bench
+from tests.gpu.bench_shared import Bench
 
 HOME = Path("/data/bench")
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(prog="python3 -m tests.gpu.bench")
+    return parser("bench").parse_args(words)
+
+
+def parser(module: str) -> argparse.ArgumentParser:
+    """Return what reads a command line of this bench, or of another one on the same profiles."""
+    parser = argparse.ArgumentParser(prog=f"python3 -m tests.gpu.{module}")
     add = parser.add_argument
     add("tokenizer", type=Path, help="folder with a tokenizer")
     add("results", type=Path, help="folder of the result file")
@@ -28,6 +33,8 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     add("--only", default="", help="of its runs, with commas between their names")
     add("--label", default="", help="of the result file; the first profile's name by default")
     add("--layers", type=int, default=48)
+    experts = random_model.Shape.num_experts
+    add("--experts", type=int, default=experts, help="of a layer: 32 on 1 GPU are 1 GPU of EP4")
     add("--steps", type=int, default=30, help="that are measured, after the warm-up")
     add("--warm-up", type=int, default=bench_figures.WARM_UP, help="steps that are not measured")
     add("--pairs", type=int, default=12_000, help="of the data; six fill a pack of 8,192 tokens")
@@ -36,7 +43,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     add("--total", type=float, default=585, help="seconds of all runs")
     add("--start", action="store_true", help="measure the start, cold and warm")
     add("--home", type=Path, default=HOME, help="where model, data and runs lie on this host")
-    return parser.parse_args(words)
+    return parser
 
 
 def profiles(options: argparse.Namespace) -> list[Profile]:
@@ -86,7 +93,7 @@ def bench(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
         raise ValueError(f"{name} is not in launchers/cards.py: its peak is not known")
     return Bench(
         home=options.home,
-        model=options.home / f"model-{options.layers}",
+        model=options.home / model_name(options.layers, options.experts),
         data=options.home / f"pairs-{options.pairs}.jsonl",
         shape=shape.parse(random_model.config(model_shape(options))),
         card=card,
@@ -98,7 +105,17 @@ def bench(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
 
 def model_shape(options: argparse.Namespace) -> random_model.Shape:
     """Return the random model's sizes."""
-    return random_model.Shape(num_hidden_layers=options.layers)
+    return random_model.Shape(num_hidden_layers=options.layers, num_experts=options.experts)
+
+
+def model_name(layers: int, experts: int) -> str:
+    """Return the folder of a random model.
+
+    >>> model_name(48, 128), model_name(8, 32)
+    ('model-48', 'model-8-32-experts')
+    """
+    usual = experts == random_model.Shape.num_experts
+    return f"model-{layers}" if usual else f"model-{layers}-{experts}-experts"
 
 
 def refuse(bench: Bench, chosen: Sequence[Profile]) -> None:
@@ -108,7 +125,7 @@ def refuse(bench: Bench, chosen: Sequence[Profile]) -> None:
         LaunchError, OSError: a profile's flags or file.
         ValueError: its layout does not fit model or GPUs.
     """
-    own = bench_run.own_flags(bench.iterations)
+    own = bench.own_flags
     for profile in chosen:
         parsed = bench_profile.recipe(profile.values(), own)
         bench_profile.refuse(parsed, bench.shape, bench.gpus)

@@ -8,21 +8,19 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from launchers import argv, jit_cache
 from launchers.argv import Inputs
-from launchers.cards import Card
 from launchers.preflight_port import free_port
 from launchers.rank import Place
 from launchers.recipe import Recipe, Value
-from launchers.shape import Shape
 from launchers.swift import swift_folder
 from tests.gpu import bench_figures, bench_profile, bench_read, session
 from tests.gpu.bench_profile import ROOT, Profile
+from tests.gpu.bench_shared import Bench
 from tests.gpu.gpu_state import Sampler
 from tests.gpu.pack import HOST_ENV
 
@@ -35,42 +33,6 @@ LOG_LAG = 5.0
 OUT_OF_MEMORY = "OutOfMemoryError"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bench:
-    """What all runs of one go share."""
-
-    home: Path
-    """Folder of models, data and runs on the host."""
-    model: Path
-    data: Path
-    shape: Shape
-    card: Card
-    gpus: int
-    steps: int
-    """Steps that are measured, after the warm-up."""
-    warm_up: int = bench_figures.WARM_UP
-
-    @property
-    def iterations(self) -> int:
-        """Return the steps that are run."""
-        return self.steps + self.warm_up
-
-
-def own_flags(iterations: int) -> dict[str, Any]:
-    """Return the flags that the bench sets over every profile's."""
-    return {
-        "train_iters": iterations,
-        "save_steps": 1_000_000,
-        "save_total_limit": None,
-        "no_save_optim": True,
-        "no_save_rng": True,
-        "logging_steps": 1,
-        "split_dataset_ratio": 0,
-        "ddp_timeout": 600,
-        "load_from_cache_file": True,
-    }
-
-
 def flags(bench: Bench, parsed: Recipe, folder: Path) -> dict[str, Value]:
     """Return the flags as the launcher would write them, with the probe beside its plugins."""
     inputs = Inputs(
@@ -81,11 +43,12 @@ def flags(bench: Bench, parsed: Recipe, folder: Path) -> dict[str, Value]:
     )
     plugins, callbacks = spelt["external_plugins"], spelt["callbacks"]
     assert isinstance(plugins, list) and isinstance(callbacks, list)
+    beside = [bench.beside] if bench.beside else []
     return {
         **spelt,
-        "external_plugins": [*plugins, str(PROBE)],
+        "external_plugins": [*plugins, str(PROBE), *(str(each.plugin) for each in beside)],
         # first: what the others do after a step is part of the next one's time
-        "callbacks": ["probe", *callbacks],
+        "callbacks": ["probe", *(each.callback for each in beside), *callbacks],
     }
 
 
@@ -117,21 +80,39 @@ def environment(
         "TRAINING_ATTEMPT": str(folder / "attempts" / "1"),
         "PROBE": str(folder),
         "PROBE_PARENT": str(os.getpid()),
+        **(bench.beside.variables if bench.beside else {}),
     }
 
 
+def run_folder(bench: Bench, profile: Profile) -> Path:
+    """Return the folder of a profile's run."""
+    return bench.home / "runs" / profile.name.replace("/", "_")
+
+
 def run(
-    bench: Bench, profile: Profile, *, limit: float, caches: Path | None = None
+    bench: Bench,
+    profile: Profile,
+    *,
+    limit: float,
+    caches: Path | None = None,
+    look: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
     """Train; return flags, how it ended and all figures.
+
+    Args:
+        bench: what all runs share.
+        profile: what this one is made of.
+        limit: seconds that it may take.
+        caches: folder of compiled kernels.
+        look: called twice a second while it runs.
 
     Raises:
         LaunchError: the profile's flags are refused.
     """
     values = profile.values()
-    parsed = bench_profile.recipe(values, own_flags(bench.iterations))
+    parsed = bench_profile.recipe(values, bench.own_flags)
     training = bench_profile.job(parsed, bench.gpus)
-    folder = bench.home / "runs" / profile.name.replace("/", "_")
+    folder = run_folder(bench, profile)
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "attempts" / "1").mkdir(parents=True)
     place = Place(
@@ -144,13 +125,18 @@ def run(
     )
     env = environment(bench, values, place, folder, caches or bench.home / "caches")
     sampler, began = Sampler(), time.time()
+
+    def watch() -> None:
+        sampler.look()
+        look()
+
     why, code = session.run(
         command,
         env,
         folder / "log",
         limit=limit,
         done=lambda: _is_done(folder, bench.iterations),
-        look=sampler.look,
+        look=watch,
     )
     seen = bench_read.ranks(folder)
     log, steps = bench_read.logged(folder), seen.steps()
@@ -177,8 +163,8 @@ def run(
         "flags": spelt,
         "env": bench_profile.environment(values),
         "command": shlex.join(command),
-        "each_step": _columns([dataclasses.asdict(step) for step in steps]),
-        "log": _columns(log),
+        "each_step": bench_read.columns([dataclasses.asdict(step) for step in steps]),
+        "log": bench_read.columns(log),
         "tail": "" if finished else text[-TAIL:],
     }
 
@@ -190,9 +176,3 @@ def _is_done(folder: Path, iterations: int) -> bool:
         return False
     ended = max(rows[-1]["time"] for rows in seen.rows)
     return len(bench_read.logged(folder)) >= iterations or time.time() - ended > LOG_LAG
-
-
-def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Turn rows into columns: a quarter of the bytes."""
-    names = list(dict.fromkeys(name for row in rows for name in row))
-    return {name: [row.get(name) for row in rows] for name in names}

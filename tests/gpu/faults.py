@@ -22,7 +22,7 @@ from typing import Any
 
 from launchers.process import adopt_orphans, kill_descendants
 from scripts.problem import Problem
-from tests.gpu import bench_profile, bench_run, faults_judge, launch, launch_run
+from tests.gpu import bench_profile, bench_shared, faults_judge, launch, launch_run
 from tests.gpu.launch import Launch
 from tests.gpu.launch_run import Run, wait_for
 from tests.gpu.visit import host
@@ -47,7 +47,7 @@ def launches(options: argparse.Namespace) -> list[Launch]:
     if options.gpus % 2:
         raise ValueError(f"--gpus {options.gpus} can't be shared by two nodes; write an even one")
     own = {
-        **bench_run.own_flags(STEPS),
+        **bench_shared.own_flags(STEPS),
         "save_steps": SAVES,
         "save_total_limit": 2,
         # both false: the resume is exact

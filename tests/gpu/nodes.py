@@ -21,7 +21,14 @@ from typing import Any
 
 from launchers.metrics import Row
 from scripts.problem import Problem
-from tests.gpu import bench_figures, bench_profile, bench_run, launch, launch_run, session
+from tests.gpu import (
+    bench_figures,
+    bench_profile,
+    bench_shared,
+    launch,
+    launch_run,
+    session,
+)
 from tests.gpu.launch import Launch
 from tests.gpu.launch_run import Run
 from tests.gpu.visit import host
@@ -52,7 +59,7 @@ def launches(options: argparse.Namespace) -> list[Launch]:
     """
     if options.gpus % 2:
         raise ValueError(f"--gpus {options.gpus} can't be shared by two nodes; write an even one")
-    own = bench_run.own_flags(options.warm_up + options.steps + MORE)
+    own = bench_shared.own_flags(options.warm_up + options.steps + MORE)
     return [
         Launch(
             name=f"visit-{options.label}-{kind}",

@@ -178,10 +178,11 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--tokenizer", type=Path, required=True)
     parser.add_argument("--layers", type=int, default=48)
+    parser.add_argument("--experts", type=int, default=Shape.num_experts)
     parser.add_argument("--tiny", action="store_true", help="0.01 B parameters instead")
     parser.add_argument("--vocab", type=int, default=0, help="of the tiny one; 2,048 by default")
     options = parser.parse_args()
-    shape = Shape(num_hidden_layers=options.layers)
+    shape = Shape(num_hidden_layers=options.layers, num_experts=options.experts)
     if options.tiny:
         shape = replace(TINY, vocab_size=options.vocab or TINY.vocab_size)
     begin = time.monotonic()

@@ -1,0 +1,83 @@
+"""What the kernels of one step took: from a profiler's events to a few figures. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+TOP = 25
+NAME = 90
+"""Characters of a kernel's name that are kept: enough to tell its template's arguments."""
+
+
+class Kernel(NamedTuple):
+    """A kernel or copy on the GPU."""
+
+    name: str
+    start: int
+    """In ns."""
+    duration: int
+
+    @property
+    def is_communication(self) -> bool:
+        """Tell whether it is one of NCCL's kernels."""
+        return self.name.startswith("nccl")
+
+
+def covered(spans: Iterable[tuple[int, int]]) -> int:
+    """Return how much the spans cover together; ``(start, end)`` each.
+
+    >>> covered([(0, 4), (2, 6), (10, 11)])
+    7
+    """
+    total, reached = 0, None
+    for start, end in sorted(spans):
+        if reached is None or start > reached:
+            total, reached = total + end - start, end
+        elif end > reached:
+            total, reached = total + end - reached, end
+    return total
+
+
+def summary(events: Iterable[Kernel]) -> dict[str, Any]:
+    """Return ms of the step by kind, and the kernels that took most.
+
+    ``busy`` is when the GPU did anything, ``compute`` when it did anything but NCCL's kernels,
+    ``communication`` when it ran these; ``exposed`` is communication with nothing beside it.
+    Spans over a kernel that the profiler writes too (``nccl:...``) are left out.
+    """
+    kernels = [event for event in events if not event.name.startswith(("nccl:", "ProfilerStep"))]
+    if not kernels:
+        return {"kernels": 0}
+    busy = covered(_spans(kernels))
+    compute = covered(_spans([k for k in kernels if not k.is_communication]))
+    communication = covered(_spans([k for k in kernels if k.is_communication]))
+    wall = max(k.start + k.duration for k in kernels) - min(k.start for k in kernels)
+    return {
+        "wall_ms": _ms(wall),
+        "busy_ms": _ms(busy),
+        "compute_ms": _ms(compute),
+        "communication_ms": _ms(communication),
+        "exposed_ms": _ms(busy - compute),
+        "kernels": len(kernels),
+        "top": _top(kernels),
+    }
+
+
+def _spans(kernels: Sequence[Kernel]) -> list[tuple[int, int]]:
+    return [(k.start, k.start + k.duration) for k in kernels]
+
+
+def _top(kernels: Sequence[Kernel]) -> list[list[Any]]:
+    """Return ``[name, ms, count]`` of the kernels that took most."""
+    seen: dict[str, list[int]] = {}
+    for kernel in kernels:
+        each = seen.setdefault(kernel.name[:NAME], [0, 0])
+        each[0] += kernel.duration
+        each[1] += 1
+    ordered = sorted(seen.items(), key=lambda item: -item[1][0])
+    return [[name, _ms(took), count] for name, (took, count) in ordered[:TOP]]
+
+
+def _ms(ns: int) -> float:
+    return round(ns / 1e6, 2)
