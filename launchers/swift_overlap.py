@@ -4,8 +4,8 @@ megatron-core 0.18 asks the forward step for a plan of the model's parts instead
 (``combined_1f1b.py``: ``return_schedule_plan``). ms-swift 4.4.1 has no such word, and the first
 part of megatron-core's plan calls ``_preprocess`` with an argument that mcore-bridge 1.6.0's model
 does not take and reads its answer in another order. Both are supplied here. All other parts are
-the model's own modules, called in the same order on the same tensors: for Qwen3-MoE ``forward`` of
-mcore-bridge's layers adds nothing to ``_forward_attention`` and ``_forward_mlp`` but the rope below.
+the model's own modules, called in the same order on the same tensors: for packs of Qwen3-MoE the
+``forward`` of mcore-bridge's layers adds nothing to what a plan calls but the rope below.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ if (
 
 
 class Inputs(PreProcessNode):  # type: ignore[misc]
-    """The plan's first part: embedding and rope, as mcore-bridge's ``GPTModel.forward`` has them."""
+    """The plan's first part: embedding and rope, as in mcore-bridge's ``GPTModel.forward``."""
 
     def forward_impl(self) -> Any:
         """Return the embedded tokens, and leave the rest to the parts that follow."""
