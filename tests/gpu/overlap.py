@@ -1,10 +1,11 @@
 """The experts' all-to-all beside computation, and not.
 
-``python3 -m tests.gpu.overlap TOKENIZER RESULTS``: two runs of the bench on two or more GPUs, on the same model, data and packs, nothing recomputed:
-``off`` and ``on``; with ``--delayed`` a third, which also delays the weights' gradients. Words of
-the bench's own may follow (``--gpus 2 --layers 8 --steps 12``). RESULTS/bench-overlap.json gets the
-verdict beside the runs. The first loss must be the same, and losses and norms of the gradients of
-the next steps as near as runs of one recipe are; else it ends with 1.
+``python3 -m tests.gpu.overlap TOKENIZER RESULTS``: two runs of the bench on two or more GPUs, on
+the same model, data and packs, nothing recomputed: ``off`` and ``on``; with ``--delayed`` a third,
+which also delays the weights' gradients. Words of the bench's own may follow (``--gpus 2``).
+RESULTS/bench-overlap.json gets the verdict beside the runs. The first loss must be the same, and
+losses and norms of the gradients of the next steps as near as runs of one recipe are; else it ends
+with 1.
 """
 
 from __future__ import annotations
