@@ -49,9 +49,11 @@ def test_profiles_differ_by_the_switch_and_load_its_plugin() -> None:
         name: bench_profile.recipe(bench_profile.parse(text).values(), {})
         for name, text in chosen.items()
     }
-    extra = {name: recipe.args["megatron_extra_kwargs"] for name, recipe in recipes.items()}
-    assert extra["on"] == {**dict(extra["off"]), "overlap_moe_expert_parallel_comm": True}
-    assert extra["delayed"] == {**dict(extra["on"]), "delay_wgrad_compute": True}
+    extra: dict[str, Any] = {
+        name: recipe.args["megatron_extra_kwargs"] for name, recipe in recipes.items()
+    }
+    assert extra["on"] == {**extra["off"], "overlap_moe_expert_parallel_comm": True}
+    assert extra["delayed"] == {**extra["on"], "delay_wgrad_compute": True}
     loaded = {
         name: [p.file for p in plugins.OWN if p.loads(recipe, on_cpu=False)]
         for name, recipe in recipes.items()

@@ -157,6 +157,8 @@ def build(overlaps: bool) -> Any:
     block = blocks.TransformerBlockSubmodules(
         layer_specs=[spec] * LAYERS, layer_norm=norms.WrappedTorchNorm
     )
-    models.TransformerBlock = modules.TransformerBlock  # as mcore-bridge's ModelLoader does
+    vars(models)["TransformerBlock"] = (
+        modules.TransformerBlock
+    )  # as mcore-bridge's ModelLoader does
     torch.manual_seed(3)
     return importlib.import_module("mcore_bridge.model.gpt_model").GPTModel(config, block)
