@@ -80,7 +80,8 @@ def main(words: Sequence[str]) -> int:
     gpus = options.gpus or len(host()["gpus"])
     chosen = profiles(gpus, delayed="--delayed" in words)
     told = [word for text in chosen.values() for word in ("--profile", text)]
-    defaults = ["--label", "overlap", "--layers", "8", "--steps", "12"]
+    # few pairs: the pass for the reference goes over all of them
+    defaults = ["--label", "overlap", "--layers", "8", "--steps", "12", "--pairs", "1500"]
     code = bench.main([*given[:2], *told, *defaults, *given[2:]])
     path = options.results / f"bench-{options.label or 'overlap'}.json"
     if not path.exists():
