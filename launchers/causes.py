@@ -38,7 +38,7 @@ RULES = (
         Exit.CONFIG,
         "mend recipe.args: ms-swift does not take this flag or value",
     ),
-    _rule(r"ReferenceConfigError", Exit.CONFIG, "do what the message says"),
+    _rule(r"(?:Reference|Overlap)ConfigError", Exit.CONFIG, "do what the message says"),
     _rule(r"ReferenceDataError", Exit.DATA, "do what the message says"),
     _rule(
         r"CUDA out of memory|OutOfMemoryError",

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from launchers import overlap
 from launchers.recipe import Value
 
 TASK = "recipe.task"
@@ -80,6 +81,8 @@ def of(
         overrides: the flag whose map goes straight into megatron-core's configuration.
     """
     given = {name: text for name, value in args.items() if (text := spell(value))}
+    if overlap.switched(args.get(overrides, "")):
+        given[overlap.SWITCH] = "true"
     return Facts(
         texts={**defaults, TASK: task, REFERENCE: reference, **given},
         nodes=nodes,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from launchers import overlap
 from launchers.exits import Exit, LaunchError
 from launchers.recipe import Backend, Recipe, words
 
@@ -69,6 +70,10 @@ def _takes_reference_once(recipe: Recipe) -> bool:
     return recipe.reference == "precomputed"
 
 
+def _overlaps_experts(recipe: Recipe) -> bool:
+    return overlap.switched(recipe.args.get("megatron_extra_kwargs", ""))
+
+
 OWN = (
     # first: its import ends the phase that it is named for
     Plugin(file="swift_phases_megatron.py", backend="megatron", callback="phases"),
@@ -86,6 +91,8 @@ OWN = (
     Plugin(file="swift_pack_lengths.py", backend="megatron", wanted=_has_no_padding),
     Plugin(file="swift_chunked_adam.py", backend="megatron", wanted=_has_narrow_moments),
     Plugin(file="swift_reference.py", wanted=_takes_reference_once),
+    # after it: it builds on the trainer that is named then
+    Plugin(file="swift_overlap.py", backend="megatron", wanted=_overlaps_experts),
     Plugin(file="swift_tokens.py", wanted=_keeps_tokens),
     Plugin(file="swift_packing.py", backend="megatron", wanted=_has_packs),
 )

@@ -12,6 +12,7 @@ from math import prod
 
 from launchers.condition import When
 from launchers.facts import REFERENCE, TASK, Facts, is_number, is_size, is_whole
+from launchers.overlap import SWITCH
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +41,7 @@ class Rule:
         raise NotImplementedError
 
 
-_NO_FLAGS = ("world", TASK, REFERENCE)
+_NO_FLAGS = ("world", TASK, REFERENCE, SWITCH)
 _FLAG_FIELDS = ("flag", "total", "factors", "replica", "least", "most")
 
 

@@ -19,6 +19,7 @@ from launchers.rules_experts import EIGHT_BITS, EXPERTS
 from launchers.rules_layout import DENSE, GBS, MBS, PIPELINE, SIZES, TENSOR, WORLD
 from launchers.rules_model import READ, Known
 from launchers.rules_optimizer import OPTIMIZER, RANGES, SCHEDULE
+from launchers.rules_overlap import OVERLAP
 from launchers.rules_recompute import RECOMPUTE
 from launchers.rules_reference import REFERENCES, REFERENCES_ELSEWHERE
 from launchers.rules_warnings import WARNINGS
@@ -32,7 +33,7 @@ ROWS: dict[str, tuple[Rule, ...]] = {
     "megatron": (
         *(*SIZES, *RANGES, *WORLD, *PIPELINE, *TENSOR, *RECOMPUTE, *EXPERTS),
         *(*EIGHT_BITS, *OPTIMIZER, *DATA, *SCHEDULE, *LOSS, *SAVING),
-        *REFERENCES,
+        *(*REFERENCES, *OVERLAP),
     ),
     "transformers": (*TRANSFORMERS, *REFERENCES_ELSEWHERE),
 }

@@ -131,7 +131,12 @@ def refuse(parsed: Recipe, shape: Shape, gpus: int) -> None:
         ValueError: in the rules' words.
     """
     broken = rules.check(
-        parsed.args, shape=shape, nodes=1, gpus_per_node=gpus, backend=parsed.backend
+        parsed.args,
+        shape=shape,
+        nodes=1,
+        gpus_per_node=gpus,
+        backend=parsed.backend,
+        reference=parsed.reference,
     )
     if broken:
         raise ValueError("\n".join(broken))

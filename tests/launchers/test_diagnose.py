@@ -36,6 +36,7 @@ TRACE = "Traceback (most recent call last):\n  File 'x.py', line 1, in f\n"
         ("AssertionError: heads", False, Exit.CONFIG),
         ("AssertionError: heads", True, Exit.PEER),
         ("launchers.reference.ReferenceConfigError: the policy has done 3", True, Exit.CONFIG),
+        ("launchers.overlap.OverlapConfigError: recipe.args.x: no plan", True, Exit.CONFIG),
         ("launchers.reference_store.ReferenceDataError: pair 0a has no", True, Exit.DATA),
         ("ReferenceError: weakly-referenced object no longer exists", True, Exit.PEER),
         ("RuntimeError: CUDA error: an illegal memory access was encountered", True, Exit.PEER),

@@ -16,6 +16,7 @@ from launchers import kinds, recipe, rules
 from launchers.condition import When
 from launchers.facts import REFERENCE, TASK
 from launchers.kinds import Kind
+from launchers.overlap import NAME, SWITCH
 from launchers.rule import Conflict, Multiple, Order, Range, Rule, Words
 from tests.chart.helm import CHART, template
 
@@ -102,7 +103,7 @@ def drawn(chance: random.Random) -> Case:
         pool: list[Any] = kind if isinstance(kind, list) else likely.get(kind, [1, 2, 4, 8, 16])
         args[flag] = chance.choice(pool) if chance.random() < 0.8 else chance.choice(ODD)
     if chance.random() < 0.1:
-        replaced: Case = {chance.choice(read): 1}
+        replaced: Case = {chance.choice([*read, NAME]): chance.choice([1, True, "true"])}
         spellings: list[Any] = [replaced, json.dumps(replaced), "{", "[1]"]
         args["megatron_extra_kwargs"] = chance.choice(spellings)
     task = chance.choice(["rlhf", "rlhf", "sft", "pt"])
@@ -125,6 +126,8 @@ def breaking(backend: str, rule: Rule) -> Case:
             args[rule.flag] = ["unheard-of"]
         case Order():
             args |= {rule.least: 3, rule.most: 2}
+    if args.pop(SWITCH, False):
+        args["megatron_extra_kwargs"] = {NAME: True}
     once = args.pop(REFERENCE, "online") == "precomputed"
     return case_of(backend, args, args.pop(TASK, "rlhf"), once=once)
 

@@ -1,0 +1,164 @@
+"""megatron-core and mcore-bridge on CPU, for ``overlap_edge.py``: a GPU's streams stand still.
+
+What stands in is what a CPU lacks: streams and events that wait for nothing, empty classes for
+Transformer Engine's, and attention over the texts of a pack. Model, experts, dispatcher, schedule
+and gradients' buffers are megatron-core's and mcore-bridge's own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import sys
+import types
+from typing import Any
+from unittest.mock import MagicMock
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+LAYERS, EXPERTS, HIDDEN, WORDS = 3, 8, 32, 128
+CLASSES = ("TEGroupedLinear", "TELayerNormColumnParallelLinear", "TELinear", "TEFusedMLP", "TENorm")
+SIZES: dict[str, Any] = {
+    **{"num_layers": LAYERS, "hidden_size": HIDDEN, "num_attention_heads": 4, "kv_channels": 8},
+    **{"num_query_groups": 2, "ffn_hidden_size": 64, "moe_ffn_hidden_size": 16},
+    **{"num_moe_experts": EXPERTS, "moe_router_topk": 2, "padded_vocab_size": WORDS},
+    **{"max_position_embeddings": 512, "normalization": "RMSNorm", "swiglu": True},
+    **{"qk_layernorm": True, "add_bias_linear": False, "hidden_dropout": 0.0},
+    **{"attention_dropout": 0.0, "moe_token_dispatcher_type": "alltoall"},
+    **{"moe_router_load_balancing_type": "aux_loss", "moe_aux_loss_coeff": 1e-2},
+    **{"moe_grouped_gemm": False, "apply_rope_fusion": False, "moe_permute_fusion": False},
+    **{"bf16": True, "params_dtype": torch.bfloat16, "mcore_model_type": "gpt"},
+    **{"hf_model_type": "qwen3_moe", "gradient_accumulation_fusion": False},
+    **{"bias_activation_fusion": False, "bias_dropout_fusion": False},
+    **{"persist_layer_norm": False, "masked_softmax_fusion": False, "variable_seq_lengths": True},
+    **{"untie_embeddings_and_output_weights": True, "use_cpu_initialization": True},
+    **{"cross_entropy_loss_fusion": False, "recompute_granularity": None},
+    **{"perform_initialization": True},
+}
+"""Of a model of Qwen3-MoE's kind."""
+
+
+class Still:
+    """A stream or an event."""
+
+    device, cuda_stream, priority = "cpu", 0, 0
+
+    def __init__(self, *_: Any, **__: Any) -> None: ...
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return lambda *_: Still()
+
+
+class OnCpu(TorchFunctionMode):  # type: ignore[misc]
+    """Makes on the CPU what is asked for on a GPU."""
+
+    def __torch_function__(self, call: Any, _: Any, args: Any = (), kwargs: Any = None) -> Any:
+        given = dict(kwargs or {})
+        if "cuda" in str(given.get("device")):
+            given["device"] = "cpu"
+        return call(*args, **given)
+
+
+class Random:
+    """Stands for the tracker of random states: nothing here draws."""
+
+    def fork(self, *_: Any, **__: Any) -> Any:
+        return contextlib.nullcontext()
+
+    def is_initialized(self) -> bool:
+        return True
+
+
+class Attention(torch.nn.Module):  # type: ignore[misc]
+    """Causal attention within each text of a pack."""
+
+    def __init__(self, config: Any = None, layer_number: int = 0, **_: Any) -> None:
+        super().__init__()
+
+    def forward(self, q: Any, k: Any, v: Any, *_: Any, packed_seq_params: Any, **__: Any) -> Any:
+        bounds = packed_seq_params.cu_seqlens_q.tolist()
+        k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], 1) for t in (k, v))
+        found = []
+        for a, b in zip(bounds[:-1], bounds[1:], strict=True):
+            parts = [t[a:b].transpose(0, 1)[None] for t in (q, k, v)]
+            seen = torch.nn.functional.scaled_dot_product_attention(*parts, is_causal=True)
+            found.append(seen[0].transpose(0, 1).reshape(b - a, -1))
+        return torch.cat(found)
+
+
+def enter() -> None:
+    """Put the stand-ins in their places; before this nothing of Megatron may be imported."""
+    cuda: Any = torch.cuda
+    cuda.Stream = cuda.Event = Still
+    cuda.current_stream = lambda *_: Still()
+    cuda.stream = lambda _: contextlib.nullcontext()
+    cuda.current_device = lambda: torch.device("cpu")
+    tensor: Any = torch.Tensor
+    tensor.record_stream, tensor.cuda = (lambda *_: None), (lambda self, *_, **__: self)
+    OnCpu().__enter__()
+    importlib.import_module("peft.tuners.lora")  # looks for the real Transformer Engine
+    engine = importlib.import_module("megatron.core.extensions.transformer_engine")
+    for name in ("", ".pytorch", ".pytorch.attention", ".pytorch.utils"):
+        module: Any = types.ModuleType(f"transformer_engine{name}")
+        module.__path__, module.__version__ = [], "2.12.0"
+        module.__getattr__ = _anything
+        sys.modules[module.__name__] = module
+    for name in CLASSES:
+        if getattr(engine, name, None) is None:
+            setattr(engine, name, type(name, (torch.nn.Module,), {}))
+    importlib.import_module("mcore_bridge.model")
+    for name, found in list(sys.modules.items()):
+        for key, value in list(vars(found).items()) if name.startswith("megatron.") else ():
+            if key.startswith("TE") and not isinstance(value, type | types.ModuleType):
+                setattr(found, key, type(key, (torch.nn.Module,), {}))
+    trackers = importlib.import_module("megatron.core.tensor_parallel.random")
+    vars(trackers)["_CUDA_RNG_STATE_TRACKER"] = Random()
+    vars(importlib.import_module("megatron.core.transformer.moe.moe_utils"))["te_general_gemm"] = (
+        None
+    )
+    _spell_splits(importlib.import_module("megatron.core.transformer.moe.token_dispatcher"))
+
+
+def _anything(name: str) -> Any:
+    if name.startswith("__"):
+        raise AttributeError(name)
+    return MagicMock(name=name)
+
+
+def _spell_splits(dispatcher: Any) -> None:
+    """Hand over sizes as numbers: megatron-core makes them such on their way from the GPU."""
+    inner = dispatcher.all_to_all
+
+    def all_to_all(group: Any, rows: Any, out: Any = None, into: Any = None, **kw: Any) -> Any:
+        sizes = [None if s is None else [int(each) for each in s] for s in (out, into)]
+        return inner(group, rows, *sizes, **kw)
+
+    dispatcher.all_to_all = all_to_all
+
+
+def build(overlaps: bool) -> Any:
+    """Return mcore-bridge's model of a few small layers, the same at each call."""
+    specs = importlib.import_module("megatron.core.models.gpt.gpt_layer_specs")
+    blocks = importlib.import_module("megatron.core.transformer.transformer_block")
+    norms = importlib.import_module("megatron.core.transformer.torch_norm")
+    models = importlib.import_module("megatron.core.models.gpt.gpt_model")
+    modules = importlib.import_module("mcore_bridge.model.modules")
+    config = importlib.import_module("mcore_bridge.config").ModelConfig(
+        **SIZES, expert_model_parallel_size=2, overlap_moe_expert_parallel_comm=overlaps
+    )
+    spec = specs.get_gpt_layer_local_spec(
+        num_experts=EXPERTS, moe_grouped_gemm=False, qk_layernorm=True, normalization="RMSNorm"
+    )
+    spec.module = modules.TransformerLayer
+    spec.submodules.self_attention.submodules.core_attention = Attention
+    block = blocks.TransformerBlockSubmodules(
+        layer_specs=[spec] * LAYERS, layer_norm=norms.WrappedTorchNorm
+    )
+    vars(models)["TransformerBlock"] = (
+        modules.TransformerBlock
+    )  # as mcore-bridge's ModelLoader does
+    torch.manual_seed(3)
+    return importlib.import_module("mcore_bridge.model.gpt_model").GPTModel(config, block)
