@@ -34,7 +34,6 @@ def profiles(gpus: int, *, delayed: bool) -> dict[str, str]:
         "rpo_alpha": "null",
         "expert_model_parallel_size": gpus,
         "global_batch_size": PACKS * gpus,
-        "packing_length": 8192,
         "lr": "1e-6",
         "recompute_granularity": "none",
         "recompute_method": "null",
