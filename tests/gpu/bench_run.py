@@ -8,7 +8,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,9 @@ def own_flags(bench: Bench) -> dict[str, Any]:
     }
 
 
-def flags(bench: Bench, parsed: Recipe, folder: Path) -> dict[str, Value]:
+def flags(
+    bench: Bench, parsed: Recipe, folder: Path, probes: Sequence[Path] = (PROBE,)
+) -> dict[str, Value]:
     """Return the flags as the launcher would write them, with the probe beside its plugins."""
     inputs = Inputs(
         model=bench.model, mcore=None, datasets=(str(bench.data),), clone=None, plugins=LAUNCHERS
@@ -83,7 +85,7 @@ def flags(bench: Bench, parsed: Recipe, folder: Path) -> dict[str, Value]:
     assert isinstance(plugins, list) and isinstance(callbacks, list)
     return {
         **spelt,
-        "external_plugins": [*plugins, str(PROBE)],
+        "external_plugins": [*plugins, *map(str, probes)],
         # first: what the others do after a step is part of the next one's time
         "callbacks": ["probe", *callbacks],
     }
