@@ -158,7 +158,8 @@ def draw(sizes: Sizes, layers: int, seed: int, device: str, gains: Gains) -> Any
 def vocabulary(tokenizer: Path) -> int:
     """Return the rows that an embedding needs for a tokenizer: a multiple of 128."""
     words = json.loads((tokenizer / "tokenizer.json").read_text(encoding="utf-8"))
-    ids = [*words["model"]["vocab"].values(), *(t["id"] for t in words["added_tokens"])]
+    added = (token["id"] for token in words["added_tokens"])
+    ids: list[int] = [*words["model"]["vocab"].values(), *added]
     return -(-(max(ids) + 1) // 128) * 128
 
 

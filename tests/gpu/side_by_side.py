@@ -64,34 +64,39 @@ def run(
     total: float = math.inf,
     lead: float = 0.0,
 ) -> dict[str, Ended]:
-    """Run all; return how each ended, by its name.
+    """Run all in their order; return how each ended, by its name.
 
     Args:
-        commands: in the order in which they begin.
-        at_once: how many run at the same time.
+        commands: what is run.
+        at_once: how many at the same time.
         limit: seconds of each.
         total: seconds of all; what has not begun by then does not run.
         lead: seconds that the first has for itself, to compile what the others find then.
     """
     adopt_orphans()
-    begun, waiting = time.monotonic(), list(commands)
-    running: dict[str, _Begun] = {}
-    ended: dict[str, Ended] = {}
     try:
-        while waiting or running:
-            over = time.monotonic() - begun
-            ended |= _reap(running)
-            alone = bool(running) and not ended and over < lead
-            if waiting and len(running) < at_once and not alone and _has_room(running):
-                command = waiting.pop(0)
-                if total - over < SHORTEST:
-                    ended[command.name] = Ended(why="no time left", code=None, seconds=0.0)
-                else:
-                    running[command.name] = _begin(command, min(limit, total - over))
-            else:
-                time.sleep(PAUSE)
+        return _run(list(commands), at_once, limit, total, lead)
     finally:
         kill_descendants()
+
+
+def _run(
+    waiting: list[Command], at_once: int, limit: float, total: float, lead: float
+) -> dict[str, Ended]:
+    begun = time.monotonic()
+    running: dict[str, _Begun] = {}
+    ended: dict[str, Ended] = {}
+    while waiting or running:
+        over = time.monotonic() - begun
+        ended |= _reap(running)
+        alone = bool(running) and not ended and over < lead
+        if not waiting or alone or len(running) >= at_once or not _has_room(running):
+            time.sleep(PAUSE)
+        elif total - over < SHORTEST:
+            ended[waiting.pop(0).name] = Ended(why="no time left", code=None, seconds=0.0)
+        else:
+            command = waiting.pop(0)
+            running[command.name] = _begin(command, min(limit, total - over))
     return ended
 
 

@@ -12,7 +12,6 @@ import argparse
 import json
 import os
 import re
-import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -42,14 +41,11 @@ from tests.gpu.variants_plan import BASE, Variant
 from tests.gpu.visit import host
 
 HOME = Path("/data/variants")
-PORT = 29600
-"""Of the first variant; each has ten of its own."""
+PORT = 29600  # of the first variant; each has ten of its own
 LEAD = 40.0
 """Seconds that the base begins before the others: imports, and most of what is to be compiled."""
-PROBES = tuple(
-    Path(__file__).with_name(name)
-    for name in ("swift_reference_probe.py", "swift_variants_probe.py")
-)
+FILES = ("swift_reference_probe.py", "swift_variants_probe.py")
+PROBES = tuple(Path(__file__).with_name(name) for name in FILES)
 TAIL = 2500
 """Characters of a failed run's log that the result keeps."""
 
@@ -63,7 +59,7 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     add("--only", default="", help="names of variants, with commas between; the base runs anyway")
     add("--at-once", type=int, default=0, help="that run at the same time; by default by the cores")
     add("--limit", type=float, default=170, help="seconds of one")
-    add("--total", type=float, default=230, help="seconds of all; what has not begun does not run")
+    add("--total", type=float, default=185, help="seconds of all; what has not begun does not run")
     add("--home", type=Path, default=HOME, help="where model, data and runs lie on this host")
     add("--caches", type=Path, default=bench_options.HOME / "caches", help="of compiled kernels")
     return parser.parse_args(words)
@@ -83,15 +79,7 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"variants: {error}", file=sys.stderr)
         return 2
     try:
-        variants_data.prepare(bench, options.tokenizer)
-        begun = [command(bench, each, number, options) for number, each in enumerate(plan)]
-        ended = side_by_side.run(
-            begun,
-            at_once=options.at_once or at_once(len(os.sched_getaffinity(0)), bench.gpus),
-            limit=options.limit,
-            total=options.total,
-            lead=LEAD,
-        )
+        ended = train(bench, plan, options)
     except Stopped as stopped:
         return 128 + stopped.number
     record = {**about, "gpus_used": bench.gpus, **conclude(bench, plan, ended)}
@@ -100,6 +88,20 @@ def main(words: Sequence[str] | None = None) -> int:
     path.write_text(_spelt(record) + "\n", encoding="utf-8")
     print(variants_judge.table(record["variants"], record["runs"]))
     return 0 if record["passed"] else 1
+
+
+def train(
+    bench: Bench, plan: Sequence[Variant], options: argparse.Namespace
+) -> dict[str, side_by_side.Ended]:
+    """Make model and data, and train all variants."""
+    variants_data.prepare(bench, options.tokenizer)
+    return side_by_side.run(
+        [command(bench, each, number, options) for number, each in enumerate(plan)],
+        at_once=options.at_once or at_once(len(os.sched_getaffinity(0)), bench.gpus),
+        limit=options.limit,
+        total=options.total,
+        lead=LEAD,
+    )
 
 
 def at_once(cores: int, gpus: int) -> int:
@@ -155,9 +157,8 @@ def command(
     )
     env = bench_run.environment(bench, values, place, folder, options.caches)
     # its own: two that load the same rows at once would wait for each other
-    own = {"HF_DATASETS_CACHE": str(folder / "hf"), "MODELSCOPE_CACHE": str(folder / "ms")}
-    log = folder / "log"
-    return side_by_side.Command(name=variant.name, words=words, env={**env, **own}, log=log)
+    env |= {"HF_DATASETS_CACHE": str(folder / "hf"), "MODELSCOPE_CACHE": str(folder / "ms")}
+    return side_by_side.Command(name=variant.name, words=words, env=env, log=folder / "log")
 
 
 def conclude(
@@ -168,7 +169,6 @@ def conclude(
     runs = {each.name: _seen(bench, each, ended[each.name]) for each in plan}
     beta = float(parsed.arg("beta", "0.1"))
     return {
-        "command": shlex.join(["python3", "-m", "tests.gpu.variants", "TOKENIZER", "RESULTS"]),
         "model": asdict(variants_data.SHAPE) | {"gains": asdict(variants_data.GAINS)},
         "flags": parsed.args | {"recipe.reference": parsed.reference},
         "env": bench_profile.environment(plan[0].profile.values()),

@@ -24,7 +24,7 @@ from tests.launchers.reference_parts import collate, options, row, trainer
 
 def packs(tokenizer: Path, folder: Path) -> None:
     """Encode the pairs as training does, and pack them in three orders."""
-    import binpacking
+    binpacking: Any = importlib.import_module("binpacking")
     from swift import get_processor, get_template
 
     variants_data.write(folder / "pairs.jsonl", tokenizer)
@@ -50,8 +50,7 @@ def log_probabilities(folder: Path) -> None:
     probe: Any = importlib.import_module("tests.gpu.swift_reference_probe")
     assert trainers.MegatronDPOTrainer is probe.ProbeTrainer
     chance = torch.Generator().manual_seed(5)
-    rows = [row(chance) for _ in range(3)]
-    weights = torch.randn(64, 64, generator=chance)
+    rows, weights = [row(chance) for _ in range(3)], torch.randn(64, 64, generator=chance)
     os.environ["PROBE"] = str(folder)
     probe.dist = SimpleNamespace(get_rank=lambda: 0)
     none = {"mcore_ref_adapter": None, "ref_adapters": None}
@@ -62,8 +61,7 @@ def log_probabilities(folder: Path) -> None:
         run.ref_models = run.unwrapped_models
         with torch.no_grad():  # the same model each time
             run.unwrapped_models[0].table.weight.copy_(weights)
-        run.unwrapped_models[0].eval()
-        run.unwrapped_models[0].get_input_tensor = lambda: None
+        run.unwrapped_models[0].eval().get_input_tensor = lambda: None
         data = (probe.Collator(collate) if padding_free else probe.Collator(padded))([rows])
         output, loss_func = run.forward_step(iter([data]), run.wrapped_models[0])
         loss_func(output)
@@ -127,15 +125,18 @@ class Layer(torch.nn.Module):  # type: ignore[misc]
         self.experts(torch.zeros(int(chosen.sum()) - self.drops, 8), None)
 
 
+def stand_in(name: str, **given: Any) -> None:
+    module = types.ModuleType(name)
+    vars(module).update(given)
+    sys.modules[name] = module
+
+
 def experts(folder: Path) -> None:
     """Count rows of a layer that drops some, and end as the last step is logged."""
-    callbacks: Any = types.ModuleType("swift.megatron.callbacks.base")
-    callbacks.MegatronCallback = Callback
-    mapping: Any = types.ModuleType("swift.megatron.callbacks.mapping")
-    mapping.megatron_callbacks_map = {}
-    layers: Any = types.ModuleType("megatron.core.transformer.moe.moe_layer")
-    layers.MoELayer = Layer
-    sys.modules |= {module.__name__: module for module in (callbacks, mapping, layers)}
+    made: dict[str, Any] = {}
+    stand_in("swift.megatron.callbacks.base", MegatronCallback=Callback)
+    stand_in("swift.megatron.callbacks.mapping", megatron_callbacks_map=made)
+    stand_in("megatron.core.transformer.moe.moe_layer", MoELayer=Layer)
     probe: Any = importlib.import_module("tests.gpu.swift_variants_probe")
     probe.dist = SimpleNamespace(get_rank=lambda: 0, barrier=lambda: print("all ranks meet"))
     probe.torch = SimpleNamespace(
@@ -144,7 +145,7 @@ def experts(folder: Path) -> None:
     )
     layer = Layer(drops=3)
     run = SimpleNamespace(unwrapped_models=[torch.nn.Sequential(layer)])
-    callback = mapping.megatron_callbacks_map["probe"](run)
+    callback = made["probe"](run)
     callback.on_train_begin()
     with torch.no_grad():
         layer(torch.zeros(5, 2, 8))  # a pass, or what is computed again later
