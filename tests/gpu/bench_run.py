@@ -8,7 +8,7 @@ import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,9 @@ LOG_LAG = 5.0
 OUT_OF_MEMORY = "OutOfMemoryError"
 
 
-def flags(bench: Bench, parsed: Recipe, folder: Path) -> dict[str, Value]:
+def flags(
+    bench: Bench, parsed: Recipe, folder: Path, probes: Sequence[Path] = (PROBE,)
+) -> dict[str, Value]:
     """Return the flags as the launcher would write them, with the probe beside its plugins."""
     inputs = Inputs(
         model=bench.model, mcore=None, datasets=(str(bench.data),), clone=None, plugins=LAUNCHERS
@@ -46,7 +48,7 @@ def flags(bench: Bench, parsed: Recipe, folder: Path) -> dict[str, Value]:
     beside = [bench.beside] if bench.beside else []
     return {
         **spelt,
-        "external_plugins": [*plugins, str(PROBE), *(str(each.plugin) for each in beside)],
+        "external_plugins": [*plugins, *map(str, probes), *(str(b.plugin) for b in beside)],
         # first: what the others do after a step is part of the next one's time
         "callbacks": ["probe", *(each.callback for each in beside), *callbacks],
     }

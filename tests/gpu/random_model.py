@@ -121,7 +121,15 @@ def config(shape: Shape) -> dict[str, Any]:
     }
 
 
-def draw(sizes: Sizes, layers: int, seed: int, device: str) -> Any:
+@dataclass(frozen=True, kw_only=True)
+class Gains:
+    """How much more the layers add to the stream than the weights at the top of this file do."""
+
+    attention: float = 1.0
+    experts: float = 1.0
+
+
+def draw(sizes: Sizes, layers: int, seed: int, device: str, gains: Gains) -> Any:
     """Return a file's weights as one flat bf16 tensor, in the order of ``sizes``."""
     import torch
 
@@ -136,8 +144,10 @@ def draw(sizes: Sizes, layers: int, seed: int, device: str) -> Any:
             each.fill_(1)
         elif name.endswith("embed_tokens.weight"):
             each.mul_(1 / DEVIATION)
-        elif name.endswith(("o_proj.weight", "down_proj.weight")):
-            each.mul_(1 / math.sqrt(2 * layers))
+        elif name.endswith("o_proj.weight"):
+            each.mul_(gains.attention / math.sqrt(2 * layers))
+        elif name.endswith("down_proj.weight"):
+            each.mul_(gains.experts / math.sqrt(2 * layers))
         elif name.endswith("mlp.gate.weight"):
             # rows of length 1: each logit has a deviation of 1, as at DEVIATION and 2048 wide
             columns = torch.linalg.qr(each.float().cpu().view(size).T).Q
@@ -145,7 +155,17 @@ def draw(sizes: Sizes, layers: int, seed: int, device: str) -> Any:
     return whole
 
 
-def write(folder: Path, shape: Shape, tokenizer: Path, seed: int = 7) -> int:
+def vocabulary(tokenizer: Path) -> int:
+    """Return the rows that an embedding needs for a tokenizer: a multiple of 128."""
+    words = json.loads((tokenizer / "tokenizer.json").read_text(encoding="utf-8"))
+    added = (token["id"] for token in words["added_tokens"])
+    ids: list[int] = [*words["model"]["vocab"].values(), *added]
+    return -(-(max(ids) + 1) // 128) * 128
+
+
+def write(
+    folder: Path, shape: Shape, tokenizer: Path, seed: int = 7, gains: Gains = Gains()
+) -> int:
     """Write the model, the same for the same seed and kind of device; return its parameters."""
     import torch
 
@@ -156,7 +176,7 @@ def write(folder: Path, shape: Shape, tokenizer: Path, seed: int = 7) -> int:
     def one(number: int) -> None:
         name, sizes = files[number]
         device = devices[number % len(devices)]
-        whole = draw(sizes, shape.num_hidden_layers, seed * 1000 + number, device)
+        whole = draw(sizes, shape.num_hidden_layers, seed * 1000 + number, device, gains)
         save(folder / f"{name}.safetensors", sizes, whole)
 
     with ThreadPoolExecutor(WRITERS) as pool:

@@ -12,18 +12,15 @@ import json
 import os
 import random
 import shutil
-import subprocess
 import sys
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from launchers.argv import flatten
-from launchers.process import adopt_orphans, kill_descendants
 from launchers.reference_open import recorded
 from launchers.swift import swift_folder
-from tests.gpu import bench_read, random_model
+from tests.gpu import bench_read, random_model, side_by_side
 from tests.gpu.bench_profile import ROOT
 from tests.gpu.pack import HOST_ENV
 from tests.gpu.reference_judge import PAIRS, SAVED, STEPS, judge
@@ -51,13 +48,10 @@ class Case:
 def main() -> None:
     """Run the cases and judge them."""
     tokenizer, results = Path(sys.argv[1]), Path(sys.argv[2])
-    adopt_orphans()
     stages = sys.argv[3] if len(sys.argv) > 3 else "1"
     shutil.rmtree(HOST, ignore_errors=True)
     results.mkdir(parents=True, exist_ok=True)
-    words = json.loads((tokenizer / "tokenizer.json").read_text(encoding="utf-8"))
-    size = max([*words["model"]["vocab"].values(), *(t["id"] for t in words["added_tokens"])]) + 1
-    shape = replace(random_model.TINY, vocab_size=-(-size // 128) * 128)
+    shape = replace(random_model.TINY, vocab_size=random_model.vocabulary(tokenizer))
     random_model.write(HOST / "model", shape, tokenizer)
     write_pairs(HOST / "pairs.jsonl")
     gpus = len(host()["gpus"])
@@ -123,39 +117,29 @@ def flags(gpus: int, stages: str) -> dict[str, str]:
     }
 
 
-def wait(process: subprocess.Popen[bytes]) -> int:
-    """Wait for the end, or end all that was started; return the exit code."""
-    try:
-        return process.wait(LIMIT)
-    except subprocess.TimeoutExpired:
-        kill_descendants(patience=5.0)
-        return process.wait()
-
-
 def together(cases: list[Case], gpus: int) -> dict[str, Any]:
-    """Run some cases at once, all on all GPUs: they are tiny, and a start takes most of it."""
-    begun = [(case, start(case, gpus), time.monotonic()) for case in cases]
+    """Run some cases at once, all on all GPUs."""
+    commands = [command(case, gpus) for case in cases]
+    ended = side_by_side.run(commands, at_once=len(cases), limit=LIMIT)
     seen = {}
-    for case, process, since in begun:
-        code = wait(process)
+    for case in cases:
+        code = ended[case.name].code
         folder = HOST / case.home
-        seconds = round(time.monotonic() - since, 1)
         text = (folder / f"{case.name}.log").read_text(errors="replace")
         seen[case.name] = {
-            "exit": code,
-            "wall_s": seconds,
+            "exit": -9 if code is None else code,
+            "wall_s": ended[case.name].seconds,
             "log": bench_read.logged(folder / "out"),
             "logps": logps(folder / f"probe-{case.name}"),
             "reference": recorded(folder),
             "errors": [line for line in text.splitlines() if "Reference" in line][:2],
             "tail": "" if code == 0 else text[-1500:],
         }
-        print(case.name, code, seconds, flush=True)
     return seen
 
 
-def start(case: Case, gpus: int) -> subprocess.Popen[bytes]:
-    """Start one case straight through torchrun."""
+def command(case: Case, gpus: int) -> side_by_side.Command:
+    """Return a case as torchrun's command."""
     home = HOST / case.home
     probe = home / f"probe-{case.name}"
     probe.mkdir(parents=True)
@@ -173,15 +157,13 @@ def start(case: Case, gpus: int) -> subprocess.Popen[bytes]:
     }
     entry = swift_folder() / "cli" / "_megatron" / "rlhf.py"
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(gpus)]
-    command = [*torchrun, "--master-port", str(case.port), str(entry)]
-    with (home / f"{case.name}.log").open("w") as log:
-        return subprocess.Popen(
-            [*command, *flatten({**case.flags, **own})],
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            env=env,
-            start_new_session=True,
-        )
+    words = [*torchrun, "--master-port", str(case.port), str(entry)]
+    return side_by_side.Command(
+        name=case.name,
+        words=[*words, *flatten({**case.flags, **own})],
+        env=env,
+        log=home / f"{case.name}.log",
+    )
 
 
 def logps(folder: Path) -> dict[str, list[list[float]]]:

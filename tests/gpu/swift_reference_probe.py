@@ -1,7 +1,8 @@
 """Loaded into Megatron DPO: writes the log-probabilities of each pair, of reference and policy.
 
-``PROBE`` names the folder; ``logps-<rank>.jsonl`` gets a row a micro-batch: ids, reference's and
-policy's chosen and rejected. It works on ms-swift's own trainer and on ours alike.
+``PROBE`` names the folder; ``logps-<rank>.jsonl`` gets a row a micro-batch: step from 1, ids, and
+of chosen and rejected the reference's and the policy's sums and the tokens that these are over. It
+works on ms-swift's own trainer and on ours alike.
 """
 
 import importlib
@@ -10,9 +11,11 @@ import os
 from pathlib import Path
 from typing import Any
 
+import torch
 import torch.distributed as dist
 
 from launchers.reference_id import pair_id, rows_of
+from launchers.swift_reference_loss import bounds_of, sums
 
 NAMES = "probe_names"
 trainers: Any = importlib.import_module("swift.megatron.trainers")
@@ -65,7 +68,10 @@ class ProbeTrainer(Upstream):  # type: ignore[misc]
             policy = self.get_logps(output[half:].double(), labels, packed).view(2, -1)
         else:
             reference, policy = stored, self.get_logps(output.double(), labels, packed).view(2, -1)
-        row = {"names": names, "reference": reference.tolist(), "policy": policy.tolist()}
+        ones = torch.full(labels.shape, -1.0, device=labels.device)
+        counts = sums(ones, labels, bounds_of(packed)).view(2, -1)
+        row = {"step": self.state.iteration + 1, "names": names, "tokens": counts.tolist()}
+        row |= {"reference": reference.tolist(), "policy": policy.tolist()}
         path = Path(os.environ["PROBE"]) / f"logps-{dist.get_rank()}.jsonl"
         with path.open("a", encoding="utf-8") as stream:
             stream.write(json.dumps(row) + "\n")

@@ -2,43 +2,13 @@
 
 import json
 import re
-import subprocess
 from pathlib import Path
 
 import pytest
 from safetensors import safe_open
 
-from scripts.helm import ROOT
-from scripts.local.runner import training_python
 from tests.gpu import random_model
-
-TRAIN = training_python(ROOT)
-
-
-def in_training(*words: str) -> str:
-    command = [str(TRAIN), *words]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-@pytest.fixture(scope="session")
-def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The demo's tokenizer, trained on the standard library's docstrings."""
-    folder = tmp_path_factory.mktemp("tokenizer")
-    code = (
-        "import json, sys; from pathlib import Path; from scripts.demo import docstring_pairs;"
-        "from scripts.demo.model import texts; from scripts.demo.pairs import read_jsonl;"
-        "from scripts.demo.tokenizer import train_tokenizer;"
-        "train_tokenizer(texts(read_jsonl(Path(sys.argv[1])))).save_pretrained(sys.argv[2])"
-    )
-    from scripts.demo import sources
-
-    made = sources.Sources(root=folder / "sources")
-    made.root.mkdir()
-    sources.make_pairs(made)
-    in_training("-c", code, str(made.pairs), str(folder))
-    return folder
+from tests.gpu.in_training import in_training
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,26 @@
+"""What the tests of GPU runs share."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.gpu.in_training import in_training
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demo's tokenizer, trained on the standard library's docstrings."""
+    folder = tmp_path_factory.mktemp("tokenizer")
+    code = (
+        "import json, sys; from pathlib import Path; from scripts.demo import docstring_pairs;"
+        "from scripts.demo.model import texts; from scripts.demo.pairs import read_jsonl;"
+        "from scripts.demo.tokenizer import train_tokenizer;"
+        "train_tokenizer(texts(read_jsonl(Path(sys.argv[1])))).save_pretrained(sys.argv[2])"
+    )
+    from scripts.demo import sources
+
+    made = sources.Sources(root=folder / "sources")
+    made.root.mkdir()
+    sources.make_pairs(made)
+    in_training("-c", code, str(made.pairs), str(folder))
+    return folder

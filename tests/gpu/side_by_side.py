@@ -1,0 +1,143 @@
+"""Run several tiny trainings on the same GPUs at once: most of one is its start.
+
+Each is a torchrun in a session of its own, so that one that hangs is ended without the others. The
+ports that they listen on are the caller's to keep apart.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from launchers.process import adopt_orphans, descendants, kill_descendants
+from tests.gpu.session import GROUP, left, left_in_group
+
+PAUSE = 0.2
+"""Seconds between two looks."""
+SHORTEST = 30.0
+"""Seconds below which nothing is begun: imports alone take as long."""
+ROOM = 0.2
+"""Part of the host's memory that must be free before another one begins."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Command:
+    """One training."""
+
+    name: str
+    words: Sequence[str]
+    env: Mapping[str, str]
+    """Its whole environment."""
+    log: Path
+    """Where its output goes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """How one ended."""
+
+    why: str
+    """``exited``, ``time limit`` or ``no time left``."""
+    code: int | None
+    seconds: float
+
+
+@dataclass(kw_only=True)
+class _Begun:
+    process: subprocess.Popen[bytes]
+    limit: float
+    since: float = field(default_factory=time.monotonic)
+
+
+def run(
+    commands: Sequence[Command],
+    *,
+    at_once: int,
+    limit: float,
+    total: float = math.inf,
+    lead: float = 0.0,
+) -> dict[str, Ended]:
+    """Run all in their order; return how each ended, by its name.
+
+    Args:
+        commands: what is run.
+        at_once: how many at the same time.
+        limit: seconds of each.
+        total: seconds of all; what has not begun by then does not run.
+        lead: seconds that the first has for itself, to compile what the others find then.
+    """
+    adopt_orphans()
+    try:
+        return _run(list(commands), at_once, limit, total, lead)
+    finally:
+        kill_descendants()
+
+
+def _run(
+    waiting: list[Command], at_once: int, limit: float, total: float, lead: float
+) -> dict[str, Ended]:
+    begun = time.monotonic()
+    running: dict[str, _Begun] = {}
+    ended: dict[str, Ended] = {}
+    while waiting or running:
+        over = time.monotonic() - begun
+        ended |= _reap(running)
+        alone = bool(running) and not ended and over < lead
+        if not waiting or alone or len(running) >= at_once or not _has_room(running):
+            time.sleep(PAUSE)
+        elif total - over < SHORTEST:
+            ended[waiting.pop(0).name] = Ended(why="no time left", code=None, seconds=0.0)
+        else:
+            command = waiting.pop(0)
+            running[command.name] = _begin(command, min(limit, total - over))
+    return ended
+
+
+def _begin(command: Command, limit: float) -> _Begun:
+    with command.log.open("wb") as log:
+        process = subprocess.Popen(
+            command.words,
+            env=command.env,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    return _Begun(process=process, limit=limit)
+
+
+def _reap(running: dict[str, _Begun]) -> dict[str, Ended]:
+    """Take out what has ended, and end what is late."""
+    found = {}
+    for name, each in list(running.items()):
+        seconds = time.monotonic() - each.since
+        code, late = each.process.poll(), seconds >= each.limit
+        if code is None and not late:
+            continue
+        if code is None:
+            _kill(each.process)
+        why = "time limit" if code is None else "exited"
+        found[name] = Ended(why=why, code=code, seconds=round(seconds, 1))
+        print(name, why, code, found[name].seconds, flush=True)
+        del running[name]
+    return found
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End one with its workers, which lead sessions of their own."""
+    for pid in [*descendants(process.pid), process.pid]:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    process.wait()
+
+
+def _has_room(running: Mapping[str, object]) -> bool:
+    free = min(left(Path("/proc/meminfo").read_text()), left_in_group(GROUP))
+    return not running or free > ROOM
