@@ -16,8 +16,9 @@ LOGIT_BYTES = 10
 """For each logit: bf16, its fp32 copy, and the fp32 buffer that the compiled in-place steps make
 (megatron-core ``fusions/fused_cross_entropy.py`` says so; the backward has the same three)."""
 TE_LOGIT_BYTES = 2
-"""Their gradient takes the bf16 logits' place (Transformer Engine 2.12, ``common/triton/cross_entropy.py``).
-Measured: 17.9 GiB less than the other at 16,384 tokens, 7.7 bytes a logit (tests/gpu/README.md)."""
+"""Their gradient takes the place of the bf16 logits (Transformer Engine 2.12,
+``common/triton/cross_entropy.py``). Measured: 17.9 GiB less than with the other at 16,384 tokens,
+7.7 bytes a logit (tests/gpu/README.md)."""
 
 
 def tokens(training: Training, positions: int) -> int:

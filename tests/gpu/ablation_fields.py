@@ -12,7 +12,6 @@ CONFIG = {
     "recompute_method": "MB transformer_block.py _checkpointed_forward",
     "recompute_num_layers": "MB transformer_block.py _checkpointed_forward",
     "moe_router_fusion": "MC moe/router.py routing and _apply_aux_loss",
-    "bias_dropout_fusion": "MC transformer_layer.py _forward_attention, _forward_mlp",
     "apply_rope_fusion": "MB gpt_model.py forward, transformer_layer.py forward; MC rope_utils.py",
     "moe_permute_fusion": "MC moe/token_dispatcher.py; its index tensors are moved with it",
     "cross_entropy_loss_fusion": "MC language_module.py compute_language_model_loss",

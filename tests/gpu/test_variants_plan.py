@@ -11,7 +11,7 @@ from launchers.renames import RENAMED
 from scripts import flags as generator
 from scripts.helm import ROOT
 from tests.gpu import bench_profile, random_model, variants_data, variants_plan
-from tests.gpu.bench_run import Bench
+from tests.gpu.bench_shared import Bench
 from tests.gpu.variants_data import PAIRS
 
 TRAIN = ROOT / ".tools" / "train"

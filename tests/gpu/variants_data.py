@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.gpu import pairs, random_model
-from tests.gpu.bench_run import Bench
+from tests.gpu.bench_shared import Bench
 from tests.gpu.random_model import Gains, Shape
 
 SHAPE = Shape(

@@ -11,7 +11,7 @@ import yaml
 
 from tests.gpu import bench_profile
 from tests.gpu.bench_profile import Profile
-from tests.gpu.bench_run import Bench
+from tests.gpu.bench_shared import Bench
 
 FILE = Path(__file__).with_name("variants.yaml")
 BASE = "base"
