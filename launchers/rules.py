@@ -16,6 +16,7 @@ from launchers.recipe import Value
 from launchers.rule import Range, Rule
 from launchers.rules_data import DATA, LOSS, SAVING, TRANSFORMERS
 from launchers.rules_experts import EIGHT_BITS, EXPERTS
+from launchers.rules_gather import GATHER
 from launchers.rules_layout import DENSE, GBS, MBS, PIPELINE, SIZES, TENSOR, WORLD
 from launchers.rules_model import READ, Known
 from launchers.rules_optimizer import OPTIMIZER, RANGES, SCHEDULE
@@ -33,7 +34,7 @@ ROWS: dict[str, tuple[Rule, ...]] = {
     "megatron": (
         *(*SIZES, *RANGES, *WORLD, *PIPELINE, *TENSOR, *RECOMPUTE, *EXPERTS),
         *(*EIGHT_BITS, *OPTIMIZER, *DATA, *SCHEDULE, *LOSS, *SAVING),
-        *(*REFERENCES, *OVERLAP),
+        *(*REFERENCES, *OVERLAP, *GATHER),
     ),
     "transformers": (*TRANSFORMERS, *REFERENCES_ELSEWHERE),
 }
