@@ -9,8 +9,10 @@ Three things keep ms-swift 4.4.1 from megatron-core 0.18.0's dispatcher, and are
 - mcore-bridge 1.6.0 says of each model that its sequences differ (``variable_seq_lengths``), of
   which only pipelines would need to know.
 - The experts' results are added up in the type of the probabilities, fp32, at twice the bytes of
-  what is added: bf16. Here they are added in bf16: as many roundings to 8 bits more as there are
-  ranks in the group but one. The backward pass sends the same gradients at half the bytes.
+  what is added: bf16. Here they are added in bf16, where each sum on the way is rounded to 8 bits
+  and not the last one only: none more with 2 ranks, 2 with 4, 6 with 8. The backward pass sends
+  the same gradients at half the bytes. The gradients of what was gathered are upstream's, which
+  adds them in bf16 as well.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Training steps with gathered tokens, on two CPU ranks; run by the training Python.
 
-Model, experts over both ranks, both dispatchers, schedule, gradients' buffers, trainer and loss are
-the real ones; so is the plugin. Each thing that holds is printed by rank 0.
+Collator, model, experts over both ranks, both dispatchers, schedule, gradients' buffers, trainer
+and loss are the real ones; so is the plugin. Each thing that holds is printed by rank 0.
 """
 
 from __future__ import annotations
@@ -14,9 +14,7 @@ import torch
 import torch.distributed as dist
 
 from tests.launchers import overlap_edge, overlap_parts
-
-SPACE = 96
-"""Tokens of a filled microbatch; texts have 20 to 76."""
+from tests.launchers.gather_packs import SPACE, Batches, collated, collators, filling, rows
 
 
 class Whole(torch.nn.Module):  # type: ignore[misc]
@@ -33,21 +31,7 @@ class Whole(torch.nn.Module):  # type: ignore[misc]
         self.module.set_input_tensor(given)
 
 
-def padded(batch: dict[str, Any]) -> dict[str, Any]:
-    """Return a microbatch as ms-swift pads it (``template/base.py:_data_collator``)."""
-    made = dict(batch)
-    for name, value in (("input_ids", 0), ("labels", -100), ("position_ids", 0)):
-        missing = SPACE - batch[name].shape[-1]
-        made[name] = torch.nn.functional.pad(batch[name], (0, missing), value=value)
-    return made
-
-
-def bare(batch: dict[str, Any]) -> Any:
-    """Return a microbatch before the reference's numbers come to it."""
-    return {name: value for name, value in batch.items() if name != own.KEY}
-
-
-def step(dispatcher: str, batches: list[dict[str, Any]], kind: torch.dtype) -> Any:
+def step(dispatcher: str, batches: Batches, kind: torch.dtype) -> Any:
     """Run a step's microbatches; return the losses, all gradients and the model.
 
     Args:
@@ -65,8 +49,7 @@ def step(dispatcher: str, batches: list[dict[str, Any]], kind: torch.dtype) -> A
         moe_token_dispatcher_type=dispatcher,
         moe_router_dtype="fp32",
         moe_router_topk=4,
-        # it counts what fills a microbatch
-        moe_aux_loss_coeff=0.0,
+        moe_aux_loss_coeff=0.0,  # it counts what fills a pack
     )
     inner = halves.Float16Module(model.config, model) if model.config.bf16 else Whole(model)
     buffers = core.DistributedDataParallelConfig(use_distributed_optimizer=False)
@@ -90,11 +73,11 @@ def step(dispatcher: str, batches: list[dict[str, Any]], kind: torch.dtype) -> A
 def apart(one: Any, other: Any) -> tuple[float, float]:
     """Return by how much losses differ, and gradients as a part of the greatest of their tensor."""
     losses = max(abs(a - b) for a, b in zip(one[0], other[0], strict=True))
-    found = other[1]
-    parts = [
-        float((each - found[name]).abs().max() / each.abs().max()) for name, each in one[1].items()
-    ]
     assert all(float(each.abs().max()) for each in one[1].values())
+    parts = [
+        float((each - other[1][name]).abs().max() / each.abs().max())
+        for name, each in one[1].items()
+    ]
     return losses, max(parts)
 
 
@@ -102,10 +85,10 @@ def shown(what: str, holds: bool, *told: object) -> None:
     """Print what holds on this rank."""
     assert holds, (what, *told)
     if dist.get_rank() == 0:
-        print(what, flush=True)
+        print(what, *told, flush=True)
 
 
-def compare(plain: list[dict[str, Any]], kind: torch.dtype, most: tuple[float, float]) -> None:
+def compare(plain: Batches, filled: Batches, kind: torch.dtype, most: tuple[float, float]) -> None:
     """Compare both dispatchers; ``most`` is by how much losses and gradients may differ."""
     sent: list[Any] = []
     inner = dispatchers.reduce_scatter_to_sequence_parallel_region
@@ -114,33 +97,35 @@ def compare(plain: list[dict[str, Any]], kind: torch.dtype, most: tuple[float, f
         sent.append(rows.dtype)
         return inner(rows, **given)
 
-    fill = ours.Filling(padded, SPACE)
-    filled = [fill(bare(each)) | {own.KEY: each[own.KEY]} for each in plain]
-    dispatchers.reduce_scatter_to_sequence_parallel_region = seen
     one, two = step("alltoall", plain, kind), step("alltoall", filled, kind)
-    assert not sent
     shown(f"{kind}: what fills packs changes nothing", apart(one, two) == (0.0, 0.0))
+    dispatchers.reduce_scatter_to_sequence_parallel_region = seen
     other = step("allgather", filled, kind)
     dispatchers.reduce_scatter_to_sequence_parallel_region = inner
     layer = other[2].decoder.layers[0].mlp.token_dispatcher
     shown(f"{kind}: gathers", type(layer) is dispatchers.MoEAllGatherTokenDispatcher)
     shown(f"{kind}: adds up in its own type", set(sent) == {kind})
     found = apart(one, other)
-    shown(f"{kind}: equal", found[0] <= most[0] and found[1] <= most[1], found)
-    if dist.get_rank() == 0:
-        print("apart", kind, *found, flush=True)
+    shown(f"{kind}: equal but for", found[0] <= most[0] and found[1] <= most[1], found)
 
 
 def main() -> None:
-    """Compare both dispatchers in fp32 and in bf16, and refuse what is no pack."""
-    plain = overlap_edge.batches(own.KEY)
-    for each in plain:  # no text asks for its first word
-        each["labels"][each["position_ids"] == 0] = -100
+    """Compare both dispatchers in fp32 and in bf16, and refuse what does not fit."""
+    upstream, ours = collators(SPACE)
+    plain, filled = collated(upstream, own.KEY), collated(ours, own.KEY)
     told: list[Any] = [None, None]
     dist.all_gather_object(told, [each["input_ids"].shape[-1] for each in plain])
-    shown("packs differ between ranks", told[0] != told[1], told)
-    compare(plain, torch.float32, (1e-5, 1e-5))
-    compare(plain, torch.bfloat16, (2e-2, 5e-2))
+    shown("packs differ between ranks", told[0] != told[1])
+    shown("packs are filled by a text that counts nowhere", filling(plain, filled))
+    compare(plain, filled, torch.float32, (1e-5, 1e-5))
+    compare(plain, filled, torch.bfloat16, (1e-3, 3e-2))
+    [full] = {sum(plain[0]["seq_lens"])}
+    exact = collators(full)[1]([rows()[0]])
+    shown("a full pack is left alone", exact["input_ids"].equal(plain[0]["input_ids"]))
+    try:
+        collators(full - 1)[1]([rows()[0]])
+    except plugin.PacksDataError as error:
+        shown(f"refused: {error}", True)
 
 
 if __name__ == "__main__":
@@ -151,7 +136,8 @@ if __name__ == "__main__":
     batching = importlib.import_module("swift.megatron.trainers.utils")
     vars(batching)["get_current_device"] = lambda: torch.device("cpu")
     own: Any = importlib.import_module("launchers.swift_reference")
-    ours: Any = importlib.import_module("launchers.swift_equal_packs")
+    importlib.import_module("launchers.swift_equal_packs")
+    plugin: Any = importlib.import_module("launchers.equal_packs")
     dispatchers: Any = importlib.import_module("megatron.core.transformer.moe.token_dispatcher")
     main()
     dist.destroy_process_group()
