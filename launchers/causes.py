@@ -38,8 +38,8 @@ RULES = (
         Exit.CONFIG,
         "mend recipe.args: ms-swift does not take this flag or value",
     ),
-    _rule(r"(?:Reference|Overlap)ConfigError", Exit.CONFIG, "do what the message says"),
-    _rule(r"ReferenceDataError", Exit.DATA, "do what the message says"),
+    _rule(r"(?:Reference|Overlap|Packs)ConfigError", Exit.CONFIG, "do what the message says"),
+    _rule(r"(?:Reference|Packs)DataError", Exit.DATA, "do what the message says"),
     _rule(
         r"CUDA out of memory|OutOfMemoryError",
         Exit.OUT_OF_MEMORY,

@@ -149,6 +149,15 @@ def _work(shape: Shape, training: Training, shard: Shard, fit: Fit) -> tuple[flo
     return (
         kept + working + activations.scores(shape, training, shape.positions, local),
         activations.logits(shape, training, shard, local),
-        # sent and received rows, and their sorted copy (moe/token_dispatcher.py)
-        6.0 * shape.hidden * rows,
+        _sent(shape, training, local, rows),
     )
+
+
+def _sent(shape: Shape, training: Training, local: float, rows: float) -> float:
+    """Return the bytes of what one layer's experts get and give (``moe/token_dispatcher.py``)."""
+    layout = training.layout
+    if training.dispatcher != "allgather":  # sent and received rows, and their sorted copy
+        return 6.0 * shape.hidden * rows
+    # all tokens of the group, those of own experts sorted, and their sum for all tokens
+    gathered = local / activations.split(training) * layout.ep * layout.etp if rows else 0.0
+    return 2.0 * shape.hidden * (2.0 * gathered + rows)

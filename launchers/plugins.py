@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from launchers import overlap
+from launchers import equal_packs, overlap
 from launchers.exits import Exit, LaunchError
 from launchers.recipe import Backend, Recipe, words
 
@@ -95,6 +95,7 @@ OWN = (
     Plugin(file="swift_overlap.py", backend="megatron", wanted=_overlaps_experts),
     Plugin(file="swift_tokens.py", wanted=_keeps_tokens),
     Plugin(file="swift_packing.py", backend="megatron", wanted=_has_packs),
+    Plugin(file="swift_equal_packs.py", backend="megatron", wanted=equal_packs.wanted),
 )
 """In the order in which ms-swift imports them."""
 

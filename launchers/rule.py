@@ -133,12 +133,23 @@ class Order(Rule):
     least: str
     most: str
     strict: bool = False
+    twice: bool = False
+    """Whether twice the one must not be above the other."""
 
     def _wrong(self, facts: Facts) -> Iterator[str]:
         low, high = facts.number(self.least), facts.number(self.most)
-        if low is None or high is None or low < high or (low == high and not self.strict):
+        if low is None or high is None:
+            return
+        low *= 1 + self.twice
+        if low < high or (low == high and not self.strict):
             return
         least, most = facts.text(self.least), facts.text(self.most)
+        if self.twice:
+            yield (
+                f"recipe.args.{self.most}: {most} is less than twice {self.least} {least}; "
+                "write twice as much"
+            )
+            return
         wrong, right = ("not below", "less") if self.strict else ("above", f"at most {most}")
         yield f"recipe.args.{self.least}: {least} is {wrong} {self.most} {most}; write {right}"
 

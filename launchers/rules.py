@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from launchers import facts as facts_of
-from launchers import rules_hints, rules_model
+from launchers import overlap, rules_hints, rules_model
 from launchers.facts import Facts
 from launchers.recipe import Value
 from launchers.rule import Range, Rule
 from launchers.rules_data import DATA, LOSS, SAVING, TRANSFORMERS
 from launchers.rules_experts import EIGHT_BITS, EXPERTS
+from launchers.rules_gather import GATHER
 from launchers.rules_layout import DENSE, GBS, MBS, PIPELINE, SIZES, TENSOR, WORLD
 from launchers.rules_model import READ, Known
 from launchers.rules_optimizer import OPTIMIZER, RANGES, SCHEDULE
@@ -29,11 +30,13 @@ CORE = "0.18.0"
 """megatron-core of the pinned image; older ones allow more."""
 OVERRIDES = {"megatron": "megatron_extra_kwargs", "transformers": ""}
 """Backend to the flag whose map replaces others (SW model/utils.py:get_mcore_model_config)."""
+SWITCHES = {"megatron": (overlap.SWITCH,), "transformers": ()}
+"""What of that map rules ask for as for a flag, with the map's own name before it."""
 ROWS: dict[str, tuple[Rule, ...]] = {
     "megatron": (
         *(*SIZES, *RANGES, *WORLD, *PIPELINE, *TENSOR, *RECOMPUTE, *EXPERTS),
         *(*EIGHT_BITS, *OPTIMIZER, *DATA, *SCHEDULE, *LOSS, *SAVING),
-        *(*REFERENCES, *OVERLAP),
+        *(*REFERENCES, *OVERLAP, *GATHER),
     ),
     "transformers": (*TRANSFORMERS, *REFERENCES_ELSEWHERE),
 }

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 from launchers.condition import given, has, missing, none_of, on, one_of
+from launchers.equal_packs import DISPATCHER
 from launchers.rule import Conflict, Rule, Words
 from launchers.rules_recompute import GRANULARITY, MODULES
 
 BALANCING = "moe_router_load_balancing_type"
-DISPATCHER = "moe_token_dispatcher_type"
 _CAPACITY, _PAD = "moe_expert_capacity_factor", "moe_pad_expert_input_to_capacity"
 _DEEPEP = "moe_enable_deepep"
 
 EXPERTS: tuple[Rule, ...] = (
-    Conflict(
-        flag=DISPATCHER,
-        when=(one_of(DISPATCHER, "allgather"),),
-        says="allgather does not take sequences of different lengths, and ms-swift's have them; "
-        "write alltoall",
-        source="MC transformer_config.py: ValueError for variable_seq_lengths, which MB "
-        "model_config.py sets, for dense models too",
-    ),
     Conflict(
         flag=_DEEPEP,
         when=(on(_DEEPEP), none_of(DISPATCHER, "flex")),

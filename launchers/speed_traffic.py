@@ -69,7 +69,11 @@ def sequence(shape: Shape, training: Training, shard: Shard, local: float) -> Tr
 
 
 def experts(shape: Shape, training: Training, shard: Shard, sent_rows: float) -> Traffic:
-    """Return all-to-all traffic of one microbatch: sent and returned, forward and backward.
+    """Return the experts' traffic of one microbatch: sent and returned, forward and backward.
+
+    An all-to-all sends a copy of each token for each of its top-k experts; ``allgather`` passes
+    all tokens of the group around once, and with them fp32 probabilities and a map of all experts
+    (megatron-core ``moe/token_dispatcher.py``).
 
     Args:
         shape: of the model.
@@ -77,8 +81,13 @@ def experts(shape: Shape, training: Training, shard: Shard, sent_rows: float) ->
         shard: the rank's part of the model.
         sent_rows: rows that a rank sends away and gets back in one layer.
     """
-    layout = training.layout
-    phases = 2.0 * (_forwards(shape, training) + 1)
+    layout, forwards = training.layout, _forwards(shape, training)
+    phases = 2.0 * (forwards + 1)
+    if training.dispatcher == "allgather":
+        ranks = layout.ep * layout.etp
+        each = 2.0 * shape.hidden * phases + shape.experts * (5.0 * forwards + 4.0)
+        around = each * sent_rows / shape.topk * (ranks - 1) * shard.moe_layers
+        return _group(layout, ranks, ranks, around, scattered=False)
     away = (layout.ep - 1) / layout.ep
     sent = 2.0 * shape.hidden * sent_rows * away * phases * shard.moe_layers
     return _group(layout, layout.ep, layout.ep * layout.etp, sent, scattered=True)

@@ -36,7 +36,11 @@
 {{- $most := get .facts.texts .rule.most -}}
 {{- $strict := .rule.strict | default false -}}
 {{- if and (include "megatron-dpo.isNumber" $least) (include "megatron-dpo.isNumber" $most) }}
-{{- if or (gt (float64 $least) (float64 $most)) (and $strict (eq (float64 $least) (float64 $most))) }}
+{{- if .rule.twice }}
+{{- if gt (mulf 2 (float64 $least)) (float64 $most) }}
+- recipe.args.{{ .rule.most }}: {{ $most }} is less than twice {{ .rule.least }} {{ $least }}; write twice as much
+{{- end }}
+{{- else if or (gt (float64 $least) (float64 $most)) (and $strict (eq (float64 $least) (float64 $most))) }}
 - recipe.args.{{ .rule.least }}: {{ $least }} is {{ ternary "not below" "above" $strict }} {{ .rule.most }} {{ $most }}; write {{ ternary "less" (printf "at most %s" $most) $strict }}
 {{- end }}
 {{- end }}

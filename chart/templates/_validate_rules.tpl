@@ -15,11 +15,12 @@ them. Takes (backend, recipe, nodes, gpus). Rules of a release are left out with
 {{- end }}
 {{- end }}
 {{- end }}
-{{- if eq (include "megatron-dpo.overlaps" (get $recipe.args .backend.overrides)) "true" }}
-{{- $_ := set $texts "megatron_extra_kwargs.overlap_moe_expert_parallel_comm" "true" }}
+{{- $overrides := get $recipe.args .backend.overrides -}}
+{{- range include "megatron-dpo.switched" (dict "backend" .backend "map" $overrides) | fromJsonArray }}
+{{- $_ := set $texts . "true" }}
 {{- end }}
 {{- $facts := dict "texts" $texts "nodes" .nodes "gpus" .gpus "world" (mul .nodes .gpus) -}}
-{{- $overridden := include "megatron-dpo.keys" (get $recipe.args .backend.overrides) | fromJsonArray -}}
+{{- $overridden := include "megatron-dpo.keys" $overrides | fromJsonArray -}}
 {{- range .backend.rules }}
 {{- if or $recipe.checkFlags (has .kind (list "Multiple" "Range")) }}
 {{- $read := concat (list .flag .total .least .most) (.factors | default list) (.replica | default list) }}
@@ -44,18 +45,4 @@ them. Takes (backend, recipe, nodes, gpus). Rules of a release are left out with
 {{- else if not (kindIs "invalid" .) -}}
 {{ include "megatron-dpo.scalar" . }}
 {{- end -}}
-{{- end }}
-
-{{/* "true" where a map, which may be spelt as JSON, turns the overlap on, as launchers/overlap.py reads it. */}}
-{{- define "megatron-dpo.overlaps" -}}
-{{- $map := . -}}
-{{- if kindIs "string" . }}{{ $map = fromJson . }}{{ end -}}
-{{- if kindIs "map" $map }}{{ $on := get $map "overlap_moe_expert_parallel_comm" }}{{ and (kindIs "bool" $on) $on }}{{ end -}}
-{{- end }}
-
-{{/* The keys of a map, which may be spelt as JSON, as a JSON list. */}}
-{{- define "megatron-dpo.keys" -}}
-{{- $map := . -}}
-{{- if kindIs "string" . }}{{ $map = fromJson . }}{{ end -}}
-{{- if kindIs "map" $map }}{{ keys $map | sortAlpha | toJson }}{{ else }}[]{{ end -}}
 {{- end }}

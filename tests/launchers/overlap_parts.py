@@ -139,15 +139,22 @@ def _spell_splits(dispatcher: Any) -> None:
     dispatcher.all_to_all = all_to_all
 
 
-def build(overlaps: bool) -> Any:
-    """Return mcore-bridge's model of a few small layers, the same at each call."""
+def build(overlaps: bool, **changes: Any) -> Any:
+    """Return mcore-bridge's model of a few small layers, the same at each call.
+
+    Args:
+        overlaps: whether the experts' all-to-all runs beside computation.
+        changes: of ``SIZES``.
+    """
     specs = importlib.import_module("megatron.core.models.gpt.gpt_layer_specs")
     blocks = importlib.import_module("megatron.core.transformer.transformer_block")
     norms = importlib.import_module("megatron.core.transformer.torch_norm")
     models = importlib.import_module("megatron.core.models.gpt.gpt_model")
     modules = importlib.import_module("mcore_bridge.model.modules")
     config = importlib.import_module("mcore_bridge.config").ModelConfig(
-        **SIZES, expert_model_parallel_size=2, overlap_moe_expert_parallel_comm=overlaps
+        **(SIZES | changes),
+        expert_model_parallel_size=2,
+        overlap_moe_expert_parallel_comm=overlaps,
     )
     spec = specs.get_gpt_layer_local_spec(
         num_experts=EXPERTS, moe_grouped_gemm=False, qk_layernorm=True, normalization="RMSNorm"

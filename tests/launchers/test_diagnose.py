@@ -38,6 +38,8 @@ TRACE = "Traceback (most recent call last):\n  File 'x.py', line 1, in f\n"
         ("launchers.reference.ReferenceConfigError: the policy has done 3", True, Exit.CONFIG),
         ("launchers.overlap.OverlapConfigError: recipe.args.x: no plan", True, Exit.CONFIG),
         ("launchers.reference_store.ReferenceDataError: pair 0a has no", True, Exit.DATA),
+        ("launchers.equal_packs.PacksConfigError: recipe.args.x: pixels", True, Exit.CONFIG),
+        ("launchers.equal_packs.PacksDataError: recipe.args.x: 40 tokens", True, Exit.DATA),
         ("ReferenceError: weakly-referenced object no longer exists", True, Exit.PEER),
         ("RuntimeError: CUDA error: an illegal memory access was encountered", True, Exit.PEER),
     ],

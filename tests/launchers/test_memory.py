@@ -179,6 +179,15 @@ def test_even_routing_and_dropped_tokens_need_less() -> None:
     )
 
 
+def test_gathered_tokens_need_a_third_less_with_four_ranks_and_nothing_less_with_eight() -> None:
+    def buffers(ep: int, dispatcher: str) -> float:
+        layout = Layout(nodes=1, gpus_per_node=ep, ep=ep)
+        return predict(MOE, job(layout, dispatcher=dispatcher, imbalance=1.0)).buffers
+
+    assert buffers(4, "allgather") == pytest.approx(buffers(4, "alltoall") * 2 / 3)
+    assert buffers(8, "allgather") == pytest.approx(buffers(8, "alltoall"))
+
+
 def test_unfused_attention_makes_scores() -> None:
     flash = predict(DENSE, job())
     assert predict(DENSE, job(attention_backend="unfused")).activations > 2 * flash.activations

@@ -47,6 +47,20 @@ def test_all_to_all_over_two_nodes_sends_51_gb_of_each_gpu_across() -> None:
     assert sent.across / 8 / 1e9 == pytest.approx(51.5, rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("ep", "sent", "gathered"), [(2, 268.4, 67.1), (4, 402.7, 201.3), (8, 469.8, 469.8)]
+)
+def test_gathered_tokens_are_sent_once(ep: int, sent: float, gathered: float) -> None:
+    layout, pack = Layout(nodes=1, gpus_per_node=ep, ep=ep), 16384
+    training = job(layout, compares=False, recompute="none")
+    each = 4 * first(layout).moe_layers * 1e6  # there and back, forward and backward
+    plain = traffic.experts(QWEN, training, first(layout), pack * 8)
+    once = traffic.experts(QWEN, replace(training, dispatcher="allgather"), first(layout), pack * 8)
+    assert plain.inside / each == pytest.approx(sent, rel=0.001)
+    beside = (5 + 4) * 128 * pack * (ep - 1) * first(layout).moe_layers  # probabilities and map
+    assert (once.inside - beside) / each == pytest.approx(gathered, rel=0.001)
+
+
 def test_gradients_of_two_nodes() -> None:
     layout = Layout(nodes=2, gpus_per_node=8, ep=8)
     moe = first(layout).experts

@@ -1,0 +1,143 @@
+"""Training steps with gathered tokens, on two CPU ranks; run by the training Python.
+
+Collator, model, experts over both ranks, both dispatchers, schedule, gradients' buffers, trainer
+and loss are the real ones; so is the plugin. Each thing that holds is printed by rank 0.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from tests.launchers import overlap_edge, overlap_parts
+from tests.launchers.gather_packs import SPACE, Batches, collated, collators, filling, rows
+
+
+class Whole(torch.nn.Module):  # type: ignore[misc]
+    """Stands where megatron-core would turn inputs into bf16."""
+
+    def __init__(self, module: Any) -> None:
+        super().__init__()
+        self.module, self.config = module, module.config
+
+    def forward(self, **given: Any) -> Any:
+        return self.module(**given)
+
+    def set_input_tensor(self, given: Any) -> None:
+        self.module.set_input_tensor(given)
+
+
+def step(dispatcher: str, batches: Batches, kind: torch.dtype) -> Any:
+    """Run a step's microbatches; return the losses, all gradients and the model.
+
+    Args:
+        dispatcher: of the experts' tokens.
+        batches: of this rank.
+        kind: of weights and activations.
+    """
+    core = importlib.import_module("megatron.core.distributed")
+    run = importlib.import_module("megatron.core.pipeline_parallel").get_forward_backward_func()
+    halves = importlib.import_module("megatron.core.transformer.module")
+    model = overlap_parts.build(
+        False,
+        bf16=kind == torch.bfloat16,
+        params_dtype=kind,
+        moe_token_dispatcher_type=dispatcher,
+        moe_router_dtype="fp32",
+        moe_router_topk=4,
+        moe_aux_loss_coeff=0.0,  # it counts what fills a pack
+    )
+    inner = halves.Float16Module(model.config, model) if model.config.bf16 else Whole(model)
+    buffers = core.DistributedDataParallelConfig(use_distributed_optimizer=False)
+    wrapped = core.DistributedDataParallel(model.config, buffers, inner)
+    model.model_type = "encoder_or_decoder"
+    model.config.no_sync_func = wrapped.no_sync
+    seen = run(
+        forward_step_func=overlap_edge.trainer(model, wrapped).forward_step,
+        data_iterator=iter(copy.deepcopy(batches)),
+        model=[wrapped],
+        num_microbatches=len(batches),
+        seq_length=SPACE,
+        micro_batch_size=1,
+        forward_only=False,
+    )
+    wrapped.finish_grad_sync()
+    gradients = {name: weight.main_grad for name, weight in model.named_parameters()}
+    return [float(each["loss"]) for each in seen], gradients, model
+
+
+def apart(one: Any, other: Any) -> tuple[float, float]:
+    """Return by how much losses differ, and gradients as a part of the greatest of their tensor."""
+    losses = max(abs(a - b) for a, b in zip(one[0], other[0], strict=True))
+    assert all(float(each.abs().max()) for each in one[1].values())
+    parts = [
+        float((each - other[1][name]).abs().max() / each.abs().max())
+        for name, each in one[1].items()
+    ]
+    return losses, max(parts)
+
+
+def shown(what: str, holds: bool, *told: object) -> None:
+    """Print what holds on this rank."""
+    assert holds, (what, *told)
+    if dist.get_rank() == 0:
+        print(what, *told, flush=True)
+
+
+def compare(plain: Batches, filled: Batches, kind: torch.dtype, most: tuple[float, float]) -> None:
+    """Compare both dispatchers; ``most`` is by how much losses and gradients may differ."""
+    sent: list[Any] = []
+    inner = dispatchers.reduce_scatter_to_sequence_parallel_region
+
+    def seen(rows: Any, **given: Any) -> Any:
+        sent.append(rows.dtype)
+        return inner(rows, **given)
+
+    one, two = step("alltoall", plain, kind), step("alltoall", filled, kind)
+    shown(f"{kind}: what fills packs changes nothing", apart(one, two) == (0.0, 0.0))
+    dispatchers.reduce_scatter_to_sequence_parallel_region = seen
+    other = step("allgather", filled, kind)
+    dispatchers.reduce_scatter_to_sequence_parallel_region = inner
+    layer = other[2].decoder.layers[0].mlp.token_dispatcher
+    shown(f"{kind}: gathers", type(layer) is dispatchers.MoEAllGatherTokenDispatcher)
+    shown(f"{kind}: adds up in its own type", set(sent) == {kind})
+    found = apart(one, other)
+    shown(f"{kind}: equal but for", found[0] <= most[0] and found[1] <= most[1], found)
+
+
+def main() -> None:
+    """Compare both dispatchers in fp32 and in bf16, and refuse what does not fit."""
+    upstream, ours = collators(SPACE)
+    plain, filled = collated(upstream, own.KEY), collated(ours, own.KEY)
+    told: list[Any] = [None, None]
+    dist.all_gather_object(told, [each["input_ids"].shape[-1] for each in plain])
+    shown("packs differ between ranks", told[0] != told[1])
+    shown("packs are filled by a text that counts nowhere", filling(plain, filled))
+    compare(plain, filled, torch.float32, (1e-5, 1e-5))
+    compare(plain, filled, torch.bfloat16, (1e-3, 3e-2))
+    [full] = {sum(plain[0]["seq_lens"])}
+    exact = collators(full)[1]([rows()[0]])
+    shown("a full pack is left alone", exact["input_ids"].equal(plain[0]["input_ids"]))
+    try:
+        collators(full - 1)[1]([rows()[0]])
+    except plugin.PacksDataError as error:
+        shown(f"refused: {error}", True)
+
+
+if __name__ == "__main__":
+    overlap_parts.enter()
+    dist.init_process_group("gloo")
+    state = importlib.import_module("megatron.core.parallel_state")
+    state.initialize_model_parallel(expert_model_parallel_size=2)
+    batching = importlib.import_module("swift.megatron.trainers.utils")
+    vars(batching)["get_current_device"] = lambda: torch.device("cpu")
+    own: Any = importlib.import_module("launchers.swift_reference")
+    importlib.import_module("launchers.swift_equal_packs")
+    plugin: Any = importlib.import_module("launchers.equal_packs")
+    dispatchers: Any = importlib.import_module("megatron.core.transformer.moe.token_dispatcher")
+    main()
+    dist.destroy_process_group()

@@ -1,0 +1,86 @@
+"""Packs of ms-swift's own collator, with and without the plugin, for ``gather_edge.py``."""
+
+from __future__ import annotations
+
+import importlib
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from tests.launchers.overlap_edge import BATCHES
+from tests.launchers.overlap_parts import WORDS
+
+SPACE = 96
+"""Tokens of a pack; those of its texts are 20 to 76."""
+Batches = list[dict[str, Any]]
+
+
+def template() -> Any:
+    """Return ms-swift's own, as far as its collator of packs looks at it."""
+    found = object.__new__(importlib.import_module("swift.template.base").Template)
+    vars(found).update(
+        {"mode": "rlhf", "task_type": "causal_lm", "packing": True, "padding_free": True},
+        use_megatron=True,
+        sequence_parallel_size=1,
+        padding_side="right",
+        remove_unused_columns=True,
+        processor=SimpleNamespace(pad_token_id=0),
+        tokenizer=SimpleNamespace(pad_token_id=0),
+    )
+    return found
+
+
+def rows() -> list[list[Any]]:
+    """Return packs of two pairs, others on each rank; no text asks for its first word."""
+    chance = torch.Generator().manual_seed(10 + dist.get_rank())
+    packs: list[list[Any]] = []
+    for _ in range(BATCHES):
+        pack: list[Any] = []
+        for _ in range(2):
+            row: dict[str, Any] = {}
+            for part in ("chosen", "rejected"):
+                length = int(torch.randint(5, 20, (1,), generator=chance))
+                words = torch.randint(1, WORDS, (length,), generator=chance).tolist()
+                row |= {f"{part}_input_ids": words, f"{part}_labels": [-100, *words[1:]]}
+                row |= {f"{part}_length": length}
+            pack.append(row)
+        packs.append(pack)
+    return packs
+
+
+def collators(space: int) -> tuple[Any, Any]:
+    """Return ms-swift's collator as it is, and the trainer's with the plugin."""
+    args = SimpleNamespace(
+        **{"micro_batch_size": 1, "packing_length": space, "max_length": 20},
+        **{"tensor_model_parallel_size": 1, "sequence_parallel": False, "fp8_recipe": "delayed"},
+        **{"context_parallel_size": 1, "attention_backend": "flash"},
+    )
+    bases = importlib.import_module("swift.megatron.trainers.base")
+    mine = template()
+    trainer = SimpleNamespace(template=mine, args=args)
+    return mine.data_collator, bases.BaseMegatronTrainer._get_data_collator(trainer)
+
+
+def collated(collate: Any, key: str) -> Batches:
+    """Return this rank's microbatches, with the reference's numbers under a key."""
+    chance = torch.Generator().manual_seed(3)
+    packs = rows()
+    return [{**collate([pack]), key: -50 * torch.rand(2, 2, generator=chance)} for pack in packs]
+
+
+def filling(plain: Batches, filled: Batches) -> bool:
+    """Tell whether packs are filled by one more text of their own words, which counts nowhere."""
+    right = []
+    for before, after in zip(plain, filled, strict=True):
+        real, words = sum(before["seq_lens"]), before["input_ids"][0]
+        left = SPACE - real
+        right += [
+            after["seq_lens"] == before["seq_lens"],
+            after["position_ids"][0].tolist()
+            == before["position_ids"][0].tolist() + [*range(left)],
+            after["input_ids"][0].tolist() == (words.tolist() * 20)[:SPACE],
+            after["labels"][0].tolist() == before["labels"][0].tolist() + left * [-100],
+        ]
+    return all(right)
