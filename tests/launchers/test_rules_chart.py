@@ -49,7 +49,7 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (chart / "templates").mkdir()
     for name in ("rules", "rule", "kind", "multiple"):
         shutil.copy(CHART / "templates" / f"_validate_{name}.tpl", chart / "templates")
-    for name in ("scalar", "recipe"):
+    for name in ("scalar", "recipe", "overrides"):
         shutil.copy(CHART / "templates" / f"_{name}.tpl", chart / "templates")
     shutil.copy(CHART / "flags" / "ms-swift-4.4.1.yaml", chart / "table.yaml")
     (chart / "Chart.yaml").write_text("apiVersion: v2\nname: judge\nversion: 0.0.1\n")
