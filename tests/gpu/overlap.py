@@ -35,6 +35,7 @@ def profiles(gpus: int, *, delayed: bool) -> dict[str, str]:
         "expert_model_parallel_size": gpus,
         "global_batch_size": PACKS * gpus,
         "lr": "1e-6",
+        "moe_token_dispatcher_type": "alltoall",
         "recompute_granularity": "none",
         "recompute_method": "null",
         "recompute_num_layers": "null",

@@ -30,11 +30,11 @@ def test_values_are_composed_as_helm_composes_them(files: list[str], tmp_path: P
 
 
 def number(value: object) -> object:
-    """Spellings of one number are equal: Helm writes 5e-7 as 5e-07."""
+    """Spellings of one value are equal: Helm writes 5e-7 as 5e-07, and a map as its JSON."""
     try:
         return float(str(value))
     except ValueError:
-        return value
+        return yaml.safe_load(value) if isinstance(value, str) and value[0] == "{" else value
 
 
 def test_a_path_of_the_values_is_changed_too() -> None:
