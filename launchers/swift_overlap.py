@@ -11,7 +11,6 @@ the model's own modules, called in the same order on the same tensors: for packs
 from __future__ import annotations
 
 import importlib
-import inspect
 import os
 from types import SimpleNamespace
 from typing import Any
@@ -20,29 +19,20 @@ from mcore_bridge.model.gpt_model import GPTModel
 from mcore_bridge.model.modules.transformer_layer import TransformerLayer
 from megatron.core.models.gpt.fine_grained_callables import PreProcessNode
 from megatron.core.pipeline_parallel.utils import get_comp_stream
-from swift.version import __version__
 
 from launchers import logs
 from launchers.overlap import SWITCH, OverlapConfigError, refusals, switched, unread
+from launchers.upstream import require, require_parameters
 
-KNOWN = "ms-swift 4.4.1, mcore-bridge 1.6.0 and megatron-core 0.18.0"
 QUEUES = "CUDA_DEVICE_MAX_CONNECTIONS"
 trainers: Any = importlib.import_module("swift.megatron.trainers")  # where ms-swift looks it up
 _Upstream: Any = trainers.MegatronDPOTrainer
-_STEP = ["self", "data_iterator", "model"]
-_INPUTS = ["self", "input_ids", "position_ids", "decoder_input", "inference_context"]
-_INPUTS += ["packed_seq_params"]
-
-if (
-    list(inspect.signature(_Upstream.forward_step).parameters) != _STEP
-    or list(inspect.signature(GPTModel._preprocess).parameters) != _INPUTS
-    or not hasattr(TransformerLayer, "_patch_apply_rotary_pos_emb")
-    or not hasattr(GPTModel, "build_schedule_plan")
-):
-    raise OverlapConfigError(
-        f"recipe.args.{SWITCH} is known to work with {KNOWN}, and here is another "
-        f"(ms-swift {__version__}); remove it"
-    )
+_OTHERWISE = f"remove recipe.args.{SWITCH}"
+_INPUTS = ("input_ids", "position_ids", "decoder_input", "inference_context", "packed_seq_params")
+require_parameters(_Upstream.forward_step, "self", "data_iterator", "model", otherwise=_OTHERWISE)
+require_parameters(GPTModel._preprocess, "self", *_INPUTS, otherwise=_OTHERWISE)
+require(TransformerLayer, "_patch_apply_rotary_pos_emb")
+require(GPTModel, "build_schedule_plan")
 
 
 class Inputs(PreProcessNode):  # type: ignore[misc]
