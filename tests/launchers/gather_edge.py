@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from tests.launchers import overlap_edge, overlap_parts
+from tests.launchers import megatron_on_cpu, overlap_edge
 from tests.launchers.gather_packs import SPACE, Batches, collated, collators, filling, rows
 
 
@@ -42,7 +42,7 @@ def step(dispatcher: str, batches: Batches, kind: torch.dtype) -> Any:
     core = importlib.import_module("megatron.core.distributed")
     run = importlib.import_module("megatron.core.pipeline_parallel").get_forward_backward_func()
     halves = importlib.import_module("megatron.core.transformer.module")
-    model = overlap_parts.build(
+    model = megatron_on_cpu.build(
         False,
         bf16=kind == torch.bfloat16,
         params_dtype=kind,
@@ -129,12 +129,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    overlap_parts.enter()
-    dist.init_process_group("gloo")
-    state = importlib.import_module("megatron.core.parallel_state")
-    state.initialize_model_parallel(expert_model_parallel_size=2)
-    batching = importlib.import_module("swift.megatron.trainers.utils")
-    vars(batching)["get_current_device"] = lambda: torch.device("cpu")
+    megatron_on_cpu.join()
     own: Any = importlib.import_module("launchers.swift_reference")
     importlib.import_module("launchers.swift_equal_packs")
     plugin: Any = importlib.import_module("launchers.equal_packs")

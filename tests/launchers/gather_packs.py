@@ -9,8 +9,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
+from tests.launchers.megatron_on_cpu import WORDS
 from tests.launchers.overlap_edge import BATCHES
-from tests.launchers.overlap_parts import WORDS
 
 SPACE = 96
 """Tokens of a pack; those of its texts are 20 to 76."""

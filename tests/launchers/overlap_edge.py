@@ -13,7 +13,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from tests.launchers import overlap_parts
+from tests.launchers import megatron_on_cpu
 
 BATCHES = 4
 
@@ -24,7 +24,7 @@ def batches(key: str) -> list[dict[str, Any]]:
     found = []
     for _ in range(BATCHES):
         lengths = torch.randint(5, 20, (4,), generator=chance).tolist()
-        words = torch.randint(0, overlap_parts.WORDS, (1, sum(lengths)), generator=chance)
+        words = torch.randint(0, megatron_on_cpu.WORDS, (1, sum(lengths)), generator=chance)
         asked = torch.rand(words.shape, generator=chance) < 0.7
         found.append(
             {
@@ -65,7 +65,7 @@ def step(overlaps: bool, *, reduces: bool = False, learns: bool = True) -> Any:
     core = importlib.import_module("megatron.core.distributed")
     halves = importlib.import_module("megatron.core.transformer.module")
     run = importlib.import_module("megatron.core.pipeline_parallel").get_forward_backward_func()
-    model = overlap_parts.build(overlaps).train(learns)
+    model = megatron_on_cpu.build(overlaps).train(learns)
     buffers = core.DistributedDataParallelConfig(
         overlap_grad_reduce=reduces, use_distributed_optimizer=False
     )
@@ -122,7 +122,7 @@ def main() -> None:
     shown("the same while gradients are added up", same(added, step(True, reduces=True)))
     losses, _ = step(True, learns=False)
     shown("evaluation plans nothing", losses == plain[0] and len(planned) == 2 * BATCHES)
-    for model, batch in ((torch.nn.Linear(1, 1), {}), (overlap_parts.build(True), {"pixels": 1})):
+    for model, batch in ((torch.nn.Linear(1, 1), {}), (megatron_on_cpu.build(True), {"pixels": 1})):
         try:
             ours.Planner(model)(**batch)
         except ours.OverlapConfigError as error:
@@ -130,12 +130,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    overlap_parts.enter()
-    dist.init_process_group("gloo")
-    state = importlib.import_module("megatron.core.parallel_state")
-    state.initialize_model_parallel(expert_model_parallel_size=2)
-    batching = importlib.import_module("swift.megatron.trainers.utils")
-    vars(batching)["get_current_device"] = lambda: torch.device("cpu")
+    megatron_on_cpu.join()
     own: Any = importlib.import_module("launchers.swift_reference")
     ours: Any = importlib.import_module("launchers.swift_overlap")
     main()

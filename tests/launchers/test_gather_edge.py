@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-
 import pytest
 
-from launchers.preflight_port import free_port
-from scripts.helm import ROOT
+from tests.launchers import two_ranks
 
 SHOWN = (
     "packs differ between ranks",
@@ -30,18 +26,5 @@ SHOWN = (
 
 @pytest.mark.timeout(180)
 def test_gathered_tokens_beside_all_to_all() -> None:
-    python, packages = ROOT / ".tools/train/bin/python", ROOT / ".tools/oracle"
-    if not python.exists() or not packages.exists():
-        pytest.skip("no training environment: make setup")
-    env = {**os.environ, "PYTHONPATH": f"{ROOT}:{packages}", "CUDA_VISIBLE_DEVICES": ""}
-    ranks = ["-m", "torch.distributed.run", "--nproc-per-node", "2"]
-    done = subprocess.run(
-        [python, *ranks, "--master-port", str(free_port()), "-m", "tests.launchers.gather_edge"],
-        cwd=ROOT,
-        env={**env, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    said = done.stdout.splitlines()
+    said = two_ranks.said("tests.launchers.gather_edge")
     assert [what for what in SHOWN if not any(line.startswith(what) for line in said)] == []

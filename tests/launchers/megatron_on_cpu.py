@@ -1,4 +1,4 @@
-"""megatron-core and mcore-bridge on CPU, for ``overlap_edge.py``: a GPU's streams stand still.
+"""megatron-core and mcore-bridge on CPU, for ``*_edge.py``: a GPU's streams stand still.
 
 What stands in is what a CPU lacks: streams and events that wait for nothing, empty classes for
 Transformer Engine's, and attention over the texts of a pack. Model, experts, dispatcher, schedule
@@ -169,3 +169,13 @@ def build(overlaps: bool, **changes: Any) -> Any:
     )  # as mcore-bridge's ModelLoader does
     torch.manual_seed(3)
     return importlib.import_module("mcore_bridge.model.gpt_model").GPTModel(config, block)
+
+
+def join() -> None:
+    """Enter, and join the other rank, which has the other half of the experts."""
+    enter()
+    torch.distributed.init_process_group("gloo")
+    state = importlib.import_module("megatron.core.parallel_state")
+    state.initialize_model_parallel(expert_model_parallel_size=2)
+    batching = importlib.import_module("swift.megatron.trainers.utils")
+    vars(batching)["get_current_device"] = lambda: torch.device("cpu")
