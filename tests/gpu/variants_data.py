@@ -10,7 +10,8 @@ from pathlib import Path
 
 from tests.gpu import pairs, random_model
 from tests.gpu.bench_shared import Bench
-from tests.gpu.random_model import Gains, Shape
+from tests.gpu.random_model import Shape
+from tests.gpu.random_weights import Gains
 
 SHAPE = Shape(
     num_hidden_layers=4,
