@@ -1,0 +1,163 @@
+"""What the benches of the visits are predicted to show, and have shown; this needs no GPU.
+
+``python -m tests.gpu.forecast`` prints a table of the lines of ``visits.yaml`` for 4 and 8 H200;
+with ``--write`` it goes between the markers of ``values/README.md``. Memory and seconds are the
+planner's (``launchers/memory.py``, ``launchers/speed.py``); what is measured is read from
+``results/bench-<visit>-<line>.json`` where there is one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from launchers import cards, memory, speed
+from launchers.memory import Memory
+from launchers.speed import Link, Speed
+from tests.gpu import bench_options, bench_profile, bench_visit
+
+CARD = "h200"
+VISITS = ("4gpu", "8gpu")
+RESULTS = Path(__file__).with_name("results")
+README = bench_profile.ROOT / "values" / "README.md"
+BEGIN, END = "<!-- forecast -->\n", "<!-- end forecast -->"
+SPREAD_OF_LENGTHS = 1052.5
+"""Tokens: sum(L^2) / sum(L) of the bench's texts, ``s_eff`` of ``bench-24-layers-2xh200.json``."""
+ONE_NODE = Link(name="none", gbs=1.0)
+COLUMNS = (
+    *("visit", "line", "run", "layers", "GPUs", "packs a step", "GiB of 139.7", "GiB of the host"),
+    *("s/step", "tok/s/GPU", "against", "measured"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """One run of a line."""
+
+    visit: str
+    line: str
+    run: str
+    layers: int
+    gpus: int
+    packs: int
+    memory: Memory
+    speed: Speed
+    against: float | None
+    """Its tokens per second over those of the line's last profile, where that is compared with."""
+    measured: float | None
+    """Its median of tokens per second and GPU, where the line has run."""
+
+
+def forecasts(visit: str) -> list[Forecast]:
+    """Return the runs of a visit's benches, in their order; what is no bench has no forecast.
+
+    Raises:
+        ValueError: there is no such visit.
+        LaunchError: the flags of a profile.
+    """
+    found: list[Forecast] = []
+    for line, words in bench_visit.lines(visit).items():
+        if words[0] not in bench_visit.PROGRAMS:
+            options = bench_options.arguments(["tokenizer", "results", *words])
+            if not options.start and not options.layouts:
+                found += _line(visit, line, options)
+    return found
+
+
+def _line(visit: str, line: str, options: argparse.Namespace) -> Iterator[Forecast]:
+    host = ["NVIDIA H200"] * int(visit.removesuffix("gpu"))
+    bench, profiles = bench_options.bench(options, host), bench_options.profiles(options)
+    seen = measured(RESULTS / f"bench-{visit}-{line}.json")
+    rates: dict[str, Any] = {}
+    for profile in profiles:
+        parsed = bench_profile.recipe(profile.values(), bench.own_flags)
+        training = bench_profile.job(parsed, bench.gpus)
+        rates[profile.name] = (
+            training,
+            memory.predict(bench.shape, training),
+            speed.predict(bench.shape, training, bench.card, ONE_NODE, SPREAD_OF_LENGTHS),
+        )
+    last = rates[profiles[-1].name][2].tokens_per_second_per_gpu if options.against else None
+    for name, (training, needs, pace) in rates.items():
+        compared = last is not None and name != profiles[-1].name
+        yield Forecast(
+            visit=visit,
+            line=line,
+            run=name,
+            layers=options.layers,
+            gpus=bench.gpus,
+            packs=training.global_batch_size,
+            memory=needs,
+            speed=pace,
+            against=pace.tokens_per_second_per_gpu / last if compared and last else None,
+            measured=seen.get(name),
+        )
+
+
+def measured(file: Path) -> dict[str, float]:
+    """Return tokens per second and GPU by run; none where the line has not run."""
+    if not file.exists():
+        return {}
+    runs = json.loads(file.read_text(encoding="utf-8"))["runs"]
+    return {
+        name: float(run["tokens_per_second_per_gpu"]["median"])
+        for name, run in runs.items()
+        if run.get("steps")
+    }
+
+
+def table(rows: Sequence[Forecast]) -> str:
+    """Return a Markdown table."""
+    lines = [COLUMNS, tuple("---" for _ in COLUMNS), *map(_row, rows)]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+
+
+def _row(row: Forecast) -> tuple[str, ...]:
+    fits = row.memory.total <= cards.named(CARD).memory_gib
+    return (
+        row.visit,
+        row.line,
+        row.run,
+        str(row.layers),
+        str(row.gpus),
+        str(row.packs),
+        f"{row.memory.total:.1f}" + ("" if fits else ", too many"),
+        f"{row.memory.host:.0f}",
+        f"{row.speed.step_seconds:.1f} ({row.speed.low:.1f} to {row.speed.high:.1f})",
+        f"{row.speed.tokens_per_second_per_gpu:,.0f}",
+        "" if row.against is None else f"{row.against:.1f} x",
+        "" if row.measured is None else f"{row.measured:,.0f}",
+    )
+
+
+def written(text: str, made: str) -> str:
+    r"""Put the table between its markers.
+
+    >>> written(f"a\n{BEGIN}old\n{END}b", "new")
+    'a\n<!-- forecast -->\nnew\n<!-- end forecast -->b'
+    """
+    before, _, rest = text.partition(BEGIN)
+    return f"{before}{BEGIN}{made}\n{END}{rest.partition(END)[2]}"
+
+
+def block() -> str:
+    """Return the table of all visits that are forecast."""
+    return table([row for visit in VISITS for row in forecasts(visit)])
+
+
+def main() -> None:
+    """Print the table, or write it too."""
+    parser = argparse.ArgumentParser(prog="python -m tests.gpu.forecast")
+    parser.add_argument("--write", action="store_true", help="into values/README.md")
+    made = block()
+    print(made)
+    if parser.parse_args().write:
+        README.write_text(written(README.read_text(encoding="utf-8"), made), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

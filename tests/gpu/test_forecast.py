@@ -1,0 +1,39 @@
+"""What a visit is predicted to show, and that values/README.md says it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.gpu import forecast
+
+
+def test_the_readme_has_the_forecast_of_now() -> None:
+    text = forecast.README.read_text(encoding="utf-8")
+    assert forecast.written(text, forecast.block()) == text, "python -m tests.gpu.forecast --write"
+
+
+def test_a_line_is_compared_with_its_last_profile_and_starts_are_left_out() -> None:
+    rows = {(row.line, row.run): row for row in forecast.forecasts("8gpu")}
+    tuned, seed = rows["gbs4", "tuned"], rows["gbs4", "seed"]
+    rates = [row.speed.tokens_per_second_per_gpu for row in (tuned, seed)]
+    assert tuned.against == rates[0] / rates[1] and seed.against is None
+    assert {line for line, _ in rows}.isdisjoint({"start", "nodes", "faults"})
+    assert rows["scaling-2", "tuned-2"].gpus == 2 and rows["scaling-2", "tuned-2"].layers == 8
+
+
+def test_what_was_measured_stands_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs = {
+        "tuned": {"steps": 3, "tokens_per_second_per_gpu": {"median": 7654.3}},
+        "seed": {"skipped": "no time left"},
+    }
+    (tmp_path / "bench-8gpu-gbs4.json").write_text(json.dumps({"runs": runs}))
+    monkeypatch.setattr(forecast, "RESULTS", tmp_path)
+    lines = forecast.table(forecast.forecasts("8gpu")).splitlines()
+    [tuned] = [line for line in lines if line.startswith("| 8gpu | gbs4 | tuned |")]
+    [seed] = [line for line in lines if line.startswith("| 8gpu | gbs4 | seed |")]
+    assert tuned.endswith("| 7,654 |") and seed.endswith("|  |  |")
