@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from scripts.figures import table
+from scripts.figures.markdown import filled
 from scripts.figures.measured import Run, runs
 from scripts.figures.plot import draw
 from scripts.figures.predicted import Predicted, predictions
@@ -15,25 +16,6 @@ from scripts.problem import Problem
 
 README = ROOT / "values" / "README.md"
 PLOT = ROOT / "values" / "step-time.svg"
-
-
-def filled(text: str, blocks: dict[str, str]) -> str:
-    r"""Put each block between its markers.
-
-    >>> filled("a\n<!-- x -->\nold\n<!-- end x -->\nb", {"x": "new"})
-    'a\n<!-- x -->\nnew\n<!-- end x -->\nb'
-
-    Raises:
-        Problem: a marker is missing.
-    """
-    for name, block in blocks.items():
-        begin, end = f"<!-- {name} -->\n", f"<!-- end {name} -->"
-        before, found, rest = text.partition(begin)
-        _, also, after = rest.partition(end)
-        if not found or not also:
-            raise Problem(f"values/README.md has no lines {begin.strip()} and {end}")
-        text = f"{before}{begin}{block}\n{end}{after}"
-    return text
 
 
 def readme(text: str, rows: Sequence[Predicted], found: Sequence[Run]) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from launchers import flops
 from scripts.figures import measured
+from scripts.figures.markdown import table
 from scripts.figures.measured import LAYERS, Run
 from scripts.figures.predicted import BASE, Predicted
 
@@ -22,7 +23,7 @@ MEASURED = (
 
 def predicted(rows: Sequence[Predicted], runs: Sequence[Run]) -> str:
     """Return a line for each profile and card."""
-    return _table(PREDICTED, [_predicted(row, runs) for row in rows])
+    return table(PREDICTED, [_predicted(row, runs) for row in rows])
 
 
 def _predicted(row: Predicted, runs: Sequence[Run]) -> tuple[str, ...]:
@@ -66,7 +67,7 @@ def ran(runs: Sequence[Run]) -> str:
     if not runs:
         return "None yet."
     ordered = sorted(runs, key=lambda run: run.layers != LAYERS)
-    return _table(MEASURED, [_ran(run) for run in ordered])
+    return table(MEASURED, [_ran(run) for run in ordered])
 
 
 def _ran(run: Run) -> tuple[str, ...]:
@@ -97,8 +98,3 @@ def _count(number: float) -> str:
     """
     rounded = round(number, -1) if number >= 1000 else number
     return f"{rounded:,.0f}"
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [heads, ["---"] * len(heads), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

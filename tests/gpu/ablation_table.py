@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from scripts.figures import markdown
+
 COLUMNS = (
     *("variant", "s/step", "tok/s/GPU", "x baseline", "GiB allocated", "GiB reserved"),
     *("loss off ln 2", "wall, busy, compute, communication ms", "kernels"),
@@ -13,8 +15,7 @@ COLUMNS = (
 
 def table(rows: Mapping[str, Mapping[str, Any]]) -> str:
     """Return a line for each variant."""
-    lines = [COLUMNS, ("---",) * len(COLUMNS), *(_line(name, row) for name, row in rows.items())]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    return markdown.table(COLUMNS, [_line(name, row) for name, row in rows.items()])
 
 
 def _line(name: str, row: Mapping[str, Any]) -> tuple[str, ...]:

@@ -54,6 +54,15 @@ def flags(
     }
 
 
+def torchrun(
+    bench: Bench, parsed: Recipe, place: Place, folder: Path, spelt: Mapping[str, Value]
+) -> list[str]:
+    """Return the command of a run with these flags; its ranks' logs are in its folder."""
+    program = [str(argv.program(parsed, swift_folder())), *argv.flatten(spelt)]
+    logs, python = folder / "ranks", sys.executable
+    return argv.torchrun(place, nproc=bench.gpus, log_dir=logs, python=python, program=program)
+
+
 def inherited() -> dict[str, str]:
     """Return this process's environment with what a GPU host of ours needs."""
     path = [HOST_ENV["PYTHONPATH"], *filter(None, [os.environ.get("PYTHONPATH", "")])]
@@ -121,10 +130,7 @@ def run(
         rank=0, nodes=1, master_addr="127.0.0.1", master_port=free_port(), source="single"
     )
     spelt = flags(bench, parsed, folder)
-    program = [str(argv.program(parsed, swift_folder())), *argv.flatten(spelt)]
-    command = argv.torchrun(
-        place, nproc=bench.gpus, log_dir=folder / "ranks", python=sys.executable, program=program
-    )
+    command = torchrun(bench, parsed, place, folder, spelt)
     env = environment(bench, values, place, folder, caches or bench.home / "caches")
     sampler, began = Sampler(), time.time()
 

@@ -18,13 +18,13 @@ from typing import Any
 from launchers import cards, memory, speed
 from launchers.memory import Memory
 from launchers.speed import Link, Speed
+from scripts.figures import markdown
 from tests.gpu import bench_options, bench_profile, bench_visit
 
 CARD = "h200"
 VISITS = ("4gpu", "8gpu")
 RESULTS = Path(__file__).with_name("results")
 README = bench_profile.ROOT / "values" / "README.md"
-BEGIN, END = "<!-- forecast -->\n", "<!-- end forecast -->"
 SPREAD_OF_LENGTHS = 1052.5
 """Tokens: sum(L^2) / sum(L) of the bench's texts, ``s_eff`` of ``bench-24-layers-2xh200.json``."""
 ONE_NODE = Link(name="none", gbs=1.0)
@@ -112,8 +112,7 @@ def measured(file: Path) -> dict[str, float]:
 
 def table(rows: Sequence[Forecast]) -> str:
     """Return a Markdown table."""
-    lines = [COLUMNS, tuple("---" for _ in COLUMNS), *map(_row, rows)]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
+    return markdown.table(COLUMNS, [_row(row) for row in rows])
 
 
 def _row(row: Forecast) -> tuple[str, ...]:
@@ -134,16 +133,6 @@ def _row(row: Forecast) -> tuple[str, ...]:
     )
 
 
-def written(text: str, made: str) -> str:
-    r"""Put the table between its markers.
-
-    >>> written(f"a\n{BEGIN}old\n{END}b", "new")
-    'a\n<!-- forecast -->\nnew\n<!-- end forecast -->b'
-    """
-    before, _, rest = text.partition(BEGIN)
-    return f"{before}{BEGIN}{made}\n{END}{rest.partition(END)[2]}"
-
-
 def block() -> str:
     """Return the table of all visits that are forecast."""
     return table([row for visit in VISITS for row in forecasts(visit)])
@@ -153,10 +142,11 @@ def main() -> None:
     """Print the table, or write it too."""
     parser = argparse.ArgumentParser(prog="python -m tests.gpu.forecast")
     parser.add_argument("--write", action="store_true", help="into values/README.md")
-    made = block()
+    options, made = parser.parse_args(), block()
     print(made)
-    if parser.parse_args().write:
-        README.write_text(written(README.read_text(encoding="utf-8"), made), encoding="utf-8")
+    if options.write:
+        text = markdown.filled(README.read_text(encoding="utf-8"), {"forecast": made})
+        README.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
+from scripts.figures import markdown
 from tests.gpu import forecast
 
 
 def test_the_readme_has_the_forecast_of_now() -> None:
     text = forecast.README.read_text(encoding="utf-8")
-    assert forecast.written(text, forecast.block()) == text, "python -m tests.gpu.forecast --write"
+    found = markdown.filled(text, {"forecast": forecast.block()})
+    assert found == text, "python -m tests.gpu.forecast --write"
 
 
 def test_a_line_is_compared_with_its_last_profile_and_starts_are_left_out() -> None:

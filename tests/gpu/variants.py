@@ -18,11 +18,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from launchers import argv, cards, shape
+from launchers import cards, shape
 from launchers.exits import LaunchError
 from launchers.process import Stopped, raise_on_signals
 from launchers.rank import Place
-from launchers.swift import swift_folder
 from tests.gpu import (
     bench_options,
     bench_profile,
@@ -151,10 +150,7 @@ def command(
     spelt = bench_run.flags(bench, parsed, folder, PROBES)
     port = PORT + 10 * number
     place = Place(rank=0, nodes=1, master_addr="127.0.0.1", master_port=port, source="single")
-    program = [str(argv.program(parsed, swift_folder())), *argv.flatten(spelt)]
-    words = argv.torchrun(
-        place, nproc=bench.gpus, log_dir=folder / "ranks", python=sys.executable, program=program
-    )
+    words = bench_run.torchrun(bench, parsed, place, folder, spelt)
     env = bench_run.environment(bench, values, place, folder, options.caches)
     # its own: two that load the same rows at once would wait for each other
     env |= {"HF_DATASETS_CACHE": str(folder / "hf"), "MODELSCOPE_CACHE": str(folder / "ms")}

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from scripts.figures import measured, plot, table
-from scripts.figures.__main__ import README, filled, readme
+from scripts.figures.__main__ import README, readme
+from scripts.figures.markdown import filled
 from scripts.figures.predicted import BASE, HARDWARE, Predicted, predictions
 from scripts.problem import Problem
 
