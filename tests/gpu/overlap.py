@@ -95,4 +95,4 @@ def main(words: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(host.run(lambda: main(sys.argv[1:])))
