@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from launchers.exits import LaunchError
-from launchers.process import Stopped, raise_on_signals
 from tests.gpu import (
     ablation_choice,
     ablation_figures,
@@ -27,14 +26,13 @@ from tests.gpu import (
     bench,
     bench_figures,
     bench_options,
+    host,
 )
 from tests.gpu.ablation_plan import Choice
 from tests.gpu.ablation_run import Ablation
 from tests.gpu.ablation_steps import Count
 from tests.gpu.bench_profile import Profile
 from tests.gpu.bench_shared import Bench
-from tests.gpu.pack import HOST_ENV
-from tests.gpu.visit import host
 
 VARIANTS = Path(__file__).with_name("ablations.yaml")
 
@@ -54,9 +52,7 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
 def main(words: Sequence[str] | None = None) -> int:
     """Run it; 1 when a variant could not be measured or changes the loss, 2 when it can't begin."""
     options, begun = arguments(words), time.monotonic()
-    raise_on_signals(lambda _: None)
-    sys.path.append(HOST_ENV["PYTHONPATH"])  # the stack of a GPU host
-    about = host()
+    about = host.about()
     try:
         ablation = prepare(options, about, begun)
     except (LaunchError, ValueError, OSError) as error:
@@ -67,8 +63,6 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         ablation.record["prepared"] = bench.prepare(ablation.bench, options)
         ablation.measure()
-    except Stopped as stopped:
-        return 128 + stopped.number
     finally:
         print(ablation.said(), flush=True)
     print(ablation_table.tops(ablation.rows))
@@ -135,4 +129,4 @@ def refuse(given: Bench, profile: Profile, choice: Choice) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(host.run(main))

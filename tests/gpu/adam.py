@@ -11,7 +11,7 @@ import time
 
 import torch
 
-from tests.gpu.visit import host
+from tests.gpu import host
 
 SIZES = (3_000_000, 70_000_000, 200_000_000, 1, 128_000_000, *[768 * 2048] * 1000)
 STEPS = 5
@@ -68,7 +68,7 @@ def main() -> None:
         "ms_whole": round(whole_ms, 2),
         "ms": round(cut_ms, 2),
     }
-    print(json.dumps({**host(), "parameters": sum(SIZES), "steps": STEPS, **seen}, indent=1))
+    print(json.dumps({**host.about(), "parameters": sum(SIZES), "steps": STEPS, **seen}, indent=1))
     if not all(same):
         raise SystemExit("the chunked step differs")
 

@@ -20,13 +20,10 @@ from pathlib import Path
 from typing import Any
 
 from launchers.exits import LaunchError
-from launchers.process import Stopped, raise_on_signals
-from tests.gpu import bench_options, bench_profile, bench_run, bench_table, pairs
+from tests.gpu import bench_options, bench_profile, bench_run, bench_table, host, pairs
 from tests.gpu.bench_profile import Profile
 from tests.gpu.bench_run import inherited
 from tests.gpu.bench_shared import Bench
-from tests.gpu.pack import HOST_ENV
-from tests.gpu.visit import host
 
 SHORTEST = 60
 """Seconds below which a run is not begun: imports and loading alone take as long."""
@@ -37,9 +34,7 @@ ROOM = 10
 def main(words: Sequence[str] | None = None) -> int:
     """Run the bench; 1 when a first loss or a self-report is wrong, 2 when it can't begin."""
     options, begun = bench_options.arguments(words), time.monotonic()
-    raise_on_signals(lambda _: None)
-    sys.path.append(HOST_ENV["PYTHONPATH"])  # the stack of a GPU host
-    about = host()
+    about = host.about()
     try:
         profiles = bench_options.profiles(options)
         bench = bench_options.bench(options, about["gpus"])
@@ -47,16 +42,18 @@ def main(words: Sequence[str] | None = None) -> int:
     except (LaunchError, ValueError, OSError) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
-    try:
-        record = {**about, "layers": options.layers, "experts": options.experts}
-        record["gpus_used"] = bench.gpus
-        against = profiles[-1].name if options.against else None
-        record |= {"card": bench.card.name, "against": against}
-        record["command"] = command(sys.argv[1:] if words is None else words, options)
-        record["prepared"] = prepare(bench, options)
-        return measure(bench, profiles, options, record, begun)
-    except Stopped as stopped:
-        return 128 + stopped.number
+    against = profiles[-1].name if options.against else None
+    record = {
+        **about,
+        "layers": options.layers,
+        "experts": options.experts,
+        "gpus_used": bench.gpus,
+        "card": bench.card.name,
+        "against": against,
+        "command": command(sys.argv[1:] if words is None else words, options),
+        "prepared": prepare(bench, options),
+    }
+    return measure(bench, profiles, options, record, begun)
 
 
 def command(words: Sequence[str], options: argparse.Namespace, module: str = "bench") -> str:
@@ -140,4 +137,4 @@ def write(path: Path, record: dict[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(host.run(main))

@@ -18,11 +18,10 @@ from launchers.preflight_port import free_port
 from launchers.rank import Place
 from launchers.recipe import Recipe, Value
 from launchers.swift import swift_folder
-from tests.gpu import bench_figures, bench_profile, bench_read, session
+from tests.gpu import bench_figures, bench_profile, bench_read, host, session
 from tests.gpu.bench_profile import ROOT, Profile
 from tests.gpu.bench_shared import Bench
 from tests.gpu.gpu_state import Sampler
-from tests.gpu.pack import HOST_ENV
 
 LAUNCHERS = ROOT / "launchers"
 PROBE = Path(__file__).with_name("swift_probe.py")
@@ -65,8 +64,8 @@ def torchrun(
 
 def inherited() -> dict[str, str]:
     """Return this process's environment with what a GPU host of ours needs."""
-    path = [HOST_ENV["PYTHONPATH"], *filter(None, [os.environ.get("PYTHONPATH", "")])]
-    return {**os.environ, **HOST_ENV, "PYTHONPATH": ":".join(path)}
+    path = [host.ENV["PYTHONPATH"], *filter(None, [os.environ.get("PYTHONPATH", "")])]
+    return {**os.environ, **host.ENV, "PYTHONPATH": ":".join(path)}
 
 
 def environment(

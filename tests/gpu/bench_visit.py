@@ -10,14 +10,14 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import traceback
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from tests.gpu import bench, faults, nodes
-from tests.gpu.visit import host
+from tests.gpu import bench, faults, host, nodes
 
 VISITS = Path(__file__).with_name("visits.yaml")
 SCALING = "scaling-"
@@ -80,6 +80,16 @@ def _rates(results: Path, name: str) -> dict[int, float]:
     return rates
 
 
+def attempt(words: Sequence[str], given: Sequence[str]) -> int:
+    """Run a line; one that breaks costs the lines after it nothing."""
+    try:
+        code: int = PROGRAMS.get(words[0], bench).main(given)
+    except Exception:
+        traceback.print_exc()
+        return 1
+    return code
+
+
 def main(words: Sequence[str]) -> int:
     """Run a visit; the worst of its lines' codes."""
     if len(words) < 3:
@@ -91,7 +101,7 @@ def main(words: Sequence[str]) -> int:
     except ValueError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
-    wanted, seen = int(name.removesuffix("gpu")), len(host()["gpus"])
+    wanted, seen = int(name.removesuffix("gpu")), len(host.about()["gpus"])
     if seen < wanted:
         print(
             f"bench: the visit {name} needs {wanted} GPUs and this host has {seen}", file=sys.stderr
@@ -100,12 +110,10 @@ def main(words: Sequence[str]) -> int:
     codes = []
     for line in only or chosen:
         print(f"== {name} {line}", flush=True)
-        given = command(name, line, tokenizer, results, chosen[line])
-        code: int = PROGRAMS.get(chosen[line][0], bench).main(given)
-        codes.append(code)
+        codes.append(attempt(chosen[line], command(name, line, tokenizer, results, chosen[line])))
     print("\n".join(scaling(_rates(Path(results), name))))
     return max(codes)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(host.run(lambda: main(sys.argv[1:])))

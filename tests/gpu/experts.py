@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 
 from launchers.preflight_port import free_port
-from tests.gpu.visit import host
+from tests.gpu import host
 
 EXPERTS, TOKENS = 32, 16384 * 8
 WIDTHS = {"fc1": (2048, 1536), "fc2": (768, 2048)}
@@ -181,7 +181,9 @@ def main() -> None:
             after = judged(module, rows, grad, counts)
             seen[f"{name} {kind}"] = {"upstream": before, "ours": after}
             del kept
-    print(json.dumps({**host(), "experts": EXPERTS, "rows": TOKENS, "layers": seen}, indent=1))
+    print(
+        json.dumps({**host.about(), "experts": EXPERTS, "rows": TOKENS, "layers": seen}, indent=1)
+    )
     dist.destroy_process_group()
     runs = [each["ours"] for each in seen.values()]
     worst = max(run[key] for run in runs for key in ("out", "rows", "weights"))

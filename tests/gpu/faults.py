@@ -22,10 +22,9 @@ from typing import Any
 
 from launchers.process import adopt_orphans, kill_descendants
 from scripts.problem import Problem
-from tests.gpu import bench_profile, bench_shared, faults_judge, launch, launch_run
+from tests.gpu import bench_profile, bench_shared, faults_judge, host, launch, launch_run
 from tests.gpu.launch import Launch
 from tests.gpu.launch_run import Run, wait_for
-from tests.gpu.visit import host
 
 STEPS, SAVES, KILL_AT = 14, 4, 10
 """Steps of the run, between saves, and at which a rank is killed."""
@@ -139,7 +138,7 @@ def conclude(run: Run, record: dict[str, Any]) -> None:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Do it; 1 when the run did not survive as it must, 2 when it can't be begun."""
-    options, about = arguments(words), host()
+    options, about = arguments(words), host.about()
     try:
         if short := launch_run.seen_gpus(options.gpus, about["gpus"]):
             raise ValueError(short)
@@ -171,4 +170,4 @@ def _write(path: Path, record: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(host.run(main))

@@ -18,11 +18,10 @@ import yaml
 from scripts.helm import template
 from scripts.local import manifest, overlay
 from scripts.problem import Problem
-from tests.gpu import bench_profile
+from tests.gpu import bench_profile, host
 from tests.gpu.bench_profile import REPLACED, ROOT, Profile
-from tests.gpu.pack import HOST, HOST_ENV
 
-WORKSPACE = HOST / "workspace"
+WORKSPACE = host.HOME / "workspace"
 PORTS = 29500, 29400
 NO_CODE = {"url": "", "ref": "", "existingSecret": ""}
 
@@ -58,7 +57,7 @@ class Launch:
                     "dataset": [f"file://{self.data}"],
                     "args": {"model_type": "qwen3_moe", **replaced, **self.args},
                 },
-                "extraEnv": HOST_ENV,
+                "extraEnv": host.ENV,
             },
         ]
 

@@ -25,13 +25,13 @@ from tests.gpu import (
     bench_figures,
     bench_profile,
     bench_shared,
+    host,
     launch,
     launch_run,
     session,
 )
 from tests.gpu.launch import Launch
 from tests.gpu.launch_run import Run
-from tests.gpu.visit import host
 
 KINDS = {"one": 1, "two": 2}
 """Name of a run to its nodes."""
@@ -145,7 +145,7 @@ def measure(run: Run, options: argparse.Namespace) -> dict[str, Any]:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Measure both; 1 when they differ in more than speed, 2 when they can't be begun."""
-    options, about = arguments(words), host()
+    options, about = arguments(words), host.about()
     try:
         if short := launch_run.seen_gpus(options.gpus, about["gpus"]):
             raise ValueError(short)
@@ -172,4 +172,4 @@ def _write(path: Path, record: Mapping[str, Any]) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(host.run(main))

@@ -16,8 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launchers.overlap import SWITCH
-from tests.gpu import bench, bench_options
-from tests.gpu.visit import host
+from tests.gpu import bench, bench_options, host
 
 FILES = "values/a100-2node.yaml,values/hardware/h200-4.yaml"
 STEPS = 5
@@ -77,7 +76,7 @@ def main(words: Sequence[str]) -> int:
     """Run the bench, judge what it left, and say so."""
     given = [word for word in words if word != "--delayed"]
     options = bench_options.arguments(given)
-    gpus = options.gpus or len(host()["gpus"])
+    gpus = options.gpus or len(host.about()["gpus"])
     chosen = profiles(gpus, delayed="--delayed" in words)
     told = [word for text in chosen.values() for word in ("--profile", text)]
     # few pairs: the pass for the reference goes over all of them
@@ -96,4 +95,4 @@ def main(words: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(host.run(lambda: main(sys.argv[1:])))

@@ -18,24 +18,16 @@ from scripts.demo.sources import Sources
 from scripts.helm import ROOT, template
 from scripts.local import overlay
 from scripts.local.runner import training_python
+from tests.gpu import host
 
-HOST = Path("/data/dpo")
-"""Where everything lies on the GPU host."""
 VALUES = ROOT / "values" / "demo-megatron.yaml"
-# The GPU stack's own folder, and what this host asks of programs that use NVLink.
-HOST_ENV = {
-    "PYTHONPATH": "/opt/swift-site",
-    "NCCL_NVLS_ENABLE": "0",
-    "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
-    "NVSHMEM_DISABLE_NVLS": "1",
-}
 TINY: dict[str, Any] = {}
 BIG: dict[str, Any] = {
     # real widths on one node, as many optimizer steps as say when the first one was done
     "nodes": 1,
     "gpusPerNode": 4,
     "recipe": {
-        "model": f"file://{HOST}/workspace/big-moe",
+        "model": f"file://{host.HOME}/workspace/big-moe",
         "args": {
             "tensor_model_parallel_size": 1,
             "expert_model_parallel_size": 4,
@@ -65,14 +57,14 @@ RUNS: dict[str, list[dict[str, Any]]] = {
 def host_values(commit: str) -> dict[str, Any]:
     """Values that lead to the host's paths."""
     return {
-        **overlay.overlay(HOST / "workspace", 29500, 29400),
-        "code": {"url": f"file://{HOST}/sources/code", "ref": commit},
+        **overlay.overlay(host.HOME / "workspace", 29500, 29400),
+        "code": {"url": f"file://{host.HOME}/sources/code", "ref": commit},
         "recipe": {
-            "model": f"file://{HOST}/sources/tiny-moe",
-            "dataset": [f"file://{HOST}/sources/pairs.jsonl"],
+            "model": f"file://{host.HOME}/sources/tiny-moe",
+            "dataset": [f"file://{host.HOME}/sources/pairs.jsonl"],
             "args": {"external_plugins": ["docstring_pairs.py"]},
         },
-        "extraEnv": HOST_ENV,
+        "extraEnv": host.ENV,
     }
 
 

@@ -20,11 +20,9 @@ from typing import Any
 from launchers.argv import flatten
 from launchers.reference_open import recorded
 from launchers.swift import swift_folder
-from tests.gpu import bench_read, random_model, side_by_side
+from tests.gpu import bench_read, host, random_model, side_by_side
 from tests.gpu.bench_profile import ROOT
-from tests.gpu.pack import HOST_ENV
 from tests.gpu.reference_judge import PAIRS, SAVED, STEPS, judge
-from tests.gpu.visit import host
 
 HOST = Path("/data/reference")
 LIMIT = 170
@@ -54,7 +52,7 @@ def main() -> None:
     shape = replace(random_model.TINY, vocab_size=random_model.vocabulary(tokenizer))
     random_model.write(HOST / "model", shape, tokenizer)
     write_pairs(HOST / "pairs.jsonl")
-    gpus = len(host()["gpus"])
+    gpus = len(host.about()["gpus"])
     base = flags(gpus, stages)
     saved = HOST / "w/runs/own/out" / f"checkpoint-{SAVED}"
     resumed = base | {"mcore_model": str(saved), "finetune": "false", "no_load_optim": "false"}
@@ -75,7 +73,7 @@ def main() -> None:
         gpus,
     )
     verdict = judge(seen)
-    record = {**host(), "stages": stages, "flags": base, "verdict": verdict, "runs": seen}
+    record = {**host.about(), "stages": stages, "flags": base, "verdict": verdict, "runs": seen}
     path = results / f"reference-{gpus}gpu{'' if stages == '1' else '-pp' + stages}.json"
     path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(verdict, indent=1))
@@ -149,8 +147,8 @@ def command(case: Case, gpus: int) -> side_by_side.Command:
         **{"add_version": "false", "check_model": "false", "external_plugins": case.plugins},
     }
     env = {
-        **{**os.environ, **HOST_ENV},
-        "PYTHONPATH": f"{ROOT}:{HOST_ENV['PYTHONPATH']}",
+        **{**os.environ, **host.ENV},
+        "PYTHONPATH": f"{ROOT}:{host.ENV['PYTHONPATH']}",
         **{"PROBE": str(probe), "TRAINING_HOME": str(home), "HF_HUB_OFFLINE": "1"},
         **{"HF_DATASETS_CACHE": str(probe / "hf"), "MODELSCOPE_CACHE": str(probe / "ms")},
         **{"NPROC_PER_NODE": str(gpus), "CUDA_DEVICE_MAX_CONNECTIONS": "1"},

@@ -22,6 +22,7 @@ from tests.gpu import (
     ablation_steps,
     bench_options,
     bench_run,
+    host,
 )
 from tests.gpu.ablation_plan import BASELINE, Choice, Variant
 from tests.gpu.ablation_profile import Kernel
@@ -169,8 +170,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., list[
         return plans
 
     about = {"gpus": H200, "versions": {}}
-    monkeypatch.setattr(ablation, "host", lambda: about)
-    monkeypatch.setattr(ablation, "raise_on_signals", lambda _: None)
+    monkeypatch.setattr(host, "about", lambda: about)
     monkeypatch.setattr(bench_run, "swift_folder", lambda: tmp_path / "swift")
     monkeypatch.setattr(bench_run, "LOG_LAG", 0.0)
     monkeypatch.setattr(jit_cache, "has_bytecode", lambda: True)

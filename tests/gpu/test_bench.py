@@ -15,6 +15,7 @@ from tests.gpu import (
     bench_options,
     bench_profile,
     bench_run,
+    host,
     random_model,
     session,
 )
@@ -39,8 +40,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, int]
         monkeypatch.setattr(argv, "torchrun", torchrun)
 
     about = {"gpus": H200, "versions": {}}
-    monkeypatch.setattr(bench, "host", lambda: about)
-    monkeypatch.setattr(bench, "raise_on_signals", lambda _: None)
+    monkeypatch.setattr(host, "about", lambda: about)
     monkeypatch.setattr(bench_run, "swift_folder", lambda: tmp_path / "swift")
     monkeypatch.setattr(bench_run, "LOG_LAG", 0.0)
     monkeypatch.setattr(jit_cache, "has_bytecode", lambda: True)
@@ -172,8 +172,7 @@ def test_what_can_not_be_measured_is_refused_before_anything_is_written(
     words: Sequence[str],
     cause: str,
 ) -> None:
-    monkeypatch.setattr(bench, "host", lambda: {"gpus": gpus})
-    monkeypatch.setattr(bench, "raise_on_signals", lambda _: None)
+    monkeypatch.setattr(host, "about", lambda: {"gpus": gpus})
     monkeypatch.chdir(ROOT)
     home = ["--home", str(tmp_path / "home")]
     assert bench.main([str(tmp_path), str(tmp_path / "results"), *home, *words]) == 2

@@ -1,13 +1,15 @@
 """The visits that visits.yaml lists: every line can be had where it is meant to run."""
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.gpu import bench_options, bench_visit
+from launchers.process import descendants
+from tests.gpu import bench, bench_options, bench_visit, host, launch_run, nodes
 from tests.gpu.bench_profile import ROOT
 
 VISITS = [
@@ -63,3 +65,33 @@ def test_weak_scaling_is_told_from_the_results(
         "2 to 4 GPUs: 96.0 % of the tokens per second and GPU",
         "4 to 8 GPUs: 95.0 % of the tokens per second and GPU",
     ]
+
+
+def test_a_line_that_breaks_costs_the_lines_after_it_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def breaks(_: list[str]) -> int:
+        raise subprocess.CalledProcessError(1, "random_model")
+
+    monkeypatch.setattr(host, "about", lambda: {"gpus": ["NVIDIA H200, 580.1"] * 2})
+    monkeypatch.setattr(bench, "main", breaks)
+    monkeypatch.setattr(nodes, "main", lambda _: 0)
+    assert bench_visit.main(["2gpu", "t", str(tmp_path), "half", "nodes"]) == 1
+    told = capsys.readouterr()
+    assert "== 2gpu nodes" in told.out and "random_model" in told.err
+
+
+def test_a_visit_that_is_stopped_ends_with_what_it_started(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from tests.gpu import host, session;"
+        "words = [sys.executable, '-c', 'import time; print(1, flush=True); time.sleep(60)'];"
+        "go = lambda: session.run(words, {}, Path(sys.argv[1]), limit=60)[1] or 0;"
+        "sys.exit(host.run(go))"
+    )
+    log = tmp_path / "log"
+    with subprocess.Popen([sys.executable, "-c", code, str(log)], cwd=ROOT) as visit:
+        launch_run.wait_for("a start", lambda: log.exists() and bool(log.read_text()), 20, visit)
+        below = descendants(visit.pid)
+        visit.send_signal(signal.SIGTERM)
+        assert visit.wait(20) == 143
+    assert below and not any(Path(f"/proc/{pid}").exists() for pid in below)

@@ -12,6 +12,7 @@ from launchers import argv, jit_cache
 from scripts.helm import ROOT
 from tests.gpu import (
     bench_run,
+    host,
     random_model,
     variants,
     variants_data,
@@ -38,8 +39,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
 
     monkeypatch.setattr(argv, "torchrun", torchrun)
     about = {"gpus": ["NVIDIA H200, 580.1"] * 2, "versions": {}}
-    monkeypatch.setattr(variants, "host", lambda: about)
-    monkeypatch.setattr(variants, "raise_on_signals", lambda _: None)
+    monkeypatch.setattr(host, "about", lambda: about)
     monkeypatch.setattr(bench_run, "swift_folder", lambda: tmp_path / "swift")
     monkeypatch.setattr(variants, "LEAD", 0.0)
     monkeypatch.setattr(variants_data, "prepare", lambda *_: None)

@@ -20,12 +20,12 @@ from typing import Any
 
 from launchers import cards, shape
 from launchers.exits import LaunchError
-from launchers.process import Stopped, raise_on_signals
 from launchers.rank import Place
 from tests.gpu import (
     bench_options,
     bench_profile,
     bench_run,
+    host,
     random_model,
     side_by_side,
     variants_data,
@@ -34,10 +34,8 @@ from tests.gpu import (
     variants_read,
 )
 from tests.gpu.bench_shared import Bench
-from tests.gpu.pack import HOST_ENV
 from tests.gpu.variants_data import PAIRS
 from tests.gpu.variants_plan import BASE, Variant
-from tests.gpu.visit import host
 
 HOME = Path("/data/variants")
 PORT = 29600  # of the first variant; each has ten of its own
@@ -67,9 +65,7 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
 def main(words: Sequence[str] | None = None) -> int:
     """Run and judge; 1 when a variant disagrees or did not run, 2 when nothing can begin."""
     options = arguments(words)
-    raise_on_signals(lambda _: None)
-    sys.path.append(HOST_ENV["PYTHONPATH"])  # the stack of a GPU host
-    about = host()
+    about = host.about()
     try:
         plan = variants_plan.read(len(about["gpus"]), list(filter(None, options.only.split(","))))
         bench = setting(options, about["gpus"])
@@ -77,10 +73,7 @@ def main(words: Sequence[str] | None = None) -> int:
     except (LaunchError, ValueError, OSError) as error:
         print(f"variants: {error}", file=sys.stderr)
         return 2
-    try:
-        ended = train(bench, plan, options)
-    except Stopped as stopped:
-        return 128 + stopped.number
+    ended = train(bench, plan, options)
     record = {**about, "gpus_used": bench.gpus, **conclude(bench, plan, ended)}
     options.results.mkdir(parents=True, exist_ok=True)
     path = options.results / f"variants-{bench.gpus}gpu.json"
@@ -193,4 +186,4 @@ def _spelt(record: dict[str, Any]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(host.run(main))

@@ -10,35 +10,33 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import shutil
 import signal
 import subprocess
 import sys
 import time
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tests.gpu import host
 from tests.gpu.launch import WORKSPACE
 from tests.gpu.launch_run import Run, ranks, wait_for
-from tests.gpu.pack import HOST
 
 BIG_LAYERS = 24
 
 
 def prepare(packed: Path, names: list[str]) -> dict[str, float]:
     """Copy the sources and write the random models; return the seconds that each took."""
-    shutil.copytree(packed / "sources", HOST / "sources", dirs_exist_ok=True)
+    shutil.copytree(packed / "sources", host.HOME / "sources", dirs_exist_ok=True)
     took = {}
-    models = [("tiny", HOST / "sources" / "tiny-moe", ["--tiny"])]
+    models = [("tiny", host.HOME / "sources" / "tiny-moe", ["--tiny"])]
     if any(name.startswith("big") for name in names):
         models.append(("big", WORKSPACE / "big-moe", ["--layers", str(BIG_LAYERS)]))
     for name, folder, options in models:
         if folder.exists():
             continue
         begin = time.monotonic()
-        tokenizer = ["--tokenizer", str(HOST / "sources" / "model")]
+        tokenizer = ["--tokenizer", str(host.HOME / "sources" / "model")]
         command = [sys.executable, "-m", "tests.gpu.random_model", str(folder)]
         subprocess.run([*command, *tokenizer, *options], check=True)
         took[name] = round(time.monotonic() - begin, 1)
@@ -93,33 +91,6 @@ def steps(name: str) -> list[dict[str, Any]]:
     return [row for row in rows if "loss" in row]
 
 
-def host() -> dict[str, Any]:
-    """Return what the figures were measured on."""
-    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    try:
-        text = subprocess.run(query, capture_output=True, text=True, check=False).stdout
-    except OSError:  # no nvidia-smi: no GPUs
-        text = ""
-    gpus = text.split("\n")
-    names = ("torch", "ms-swift", "megatron-core", "transformer-engine", "mcore-bridge")
-    return {
-        "when": datetime.now(UTC).isoformat(timespec="seconds"),
-        "gpus": [gpu for gpu in gpus if gpu],
-        "python": platform.python_version(),
-        "versions": {name: version(name) for name in names},
-    }
-
-
-def version(package: str) -> str:
-    """Return an installed package's version."""
-    from importlib import metadata
-
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return ""
-
-
 def main() -> None:
     """Run what the command line asks for."""
     packed, results = Path(sys.argv[1]).resolve(), Path(sys.argv[2])
@@ -131,7 +102,7 @@ def main() -> None:
         outcome = SPECIAL.get(name, run)(packed, name, log)
         record = {
             "run": name,
-            **host(),
+            **host.about(),
             "models_written_s": took,
             **outcome,
             "progress": files(packed, name, log).progress(),

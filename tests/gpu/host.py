@@ -1,0 +1,63 @@
+"""The GPU host: what it is, what its stack needs, and a program that runs on it."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from launchers.process import Stopped, raise_on_signals
+
+HOME = Path("/data/dpo")
+"""Where everything lies that goes through the launcher."""
+ENV = {
+    # the training stack's own folder
+    "PYTHONPATH": "/opt/swift-site",
+    # what this host asks of programs that use NVLink
+    "NCCL_NVLS_ENABLE": "0",
+    "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
+    "NVSHMEM_DISABLE_NVLS": "1",
+}
+PACKAGES = ("torch", "ms-swift", "megatron-core", "transformer-engine", "mcore-bridge")
+
+
+def about() -> dict[str, Any]:
+    """Return what figures are measured on."""
+    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
+    try:
+        text = subprocess.run(query, capture_output=True, text=True, check=False).stdout
+    except OSError:  # no nvidia-smi: no GPUs
+        text = ""
+    return {
+        "when": datetime.now(UTC).isoformat(timespec="seconds"),
+        "gpus": [gpu for gpu in text.split("\n") if gpu],
+        "python": platform.python_version(),
+        "versions": {name: version(name) for name in PACKAGES},
+    }
+
+
+def version(package: str) -> str:
+    """Return an installed package's version; empty where it is not installed."""
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def run(program: Callable[[], int]) -> int:
+    """Run a program of this folder; return its code, or 128 and the signal that stopped it.
+
+    The host's stack can be imported by it. SIGTERM and SIGINT are raised in it as ``Stopped``, so
+    that it ends what it has started.
+    """
+    sys.path.append(ENV["PYTHONPATH"])
+    raise_on_signals(lambda _: None)
+    try:
+        return program()
+    except Stopped as stopped:
+        return 128 + stopped.number
