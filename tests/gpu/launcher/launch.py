@@ -118,7 +118,7 @@ def stale(text: str, launchers: Path) -> list[str]:
 
 def parser(program: str) -> argparse.ArgumentParser:
     """Return a command line with what all lines of this kind share."""
-    made = argparse.ArgumentParser(prog=f"python3 -m tests.gpu.{program}")
+    made = argparse.ArgumentParser(prog=f"python3 -m tests.gpu.launcher.{program}")
     add = made.add_argument
     add("tokenizer", type=Path, help="folder with a tokenizer")
     add("results", type=Path, help="folder of the result file")

@@ -17,10 +17,10 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from tests.gpu import host
 from tests.gpu.preflight.cases import CASES, Case
 
 ROOT = Path(__file__).parents[3]
@@ -40,18 +40,11 @@ while True:
 """Takes memory and time of one GPU, as what is left of an earlier job does."""
 
 
-def host() -> dict[str, Any]:
-    """Return what the figures were measured on."""
+def nccl() -> str:
+    """Return the version of torch's NCCL."""
     import torch
 
-    query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
-    done = subprocess.run(query, capture_output=True, text=True, check=True)
-    return {
-        "when": datetime.now(UTC).isoformat(timespec="seconds"),
-        "gpus": done.stdout.splitlines(),
-        "torch": torch.__version__,
-        "nccl": ".".join(str(part) for part in torch.cuda.nccl.version()),
-    }
+    return ".".join(str(part) for part in torch.cuda.nccl.version())
 
 
 def devices() -> list[str]:
@@ -175,6 +168,6 @@ def main() -> int:
             flush=True,
         )
         print(*rows[-1]["outputs"], sep="\n", flush=True)
-        record = {**host(), "cases": rows}
+        record = {**host.about(), "nccl": nccl(), "cases": rows}
         (results / "preflight.json").write_text(json.dumps(record, indent=1) + "\n")
     return 0 if all(row["passed"] for row in rows) else 1
