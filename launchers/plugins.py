@@ -96,6 +96,7 @@ OWN = (
     Plugin(file="swift_tokens.py", wanted=_keeps_tokens),
     Plugin(file="swift_packing.py", backend="megatron", wanted=_has_packs),
     Plugin(file="swift_equal_packs.py", backend="megatron", wanted=equal_packs.wanted),
+    Plugin(file="swift_gather.py", backend="megatron", wanted=equal_packs.wanted),
 )
 """In the order in which ms-swift imports them."""
 

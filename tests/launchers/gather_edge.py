@@ -6,8 +6,10 @@ and loss are the real ones; so is the plugin. Each thing that holds is printed b
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import importlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -15,6 +17,10 @@ import torch.distributed as dist
 
 from tests.launchers import megatron_on_cpu, overlap_edge
 from tests.launchers.gather_packs import SPACE, Batches, collated, collators, filling, rows
+
+ADDS = "reduce_scatter_to_sequence_parallel_region"
+COUNTS, GATHERS = "Counts", "_gather"
+"""Names of what megatron-core and the plugin call."""
 
 
 class Whole(torch.nn.Module):  # type: ignore[misc]
@@ -88,23 +94,42 @@ def shown(what: str, holds: bool, *told: object) -> None:
         print(what, *told, flush=True)
 
 
+@contextlib.contextmanager
+def spied(owner: Any, *names: str) -> Iterator[list[tuple[str, Any]]]:
+    """Note each call of these functions, and the tensor that it is given first or second."""
+    calls: list[tuple[str, Any]] = []
+    inner = {name: getattr(owner, name) for name in names}
+
+    def noting(name: str) -> Callable[..., Any]:
+        def call(*given: Any, **named: Any) -> Any:
+            calls.append((name, next(each for each in given if torch.is_tensor(each))))
+            return inner[name](*given, **named)
+
+        return call
+
+    for name in names:
+        setattr(owner, name, noting(name))
+    yield calls
+    for name in names:
+        setattr(owner, name, inner[name])
+
+
 def compare(plain: Batches, filled: Batches, kind: torch.dtype, most: tuple[float, float]) -> None:
     """Compare both dispatchers; ``most`` is by how much losses and gradients may differ."""
-    sent: list[Any] = []
-    inner = dispatchers.reduce_scatter_to_sequence_parallel_region
-
-    def seen(rows: Any, **given: Any) -> Any:
-        sent.append(rows.dtype)
-        return inner(rows, **given)
-
     one, two = step("alltoall", plain, kind), step("alltoall", filled, kind)
     shown(f"{kind}: what fills packs changes nothing", apart(one, two) == (0.0, 0.0))
-    dispatchers.reduce_scatter_to_sequence_parallel_region = seen
-    other = step("allgather", filled, kind)
-    dispatchers.reduce_scatter_to_sequence_parallel_region = inner
+    with spied(dispatchers, ADDS) as added, spied(gather, COUNTS, GATHERS) as calls:
+        other = step("allgather", filled, kind)
     layer = other[2].decoder.layers[0].mlp.token_dispatcher
     shown(f"{kind}: gathers", type(layer) is dispatchers.MoEAllGatherTokenDispatcher)
-    shown(f"{kind}: adds up in its own type", set(sent) == {kind})
+    shown(f"{kind}: adds up in its own type", {given.dtype for _, given in added} == {kind})
+    told = [given.dtype if name == GATHERS else name for name, given in calls]
+    layers = len(told) // 4
+    shown(
+        f"{kind}: counts before it gathers rows",
+        layers > 0 and told == [torch.bool, COUNTS, torch.float32, kind] * layers,
+        told[:4],
+    )
     found = apart(one, other)
     shown(f"{kind}: equal but for", found[0] <= most[0] and found[1] <= most[1], found)
 
@@ -132,6 +157,7 @@ if __name__ == "__main__":
     megatron_on_cpu.join()
     own: Any = importlib.import_module("launchers.swift_reference")
     importlib.import_module("launchers.swift_equal_packs")
+    gather: Any = importlib.import_module("launchers.swift_gather")
     plugin: Any = importlib.import_module("launchers.equal_packs")
     dispatchers: Any = importlib.import_module("megatron.core.transformer.moe.token_dispatcher")
     main()

@@ -16,6 +16,7 @@ SHOWN = (
             "what fills packs changes nothing",
             "gathers",
             "adds up in its own type",
+            "counts before it gathers rows",
             "equal but for",
         )
     ),
