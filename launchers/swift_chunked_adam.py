@@ -3,7 +3,7 @@
 ``FusedAdam.step`` makes fp32 copies of all moments of a group that are not fp32 before it begins
 (TE 2.12 ``pytorch/optimizers/fused_adam.py``, ``get_unscaled_state``): 8 bytes for each local
 parameter at once, more than narrow moments save. The arithmetic is elementwise: the result is the
-same, bit by bit, however a group is cut (tests/gpu/adam.py).
+same, bit by bit, however a group is cut (tests/gpu/kernels/adam.py).
 
 It also converts each tensor by six kernels of its own, which for 3,000 weights of
 experts takes longer than the step: moments in bf16 are widened and narrowed here by one call for

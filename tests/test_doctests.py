@@ -7,13 +7,19 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-# They register themselves with ms-swift when they are imported.
-PLUGINS = {ROOT / "scripts" / "demo" / "docstring_pairs.py", *ROOT.glob("launchers/swift_*.py")}
+# They register themselves with ms-swift when they are imported, or need torch.
+ELSEWHERE = {
+    ROOT / "scripts" / "demo" / "docstring_pairs.py",
+    *ROOT.glob("launchers/swift_*.py"),
+    *ROOT.glob("tests/gpu/plugins/*.py"),
+    *ROOT.glob("tests/gpu/kernels/*.py"),
+    ROOT / "tests" / "gpu" / "variants" / "edge.py",
+}
 SOURCES = sorted(
     path
-    for folder in ("launchers", "scripts")
+    for folder in ("launchers", "scripts", "tests/gpu")
     for path in (ROOT / folder).rglob("*.py")
-    if path not in PLUGINS and not path.name.startswith("__")
+    if path not in ELSEWHERE and not path.name.startswith(("__", "test_", "fake_", "conftest"))
 )
 
 

@@ -30,7 +30,7 @@ class Run:
     packs: int
     """Microbatches of a step, over all replicas."""
     figures: Figures
-    """As ``tests/gpu/bench_run.py`` wrote them."""
+    """As ``tests/gpu/bench/run.py`` wrote them."""
     against: float | None = None
     """Its tokens per second over those of the run that it was compared with."""
 

@@ -1,8 +1,8 @@
 """A whole visit: ``python3 -m tests.gpu.bench_visit NAME TOKENIZER RESULTS [LINE ...]``.
 
 ``visits.yaml`` lists them; without LINE all of NAME's are run, one after the other. A line is one
-of the bench, or of the program that its first word names. Weak scaling is printed when the lines
-that it needs have run.
+of the bench, or of the program of ``launcher/`` that its first word names; one that breaks costs
+the lines after it nothing. Weak scaling is printed when the lines that it needs have run.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from typing import Any
 
 import yaml
 
-from tests.gpu import bench, faults, host, nodes
+from tests.gpu import host
+from tests.gpu.bench import command as bench
+from tests.gpu.launcher import faults, nodes
 
 VISITS = Path(__file__).with_name("visits.yaml")
 SCALING = "scaling-"

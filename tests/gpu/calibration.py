@@ -50,7 +50,7 @@ def _row(
 ) -> dict[str, Any]:
     flags = run["flags"]
     versions = ", ".join(f"{k} {v}" for k, v in record.get("versions", {}).items() if v)
-    by = record.get("by", "tests/gpu/bench.py")
+    by = record.get("by", "tests/gpu/bench")
     row: dict[str, Any] = {
         "name": name,
         "source": f"measured here by {by} ({source}); {versions}",

@@ -19,12 +19,14 @@ from launchers import cards, memory, speed
 from launchers.memory import Memory
 from launchers.speed import Link, Speed
 from scripts.figures import markdown
-from tests.gpu import bench_options, bench_profile, bench_visit
+from tests.gpu import bench_visit
+from tests.gpu.bench import options as bench_options
+from tests.gpu.bench import profiles as bench_profiles
 
 CARD = "h200"
 VISITS = ("4gpu", "8gpu")
 RESULTS = Path(__file__).with_name("results")
-README = bench_profile.ROOT / "values" / "README.md"
+README = bench_profiles.ROOT / "values" / "README.md"
 SPREAD_OF_LENGTHS = 1052.5
 """Tokens: sum(L^2) / sum(L) of the bench's texts, ``s_eff`` of ``bench-24-layers-2xh200.json``."""
 ONE_NODE = Link(name="none", gbs=1.0)
@@ -74,8 +76,8 @@ def _line(visit: str, line: str, options: argparse.Namespace) -> Iterator[Foreca
     seen = measured(RESULTS / f"bench-{visit}-{line}.json")
     rates: dict[str, Any] = {}
     for profile in profiles:
-        parsed = bench_profile.recipe(profile.values(), bench.own_flags)
-        training = bench_profile.job(parsed, bench.gpus)
+        parsed = bench_profiles.recipe(profile.values(), bench.own_flags)
+        training = bench_profiles.job(parsed, bench.gpus)
         rates[profile.name] = (
             training,
             memory.predict(bench.shape, training),

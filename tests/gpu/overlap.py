@@ -16,7 +16,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launchers.overlap import SWITCH
-from tests.gpu import bench, bench_options, host
+from tests.gpu import host
+from tests.gpu.bench import command as bench
+from tests.gpu.bench import options as bench_options
 
 FILES = "values/a100-2node.yaml,values/hardware/h200-4.yaml"
 STEPS = 5

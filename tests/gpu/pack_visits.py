@@ -10,8 +10,9 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from tests.gpu import bench_visit, launch
-from tests.gpu.launch import Launch
+from tests.gpu import bench_visit
+from tests.gpu.launcher import launch
+from tests.gpu.launcher.launch import Launch
 
 
 def launches(visits: Sequence[str]) -> Iterator[Launch]:

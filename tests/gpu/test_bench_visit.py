@@ -9,14 +9,18 @@ from pathlib import Path
 import pytest
 
 from launchers.process import descendants
-from tests.gpu import bench, bench_options, bench_visit, host, launch_run, nodes
-from tests.gpu.bench_profile import ROOT
+from tests.gpu import bench_visit, host
+from tests.gpu.bench import command as bench
+from tests.gpu.bench import options as bench_options
+from tests.gpu.bench.profiles import ROOT
+from tests.gpu.launcher import nodes
+from tests.gpu.launcher import run as launch_run
 
 VISITS = [
     (name, line)
     for name in bench_visit.names()
     for line, words in bench_visit.lines(name).items()
-    if words[0] not in bench_visit.PROGRAMS  # test_nodes.py has the others
+    if words[0] not in bench_visit.PROGRAMS  # launcher/test_nodes.py has the others
 ]
 
 

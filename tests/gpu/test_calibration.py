@@ -7,8 +7,10 @@ from typing import Any
 
 from launchers import training
 from scripts.calibrate.rows import load
-from tests.gpu import bench_options, bench_profile, calibration
-from tests.gpu.bench_profile import ROOT
+from tests.gpu import calibration
+from tests.gpu.bench import options as bench_options
+from tests.gpu.bench import profiles as bench_profiles
+from tests.gpu.bench.profiles import ROOT
 
 RUN: dict[str, Any] = {
     "steps": 4,
@@ -27,7 +29,7 @@ def measured(tmp_path: Path) -> Path:
     )
     runs: dict[str, Any] = {}
     for profile in bench_options.profiles(options):
-        flags = bench_profile.recipe(profile.values(), {"train_iters": 6}).args
+        flags = bench_profiles.recipe(profile.values(), {"train_iters": 6}).args
         runs[profile.name] = {**RUN, "flags": {**flags, "output_dir": "/data/out"}}
     name = "tp1-ep4-none"
     runs[name] = {"steps": 0, "out_of_memory": True, "world": 4, "flags": runs[name]["flags"]}
@@ -61,6 +63,6 @@ def test_a_row_keeps_every_flag_that_memory_and_speed_depend_on(tmp_path: Path) 
         given = runs[row.name.removeprefix("bench-layouts-")]["flags"]
         args = {k: v for k, v in given.items() if k != "output_dir"}
         recipe = {"backend": "megatron", "task": "rlhf", "args": args}
-        parsed = bench_profile.recipe({"recipe": recipe}, {})
+        parsed = bench_profiles.recipe({"recipe": recipe}, {})
         whole = training.parse(parsed, nodes=1, gpus_per_node=4)
         assert row.training == replace(whole, longest=row.training.longest)

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from launchers import plugins
-from tests.gpu import bench_profile, overlap
+from tests.gpu import overlap
+from tests.gpu.bench import profiles as bench_profiles
 
 LOSSES = [0.6931, 0.6929, 0.6925, 0.6921, 0.6917]
 
@@ -46,7 +47,7 @@ def test_a_run_that_was_skipped_is_not_the_same() -> None:
 def test_profiles_differ_by_the_switch_and_load_its_plugin() -> None:
     chosen = overlap.profiles(2, delayed=True)
     recipes = {
-        name: bench_profile.recipe(bench_profile.parse(text).values(), {})
+        name: bench_profiles.recipe(bench_profiles.parse(text).values(), {})
         for name, text in chosen.items()
     }
     extra: dict[str, Any] = {

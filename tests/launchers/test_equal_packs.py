@@ -8,7 +8,7 @@ import pytest
 
 from launchers import equal_packs, plugins, recipe, rules
 from launchers.equal_packs import PacksConfigError, PacksDataError
-from tests.gpu.bench_profile import Profile
+from tests.gpu.bench.profiles import Profile
 
 FILES = ("values/a100-2node.yaml", "values/hardware/h200-4.yaml")
 DISPATCHER = "moe_token_dispatcher_type"

@@ -9,7 +9,7 @@ import pytest
 
 from launchers import overlap, plugins, recipe, rules
 from launchers.overlap import NAME, SWITCH
-from tests.gpu.bench_profile import Profile
+from tests.gpu.bench.profiles import Profile
 
 FILES = ("values/a100-2node.yaml", "values/hardware/h200-4.yaml")
 FITTING: dict[str, Any] = {

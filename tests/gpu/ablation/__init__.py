@@ -1,0 +1,1 @@
+"""Many flags measured in one start, switched while the model runs."""

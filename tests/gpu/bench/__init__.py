@@ -1,0 +1,1 @@
+"""Profiles measured on the same model and data."""

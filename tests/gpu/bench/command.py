@@ -1,0 +1,141 @@
+"""Measure profiles on this host's GPUs, one after the other, on the same model and data.
+
+    python3 -m tests.gpu.bench TOKENIZER RESULTS --profile NAME:FILE,FILE,flag=value [--against ...]
+
+TOKENIZER is a folder with a tokenizer; RESULTS gets ``bench-<label>.json``, rewritten after every
+run. ``--start`` measures how long a run takes to its first step instead, with cold and with warm
+caches of compiled kernels; ``--layouts tests/gpu/layouts.yaml`` runs what that file lists.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shlex
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from launchers.exits import LaunchError
+from tests.gpu import host
+from tests.gpu.bench import options as bench_options
+from tests.gpu.bench import profiles as bench_profiles
+from tests.gpu.bench import run as bench_run
+from tests.gpu.bench import table
+from tests.gpu.bench.profiles import Profile
+from tests.gpu.bench.run import inherited
+from tests.gpu.bench.shared import Bench
+from tests.gpu.model import pairs
+
+SHORTEST = 60
+"""Seconds below which a run is not begun: imports and loading alone take as long."""
+ROOM = 10
+"""Seconds that are left at the end, to write and to stop."""
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run the bench; 1 when a first loss or a self-report is wrong, 2 when it can't begin."""
+    options, begun = bench_options.arguments(words), time.monotonic()
+    about = host.about()
+    try:
+        profiles = bench_options.profiles(options)
+        bench = bench_options.bench(options, about["gpus"])
+        bench_options.refuse(bench, profiles)
+    except (LaunchError, ValueError, OSError) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 2
+    against = profiles[-1].name if options.against else None
+    record = {
+        **about,
+        "layers": options.layers,
+        "experts": options.experts,
+        "gpus_used": bench.gpus,
+        "card": bench.card.name,
+        "against": against,
+        "command": command(sys.argv[1:] if words is None else words, options),
+        "prepared": prepare(bench, options),
+    }
+    return measure(bench, profiles, options, record, begun)
+
+
+def command(words: Sequence[str], options: argparse.Namespace, module: str = "bench") -> str:
+    """Return the command line as it can be given again, on any machine."""
+    places = {str(options.tokenizer): "TOKENIZER", str(options.results): "RESULTS"}
+    given = [places.get(word, word) for word in words]
+    return shlex.join(["python3", "-m", f"tests.gpu.{module}", *given])
+
+
+def prepare(bench: Bench, options: argparse.Namespace) -> dict[str, float]:
+    """Write model and data unless they are there; return the seconds that each took."""
+    took: dict[str, float] = {}
+    bench.home.mkdir(parents=True, exist_ok=True)
+    ready = bench.model / "READY"
+    begin = time.monotonic()
+    if not ready.exists():
+        # a process of its own: its CUDA contexts and caches must be gone when training begins
+        module = [sys.executable, "-m", "tests.gpu.model.random_model", str(bench.model)]
+        words = ["--tokenizer", str(options.tokenizer.resolve())]
+        words += ["--layers", str(options.layers), "--experts", str(options.experts)]
+        subprocess.run([*module, *words], cwd=bench_profiles.ROOT, env=inherited(), check=True)
+        ready.touch()
+        took["model_s"] = round(time.monotonic() - begin, 1)
+    begin = time.monotonic()
+    if not bench.data.exists():
+        pairs.write(bench.data, options.tokenizer, options.pairs)
+        took["pairs_s"] = round(time.monotonic() - begin, 1)
+    return took
+
+
+def measure(
+    bench: Bench,
+    profiles: Sequence[Profile],
+    options: argparse.Namespace,
+    record: dict[str, Any],
+    begun: float,
+) -> int:
+    """Run all profiles, writing the record after each; print the table."""
+    runs: dict[str, Any] = {}
+    record["runs"] = runs
+    options.results.mkdir(parents=True, exist_ok=True)
+    label = options.label or profiles[0].name.replace("/", "_")
+    path, caches = options.results / f"bench-{label}.json", bench.home / "caches"
+    for profile in profiles:
+        for cold in (True, False) if options.start else (False,):
+            name = profile.name + (" cold" if cold else " warm") * options.start
+            left = options.total - (time.monotonic() - begun)
+            if left < SHORTEST:
+                runs[name] = {"skipped": "no time left"}
+                continue
+            caches = bench.home / f"cold-{time.time():.0f}" if cold else caches
+            limit = min(options.limit, left - ROOM)
+            runs[name] = bench_run.run(bench, profile, limit=limit, caches=caches)
+            write(path, record)
+            print(table.table({name: runs[name]}), runs[name]["tail"], sep="\n", flush=True)
+    write(path, record)
+    print(table.starts(runs) if options.start else table.table(runs))
+    if options.against:
+        print(table.comparison(runs, profiles[-1].name))
+    return verdict(runs)
+
+
+def verdict(runs: dict[str, Any]) -> int:
+    """Print what is wrong with the runs; return 1 if anything is."""
+    wrong = 0
+    for name, run in runs.items():
+        report = run.get("self_report")
+        if run.get("steps") and not run["first_loss"]["ok"]:
+            print(f"{name}: the first loss is {run['first_loss']['first']}, not ln 2")
+            wrong = 1
+        if report is not None and not report["ok"]:
+            print(f"{name}: metrics.jsonl and the formula differ: {report}")
+            wrong = 1
+    return wrong
+
+
+def write(path: Path, record: dict[str, Any]) -> None:
+    """Write a result; paths of this checkout are left out."""
+    text = json.dumps(record, indent=1).replace(f"{bench_profiles.ROOT}/", "")
+    path.write_text(text + "\n", encoding="utf-8")

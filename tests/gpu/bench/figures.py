@@ -1,0 +1,160 @@
+"""From steps to figures: medians and spread, tokens per second, MFU. All pure."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from launchers import flops
+from launchers.cards import Card
+from launchers.shape import Shape
+from launchers.training import Training
+from tests.gpu.bench.read import Ranks, Step
+
+WARM_UP = 3
+"""Steps that compile and autotune, and are not counted."""
+LN_2 = math.log(2)
+"""The loss of DPO while the policy is the reference: -log sigmoid(0)."""
+CLOSE = 1e-4
+TOLERANCE = 0.005
+"""How far the product's own figures may be from the same formula here."""
+PRODUCT = (
+    *("seconds", "data_seconds", "other_seconds", "metrics_seconds"),
+    *("fill", "token_balance", "expert_load", "expert_load_worst", "grad_norm"),
+)
+"""Fields of ``launchers/metrics.py``."""
+GIB = 2**30
+
+
+def spread(values: Sequence[float]) -> dict[str, float]:
+    """Return median, 95th percentile (nearest rank), extremes, deviation from the median (MAD).
+
+    >>> spread([1.0, 2.0, 3.0, 10.0])
+    {'median': 2.5, 'p95': 10.0, 'min': 1.0, 'max': 10.0, 'mad': 1.0, 'mean': 4.0}
+    """
+    middle = statistics.median(values)
+    ordered = sorted(values)
+    return {
+        "median": middle,
+        "p95": ordered[math.ceil(0.95 * len(ordered)) - 1],
+        "min": ordered[0],
+        "max": ordered[-1],
+        "mad": statistics.median(abs(value - middle) for value in values),
+        "mean": statistics.mean(values),
+    }
+
+
+def figures(
+    steps: Sequence[Step], shape: Shape, training: Training, card: Card, warm_up: int = WARM_UP
+) -> dict[str, Any]:
+    """Return a run's figures over the steps after the warm-up; few where none is left.
+
+    Tokens per second and GPU are a step's real tokens over its seconds and the world's size; model
+    FLOP/s count no recomputing and use the measured s_eff (``launchers.flops``).
+    """
+    world = training.layout.world
+    measured = [step for step in steps[warm_up:] if step.seconds > 0]
+    if not measured:
+        return {"steps": 0}
+    tokens, squares = sum(s.tokens for s in measured), sum(s.squares for s in measured)
+    s_eff = squares / max(1, tokens)
+    rates = [step.tokens / step.seconds / world for step in measured]
+    rate = statistics.median(rates)
+    work = rate * flops.model(shape, training, s_eff) / 1e12
+    return {
+        "steps": len(measured),
+        "seconds": _rounded(spread([step.seconds for step in measured])),
+        "tokens_per_step": round(tokens / len(measured)),
+        "sequences_per_step": sum(s.sequences for s in measured) / len(measured),
+        "s_eff": round(s_eff, 1),
+        "token_balance": round(statistics.mean(step.balance for step in measured), 4),
+        "tokens_per_second_per_gpu": _rounded(spread(rates)),
+        "model_tflops_per_gpu": round(work, 2),
+        "hardware_tflops_per_gpu": round(rate * flops.hardware(shape, training, s_eff) / 1e12, 2),
+        "mfu": round(work / card.peak_tflops, 4),
+    }
+
+
+def _rounded(values: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(value, 4) for name, value in values.items()}
+
+
+def memory(ranks: Ranks) -> dict[str, float]:
+    """Return the peaks of the fullest rank, in GiB."""
+    before = max((who["before_training"] for who in ranks.who), default=0)
+    return {
+        "before_training_gib": round(before / GIB, 2),
+        "allocated_gib": round(ranks.peak("allocated") / GIB, 2),
+        "reserved_gib": round(ranks.peak("reserved") / GIB, 2),
+    }
+
+
+def start(ranks: Ranks, began: float) -> dict[str, float]:
+    """Return the seconds from the start of torchrun to each phase's end, on the slowest rank."""
+    firsts = [rows[0]["time"] for rows in ranks.rows if rows]
+    ends = {
+        "imported_s": [who["imported"] for who in ranks.who],
+        "loaded_s": [who["loaded"] for who in ranks.who],
+        "first_step_s": firsts,
+    }
+    return {name: round(max(times) - began, 1) for name, times in ends.items() if times}
+
+
+def oracle(log: Sequence[Mapping[str, Any]], rpo: bool) -> dict[str, Any]:
+    """Judge the first loss: ln 2, unless RPO adds the likelihood of the chosen answers.
+
+    >>> oracle([{"loss": 0.6931}], False)["ok"], oracle([{"loss": 0.7}], False)["ok"]
+    (True, False)
+    """
+    if not log:
+        return {"ok": False, "first": None}
+    first = float(log[0]["loss"])
+    return {"ok": rpo or abs(first - LN_2) < CLOSE, "first": first, "rpo": rpo}
+
+
+def balance(log: Sequence[Mapping[str, Any]]) -> float | None:
+    """Return the median load-balancing loss of the log: 1 is balanced."""
+    seen = [float(row["load_balancing_loss"]) for row in log if "load_balancing_loss" in row]
+    return round(statistics.median(seen), 4) if seen else None
+
+
+def product(rows: Sequence[Mapping[str, Any]], warm_up: int = WARM_UP) -> dict[str, float]:
+    """Return medians of what ``metrics.jsonl`` alone knows, over the steps after the warm-up."""
+    measured = [row for row in rows if row["step"] > warm_up]
+    seen = {name: [row[name] for row in measured if row.get(name) is not None] for name in PRODUCT}
+    return {name: round(statistics.median(each), 5) for name, each in seen.items() if each}
+
+
+def self_report(
+    rows: Sequence[Mapping[str, Any]],
+    steps: Sequence[Step],
+    shape: Shape,
+    training: Training,
+    card: Card,
+) -> dict[str, Any] | None:
+    """Compare the product's ``metrics.jsonl`` with the same steps here; None without rows.
+
+    ``tokens``, ``tokens_per_second_per_gpu`` and ``mfu`` are the largest relative differences.
+    """
+    known = {step.number: step for step in steps}
+    both = [(row, known[row["step"]]) for row in rows if row["step"] in known]
+    if not both:
+        return None
+    off: dict[str, list[float]] = {"tokens": [], "tokens_per_second_per_gpu": [], "mfu": []}
+    missing: set[str] = set()
+    for row, step in both:
+        rate = step.tokens / row["seconds"] / training.layout.world
+        work = flops.model(shape, training, step.squares / max(1, step.tokens))
+        offline = {
+            "tokens": float(step.tokens),
+            "tokens_per_second_per_gpu": rate,
+            "mfu": rate * work / card.peak_tflops / 1e12,
+        }
+        missing |= {name for name in offline if row.get(name) is None}
+        for name in off.keys() - missing:
+            off[name].append(abs(row[name] / max(offline[name], 1e-12) - 1))
+    worst = {name: round(max(each, default=0.0), 6) for name, each in off.items()}
+    ok = not missing and max(worst.values()) <= TOLERANCE
+    return {"rows": len(both), "ok": ok, **worst, "missing": sorted(missing)}

@@ -1,0 +1,152 @@
+"""A profile of the bench: values files and flags laid over one another, as ``helm -f A -f B`` does.
+
+``NAME:FILE,FILE,flag=value,flag=null`` on the command line; NAME may be left out. A key with a dot
+is a path of the values: ``recipe.reference=precomputed``, ``extraEnv.NCCL_DEBUG=INFO``. What
+becomes of the values is decided by the launcher's own functions; nothing is translated here a
+second time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from launchers import recipe as recipes
+from launchers import rules, training
+from launchers.recipe import Recipe
+from launchers.shape import Shape
+from launchers.training import Training
+
+ROOT = Path(__file__).parents[3]
+DEFAULTS = ROOT / "chart" / "values.yaml"
+REPLACED = ("external_plugins", "callbacks", "num_train_epochs", "max_epochs", "save_strategy")
+"""Flags that speak of the user's code and data: the bench brings its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profile:
+    """What one run of the bench is made of."""
+
+    name: str
+    files: tuple[str, ...]
+    changes: Mapping[str, Any]
+    """Flags, or paths of values, over those of the files; None drops one."""
+
+    def values(self) -> dict[str, Any]:
+        """Return the composed values."""
+        paths = [DEFAULTS, *map(Path, self.files)]
+        layers = [yaml.safe_load(path.read_text(encoding="utf-8")) or {} for path in paths]
+        return compose([*layers, *(layer(key, value) for key, value in self.changes.items())])
+
+
+def layer(key: str, value: Any) -> dict[str, Any]:
+    """Return values with one key, which is a flag or a path.
+
+    >>> layer("lr", 1), layer("recipe.reference", "online")
+    ({'recipe': {'args': {'lr': 1}}}, {'recipe': {'reference': 'online'}})
+    """
+    path = key.split(".") if "." in key else ["recipe", "args", key]
+    for name in reversed(path):
+        value = {name: value}
+    return dict(value)
+
+
+def parse(text: str) -> Profile:
+    """Read a profile of the command line.
+
+    >>> parse("seed:a.yaml,b.yaml,global_batch_size=4").files
+    ('a.yaml', 'b.yaml')
+    >>> parse("values/hardware/h200-4.yaml,rpo_alpha=null").name
+    'h200-4,rpo_alpha=null'
+
+    Raises:
+        ValueError: it names no values file.
+    """
+    first, _, rest = text.partition(":")
+    given = rest if rest else first
+    parts = given.split(",")
+    files = tuple(part for part in parts if "=" not in part)
+    if not files or not all(files):
+        raise ValueError(
+            f"profile {text!r} names no values file; write NAME:FILE[,FILE][,flag=value]"
+        )
+    pairs = [part.partition("=") for part in parts if "=" in part]
+    changes = {key: yaml.safe_load(value) for key, _, value in pairs}
+    own = [Path(files[-1]).stem, *(f"{key}={value}" for key, _, value in pairs)]
+    return Profile(name=first if rest else ",".join(own), files=files, changes=changes)
+
+
+def compose(layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Merge values as Helm does: maps merge, later ones win, lists are replaced, null drops.
+
+    >>> compose([{"a": {"b": 1, "c": 2}}, {"a": {"b": None, "d": [3]}}])
+    {'a': {'c': 2, 'd': [3]}}
+    """
+    merged: dict[str, Any] = {}
+    for layer in layers:
+        for key, value in layer.items():
+            if value is None:
+                merged.pop(key, None)
+            elif isinstance(value, Mapping):
+                under = merged.get(key)
+                merged[key] = compose([under if isinstance(under, Mapping) else {}, value])
+            else:
+                merged[key] = value
+    return merged
+
+
+def recipe(values: Mapping[str, Any], own: Mapping[str, Any]) -> Recipe:
+    """Return the recipe of composed values, on the bench's model and data.
+
+    Args:
+        values: as ``Profile.values`` returns them.
+        own: flags that the bench sets: steps, saving, logging.
+
+    Raises:
+        LaunchError: as ``launchers.recipe.parse``.
+    """
+    given = {key: value for key, value in values["recipe"].items() if key in recipes.KEYS}
+    kept = {k: v for k, v in given.get("args", {}).items() if k not in REPLACED}
+    args = {"model_type": "qwen3_moe", **kept, **own}
+    return recipes.parse({**given, "model": "file:///random", "dataset": ["pairs"], "args": args})
+
+
+def job(parsed: Recipe, gpus: int) -> Training:
+    """Return the job on one host.
+
+    Raises:
+        LaunchError: as ``launchers.training.parse``.
+    """
+    return training.parse(parsed, nodes=1, gpus_per_node=gpus)
+
+
+def refuse(parsed: Recipe, shape: Shape, gpus: int) -> None:
+    """Refuse a layout that the model or so many GPUs can't have, by the launcher's rules.
+
+    Raises:
+        ValueError: in the rules' words.
+    """
+    broken = rules.check(
+        parsed.args,
+        shape=shape,
+        nodes=1,
+        gpus_per_node=gpus,
+        backend=parsed.backend,
+        reference=parsed.reference,
+    )
+    if broken:
+        raise ValueError("\n".join(broken))
+
+
+def environment(values: Mapping[str, Any]) -> dict[str, str]:
+    """Return ``extraEnv``'s plain variables, spelt as the chart spells them.
+
+    >>> environment({"extraEnv": {"A": 1, "B": True, "C": {"valueFrom": {}}}})
+    {'A': '1', 'B': 'true'}
+    """
+    plain = {k: v for k, v in values.get("extraEnv", {}).items() if not isinstance(v, Mapping)}
+    return {k: str(v).lower() if isinstance(v, bool) else str(v) for k, v in plain.items()}

@@ -1,0 +1,187 @@
+"""One run of the bench: a profile straight through torchrun, with the launcher's own flags."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shlex
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from launchers import argv, jit_cache
+from launchers.argv import Inputs
+from launchers.preflight_port import free_port
+from launchers.rank import Place
+from launchers.recipe import Recipe, Value
+from launchers.swift import swift_folder
+from tests.gpu import host, session
+from tests.gpu.bench import figures, read
+from tests.gpu.bench import profiles as bench_profiles
+from tests.gpu.bench.gpu_state import Sampler
+from tests.gpu.bench.profiles import ROOT, Profile
+from tests.gpu.bench.shared import PLUGINS, Bench
+
+LAUNCHERS = ROOT / "launchers"
+PROBE = PLUGINS / "swift_probe.py"
+TAIL = 2500
+"""Characters of a failed run's log that the result keeps."""
+LOG_LAG = 5.0
+"""Seconds that the trainer's log, which a thread writes, may come late."""
+OUT_OF_MEMORY = "OutOfMemoryError"
+
+
+def flags(
+    bench: Bench, parsed: Recipe, folder: Path, probes: Sequence[Path] = (PROBE,)
+) -> dict[str, Value]:
+    """Return the flags as the launcher would write them, with the probe beside its plugins."""
+    inputs = Inputs(
+        model=bench.model, mcore=None, datasets=(str(bench.data),), clone=None, plugins=LAUNCHERS
+    )
+    spelt = argv.training_flags(
+        parsed, inputs, output_dir=folder / "out", resume=None, on_cpu=False
+    )
+    plugins, callbacks = spelt["external_plugins"], spelt["callbacks"]
+    assert isinstance(plugins, list) and isinstance(callbacks, list)
+    beside = [bench.beside] if bench.beside else []
+    return {
+        **spelt,
+        "external_plugins": [*plugins, *map(str, probes), *(str(b.plugin) for b in beside)],
+        # first: what the others do after a step is part of the next one's time
+        "callbacks": ["probe", *(each.callback for each in beside), *callbacks],
+    }
+
+
+def torchrun(
+    bench: Bench, parsed: Recipe, place: Place, folder: Path, spelt: Mapping[str, Value]
+) -> list[str]:
+    """Return the command of a run with these flags; its ranks' logs are in its folder."""
+    program = [str(argv.program(parsed, swift_folder())), *argv.flatten(spelt)]
+    logs, python = folder / "ranks", sys.executable
+    return argv.torchrun(place, nproc=bench.gpus, log_dir=logs, python=python, program=program)
+
+
+def inherited() -> dict[str, str]:
+    """Return this process's environment with what a GPU host of ours needs."""
+    path = [host.ENV["PYTHONPATH"], *filter(None, [os.environ.get("PYTHONPATH", "")])]
+    return {**os.environ, **host.ENV, "PYTHONPATH": ":".join(path)}
+
+
+def environment(
+    bench: Bench, values: Mapping[str, Any], place: Place, folder: Path, caches: Path
+) -> dict[str, str]:
+    """Return the training processes' environment: the launcher's, and where to measure."""
+    given = {**inherited(), **bench_profiles.environment(values)}
+    inside = argv.environment(given, place, nproc=bench.gpus, package=LAUNCHERS)
+    kernels = jit_cache.variables(
+        caches,
+        inside,
+        warm=caches.exists(),
+        cores=len(os.sched_getaffinity(0)),
+        nproc=bench.gpus,
+        bytecode=jit_cache.has_bytecode(),
+    )
+    return {
+        **inside,
+        **kernels,
+        "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(bench.gpus))),
+        "TRAINING_HOME": str(folder),
+        "TRAINING_ATTEMPT": str(folder / "attempts" / "1"),
+        "PROBE": str(folder),
+        "PROBE_PARENT": str(os.getpid()),
+        **(bench.beside.variables if bench.beside else {}),
+    }
+
+
+def run_folder(bench: Bench, profile: Profile) -> Path:
+    """Return the folder of a profile's run."""
+    return bench.home / "runs" / profile.name.replace("/", "_")
+
+
+def run(
+    bench: Bench,
+    profile: Profile,
+    *,
+    limit: float,
+    caches: Path | None = None,
+    look: Callable[[], None] = lambda: None,
+) -> dict[str, Any]:
+    """Train; return flags, how it ended and all figures.
+
+    Args:
+        bench: what all runs share.
+        profile: what this one is made of.
+        limit: seconds that it may take.
+        caches: folder of compiled kernels.
+        look: called twice a second while it runs.
+
+    Raises:
+        LaunchError: the profile's flags are refused.
+    """
+    values = profile.values()
+    parsed = bench_profiles.recipe(values, bench.own_flags)
+    training = bench_profiles.job(parsed, bench.gpus)
+    folder = run_folder(bench, profile)
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "attempts" / "1").mkdir(parents=True)
+    place = Place(
+        rank=0, nodes=1, master_addr="127.0.0.1", master_port=free_port(), source="single"
+    )
+    spelt = flags(bench, parsed, folder)
+    command = torchrun(bench, parsed, place, folder, spelt)
+    env = environment(bench, values, place, folder, caches or bench.home / "caches")
+    sampler, began = Sampler(), time.time()
+
+    def watch() -> None:
+        sampler.look()
+        look()
+
+    why, code = session.run(
+        command,
+        env,
+        folder / "log",
+        limit=limit,
+        done=lambda: _is_done(folder, bench.iterations),
+        look=watch,
+    )
+    seen = read.ranks(folder)
+    log, steps = read.logged(folder), seen.steps()
+    rows = [row for path in folder.rglob("metrics.jsonl") for row in read.lines(path)]
+    text = (folder / "log").read_text(encoding="utf-8", errors="replace")
+    finished = seen.complete >= bench.iterations
+    return {
+        "profile": {"files": list(profile.files), "changes": dict(profile.changes)},
+        "ended": why,
+        "exit": code,
+        "finished": finished,
+        "out_of_memory": OUT_OF_MEMORY in text,
+        "wall_s": round(time.time() - began, 1),
+        "world": bench.gpus,
+        **figures.figures(steps, bench.shape, training, bench.card, bench.warm_up),
+        **figures.memory(seen),
+        "start": figures.start(seen, began),
+        "first_loss": figures.oracle(log, parsed.arg("rpo_alpha") not in ("", "0")),
+        "load_balancing_loss": figures.balance(log),
+        "self_report": figures.self_report(rows, steps, bench.shape, training, bench.card),
+        "metrics": figures.product(rows, bench.warm_up),
+        "gpu": sampler.summary(),
+        "reference": parsed.reference,
+        "flags": spelt,
+        "env": bench_profiles.environment(values),
+        "command": shlex.join(command),
+        "each_step": read.columns([dataclasses.asdict(step) for step in steps]),
+        "log": read.columns(log),
+        "tail": "" if finished else text[-TAIL:],
+    }
+
+
+def _is_done(folder: Path, iterations: int) -> bool:
+    """Tell whether all ranks have ended the last step; the log is given a moment to be written."""
+    seen = read.ranks(folder)
+    if seen.complete < iterations:
+        return False
+    ended = max(rows[-1]["time"] for rows in seen.rows)
+    return len(read.logged(folder)) >= iterations or time.time() - ended > LOG_LAG

@@ -1,0 +1,1 @@
+"""Single parts of a step beside upstream's."""

@@ -1,0 +1,1 @@
+"""Runs through the rendered JobSet, the local runner and the launcher."""

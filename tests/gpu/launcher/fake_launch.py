@@ -1,0 +1,98 @@
+"""Stands in for the local runner in the tests of ``faults``: what a run leaves, step by step.
+
+``python -m tests.gpu.launcher.fake_launch HOME PODS STEPS SAVES MODE`` resumes from the newest
+complete checkpoint, writes a row a step, begins a checkpoint, and completes it after a moment. A
+child with the names of a rank stands below one with the name of torchrun's agent; when it is
+killed, the next attempt begins.
+MODE ``hurries`` completes a checkpoint when it is stopped in it; ``forgets`` resumes one step late;
+``drifts`` has other losses after a resume.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from launchers import checkpoint, metrics
+from launchers.metrics import Row
+from launchers.process import kill_descendants
+
+SLOW = 0.4
+"""Seconds of a save."""
+CHILD = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1], 'rlhf.py'])"
+
+
+class Stopped(Exception):
+    """SIGTERM came."""
+
+
+def stop(*_: object) -> None:
+    raise Stopped
+
+
+def attempt(home: Path, steps: int, saves: int, mode: str) -> bool:
+    """Train; tell whether the end was reached."""
+    folder = home / "checkpoints"
+    number = len(list((home / "attempts").glob("*"))) + 1
+    (home / "attempts" / str(number)).mkdir(parents=True)
+    newest = checkpoint.newest(folder)
+    begin = (newest.step if newest else 0) + (mode == "forgets" and number > 1)
+    sleep = "import time; time.sleep(600)"
+    agent = [sys.executable, "-c", CHILD, sleep, "torch.distributed.run"]
+    with subprocess.Popen(agent) as running:
+        try:
+            for step in range(begin + 1, steps + 1):
+                if running.poll() is not None:
+                    return False
+                time.sleep(0.15)
+                loss = 0.69 - step / 1000 + (mode == "drifts" and number > 1) / 100
+                row = Row(
+                    step=step,
+                    total=steps,
+                    attempt=number,
+                    time=time.time(),
+                    seconds=0.15,
+                    values={"loss": loss},
+                )
+                with (home / "metrics.jsonl").open("a") as stream:
+                    stream.write(metrics.line(row) + "\n")
+                if step % saves == 0:
+                    save(folder / f"checkpoint-{step}", step, mode)
+            return True
+        finally:
+            kill_descendants()
+
+
+def save(folder: Path, step: int, mode: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "weights").write_text("w")
+    try:
+        time.sleep(SLOW)
+    except Stopped:
+        if mode == "hurries":
+            checkpoint.seal(folder, step)
+        raise
+    checkpoint.seal(folder, step)
+
+
+def main() -> int:
+    home, pods, mode = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[5]
+    signal.signal(signal.SIGTERM, stop)
+    try:
+        while not attempt(home, int(sys.argv[3]), int(sys.argv[4]), mode):
+            pass
+    except Stopped:
+        for pod in ("node-0", "node-1"):
+            log = pods / "0" / pod / "dev" / "termination-log"
+            log.parent.mkdir(parents=True, exist_ok=True)
+            log.write_text(json.dumps({"code": 143, "rank": 0}))
+        return 143
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

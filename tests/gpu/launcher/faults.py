@@ -1,0 +1,177 @@
+"""SIGTERM in the middle of a save and kill -9 of a rank, in one run through the launcher.
+
+    python3 -m tests.gpu.launcher.faults TOKENIZER RESULTS --gpus 2 --profile FILE[,FILE]
+
+A tiny model on two "nodes" saves every fourth step. The first start is stopped as soon as the
+folder of the second checkpoint appears; the second one must go on from the first checkpoint and
+loses a rank at step 10; the JobSet's restart must go on from the second and end the run. RESULTS
+gets ``bench-<label>.json``: exit codes, seconds to the next new step, losses of repeated steps.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from launchers.process import adopt_orphans, kill_descendants
+from scripts.problem import Problem
+from tests.gpu import host
+from tests.gpu.bench import profiles as bench_profiles
+from tests.gpu.bench import shared as bench_shared
+from tests.gpu.launcher import judge, launch
+from tests.gpu.launcher import run as launch_run
+from tests.gpu.launcher.launch import Launch
+from tests.gpu.launcher.run import Run, wait_for
+
+STEPS, SAVES, KILL_AT = 14, 4, 10
+"""Steps of the run, between saves, and at which a rank is killed."""
+STOPPED, KILLED, LAST = 1, 2, 3
+"""Attempts: the one that is stopped, the one that loses a rank, the one that ends the run."""
+
+
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    return launch.parser("faults").parse_args(words)
+
+
+def launches(options: argparse.Namespace) -> list[Launch]:
+    """Return the run.
+
+    Raises:
+        ValueError: the GPUs are odd, or the profile can't be read.
+    """
+    if options.gpus % 2:
+        raise ValueError(f"--gpus {options.gpus} can't be shared by two nodes; write an even one")
+    own = {
+        **bench_shared.own_flags(STEPS),
+        "save_steps": SAVES,
+        "save_total_limit": 2,
+        # both false: the resume is exact
+        "no_save_optim": False,
+        "no_save_rng": False,
+        "max_length": 4096,
+        "packing_length": 8192,
+        "global_batch_size": 8,
+    }
+    return [
+        Launch(
+            name=f"visit-{options.label}",
+            profile=bench_profiles.parse(options.profile),
+            nodes=2,
+            gpus_per_node=options.gpus // 2,
+            model=launch_run.model_folder(0),
+            data=launch_run.data_file(options.pairs),
+            args=own,
+        )
+    ]
+
+
+def stop_in_save(run: Run, process: subprocess.Popen[bytes], limit: float) -> dict[str, Any]:
+    """Send SIGTERM when the second checkpoint is begun; return what is left then."""
+
+    def is_saving() -> bool:
+        return run.newest() > 0 and bool(run.unsealed())
+
+    wait_for("a second checkpoint", is_saving, limit, process)
+    newest = run.newest()
+    sent = launch_run.kill(process.pid, signal.SIGTERM)
+    code = process.wait(120)
+    return {
+        "exit": code,
+        "seconds": round(time.time() - sent, 1),
+        "pods": [end["code"] for end in run.ends()],
+        "ends": run.ends(),
+        "unsealed": run.unsealed(),
+        "newest_before": newest,
+        "newest": run.newest(),
+    }
+
+
+def kill_rank(run: Run, process: subprocess.Popen[bytes], limit: float) -> dict[str, Any]:
+    """Kill the last rank once the second attempt has done its tenth step."""
+
+    def has_come_far() -> bool:
+        steps = [row.step for row in run.rows() if row.attempt == KILLED]
+        return max(steps, default=0) >= KILL_AT
+
+    wait_for(f"step {KILL_AT}", has_come_far, limit, process)
+    found = launch_run.ranks()
+    if not found:
+        raise TimeoutError("no training rank was found to be killed")
+    killed = launch_run.kill(found[-1], signal.SIGKILL)
+    return {"killed": killed, "ranks": len(found), "newest": run.newest()}
+
+
+def flow(run: Run, limit: float, record: dict[str, Any]) -> None:
+    """Do both faults to the run, and fill the record as it goes.
+
+    Raises:
+        TimeoutError, subprocess.TimeoutExpired: something did not happen in time.
+    """
+    process = run.start()
+    record["stop"] = stop_in_save(run, process, limit)
+    process = run.start()
+    record["kill"] = kill_rank(run, process, limit)
+    record["exit"] = process.wait(limit)
+    record["ends"] = run.ends()
+
+
+def conclude(run: Run, record: dict[str, Any]) -> None:
+    """Add what the rows of the steps say."""
+    rows = run.rows()
+    if "stop" in record:
+        record["stop"]["repeated"] = judge.repeated(rows, STOPPED, KILLED)
+    if "kill" in record:
+        seen = record["kill"]
+        seen["repeated"] = judge.repeated(rows, KILLED, LAST)
+        seen |= judge.recovery(rows, seen["killed"], KILLED, LAST)
+        phases = run.progress().get("phases", {})
+        seen["phases_s"] = {name: round(at - seen["killed"], 1) for name, at in phases.items()}
+    record["last_step"] = max((row.step for row in rows), default=0)
+    record["each_step"] = [
+        [row.attempt, row.step, round(row.time, 2), row.values.get("loss")] for row in rows
+    ]
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Do it; 1 when the run did not survive as it must, 2 when it can't be begun."""
+    options, about = arguments(words), host.about()
+    try:
+        if short := launch_run.seen_gpus(options.gpus, about["gpus"]):
+            raise ValueError(short)
+        chosen = launches(options)[0]
+        run = launch_run.open_run(chosen, options.packed, options.results)
+        prepared = launch_run.prepare(options.tokenizer, 0, options.pairs)
+    except (Problem, ValueError, OSError) as error:
+        print(f"faults: {error}", file=sys.stderr)
+        return 2
+    record: dict[str, Any] = {**about, "gpus_used": options.gpus, "prepared": prepared}
+    record["profile"] = options.profile
+    adopt_orphans()
+    try:
+        flow(run, options.limit, record)
+    except (TimeoutError, subprocess.TimeoutExpired) as error:
+        record["error"] = str(error)
+        record["tail"] = run.log.read_text(errors="replace")[-2500:]
+    finally:
+        kill_descendants(patience=20.0)
+        conclude(run, record)
+        told = judge.complaints(record, STEPS)
+        _write(options.results / f"bench-{options.label}.json", {**record, "complaints": told})
+    print("\n".join(told) or "both faults were survived", record.get("stop"), record.get("kill"))
+    return 1 if told else 0
+
+
+def _write(path: Path, record: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(host.run(main))

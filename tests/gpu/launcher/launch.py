@@ -1,0 +1,131 @@
+"""A run through the launcher on a GPU host: what it is made of, and its rendered JobSet.
+
+Lines of ``visits.yaml`` that begin with ``nodes`` or ``faults`` are such runs. Helm renders them,
+here or on the host: ``pack_visits.py`` writes the manifests for a host that has no Helm.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from scripts.helm import template
+from scripts.local import manifest, overlay
+from scripts.problem import Problem
+from tests.gpu import host
+from tests.gpu.bench import profiles as bench_profiles
+from tests.gpu.bench.profiles import REPLACED, ROOT, Profile
+
+WORKSPACE = host.HOME / "workspace"
+PORTS = 29500, 29400
+NO_CODE = {"url": "", "ref": "", "existingSecret": ""}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """One release of the chart on this host."""
+
+    name: str
+    """Of the release and of the run's folder."""
+    profile: Profile
+    nodes: int
+    gpus_per_node: int
+    model: Path
+    data: Path
+    args: Mapping[str, Any]
+    """Flags over the profile's; None drops one."""
+
+    def layers(self) -> list[dict[str, Any]]:
+        """Return the values over the profile's files, the later ones win."""
+        replaced = dict.fromkeys(REPLACED)
+        return [
+            *(bench_profiles.layer(key, value) for key, value in self.profile.changes.items()),
+            {
+                **overlay.overlay(WORKSPACE, *PORTS),
+                "nodes": self.nodes,
+                "gpusPerNode": self.gpus_per_node,
+                "code": NO_CODE,
+                # all nodes are this host: what NCCL sends over is no fabric's transport
+                "preflight": {"skipChecks": ["transport"]},
+                "recipe": {
+                    "model": f"file://{self.model}",
+                    "dataset": [f"file://{self.data}"],
+                    "args": {"model_type": "qwen3_moe", **replaced, **self.args},
+                },
+                "extraEnv": host.ENV,
+            },
+        ]
+
+
+def render(launch: Launch) -> str:
+    """Return the manifest.
+
+    Raises:
+        Problem: there is no Helm, or the chart refuses the values.
+    """
+    files = [ROOT / file for file in launch.profile.files]
+    with tempfile.TemporaryDirectory() as scratch:
+        for number, layer in enumerate(launch.layers()):
+            files.append(Path(scratch) / f"{number}.yaml")
+            files[-1].write_text(yaml.safe_dump(layer), encoding="utf-8")
+        return template(launch.name, files, [])
+
+
+def packed_file(packed: Path, name: str) -> Path:
+    """Return where a packed manifest lies."""
+    return packed / "manifests" / f"{name}.yaml"
+
+
+def manifest_of(launch: Launch, packed: Path) -> str:
+    """Return the packed manifest, else render it here.
+
+    Raises:
+        Problem: it was packed with other launchers, or can be had neither way.
+    """
+    file = packed_file(packed, launch.name)
+    if not file.exists():
+        try:
+            return render(launch)
+        except Problem as problem:
+            raise Problem(f"{file} is not there, and not rendered here: {problem}") from problem
+    text = file.read_text(encoding="utf-8")
+    if other := stale(text, ROOT / "launchers"):
+        raise Problem(
+            f"{file} was packed with another {other[0]}; write python -m tests.gpu.pack_visits "
+            "where Helm is, and bring the folder again"
+        )
+    return text
+
+
+def stale(text: str, launchers: Path) -> list[str]:
+    """Return the launchers' files that a manifest has otherwise than this folder."""
+    maps = manifest.parse(text).config_maps.values()
+    held = next((data for data in maps if "__main__.py" in data), {})
+    here = {path.name: path.read_text(encoding="utf-8") for path in launchers.glob("*.py")}
+    # a manifest is YAML, which may lose blanks at the end of a file: nothing that runs
+    return sorted(
+        name
+        for name in held.keys() | here.keys()
+        if name.endswith(".py") and held.get(name, "\0").rstrip() != here.get(name, "\0").rstrip()
+    )
+
+
+def parser(program: str) -> argparse.ArgumentParser:
+    """Return a command line with what all lines of this kind share."""
+    made = argparse.ArgumentParser(prog=f"python3 -m tests.gpu.launcher.{program}")
+    add = made.add_argument
+    add("tokenizer", type=Path, help="folder with a tokenizer")
+    add("results", type=Path, help="folder of the result file")
+    add("--label", default=program, help="of the result file and of the releases")
+    add("--packed", type=Path, default=Path("packed"), help="what pack_visits.py made")
+    add("--profile", required=True, help="[NAME:]FILE[,FILE][,flag=value]")
+    add("--gpus", type=int, required=True, help="of this host, over all nodes")
+    add("--pairs", type=int, default=1500, help="of the data; six fill a pack of 8,192 tokens")
+    add("--limit", type=float, default=280, help="seconds of one run")
+    return made

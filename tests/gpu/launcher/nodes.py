@@ -1,0 +1,172 @@
+"""Two "nodes" of half the GPUs each through the launcher, against one node of all of them.
+
+    python3 -m tests.gpu.launcher.nodes TOKENIZER RESULTS --gpus 8 --profile FILE[,FILE]
+
+Same model, data and flags; clone to training, and stopped after its last measured step. Both nodes
+share this host, so that NCCL goes over NVLink in both: what is compared is the launcher's way, two
+agents and a gang, and not a network. RESULTS gets ``bench-<label>.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from launchers.metrics import Row
+from scripts.problem import Problem
+from tests.gpu import host, session
+from tests.gpu.bench import figures as bench_figures
+from tests.gpu.bench import profiles as bench_profiles
+from tests.gpu.bench import shared as bench_shared
+from tests.gpu.launcher import launch
+from tests.gpu.launcher import run as launch_run
+from tests.gpu.launcher.launch import Launch
+from tests.gpu.launcher.run import Run
+
+KINDS = {"one": 1, "two": 2}
+"""Name of a run to its nodes."""
+MORE = 20
+"""Steps that the runs would go on for: they are stopped before they save."""
+LOGPS = ("logps/chosen", "logps/rejected")
+APART = 1e-4
+"""By how much the first step's log-probabilities may differ, as a part: the order of sums."""
+
+
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = launch.parser("nodes")
+    parser.add_argument("--layers", type=int, default=8, help="of the real widths")
+    parser.add_argument("--steps", type=int, default=10, help="that are measured")
+    parser.add_argument("--warm-up", type=int, default=bench_figures.WARM_UP)
+    return parser.parse_args(words)
+
+
+def launches(options: argparse.Namespace) -> list[Launch]:
+    """Return both runs.
+
+    Raises:
+        ValueError: the GPUs are odd, or the profile can't be read.
+    """
+    if options.gpus % 2:
+        raise ValueError(f"--gpus {options.gpus} can't be shared by two nodes; write an even one")
+    own = bench_shared.own_flags(options.warm_up + options.steps + MORE)
+    return [
+        Launch(
+            name=f"visit-{options.label}-{kind}",
+            profile=bench_profiles.parse(options.profile),
+            nodes=nodes,
+            gpus_per_node=options.gpus // nodes,
+            model=launch_run.model_folder(options.layers),
+            data=launch_run.data_file(options.pairs),
+            args=own,
+        )
+        for kind, nodes in KINDS.items()
+    ]
+
+
+def figures(rows: Sequence[Row], warm_up: int) -> dict[str, Any]:
+    """Return a run's speed over the steps after the warm-up, and what its first step said."""
+    measured = rows[warm_up:]
+    rates = [r.tokens_per_second_per_gpu for r in measured if r.tokens_per_second_per_gpu]
+    if not rates:
+        return {"steps": 0}
+    return {
+        "steps": len(rates),
+        "world": rows[0].world,
+        "tokens_per_second_per_gpu": bench_figures.spread(rates),
+        "seconds": bench_figures.spread([row.seconds for row in measured]),
+        "other_seconds": statistics.median(row.other_seconds for row in measured),
+        "reserved_gib": max((row.reserved_gib or 0.0 for row in rows), default=0.0),
+        "first": {name: rows[0].values.get(name) for name in ("loss", *LOGPS)},
+    }
+
+
+def ratio(runs: Mapping[str, Mapping[str, Any]]) -> float | None:
+    """Return two nodes' tokens per second and GPU over one's; None where one was not measured."""
+    if not all(runs.get(kind, {}).get("steps") for kind in KINDS):
+        return None
+    one, two = (float(runs[k]["tokens_per_second_per_gpu"]["median"]) for k in KINDS)
+    return round(two / one, 4)
+
+
+def complaints(runs: Mapping[str, Mapping[str, Any]], steps: int) -> list[str]:
+    """Say what is wrong with the runs; nothing where two nodes did what one does."""
+    told = []
+    for kind in KINDS:
+        seen = runs.get(kind, {})
+        if seen.get("steps", 0) < steps:
+            why = f"it ended by {seen.get('ended')}"
+            told.append(f"{kind}: {seen.get('steps', 0)} of {steps} steps were measured; {why}")
+    if told:
+        return told
+    first = {kind: runs[kind]["first"] for kind in KINDS}
+    for kind in KINDS:
+        if not bench_figures.oracle([first[kind]], rpo=False)["ok"]:
+            told.append(f"{kind}: the first loss is {first[kind]['loss']}, not ln 2")
+    for name in LOGPS:
+        one, two = first["one"][name], first["two"][name]
+        if abs(one - two) > APART * abs(one):
+            told.append(f"{name} of the first step is {one} on one node and {two} on two")
+    return told
+
+
+def measure(run: Run, options: argparse.Namespace) -> dict[str, Any]:
+    """Run to the last measured step; return the figures."""
+    wanted, began = options.warm_up + options.steps, time.time()
+    why, code = session.run(
+        run.command(),
+        dict(os.environ),
+        run.log,
+        limit=options.limit,
+        done=lambda: len(run.rows()) >= wanted,
+    )
+    rows = run.rows()
+    told = {"ended": why, "exit": code, "wall_s": round(time.time() - began, 1)}
+    if rows:
+        told["first_step_s"] = round(rows[0].time - began, 1)
+    return {
+        **told,
+        **figures(rows, options.warm_up),
+        "phases": run.progress().get("phases", {}),
+        "each_step": [[row.step, row.seconds, row.tokens] for row in rows],
+        "tail": "" if len(rows) >= wanted else run.log.read_text(errors="replace")[-2500:],
+    }
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Measure both; 1 when they differ in more than speed, 2 when they can't be begun."""
+    options, about = arguments(words), host.about()
+    try:
+        if short := launch_run.seen_gpus(options.gpus, about["gpus"]):
+            raise ValueError(short)
+        both = launches(options)
+        opened = [launch_run.open_run(each, options.packed, options.results) for each in both]
+        prepared = launch_run.prepare(options.tokenizer, options.layers, options.pairs)
+    except (Problem, ValueError, OSError) as error:
+        print(f"nodes: {error}", file=sys.stderr)
+        return 2
+    record = {**about, "layers": options.layers, "gpus_used": options.gpus, "prepared": prepared}
+    record |= {"profile": options.profile, "runs": {}}
+    for kind, run in zip(KINDS, opened, strict=True):
+        record["runs"][kind] = measure(run, options)
+        record |= {"ratio": ratio(record["runs"])}
+        _write(options.results / f"bench-{options.label}.json", record)
+        print(kind, {k: v for k, v in record["runs"][kind].items() if k != "each_step"}, flush=True)
+    print("\n".join(told := complaints(record["runs"], options.steps)))
+    print(f"two nodes do {record['ratio']} of one node's tokens per second and GPU")
+    return 1 if told else 0
+
+
+def _write(path: Path, record: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(host.run(main))

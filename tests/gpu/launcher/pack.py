@@ -1,0 +1,93 @@
+"""Make what a GPU host without network needs for ``stages.py``: sources and rendered manifests.
+
+Run it as ``python -m tests.gpu.launcher.pack FOLDER``, here, with Helm and the CPU training
+environment; copy the repository and FOLDER to the host.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from scripts.demo import sources
+from scripts.demo.sources import Sources
+from scripts.helm import ROOT, template
+from scripts.local import overlay
+from scripts.local.runner import training_python
+from tests.gpu import host
+
+VALUES = ROOT / "values" / "demo-megatron.yaml"
+TINY: dict[str, Any] = {}
+BIG: dict[str, Any] = {
+    # real widths on one node, as many optimizer steps as say when the first one was done
+    "nodes": 1,
+    "gpusPerNode": 4,
+    "recipe": {
+        "model": f"file://{host.HOME}/workspace/big-moe",
+        "args": {
+            "tensor_model_parallel_size": 1,
+            "expert_model_parallel_size": 4,
+            "sequence_parallel": False,
+            "max_length": 8192,
+            "train_iters": 2,
+            "recompute_granularity": "full",
+            "recompute_method": "uniform",
+            "recompute_num_layers": 1,
+            "save_strategy": "steps",
+            "save_steps": 1000,
+            "no_save_optim": True,
+        },
+    },
+}
+SKIP_CONVERT = {"stages": {"convert": {"skip": True}}}
+RUNS: dict[str, list[dict[str, Any]]] = {
+    "tiny-convert": [TINY],
+    "tiny-direct": [TINY, SKIP_CONVERT],
+    "tiny-resume": [TINY, SKIP_CONVERT],
+    "tiny-kill": [TINY, SKIP_CONVERT],
+    "big-direct": [BIG, SKIP_CONVERT],
+    "big-convert": [BIG],
+}
+
+
+def host_values(commit: str) -> dict[str, Any]:
+    """Values that lead to the host's paths."""
+    return {
+        **overlay.overlay(host.HOME / "workspace", 29500, 29400),
+        "code": {"url": f"file://{host.HOME}/sources/code", "ref": commit},
+        "recipe": {
+            "model": f"file://{host.HOME}/sources/tiny-moe",
+            "dataset": [f"file://{host.HOME}/sources/pairs.jsonl"],
+            "args": {"external_plugins": ["docstring_pairs.py"]},
+        },
+        "extraEnv": host.ENV,
+    }
+
+
+def main() -> None:
+    """Make sources and manifests in the folder of the command line."""
+    if len(sys.argv) != 2:
+        raise SystemExit("usage: python -m tests.gpu.launcher.pack FOLDER")
+    folder = Path(sys.argv[1]).resolve()
+    made = Sources(root=folder / "sources")
+    sources.make_pairs(made)
+    sources.make_model(made, training_python(ROOT))  # for its tokenizer
+    commit = sources.make_code(made)
+    (folder / "manifests").mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory() as scratch:
+        for name, layers in RUNS.items():
+            files = [VALUES]
+            for number, layer in enumerate([host_values(commit), *layers]):
+                files.append(Path(scratch) / f"{name}-{number}.yaml")
+                files[-1].write_text(yaml.safe_dump(layer), encoding="utf-8")
+            manifest = template(name, files, [])
+            (folder / "manifests" / f"{name}.yaml").write_text(manifest, encoding="utf-8")
+            print(folder / "manifests" / f"{name}.yaml")
+
+
+if __name__ == "__main__":
+    main()

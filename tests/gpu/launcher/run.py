@@ -1,0 +1,185 @@
+"""A run through the launcher while it runs: started, watched from its files, stopped, read."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from launchers import checkpoint, metrics
+from launchers.metrics import Row
+from scripts.local.volumes import TERMINATION_LOG
+from tests.gpu.bench import profiles as bench_profiles
+from tests.gpu.bench.run import inherited
+from tests.gpu.launcher.launch import WORKSPACE, Launch, manifest_of
+from tests.gpu.model import pairs
+
+VOCABULARY = 151_936
+"""Of the tiny model too, so that any tokenizer of the family fits."""
+PAUSE = 0.02
+"""Seconds between two looks at a run's files."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """The files of one release on this host."""
+
+    name: str
+    manifest: Path
+    log: Path
+    workspace: Path = WORKSPACE
+
+    @property
+    def home(self) -> Path:
+        """Return the run's folder."""
+        return self.workspace / "runs" / self.name
+
+    @property
+    def checkpoints(self) -> Path:
+        """Return the folder of its checkpoints."""
+        return self.home / "checkpoints"
+
+    def command(self) -> list[str]:
+        """Return the local runner's command line."""
+        module = [sys.executable, "-m", "scripts.cli", "local", "--python", sys.executable]
+        given = ["--manifest", str(self.manifest), "--workspace", str(self.workspace)]
+        return [*module, *given, "--verbose"]
+
+    def start(self) -> subprocess.Popen[bytes]:
+        """Start the runner; its output is added to the log."""
+        with self.log.open("ab") as output:
+            return subprocess.Popen(
+                self.command(), stdout=output, stderr=subprocess.STDOUT, cwd=bench_profiles.ROOT
+            )
+
+    def rows(self) -> list[Row]:
+        """Return every row of ``metrics.jsonl``, those of repeated steps too."""
+        path = self.home / "metrics.jsonl"
+        text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+        return [row for line in text.splitlines() if (row := metrics.parse(line)) is not None]
+
+    def newest(self) -> int:
+        """Return the step of the newest complete checkpoint; 0 where there is none."""
+        found = checkpoint.newest(self.checkpoints)
+        return 0 if found is None else found.step
+
+    def unsealed(self) -> list[str]:
+        """List the checkpoints that are begun and not complete."""
+        found = sorted(self.checkpoints.glob("checkpoint-*"))
+        return [path.name for path in found if not (path / checkpoint.COMPLETE).exists()]
+
+    def ends(self) -> list[dict[str, Any]]:
+        """Return the termination messages of all pods since the runner was started last."""
+        pods = self.workspace / "pods" / self.name
+        found = sorted(pods.glob(f"*/*{TERMINATION_LOG}"))
+        return [json.loads(text) for p in found if (text := p.read_text(encoding="utf-8").strip())]
+
+    def progress(self) -> dict[str, Any]:
+        """Return ``progress.json``; empty where there is none yet."""
+        path = self.home / "progress.json"
+        parsed: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
+        return parsed
+
+
+def open_run(launch: Launch, packed: Path, results: Path) -> Run:
+    """Return the run of a launch, with its manifest on this host; another visit's steps go.
+
+    Raises:
+        Problem: the manifest can't be had.
+    """
+    text = manifest_of(launch, packed)
+    folder = WORKSPACE / "manifests"
+    folder.mkdir(parents=True, exist_ok=True)
+    results.mkdir(parents=True, exist_ok=True)
+    file = folder / f"{launch.name}.yaml"
+    file.write_text(text, encoding="utf-8")
+    run = Run(name=launch.name, manifest=file, log=results / f"{launch.name}.log")
+    shutil.rmtree(run.home, ignore_errors=True)
+    return run
+
+
+def ranks() -> list[int]:
+    """List the training ranks of this machine: the direct children of torchrun's agents."""
+    lines, parents = {}, {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            pid = int(folder.name)
+            lines[pid] = (folder / "cmdline").read_bytes().decode(errors="replace")
+            parents[pid] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+    agents = {pid for pid, line in lines.items() if "torch.distributed.run" in line}
+    return sorted(p for p in lines if parents.get(p) in agents and "rlhf.py" in lines[p])
+
+
+def wait_for(
+    what: str,
+    happens: Callable[[], bool],
+    seconds: float,
+    process: subprocess.Popen[bytes] | None = None,
+) -> None:
+    """Wait until something happens.
+
+    Raises:
+        TimeoutError: it did not in time, or the process that was to do it has ended.
+    """
+    stop = time.monotonic() + seconds
+    while not happens():
+        if process is not None and process.poll() is not None:
+            raise TimeoutError(f"the run ended with {process.returncode} before {what}")
+        if time.monotonic() > stop:
+            raise TimeoutError(f"no {what} within {seconds:.0f} s")
+        time.sleep(PAUSE)
+
+
+def model_folder(layers: int) -> Path:
+    """Return where the random model lies: with 0 layers the tiny one."""
+    return WORKSPACE / (f"model-{layers}" if layers else "model-tiny")
+
+
+def data_file(count: int) -> Path:
+    """Return where the pairs lie."""
+    return WORKSPACE / f"pairs-{count}.jsonl"
+
+
+def prepare(tokenizer: Path, layers: int, count: int) -> dict[str, float]:
+    """Write model and pairs unless they are there; return the seconds that each took."""
+    took: dict[str, float] = {}
+    model, data = model_folder(layers), data_file(count)
+    WORKSPACE.mkdir(parents=True, exist_ok=True)
+    begin, part = time.monotonic(), model.with_name(f"{model.name}.partial")
+    if not model.exists():
+        # a process of its own: its CUDA contexts must be gone when training begins
+        module = [sys.executable, "-m", "tests.gpu.model.random_model", str(part)]
+        shape = ["--layers", str(layers)] if layers else ["--tiny", "--vocab", str(VOCABULARY)]
+        words = ["--tokenizer", str(tokenizer.resolve()), *shape]
+        subprocess.run([*module, *words], cwd=bench_profiles.ROOT, env=inherited(), check=True)
+        part.rename(model)
+        took["model_s"] = round(time.monotonic() - begin, 1)
+    begin, part = time.monotonic(), data.with_name(f"{data.name}.partial")
+    if not data.exists():
+        pairs.write(part, tokenizer, count)
+        part.rename(data)
+        took["pairs_s"] = round(time.monotonic() - begin, 1)
+    return took
+
+
+def seen_gpus(needed: int, seen: Sequence[str]) -> str:
+    """Return why so many GPUs can't be had here; empty where they can.
+
+    >>> seen_gpus(4, ["a", "b"]), seen_gpus(1, ["a"])
+    ('this host has 2 GPUs and 4 are needed', '')
+    """
+    return f"this host has {len(seen)} GPUs and {needed} are needed" * (len(seen) < needed)
+
+
+def kill(pid: int, number: int) -> float:
+    """Send a signal; return when (Unix time)."""
+    os.kill(pid, number)
+    return time.time()

@@ -1,0 +1,97 @@
+"""One node against two: the runs that visits.yaml asks for, and what is told of them."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from launchers import recipe as recipes
+from launchers import rules, shape
+from launchers.metrics import Row
+from scripts.local import manifest
+from scripts.problem import Problem
+from tests.gpu import pack_visits
+from tests.gpu.bench.profiles import ROOT
+from tests.gpu.launcher import launch, nodes
+from tests.gpu.launcher.launch import Launch
+from tests.gpu.model import random_model
+
+LAUNCHES = list(pack_visits.launches(["2gpu", "4gpu", "8gpu"]))
+
+
+def test_every_visit_goes_through_the_launcher_on_one_and_two_nodes_and_with_faults() -> None:
+    told = [(each.name, each.nodes, each.gpus_per_node) for each in LAUNCHES]
+    assert told == [
+        (f"visit-{gpus}gpu-{run}", count, gpus // count)
+        for gpus in (2, 4, 8)
+        for run, count in (("nodes-one", 1), ("nodes-two", 2), ("faults", 2))
+    ]
+
+
+@pytest.mark.parametrize("each", LAUNCHES, ids=lambda each: each.name)
+def test_chart_and_rules_take_the_run(each: Launch) -> None:
+    jobset = manifest.parse(launch.render(each))
+    assert jobset.jobs[0].replicas * jobset.jobs[0].completions == each.nodes
+    text = next(d["recipe.yaml"] for d in jobset.config_maps.values() if "recipe.yaml" in d)
+    parsed = recipes.parse(yaml.safe_load(text))
+    real = random_model.Shape(num_hidden_layers=8)
+    tiny = replace(random_model.TINY, vocab_size=151_936)
+    seen = tiny if "faults" in each.name else real
+    broken = rules.check(
+        parsed.args,
+        shape=shape.parse(random_model.config(seen)),
+        nodes=each.nodes,
+        gpus_per_node=each.gpus_per_node,
+        backend=parsed.backend,
+    )
+    assert not broken
+    assert "external_plugins" not in parsed.args and "num_train_epochs" not in parsed.args
+
+
+def test_one_and_two_nodes_differ_in_nothing_but_the_nodes() -> None:
+    one, two = (each for each in LAUNCHES if "2gpu-nodes" in each.name)
+    assert replace(two, name=one.name, nodes=1, gpus_per_node=2) == one
+
+
+def test_a_manifest_of_other_launchers_is_refused(tmp_path: Path) -> None:
+    each = LAUNCHES[-1]
+    file = launch.packed_file(tmp_path, each.name)
+    file.parent.mkdir()
+    text = launch.render(each)
+    file.write_text(text)
+    assert launch.manifest_of(each, tmp_path) == text
+    other = (ROOT / "launchers" / "duration.py").read_text().splitlines()[0]
+    file.write_text(text.replace(other, '"""Something else."""'))
+    with pytest.raises(Problem, match=r"another duration\.py; write python -m tests\.gpu\.pack_v"):
+        launch.manifest_of(each, tmp_path)
+
+
+def row(step: int, rate: float, **values: float) -> Row:
+    first = {"loss": 0.69314718, "logps/chosen": -300.0, "logps/rejected": -310.0, **values}
+    fields: dict[str, Any] = {"tokens_per_second_per_gpu": rate, "world": 2, "values": first}
+    return Row(step=step, total=9, attempt=1, time=float(step), seconds=2.0, **fields)
+
+
+def runs(two: float, **values: float) -> dict[str, Any]:
+    both = {"one": [row(1, 10), row(2, 100), row(3, 100)]}
+    both["two"] = [row(1, 9, **values), row(2, two), row(3, two)]
+    return {kind: nodes.figures(rows, warm_up=1) for kind, rows in both.items()}
+
+
+def test_the_ratio_is_of_the_medians_after_the_warm_up() -> None:
+    seen = runs(97.0)
+    assert nodes.ratio(seen) == 0.97
+    assert nodes.complaints(seen, 2) == []
+    assert seen["one"]["steps"] == 2 and seen["one"]["world"] == 2
+
+
+def test_runs_that_are_not_the_same_are_said() -> None:
+    assert "logps/chosen of the first step is -300.0 on one node and -301.0" in "\n".join(
+        nodes.complaints(runs(97.0, **{"logps/chosen": -301.0}), 2)
+    )
+    assert "not ln 2" in nodes.complaints(runs(97.0, loss=0.7), 2)[0]
+    cut = {**runs(97.0), "two": {"steps": 0, "ended": "time limit"}}
+    assert nodes.ratio(cut) is None
+    assert nodes.complaints(cut, 2) == ["two: 0 of 2 steps were measured; it ended by time limit"]

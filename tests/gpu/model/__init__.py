@@ -1,0 +1,1 @@
+"""The random model that is measured, and its data."""

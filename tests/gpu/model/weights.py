@@ -1,0 +1,49 @@
+"""The weights of a random Qwen3-MoE with balanced routers; ``random_model.py`` says why so."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from tests.gpu.model.shards import Sizes
+
+DEVIATION = 0.02
+"""Of the weights; ``initializer_range`` of Qwen3-MoE's configuration."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gains:
+    """How much more the layers add to the stream than the weights at the top of this file do."""
+
+    attention: float = 1.0
+    experts: float = 1.0
+
+
+PLAIN = Gains()
+
+
+def draw(sizes: Sizes, layers: int, seed: int, device: str, gains: Gains) -> Any:
+    """Return a file's weights as one flat bf16 tensor, in the order of ``sizes``."""
+    import torch
+
+    source = torch.Generator(device).manual_seed(seed)
+    whole = torch.empty(sum(map(math.prod, sizes.values())), dtype=torch.bfloat16, device=device)
+    whole.normal_(0, DEVIATION, generator=source)
+    at = 0
+    for name, size in sizes.items():
+        each = whole[at : at + math.prod(size)]
+        at += each.numel()
+        if "norm" in name:
+            each.fill_(1)
+        elif name.endswith("embed_tokens.weight"):
+            each.mul_(1 / DEVIATION)
+        elif name.endswith("o_proj.weight"):
+            each.mul_(gains.attention / math.sqrt(2 * layers))
+        elif name.endswith("down_proj.weight"):
+            each.mul_(gains.experts / math.sqrt(2 * layers))
+        elif name.endswith("mlp.gate.weight"):
+            # rows of length 1: each logit has a deviation of 1, as at DEVIATION and 2048 wide
+            columns = torch.linalg.qr(each.float().cpu().view(size).T).Q
+            each.copy_(columns.T.reshape(-1))
+    return whole

@@ -1,0 +1,1 @@
+"""The checks before training, with faults made on purpose."""

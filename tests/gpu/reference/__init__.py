@@ -1,0 +1,1 @@
+"""The reference taken once against the reference in every step."""

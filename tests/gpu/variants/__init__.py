@@ -1,0 +1,1 @@
+"""Ways of training that must give the same log-probabilities."""

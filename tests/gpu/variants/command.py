@@ -1,0 +1,179 @@
+"""Layouts and kernels side by side: ``python3 -m tests.gpu.variants TOKENIZER RESULTS``.
+
+Each line of ``variants.yaml`` trains the same random model on the same pairs for two steps with the
+launcher's own flags, as many at once as the host's cores allow. RESULTS/variants-<N>gpu.json says
+by how much each one's log-probabilities differ from the base's; exit code 1 when one is over the
+bound or did not run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from launchers import cards, shape
+from launchers.exits import LaunchError
+from launchers.rank import Place
+from tests.gpu import host, side_by_side
+from tests.gpu.bench import options as bench_options
+from tests.gpu.bench import profiles as bench_profiles
+from tests.gpu.bench import run as bench_run
+from tests.gpu.bench.shared import PLUGINS, Bench
+from tests.gpu.model import random_model
+from tests.gpu.variants import data, judge, read
+from tests.gpu.variants import plan as variants_plan
+from tests.gpu.variants.data import PAIRS
+from tests.gpu.variants.plan import BASE, Variant
+
+HOME = Path("/data/variants")
+PORT = 29600  # of the first variant; each has ten of its own
+LEAD = 40.0
+"""Seconds that the base begins before the others: imports, and most of what is to be compiled."""
+PROBES = tuple(PLUGINS / f"swift_{name}_probe.py" for name in ("reference", "variants"))
+TAIL = 2500
+"""Characters of a failed run's log that the result keeps."""
+
+
+def arguments(words: Sequence[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python3 -m tests.gpu.variants")
+    add = parser.add_argument
+    add("tokenizer", type=Path, help="folder with a tokenizer")
+    add("results", type=Path, help="folder of the result file")
+    add("--only", default="", help="names of variants, with commas between; the base runs anyway")
+    add("--at-once", type=int, default=0, help="that run at the same time; by default by the cores")
+    add("--limit", type=float, default=170, help="seconds of one")
+    add("--total", type=float, default=185, help="seconds of all; what has not begun does not run")
+    add("--home", type=Path, default=HOME, help="where model, data and runs lie on this host")
+    add("--caches", type=Path, default=bench_options.HOME / "caches", help="of compiled kernels")
+    return parser.parse_args(words)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run and judge; 1 when a variant disagrees or did not run, 2 when nothing can begin."""
+    options = arguments(words)
+    about = host.about()
+    try:
+        plan = variants_plan.read(len(about["gpus"]), list(filter(None, options.only.split(","))))
+        bench = setting(options, about["gpus"])
+        variants_plan.refuse(bench, plan)
+    except (LaunchError, ValueError, OSError) as error:
+        print(f"variants: {error}", file=sys.stderr)
+        return 2
+    ended = train(bench, plan, options)
+    record = {**about, "gpus_used": bench.gpus, **conclude(bench, plan, ended)}
+    options.results.mkdir(parents=True, exist_ok=True)
+    path = options.results / f"variants-{bench.gpus}gpu.json"
+    path.write_text(_spelt(record) + "\n", encoding="utf-8")
+    print(judge.table(record["variants"], record["runs"]))
+    return 0 if record["passed"] else 1
+
+
+def train(
+    bench: Bench, plan: Sequence[Variant], options: argparse.Namespace
+) -> dict[str, side_by_side.Ended]:
+    """Make model and data, and train all variants."""
+    data.prepare(bench, options.tokenizer)
+    return side_by_side.run(
+        [command(bench, each, number, options) for number, each in enumerate(plan)],
+        at_once=options.at_once or at_once(len(os.sched_getaffinity(0)), bench.gpus),
+        limit=options.limit,
+        total=options.total,
+        lead=LEAD,
+    )
+
+
+def at_once(cores: int, gpus: int) -> int:
+    """Return how many run at the same time: a rank imports on one core and its helper on another.
+
+    >>> at_once(32, 2), at_once(4, 4)
+    (8, 2)
+    """
+    return max(2, cores // (2 * gpus))
+
+
+def setting(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
+    """Return what all variants share.
+
+    Raises:
+        ValueError: the card is not known.
+        OSError: there is no tokenizer.
+    """
+    card = cards.seen(seen[0].split(",")[0])
+    if card is None:
+        raise ValueError(f"{seen[0]} is not in launchers/cards.py")
+    return Bench(
+        home=options.home,
+        model=options.home / "model",
+        data=options.home / "pairs.jsonl",
+        shape=shape.parse(random_model.config(data.shape(options.tokenizer))),
+        card=card,
+        gpus=len(seen),
+        steps=variants_plan.STEPS,
+        warm_up=0,
+    )
+
+
+def folder_of(bench: Bench, variant: Variant) -> Path:
+    """Return a run's folder, on a workspace of its own: no variant finds another one's store."""
+    return bench.home / variant.name / "runs" / variant.name
+
+
+def command(
+    bench: Bench, variant: Variant, number: int, options: argparse.Namespace
+) -> side_by_side.Command:
+    """Return a variant as the launcher would start it."""
+    folder = folder_of(bench, variant)
+    (folder / "attempts" / "1").mkdir(parents=True)
+    values = variant.profile.values()
+    parsed = bench_profiles.recipe(values, bench.own_flags)
+    spelt = bench_run.flags(bench, parsed, folder, PROBES)
+    port = PORT + 10 * number
+    place = Place(rank=0, nodes=1, master_addr="127.0.0.1", master_port=port, source="single")
+    words = bench_run.torchrun(bench, parsed, place, folder, spelt)
+    env = bench_run.environment(bench, values, place, folder, options.caches)
+    # its own: two that load the same rows at once would wait for each other
+    env |= {"HF_DATASETS_CACHE": str(folder / "hf"), "MODELSCOPE_CACHE": str(folder / "ms")}
+    return side_by_side.Command(name=variant.name, words=words, env=env, log=folder / "log")
+
+
+def conclude(
+    bench: Bench, plan: Sequence[Variant], ended: Mapping[str, side_by_side.Ended]
+) -> dict[str, Any]:
+    """Return the record: what was run, what was seen, and the verdict."""
+    parsed = bench_profiles.recipe(plan[0].profile.values(), bench.own_flags)
+    runs = {each.name: _seen(bench, each, ended[each.name]) for each in plan}
+    beta = float(parsed.arg("beta", "0.1"))
+    return {
+        "model": asdict(data.SHAPE) | {"gains": asdict(data.GAINS)},
+        "flags": parsed.args | {"recipe.reference": parsed.reference},
+        "env": bench_profiles.environment(plan[0].profile.values()),
+        **{"base": BASE, "pairs": PAIRS, "beta": beta, "bound": judge.BOUND},
+        **judge.judge(runs, BASE, PAIRS, beta),
+        "runs": runs,
+    }
+
+
+def _seen(bench: Bench, variant: Variant, end: side_by_side.Ended) -> dict[str, Any]:
+    folder = folder_of(bench, variant)
+    log = (folder / "log").read_text(errors="replace") if (folder / "log").exists() else ""
+    return {
+        "changes": dict(variant.profile.changes),
+        "own_kernels": variant.own_kernels,
+        **{"why": end.why, "exit": end.code, "seconds": end.seconds},
+        "tail": "" if end.code == 0 else log[-TAIL:],
+        **read.run(folder),
+    }
+
+
+def _spelt(record: dict[str, Any]) -> str:
+    """Spell a record with a list of numbers on one line."""
+    text = json.dumps(record, indent=1).replace(f"{bench_profiles.ROOT}/", "")
+    return re.sub(r'\[[^][{}"]*\]', lambda found: " ".join(found[0].split()), text)

@@ -1,0 +1,59 @@
+"""The model and the pairs of ``tests.gpu.variants``: small, and made so that a fault shows."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+from tests.gpu.bench.shared import Bench
+from tests.gpu.model import pairs, random_model
+from tests.gpu.model.random_model import Shape
+from tests.gpu.model.weights import Gains
+
+SHAPE = Shape(
+    num_hidden_layers=4,
+    hidden_size=1024,
+    num_attention_heads=8,
+    num_key_value_heads=2,
+    num_experts=32,
+    moe_intermediate_size=256,
+)
+"""With the vocabulary of the tokenizer."""
+GAINS = Gains(attention=6.0, experts=10.0)
+"""With gains of 1 the layers add a hundredth to the stream, and a model without one of eight
+experts would pass for the same; much larger ones make each router's near-ties count, and rounding
+looks like a fault (``faults.py``; figures in README)."""
+PAIRS = 64
+"""All of them are one step: every variant's first step then has the same pairs."""
+PROMPT, ANSWERS, SHORTEST = 40, 830, 300
+"""Tokens of a prompt, of a pair's answers together and of its shortest answer. With the prompt
+twice and the template (``pairs.TEMPLATE``) a pair has ``LEAST`` to ``MOST``."""
+LEAST, MOST = 2 * PROMPT + ANSWERS + 2, 1024
+"""Tokens of a pair: any eight fit a pack of 8,192 and no nine do, any four one of 4,096."""
+
+
+def shape(tokenizer: Path) -> Shape:
+    """Return the model's sizes."""
+    return replace(SHAPE, vocab_size=random_model.vocabulary(tokenizer))
+
+
+def prepare(bench: Bench, tokenizer: Path) -> None:
+    """Write model and pairs, and remove what an earlier go has left."""
+    shutil.rmtree(bench.home, ignore_errors=True)
+    random_model.write(bench.model, shape(tokenizer), tokenizer, gains=GAINS)
+    write(bench.data, tokenizer)
+
+
+def write(path: Path, tokenizer: Path) -> None:
+    """Write the pairs: texts of hundreds of tokens, and all pairs about as long."""
+    known, chance = pairs.words(tokenizer), random.Random(7)
+    with path.open("w", encoding="utf-8") as stream:
+        for _ in range(PAIRS):
+            chosen = chance.randint(SHORTEST, ANSWERS - SHORTEST)
+            sizes = (PROMPT, chosen, ANSWERS - chosen)
+            asked, good, bad = (pairs.text(chance, known, size) for size in sizes)
+            turns = [{"role": "user", "content": asked}, {"role": "assistant", "content": good}]
+            stream.write(json.dumps({"messages": turns, "rejected_response": bad}) + "\n")
