@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from launchers import marker
+from launchers import marker, tokens
 
 SAMPLE = 2**20
 """Bytes read at the start, middle and end of a weight file without a marker."""
@@ -43,13 +43,13 @@ def facts_of(args: object, own: Path, version: str) -> dict[str, str]:
     model = Path(str(getattr(args, "ref_model", None) or getattr(args, "model", "")))
     sets = [*_list(args, "dataset"), "|", *_list(args, "val_dataset")]
     cached = [*_list(args, "cached_dataset"), "|", *_list(args, "cached_val_dataset")]
-    plugins = [Path(p) for p in _list(args, "external_plugins")]
+    code = [tokens.code(p) for p in tokens.users(_list(args, "external_plugins"), own)]
     return {
         **told,
         "model": digest_of(model, SAMPLE),
         "data": _sum(*map(_dataset, sets)),
         "cached data": _sum(*map(_dataset, cached)),
-        "plugins": _sum(*(digest_of(p) for p in plugins if p.resolve().parent != own.resolve())),
+        "plugins": _sum(*(json.dumps(each) for each in code)),
         "ms-swift": version,
     }
 
@@ -76,8 +76,9 @@ def digest_of(path: Path, sample: int = 0) -> str:
         return f"name {path}"
     if (seal := marker.read(path)) is not None:
         return marker.digest(seal)
-    files = sorted(p for p in path.rglob("*") if p.is_file() and ".cache" not in p.parts)
-    return _sum(*(word for p in files for word in (str(p.relative_to(path)), _file(p, sample))))
+    files = {p.relative_to(path): p for p in sorted(path.rglob("*")) if p.is_file()}
+    seen = {name: p for name, p in files.items() if ".cache" not in name.parts}
+    return _sum(*(word for name, p in seen.items() for word in (str(name), _file(p, sample))))
 
 
 def _file(path: Path, sample: int) -> str:
@@ -96,8 +97,9 @@ def _file(path: Path, sample: int) -> str:
 
 def _dataset(text: str) -> str:
     """Return a dataset's digest and how much of it is taken (``path#500``)."""
-    path, _, samples = text.partition("#")
-    return f"{digest_of(Path(path))}#{samples}"
+    path = tokens.path_of(text)
+    samples = "" if path == Path(text) else text.rpartition("#")[2]
+    return f"{digest_of(path)}#{samples}"
 
 
 def differences(before: Mapping[str, str], now: Mapping[str, str]) -> str:

@@ -60,11 +60,10 @@ def make(self: Any) -> tuple[str, str] | None:
 def _inputs(args: Any) -> dict[str, object]:
     kinds = (DataArguments, TemplateArguments)
     fields = [field.name for kind in kinds for field in dataclasses.fields(kind)]
-    own = Path(__file__).resolve().parent
     given = tokens.inputs(
         flags={**{name: getattr(args, name) for name in fields}, "mode": _mode(args)},
         datasets=[*args.dataset, *args.val_dataset, *args.custom_dataset_info],
-        plugins=[Path(p) for p in args.external_plugins if Path(p).resolve().parent != own],
+        plugins=tokens.users(args.external_plugins, Path(__file__).parent),
         model=Path(args.model),
         versions={name: importlib.metadata.version(name) for name in PACKAGES},
     )

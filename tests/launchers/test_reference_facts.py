@@ -38,10 +38,26 @@ def test_facts_follow_what_the_numbers_follow_from(tmp_path: Path) -> None:
 
 
 def test_our_own_plugins_change_no_pair(tmp_path: Path) -> None:
-    own = tmp_path / "swift_seal_megatron.py"
-    own.write_text("1\n")
-    given = [arguments(tmp_path, external_plugins=p) for p in ([], [str(own)])]
-    assert len({store_name(facts_of(a, tmp_path, "4.4.1")) for a in given}) == 1
+    """Also where their files are links, as in the pods: a ConfigMap's are."""
+    mount, own = tmp_path / "launchers", "swift_seal_megatron.py"
+    (mount / "..2026_11_21").mkdir(parents=True)
+    (mount / "..2026_11_21" / own).write_text("1\n")
+    (mount / "..data").symlink_to("..2026_11_21")
+    (mount / own).symlink_to(Path("..data") / own)
+    given = [arguments(tmp_path, external_plugins=p) for p in ([], [str(mount / own)])]
+    assert len({store_name(facts_of(a, mount, "4.4.1")) for a in given}) == 1
+
+
+def test_a_module_beside_a_plugin_is_part_of_it(tmp_path: Path) -> None:
+    plugin = tmp_path / "code" / "data.py"
+    plugin.parent.mkdir()
+    plugin.write_text("import rows\n")
+    given = arguments(tmp_path, external_plugins=[str(plugin)])
+    seen = []
+    for text in ("1\n", "2\n"):
+        (plugin.parent / "rows.py").write_text(text)
+        seen.append(store_name(facts_of(given, tmp_path, "4.4.1")))
+    assert seen[0] != seen[1]
 
 
 def test_equal_data_elsewhere_is_the_same_data(tmp_path: Path) -> None:
@@ -70,6 +86,28 @@ def test_a_large_file_is_known_by_its_size_and_three_places(tmp_path: Path) -> N
         assert digest_of(weights, 100) != base, place
     weights.write_bytes(bytes(1001))
     assert digest_of(weights, 100) != base
+
+
+def test_a_hash_in_a_file_name_is_no_number_of_samples(tmp_path: Path) -> None:
+    odd, seen = tmp_path / "a#1.jsonl", []
+    for text in ("1", "2"):
+        odd.write_text(text)
+        seen += [
+            store_name(facts_of(arguments(tmp_path, dataset=[given]), tmp_path, "4.4.1"))
+            for given in (str(odd), f"{odd}#7")
+        ]
+    assert len(set(seen)) == 4
+
+
+def test_only_a_cache_below_a_folder_is_left_out(tmp_path: Path) -> None:
+    data = tmp_path / ".cache" / "pairs"
+    (data / ".cache").mkdir(parents=True)
+    (data / "a.jsonl").write_text("1")
+    before = digest_of(data)
+    (data / ".cache" / "etag").write_text("x")
+    assert digest_of(data) == before
+    (data / "a.jsonl").write_text("2")
+    assert digest_of(data) != before
 
 
 def test_a_folder_with_a_marker_is_known_by_it(tmp_path: Path) -> None:
