@@ -29,9 +29,9 @@ def make(self: Any) -> tuple[str, str] | None:
     if not logs.LOG.handlers:
         logs.configure()
     home = Path(os.environ["TRAINING_HOME"])
-    made_from = _inputs(self.args)
-    folder = tokens.folder(home.parents[1], made_from)
     try:
+        made_from = _inputs(self.args)
+        folder = tokens.folder(home.parents[1], made_from)
         made = produce(
             "tokens",
             folder.name,
@@ -40,6 +40,7 @@ def make(self: Any) -> tuple[str, str] | None:
             lambda partial: _tokenise(self, partial),
             skip=False,
             holder=home.name,
+            is_cache=True,
         )
         disk.note_use(folder)
         texts, output = folder / TEXTS, Path(self.args.output_dir)
