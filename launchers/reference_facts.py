@@ -7,10 +7,11 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from launchers import marker, tokens
+from launchers import tokens
+from launchers.attempt import INPUTS
 
 SAMPLE = 2**20
-"""Bytes read at the start, middle and end of a weight file without a marker."""
+"""Bytes read at the start, middle and end of a weight file."""
 
 ARGUMENTS = (
     # the pairs' tokens
@@ -28,11 +29,12 @@ ARGUMENTS = (
 """Of ms-swift, which the numbers or the pairs follow from, beside the files' contents."""
 
 
-def facts_of(args: object, own: Path, version: str) -> dict[str, str]:
+def facts_of(args: object, home: Path, own: Path, version: str) -> dict[str, str]:
     """Return all that the numbers follow from, by name.
 
     Args:
         args: ms-swift's parsed arguments.
+        home: the run's folder, in which the launcher notes what it has read in full.
         own: folder of the launcher's own plugins, which change no token.
         version: of ms-swift.
 
@@ -47,11 +49,25 @@ def facts_of(args: object, own: Path, version: str) -> dict[str, str]:
     return {
         **told,
         "model": digest_of(model, SAMPLE),
+        "downloads": downloads(home),
         "data": _sum(*map(_dataset, sets)),
         "cached data": _sum(*map(_dataset, cached)),
         "plugins": _sum(*(json.dumps(each) for each in code)),
         "ms-swift": version,
     }
+
+
+def downloads(home: Path) -> str:
+    """Return a digest of the model and datasets as the download stage knows them, byte by byte.
+
+    Without a launcher there is none: then two models of which only some layers differ may look
+    the same by ``SAMPLE``.
+    """
+    try:
+        noted = json.loads((home / INPUTS).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return ""
+    return _sum(*(f"{k} {v}" for k, v in sorted(noted.items()) if k.startswith("download ")))
 
 
 def store_name(facts: Mapping[str, str]) -> str:
@@ -64,7 +80,7 @@ def store_name(facts: Mapping[str, str]) -> str:
 
 
 def digest_of(path: Path, sample: int = 0) -> str:
-    """Return a digest of a file's or folder's contents: of its marker, where a stage left one.
+    """Return a digest of a file's or folder's contents.
 
     Args:
         path: the file or folder; what is no path is its own digest.
@@ -74,8 +90,6 @@ def digest_of(path: Path, sample: int = 0) -> str:
         return _file(path, sample)
     if not path.is_dir():
         return f"name {path}"
-    if (seal := marker.read(path)) is not None:
-        return marker.digest(seal)
     files = {p.relative_to(path): p for p in sorted(path.rglob("*")) if p.is_file()}
     seen = {name: p for name, p in files.items() if ".cache" not in name.parts}
     return _sum(*(word for name, p in seen.items() for word in (str(name), _file(p, sample))))
