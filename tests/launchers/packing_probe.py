@@ -161,6 +161,7 @@ def faults() -> list[str]:
 def edges(model: Path) -> list[str]:
     """Create loaders as the trainer does; return what is wrong."""
     import torch.distributed as dist
+    from swift.megatron.arguments import MegatronArguments
 
     from launchers import swift_packing
     from launchers.exits import LaunchError
@@ -178,7 +179,7 @@ def edges(model: Path) -> list[str]:
     none = {"micro_batch_size": 1, "data_parallel_size": 4, "global_batch_size": 4096}
     try:
         counted = types.SimpleNamespace(**none, train_iters=0)
-        swift_packing.MegatronArguments.init_iters(counted, dataset, None)
+        MegatronArguments.init_iters(counted, dataset, None)
         wrong.append("no step is made, and nobody says so")
     except LaunchError:
         pass
