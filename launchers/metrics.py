@@ -105,7 +105,7 @@ def parse(text: str) -> Row | None:
         if not all(value is None or _is_number(value) for value in numbers):
             return None
         return Row(**known, values=document)
-    except (ValueError, TypeError, KeyError, AttributeError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         return None
 
 

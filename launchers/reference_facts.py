@@ -20,6 +20,7 @@ ARGUMENTS = (
     *("preserve_thinking", "add_non_thinking_prefix", "disable_ignore_empty_think"),
     *("loss_scale", "padding_side", "columns", "split_dataset_ratio", "data_seed", "model_name"),
     *("model_author", "interleave_prob", "stopping_strategy", "dataset_shuffle"),
+    "new_special_tokens",
     # how they are put together
     *("packing", "packing_length", "packing_strategy", "padding_free"),
     # the arithmetic; sizes of the layout change the order of sums only

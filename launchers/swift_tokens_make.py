@@ -72,7 +72,7 @@ def _inputs(args: Any) -> dict[str, object]:
 
 
 def _mode(args: Any) -> list[str]:
-    names = ("task_type", "rlhf_type", "model_type")
+    names = ("task_type", "rlhf_type", "model_type", "new_special_tokens")
     env = os.environ.get("RANDOM_DATASET_RESPONSE", "")
     return [*(str(getattr(args, name, None)) for name in names), env]
 

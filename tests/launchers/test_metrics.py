@@ -35,7 +35,14 @@ def test_what_is_no_number_is_null() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"step": "3"}, {"seconds": 0}, {"seconds": math.nan}, {"total": None}, {"data_seconds": []}],
+    [
+        {"step": "3"},
+        {"seconds": 0},
+        {"seconds": math.nan},
+        {"total": None},
+        {"data_seconds": []},
+        {"tokens": 10**400},
+    ],
 )
 def test_a_row_that_no_step_can_leave_is_passed_over(change: dict[str, object]) -> None:
     document = json.loads(metrics.line(row(3)))

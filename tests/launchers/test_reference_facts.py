@@ -37,6 +37,7 @@ def test_facts_follow_what_the_numbers_follow_from(tmp_path: Path) -> None:
         name(max_length=4096),
         name(template="other"),
         name(packing=True),
+        name(new_special_tokens=["<new>"]),
         name(torch_dtype="torch.float16"),
         name(dataset=[str(other)]),
         name(dataset=[str(tmp_path / "pairs.jsonl#7")]),

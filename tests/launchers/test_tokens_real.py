@@ -94,6 +94,7 @@ def test_rows_are_those_of_ms_swift_and_a_second_start_only_reads_them(made: Pat
     second, log = probe(made, PROBE_NEVER="1", **home)
     assert "tokens up to date" in log
     assert second["rows"] == first["rows"]
+    assert second["new_token_counts"]  # a tokenizer with one more makes other rows
     assert folder.stat().st_mtime > 0  # what is not used any more can be told by its age
     names = sorted(path.name for path in folder.iterdir())
     assert names == [".complete.json", "train.arrow", "val.arrow", "val_dataset.jsonl"]

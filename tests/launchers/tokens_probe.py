@@ -48,6 +48,10 @@ def main() -> None:
             "same_batch": {k: bool((v == collated[1][k]).all()) for k, v in collated[0].items()},
             "texts": (maker.Path(pipeline.args.output_dir) / maker.TEXTS).exists(),
         }
+    else:
+        before = maker._inputs(pipeline.args)
+        pipeline.args.new_special_tokens = ["<new>"]
+        found["new_token_counts"] = maker._inputs(pipeline.args) != before
     print("PROBE " + json.dumps(found))
 
 
