@@ -15,6 +15,9 @@ from launchers.settings import Settings
 from launchers.wire import Message
 from launchers.workspace import Workspace
 
+INPUTS = "inputs.json"
+"""In the run's folder: digests of the recipe and of what the stages before training have left."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
@@ -45,7 +48,7 @@ def keep_identity(work: Workspace, inputs: Mapping[str, object]) -> None:
     Raises:
         LaunchError: CONFIG naming what differs.
     """
-    path = work.home / "inputs.json"
+    path = work.home / INPUTS
     text = json.dumps(inputs, indent=1, sort_keys=True) + "\n"
     if checkpoint.newest(work.checkpoints) is not None:
         before = _identity(path)

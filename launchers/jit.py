@@ -6,9 +6,11 @@ import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from launchers import disk, jit_archive, jit_cache, logs
 from launchers.exits import LaunchError
+from launchers.jit_archive import Entry
 from launchers.preflight_facts import ask
 from launchers.preflight_smi import Smi
 from launchers.settings import Settings
@@ -52,30 +54,29 @@ def _kernels(settings: Settings, smi: Smi, env: Mapping[str, str]) -> Kernels:
     known = jit_archive.contents(folder)
     seconds = round(time.monotonic() - begun, 2)
     logs.info("compiled kernels", key=key, files=len(known), seconds=seconds)
-    cores, nproc = len(os.sched_getaffinity(0)), settings.nproc_per_node
-
     own = jit_archive.own_name(settings.place.rank, settings.place.nodes)
-
-    def save() -> None:
-        if not own:
-            return
-        begun = time.monotonic()
-        try:
-            done = jit_archive.publish(folder, kept / own, known, settings.pod or settings.run)
-        except (OSError, ValueError) as error:
-            logs.warning("compiled kernels not archived", cause=error)
-            return
-        seconds = round(time.monotonic() - begun, 2)
-        logs.info("compiled kernels archived", done=done, seconds=seconds)
-
-    return Kernels(
-        env=jit_cache.variables(
-            folder,
-            env,
-            warm=warm,
-            cores=cores,
-            nproc=nproc,
-            bytecode=jit_cache.has_bytecode(),
-        ),
-        save=save,
+    found = jit_cache.variables(
+        folder,
+        env,
+        warm=warm,
+        cores=len(os.sched_getaffinity(0)),
+        nproc=settings.nproc_per_node,
+        bytecode=jit_cache.has_bytecode(),
     )
+    if not own:
+        return Kernels(env=found)
+    return Kernels(
+        env=found,
+        save=lambda: _save(folder, kept / own, known, settings.pod or settings.run),
+    )
+
+
+def _save(folder: Path, archive: Path, known: Mapping[str, Entry], holder: str) -> None:
+    """Archive what was compiled, as of ``jit_archive.publish``; say why not, if not."""
+    begun = time.monotonic()
+    try:
+        done = jit_archive.publish(folder, archive, known, holder)
+    except (OSError, ValueError) as error:
+        logs.warning("compiled kernels not archived", cause=error)
+        return
+    logs.info("compiled kernels archived", done=done, seconds=round(time.monotonic() - begun, 2))

@@ -152,9 +152,9 @@ def _add(tar: tarfile.TarFile, folder: Path, name: str) -> None:
     """Add one file as read at once: it may grow or go meanwhile (the driver's index)."""
     try:
         data = (folder / name).read_bytes()
+        member = tar.gettarinfo(str(folder / name), name)
     except FileNotFoundError:
         return
-    member = tar.gettarinfo(str(folder / name), name)
     member.size, member.uid, member.gid, member.uname, member.gname = len(data), 0, 0, "", ""
     tar.addfile(member, io.BytesIO(data))
 

@@ -31,6 +31,7 @@ from importlib import metadata
 from importlib.util import cache_from_source
 from pathlib import Path
 
+from launchers.exits import Exit, LaunchError
 from launchers.preflight_smi import Smi
 from launchers.swift import package_folder
 
@@ -83,8 +84,18 @@ def key_of(facts: Facts) -> str:
 
 
 def local_folder(key: str) -> Path:
-    """Return this node's folder of a key: another user's is never used."""
-    return Path(tempfile.gettempdir()) / f"megatron-dpo-jit-{os.getuid()}" / key
+    """Return this node's folder of a key: on a shared host nobody else may write it.
+
+    Raises:
+        LaunchError: CONFIG when another user has made it: what is in it would be run.
+        OSError: it can't be made.
+    """
+    home = Path(tempfile.gettempdir()) / f"megatron-dpo-jit-{os.getuid()}"
+    home.mkdir(parents=True, exist_ok=True)
+    if home.lstat().st_uid != os.getuid():  # of a link its own
+        raise LaunchError(Exit.CONFIG, f"{home} is another user's", "remove it, or set TMPDIR")
+    home.chmod(0o700)
+    return home / key
 
 
 def has_bytecode() -> bool:

@@ -89,7 +89,7 @@ def _plain(value: Any) -> Any:
 
 
 def parse(text: str) -> Row | None:
-    """Return the row of a line; None for one that is torn or of something else.
+    """Return the row of a line; None for one that is torn, of something else, or impossible.
 
     >>> first = Row(step=3, total=9, attempt=1, time=1.0, seconds=2.0, values={"loss": 0.7})
     >>> parse(line(first)) == first
@@ -98,12 +98,19 @@ def parse(text: str) -> Row | None:
     """
     try:
         document = json.loads(text)
-        if any(document[name] is None for name in _REQUIRED):
-            return None
         known = {name: document.pop(name) for name in _NAMES if name in document}
+        if not all(_is_number(known[name]) for name in _REQUIRED) or known["seconds"] <= 0:
+            return None
+        numbers = (value for name, value in known.items() if name != "card")
+        if not all(value is None or _is_number(value) for value in numbers):
+            return None
         return Row(**known, values=document)
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         return None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
 
 
 def append(kept: list[Row], row: Row) -> None:

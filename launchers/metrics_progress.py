@@ -106,7 +106,7 @@ def telling(progress: Progress, path: Path, *, every: float = EVERY) -> Iterator
     def work() -> None:
         try:
             tell()
-        except Exception as error:  # a full disk must not end training
+        except Exception as error:  # neither a full disk nor odd rows may end a run
             logs.warning("progress of training not written", cause=repr(error))
 
     try:
@@ -114,7 +114,4 @@ def telling(progress: Progress, path: Path, *, every: float = EVERY) -> Iterator
             yield
     finally:
         if not teller.is_alive():
-            try:
-                tell()
-            except OSError as error:
-                logs.warning("progress of training not written", cause=error)
+            work()

@@ -63,6 +63,7 @@ def produce(
     *,
     skip: bool,
     holder: str,
+    is_cache: bool = False,
 ) -> Outcome:
     """Make an output, unless it is already there.
 
@@ -74,6 +75,7 @@ def produce(
         make: fills the folder it is given, which may hold what a killed attempt left.
         skip: SKIP_<STAGE>: trust what is there.
         holder: who makes it, for those who wait for the lock.
+        is_cache: nobody but the launcher puts anything there: what has no marker is half removed.
 
     Raises:
         LaunchError: INPUT_MISSING when a skipped output is not there; QUOTA, IO from the disk;
@@ -92,6 +94,8 @@ def produce(
                 partial.restore(path)
                 found = usable(path, wanted)  # another may have made it while we waited
                 if found is None:
+                    if is_cache and not (path / marker.NAME).exists():
+                        disk.remove(path)
                     state = "done"
                     found = _made(stage, name, path, wanted, make, lock)
     seconds = time.monotonic() - started

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from launchers import flops
+from launchers.exits import Exit, LaunchError
 from launchers.shape import Shape
 
 Round = list[list[int]]
@@ -95,6 +96,28 @@ def epoch(
         for batches in deal([costs[p] for p in step], replicas=replicas, micro=micro):
             yield [[step[i] for i in each] for each in batches]
         begin, end = end, end + batch
+
+
+def refuse_no_step(packs: int, *, replicas: int, micro: int, batch: int, steps: int) -> None:
+    """Refuse packs of which no step can be made; ``rows`` can only count the rows, before.
+
+    Args:
+        packs: of an epoch.
+        replicas: data-parallel size.
+        micro: packs of a microbatch.
+        batch: packs of a step.
+        steps: of the whole run, as ms-swift counts them.
+
+    Raises:
+        LaunchError: DATA; megatron-core would end in an assertion without a word, after the load.
+    """
+    if not steps or packs < replicas * micro:
+        raise LaunchError(
+            Exit.DATA,
+            f"recipe.dataset: its rows make {packs} packs, and those no batch of "
+            f"global_batch_size {batch} (micro_batch_size {micro} x {replicas} replicas a step)",
+            "add rows or epochs, or lower recipe.args.global_batch_size or packing_length",
+        )
 
 
 def imbalance(rounds: Sequence[Round], costs: Sequence[float]) -> float:

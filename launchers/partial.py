@@ -10,6 +10,7 @@ from typing import Any
 from launchers import disk, marker
 from launchers.checkpoint import flush, replace
 from launchers.exits import Exit, LaunchError
+from launchers.settings import STAGES
 
 RECORD = ".making.json"
 """Inputs of a partial output, inside it: it is only resumed for the same inputs."""
@@ -34,10 +35,11 @@ def refuse_foreign(stage: str, path: Path) -> None:
     if path.is_dir() and not any(path.iterdir()):
         path.rmdir()
     if path.exists() and not (path / marker.NAME).exists():
+        use = f"write stages.{stage}.skip: true to use it as it is, or " if stage in STAGES else ""
         raise LaunchError(
             Exit.CONFIG,
             f"{path} is there without a marker: the launcher has not made it",
-            f"write stages.{stage}.skip: true to use it as it is, or remove it",
+            f"{use}remove it",
         )
 
 

@@ -96,6 +96,8 @@ OWN = (
     Plugin(file="swift_tokens.py", wanted=_keeps_tokens),
     Plugin(file="swift_packing.py", backend="megatron", wanted=_has_packs),
     Plugin(file="swift_equal_packs.py", backend="megatron", wanted=equal_packs.wanted),
+    # last, before the user's
+    Plugin(file="swift_search_path.py"),
 )
 """In the order in which ms-swift imports them."""
 
@@ -110,10 +112,17 @@ def plugins(recipe: Recipe, folder: Path, clone: Path | None, *, on_cpu: bool) -
         on_cpu: whether the run has no GPU.
 
     Raises:
-        LaunchError: CONFIG for a relative path where there is no clone.
+        LaunchError: CONFIG for a relative path where there is no clone, or for a name of ours.
     """
     own = [str(folder / plugin.file) for plugin in OWN if plugin.loads(recipe, on_cpu=on_cpu)]
     given = words(recipe.args.get("external_plugins", []))
+    taken = {plugin.file for plugin in OWN} & {Path(each).name for each in given}
+    if taken:
+        raise LaunchError(
+            Exit.CONFIG,
+            f"recipe.args.external_plugins: the launcher has a plugin named {min(taken)}, too",
+            "rename yours: ms-swift imports plugins by their names, and only one of a name",
+        )
     return own + [_in_clone(plugin, clone) for plugin in given]
 
 

@@ -7,10 +7,11 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from launchers import marker
+from launchers import tokens
+from launchers.attempt import INPUTS
 
 SAMPLE = 2**20
-"""Bytes read at the start, middle and end of a weight file without a marker."""
+"""Bytes read at the start, middle and end of a weight file."""
 
 ARGUMENTS = (
     # the pairs' tokens
@@ -19,6 +20,7 @@ ARGUMENTS = (
     *("preserve_thinking", "add_non_thinking_prefix", "disable_ignore_empty_think"),
     *("loss_scale", "padding_side", "columns", "split_dataset_ratio", "data_seed", "model_name"),
     *("model_author", "interleave_prob", "stopping_strategy", "dataset_shuffle"),
+    "new_special_tokens",
     # how they are put together
     *("packing", "packing_length", "packing_strategy", "padding_free"),
     # the arithmetic; sizes of the layout change the order of sums only
@@ -28,11 +30,12 @@ ARGUMENTS = (
 """Of ms-swift, which the numbers or the pairs follow from, beside the files' contents."""
 
 
-def facts_of(args: object, own: Path, version: str) -> dict[str, str]:
+def facts_of(args: object, home: Path, own: Path, version: str) -> dict[str, str]:
     """Return all that the numbers follow from, by name.
 
     Args:
         args: ms-swift's parsed arguments.
+        home: the run's folder, in which the launcher notes what it has read in full.
         own: folder of the launcher's own plugins, which change no token.
         version: of ms-swift.
 
@@ -43,15 +46,29 @@ def facts_of(args: object, own: Path, version: str) -> dict[str, str]:
     model = Path(str(getattr(args, "ref_model", None) or getattr(args, "model", "")))
     sets = [*_list(args, "dataset"), "|", *_list(args, "val_dataset")]
     cached = [*_list(args, "cached_dataset"), "|", *_list(args, "cached_val_dataset")]
-    plugins = [Path(p) for p in _list(args, "external_plugins")]
+    code = [tokens.code(p) for p in tokens.users(_list(args, "external_plugins"), own)]
     return {
         **told,
         "model": digest_of(model, SAMPLE),
+        "downloads": downloads(home),
         "data": _sum(*map(_dataset, sets)),
         "cached data": _sum(*map(_dataset, cached)),
-        "plugins": _sum(*(digest_of(p) for p in plugins if p.resolve().parent != own.resolve())),
+        "plugins": _sum(*(json.dumps(each) for each in code)),
         "ms-swift": version,
     }
+
+
+def downloads(home: Path) -> str:
+    """Return a digest of the model and datasets as the download stage knows them, byte by byte.
+
+    Without a launcher there is none: then two models of which only some layers differ may look
+    the same by ``SAMPLE``.
+    """
+    try:
+        noted = json.loads((home / INPUTS).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return ""
+    return _sum(*(f"{k} {v}" for k, v in sorted(noted.items()) if k.startswith("download ")))
 
 
 def store_name(facts: Mapping[str, str]) -> str:
@@ -64,7 +81,7 @@ def store_name(facts: Mapping[str, str]) -> str:
 
 
 def digest_of(path: Path, sample: int = 0) -> str:
-    """Return a digest of a file's or folder's contents: of its marker, where a stage left one.
+    """Return a digest of a file's or folder's contents.
 
     Args:
         path: the file or folder; what is no path is its own digest.
@@ -74,10 +91,9 @@ def digest_of(path: Path, sample: int = 0) -> str:
         return _file(path, sample)
     if not path.is_dir():
         return f"name {path}"
-    if (seal := marker.read(path)) is not None:
-        return marker.digest(seal)
-    files = sorted(p for p in path.rglob("*") if p.is_file() and ".cache" not in p.parts)
-    return _sum(*(word for p in files for word in (str(p.relative_to(path)), _file(p, sample))))
+    files = {p.relative_to(path): p for p in sorted(path.rglob("*")) if p.is_file()}
+    seen = {name: p for name, p in files.items() if ".cache" not in name.parts}
+    return _sum(*(word for name, p in seen.items() for word in (str(name), _file(p, sample))))
 
 
 def _file(path: Path, sample: int) -> str:
@@ -96,8 +112,9 @@ def _file(path: Path, sample: int) -> str:
 
 def _dataset(text: str) -> str:
     """Return a dataset's digest and how much of it is taken (``path#500``)."""
-    path, _, samples = text.partition("#")
-    return f"{digest_of(Path(path))}#{samples}"
+    path = tokens.path_of(text)
+    samples = "" if path == Path(text) else text.rpartition("#")[2]
+    return f"{digest_of(path)}#{samples}"
 
 
 def differences(before: Mapping[str, str], now: Mapping[str, str]) -> str:

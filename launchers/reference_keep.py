@@ -54,7 +54,8 @@ class Keeper:
             for micro, is_new, values in zip(batch, counts, found, strict=True):
                 half = len(values) // 2
                 pairs = zip(values[:half], values[half:], strict=True)
-                reference_store.add(self._open, zip(micro.names, pairs, strict=True))
+                named = zip(micro.names, pairs, strict=True)
+                reference_store.add(self._open, named, self.folder)
                 self.tokens += micro.tokens if is_new else 0
         if time.monotonic() - self._flushed > FLUSH:
             self.flush()
@@ -63,7 +64,7 @@ class Keeper:
         """Write what is not yet on the workspace."""
         if self._open:
             reference_store.add_part(self.folder, self._open)
-            reference_store.add(self.pairs, self._open.items())
+            reference_store.add(self.pairs, self._open.items(), self.folder)
         self._open, self._flushed = {}, time.monotonic()
         if self.tells:
             seconds = self._flushed - self._started

@@ -58,7 +58,7 @@ def open_store(home: Path, args: object, iteration: int, version: str) -> Opened
         ReferenceConfigError: the policy is no longer the reference, and the store does not help.
         ReferenceDataError: what earlier passes left contradicts itself.
     """
-    facts = facts_of(args, Path(__file__).parent, version)
+    facts = facts_of(args, home, Path(__file__).parent, version)
     folder = stores(home) / store_name(facts)
     whole = reference_store.read(folder)
     if not policy_is_reference(args, iteration):

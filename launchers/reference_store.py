@@ -60,8 +60,8 @@ def unpack(data: bytes) -> Pairs:
     return {name: (chosen, rejected) for name, chosen, rejected in _ENTRY.iter_unpack(data)}
 
 
-def add(pairs: Pairs, others: Iterable[tuple[bytes, tuple[float, float]]]) -> None:
-    """Add entries; the first of two equal ones stays.
+def add(pairs: Pairs, others: Iterable[tuple[bytes, tuple[float, float]]], folder: Path) -> None:
+    """Add entries of the store in ``folder``; the first of two equal ones stays.
 
     Raises:
         ReferenceDataError: a value is no number, or one id has two values that differ.
@@ -76,7 +76,7 @@ def add(pairs: Pairs, others: Iterable[tuple[bytes, tuple[float, float]]]) -> No
         if any(differ(*both) for both in zip(known, values, strict=True)):
             raise ReferenceDataError(
                 f"pair {name.hex()} has log-probabilities {known} and {values}, more than "
-                f"{TOLERANCE:g} apart: two different models wrote into one store; remove it"
+                f"{TOLERANCE:g} apart: two different models wrote into one store; remove {folder}"
             )
 
 
@@ -118,7 +118,7 @@ def read_parts(folder: Path) -> Pairs:
             continue
         data = sealed[:-_SUM]
         if hashlib.sha256(data).digest() == sealed[-_SUM:]:
-            add(pairs, unpack(data).items())
+            add(pairs, unpack(data).items(), folder)
     return pairs
 
 

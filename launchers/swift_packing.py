@@ -14,6 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 from swift.dataset import PackingDataset
+from swift.megatron.arguments import MegatronArguments
 from swift.megatron.trainers.base import BaseMegatronTrainer
 from swift.megatron.trainers.batch_sampler import MegatronPretrainingRandomSampler
 from swift.utils import get_logger
@@ -23,12 +24,14 @@ from launchers.checkpoint import replace
 from launchers.exits import Exit, LaunchError
 from launchers.packing import Round
 from launchers.packing_report import Packs, Report, report
-from launchers.upstream import require
+from launchers.upstream import require, require_parameters
 
 FILE = "packing.json"
 """The figures, in the attempt's folder."""
 require(BaseMegatronTrainer, "_create_dataloader")
+require_parameters(MegatronArguments.init_iters, "self", "train_dataset", "val_dataset")
 _create = BaseMegatronTrainer._create_dataloader
+_init_iters = MegatronArguments.init_iters
 _logger = get_logger()
 
 
@@ -80,6 +83,18 @@ class DealtSampler:
         order, n = self.shuffled(epoch), self.replicas
         starts = range(0, len(order), self.round)
         return [[order[s + r : s + self.round : n] for r in range(n)] for s in starts]
+
+
+def init_iters(self: Any, train_dataset: Any, val_dataset: Any) -> None:
+    """Count the run's steps as upstream does; it does so before it builds the model."""
+    _init_iters(self, train_dataset, val_dataset)
+    packing.refuse_no_step(
+        len(train_dataset),
+        replicas=self.data_parallel_size,
+        micro=self.micro_batch_size,
+        batch=self.global_batch_size,
+        steps=self.train_iters,
+    )
 
 
 def create_dataloader(self: Any, dataset: Any, batch_sampler: Any) -> Any:
@@ -141,3 +156,4 @@ def _tell(seen: Report) -> None:
 
 
 BaseMegatronTrainer._create_dataloader = create_dataloader
+MegatronArguments.init_iters = init_iters

@@ -81,7 +81,7 @@ def _pass(trainer: Any, datasets: list[Any], opened: Opened) -> Opened:
     found: list[Any] = [None] * dist.get_world_size()
     dist.all_gather_object(found, (reference_store.pack(keeper.pairs), keeper.tokens))
     for data, _ in found:
-        reference_store.add(opened.pairs, reference_store.unpack(data).items())
+        reference_store.add(opened.pairs, reference_store.unpack(data).items(), opened.folder)
     torch.cuda.empty_cache()
     taken = sum(count for _, count in found)
     done = opened.after(time.monotonic() - started, taken, len(found), left=left)

@@ -29,9 +29,9 @@ def make(self: Any) -> tuple[str, str] | None:
     if not logs.LOG.handlers:
         logs.configure()
     home = Path(os.environ["TRAINING_HOME"])
-    made_from = _inputs(self.args)
-    folder = tokens.folder(home.parents[1], made_from)
     try:
+        made_from = _inputs(self.args)
+        folder = tokens.folder(home.parents[1], made_from)
         made = produce(
             "tokens",
             folder.name,
@@ -40,6 +40,7 @@ def make(self: Any) -> tuple[str, str] | None:
             lambda partial: _tokenise(self, partial),
             skip=False,
             holder=home.name,
+            is_cache=True,
         )
         disk.note_use(folder)
         texts, output = folder / TEXTS, Path(self.args.output_dir)
@@ -60,11 +61,10 @@ def make(self: Any) -> tuple[str, str] | None:
 def _inputs(args: Any) -> dict[str, object]:
     kinds = (DataArguments, TemplateArguments)
     fields = [field.name for kind in kinds for field in dataclasses.fields(kind)]
-    own = Path(__file__).resolve().parent
     given = tokens.inputs(
         flags={**{name: getattr(args, name) for name in fields}, "mode": _mode(args)},
         datasets=[*args.dataset, *args.val_dataset, *args.custom_dataset_info],
-        plugins=[Path(p) for p in args.external_plugins if Path(p).resolve().parent != own],
+        plugins=tokens.users(args.external_plugins, Path(__file__).parent),
         model=Path(args.model),
         versions={name: importlib.metadata.version(name) for name in PACKAGES},
     )
@@ -72,7 +72,7 @@ def _inputs(args: Any) -> dict[str, object]:
 
 
 def _mode(args: Any) -> list[str]:
-    names = ("task_type", "rlhf_type", "model_type")
+    names = ("task_type", "rlhf_type", "model_type", "new_special_tokens")
     env = os.environ.get("RANDOM_DATASET_RESPONSE", "")
     return [*(str(getattr(args, name, None)) for name in names), env]
 

@@ -48,7 +48,7 @@ def inputs(
         "format": FORMAT,
         "flags": {k: v for k, v in sorted(flags.items()) if k not in IGNORED},
         "datasets": [content(path_of(each)) for each in datasets],
-        "plugins": [_code(plugin) for plugin in plugins],
+        "plugins": [code(plugin) for plugin in plugins],
         "model": {p.name: _read(p) for p in small},
         "versions": dict(versions),
     }
@@ -97,7 +97,17 @@ def _read(path: Path) -> str:
     return manifest.entry(path.resolve()).sha256
 
 
-def _code(plugin: Path) -> dict[str, str]:
+def users(plugins: Iterable[str], own: Path) -> list[Path]:
+    """Return the plugins that are not the launcher's own, whose files may be links (a ConfigMap's).
+
+    Args:
+        plugins: as ms-swift is given them.
+        own: folder of the launcher's own.
+    """
+    return [path for each in plugins if (path := Path(each)).parent.resolve() != own.resolve()]
+
+
+def code(plugin: Path) -> dict[str, str]:
     """Return the digests of a plugin and of the Python files beside and below, which it may use."""
     plugin = Path(os.path.abspath(plugin))  # noqa: PTH100 - as in ``content``
     home = plugin.parent

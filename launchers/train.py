@@ -42,30 +42,16 @@ def train(
     Raises:
         LaunchError: why training ended; PEER when another rank ended first.
     """
-    place, nproc = settings.place, settings.nproc_per_node
     folder = attempt.folder(work)
     folder.mkdir(parents=True, exist_ok=True)
-    ranks = folder / f"node-{place.rank}"
-    flags = training_flags(
-        recipe,
-        inputs,
-        output_dir=work.checkpoints,
-        resume=attempt.resume,
-        on_cpu=settings.gpus_per_node == 0,
-    )
-    argv = torchrun(
-        place,
-        nproc=nproc,
-        log_dir=ranks,
-        python=sys.executable,
-        program=[str(program(recipe, swift_folder())), *flatten(flags)],
-    )
+    ranks = folder / f"node-{settings.place.rank}"
+    argv = _command(settings, recipe, inputs, attempt, ranks)
     resume = attempt.resume.path if attempt.resume else None
     logs.info("train start", attempt=attempt.number, resume=resume, argv=shlex.join(argv))
     logged = last_step(work.checkpoints)
-    package = Path(__file__).parent
+    package, nproc = Path(__file__).parent, settings.nproc_per_node
     inside = {
-        **environment(env, place, nproc=nproc, package=package),
+        **environment(env, settings.place, nproc=nproc, package=package),
         "TRAINING_HOME": str(work.home),  # for our in-training code
         "TRAINING_ATTEMPT": str(folder),
     }
@@ -83,6 +69,26 @@ def train(
     if code != 0:
         started = attempt.resume is not None or last_step(work.checkpoints) != logged
         raise _failure(ranks, bond, started=started)
+
+
+def _command(
+    settings: Settings, recipe: Recipe, inputs: Inputs, attempt: Attempt, ranks: Path
+) -> list[str]:
+    """Return this node's command line; the ranks' logs go to ``ranks``."""
+    flags = training_flags(
+        recipe,
+        inputs,
+        output_dir=settings.work.checkpoints,
+        resume=attempt.resume,
+        on_cpu=settings.gpus_per_node == 0,
+    )
+    return torchrun(
+        settings.place,
+        nproc=settings.nproc_per_node,
+        log_dir=ranks,
+        python=sys.executable,
+        program=[str(program(recipe, swift_folder())), *flatten(flags)],
+    )
 
 
 def _failure(ranks: Path, bond: Bond, *, started: bool) -> LaunchError:

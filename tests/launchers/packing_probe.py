@@ -44,8 +44,11 @@ def without_megatron() -> None:
     import swift
 
     sampler = Path(swift.__file__).parent / "megatron" / "trainers" / "batch_sampler.py"
-    for name in ("swift.megatron", "swift.megatron.trainers", "swift.megatron.trainers.base"):
-        sys.modules[name] = types.ModuleType(name)
+    for name in ("", ".arguments", ".trainers", ".trainers.base"):
+        sys.modules[f"swift.megatron{name}"] = types.ModuleType(f"swift.megatron{name}")
+    iters = {"init_iters": lambda self, train_dataset, val_dataset: None}
+    arguments = type("MegatronArguments", (), iters)
+    sys.modules["swift.megatron.arguments"].MegatronArguments = arguments  # type: ignore[attr-defined]
     trainer = type("BaseMegatronTrainer", (), {"_create_dataloader": lambda *given: given})
     sys.modules["swift.megatron.trainers.base"].BaseMegatronTrainer = trainer  # type: ignore[attr-defined]
     name = "swift.megatron.trainers.batch_sampler"
@@ -158,6 +161,7 @@ def faults() -> list[str]:
 def edges(model: Path) -> list[str]:
     """Create loaders as the trainer does; return what is wrong."""
     import torch.distributed as dist
+    from swift.megatron.arguments import MegatronArguments
 
     from launchers import swift_packing
     from launchers.exits import LaunchError
@@ -172,6 +176,13 @@ def edges(model: Path) -> list[str]:
         vars(given).update(upstream)
         return swift_packing.create_dataloader(trainer, dataset, given)[2]
 
+    none = {"micro_batch_size": 1, "data_parallel_size": 4, "global_batch_size": 4096}
+    try:
+        counted = types.SimpleNamespace(**none, train_iters=0)
+        MegatronArguments.init_iters(counted, dataset, None)
+        wrong.append("no step is made, and nobody says so")
+    except LaunchError:
+        pass
     os.environ["TRAINING_ATTEMPT"] = str(model.parent)
     if not isinstance(made(), swift_packing.DealtSampler):
         wrong.append("packs are not dealt out")

@@ -141,10 +141,18 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
         "grouped_product",
         "pack_lengths",
         "tokens",
+        "search_path",
     ]
     expected = [*(f"/opt/l/swift_{name}.py" for name in own), "/w/code/data.py"]
     assert merged["external_plugins"] == expected
     assert merged["callbacks"] == ["phases", "seal", "metrics", "mine"]
+
+
+def test_a_plugin_with_the_name_of_one_of_ours_is_refused() -> None:
+    with pytest.raises(
+        LaunchError, match=r"external_plugins.* named swift_metrics\.py, too; rename"
+    ):
+        flags(recipe(external_plugins=["plugins/swift_metrics.py"]))
 
 
 @pytest.mark.parametrize("backend", ["megatron", "transformers"])

@@ -217,6 +217,38 @@ def test_a_start_after_a_start_is_warm(tmp_path: Path, monkeypatch: pytest.Monke
     assert str(tmp_path / "second") in warm.env["TRITON_CACHE_DIR"]
 
 
+def test_what_another_user_has_laid_ready_is_never_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """On a host without containers anyone may make folders in /tmp."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    mine = jit_cache.local_folder("key").parent
+    assert (mine.stat().st_mode & 0o777, mine.parent) == (0o700, tmp_path)
+    monkeypatch.setattr(os, "getuid", lambda: 4711)
+    (tmp_path / "megatron-dpo-jit-4711").mkdir()
+    assert jit.kernels(settings(tmp_path / "w"), SMI, {}).env == {}
+    assert "megatron-dpo-jit-4711 is another user's; remove it, or set TMPDIR" in caplog.text
+
+
+def test_a_file_that_goes_while_it_is_archived_costs_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kernel(tmp_path / "one", "triton/A")
+    kernel(tmp_path / "one", "triton/B")
+    read = Path.read_bytes
+
+    def read_once(path: Path) -> bytes:
+        data = read(path)
+        if path.name == "A":
+            path.unlink()
+        return data
+
+    monkeypatch.setattr(Path, "read_bytes", read_once)
+    publish(tmp_path / "one", tmp_path / "w" / NAME, {}, "pod")
+    assert seed([tmp_path / "w" / NAME], tmp_path / "two")
+    assert list(contents(tmp_path / "two")) == ["triton/B"]
+
+
 def test_the_setting_and_a_run_without_gpus_keep_nothing(tmp_path: Path) -> None:
     assert jit.kernels(settings(tmp_path, DPO_JIT_CACHE="0"), SMI, {}).env == {}
     assert jit.kernels(settings(tmp_path, DPO_GPUS_PER_NODE="0"), SMI, {}).env == {}

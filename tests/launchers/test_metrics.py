@@ -7,6 +7,7 @@ import json
 import math
 from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,6 +31,23 @@ def test_what_is_no_number_is_null() -> None:
     text = metrics.line(dataclasses.replace(row(1, loss=math.nan), grad_norm=math.inf))
     assert json.loads(text)["loss"] is None
     assert json.loads(text)["grad_norm"] is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"step": "3"},
+        {"seconds": 0},
+        {"seconds": math.nan},
+        {"total": None},
+        {"data_seconds": []},
+        {"tokens": 10**400},
+    ],
+)
+def test_a_row_that_no_step_can_leave_is_passed_over(change: dict[str, object]) -> None:
+    document = json.loads(metrics.line(row(3)))
+    assert metrics.parse(json.dumps(document)) is not None
+    assert metrics.parse(json.dumps(document | change)) is None
 
 
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=5))

@@ -76,6 +76,17 @@ def test_before_the_first_step_nothing_is_told(tmp_path: Path) -> None:
     assert progress.training == {}
 
 
+def test_no_row_of_the_file_ends_a_run_that_has_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    metrics_file.append(tmp_path / "metrics.jsonl", text(1))
+    monkeypatch.setattr(Timeline, "summary", lambda *given: 1 / 0)
+    with telling(
+        Progress(path=tmp_path / "p.json", run="r", digest="d"), tmp_path / "metrics.jsonl"
+    ):
+        pass
+
+
 def test_a_line_is_read_when_it_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
     tail = Tail(path=path)

@@ -164,3 +164,22 @@ def test_files_and_folders_are_on_the_disk_before_the_marker_and_it_before_the_n
     assert marked < named
     assert path.stat().st_ino in order[marked:named]
     assert path.parent.stat().st_ino in order[named:]
+
+
+def test_what_is_left_of_a_half_removed_cache_is_made_again(path: Path) -> None:
+    cache = {"skip": False, "holder": "t", "is_cache": True}
+    first = produce("tokens", "m", path, {"v": 1}, writer(a="1"), **cache)  # type: ignore[arg-type]
+    (path / marker.NAME).unlink()
+    again = produce("tokens", "m", path, {"v": 1}, writer(a="1"), **cache)  # type: ignore[arg-type]
+    assert (again.state, again.digest) == ("done", first.digest)
+    assert leftovers(path) == []
+
+
+@pytest.mark.parametrize(("stage", "skip"), [("download", True), ("export", False)])
+def test_only_a_stage_can_be_told_to_use_what_is_there(path: Path, stage: str, skip: bool) -> None:
+    path.mkdir(parents=True)
+    (path / "mine").touch()
+    with pytest.raises(LaunchError) as no:
+        produce(stage, "m", path, {}, never, skip=False, holder="t")
+    assert (f"stages.{stage}.skip" in no.value.remedy) == skip
+    assert "remove it" in no.value.remedy

@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchers import flops, packing
+from launchers.diagnose import verdict
+from launchers.exits import Exit, LaunchError
 from launchers.packing import Round
 from launchers.packing_report import Packs, report
 from tests.launchers.models import shape_of
@@ -84,6 +86,16 @@ def test_the_cost_of_texts_is_the_flop_of_their_forward_pass() -> None:
     texts = (1000, 3000)
     s_eff = (1000**2 + 3000**2) / 4000
     assert packing.cost(QWEN).of(texts) == pytest.approx(4000 * flops.forward(QWEN, s_eff))
+
+
+def test_packs_that_make_no_step_are_refused_with_what_to_write() -> None:
+    sizes = {"replicas": 2, "micro": 1, "batch": 128}
+    packing.refuse_no_step(2, **sizes, steps=1)
+    for packs, steps in ((66, 0), (1, 5)):
+        with pytest.raises(LaunchError, match=f"make {packs} packs, and those no batch") as no:
+            packing.refuse_no_step(packs, **sizes, steps=steps)
+        told = verdict(f"launchers.exits.LaunchError: {no.value}\n", started=False)
+        assert told is not None and told.code == no.value.code == Exit.DATA
 
 
 def test_a_report_counts_room_waiting_and_what_is_lost() -> None:

@@ -115,15 +115,15 @@ def test_two_writers_at_once_leave_a_whole_store(folder: Path) -> None:
 
 def test_equal_pairs_may_differ_by_rounding_and_the_first_stays() -> None:
     known: Pairs = {b"a" * 16: (-300.0, -200.0)}
-    store.add(known, [(b"a" * 16, (-300.9, -199.5))])
+    store.add(known, [(b"a" * 16, (-300.9, -199.5))], Path("/w/reference/1"))
     assert known == {b"a" * 16: (-300.0, -200.0)}
 
 
 @pytest.mark.parametrize("other", [(-304.0, -200.0), (-300.0, -190.0), (0.0, -200.0)])
 def test_equal_pairs_of_two_models_are_refused(other: tuple[float, float]) -> None:
     known: Pairs = {b"a" * 16: (-300.0, -200.0)}
-    with pytest.raises(ReferenceDataError, match="61616161.*two different models"):
-        store.add(known, [(b"a" * 16, other)])
+    with pytest.raises(ReferenceDataError, match="61616161.*remove /w/reference/1"):
+        store.add(known, [(b"a" * 16, other)], Path("/w/reference/1"))
 
 
 def test_small_values_are_compared_by_the_bound_itself() -> None:
@@ -134,7 +134,7 @@ def test_small_values_are_compared_by_the_bound_itself() -> None:
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
 def test_what_is_no_number_is_refused_with_its_pair(bad: float) -> None:
     with pytest.raises(ReferenceDataError, match="62626262"):
-        store.add({}, [(b"b" * 16, (-1.0, bad))])
+        store.add({}, [(b"b" * 16, (-1.0, bad))], Path("/w"))
 
 
 def test_bytes_that_end_within_an_entry_are_refused() -> None:

@@ -107,3 +107,11 @@ def test_a_hash_in_a_file_name_is_no_number_of_samples(tmp_path: Path) -> None:
     odd.write_text("{}")
     assert tokens.path_of(str(odd)) == odd
     assert tokens.path_of(f"{odd}#20") == odd
+
+
+def test_only_a_users_plugins_decide_also_where_ours_are_links(tmp_path: Path) -> None:
+    (tmp_path / "..data").mkdir()
+    (tmp_path / "..data" / "swift_a.py").touch()
+    (tmp_path / "swift_a.py").symlink_to("..data/swift_a.py")
+    given = [str(tmp_path / "swift_a.py"), "/code/plugin.py"]
+    assert tokens.users(given, tmp_path) == [Path("/code/plugin.py")]

@@ -94,12 +94,16 @@ def test_rows_are_those_of_ms_swift_and_a_second_start_only_reads_them(made: Pat
     second, log = probe(made, PROBE_NEVER="1", **home)
     assert "tokens up to date" in log
     assert second["rows"] == first["rows"]
+    assert second["new_token_counts"]  # a tokenizer with one more makes other rows
     assert folder.stat().st_mtime > 0  # what is not used any more can be told by its age
     names = sorted(path.name for path in folder.iterdir())
     assert names == [".complete.json", "train.arrow", "val.arrow", "val_dataset.jsonl"]
 
 
-def test_where_nothing_can_be_written_ms_swift_goes_on_as_ever(made: Path) -> None:
-    found, log = probe(made, TRAINING_HOME="/proc/no/where")
+@pytest.mark.parametrize("env", [{"TRAINING_HOME": "/proc/no/where"}, {"PROBE_UNREADABLE": "1"}])
+def test_what_cannot_be_written_or_compared_is_left_to_ms_swift(
+    made: Path, env: dict[str, str]
+) -> None:
+    found, log = probe(made, **{"TRAINING_HOME": str(made / "ws" / "runs" / "one"), **env})
     assert log.count("tokens are not kept: [Errno 2]") == 1
     assert found["equal"] == found["compared"] == ROWS

@@ -1,7 +1,8 @@
 """Prepares a dataset as training does, with kept tokens, and compares it with ms-swift's own rows.
 
 Runs in the training Python: ``tokens_probe FLAGS...``; prints one line of JSON. ``PROBE_NEVER=1``:
-tokenising again is an error. Half of the rows are held out.
+tokenising again is an error; ``PROBE_UNREADABLE=1``: a link in the dataset leads nowhere. Half of
+the rows are held out.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ def main() -> None:
     maker: Any = sys.modules["launchers.swift_tokens_make"]
     if os.environ.get("PROBE_NEVER"):
         maker.EncodePreprocessor = None
+    if os.environ.get("PROBE_UNREADABLE"):
+        maker.tokens.content = lambda path: path.with_name("nothing").read_bytes()
     ours = pipeline._prepare_dataset()
     found: dict[str, object] = {"rows": [len(each) for each in ours]}
     if not os.environ.get("PROBE_NEVER"):
@@ -45,6 +48,10 @@ def main() -> None:
             "same_batch": {k: bool((v == collated[1][k]).all()) for k, v in collated[0].items()},
             "texts": (maker.Path(pipeline.args.output_dir) / maker.TEXTS).exists(),
         }
+    else:
+        before = maker._inputs(pipeline.args)
+        pipeline.args.new_special_tokens = ["<new>"]
+        found["new_token_counts"] = maker._inputs(pipeline.args) != before
     print("PROBE " + json.dumps(found))
 
 
