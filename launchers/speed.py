@@ -1,9 +1,8 @@
 """Predicted time of a step, by arithmetic and bandwidths, with the band of its own errors.
 
 A microbatch costs matrix products at a part of the card's peak, the rest of a layer at the speed of
-its memory, a fixed time for each layer with experts, and what it sends. Five constants were fitted
-on measured and published runs (``scripts/calibrate``); ``low`` and ``high`` are the spread of their
-residuals.
+its memory, and what it sends; or, where that is longer, the time in which the host launches the
+layers with experts. ``low`` and ``high`` are the spread of the residuals (``speed_pace``).
 """
 
 from __future__ import annotations
@@ -13,11 +12,13 @@ from dataclasses import dataclass
 
 from launchers import flops
 from launchers import memory_activations as activations
+from launchers import speed_pace as measured
 from launchers import speed_traffic as traffic
 from launchers.cards import Card
 from launchers.memory_adapter import trained
 from launchers.memory_shard import Shard, shards
 from launchers.shape import Shape
+from launchers.speed_pace import PACE, Pace
 from launchers.speed_traffic import Traffic
 from launchers.training import Training
 
@@ -33,35 +34,6 @@ class Link:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pace:
-    """The constants that were fitted."""
-
-    products: float = 0.831
-    """Part of the peak that matrix products of dense layers reach."""
-    grouped: float = 0.85
-    """The same of experts, uneven routing included."""
-    passing: float = 8.38
-    """How often a layer's saved activations pass through the card's memory in one pass."""
-    layer: float = 4.55e-3
-    """Seconds of a layer with experts in one pass that are neither: launches, and the host waiting
-    for row counts."""
-    host_adam: float = 2.66e9
-    """Parameters that a node's CPUs update in a second."""
-    spread: float = 0.25
-    """Standard deviation of the logarithm of predicted over measured, rows left out in turn."""
-
-
-PACE = Pace()
-A2A_HIDDEN = 0.37
-"""Part of the all-to-all that an overlapped schedule hides: a profile in NVIDIA-NeMo/
-Megatron-Bridge ``skills/nemo-mbridge-perf-moe-hardware-configs/SKILL.md``."""
-EXPOSED = 0.5
-"""Part of data parallel traffic that waits when it is overlapped; an estimate, not measured."""
-GPU_ADAM_BYTES = 30.0
-"""Bytes that a step of Adam on the GPU reads and writes for each parameter."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Speed:
     """What a step takes. Seconds are of one step; tokens count chosen and rejected once."""
 
@@ -74,6 +46,7 @@ class Speed:
     mfu: float
     """Model FLOP of the step over the card's peak."""
     compute_seconds: float
+    """On the GPU, and where it has nothing to do until the host has launched more."""
     bubble_seconds: float
     optimizer_seconds: float
     communication: dict[str, float]
@@ -109,6 +82,9 @@ def predict(
     parts = list(shards(shape, layout, head=training.head))
     work = max(_microbatch(shape, training, card, part, local, s_eff, pace) for part in parts)
     waits = _waits(shape, training, parts, local, card, link)
+    passes = max(part.moe_layers for part in parts) * _passes(shape, training)
+    work += pace.idle * passes * training.host_waits
+    work = max(work, pace.host * passes - sum(waits.values()))  # both at once
     number = max(1, training.microbatches)
     bubble = (layout.pp - 1) / layout.chunks * (work + sum(waits.values()))
     update, after = _step(shape, training, parts, card, link, pace)
@@ -139,37 +115,41 @@ def _microbatch(
     s_eff: float,
     pace: Pace,
 ) -> float:
-    """Return the seconds of one microbatch on one stage, without communication."""
+    """Return what one stage's GPU computes of one microbatch, in seconds."""
     layout, peak = training.layout, card.peak_tflops * 1e12
     of = flops.parts(shape, s_eff)
     part = shard.layers / shape.layers
     moe = shard.moe_layers / shape.moe_layers if shape.moe_layers else 0.0
-    model_passes = flops.passes(training)
-    all_passes = model_passes + flops.recomputed(shape, training)
+    model_passes, all_passes = flops.passes(training), _passes(shape, training)
     dense = (of.linear + of.attention) * part * all_passes + of.head * shard.head * model_passes
     split = activations.split(training) if shard.moe_layers else layout.tp
-    products = local * dense / layout.tp / (peak * pace.products)
-    products += local * of.experts * moe * all_passes / split / (peak * pace.grouped)
+    products = local * dense / layout.tp / (peak * measured.PRODUCTS)
+    products += local * of.experts * moe * all_passes / split / (peak * measured.GROUPED)
     rows = local / split * shape.topk * layout.etp
     saved = activations.layer(shape, training, local, rows if shard.moe_layers else 0.0)
-    memory = saved * shard.layers + activations.logits(shape, training, shard, local)
-    memory *= pace.passing * all_passes / (card.hbm_gbs * 1e9)
-    return products + memory + pace.layer * shard.moe_layers * all_passes
+    memory = saved * shard.layers * all_passes
+    memory += activations.logits(shape, training, shard, local) * model_passes
+    return products + memory * pace.passing / (card.hbm_gbs * 1e9)
+
+
+def _passes(shape: Shape, training: Training) -> float:
+    """Return how often a layer is passed in a microbatch, recomputing included."""
+    return flops.passes(training) + flops.recomputed(shape, training)
 
 
 def _waits(
     shape: Shape, training: Training, parts: list[Shard], local: float, card: Card, link: Link
 ) -> dict[str, float]:
     """Return what the slowest stage waits for in one microbatch, by link."""
-    shown = 1 - (A2A_HIDDEN if training.overlap_a2a else 0.0)
+    shown = 1 - (measured.A2A_HIDDEN if training.overlap_a2a else 0.0)
     stages = [_seconds(_sent(shape, training, part, local), card, link) for part in parts]
     slowest = max(stages, key=lambda seconds: sum(seconds.values()))
     return {name: seconds * shown for name, seconds in slowest.items()}
 
 
 def _seconds(sent: Traffic, card: Card, link: Link) -> dict[str, float]:
-    across = sent.across / (link.gbs * 1e9)
-    return {"nvlink": sent.inside / (card.nvlink_gbs * 1e9), link.name: across}
+    inside = sent.inside / (card.nvlink_gbs * measured.NVLINK * 1e9)
+    return {"nvlink": inside, link.name: sent.across / (link.gbs * 1e9)}
 
 
 def _sent(shape: Shape, training: Training, shard: Shard, local: float) -> Traffic:
@@ -191,9 +171,9 @@ def _step(
     part = max((trained(shape, training, p) for p in parts), key=lambda part: part.parameters)
     state = sum(part.owned(training.layout, distributed=training.distributed_optimizer))
     offload = training.optimizer_offload
-    on_gpu = state * (1 - offload) * GPU_ADAM_BYTES / (card.hbm_gbs * 1e9)
+    on_gpu = state * (1 - offload) * measured.GPU_ADAM_BYTES / (card.hbm_gbs * 1e9)
     on_host = state * offload * training.layout.gpus_per_node / pace.host_adam
     overlaps = training.overlap_grad_reduce and training.overlap_param_gather
-    waits = EXPOSED if overlaps else 1.0
+    waits = measured.EXPOSED if overlaps else 1.0
     sent = traffic.gradients(training, part.dense, part.experts)
     return on_gpu + on_host, {n: s * waits for n, s in _seconds(sent, card, link).items()}

@@ -104,6 +104,9 @@ class Training:
     imbalance: float = 0.0
     """Rows of the fullest rank's experts over the mean, where it is known (1: forced balance)."""
     saves_optimizer: bool = True
+    host_waits: bool = False
+    """The host waits for the GPU in every layer: ms-swift without ``swift_pack_lengths``,
+    ``swift_grouped_product`` and ``swift_grad_check``."""
     reference_grads: bool = False
     """The reference has a gradient buffer too: ms-swift 3.8, before its pull request 6027."""
 

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from launchers.memory import FIT, SPREAD
-from launchers.speed import PACE
+from launchers.speed_pace import PACE
 from scripts.calibrate import memory, speed
 from scripts.calibrate.rows import Row, load
 from scripts.calibrate.table import GOAL, memory_table, speed_table
@@ -70,10 +70,13 @@ def _speed(console: Console, rows: Sequence[Row]) -> None:
     console.print(speed_table(timed, dict(zip(names, crossed, strict=True))))
     _constants(console, PACE, speed.refit(used))
     spread = _rms(crossed)
+    today = [e for row, e in zip(used, crossed, strict=True) if not row.training.host_waits]
     console.print(
-        f"speed: {len(used)} rows fitted with {len(speed.BOUNDS)} constants; left out, the "
-        f"logarithm is off by {spread:.2f} (a factor of {math.exp(spread):.2f}); "
-        f"the code has {PACE.spread}"
+        f"speed: {len(used)} rows fitted with {len(speed.BOUNDS)} constants; by the other files' "
+        f"rows the logarithm is off by {spread:.2f} (a factor of {math.exp(spread):.2f}); "
+        f"the code has {PACE.spread}\n"
+        f"  the {len(today)} rows of today's program are off by a factor of "
+        f"{math.exp(_rms(today)):.2f}"
     )
 
 

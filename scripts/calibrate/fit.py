@@ -6,7 +6,7 @@ predicted by a fit that never saw it (leave one out).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 
 Vector = list[float]
@@ -48,14 +48,20 @@ def solve(errors: Errors, bounds: Sequence[Bounds]) -> Vector:
     return best
 
 
-def left_out(rows: int, fit: Callable[[list[int]], Callable[[int], float]]) -> list[float]:
-    """Return each row's error by a fit of all the others.
+def left_out(
+    groups: Sequence[Hashable], fit: Callable[[list[int]], Callable[[int], float]]
+) -> list[float]:
+    """Return each row's error by a fit of the rows of all other groups.
 
     Args:
-        rows: how many there are.
+        groups: what each row belongs to.
         fit: numbers of rows to a function from a row's number to its error.
     """
-    return [fit([i for i in range(rows) if i != row])(row) for row in range(rows)]
+    fits = {
+        group: fit([i for i, other in enumerate(groups) if other != group])
+        for group in dict.fromkeys(groups)
+    }
+    return [fits[group](row) for row, group in enumerate(groups)]
 
 
 def eliminate(square: Sequence[Sequence[float]], right: Sequence[float]) -> Vector:

@@ -45,7 +45,7 @@ def cross_errors(rows: Sequence[Row]) -> list[float]:
         fit = refit([rows[i] for i in kept])
         return lambda number: error(rows[number], fit)
 
-    return left_out(len(rows), without)
+    return left_out(range(len(rows)), without)
 
 
 def unseen(rows: Sequence[Row]) -> list[float]:

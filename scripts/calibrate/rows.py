@@ -14,8 +14,9 @@ from launchers import recipe, shape, training
 from launchers.cards import Card, named
 from launchers.memory import FIT, Fit, Memory, predict
 from launchers.shape import Shape
-from launchers.speed import PACE, Link, Pace, Speed
+from launchers.speed import Link, Speed
 from launchers.speed import predict as step_time
+from launchers.speed_pace import PACE, Pace
 from launchers.training import Training
 from scripts.problem import Problem
 
@@ -61,6 +62,8 @@ class Row:
     fit_seconds: bool | None = None
     """The same for the time, where it differs."""
     note: str = ""
+    file: str = ""
+    """Where it stands: rows of one file were measured together."""
 
     @property
     def gpu(self) -> Card:
@@ -118,16 +121,18 @@ class Row:
 
 
 def load(folder: Path = ROWS) -> list[Row]:
-    """Read all rows.
+    """Read all rows; the ``facts`` of a file are those of each of its rows.
 
     Raises:
         Problem: a row is not understood, or is left out of the fit without a note.
     """
     rows = []
     for file in sorted(folder.glob("*.yaml")):
-        for each in yaml.safe_load(file.read_text(encoding="utf-8"))["rows"]:
+        document = yaml.safe_load(file.read_text(encoding="utf-8"))
+        for each in document["rows"]:
+            facts = document.get("facts", {}) | each.get("facts", {})
             try:
-                rows.append(Row(**each))
+                rows.append(Row(**each | {"facts": facts, "file": file.stem}))
             except TypeError as error:
                 raise Problem(f"{file.name}: {each.get('name')}: {error}") from None
     for row in rows:

@@ -6,15 +6,14 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 
-from launchers.speed import PACE, Pace
+from launchers.speed_pace import PACE, Pace
 from scripts.calibrate.fit import Bounds, Vector, left_out, solve
 from scripts.calibrate.rows import Row
 
 BOUNDS = {
-    "products": Bounds(low=0.3, start=0.6, high=0.85),
-    "grouped": Bounds(low=0.05, start=0.3, high=0.85),
     "passing": Bounds(low=0.5, start=3.0, high=20.0),
-    "layer": Bounds(low=0.0, start=2e-3, high=2e-2),
+    "host": Bounds(low=1e-3, start=6e-3, high=2e-2),  # where no row is limited by it, it stays
+    "idle": Bounds(low=1e-4, start=4e-3, high=2e-2),
     "host_adam": Bounds(low=1e9, start=3.5e9, high=1e10),
 }
 """Constants of ``launchers.speed.Pace`` and what is plausible."""
@@ -43,13 +42,13 @@ def refit(rows: Sequence[Row]) -> Pace:
 
 
 def cross_errors(rows: Sequence[Row]) -> list[float]:
-    """Return each row's error by constants fitted without it."""
+    """Return each row's error by constants fitted without its file: rows of one visit agree."""
 
     def without(kept: list[int]) -> Callable[[int], float]:
         pace = refit([rows[i] for i in kept])
         return lambda number: error(rows[number], pace)
 
-    return left_out(len(rows), without)
+    return left_out([row.file for row in rows], without)
 
 
 def _logarithm(bounds: Bounds) -> Bounds:

@@ -48,9 +48,14 @@ def memory_table(rows: Sequence[Row], crossed: Mapping[str, float]) -> Table:
 
 
 def speed_table(rows: Sequence[Row], crossed: Mapping[str, float]) -> Table:
-    """Build the table of time; arguments as of ``memory_table``, errors are logarithms."""
+    """Build the table of time.
+
+    Args:
+        rows: with seconds.
+        crossed: name of a row to the logarithm of its error, by constants fitted without its file.
+    """
     table = Table(title="seconds of a step")
-    for column in ("row", "card", "measured", "predicted", "error", "left out", "MFU"):
+    for column in ("row", "card", "measured", "predicted", "error", "file left out", "MFU"):
         table.add_column(column, justify="left" if column in ("row", "card") else "right")
     for row in rows:
         predicted = row.speed()

@@ -17,6 +17,7 @@ from launchers.duration import PACKED, duration, per_step
 from launchers.layout import Layout
 from launchers.memory_shard import Shard, shards
 from launchers.speed import Link, predict
+from launchers.speed_pace import PACE
 from launchers.training import Training
 from tests.launchers.models import shape_of
 
@@ -122,7 +123,8 @@ def test_offload_recompute_and_small_batches_cost_time() -> None:
     assert rate(compares=False, reference=False) > 1.1 * rate()
     staged = job(Layout(nodes=1, gpus_per_node=8, ep=4, pp=2), global_batch_size=8)
     step = predict(QWEN, staged, CARDS["h200"], IB, 1024)
-    assert step.bubble_seconds == pytest.approx(step.compute_seconds / 2, rel=0.2)
+    working = step.compute_seconds + sum(step.communication.values())
+    assert step.bubble_seconds == pytest.approx(working / 2, rel=0.05)  # of two microbatches
 
 
 def test_ranking_thousands_of_layouts_takes_less_than_two_seconds() -> None:
@@ -147,9 +149,8 @@ def test_a_reference_taken_once_costs_one_pass_and_pays_from_the_second_epoch(
     once = replace(online, reference=False, compares=False, precomputed=True)
     card = CARDS["h200"]
     steps = {t.precomputed: predict(QWEN, t, card, IB, 1024) for t in (online, once)}
-    assert steps[True].compute_seconds / steps[False].compute_seconds == pytest.approx(
-        passes / (passes + 1), rel=0.01
-    )
+    whole, every = (steps[way].step_seconds - steps[way].optimizer_seconds for way in (True, False))
+    assert whole / every == pytest.approx(passes / (passes + 1), rel=0.01)
 
     def hours(epochs: int) -> tuple[float, float]:
         given = {"samples": 100_000, "tokens": 1024.0, "epochs": float(epochs)}
@@ -157,13 +158,37 @@ def test_a_reference_taken_once_costs_one_pass_and_pays_from_the_second_epoch(
         assert runs[0].reference_hours == 0 < runs[1].reference_hours
         return runs[0].hours, runs[1].hours
 
-    whole = steps[True].step_seconds - steps[True].optimizer_seconds
     packs = 100_000 / per_step(once, 1024.0)
     paid = duration(QWEN, once, steps[True], samples=100_000, tokens=1024.0).reference_hours
     assert paid * 3600 == pytest.approx(packs * whole / passes)
     first, second = hours(1), hours(2)
     assert first[1] == pytest.approx(first[0], rel=0.05)
     assert second[1] < 0.97 * second[0]
+
+
+def waited(packing_length: int, **fields: Any) -> tuple[float, float]:
+    """Return seconds of a step on 2 GPUs, and by a host that takes no time."""
+    training = job(Layout(nodes=1, gpus_per_node=2, ep=2), packing_length=packing_length, **fields)
+    paces = (PACE, replace(PACE, host=0.0, idle=0.0))
+    return tuple(  # type: ignore[return-value]
+        predict(QWEN, training, CARDS["h200"], IB, 1024, pace=pace).step_seconds for pace in paces
+    )
+
+
+def test_the_host_costs_time_only_where_it_is_slower_than_the_gpu() -> None:
+    short, alone = waited(4096)
+    assert short > 2 * alone
+    passes = 128 / 2 * 48 * 5  # packs of a rank, layers, forward passes
+    assert short - alone < PACE.host * passes < short
+    long, alone = waited(32768)
+    assert long == alone
+
+
+def test_a_host_that_waits_in_every_layer_adds_its_time_to_the_gpus() -> None:
+    long, alone = waited(32768, host_waits=True)
+    assert long - alone == pytest.approx(PACE.idle * 128 / 2 * 48 * 5)
+    for pack in (1024, 4096, 8192):
+        assert waited(pack, host_waits=True)[0] >= waited(pack)[0]
 
 
 def test_the_time_of_a_data_set() -> None:
