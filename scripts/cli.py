@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -47,8 +49,10 @@ Context = Annotated[
 ]
 Gpu = Annotated[str, typer.Option("--gpu", help="GPU model, such as a100-80g; else gpuModel.")]
 ModelConfig = Annotated[Path | None, typer.Option(help="The model's config.json.")]
-Pairs = Annotated[int | None, typer.Option(min=1, help="Rows of the dataset.")]
-Tokens = Annotated[float | None, typer.Option(min=1, help="Mean tokens of a row, all its texts.")]
+Pairs = Annotated[int | None, typer.Option(min=1, max=10**12, help="Rows of the dataset.")]
+Tokens = Annotated[
+    float | None, typer.Option(min=1, max=10**9, help="Mean tokens of a row, all its texts.")
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of a screen.")]
 Search = Annotated[bool, typer.Option("--search", help="Rank all layouts of the GPUs instead.")]
 Nodes = Annotated[int | None, typer.Option(min=1, help="Nodes to search for.")]
@@ -146,10 +150,17 @@ def demo_clean(folder: DemoFolder = demo_module.FOLDER) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point; an expected failure is one message and exit code 1."""
+    """Entry point; an expected failure is one message and exit code 1.
+
+    What the machine refuses (a full disk, a folder that is a file) is expected too. A terminal that
+    has no bars and boxes, since its locale is not UTF-8, shows question marks.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         app(arguments)
-    except Problem as problem:
+    except (Problem, OSError) as problem:
         console = Console(stderr=True, soft_wrap=True)
         console.print(f"error: {problem}", markup=False, highlight=False)
         raise SystemExit(1) from None
