@@ -82,7 +82,7 @@ def local(
         verbose=verbose,
         gpu_resource=gpu_resource,
     )
-    raise typer.Exit(run_locally(request, Console()))
+    raise typer.Exit(run_locally(request, terminal()))
 
 
 @app.command()
@@ -101,7 +101,7 @@ def doctor(
     request = doctor_module.Request(
         run=run, files=files or [], sets=sets or [], namespace=namespace, context=context
     )
-    raise typer.Exit(doctor_module.run(request, Console(), as_data=as_json))
+    raise typer.Exit(doctor_module.run(request, terminal(), as_data=as_json))
 
 
 @app.command()
@@ -134,19 +134,24 @@ def plan(
         gpus_per_node=gpus_per_node,
     )
     act = planning.search if search else planning.run
-    raise typer.Exit(act(request, Console()))
+    raise typer.Exit(act(request, terminal()))
 
 
 @app.command()
 def demo(folder: DemoFolder = demo_module.FOLDER) -> None:
     """Run the main job on this machine: two nodes, real preference pairs, a tiny model."""
-    raise typer.Exit(demo_module.run(folder, Console()))
+    raise typer.Exit(demo_module.run(folder, terminal()))
 
 
 @app.command()
 def demo_clean(folder: DemoFolder = demo_module.FOLDER) -> None:
     """Remove all that the demo made."""
-    demo_module.clean(folder, Console())
+    demo_module.clean(folder, terminal())
+
+
+def terminal() -> Console:
+    """Where a verb prints: words of the values stay as they are, brackets too."""
+    return Console(markup=False, emoji=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -29,7 +29,7 @@ def screen(*words: str, columns: int = 80) -> tuple[int, str]:
     """Exit status and text of the command."""
     out = io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cli, "Console", lambda: Console(file=out, width=columns))
+        patch.setattr(cli, "Console", lambda **how: Console(file=out, width=columns, **how))
         with pytest.raises(SystemExit) as end:
             cli.main(["plan", *words])
     return int(str(end.value.code or 0)), out.getvalue()
@@ -53,6 +53,12 @@ def test_the_shipped_values_fit_one_screen() -> None:
     for word in ("accepted", "queue gpu", "2 nodes x 8 a100-80g", "GPU-hours", "of 480 GiB host"):
         assert word in text
     assert "node 0 ranks 0-7  stage 0, layers 0-23" in text
+
+
+def test_brackets_of_a_value_are_shown() -> None:
+    code, text = screen(*SHIPPED, "--set", "recipe.dataset={data/[/b][red].parquet}")
+    assert code == 0, text
+    assert "dataset data/[/b][red].parquet" in text
 
 
 def test_the_document_says_the_same() -> None:
