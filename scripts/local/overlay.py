@@ -34,12 +34,17 @@ def overlay(workspace: Path, master_port: int, gang_port: int) -> dict[str, Any]
             "queue": "",
             "priorityClass": "",
             "topology": {"mode": "none", "key": "", "slice": {"size": 0, "key": ""}},
+            "maxExecTimeSeconds": None,
+            "forceDeleteOnNodeFailure": False,
         },
         # All pods share one host: its loopback is the fabric.
         "network": {
             "profile": "tcp",
             "resourceName": "",
             "resourceCount": None,
+            "attachment": None,
+            "transport": None,
+            "floorGBs": None,
             "hostNetwork": False,
             "initContainers": [],
             "libraryPath": [],
