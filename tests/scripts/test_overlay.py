@@ -32,7 +32,7 @@ def test_the_overlay_takes_the_queue_away(tmp_path: Path) -> None:
     file = tmp_path / "local.yaml"
     file.write_text(yaml.safe_dump(overlay(tmp_path, 2001, 2002)))
     queued = tmp_path / "queued.yaml"
-    queue = "{queue: team-a, priorityClass: high, maxExecTimeSeconds: 60, forceDeleteOnNodeFailure: true}"
+    queue = "{queue: team-a, maxExecTimeSeconds: 60, forceDeleteOnNodeFailure: true}"
     queued.write_text(f"kueue: {queue}\n")
     assert "queue-name" in template("run", [VALUES, queued])
     assert "queue-name" not in template("run", [VALUES, queued, file])

@@ -42,6 +42,7 @@ def document(*words: str) -> tuple[int, dict[str, Any]]:
 
 
 SHIPPED = ("-f", str(A100), "--gpu", "a100-80g", "--run", "dpo-42")
+H200 = ("--gpu", "h200")
 
 
 def test_the_shipped_values_fit_one_screen() -> None:
@@ -195,3 +196,9 @@ def test_a_launcher_that_would_refuse_its_environment_is_told() -> None:
     env = {**found.env, "DPO_MASTER_PORT": "none"}
     with pytest.raises(Problem, match="DPO_MASTER_PORT"):
         command.job_of(replace(found, env=env), request())
+
+
+def test_a_search_of_fewer_gpus_than_the_values_layout_needs_finds_one() -> None:
+    code, found = document(*SHIPPED, "--search", "--nodes", "1", "--gpus-per-node", "4", *H200)
+    assert (code, found["gang"]) == (0, {"nodes": 1, "gpus_per_node": 4, "card": "h200"})
+    assert found["layouts"][0]["changes"]["expert_model_parallel_size"] == "4"
