@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -47,8 +49,10 @@ Context = Annotated[
 ]
 Gpu = Annotated[str, typer.Option("--gpu", help="GPU model, such as a100-80g; else gpuModel.")]
 ModelConfig = Annotated[Path | None, typer.Option(help="The model's config.json.")]
-Pairs = Annotated[int | None, typer.Option(min=1, help="Rows of the dataset.")]
-Tokens = Annotated[float | None, typer.Option(min=1, help="Mean tokens of a row, all its texts.")]
+Pairs = Annotated[int | None, typer.Option(min=1, max=10**12, help="Rows of the dataset.")]
+Tokens = Annotated[
+    float | None, typer.Option(min=1, max=10**9, help="Mean tokens of a row, all its texts.")
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of a screen.")]
 Search = Annotated[bool, typer.Option("--search", help="Rank all layouts of the GPUs instead.")]
 Nodes = Annotated[int | None, typer.Option(min=1, help="Nodes to search for.")]
@@ -78,7 +82,7 @@ def local(
         verbose=verbose,
         gpu_resource=gpu_resource,
     )
-    raise typer.Exit(run_locally(request, Console()))
+    raise typer.Exit(run_locally(request, terminal()))
 
 
 @app.command()
@@ -97,7 +101,7 @@ def doctor(
     request = doctor_module.Request(
         run=run, files=files or [], sets=sets or [], namespace=namespace, context=context
     )
-    raise typer.Exit(doctor_module.run(request, Console(), as_data=as_json))
+    raise typer.Exit(doctor_module.run(request, terminal(), as_data=as_json))
 
 
 @app.command()
@@ -130,26 +134,38 @@ def plan(
         gpus_per_node=gpus_per_node,
     )
     act = planning.search if search else planning.run
-    raise typer.Exit(act(request, Console()))
+    raise typer.Exit(act(request, terminal()))
 
 
 @app.command()
 def demo(folder: DemoFolder = demo_module.FOLDER) -> None:
     """Run the main job on this machine: two nodes, real preference pairs, a tiny model."""
-    raise typer.Exit(demo_module.run(folder, Console()))
+    raise typer.Exit(demo_module.run(folder, terminal()))
 
 
 @app.command()
 def demo_clean(folder: DemoFolder = demo_module.FOLDER) -> None:
     """Remove all that the demo made."""
-    demo_module.clean(folder, Console())
+    demo_module.clean(folder, terminal())
+
+
+def terminal() -> Console:
+    """Where a verb prints: words of the values stay as they are, brackets too."""
+    return Console(markup=False, emoji=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point; an expected failure is one message and exit code 1."""
+    """Entry point; an expected failure is one message and exit code 1.
+
+    What the machine refuses (a full disk, a folder that is a file) is expected too. A terminal that
+    has no bars and boxes, since its locale is not UTF-8, shows question marks.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         app(arguments)
-    except Problem as problem:
+    except (Problem, OSError) as problem:
         console = Console(stderr=True, soft_wrap=True)
         console.print(f"error: {problem}", markup=False, highlight=False)
         raise SystemExit(1) from None

@@ -13,6 +13,9 @@ from scripts.problem import Problem
 ROOT = Path(__file__).resolve().parent.parent
 CHART = ROOT / "chart"
 OLDEST = (3, 17)
+NOISE = re.compile(r"found symbolic link|^level=ERROR|^Use --debug flag")
+"""Lines of Helm's that say nothing here: the chart's launchers folder is a link, which it tells on
+every load; errors that it logs, it prints as well; its --debug is no flag of our commands."""
 HOW = "run `make setup` in the checkout, or install Helm >= 3.17"
 
 
@@ -50,16 +53,17 @@ def template(release: str, files: Sequence[Path], sets: Sequence[str] = ()) -> s
     Raises:
         Problem: the chart refuses the values; the message is the chart's own.
     """
-    command = [str(find_helm()), "template", release, str(CHART)]
+    command = [str(find_helm()), "template"]
     for file in files:
         if not file.is_file():
-            raise Problem(f"values file {file} does not exist")
+            raise Problem(f"{file} is no values file: write a path to one that exists")
         command += ["--values", str(file)]
     for assignment in sets:
         command += ["--set", assignment]
+    # A release called --help is refused, not obeyed.
+    command += ["--", release, str(CHART)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        # The chart's launchers folder is a link; Helm says so on every load.
-        lines = [line for line in done.stderr.splitlines() if "found symbolic link" not in line]
-        raise Problem("the chart refuses these values:\n" + "\n".join(lines))
+        lines = (line for line in done.stderr.splitlines() if not NOISE.search(line))
+        raise Problem("the chart refuses these values:\n" + "\n".join(lines).strip())
     return done.stdout

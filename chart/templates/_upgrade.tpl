@@ -33,7 +33,7 @@ anything is sent, in one message. Each part prints `- <what>: <what changed>`; t
 {{- $new := fromYaml $text }}
 {{- $old := fromYaml $before }}
 {{- $keys := list }}
-{{- range $key := list "backend" "task" "model" "dataset" }}
+{{- range $key := list "backend" "task" "model" "dataset" "reference" }}
 {{- if ne (get $new $key | toJson) (get $old $key | toJson) }}{{ $keys = append $keys $key }}{{ end }}
 {{- end }}
 {{- $flags := $old.args | default dict }}

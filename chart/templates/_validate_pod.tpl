@@ -17,11 +17,39 @@
 {{- define "megatron-dpo.validate.pod" -}}
 {{- range $path, $names := dict "podLabels" .Values.podLabels "podAnnotations" .Values.podAnnotations "nodeSelector" .Values.nodeSelector }}
 {{- range $name, $_ := $names }}
-{{- if not (regexMatch "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9._]{0,61}[A-Za-z0-9])?$" $name) }}
+{{- if not (include "megatron-dpo.isLabel" $name) }}
 - {{ $path }}: {{ $name | quote }} is no name of a label or annotation; write name or example.com/name
 {{- else if and (ne $path "nodeSelector") (regexMatch "^(app[.]kubernetes[.]io|jobset[.]sigs[.]k8s[.]io|checksum|kueue[.]x-k8s[.]io/(podset-|queue-name))" $name) }}
 - {{ $path }}: {{ $name }} is the chart's; remove it (queue and topology are kueue.queue and kueue.topology)
 {{- end }}
 {{- end }}
 {{- end }}
+{{- include "megatron-dpo.validate.tolerations" .Values.tolerations }}
+{{- end }}
+
+{{/*
+What the API server refuses of tolerations: it sees them when the JobSet makes its pods, and by then
+Kueue has reserved the GPUs.
+*/}}
+{{- define "megatron-dpo.validate.tolerations" -}}
+{{- range $position, $given := . }}
+{{- $path := printf "tolerations[%d]" $position }}
+{{- $isAny := eq ($given.operator | default "Equal") "Exists" }}
+{{- if and $isAny $given.value }}
+- {{ $path }}.value: {{ $given.value | quote }}, and operator Exists takes any; write operator: Equal, or remove the value
+{{- end }}
+{{- if and (not $given.key) (not $isAny) }}
+- {{ $path }}.key: empty; write the taint's key, or operator: Exists for all taints
+{{- else if and $given.key (not (include "megatron-dpo.isLabel" $given.key)) }}
+- {{ $path }}.key: {{ $given.key | quote }} is no taint's key; write name or example.com/name, and its value and effect as value and effect
+{{- end }}
+{{- if and (hasKey $given "tolerationSeconds") (ne ($given.effect | default "") "NoExecute") }}
+- {{ $path }}.tolerationSeconds: {{ int $given.tolerationSeconds }} has no meaning with effect {{ $given.effect | default "(all)" }}; write effect: NoExecute, or remove it
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Not empty for the name of a label, an annotation or a taint. */}}
+{{- define "megatron-dpo.isLabel" -}}
+{{- if regexMatch "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9._]{0,61}[A-Za-z0-9])?$" . }}yes{{ end }}
 {{- end }}

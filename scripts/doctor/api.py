@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import yaml
 from kubernetes import client, config
 from kubernetes.client.exceptions import OpenApiException
 from kubernetes.config.config_exception import ConfigException
@@ -80,6 +81,8 @@ def connect(context: str | None, namespace: str | None) -> Api:
         raise Problem(
             f"{str(error).rstrip('.')}; set KUBECONFIG, or `kubectl config use-context`"
         ) from None
+    except (yaml.YAMLError, UnicodeDecodeError, TypeError) as error:
+        raise Problem(f"the file of KUBECONFIG is no kubeconfig: {error}") from None
     made.configuration.retries = False
     made.rest_client = client.rest.RESTClientObject(made.configuration)
     given = namespace or chosen["context"].get("namespace") or "default"

@@ -38,8 +38,8 @@ def render(request: Request) -> str:
         if request.files or request.sets:
             raise Problem("--manifest is already rendered; leave out -f and --set")
         if not request.manifest.is_file():
-            raise Problem(f"manifest {request.manifest} does not exist")
-        return request.manifest.read_text(encoding="utf-8")
+            raise Problem(f"{request.manifest} is no manifest: write a path to one that exists")
+        return request.manifest.read_text(encoding="utf-8", errors="replace")
     if not request.files:
         raise Problem("nothing to run; write -f values/demo-cpu.yaml or --manifest FILE")
     workspace = request.workspace.resolve()

@@ -64,22 +64,32 @@ def parse(text: str, *, runnable: bool = True) -> JobSet:
     Raises:
         Problem: the text holds no JobSet or several, or a pod that this runner can't stand for.
     """
-    objects = [item for item in yaml.safe_load_all(text) if item]
+    try:
+        objects = [item for item in yaml.safe_load_all(text) if isinstance(item, dict)]
+    except yaml.YAMLError as error:
+        raise Problem(f"the manifest is no YAML: {error}") from None
     found = [item for item in objects if item.get("kind") == "JobSet"]
     if len(found) != 1:
         raise Problem(f"the manifest holds {len(found)} JobSets; give one with exactly one")
-    spec = found[0]["spec"]
-    name = found[0]["metadata"]["name"]
+    try:
+        return _jobset(found[0], objects, runnable)
+    except KeyError as key:
+        raise Problem(f"the JobSet has no {key}; give what `helm template` prints") from None
+
+
+def _jobset(item: Fields, objects: Sequence[Fields], runnable: bool) -> JobSet:
+    spec = item["spec"]
+    name = item["metadata"]["name"]
     policy = spec.get("failurePolicy") or {}
-    maps = (item for item in objects if item.get("kind") == "ConfigMap")
+    maps = (other for other in objects if other.get("kind") == "ConfigMap")
     return JobSet(
         name=name,
-        labels=found[0]["metadata"].get("labels") or {},
+        labels=item["metadata"].get("labels") or {},
         subdomain=(spec.get("network") or {}).get("subdomain") or name,
         max_restarts=int(policy.get("maxRestarts", 0)),
         failure_rules=policy.get("rules") or [],
-        jobs=tuple(_job(item, runnable) for item in spec["replicatedJobs"]),
-        config_maps={item["metadata"]["name"]: item.get("data") or {} for item in maps},
+        jobs=tuple(_job(job, runnable) for job in spec["replicatedJobs"]),
+        config_maps={each["metadata"]["name"]: each.get("data") or {} for each in maps},
     )
 
 

@@ -7,6 +7,27 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+NO_QUEUE: dict[str, Any] = {
+    "queue": "",
+    "priorityClass": "",
+    "topology": {"mode": "none", "key": "", "slice": {"size": 0, "key": ""}},
+    "maxExecTimeSeconds": None,
+    "forceDeleteOnNodeFailure": False,
+}
+LOOPBACK: dict[str, Any] = {
+    "profile": "tcp",
+    "resourceName": "",
+    "resourceCount": None,
+    "attachment": None,
+    "transport": None,
+    "floorGBs": None,
+    "hostNetwork": False,
+    "initContainers": [],
+    "libraryPath": [],
+    "envFile": "",
+}
+"""All pods share one host: its loopback is the fabric."""
+
 
 def free_ports(count: int) -> list[int]:
     """Ports of the loopback that nobody listens on now; all different."""
@@ -30,19 +51,6 @@ def overlay(workspace: Path, master_port: int, gang_port: int) -> dict[str, Any]
             "emptyDir": None,
         },
         "rendezvous": {"masterPort": master_port, "gangPort": gang_port},
-        "kueue": {
-            "queue": "",
-            "priorityClass": "",
-            "topology": {"mode": "none", "key": "", "slice": {"size": 0, "key": ""}},
-        },
-        # All pods share one host: its loopback is the fabric.
-        "network": {
-            "profile": "tcp",
-            "resourceName": "",
-            "resourceCount": None,
-            "hostNetwork": False,
-            "initContainers": [],
-            "libraryPath": [],
-            "envFile": "",
-        },
+        "kueue": NO_QUEUE,
+        "network": LOOPBACK,
     }

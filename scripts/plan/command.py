@@ -75,9 +75,10 @@ def search(request: Request, console: Console) -> int:
     found = _read(request)
     job = job_of(found, request)
     nodes, gpus = request.nodes or job.nodes, request.gpus_per_node or job.gpus_per_node
-    job = replace(job, nodes=nodes, gpus_per_node=gpus)
     begin = time.perf_counter()
+    # Read where the values' own layout fits: it need not fit the GPUs that are searched.
     searched = _search(found, planning.build(job))
+    searched = replace(searched, job=replace(job, nodes=nodes, gpus_per_node=gpus))
     best = searched.best(RANKED)
     if request.as_json:
         _print(document.of_search(searched, best), console)

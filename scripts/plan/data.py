@@ -67,7 +67,7 @@ def _lengths(file: Path) -> list[float]:
 
 
 def _lines(file: Path) -> Iterator[str]:
-    with file.open(encoding="utf-8") as handle:
+    with file.open(encoding="utf-8", errors="replace") as handle:
         yield from (line for line in handle if line.strip())
 
 
@@ -81,10 +81,13 @@ def _characters(row: object) -> float:
     """
     if not isinstance(row, dict):
         return 0.0
-    messages = row.get("messages") or []
-    texts = [str(m.get("content", "")) for m in messages if isinstance(m, dict)]
+    texts = _texts(row.get("messages"))
     chosen = float(sum(map(len, texts)))
     if "rejected_response" in row and texts:
         return 2 * chosen - len(texts[-1]) + len(str(row["rejected_response"]))
-    rejected = [str(m.get("content", "")) for m in row.get("rejected_messages") or []]
-    return chosen + sum(map(len, rejected))
+    return chosen + sum(map(len, _texts(row.get("rejected_messages"))))
+
+
+def _texts(messages: object) -> list[str]:
+    turns = messages if isinstance(messages, list) else []
+    return [str(turn.get("content", "")) for turn in turns if isinstance(turn, dict)]

@@ -24,6 +24,11 @@ def test_the_config_map_holds_the_launchers_as_they_are(frozen: Path) -> None:
     assert config["immutable"] is True
 
 
+@pytest.mark.parametrize("name", ["null", "true", "no"])
+def test_a_name_that_yaml_reads_as_something_else_stays_the_name(name: str) -> None:
+    assert kind(render(name=name), "JobSet")["metadata"]["name"] == name
+
+
 def test_the_pod_passes_the_restricted_level() -> None:
     spec = pod(render())
     assert spec["automountServiceAccountToken"] is False

@@ -43,6 +43,8 @@ def test_a_changed_recipe_is_named_by_its_keys(chart: Path) -> None:
     assert changes(text) == ["recipe: model, args.lr"]
     more = {"recipe": {"args": {"lr": 5e-6, "beta": 1}}}
     assert changes(upgrade(chart, more)) == ["recipe: args.beta, args.seed"]
+    once: Document = {"recipe": {"reference": "precomputed"}}
+    assert changes(upgrade(chart, ARGS, once)) == ["recipe: reference"]
 
 
 def test_the_refusal_says_what_to_do(chart: Path) -> None:

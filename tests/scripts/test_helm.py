@@ -9,7 +9,7 @@ from scripts.problem import Problem
 
 
 def test_a_values_file_that_does_not_exist_is_named(tmp_path: Path) -> None:
-    with pytest.raises(Problem, match=r"values file .*absent.yaml does not exist"):
+    with pytest.raises(Problem, match=r"absent.yaml is no values file"):
         helm.template("run", [tmp_path / "absent.yaml"])
 
 
@@ -20,6 +20,14 @@ def test_the_charts_own_message_is_passed_on_without_helms_noise(tmp_path: Path)
         helm.template("run", [values])
     assert "nods" in str(caught.value)
     assert "symbolic link" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["--help", "Bad Name"])
+def test_a_name_that_helm_would_take_for_a_flag_is_refused_in_one_line(name: str) -> None:
+    with pytest.raises(Problem) as caught:
+        helm.template(name, [helm.ROOT / "values" / "demo-cpu.yaml"])
+    [head, line] = str(caught.value).splitlines()
+    assert f'release name "{name}": invalid release name' in line
 
 
 def test_an_old_helm_is_refused_with_both_ways_out(

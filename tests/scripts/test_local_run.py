@@ -9,7 +9,10 @@ import time
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
+from scripts.local.command import Request, run_locally
+from scripts.problem import Problem
 from tests.scripts.rendered import job, manifest, write
 from tests.scripts.running import ROOT, pod_folder, run
 
@@ -129,3 +132,19 @@ def test_bad_input_is_one_line_and_no_traceback(tmp_path: Path) -> None:
     assert done.stderr == (
         "error: nothing to run; write -f values/demo-cpu.yaml or --manifest FILE\n"
     )
+
+
+BROKEN = {
+    b"\xff\x00": "the manifest is no YAML",
+    b"a: [": "the manifest is no YAML",
+    b"- a": "the manifest holds 0 JobSets",
+    b"kind: JobSet": "the JobSet has no 'spec'; give what `helm template` prints",
+}
+
+
+@pytest.mark.parametrize("content", BROKEN)
+def test_a_file_that_is_no_manifest_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "rendered.yaml").write_bytes(content)
+    request = Request(run="x", manifest=tmp_path / "rendered.yaml", workspace=tmp_path)
+    with pytest.raises(Problem, match=BROKEN[content]):
+        run_locally(request, Console())

@@ -32,6 +32,19 @@ def test_the_overlay_takes_the_queue_away(tmp_path: Path) -> None:
     file = tmp_path / "local.yaml"
     file.write_text(yaml.safe_dump(overlay(tmp_path, 2001, 2002)))
     queued = tmp_path / "queued.yaml"
-    queued.write_text("kueue: {queue: team-a}\n")
+    queue = "{queue: team-a, maxExecTimeSeconds: 60, forceDeleteOnNodeFailure: true}"
+    queued.write_text(f"kueue: {queue}\n")
     assert "queue-name" in template("run", [VALUES, queued])
     assert "queue-name" not in template("run", [VALUES, queued, file])
+
+
+def test_the_overlay_takes_the_fabric_away(tmp_path: Path) -> None:
+    file = tmp_path / "local.yaml"
+    file.write_text(yaml.safe_dump(overlay(tmp_path, 2001, 2002)))
+    fabric = tmp_path / "fabric.yaml"
+    fabric.write_text("network: {profile: ib-sriov, attachment: a/b, transport: NET/IB}\n")
+    rendered = template("run", [VALUES, fabric, file])
+    assert "a/b" not in rendered
+    [job] = parse(rendered).jobs
+    env = {item["name"]: item.get("value") for item in job.container["env"]}
+    assert env["NETWORK_TRANSPORT"] == "NET/Socket"

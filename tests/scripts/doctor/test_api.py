@@ -125,3 +125,14 @@ def test_no_value_of_a_secret_gets_past_the_edge(api: Api) -> None:
         "empty": "",
     }
     assert HIDDEN not in repr(seen)
+
+
+@pytest.mark.parametrize("content", [b"\xff", b"a: [", b"- a", b"text"])
+def test_a_file_that_is_no_kubeconfig_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes
+) -> None:
+    (tmp_path / "kubeconfig").write_bytes(content)
+    place = "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
+    monkeypatch.setattr(place, str(tmp_path / "kubeconfig"))
+    with pytest.raises(Problem, match="the file of KUBECONFIG is no kubeconfig: "):
+        connect(None, None)

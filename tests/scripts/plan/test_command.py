@@ -29,7 +29,7 @@ def screen(*words: str, columns: int = 80) -> tuple[int, str]:
     """Exit status and text of the command."""
     out = io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cli, "Console", lambda: Console(file=out, width=columns))
+        patch.setattr(cli, "Console", lambda **how: Console(file=out, width=columns, **how))
         with pytest.raises(SystemExit) as end:
             cli.main(["plan", *words])
     return int(str(end.value.code or 0)), out.getvalue()
@@ -42,6 +42,7 @@ def document(*words: str) -> tuple[int, dict[str, Any]]:
 
 
 SHIPPED = ("-f", str(A100), "--gpu", "a100-80g", "--run", "dpo-42")
+H200 = ("--gpu", "h200")
 
 
 def test_the_shipped_values_fit_one_screen() -> None:
@@ -53,6 +54,12 @@ def test_the_shipped_values_fit_one_screen() -> None:
     for word in ("accepted", "queue gpu", "2 nodes x 8 a100-80g", "GPU-hours", "of 480 GiB host"):
         assert word in text
     assert "node 0 ranks 0-7  stage 0, layers 0-23" in text
+
+
+def test_brackets_of_a_value_are_shown() -> None:
+    code, text = screen(*SHIPPED, "--set", "recipe.dataset={data/[/b][red].parquet}")
+    assert code == 0, text
+    assert "dataset data/[/b][red].parquet" in text
 
 
 def test_the_document_says_the_same() -> None:
@@ -189,3 +196,9 @@ def test_a_launcher_that_would_refuse_its_environment_is_told() -> None:
     env = {**found.env, "DPO_MASTER_PORT": "none"}
     with pytest.raises(Problem, match="DPO_MASTER_PORT"):
         command.job_of(replace(found, env=env), request())
+
+
+def test_a_search_of_fewer_gpus_than_the_values_layout_needs_finds_one() -> None:
+    code, found = document(*SHIPPED, "--search", "--nodes", "1", "--gpus-per-node", "4", *H200)
+    assert (code, found["gang"]) == (0, {"nodes": 1, "gpus_per_node": 4, "card": "h200"})
+    assert found["layouts"][0]["changes"]["expert_model_parallel_size"] == "4"

@@ -62,3 +62,20 @@ def test_a_file_that_is_no_json_is_a_problem_that_names_it(tmp_path: Path) -> No
     path.write_text("pairs\n")
     with pytest.raises(Problem, match=f"{path} is no JSON lines file"):
         data.find([f"file://{path}"])
+
+
+ODD = ['{"messages": 5}', '{"messages": ["a"]}', '{"rejected_messages": ["a"]}', "[1]", "1"]
+
+
+@pytest.mark.parametrize("line", ODD)
+def test_a_row_of_another_shape_counts_and_has_no_length(tmp_path: Path, line: str) -> None:
+    (tmp_path / "odd.jsonl").write_text(line)
+    found = data.find([f"file://{tmp_path}/odd.jsonl"])
+    assert found is not None
+    assert (found.pairs, found.tokens) == (1, length.TOKENS)
+
+
+def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "odd.jsonl").write_bytes(b"\xff\xfe{\x00}\x00")
+    with pytest.raises(Problem, match="odd.jsonl is no JSON lines file"):
+        data.find([f"file://{tmp_path}/odd.jsonl"])

@@ -1,0 +1,51 @@
+"""The command's entry point: what a person sees where the machine or a flag is at fault."""
+
+from __future__ import annotations
+
+import io
+import sys
+
+import pytest
+from rich.console import Console
+
+from scripts import cli
+from scripts.plan import command as planning
+
+
+def end(*words: str) -> int:
+    """Exit status of the command."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main(words)
+    return int(str(ended.value.code or 0))
+
+
+def test_what_the_machine_refuses_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(request: planning.Request, console: Console) -> int:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(planning, "run", full)
+    assert end("plan") == 1
+    assert capsys.readouterr().err == "error: [Errno 28] No space left on device\n"
+
+
+def test_a_terminal_without_bars_shows_question_marks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def draw(request: planning.Request, console: Console) -> int:
+        console.print("63 of 79 GiB █░")
+        return 0
+
+    stream = io.TextIOWrapper(io.BytesIO(), encoding="ascii")
+    monkeypatch.setattr(sys, "stdout", stream)
+    monkeypatch.setattr(planning, "run", draw)
+    assert end("plan") == 0
+    stream.seek(0)
+    assert stream.read() == "63 of 79 GiB ??\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--tokens", "inf"), ("--tokens", "nan"), ("--tokens", "1e300"), ("--pairs", "9" * 30)],
+)
+def test_a_number_that_no_dataset_has_is_a_wrong_flag(words: tuple[str, str]) -> None:
+    assert end("plan", *words) == 2
