@@ -13,11 +13,11 @@ from dataclasses import dataclass
 class Pace:
     """The constants that were fitted."""
 
-    passing: float = 8.24
+    passing: float = 8.58
     """How often a layer's saved activations pass through the card's memory in one pass."""
     host: float = 6.39e-3
     """Seconds in which the host launches one pass of a layer with experts, beside the GPU."""
-    idle: float = 3.49e-3
+    idle: float = 3.36e-3
     """Seconds of such a pass that the GPU has nothing to do, where the host waits for it in every
     layer (``Training.host_waits``)."""
     host_adam: float = 2.79e9
