@@ -16,10 +16,13 @@ from launchers.cards import CARDS
 from launchers.exits import LaunchError
 from launchers.job import Job
 from launchers.job import job_of as job_from
+from launchers.layout import Layout
 from launchers.plan import NO_CARD, Plan
 from launchers.settings import from_env
 from scripts.helm import template
 from scripts.plan import data, document, model, ranking, release, screen
+from scripts.plan.args import layout_flags
+from scripts.plan.candidates import on
 from scripts.plan.quantity import GIB
 from scripts.plan.release import Release
 from scripts.plan.search import Search
@@ -59,26 +62,25 @@ def run(request: Request, console: Console) -> int:
         return 1
     plan = planning.build(job_of(found, request))
     verdict = judge(found, plan)
-    searched = _search(found, plan) if verdict.is_too_big else None
+    searched = _search(found, plan) if verdict.is_too_big and plan.card else None
     proposals = searched.nearest(PROPOSALS) if searched else []
     if request.as_json:
         _print(document.of_plan(found, plan, verdict, proposals), console)
     else:
         console.print(screen.show(found, plan, verdict))
-        if verdict.is_too_big:
-            console.print(screen.proposed(proposals, plan))
+        if searched:
+            console.print(screen.proposed(searched, proposals))
     return 1 if verdict.refusals else 0
 
 
 def search(request: Request, console: Console) -> int:
     """Rank the layouts of a cluster; returns 0, or 1 when none fits."""
     found = _read(request)
-    job = job_of(found, request)
-    nodes, gpus = request.nodes or job.nodes, request.gpus_per_node or job.gpus_per_node
-    begin = time.perf_counter()
     # Read where the values' own layout fits: it need not fit the GPUs that are searched.
-    searched = _search(found, planning.build(job))
-    searched = replace(searched, job=replace(job, nodes=nodes, gpus_per_node=gpus))
+    searched = _search(found, planning.build(job_of(found, request)))
+    if request.nodes or request.gpus_per_node:
+        searched = _moved(searched, found, request)
+    begin = time.perf_counter()
     best = searched.best(RANKED)
     if request.as_json:
         _print(document.of_search(searched, best), console)
@@ -104,9 +106,45 @@ def _search(found: Release, plan: Plan) -> Search:
         raise Problem(plan.unknown["training"])
     if card is None:
         raise Problem(f"{NO_CARD}, or give --gpu NAME")
-    limit = found.pod.memory
-    host = None if limit is None else limit / GIB
-    return Search(job=job, shape=job.shape, training=training, card=card, host_gib=host)
+    return Search(
+        job=job,
+        shape=job.shape,
+        training=training,
+        card=card,
+        host_gib=_host_gib(found),
+        gang=_gang(found, job),
+    )
+
+
+def _moved(searched: Search, found: Release, request: Request) -> Search:
+    """The search on other GPUs: what the chart gives a pod there, such as memory, is its own.
+
+    Raises:
+        Problem: the chart refuses these GPUs, whatever the layout.
+    """
+    nodes = request.nodes or found.nodes
+    gpus = request.gpus_per_node or found.gpus_per_node
+    sizes = Layout(nodes=nodes, gpus_per_node=gpus)
+    batch = nodes * gpus * searched.training.micro_batch_size
+    # A layout and a batch that every number of GPUs divides into.
+    plain = {**layout_flags(on(searched.training, sizes, {})), "global_batch_size": str(batch)}
+    sets = [f"recipe.args.{flag}={value or 'null'}" for flag, value in plain.items()]
+    sets += [f"nodes={nodes}", f"gpusPerNode={gpus}", "recipe.checkFlags=false"]
+    there = _read(replace(request, sets=[*request.sets, *sets]))
+    job = replace(job_of(there, request), recipe=found.recipe)
+    return replace(searched, job=job, host_gib=_host_gib(there), gang=_gang(found, job))
+
+
+def _host_gib(found: Release) -> float | None:
+    return None if found.pod.memory is None else found.pod.memory / GIB
+
+
+def _gang(found: Release, job: Job) -> dict[str, str]:
+    """The values of a job's gang that a release has otherwise."""
+    own = (found.nodes, found.gpus_per_node, found.env.get("GPU_MODEL", ""))
+    searched = (job.nodes, job.gpus_per_node, job.card)
+    names = ("nodes", "gpusPerNode", "gpuModel")
+    return {n: str(new) for n, old, new in zip(names, own, searched, strict=True) if new != old}
 
 
 def _print(content: dict[str, Any], console: Console) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from math import ceil
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from scripts.plan.args import Args
 from scripts.plan.quantity import time_text
 from scripts.plan.search import Found, Search
 
@@ -21,12 +21,24 @@ def show(search: Search, found: Sequence[Found], seconds: float) -> RenderableTy
     gang = f"{job.nodes} nodes x {job.gpus_per_node} x {search.card.name}"
     title = Text(f"{gang}: {len(search.layouts()):,} layouts in {seconds:.1f} s")
     if not found:
-        return Group(title, Text("none fits: take more GPUs, or a larger card", "bold red"))
+        return Group(title, none(search))
     speed = found[0].speed
     less, more = speed.low / speed.step_seconds - 1, speed.high / speed.step_seconds - 1
     band = Text(f"all numbers are predicted, a step within {less:+.0%} to {more:+.0%}", "dim")
     left = (Text.assemble(("refused: ", "bold red"), text) for text in search.left(found[0]))
-    return Group(title, band, "", table(found), "", *lines(found[0].changes), *left)
+    return Group(title, band, "", table(found), "", *lines(search, found[0]), *left)
+
+
+def none(search: Search) -> Text:
+    """Why no layout fits, and what to change."""
+    least = search.least_host_gib()
+    if least is None:
+        return Text("none fits: take more GPUs, or a larger card", "bold red")
+    return Text(
+        f"none fits the {search.host_gib:.0f} GiB of a pod's host memory, the least needs "
+        f"{least:.0f} (predicted): write --set resources.limits.memory={ceil(least)}Gi",
+        "bold red",
+    )
 
 
 def table(found: Sequence[Found]) -> Table:
@@ -53,12 +65,15 @@ def table(found: Sequence[Found]) -> Table:
     return shown
 
 
-def lines(changes: Args) -> Iterator[Text]:
-    """What to write into a values file; a null drops a flag of an earlier file."""
-    if not changes:
+def lines(search: Search, found: Found) -> Iterator[Text]:
+    """A values file to lay over the release's; a null drops a flag of an earlier file."""
+    if not (search.gang or found.changes):
         yield Text("the first is what the values say", "green")
         return
     yield Text("for the first write:", "bold")
-    yield Text("recipe:\n  args:")
-    for name, value in changes.items():
-        yield Text(f"    {name}: {'null' if value is None else value}")
+    for name, value in search.gang.items():
+        yield Text(f"{name}: {value}")
+    if found.changes:
+        yield Text("recipe:\n  args:")
+    for flag, given in found.changes.items():
+        yield Text(f"    {flag}: {'null' if given is None else given}")

@@ -16,7 +16,7 @@ from launchers.settings import STAGES
 from scripts.plan import layout_lines, needs, ranking
 from scripts.plan.quantity import GIB
 from scripts.plan.release import Release
-from scripts.plan.search import Found
+from scripts.plan.search import Found, Search
 from scripts.plan.verdict import Verdict
 
 _HEAD = "bold cyan"
@@ -44,13 +44,13 @@ def show(release: Release, plan: Plan, verdict: Verdict) -> RenderableType:
     return Group(_title(release, plan, verdict), "", grid, *_verdict(verdict))
 
 
-def proposed(found: Sequence[Found], plan: Plan) -> RenderableType:
+def proposed(search: Search, found: Sequence[Found]) -> RenderableType:
     """The nearest layouts that fit, under a plan that does not."""
-    if not found or plan.card is None:
-        return Text("no layout of these GPUs fits: take more, or a larger card", "bold red")
+    if not found:
+        return ranking.none(search)
     head = Text("\nnearest layouts that fit, by predicted speed:", "bold")
     more = Text("\nall layouts: --search", "dim")
-    return Group(head, ranking.table(found), "", *ranking.lines(found[0].changes), more)
+    return Group(head, ranking.table(found), "", *ranking.lines(search, found[0]), more)
 
 
 def _title(release: Release, plan: Plan, verdict: Verdict) -> Text:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby, islice
 
@@ -47,6 +47,8 @@ class Search:
     card: Card
     host_gib: float | None
     """Host memory of a pod; None for no limit."""
+    gang: Mapping[str, str] = field(default_factory=dict)
+    """Values beside the recipe that differ from the release's: ``nodes``, ``gpuModel``."""
 
     def layouts(self) -> list[Layout]:
         """Return all layouts that the sizes divide into."""
@@ -72,6 +74,11 @@ class Search:
             if len(found) >= count:
                 break
         return sorted(found, key=lambda each: each.speed.step_seconds)[:count]
+
+    def least_host_gib(self) -> float | None:
+        """Return the least host memory of the layouts that fit the cards; None if none does."""
+        found = replace(self, host_gib=None)._fastest()
+        return min((each.memory.host for each in found), default=None)
 
     def _fastest(self) -> Iterator[Found]:
         """Yield from a heap of the ways by a time that each takes at least, or is known to take.

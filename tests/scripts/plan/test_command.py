@@ -198,7 +198,45 @@ def test_a_launcher_that_would_refuse_its_environment_is_told() -> None:
         command.job_of(replace(found, env=env), request())
 
 
-def test_a_search_of_fewer_gpus_than_the_values_layout_needs_finds_one() -> None:
-    code, found = document(*SHIPPED, "--search", "--nodes", "1", "--gpus-per-node", "4", *H200)
+def overlay(text: str, folder: Path) -> Path:
+    """The lines that a proposal tells to write, as a file."""
+    written = text.partition("for the first write:\n")[2].partition("\nall layouts")[0]
+    file = folder / "overlay.yaml"
+    file.write_text(written)
+    return file
+
+
+@pytest.mark.parametrize("values", ["a100-2node", "hardware/80g-8", "hardware/h200-4"])
+def test_what_a_search_of_other_gpus_proposes_is_a_values_file(values: str, tmp_path: Path) -> None:
+    own = ("-f", str(A100), "-f", str(ROOT / "values" / f"{values}.yaml"))
+    where = ("--search", "--nodes", "2", "--gpus-per-node", "4", *H200)
+    _, found = document(*own, *where)
+    code, text = screen(*own, *where)
+    assert code == 0, text
+    code, again = document(*own, "-f", str(overlay(text, tmp_path)))
+    assert code == 0, again["refusals"]
+    best, plan = found["layouts"][0], again["plan"]
+    assert {name: plan["layout"][name] for name in best["layout"]} == best["layout"]
+    assert plan["memory"]["total_gib"] == best["memory_gib"]
+    assert plan["speed"]["step_seconds"] == best["step_seconds"]
+    told = (plan["gang"]["nodes"], plan["gang"]["gpus_per_node"], plan["gang"]["card"])
+    assert told == (2, 4, "h200")
+
+
+def test_a_search_of_fewer_gpus_has_the_host_memory_that_their_pod_gets() -> None:
+    words = (*SHIPPED, "--search", "--nodes", "1", "--gpus-per-node", "4", *H200)
+    code, text = screen(*words)
+    assert code == 1
+    told = " ".join(text.split())
+    assert "none fits the 256 GiB of a pod's host memory, the least needs 4" in told
+    more = told.partition("write --set ")[2].split()[0]
+    code, found = document(*words, "--set", more)
     assert (code, found["gang"]) == (0, {"nodes": 1, "gpus_per_node": 4, "card": "h200"})
-    assert found["layouts"][0]["changes"]["expert_model_parallel_size"] == "4"
+
+
+def test_host_memory_is_judged_without_a_card() -> None:
+    code, found = document(
+        "-f", str(A100), "--set", "gpuModel=", "--set", "resources.limits.memory=40Gi"
+    )
+    assert code == 1
+    assert any(line.startswith("resources.limits.memory:") for line in found["refusals"])
