@@ -119,8 +119,6 @@ def plan(
     gpus_per_node: GpusPerNode = None,
 ) -> None:
     """Say what a release would run, what it needs and how long it takes; 1 if it can't run."""
-    if not search and (nodes or gpus_per_node):
-        raise Problem("--nodes and --gpus-per-node belong to --search; else write --set nodes=N")
     request = planning.Request(
         run=run,
         files=files or [],
@@ -130,11 +128,11 @@ def plan(
         pairs=pairs,
         tokens=tokens,
         as_json=as_json,
+        search=search,
         nodes=nodes,
         gpus_per_node=gpus_per_node,
     )
-    act = planning.search if search else planning.run
-    raise typer.Exit(act(request, terminal()))
+    raise typer.Exit(planning.run(request, terminal()))
 
 
 @app.command()

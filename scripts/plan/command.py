@@ -46,20 +46,32 @@ class Request:
     pairs: int | None = None
     tokens: float | None = None
     as_json: bool = False
+    search: bool = False
+    """Rank all layouts instead."""
     nodes: int | None = None
     """Of a search, in place of the values'."""
     gpus_per_node: int | None = None
 
 
 def run(request: Request, console: Console) -> int:
-    """Plan a release; returns 0, or 1 when it can't run."""
+    """Plan a release, or search layouts for it; returns 0, or 1 when it can't run or none fits.
+
+    Raises:
+        Problem: the chart refuses the values, or they say too little; as JSON it is the document.
+    """
     try:
-        found = _read(request)
+        return _rank(request, console) if request.search else _plan(request, console)
     except Problem as problem:
         if not request.as_json:
             raise
-        _print(document.of_refusal(str(problem)), console)
+        _print(document.of_refusal(str(problem), search=request.search), console)
         return 1
+
+
+def _plan(request: Request, console: Console) -> int:
+    if request.nodes or request.gpus_per_node:
+        raise Problem("--nodes and --gpus-per-node belong to --search; else write --set nodes=N")
+    found = _read(request)
     plan = planning.build(job_of(found, request))
     verdict = judge(found, plan)
     searched = _search(found, plan) if verdict.is_too_big and plan.card else None
@@ -73,8 +85,7 @@ def run(request: Request, console: Console) -> int:
     return 1 if verdict.refusals else 0
 
 
-def search(request: Request, console: Console) -> int:
-    """Rank the layouts of a cluster; returns 0, or 1 when none fits."""
+def _rank(request: Request, console: Console) -> int:
     found = _read(request)
     # Read where the values' own layout fits: it need not fit the GPUs that are searched.
     searched = _search(found, planning.build(job_of(found, request)))

@@ -8,9 +8,10 @@ A plan:
     plan{...}       the document of launchers/plan_document.py: what the run writes as plan.json
     proposals[]     layouts that fit when this one does not, as in a search
 
-When the chart refuses the values, ``submission`` and ``plan`` are null. A search:
+When the values or options are refused, ``submission`` and ``plan`` are null. A search:
 
-    version  accepted (whether any fits)  gang{nodes, gpus_per_node, card}  considered
+    version  accepted (whether any fits)  refusals[] (why not)
+    gang{nodes, gpus_per_node, card} or null  considered
     layouts[{rank, layout{tp, pp, cp, ep, etp, dp}, recompute, optimizer, memory_gib,
              host_gib_per_node, step_seconds, low_seconds, high_seconds,
              tokens_per_second_per_gpu, mfu, changes{recipe.args: value, or null to drop it}}]
@@ -45,18 +46,13 @@ def of_plan(
     }
 
 
-def of_refusal(text: str) -> dict[str, Any]:
-    """The document when the chart refuses the values."""
+def of_refusal(text: str, *, search: bool) -> dict[str, Any]:
+    """The document when values or options are refused."""
     refusals = [line for line in text.splitlines()[1:] if line.strip()] or [text]
-    return {
-        "version": VERSION,
-        "accepted": False,
-        "refusals": refusals,
-        "warnings": [],
-        "submission": None,
-        "plan": None,
-        "proposals": [],
-    }
+    head = {"version": VERSION, "accepted": False, "refusals": refusals}
+    if search:
+        return {**head, "gang": None, "considered": 0, "layouts": []}
+    return {**head, "warnings": [], "submission": None, "plan": None, "proposals": []}
 
 
 def of_search(search: Search, found: Sequence[Found]) -> dict[str, Any]:
@@ -65,6 +61,7 @@ def of_search(search: Search, found: Sequence[Found]) -> dict[str, Any]:
     return {
         "version": VERSION,
         "accepted": bool(found),
+        "refusals": [] if found else [search.why_none()],
         "gang": {
             "nodes": job.nodes,
             "gpus_per_node": job.gpus_per_node,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from math import ceil
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -21,24 +20,12 @@ def show(search: Search, found: Sequence[Found], seconds: float) -> RenderableTy
     gang = f"{job.nodes} nodes x {job.gpus_per_node} x {search.card.name}"
     title = Text(f"{gang}: {len(search.layouts()):,} layouts in {seconds:.1f} s")
     if not found:
-        return Group(title, none(search))
+        return Group(title, Text(search.why_none(), "bold red"))
     speed = found[0].speed
     less, more = speed.low / speed.step_seconds - 1, speed.high / speed.step_seconds - 1
     band = Text(f"all numbers are predicted, a step within {less:+.0%} to {more:+.0%}", "dim")
     left = (Text.assemble(("refused: ", "bold red"), text) for text in search.left(found[0]))
     return Group(title, band, "", table(found), "", *lines(search, found[0]), *left)
-
-
-def none(search: Search) -> Text:
-    """Why no layout fits, and what to change."""
-    least = search.least_host_gib()
-    if least is None:
-        return Text("none fits: take more GPUs, or a larger card", "bold red")
-    return Text(
-        f"none fits the {search.host_gib:.0f} GiB of a pod's host memory, the least needs "
-        f"{least:.0f} (predicted): write --set resources.limits.memory={ceil(least)}Gi",
-        "bold red",
-    )
 
 
 def table(found: Sequence[Found]) -> Table:

@@ -47,7 +47,7 @@ def show(release: Release, plan: Plan, verdict: Verdict) -> RenderableType:
 def proposed(search: Search, found: Sequence[Found]) -> RenderableType:
     """The nearest layouts that fit, under a plan that does not."""
     if not found:
-        return ranking.none(search)
+        return Text(search.why_none(), "bold red")
     head = Text("\nnearest layouts that fit, by predicted speed:", "bold")
     more = Text("\nall layouts: --search", "dim")
     return Group(head, ranking.table(found), "", *ranking.lines(search, found[0]), more)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby, islice
+from math import ceil
 
 from launchers import memory, rules
 from launchers.cards import Card
@@ -75,10 +76,16 @@ class Search:
                 break
         return sorted(found, key=lambda each: each.speed.step_seconds)[:count]
 
-    def least_host_gib(self) -> float | None:
-        """Return the least host memory of the layouts that fit the cards; None if none does."""
+    def why_none(self) -> str:
+        """Return why no layout fits, and what to change."""
         found = replace(self, host_gib=None)._fastest()
-        return min((each.memory.host for each in found), default=None)
+        least = min((each.memory.host for each in found), default=None)
+        if least is None:
+            return "none fits: take more GPUs, or a larger card"
+        return (
+            f"none fits the {self.host_gib:.0f} GiB of a pod's host memory, the least needs "
+            f"{least:.0f} (predicted): write --set resources.limits.memory={ceil(least)}Gi"
+        )
 
     def _fastest(self) -> Iterator[Found]:
         """Yield from a heap of the ways by a time that each takes at least, or is known to take.

@@ -240,3 +240,40 @@ def test_host_memory_is_judged_without_a_card() -> None:
     )
     assert code == 1
     assert any(line.startswith("resources.limits.memory:") for line in found["refusals"])
+
+
+@pytest.mark.parametrize("search", [(), ("--search",)], ids=["plan", "search"])
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--gpu", "foo"), "--gpu foo is not known; write one of"),
+        (("--set", "nodes=x"), "at '/nodes': got string, want integer"),
+        (("-f", "absent.yaml"), "absent.yaml is no values file"),
+    ],
+)
+def test_a_problem_is_a_document_on_stdout_where_json_is_asked_for(
+    search: tuple[str, ...],
+    words: tuple[str, str],
+    told: str,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        cli.main(["plan", "-f", str(A100), *words, *search, "--json"])
+    out, err = capfd.readouterr()
+    assert (end.value.code, err) == (1, "")
+    found = json.loads(out)
+    assert (found["version"], found["accepted"]) == (1, False)
+    assert any(told in line for line in found["refusals"])
+    assert ("layouts" if search else "plan") in found
+
+
+def test_a_search_that_finds_nothing_says_why_in_its_document() -> None:
+    code, found = document(*SHIPPED, "--search", "--nodes", "1", "--gpus-per-node", "1", *H200)
+    assert (code, found["accepted"], found["layouts"]) == (1, False, [])
+    assert len(found["refusals"]) == 1 and "none fits" in found["refusals"][0]
+
+
+def test_gpus_to_search_for_without_a_search_are_told_as_json() -> None:
+    code, found = document(*SHIPPED, "--nodes", "1")
+    assert code == 1
+    assert found["refusals"][0].startswith("--nodes and --gpus-per-node belong to --search")
