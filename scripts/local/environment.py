@@ -18,6 +18,7 @@ from scripts.problem import Problem
 PASSED = ("PATH", "LANG", "LD_LIBRARY_PATH", "CUDA_HOME", "SSL_CERT_FILE")
 """Taken from the caller: PATH for git; libraries and certificates where a host needs them."""
 LOOPBACK = "127.0.0.1"
+_REFERENCE = re.compile(r"\$(?:\$|\(([^)]*)\))")
 _LABEL = re.compile(r"metadata\.(labels|annotations)\['([^']+)'\]")
 
 
@@ -41,13 +42,28 @@ def resolve(
         Problem: a value comes from something that this machine does not have.
     """
     env = {name: caller[name] for name in PASSED if name in caller}
+    own: dict[str, str] = {}
     for item in pod.job.container.get("env") or []:
         value = _value(pod, item, caller, config_maps)
         if value is not None:
-            env[item["name"]] = localise(value, addresses, mounts)
+            own[item["name"]] = value if "valueFrom" in item else dereference(value, own)
+    env |= {name: localise(value, addresses, mounts) for name, value in own.items()}
     env["JOB_COMPLETION_INDEX"] = str(pod.index)
     env["CUDA_VISIBLE_DEVICES"] = ",".join(pod.gpus)
     return env
+
+
+def dereference(text: str, env: Mapping[str, str]) -> str:
+    """`text` with each `$(NAME)` as its value; an unknown one stays, `$$(NAME)` is `$(NAME)`.
+
+    As the kubelet does it (Kubernetes, ``third_party/forked/golang/expansion/expand.go``).
+
+    >>> dereference("$(A)/$(B) $$(A) $A", {"A": "x"})
+    'x/$(B) $(A) $A'
+    """
+    return _REFERENCE.sub(
+        lambda found: "$" if found[1] is None else env.get(found[1], found[0]), text
+    )
 
 
 def localise(value: str, addresses: Iterable[str], mounts: Mapping[str, str]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.local.environment import resolve
+from scripts.local.environment import dereference, resolve
 from scripts.local.gpus import devices
 from scripts.local.manifest import JobSet
 from scripts.local.pods import Pod, expand, order, requested, share
@@ -62,8 +62,11 @@ def _start(
     folder.mkdir(parents=True)
     mounts = place(pod, folder, scratch, jobset.config_maps)
     container = pod.job.container
-    words = [*(container.get("command") or []), *(container.get("args") or [])]
     env = resolve(pod, machine.caller, jobset.config_maps, addresses, mounts)
+    named = {"JOB_COMPLETION_INDEX", *(item["name"] for item in container.get("env") or [])}
+    own = {name: value for name, value in env.items() if name in named}
+    given = [*(container.get("command") or []), *(container.get("args") or [])]
+    words = [dereference(word, own) for word in given]
     if "/tmp" in mounts:
         env["TMPDIR"] = mounts["/tmp"]
     # What the training path starts by name is in its own bin folder.

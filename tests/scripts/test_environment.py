@@ -90,3 +90,26 @@ def test_a_pods_name_is_loopback_but_not_within_a_longer_name() -> None:
 
 def test_only_whole_path_parts_are_moved() -> None:
     assert localise("/tmpfile", [], {"/tmp": "/pod/tmp"}) == "/tmpfile"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("$(A)/x", "a/x"),
+        ("$(B)$(A)", "$(B)a"),
+        ("$$(A)", "$(A)"),
+        ("$$$(A)", "$a"),
+        ("$A ${A} $(A $", "$A ${A} $(A $"),
+    ],
+)
+def test_a_reference_to_an_earlier_variable_is_expanded_as_by_the_kubelet(
+    text: str, value: str
+) -> None:
+    env = [{"name": "A", "value": "a"}, {"name": "X", "value": text}, {"name": "B", "value": "b"}]
+    assert resolved(*env, B="the caller's")["X"] == value
+
+
+def test_what_a_reference_gives_is_moved_and_a_secret_is_no_text_to_expand() -> None:
+    env = [secret(), {"name": "A", "value": "/tmp"}, {"name": "X", "value": "$(A)/$(HF_TOKEN)"}]
+    found = resolve(pod(*env), {"HF_TOKEN": "$$(A)"}, {}, [], {"/tmp": "/pod/tmp"})
+    assert (found["HF_TOKEN"], found["X"]) == ("$$(A)", "/pod/tmp/$$(A)")

@@ -41,6 +41,14 @@ def test_a_pod_sees_its_own_files_names_and_places(tmp_path: Path) -> None:
     assert not Path(home).exists()
 
 
+def test_a_command_may_name_the_pods_own_variables(tmp_path: Path) -> None:
+    words = job("$(TEAM)-$(JOB_COMPLETION_INDEX)-$(PATH)", 1, env=[{"name": "TEAM", "value": "a"}])
+    words["name"] = "node"
+    status, output = run(tmp_path, "import sys; sys.exit('said ' + sys.argv[1])", [words])
+    assert status == 1
+    assert "said a-0-$(PATH)" in output
+
+
 def test_pods_that_ask_for_gpus_run_on_gpus_of_their_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
