@@ -16,9 +16,9 @@ dnsPolicy: ClusterFirstWithHostNet
 {{- end }}
 {{- /* These choose hosts with GPUs; a stage pod of placement jobs has none and runs anywhere. */}}
 {{- if eq .role "node" }}
-{{- with $v.nodeSelector }}
+{{- with include "megatron-dpo.given" $v.nodeSelector }}
 nodeSelector:
-  {{- toYaml . | nindent 2 }}
+  {{- . | nindent 2 }}
 {{- end }}
 {{- with $v.affinity }}
 affinity:

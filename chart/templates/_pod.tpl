@@ -4,8 +4,8 @@ metadata:
   labels:
     {{- include "megatron-dpo.labels.stable" .root | nindent 4 }}
     app.kubernetes.io/component: {{ .role }}
-    {{- with .root.Values.podLabels }}
-    {{- toYaml . | nindent 4 }}
+    {{- with include "megatron-dpo.given" .root.Values.podLabels }}
+    {{- . | nindent 4 }}
     {{- end }}
   annotations:
     {{- include "megatron-dpo.annotations" . | nindent 4 }}

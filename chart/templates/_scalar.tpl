@@ -31,3 +31,12 @@ readers would take its 5e-07 for a word.
 {{ include "megatron-dpo.scalar" . | quote }}
 {{- end -}}
 {{- end }}
+
+{{/* A map of the user's as YAML without its nulls, which drop what an earlier file gave. */}}
+{{- define "megatron-dpo.given" -}}
+{{- $given := dict -}}
+{{- range $name, $value := . }}
+{{- if not (kindIs "invalid" $value) }}{{ $_ := set $given $name $value }}{{ end }}
+{{- end }}
+{{- with $given }}{{ toYaml . }}{{ end }}
+{{- end }}

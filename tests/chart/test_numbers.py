@@ -105,6 +105,18 @@ def test_a_null_drops_a_variable_and_an_annotation(helm: str) -> None:
     assert "<nil>" not in str(jobs(documents))
 
 
+@pytest.mark.parametrize("helm", ["helm", "helm3"])
+@pytest.mark.parametrize("kept", [{}, {"b": "c"}])
+def test_a_null_drops_a_label_and_a_node_label(helm: str, kept: dict[str, str]) -> None:
+    given = {**kept, "team": None}
+    template = jobs(render({"podLabels": given, "nodeSelector": given}, helm=helm))["node"][
+        "template"
+    ]
+    plain = jobs(render())["node"]["template"]["metadata"]["labels"]
+    assert template["metadata"]["labels"] == {**plain, **kept}
+    assert template["spec"].get("nodeSelector", {}) == kept
+
+
 def test_a_null_of_a_later_file_drops_a_flag(tmp_path: Path) -> None:
     files = []
     for number, layer in enumerate(
