@@ -49,3 +49,9 @@ def test_a_terminal_without_bars_shows_question_marks(monkeypatch: pytest.Monkey
 )
 def test_a_number_that_no_dataset_has_is_a_wrong_flag(words: tuple[str, str]) -> None:
     assert end("plan", *words) == 2
+
+
+@pytest.mark.parametrize("verb", [(), ("plan",), ("cluster",), ("cluster", "up")])
+def test_h_is_help(verb: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert end(*verb, "-h") == 0
+    assert "Usage:" in capsys.readouterr().out
