@@ -160,6 +160,17 @@ def test_a_damaged_archive_does_not_hide_the_other(tmp_path: Path) -> None:
     assert list(contents(two)) == ["triton/A"]
 
 
+def test_what_both_archives_hold_is_written_once(tmp_path: Path) -> None:
+    one, two, kept = tmp_path / "one", tmp_path / "two", tmp_path / "w"
+    for name in NAMES:
+        kernel(one, "triton/A", name.encode())
+        publish(one, kept / name, {}, "pod")
+        kernel(one, "triton/B")
+    assert seed([kept / name for name in NAMES], two)
+    assert (two / "triton/A").read_bytes() == NAMES[0].encode()
+    assert sorted(contents(two)) == ["triton/A", "triton/B"]
+
+
 def test_first_and_last_node_fill_one_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
