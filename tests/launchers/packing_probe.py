@@ -12,6 +12,7 @@ import math
 import os
 import random
 import sys
+import traceback
 import types
 from pathlib import Path
 from typing import Any
@@ -200,7 +201,7 @@ def edges(model: Path) -> list[str]:
         made()
         wrong.append("a rank that sees other rows goes on")
     except LaunchError as error:
-        print("REFUSAL", error)
+        print("REFUSAL", json.dumps(traceback.format_exception(error)))
     return wrong
 
 
