@@ -189,6 +189,9 @@ def edges(model: Path) -> list[str]:
         wrong.append("packs are not dealt out")
     if json.loads((model.parent / swift_packing.FILE).read_text())["rows"] != 2000:
         wrong.append("packing.json does not count the rows")
+    os.environ["TRAINING_ATTEMPT"] = "/proc/no/where"
+    if not isinstance(made(), swift_packing.DealtSampler):
+        wrong.append("packs are not dealt out where the report can't be written")
     for name, value in (("data_sharding", True), ("shuffle", False)):
         if isinstance(made(**{name: value}), swift_packing.DealtSampler):
             wrong.append(f"{name}={value} is not left to ms-swift")
