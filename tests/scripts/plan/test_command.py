@@ -201,4 +201,5 @@ def test_a_launcher_that_would_refuse_its_environment_is_told() -> None:
 def test_a_search_of_fewer_gpus_than_the_values_layout_needs_finds_one() -> None:
     code, found = document(*SHIPPED, "--search", "--nodes", "1", "--gpus-per-node", "4", *H200)
     assert (code, found["gang"]) == (0, {"nodes": 1, "gpus_per_node": 4, "card": "h200"})
-    assert found["layouts"][0]["changes"]["expert_model_parallel_size"] == "4"
+    experts = [int(each["changes"]["expert_model_parallel_size"]) for each in found["layouts"]]
+    assert experts and max(experts) <= 4
