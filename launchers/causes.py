@@ -79,16 +79,6 @@ RULES = (
         "mend the dataset (recipe.dataset)",
     ),
     _rule(
-        r"LaunchError: .* use an image with",  # upstream.py
-        Exit.CONFIG,
-        "set image.tag to a known version of ms-swift",
-    ),
-    _rule(
-        r"LaunchError: (?:recipe\.dataset|ranks .* than rank 0)",  # swift_tokens, swift_packing
-        Exit.DATA,
-        "mend the dataset (recipe.dataset) or its plugin",
-    ),
-    _rule(
         r"JSONDecodeError",  # later also a server's answer
         Exit.DATA,
         "mend the dataset (recipe.dataset)",

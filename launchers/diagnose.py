@@ -13,15 +13,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launchers.causes import CASCADE, RULES, WRAPPERS
-from launchers.exits import Exit
+from launchers.exits import NOTE, Exit
 
 TAIL = 64 * 1024
 """Bytes read from the end of a rank's log."""
 
 _EXCEPTION = re.compile(
-    r"^(?:\[rank\d+\]:\s*)?((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Full))(?::\s?(.*))?$",
+    r"^(?:\[rank\d+\]:\s*)?((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Full))(?::\s?(.*))?$"
+    rf"(?:\n(?:\[rank\d+\]:\s*)?{NOTE}\w+$)?",
     re.MULTILINE,
 )
+_OWN = re.compile(rf"(.*LaunchError: .*)\n.*{NOTE}(\w+)")
 _ARGPARSE = re.compile(r"^\S+\.py: error: (.*)$", re.MULTILINE)
 _IGNORED = re.compile(
     r"^Exception ignored in.*\n(?:Traceback .*\n)?(?:[ \t]+.*\n)*(?:\S.*(?:\n|\Z))?", re.MULTILINE
@@ -63,6 +65,9 @@ def verdict(text: str, *, started: bool) -> Verdict | None:
     if not chain:
         return None
     last = chain[-1]
+    own = _OWN.fullmatch(last)
+    if own and (code := Exit.__members__.get(own[2])):
+        return Verdict(code=code, cause=own[1], remedy="do what the message says")
     if any(CASCADE.search(exception) for exception in chain):
         return Verdict(code=Exit.PEER, cause=last, remedy="see the rank's log", cascade=True)
     wrapped = reversed(chain) if WRAPPERS.search(last) else [last]

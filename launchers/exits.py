@@ -52,6 +52,10 @@ FREE = frozenset({Exit.PREEMPTED, Exit.TERMINATED})
 """Restarted without counting against ``restarts.max``."""
 
 
+NOTE = "exit code: "
+"""Stands below the message in a traceback, where ``diagnose.py`` reads it."""
+
+
 class LaunchError(Exception):
     """An expected failure: ends the launcher with ``code`` and one line, no traceback."""
 
@@ -64,6 +68,7 @@ class LaunchError(Exception):
             remedy: what the user should write or do.
         """
         super().__init__(f"{cause}; {remedy}")
+        self.add_note(f"{NOTE}{code.name}")
         self.code = code
         self.cause = cause
         self.remedy = remedy

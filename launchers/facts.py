@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from launchers import overlap
+from launchers.overrides import read
 from launchers.recipe import Value
 
 TASK = "recipe.task"
@@ -87,7 +88,7 @@ def of(
         texts={**defaults, TASK: task, REFERENCE: reference, **given},
         nodes=nodes,
         gpus=gpus,
-        overridden=frozenset(_keys(args.get(overrides, ""))),
+        overridden=frozenset(read(args.get(overrides, "")) or ()),
     )
 
 
@@ -119,13 +120,3 @@ def is_number(text: str) -> bool:
     ['5e-6', '1.', '.5']
     """
     return _NUMBER.fullmatch(text) is not None
-
-
-def _keys(value: Value) -> list[str]:
-    """Return the keys of a map, which may be spelt as JSON."""
-    if isinstance(value, str):
-        try:
-            value = json.loads(value)
-        except ValueError:
-            return []
-    return list(value) if isinstance(value, dict) else []

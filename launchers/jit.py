@@ -58,6 +58,7 @@ def _kernels(settings: Settings, smi: Smi, env: Mapping[str, str]) -> Kernels:
     found = jit_cache.variables(
         folder,
         env,
+        run=settings.run,
         warm=warm,
         cores=len(os.sched_getaffinity(0)),
         nproc=settings.nproc_per_node,

@@ -108,7 +108,9 @@ def _fill(archives: Sequence[Path], folder: Path) -> None:
 def _unpack(archive: Path, folder: Path) -> None:
     with gzip.open(archive, "rb") as stream:
         with tarfile.open(fileobj=stream, mode="r|") as tar:
-            tar.extractall(folder, filter="data")
+            # where no stage spans nodes, the second archive holds what the first does
+            new = (member for member in tar if not (folder / member.name).exists())
+            tar.extractall(folder, members=new, filter="data")
         while stream.read(1 << 20):  # to the end: gzip compares its checksum there
             pass
 
@@ -138,7 +140,8 @@ def publish(folder: Path, archive: Path, known: Mapping[str, Entry], holder: str
     _sweep(archive)
     part = archive.with_name(f"{archive.name}.partial-{holder}-{os.getpid()}")
     try:
-        with tarfile.open(part, "w:gz", compresslevel=1) as tar:
+        # GNU's headers are half as many as POSIX's, and are read twice as fast
+        with tarfile.open(part, "w:gz", compresslevel=1, format=tarfile.GNU_FORMAT) as tar:
             for name in sorted(found):
                 _add(tar, folder, name)
         flush(part)
@@ -155,7 +158,8 @@ def _add(tar: tarfile.TarFile, folder: Path, name: str) -> None:
         member = tar.gettarinfo(str(folder / name), name)
     except FileNotFoundError:
         return
-    member.size, member.uid, member.gid, member.uname, member.gname = len(data), 0, 0, "", ""
+    member.size, member.mtime = len(data), int(member.mtime)
+    member.uid, member.gid, member.uname, member.gname = 0, 0, "", ""
     tar.addfile(member, io.BytesIO(data))
 
 

@@ -114,6 +114,7 @@ def variables(
     folder: Path,
     env: Mapping[str, str],
     *,
+    run: str,
     warm: bool,
     cores: int,
     nproc: int,
@@ -135,6 +136,9 @@ def variables(
     - ``TORCH_WARM_POOL``: with a warm cache these processes have nothing to do, and importing
       torch in them takes the cores from the ranks (``_inductor/async_compile.py``); they are
       started when the first kernel misses.
+    - ``TORCH_COMPILE_JOB_ID``: lets Inductor keep which sizes vary (``torch/compiler/config.py:
+      job_id``). Without it a restart, whose first pack has another length, first compiles for that
+      length alone. Of this ``run`` only: another one's sizes would make slower kernels.
     - ``TORCH_EXTENSIONS_DIR``: ``utils/cpp_extension.py: _get_build_directory``.
     - ``PYTHONPYCACHEPREFIX`` where the packages have no ``bytecode``; the chart forbids to write
       any elsewhere. ``import swift.pipelines.train.rlhf`` took 15.4 s of CPU time without it, 5.5 s
@@ -148,6 +152,7 @@ def variables(
         "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
         "TORCHINDUCTOR_FX_GRAPH_CACHE": "1",
         "TORCHINDUCTOR_COMPILE_THREADS": str(max(1, min(MOST_THREADS, cores // nproc))),
+        "TORCH_COMPILE_JOB_ID": run,
         "TORCH_EXTENSIONS_DIR": str(folder / "extensions"),
         "CUDA_CACHE_PATH": str(folder / "cuda"),
         **({"TORCH_WARM_POOL": "0"} if warm else {}),

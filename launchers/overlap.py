@@ -7,9 +7,9 @@ flag in ms-swift 4.4.1: ``megatron_extra_kwargs``.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 
+from launchers import overrides
 from launchers.recipe import Value
 
 NAME = "overlap_moe_expert_parallel_comm"
@@ -24,17 +24,12 @@ class OverlapConfigError(Exception):
 
 
 def switched(extra: Value, name: str = NAME) -> bool:
-    """Tell whether ``megatron_extra_kwargs`` turns a switch on.
+    """Tell whether ``megatron_extra_kwargs`` turns a switch on, as megatron-core takes its value.
 
     >>> switched({"overlap_moe_expert_parallel_comm": True}), switched("{}"), switched("[1")
     (True, False, False)
     """
-    if isinstance(extra, str):
-        try:
-            extra = json.loads(extra or "{}")
-        except ValueError:
-            return False
-    return isinstance(extra, Mapping) and extra.get(name) is True
+    return bool((overrides.read(extra) or {}).get(name))
 
 
 def refusals(args: object, *, precomputed: bool) -> list[str]:

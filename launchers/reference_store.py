@@ -1,6 +1,6 @@
 """Reference log-probabilities on the workspace: written once, read by every later attempt and run.
 
-A store is a folder named by the digest of what its numbers follow from (``reference.py``)::
+A store is a folder named by the digest of what its numbers follow from (``reference_facts.py``)::
 
     facts.json     what that is, so that people and error messages can name a difference
     parts/*.bin    what a pass has so far; one file a writer and flush, so that none is shared

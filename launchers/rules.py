@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from launchers import facts as facts_of
-from launchers import overlap, rules_hints, rules_model
+from launchers import overlap, overrides, rules_hints, rules_model
 from launchers.facts import Facts
 from launchers.recipe import Value
 from launchers.rule import Range, Rule
@@ -93,7 +93,9 @@ tensor_model_parallel_size 3 x pipeline_model_parallel_size 1 x context_parallel
 change the sizes, nodes or gpusPerNode'
     """
     facts = _facts(args, backend, nodes, gpus_per_node, task=task, reference=reference)
-    messages = [message for rule in ROWS[backend] for message in rule.judge(facts)]
+    flag = OVERRIDES[backend]
+    messages = overrides.wrong(flag, args.get(flag, ""))
+    messages += [message for rule in ROWS[backend] for message in rule.judge(facts)]
     return list(dict.fromkeys(messages + _of_model(facts, shape, backend, core)))
 
 

@@ -12,13 +12,21 @@ from dataclasses import dataclass
 
 from launchers import flops
 from launchers import memory_activations as activations
-from launchers import speed_pace as measured
 from launchers import speed_traffic as traffic
 from launchers.cards import Card
 from launchers.memory_adapter import trained
 from launchers.memory_shard import Shard, shards
 from launchers.shape import Shape
-from launchers.speed_pace import PACE, Pace
+from launchers.speed_pace import (
+    A2A_HIDDEN,
+    EXPOSED,
+    GPU_ADAM_BYTES,
+    GROUPED,
+    NVLINK,
+    PACE,
+    PRODUCTS,
+    Pace,
+)
 from launchers.speed_traffic import Traffic
 from launchers.training import Training
 
@@ -123,8 +131,8 @@ def _microbatch(
     model_passes, all_passes = flops.passes(training), _passes(shape, training)
     dense = (of.linear + of.attention) * part * all_passes + of.head * shard.head * model_passes
     split = activations.split(training) if shard.moe_layers else layout.tp
-    products = local * dense / layout.tp / (peak * measured.PRODUCTS)
-    products += local * of.experts * moe * all_passes / split / (peak * measured.GROUPED)
+    products = local * dense / layout.tp / (peak * PRODUCTS)
+    products += local * of.experts * moe * all_passes / split / (peak * GROUPED)
     rows = local / split * shape.topk * layout.etp
     saved = activations.layer(shape, training, local, rows if shard.moe_layers else 0.0)
     memory = saved * shard.layers * all_passes
@@ -141,14 +149,14 @@ def _waits(
     shape: Shape, training: Training, parts: list[Shard], local: float, card: Card, link: Link
 ) -> dict[str, float]:
     """Return what the slowest stage waits for in one microbatch, by link."""
-    shown = 1 - (measured.A2A_HIDDEN if training.overlap_a2a else 0.0)
+    shown = 1 - (A2A_HIDDEN if training.overlap_a2a else 0.0)
     stages = [_seconds(_sent(shape, training, part, local), card, link) for part in parts]
     slowest = max(stages, key=lambda seconds: sum(seconds.values()))
     return {name: seconds * shown for name, seconds in slowest.items()}
 
 
 def _seconds(sent: Traffic, card: Card, link: Link) -> dict[str, float]:
-    inside = sent.inside / (card.nvlink_gbs * measured.NVLINK * 1e9)
+    inside = sent.inside / (card.nvlink_gbs * NVLINK * 1e9)
     return {"nvlink": inside, link.name: sent.across / (link.gbs * 1e9)}
 
 
@@ -171,9 +179,9 @@ def _step(
     part = max((trained(shape, training, p) for p in parts), key=lambda part: part.parameters)
     state = sum(part.owned(training.layout, distributed=training.distributed_optimizer))
     offload = training.optimizer_offload
-    on_gpu = state * (1 - offload) * measured.GPU_ADAM_BYTES / (card.hbm_gbs * 1e9)
+    on_gpu = state * (1 - offload) * GPU_ADAM_BYTES / (card.hbm_gbs * 1e9)
     on_host = state * offload * training.layout.gpus_per_node / pace.host_adam
     overlaps = training.overlap_grad_reduce and training.overlap_param_gather
-    waits = measured.EXPOSED if overlaps else 1.0
+    waits = EXPOSED if overlaps else 1.0
     sent = traffic.gradients(training, part.dense, part.experts)
     return on_gpu + on_host, {n: s * waits for n, s in _seconds(sent, card, link).items()}

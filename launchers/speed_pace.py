@@ -1,7 +1,7 @@
 """The constants of predicted time: those that were fitted, and those that were measured.
 
 Four were fitted on measured and published runs (``scripts/calibrate``). The others have an
-experiment of their own, each of which gives one figure.
+experiment of their own, each of which gives one figure; only ``EXPOSED`` is an estimate.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ GROUPED = 0.60
 and back (tests/gpu/results/experts-h200.json)."""
 NVLINK = 0.67
 """Part of the card's all-reduce that an all-to-all of 235 MiB reaches: 281 and 296 of 431 GB/s in
-the preflight of 2 and 4 H200 (tests/gpu/README.md)."""
+the preflight of 2 and 4 H200 (tests/gpu/README.md). Taken for all that goes over NVLink."""
 A2A_HIDDEN = 0.37
 """Part of the all-to-all that an overlapped schedule hides: a profile in NVIDIA-NeMo/
 Megatron-Bridge ``skills/nemo-mbridge-perf-moe-hardware-configs/SKILL.md``."""

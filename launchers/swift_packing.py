@@ -152,7 +152,10 @@ def _tell(seen: Report) -> None:
     for complaint in seen.complaints():
         _logger.warning("packing: %s", complaint)
     if folder := os.environ.get("TRAINING_ATTEMPT"):
-        replace(Path(folder) / FILE, json.dumps(seen.document(), indent=1) + "\n")
+        try:
+            replace(Path(folder) / FILE, json.dumps(seen.document(), indent=1) + "\n")
+        except OSError as error:
+            _logger.warning("packing: no report is kept: %s", error)
 
 
 BaseMegatronTrainer._create_dataloader = create_dataloader

@@ -65,7 +65,8 @@ def _inputs(args: Any) -> dict[str, object]:
         flags={**{name: getattr(args, name) for name in fields}, "mode": _mode(args)},
         datasets=[*args.dataset, *args.val_dataset, *args.custom_dataset_info],
         plugins=tokens.users(args.external_plugins, Path(__file__).parent),
-        model=Path(args.model),
+        # a resume without the optimizer's state starts from a checkpoint; argv.py pins the other
+        model=Path(getattr(args, "ref_model", None) or args.model),
         versions={name: importlib.metadata.version(name) for name in PACKAGES},
     )
     return marker.plain(given)

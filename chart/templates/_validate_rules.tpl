@@ -16,6 +16,7 @@ them. Takes (backend, recipe, nodes, gpus). Rules of a release are left out with
 {{- end }}
 {{- end }}
 {{- $overrides := get $recipe.args .backend.overrides -}}
+{{- include "megatron-dpo.validate.overrides" (dict "flag" .backend.overrides "map" $overrides) }}
 {{- range include "megatron-dpo.switched" (dict "backend" .backend "map" $overrides) | fromJsonArray }}
 {{- $_ := set $texts . "true" }}
 {{- end }}

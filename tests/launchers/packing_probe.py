@@ -12,6 +12,7 @@ import math
 import os
 import random
 import sys
+import traceback
 import types
 from pathlib import Path
 from typing import Any
@@ -188,6 +189,9 @@ def edges(model: Path) -> list[str]:
         wrong.append("packs are not dealt out")
     if json.loads((model.parent / swift_packing.FILE).read_text())["rows"] != 2000:
         wrong.append("packing.json does not count the rows")
+    os.environ["TRAINING_ATTEMPT"] = "/proc/no/where"
+    if not isinstance(made(), swift_packing.DealtSampler):
+        wrong.append("packs are not dealt out where the report can't be written")
     for name, value in (("data_sharding", True), ("shuffle", False)):
         if isinstance(made(**{name: value}), swift_packing.DealtSampler):
             wrong.append(f"{name}={value} is not left to ms-swift")
@@ -200,7 +204,7 @@ def edges(model: Path) -> list[str]:
         made()
         wrong.append("a rank that sees other rows goes on")
     except LaunchError as error:
-        print("REFUSAL", error)
+        print("REFUSAL", json.dumps(traceback.format_exception(error)))
     return wrong
 
 

@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import traceback
 from pathlib import Path
 
 import pytest
 
 from launchers.diagnose import TAIL, Verdict, tail, verdict, worst
-from launchers.exits import Exit
+from launchers.exits import Exit, LaunchError
 
 TRACE = "Traceback (most recent call last):\n  File 'x.py', line 1, in f\n"
 
@@ -49,6 +50,22 @@ def test_the_last_exception_decides(last: str, started: bool, code: Exit) -> Non
     assert found is not None
     assert found.code == code
     assert not found.cascade
+
+
+@pytest.mark.parametrize("prefix", ["", "[rank3]: "])
+@pytest.mark.parametrize("code", [Exit.IO, Exit.CONFIG, Exit.DATA])
+def test_an_error_of_our_own_ends_with_the_code_that_it_carries(prefix: str, code: Exit) -> None:
+    error = LaunchError(code, "/w/rows: a is missing here, and not on rank 0", "look at it")
+    printed = "".join(traceback.format_exception(error)).splitlines()
+    found = verdict("".join(f"{prefix}{line}\n" for line in printed), started=True)
+    assert found is not None and found.code == code
+    assert found.cause == f"launchers.exits.LaunchError: {error}"
+
+
+def test_an_error_of_our_own_with_no_known_code_is_of_no_known_cause() -> None:
+    text = "launchers.exits.LaunchError: x; y\nexit code: NONE\n"
+    found = verdict(text, started=True)
+    assert found is not None and found.code == Exit.PEER
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@ from __future__ import annotations
 import gzip
 import os
 import py_compile
+import subprocess
 import tarfile
 import time
 from dataclasses import replace
@@ -15,7 +16,10 @@ from launchers.jit_archive import NAMES, contents, publish, seed
 from launchers.jit_cache import Facts, key_of, variables
 from launchers.preflight_smi import Gpu, Smi
 from launchers.settings import Settings, from_env
+from scripts.helm import ROOT
+from scripts.local.runner import training_python
 
+HAS_TORCH = (ROOT / ".tools" / "train" / "bin" / "python").exists()
 NAME = NAMES[0]
 FACTS = Facts(
     gpu="NVIDIA H200", driver="580", cuda="13.0", python="3.12", versions={"torch": "2.11.0"}
@@ -50,12 +54,12 @@ def test_other_facts_have_another_cache(other: Facts) -> None:
 
 def test_what_the_user_has_set_stays() -> None:
     given = {"TRITON_CACHE_DIR": "/mine"}
-    found = variables(Path("/l"), given, warm=True, cores=16, nproc=4)
+    found = variables(Path("/l"), given, run="r", warm=True, cores=16, nproc=4)
     assert "TRITON_CACHE_DIR" not in found
     assert found["TORCHINDUCTOR_CACHE_DIR"] == "/l/inductor"
     assert found["TORCHINDUCTOR_COMPILE_THREADS"] == "4"
     assert found["TORCH_WARM_POOL"] == "0"
-    assert "TORCH_WARM_POOL" not in variables(Path("/l"), {}, warm=False, cores=2, nproc=4)
+    assert "TORCH_WARM_POOL" not in variables(Path("/l"), {}, run="r", warm=False, cores=2, nproc=4)
 
 
 def kernel(folder: Path, name: str = "triton/ABC/k.cubin", data: bytes = b"\x7fELF") -> None:
@@ -128,11 +132,37 @@ def test_bytecode_that_was_made_anew_is_kept(tmp_path: Path) -> None:
     assert publish(two, archive, known, "pod").startswith("2 files")
 
 
+GRAPHS = """
+import sys, torch
+twice = torch.compile(lambda rows: rows * 2, backend="eager")
+for length in map(int, sys.argv[1:]):
+    twice(torch.ones(length, 8))
+print(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+"""
+
+
+@pytest.mark.skipif(not HAS_TORCH, reason="the training environment is not installed")
+@pytest.mark.timeout(120)
+def test_a_restart_knows_which_sizes_vary(tmp_path: Path) -> None:
+    python = str(training_python(ROOT))
+
+    def compiled(run: str, *lengths: str) -> str:
+        known = variables(tmp_path, {}, run=run, warm=True, cores=1, nproc=1)
+        words = [python, "-c", GRAPHS, *lengths]
+        return subprocess.check_output(words, env={**os.environ, **known}, text=True).strip()
+
+    assert compiled("one", "100", "200") == "2"
+    assert compiled("one", "300", "400") == "1"
+    assert compiled("other", "300", "400") == "2"
+
+
 def test_packages_without_bytecode_get_a_place_for_it() -> None:
-    made = variables(Path("/l"), {}, warm=True, cores=8, nproc=4, bytecode=False)
+    made = variables(Path("/l"), {}, run="r", warm=True, cores=8, nproc=4, bytecode=False)
     assert made["PYTHONPYCACHEPREFIX"] == "/l/bytecode"
     assert made["PYTHONDONTWRITEBYTECODE"] == ""
-    assert "PYTHONPYCACHEPREFIX" not in variables(Path("/l"), {}, warm=True, cores=8, nproc=4)
+    assert "PYTHONPYCACHEPREFIX" not in variables(
+        Path("/l"), {}, run="r", warm=True, cores=8, nproc=4
+    )
 
 
 def test_bytecode_is_looked_for_beside_the_sources(
@@ -158,6 +188,17 @@ def test_a_damaged_archive_does_not_hide_the_other(tmp_path: Path) -> None:
     (kept / NAMES[1]).write_bytes((kept / NAMES[1]).read_bytes()[:-100])
     assert seed([kept / name for name in NAMES], two)
     assert list(contents(two)) == ["triton/A"]
+
+
+def test_what_both_archives_hold_is_written_once(tmp_path: Path) -> None:
+    one, two, kept = tmp_path / "one", tmp_path / "two", tmp_path / "w"
+    for name in NAMES:
+        kernel(one, "triton/A", name.encode())
+        publish(one, kept / name, {}, "pod")
+        kernel(one, "triton/B")
+    assert seed([kept / name for name in NAMES], two)
+    assert (two / "triton/A").read_bytes() == NAMES[0].encode()
+    assert sorted(contents(two)) == ["triton/A", "triton/B"]
 
 
 def test_first_and_last_node_fill_one_cache(
@@ -205,6 +246,7 @@ def test_a_start_after_a_start_is_warm(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(jit_cache, "has_bytecode", lambda: True)
     cold = jit.kernels(settings(tmp_path / "w"), SMI, {})
     assert "TORCH_WARM_POOL" not in cold.env
+    assert cold.env["TORCH_COMPILE_JOB_ID"] == "r"
     kernel(Path(cold.env["TRITON_CACHE_DIR"]), "ABC/k.cubin")
     cold.save()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "second"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from types import SimpleNamespace
 from typing import Any
 
@@ -61,9 +62,23 @@ def test_what_does_not_is_refused(changes: dict[str, Any], begin: str) -> None:
     assert message.startswith(begin)
 
 
-@pytest.mark.parametrize("value", [False, "true", 1, None])
-def test_only_true_is_on(value: Any) -> None:
-    assert not overlap.switched({NAME: value})
+@pytest.mark.parametrize("value", [False, None, 0, "", True, 1, "true", "false"])
+def test_a_switch_is_on_where_megatron_core_takes_it_for_on(value: Any) -> None:
+    assert overlap.switched({NAME: value}) == bool(value)
+    assert overlap.switched(json.dumps({NAME: value})) == bool(value)
+
+
+def test_a_switch_that_is_a_text_is_refused_by_its_name() -> None:
+    [text] = broken(**{f"recipe__args__{SWITCH}": "true"})
+    assert text.startswith('"true" is a text') and "without quotes" in text
+
+
+@pytest.mark.parametrize("text", ["{moe_router_fusion: true}", "{'a': 1}", "[1]", "/data/a.json"])
+def test_what_ms_swift_would_repair_or_read_from_a_file_is_refused(text: str) -> None:
+    gang: dict[str, Any] = {"shape": None, "nodes": 1, "gpus_per_node": 1, "backend": "megatron"}
+    told = rules.check({"megatron_extra_kwargs": text, "train_iters": "1"}, **gang)
+    write = "is no map; write key: value lines below it, or a JSON object"
+    assert told == [f'recipe.args.megatron_extra_kwargs: "{text}" {write}']
 
 
 def test_a_run_without_a_launcher_is_refused_too() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import traceback
 from itertools import chain
 
 import pytest
@@ -94,7 +95,7 @@ def test_packs_that_make_no_step_are_refused_with_what_to_write() -> None:
     for packs, steps in ((66, 0), (1, 5)):
         with pytest.raises(LaunchError, match=f"make {packs} packs, and those no batch") as no:
             packing.refuse_no_step(packs, **sizes, steps=steps)
-        told = verdict(f"launchers.exits.LaunchError: {no.value}\n", started=False)
+        told = verdict("".join(traceback.format_exception(no.value)), started=False)
         assert told is not None and told.code == no.value.code == Exit.DATA
 
 

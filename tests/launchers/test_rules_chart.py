@@ -103,8 +103,9 @@ def drawn(chance: random.Random) -> Case:
         pool: list[Any] = kind if isinstance(kind, list) else likely.get(kind, [1, 2, 4, 8, 16])
         args[flag] = chance.choice(pool) if chance.random() < 0.8 else chance.choice(ODD)
     if chance.random() < 0.1:
-        replaced: Case = {chance.choice([*read, NAME]): chance.choice([1, True, "true"])}
-        spellings: list[Any] = [replaced, json.dumps(replaced), "{", "[1]"]
+        replaced: Case = {chance.choice([*read, NAME]): chance.choice([0, 1, True, "No"])}
+        spelt = json.dumps(replaced)
+        spellings: list[Any] = [replaced, spelt, [spelt], f"{spelt[:-1]},}}", "null", "[1]", "{}"]
         args["megatron_extra_kwargs"] = chance.choice(spellings)
     task = chance.choice(["rlhf", "rlhf", "sft", "pt"])
     return case_of(backend, args, task, chance.choice(GANGS), once=chance.random() < 0.2)

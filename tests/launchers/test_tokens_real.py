@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -35,10 +36,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return home
 
 
-def probe(made: Path, **env: str) -> tuple[dict[str, Any], str]:
+def probe(made: Path, model: str = "model", **env: str) -> tuple[dict[str, Any], str]:
     flags = {
         "rlhf_type": "dpo",
-        "model": made / "model",
+        "model": made / model,
         "ref_model": made / "model",
         "model_type": "qwen3",
         "template": "qwen3_nothinking",
@@ -96,6 +97,10 @@ def test_rows_are_those_of_ms_swift_and_a_second_start_only_reads_them(made: Pat
     assert second["rows"] == first["rows"]
     assert second["new_token_counts"]  # a tokenizer with one more makes other rows
     assert folder.stat().st_mtime > 0  # what is not used any more can be told by its age
+    shutil.copytree(made / "model", made / "checkpoint")
+    (made / "checkpoint" / "args.json").write_text("{}")
+    _, log = probe(made, "checkpoint", PROBE_NEVER="1", **home)
+    assert "tokens up to date" in log  # the policy is a checkpoint now, its reference is not
     names = sorted(path.name for path in folder.iterdir())
     assert names == [".complete.json", "train.arrow", "val.arrow", "val_dataset.jsonl"]
 

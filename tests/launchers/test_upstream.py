@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import traceback
+
 import pytest
 
 from launchers.diagnose import verdict
@@ -15,7 +17,7 @@ def test_a_missing_name_ends_as_an_error_of_the_configuration() -> None:
     ) as refusal:
         require(str, "join", "jion")
     assert refusal.value.code == Exit.CONFIG
-    told = verdict(f"launchers.exits.LaunchError: {refusal.value}\n", started=False)
+    told = verdict("".join(traceback.format_exception(refusal.value)), started=False)
     assert told is not None and told.code == Exit.CONFIG
 
 
@@ -35,5 +37,5 @@ def test_other_parameters_end_the_same_way_with_what_may_be_written_instead() ->
             Trainer.loss_func, "self", "labels", otherwise="write recipe.reference: online"
         )
     assert str(refusal.value).endswith("1.6.0, or write recipe.reference: online")
-    told = verdict(f"launchers.exits.LaunchError: {refusal.value}\n", started=False)
+    told = verdict("".join(traceback.format_exception(refusal.value)), started=False)
     assert told is not None and told.code == Exit.CONFIG

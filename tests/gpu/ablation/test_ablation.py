@@ -1,11 +1,9 @@
 """An ablation without GPUs: what it reads, refuses, reckons and leaves behind."""
 
-import doctest
 import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -18,7 +16,6 @@ from tests.gpu.ablation import steps as ablation_steps
 from tests.gpu.ablation.kernels import Kernel
 from tests.gpu.ablation.plan import BASELINE, Choice, Variant
 from tests.gpu.ablation.steps import Count
-from tests.gpu.bench import options as bench_options
 from tests.gpu.bench import run as bench_run
 from tests.gpu.bench.profiles import ROOT
 from tests.gpu.bench.read import Ranks
@@ -40,22 +37,6 @@ def lay_out(text: str, tmp_path: Path) -> list[plan.Segment]:
     file = tmp_path / "variants.yaml"
     file.write_text(text)
     return ablation_steps.lay_out(plan.read(file, 8), Count(steps=3, warm_up=1, first=3))
-
-
-@pytest.mark.parametrize(
-    "module",
-    [
-        plan,
-        ablation_steps,
-        kernels,
-        figures,
-        pin,
-        bench_options,
-    ],
-)
-def test_the_examples_hold(module: ModuleType) -> None:
-    found = doctest.testmod(module)
-    assert found.attempted and not found.failed
 
 
 def test_states_are_the_variants_own_over_what_is_kept(tmp_path: Path) -> None:

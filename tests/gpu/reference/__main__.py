@@ -1,6 +1,9 @@
 """``python3 -m tests.gpu.reference``."""
 
+import sys
+
+from tests.gpu import host
 from tests.gpu.reference.command import main
 
 if __name__ == "__main__":
-    main()
+    sys.exit(host.run(main))

@@ -27,7 +27,7 @@ from tests.gpu.bench.shared import PLUGINS
 from tests.gpu.model import random_model
 from tests.gpu.reference.judge import PAIRS, SAVED, STEPS, judge
 
-HOST = Path("/data/reference")
+HOME = Path("/data/reference")
 LIMIT = 170
 """Seconds for one run: imports, compilation and a few steps."""
 OWN = [str(ROOT / "launchers" / "swift_reference.py")]
@@ -46,18 +46,18 @@ class Case:
     port: int
 
 
-def main() -> None:
-    """Run the cases and judge them."""
+def main() -> int:
+    """Run the cases and judge them; 1 when a difference is above the bounds."""
     tokenizer, results = Path(sys.argv[1]), Path(sys.argv[2])
     stages = sys.argv[3] if len(sys.argv) > 3 else "1"
-    shutil.rmtree(HOST, ignore_errors=True)
+    shutil.rmtree(HOME, ignore_errors=True)
     results.mkdir(parents=True, exist_ok=True)
     shape = replace(random_model.TINY, vocab_size=random_model.vocabulary(tokenizer))
-    random_model.write(HOST / "model", shape, tokenizer)
-    write_pairs(HOST / "pairs.jsonl")
+    random_model.write(HOME / "model", shape, tokenizer)
+    write_pairs(HOME / "pairs.jsonl")
     gpus = len(host.about()["gpus"])
     base = flags(gpus, stages)
-    saved = HOST / "w/runs/own/out" / f"checkpoint-{SAVED}"
+    saved = HOME / "w/runs/own/out" / f"checkpoint-{SAVED}"
     resumed = base | {"mcore_model": str(saved), "finetune": "false", "no_load_optim": "false"}
     resumed |= {"no_load_rng": "false"}
     seen = together(
@@ -80,7 +80,7 @@ def main() -> None:
     path = results / f"reference-{gpus}gpu{'' if stages == '1' else '-pp' + stages}.json"
     path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(verdict, indent=1))
-    sys.exit(0 if verdict["passed"] else 1)
+    return 0 if verdict["passed"] else 1
 
 
 def write_pairs(path: Path) -> None:
@@ -125,7 +125,7 @@ def together(cases: list[Case], gpus: int) -> dict[str, Any]:
     seen = {}
     for case in cases:
         code = ended[case.name].code
-        folder = HOST / case.home
+        folder = HOME / case.home
         text = (folder / f"{case.name}.log").read_text(errors="replace")
         seen[case.name] = {
             "exit": -9 if code is None else code,
@@ -141,12 +141,12 @@ def together(cases: list[Case], gpus: int) -> dict[str, Any]:
 
 def command(case: Case, gpus: int) -> side_by_side.Command:
     """Return a case as torchrun's command."""
-    home = HOST / case.home
+    home = HOME / case.home
     probe = home / f"probe-{case.name}"
     probe.mkdir(parents=True)
     own: dict[str, str | list[str]] = {
-        **{"model": str(HOST / "model"), "ref_model": str(HOST / "model")},
-        **{"dataset": str(HOST / "pairs.jsonl"), "output_dir": str(home / "out")},
+        **{"model": str(HOME / "model"), "ref_model": str(HOME / "model")},
+        **{"dataset": str(HOME / "pairs.jsonl"), "output_dir": str(home / "out")},
         **{"add_version": "false", "check_model": "false", "external_plugins": case.plugins},
     }
     env = {

@@ -232,6 +232,8 @@ def test_a_search_of_fewer_gpus_has_the_host_memory_that_their_pod_gets() -> Non
     more = told.partition("write --set ")[2].split()[0]
     code, found = document(*words, "--set", more)
     assert (code, found["gang"]) == (0, {"nodes": 1, "gpus_per_node": 4, "card": "h200"})
+    experts = [int(each["changes"]["expert_model_parallel_size"]) for each in found["layouts"]]
+    assert experts and max(experts) <= 4
 
 
 def test_host_memory_is_judged_without_a_card() -> None:
