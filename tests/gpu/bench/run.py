@@ -79,6 +79,7 @@ def environment(
     kernels = jit_cache.variables(
         caches,
         inside,
+        run=folder.name,
         warm=caches.exists(),
         cores=len(os.sched_getaffinity(0)),
         nproc=bench.gpus,
@@ -123,7 +124,6 @@ def run(
     """
     values = profile.values()
     parsed = bench_profiles.recipe(values, bench.own_flags)
-    training = bench_profiles.job(parsed, bench.gpus)
     folder = run_folder(bench, profile)
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "attempts" / "1").mkdir(parents=True)
@@ -147,15 +147,28 @@ def run(
         done=lambda: _is_done(folder, bench.iterations),
         look=watch,
     )
+    return {
+        "profile": {"files": list(profile.files), "changes": dict(profile.changes)},
+        "ended": why,
+        "exit": code,
+        **told(bench, parsed, folder, began),
+        "gpu": sampler.summary(),
+        "reference": parsed.reference,
+        "flags": spelt,
+        "env": bench_profiles.environment(values),
+        "command": shlex.join(command),
+    }
+
+
+def told(bench: Bench, parsed: Recipe, folder: Path, began: float) -> dict[str, Any]:
+    """Return all figures of what a run has left in its folder; it was started at ``began``."""
+    training = bench_profiles.job(parsed, bench.gpus)
     seen = read.ranks(folder)
     log, steps = read.logged(folder), seen.steps()
     rows = [row for path in folder.rglob("metrics.jsonl") for row in read.lines(path)]
     text = (folder / "log").read_text(encoding="utf-8", errors="replace")
     finished = seen.complete >= bench.iterations
     return {
-        "profile": {"files": list(profile.files), "changes": dict(profile.changes)},
-        "ended": why,
-        "exit": code,
         "finished": finished,
         "out_of_memory": OUT_OF_MEMORY in text,
         "wall_s": round(time.time() - began, 1),
@@ -167,11 +180,6 @@ def run(
         "load_balancing_loss": figures.balance(log),
         "self_report": figures.self_report(rows, steps, bench.shape, training, bench.card),
         "metrics": figures.product(rows, bench.warm_up),
-        "gpu": sampler.summary(),
-        "reference": parsed.reference,
-        "flags": spelt,
-        "env": bench_profiles.environment(values),
-        "command": shlex.join(command),
         "each_step": read.columns([dataclasses.asdict(step) for step in steps]),
         "log": read.columns(log),
         "tail": "" if finished else text[-TAIL:],
