@@ -10,8 +10,8 @@ left out.
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -101,8 +101,10 @@ def write(result: Path, folder: Path = ROWS) -> Path:
 
 def main() -> None:
     """Write the rows of each result of the command line."""
-    for word in sys.argv[1:]:
-        print(write(Path(word)))
+    parser = argparse.ArgumentParser(prog="python -m tests.gpu.calibration")
+    parser.add_argument("results", type=Path, nargs="+", metavar="RESULT.json")
+    for result in parser.parse_args().results:
+        print(write(result))
 
 
 if __name__ == "__main__":

@@ -7,9 +7,9 @@ config.json. Compares ``metrics.jsonl`` with ms-swift's own log, whose steps mus
 
 from __future__ import annotations
 
+import argparse
 import json
 import statistics
-import sys
 from math import isclose
 from pathlib import Path
 from typing import Any
@@ -75,7 +75,12 @@ def speed(row: Row, sizes: shape.Shape) -> list[str]:
 
 def main() -> int:
     """Judge, print a summary, and keep it."""
-    run, model = Path(sys.argv[1]), Path(sys.argv[2])
+    parser = argparse.ArgumentParser(prog="python3 -m tests.gpu.metrics")
+    parser.add_argument("run", type=Path, help="the run's folder on the workspace")
+    parser.add_argument("model", type=Path, help="folder with the model's config.json")
+    parser.add_argument("result", type=Path, nargs="?", help="file to write as well")
+    options = parser.parse_args()
+    run, model = options.run, options.model
     rows = metrics.read(run / "metrics.jsonl")
     wrong = problems(rows, logged(run), model)
     steady = rows[SKIP:] or rows
@@ -88,8 +93,8 @@ def main() -> int:
     share = medians.get("metrics_seconds", 0.0) / medians["seconds"]
     summary = {"steps": len(rows), "wrong": wrong, "median": medians, "metrics_share": share}
     print(json.dumps(summary, indent=1))
-    if len(sys.argv) > 3:
-        Path(sys.argv[3]).write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
+    if options.result:
+        options.result.write_text(json.dumps(summary, indent=1) + "\n", encoding="utf-8")
     return 1 if wrong or not rows else 0
 
 

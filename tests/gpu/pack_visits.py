@@ -6,7 +6,7 @@ Run it as ``python -m tests.gpu.pack_visits FOLDER [VISIT ...]``, here; bring FO
 
 from __future__ import annotations
 
-import sys
+import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -29,19 +29,21 @@ def launches(visits: Sequence[str]) -> Iterator[Launch]:
                 yield from program.launches(program.arguments(given))
 
 
-def main(words: Sequence[str]) -> int:
+def main() -> None:
     """Write the manifests."""
-    if not words:
-        print("usage: python -m tests.gpu.pack_visits FOLDER [VISIT ...]", file=sys.stderr)
-        return 2
-    folder, visits = Path(words[0]), list(words[1:]) or bench_visit.names()
-    for each in launches(visits):
-        file = launch.packed_file(folder, each.name)
+    parser = argparse.ArgumentParser(prog="python -m tests.gpu.pack_visits")
+    parser.add_argument("folder", type=Path, help="to bring to the host as packed")
+    names = bench_visit.names()
+    parser.add_argument("visits", nargs="*", metavar="VISIT", help=f"{', '.join(names)}; or all")
+    options = parser.parse_args()
+    if wrong := set(options.visits) - set(names):
+        parser.error(f"{', '.join(sorted(wrong))} is no visit; write {', '.join(names)}")
+    for each in launches(options.visits or names):
+        file = launch.packed_file(options.folder, each.name)
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(launch.render(each), encoding="utf-8")
         print(file)
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    main()

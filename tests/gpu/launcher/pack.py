@@ -6,7 +6,7 @@ environment; copy the repository and FOLDER to the host.
 
 from __future__ import annotations
 
-import sys
+import argparse
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -70,9 +70,9 @@ def host_values(commit: str) -> dict[str, Any]:
 
 def main() -> None:
     """Make sources and manifests in the folder of the command line."""
-    if len(sys.argv) != 2:
-        raise SystemExit("usage: python -m tests.gpu.launcher.pack FOLDER")
-    folder = Path(sys.argv[1]).resolve()
+    parser = argparse.ArgumentParser(prog="python -m tests.gpu.launcher.pack")
+    parser.add_argument("folder", type=Path, help="to bring to the host")
+    folder: Path = parser.parse_args().folder.resolve()
     made = Sources(root=folder / "sources")
     sources.make_pairs(made)
     sources.make_model(made, training_python(ROOT))  # for its tokenizer

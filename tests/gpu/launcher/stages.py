@@ -10,6 +10,7 @@ widths, converted and not.
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -95,8 +96,12 @@ def steps(name: str) -> list[dict[str, Any]]:
 
 def main() -> None:
     """Run what the command line asks for."""
-    packed, results = Path(sys.argv[1]).resolve(), Path(sys.argv[2])
-    names = sys.argv[3:]
+    parser = argparse.ArgumentParser(prog="python3 -m tests.gpu.launcher.stages")
+    parser.add_argument("packed", type=Path, help="what pack.py made")
+    parser.add_argument("results", type=Path, help="folder of the results")
+    parser.add_argument("names", nargs="+", metavar="RUN", help="of the packed manifests")
+    options = parser.parse_args()
+    packed, results, names = options.packed.resolve(), options.results, options.names
     results.mkdir(parents=True, exist_ok=True)
     took = prepare(packed, names)
     for name in names:

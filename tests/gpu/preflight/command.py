@@ -7,6 +7,7 @@ fault made on purpose must end with its exit code and name its culprit. RESULTS 
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -151,13 +152,19 @@ def run(name: str, case: Case, gpus: list[str], results: Path) -> dict[str, Any]
 
 def main() -> int:
     """Run the cases that the command line names, or all."""
-    results = Path(sys.argv[1])
+    parser = argparse.ArgumentParser(prog="python3 -m tests.gpu.preflight")
+    parser.add_argument("results", type=Path, help="folder of the results")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(CASES)}; or all")
+    options = parser.parse_args()
+    if wrong := set(options.names) - set(CASES):
+        parser.error(f"{', '.join(sorted(wrong))} is no case; write {', '.join(CASES)}")
+    results: Path = options.results
     results.mkdir(parents=True, exist_ok=True)
     gpus = devices()
     smi = subprocess.run(["nvidia-smi", "-q", "-x"], capture_output=True, check=True).stdout
     (results / "nvidia-smi.xml").write_bytes(smi)
     rows = []
-    for name in sys.argv[2:] or CASES:
+    for name in options.names or CASES:
         rows.append(run(name, CASES[name], gpus, results))
         causes = [end["cause"][:300] for end in rows[-1]["ends"]]
         print(

@@ -8,6 +8,7 @@ what differs; a difference above the bounds ends with 1. PP is the number of pip
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import random
@@ -48,8 +49,12 @@ class Case:
 
 def main() -> int:
     """Run the cases and judge them; 1 when a difference is above the bounds."""
-    tokenizer, results = Path(sys.argv[1]), Path(sys.argv[2])
-    stages = sys.argv[3] if len(sys.argv) > 3 else "1"
+    parser = argparse.ArgumentParser(prog="python3 -m tests.gpu.reference")
+    parser.add_argument("tokenizer", type=Path, help="folder with a tokenizer")
+    parser.add_argument("results", type=Path, help="folder of the result file")
+    parser.add_argument("stages", nargs="?", default="1", help="of the pipeline")
+    options = parser.parse_args()
+    tokenizer, results, stages = options.tokenizer, options.results, options.stages
     shutil.rmtree(HOME, ignore_errors=True)
     results.mkdir(parents=True, exist_ok=True)
     shape = replace(random_model.TINY, vocab_size=random_model.vocabulary(tokenizer))
