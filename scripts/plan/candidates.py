@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import Any
 
 from launchers.divisors import divisors
@@ -17,12 +18,10 @@ from launchers.training import Training
 
 Fields = Mapping[str, Any]
 
-RECOMPUTE: tuple[Fields, ...] = (
-    {"recompute": "none", "recompute_method": ""},
-    {"recompute": "selective", "recompute_method": "", "recompute_modules": ("core_attn",)},
-    {"recompute": "full", "recompute_method": "uniform", "recompute_num_layers": 1},
-)
-"""Fields of ``Training``, from the fastest to the one that needs the least memory."""
+PARTS = (0.25, 0.5, 0.75)
+"""Of a stage's layers, that are recomputed where not all are."""
+RECOMPUTE = 3 + len(PARTS)
+"""Choices of ``recompute``."""
 _FP32 = {"exp_avg_dtype": "fp32", "exp_avg_sq_dtype": "fp32", "main_grads_dtype": "fp32"}
 _BF16 = {"precision_aware": True, "exp_avg_dtype": "bf16", "exp_avg_sq_dtype": "bf16"}
 OPTIMIZERS: tuple[tuple[str, Fields], ...] = (
@@ -39,8 +38,10 @@ class Way:
     """One way to train: a layout, what is recomputed, and where the optimizer is."""
 
     layout: Layout
+    layers: int
+    """Of the model."""
     recompute: int = 0
-    """Place in ``RECOMPUTE``."""
+    """Place in what ``recompute`` returns."""
     on_host: bool = False
 
     @property
@@ -57,15 +58,32 @@ class Way:
 
     def training(self, base: Training, optimizer: Fields) -> Training:
         """Return the training job of this way."""
-        return on(base, self.layout, {**RECOMPUTE[self.recompute], **optimizer})
+        again = recompute(self.layers, self.layout.pp)[self.recompute]
+        return on(base, self.layout, {**again, **optimizer})
 
     def smaller(self) -> list[Way]:
         """Return the next ways, which need less memory of the GPU and are never faster."""
         first = self.recompute == 0 and not self.on_host
         ways = [replace(self, on_host=True)] if first else []
-        if self.recompute + 1 < len(RECOMPUTE):
+        if self.recompute + 1 < RECOMPUTE:
             ways.append(replace(self, recompute=self.recompute + 1))
         return ways
+
+
+def recompute(layers: int, stages: int) -> tuple[Fields, ...]:
+    """Return what may be recomputed: fields of ``Training``, from the fastest to the smallest.
+
+    >>> [each.get("recompute_num_layers") for each in recompute(layers=48, stages=2)]
+    [None, None, 6, 12, 18, 1]
+    """
+    stage = -(-layers // stages)
+    block = {"recompute": "full", "recompute_method": "block"}
+    return (
+        {"recompute": "none", "recompute_method": ""},
+        {"recompute": "selective", "recompute_method": "", "recompute_modules": ("core_attn",)},
+        *({**block, "recompute_num_layers": ceil(part * stage)} for part in PARTS),
+        {"recompute": "full", "recompute_method": "uniform", "recompute_num_layers": 1},
+    )
 
 
 def layouts(shape: Shape, training: Training, *, nodes: int, gpus_per_node: int) -> list[Layout]:

@@ -8,6 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from launchers.training import Training
 from scripts.plan.quantity import time_text
 from scripts.plan.search import Found, Search
 
@@ -42,7 +43,7 @@ def table(found: Sequence[Found]) -> Table:
         shown.add_row(
             str(rank),
             *(str(getattr(each.training.layout, size)) for size in SIZES),
-            each.training.recompute,
+            recomputed(each.training),
             each.optimizer,
             f"{each.memory.total:.1f}",
             time_text(speed.step_seconds),
@@ -50,6 +51,19 @@ def table(found: Sequence[Found]) -> Table:
             f"{speed.mfu:.1%}",
         )
     return shown
+
+
+def recomputed(training: Training) -> str:
+    """Say what is recomputed.
+
+    >>> from launchers.layout import Layout
+    >>> one = Layout(nodes=1, gpus_per_node=1)
+    >>> recomputed(Training(layout=one, recompute="full", recompute_method="block",
+    ...                     recompute_num_layers=18))
+    '18 layers'
+    """
+    some = training.recompute == "full" and training.recompute_method == "block"
+    return f"{training.recompute_num_layers} layers" if some else training.recompute
 
 
 def lines(search: Search, found: Found) -> Iterator[Text]:

@@ -93,7 +93,7 @@ class Search:
         A way that does not fit makes room for those that need less memory. They are never faster,
         so most ways are never predicted.
         """
-        heap = [self._bound(Way(layout=layout)) for layout in self.layouts() if self._may(layout)]
+        heap = [self._bound(self._way(layout)) for layout in self.layouts() if self._may(layout)]
         heapq.heapify(heap)
         done: set[Layout] = set()
         while heap:
@@ -108,6 +108,9 @@ class Search:
             else:
                 for smaller in way.smaller():
                     heapq.heappush(heap, self._bound(smaller))
+
+    def _way(self, layout: Layout, recompute: int = 0) -> Way:
+        return Way(layout=layout, layers=self.shape.layers, recompute=recompute)
 
     def _exact(self, way: Way) -> Found | None:
         """Return a way with the most exact optimizer that fits."""
@@ -135,18 +138,25 @@ class Search:
         The three choices have no flag in common, so their changes add up.
         """
         own = self.training
-        again = [candidates.on(own, own.layout, fields) for fields in candidates.RECOMPUTE]
         kept = [candidates.on(own, own.layout, fields) for _, fields in candidates.OPTIMIZERS]
-        recompute = [self._count(args.recompute_flags(training)) for training in again]
         optimizer = [self._count(args.optimizer_flags(training)) for training in kept]
+        stages = {layout.pp for layout in self.layouts()}
+        recompute = {each: self._recompute_changes(each) for each in stages}
         counted = [
-            (sizes + more + most, Way(layout=layout, recompute=place), option)
+            (sizes + more + most, self._way(layout, place), option)
             for layout in filter(self._may, self.layouts())
             for sizes in [self._count(args.layout_flags(candidates.on(own, layout, {})))]
-            for place, more in enumerate(recompute)
+            for place, more in enumerate(recompute[layout.pp])
             for option, most in enumerate(optimizer)
         ]
         return sorted(counted, key=lambda each: each[0])
+
+    def _recompute_changes(self, stages: int) -> list[int]:
+        """Return how many flags each choice of ``candidates.recompute`` changes."""
+        own = self.training
+        again = candidates.recompute(self.shape.layers, stages)
+        told = [args.recompute_flags(candidates.on(own, own.layout, each)) for each in again]
+        return [self._count(wanted) for wanted in told]
 
     def _count(self, wanted: Args) -> int:
         return len(args.changes(self.job.recipe, wanted))
