@@ -108,22 +108,36 @@ def _weights(recipe: Recipe, inputs: Inputs, resume: Checkpoint | None) -> dict[
         flags["ref_model"] = str(inputs.model)
     if recipe.backend == "transformers":
         return flags | ({"resume_from_checkpoint": str(resume.path)} if resume else {})
+    is_exact = resume is not None and _is_exact(recipe, resume)
     if inputs.mcore is not None:
-        flags["mcore_model"] = str(inputs.mcore)
+        if resume is None or is_exact:  # else the Hugging Face weights count
+            flags["mcore_model"] = str(inputs.mcore)
         if recipe.has_reference:
             flags["mcore_ref_model"] = str(inputs.mcore)
-    if resume is None:
-        return flags
-    if resume.has_megatron_state and recipe.arg("no_save_optim", "false") != "true":
-        exact: dict[str, Value] = {
-            "mcore_model": str(resume.path),
-            "finetune": "false",
-            "no_load_optim": "false",
-            "no_load_rng": recipe.arg("no_save_rng", "false"),
-        }
-        return flags | exact
-    flags.pop("mcore_model", None)  # the policy's weights are in the checkpoint's safetensors
-    return flags | {"model": str(resume.path), "finetune": "false"}
+    return flags | (_continued(recipe, resume, is_exact=is_exact) if resume else {})
+
+
+def _is_exact(recipe: Recipe, resume: Checkpoint) -> bool:
+    """Tell whether the optimizer's state is in a checkpoint, and wanted."""
+    return resume.has_megatron_state and not recipe.is_on("no_save_optim")
+
+
+def _continued(recipe: Recipe, resume: Checkpoint, *, is_exact: bool) -> dict[str, Value]:
+    """Return the flags by which Megatron goes on from a checkpoint.
+
+    That of an adapter holds none of the model's own weights (``swift/megatron/trainers/base.py``,
+    ``save_checkpoint``: ``peft_format``), which come from where a first start has them.
+    """
+    path = str(resume.path)
+    if not is_exact:  # safetensors only
+        where: dict[str, Value] = {"adapters": [path]} if recipe.trains_adapter else {"model": path}
+        return where | {"finetune": "false"}
+    return {
+        "mcore_adapter" if recipe.trains_adapter else "mcore_model": path,
+        "finetune": "false",
+        "no_load_optim": "false",
+        "no_load_rng": recipe.arg("no_save_rng", "false"),
+    }
 
 
 def flatten(flags: Mapping[str, Value]) -> list[str]:

@@ -29,6 +29,20 @@ class Checkpoint:
         """Tell whether Megatron's distributed checkpoint (weights, optimizer) is in it."""
         return any(self.path.glob("iter_*/.metadata"))
 
+    @property
+    def is_merged_whole(self) -> bool:
+        """Tell whether the merged model beside an adapter's checkpoint is complete."""
+        return _sealed(merged(self.path)) == self.step
+
+
+def merged(folder: Path) -> Path:
+    """Return where ms-swift puts the model into which a checkpoint's adapter was merged.
+
+    >>> merged(Path("checkpoints/checkpoint-8")).name
+    'checkpoint-8-merged'
+    """
+    return folder.with_name(f"{folder.name}-merged")
+
 
 def seal(folder: Path, step: int) -> Path:
     """Declare a checkpoint complete: list its files and sizes, flush it, rename the list in.
@@ -58,7 +72,14 @@ def newest(checkpoints: Path) -> Checkpoint | None:
 
 def read(folder: Path) -> Checkpoint | None:
     """Return the checkpoint in ``folder`` if it is complete."""
-    match = _FOLDER.fullmatch(folder.name)
+    match, step = _FOLDER.fullmatch(folder.name), _sealed(folder)
+    if match is None or step is None or int(match.group(1)) != step:
+        return None
+    return Checkpoint(path=folder, step=step)
+
+
+def _sealed(folder: Path) -> int | None:
+    """Return the step of a folder whose manifest holds; None for any other."""
     try:
         manifest = json.loads((folder / COMPLETE).read_text(encoding="utf-8"))
         files: dict[str, int] = manifest["files"]
@@ -66,9 +87,7 @@ def read(folder: Path) -> Checkpoint | None:
         whole = bool(files) and all((folder / f).stat().st_size == n for f, n in files.items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
-    if match is None or not whole or int(match.group(1)) != step:
-        return None
-    return Checkpoint(path=folder, step=step)
+    return step if whole else None
 
 
 def flush(path: Path) -> None:

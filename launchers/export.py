@@ -1,4 +1,8 @@
-"""The end of a run: its last checkpoint in Hugging Face format, under one name."""
+"""The end of a run: its last checkpoint in Hugging Face format, under one name.
+
+Of an adapter that was merged this is the whole model, with the adapter in ``adapter/``; of one that
+was not, the adapter.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +13,14 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from launchers import checkpoint, marker
+from launchers.checkpoint import Checkpoint
 from launchers.exits import Exit, LaunchError
 from launchers.output import Outcome, produce, usable
 from launchers.workspace import Workspace
 
 SUFFIXES = (".json", ".jinja", ".model", ".py", ".safetensors", ".txt")
+ADAPTER = "adapter"
+"""Folder of the export, and how PEFT's files begin."""
 TRAINER_STATE = (checkpoint.COMPLETE, "latest_checkpointed_iteration.txt", "trainer_state.json")
 
 
@@ -36,8 +43,8 @@ def export(work: Workspace, inputs: Mapping[str, object], *, holder: str) -> Out
             f"training ended, and {work.checkpoints} has no complete checkpoint",
             "let it save: remove save_strategy and save_only flags from recipe.args",
         )
-    files = hugging_face_files(last.path)
-    if not any(file.suffix == ".safetensors" for file in files):
+    files = files_of(last)
+    if not any(file.suffix == ".safetensors" for file in files.values()):
         raise LaunchError(
             Exit.INPUT_MISSING,
             f"{last.path} has no safetensors: there are no weights to export",
@@ -45,10 +52,31 @@ def export(work: Workspace, inputs: Mapping[str, object], *, holder: str) -> Out
         )
 
     def make(folder: Path) -> None:
-        for file in files:
-            link_or_copy(file, folder / file.name)
+        for name, file in files.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            link_or_copy(file, folder / name)
 
     return produce("export", work.run, work.export, dict(inputs), make, skip=False, holder=holder)
+
+
+def files_of(last: Checkpoint) -> dict[str, Path]:
+    """Return what is exported of a checkpoint: files by their names in the export.
+
+    Raises:
+        LaunchError: INPUT_MISSING when the model that its adapter was merged into is damaged.
+    """
+    own = hugging_face_files(last.path)
+    whole = checkpoint.merged(last.path)
+    if not whole.is_dir():
+        return {file.name: file for file in own}
+    if not last.is_merged_whole:
+        raise LaunchError(
+            Exit.INPUT_MISSING,
+            f"{whole} has lost files since it was written",
+            f"bring them back; where {whole.name} is removed, the adapter alone is exported",
+        )
+    adapter = {f"{ADAPTER}/{f.name}": f for f in own if f.name.startswith(ADAPTER)}
+    return {file.name: file for file in hugging_face_files(whole)} | adapter
 
 
 def hugging_face_files(folder: Path) -> list[Path]:

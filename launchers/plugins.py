@@ -63,7 +63,12 @@ def _has_no_padding(recipe: Recipe) -> bool:
 
 def _has_grouped_experts(recipe: Recipe) -> bool:
     """Tell whether all weights of experts are trained, and their products taken together."""
-    return recipe.arg("tuner_type", "full") == "full" and recipe.is_on("moe_grouped_gemm", "true")
+    return not recipe.trains_adapter and recipe.is_on("moe_grouped_gemm", "true")
+
+
+def _merges_once(recipe: Recipe) -> bool:
+    """Tell whether an adapter is trained, and the user does not say when it is merged."""
+    return recipe.trains_adapter and "merge_lora" not in recipe.args
 
 
 def _takes_reference_once(recipe: Recipe) -> bool:
@@ -80,6 +85,12 @@ OWN = (
     Plugin(file="swift_phases_transformers.py", backend="transformers", callback="phases"),
     Plugin(file="swift_seal_megatron.py", backend="megatron", callback="seal"),
     Plugin(file="swift_seal_transformers.py", backend="transformers", callback="seal"),
+    Plugin(
+        file="swift_merge_last.py",
+        backend="megatron",
+        wanted=_merges_once,
+        callback="merge_last",
+    ),
     Plugin(file="swift_metrics.py", backend="megatron", callback="metrics"),
     Plugin(file="swift_metrics_transformers.py", backend="transformers", callback="metrics"),
     Plugin(file="swift_cpu.py", is_for_cpu=True),

@@ -23,6 +23,9 @@ Value = str | list[str] | dict[str, Any]
 NO = ("no", "false", "off", "n", "f", "0")
 """What YAML and ms-swift's parser take for no, in lower case."""
 
+ADAPTERS = ("adapters", "ref_adapters", "mcore_adapter", "mcore_ref_adapter")
+"""Flags that name an adapter; with one of them ms-swift's Megatron trainer trains LoRA whatever
+``tuner_type`` says (``swift/megatron/arguments/megatron_args.py``, ``__post_init__``)."""
 _REFERENCE_TYPES = ("dpo", "kto")
 KEYS = ("backend", "task", "model", "dataset", "args", "reference")
 _CHOICES = {
@@ -64,11 +67,17 @@ class Recipe:
         return self.arg(name, default).lower() not in NO
 
     @property
+    def trains_adapter(self) -> bool:
+        """Tell whether an adapter is trained beside a frozen model."""
+        if self.backend == "megatron" and any(self.args.get(name) for name in ADAPTERS):
+            return True
+        return self.arg("tuner_type", "full" if self.backend == "megatron" else "lora") != "full"
+
+    @property
     def has_reference(self) -> bool:
         """Tell whether ms-swift takes a reference model (it refuses one elsewhere)."""
-        tuner = self.arg("tuner_type", "full" if self.backend == "megatron" else "lora")
-        kind = self.arg("rlhf_type", "dpo")
-        return self.task == "rlhf" and tuner == "full" and kind in _REFERENCE_TYPES
+        is_pairs = self.task == "rlhf" and self.arg("rlhf_type", "dpo") in _REFERENCE_TYPES
+        return is_pairs and not self.trains_adapter
 
 
 def load(path: Path) -> Recipe:

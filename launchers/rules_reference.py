@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from launchers.condition import When, given, none_of, on, one_of, over
 from launchers.facts import REFERENCE, TASK
+from launchers.recipe import ADAPTERS
 from launchers.rule import Conflict, Rule
 
 _ONCE = one_of(REFERENCE, "precomputed")
-_ADAPTERS = ("adapters", "ref_adapters", "mcore_adapter", "mcore_ref_adapter")
 
 
 def _no(says: str, source: str, *when: When) -> Conflict:
@@ -42,7 +42,7 @@ REFERENCES: tuple[Rule, ...] = (
             "SW rlhf_mixin.py:_load_checkpoint loads it into the policy",
             given(flag),
         )
-        for flag in _ADAPTERS
+        for flag in ADAPTERS
     ),
     _no(
         "does not go with streaming: not all pairs are known before the first step",

@@ -6,7 +6,7 @@ import torch.distributed as dist
 from swift.megatron.callbacks.base import MegatronCallback
 from swift.megatron.callbacks.mapping import megatron_callbacks_map
 
-from launchers.checkpoint import seal
+from launchers.checkpoint import merged, seal
 
 
 class SealCallback(MegatronCallback):  # type: ignore[misc]
@@ -16,7 +16,10 @@ class SealCallback(MegatronCallback):  # type: ignore[misc]
         """Wait for all ranks' shards, then seal on global rank 0."""
         dist.barrier()
         if dist.get_rank() == 0:
-            seal(Path(output_dir), self.state.iteration)
+            folder, step = Path(output_dir), self.state.iteration
+            if merged(folder).is_dir():  # first: a run that is sealed has all that it exports
+                seal(merged(folder), step)
+            seal(folder, step)
 
 
 megatron_callbacks_map["seal"] = SealCallback

@@ -101,6 +101,52 @@ def test_megatron_resumes_from_safetensors_when_there_is_no_optimizer(tmp_path: 
     assert resumed["finetune"] == "false"
 
 
+@pytest.mark.parametrize("mcore", [None, MCORE])
+@pytest.mark.parametrize("given", [{"tuner_type": "lora"}, {"adapters": ["/w/a"]}])
+def test_an_adapter_is_resumed_beside_the_models_own_weights(
+    tmp_path: Path, mcore: Path | None, given: dict[str, Any]
+) -> None:
+    checkpoint = saved(tmp_path, state=True)
+    resumed = flags(recipe(**given), mcore=mcore, resume=checkpoint)
+    assert resumed["mcore_adapter"] == str(checkpoint.path)
+    assert resumed["model"] == str(MODEL)
+    assert resumed.get("mcore_model") == (None if mcore is None else str(mcore))
+    assert (resumed["finetune"], resumed["no_load_optim"]) == ("false", "false")
+
+
+@pytest.mark.parametrize("mcore", [None, MCORE])
+def test_an_adapter_without_optimizer_is_resumed_from_its_safetensors(
+    tmp_path: Path, mcore: Path | None
+) -> None:
+    checkpoint = saved(tmp_path, state=False)
+    of = recipe(tuner_type="lora", no_save_optim=True, adapters=["/w/a"])
+    resumed = flags(of, mcore=mcore, resume=checkpoint)
+    assert resumed["adapters"] == [str(checkpoint.path)]
+    assert resumed["model"] == str(MODEL)
+    # with it ms-swift would count from step 0 (trainers/base.py, _load_checkpoint)
+    assert "mcore_model" not in resumed
+    assert resumed["finetune"] == "false"
+
+
+@pytest.mark.parametrize(
+    ("backend", "given", "loads"),
+    [
+        ("megatron", {}, False),
+        ("megatron", {"tuner_type": "lora"}, True),
+        ("megatron", {"adapters": ["/w/a"]}, True),
+        ("megatron", {"tuner_type": "lora", "merge_lora": False}, False),
+        ("megatron", {"tuner_type": "lora", "merge_lora": True}, False),
+        ("transformers", {"tuner_type": "lora"}, False),
+    ],
+)
+def test_an_adapter_is_merged_once_unless_the_user_says_otherwise(
+    backend: str, given: dict[str, Any], loads: bool
+) -> None:
+    found = flags(recipe(backend, **given))
+    assert ("/opt/l/swift_merge_last.py" in found["external_plugins"]) is loads
+    assert ("merge_last" in found["callbacks"]) is loads
+
+
 def test_transformers_resumes_by_its_own_flag(tmp_path: Path) -> None:
     checkpoint = saved(tmp_path, state=False)
     resumed = flags(recipe("transformers", tuner_type="full"), resume=checkpoint)

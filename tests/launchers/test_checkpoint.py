@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from launchers.checkpoint import COMPLETE, newest, read, replace, seal
+from launchers.checkpoint import COMPLETE, merged, newest, read, replace, seal
 from tests.launchers.disk_order import record_disk
 
 
@@ -71,6 +71,23 @@ def test_megatrons_own_state_is_recognised(tmp_path: Path) -> None:
     (folder / "iter_0000005").mkdir()
     (folder / "iter_0000005" / ".metadata").touch()
     assert plain.has_megatron_state
+
+
+def test_a_merged_model_is_no_checkpoint_and_known_to_be_whole(tmp_path: Path) -> None:
+    folder = saved(tmp_path, 5)
+    seal(folder, 5)
+    plain = newest(tmp_path)
+    assert plain is not None
+    assert not plain.is_merged_whole
+    whole = merged(folder)
+    whole.mkdir()
+    (whole / "model.safetensors").write_bytes(b"w")
+    assert not plain.is_merged_whole
+    seal(whole, 5)
+    assert plain.is_merged_whole
+    assert newest(tmp_path) == plain
+    seal(whole, 6)
+    assert not plain.is_merged_whole
 
 
 def test_a_replaced_file_leaves_no_partial(tmp_path: Path) -> None:

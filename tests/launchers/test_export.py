@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from pathlib import Path
 
 import pytest
 
-from launchers.checkpoint import seal
+from launchers.checkpoint import merged, seal
 from launchers.exits import Exit, LaunchError
 from launchers.export import export, is_exported, link_or_copy
 from launchers.workspace import Workspace
@@ -32,6 +33,53 @@ def test_the_export_is_the_checkpoint_without_the_trainers_state(tmp_path: Path)
     assert outcome.state == "done"
     there = {p.name for p in work.export.iterdir()} - {".complete.json"}
     assert there == set(KEPT)
+
+
+ADAPTER = ("adapter_config.json", "adapter_model.safetensors")
+WHOLE = ("config.json", "model-00001-of-00001.safetensors", "model.safetensors.index.json")
+
+
+def adapted(root: Path) -> Workspace:
+    """Return a run whose last checkpoint is an adapter and the model it was merged into."""
+    work = Workspace(root=root, run="r")
+    folder = work.checkpoints / "checkpoint-7"
+    for into, names in ((merged(folder), WHOLE), (folder, (*ADAPTER, "args.json"))):
+        into.mkdir(parents=True)
+        for name in names:
+            (into / name).write_text(f"{into.name} {name}")
+        seal(into, 7)
+    return work
+
+
+def exported(work: Workspace) -> dict[str, str]:
+    export(work, INPUTS, holder="pod")
+    files = (p for p in work.export.rglob("*") if p.is_file() and p.name != ".complete.json")
+    return {str(p.relative_to(work.export)): p.read_text() for p in files}
+
+
+def test_the_export_of_a_merged_adapter_is_the_model_with_the_adapter_beside(
+    tmp_path: Path,
+) -> None:
+    there = exported(adapted(tmp_path))
+    assert there == {
+        **{name: f"checkpoint-7-merged {name}" for name in WHOLE},
+        **{f"adapter/{name}": f"checkpoint-7 {name}" for name in ADAPTER},
+    }
+
+
+def test_an_adapter_that_was_not_merged_is_exported_alone(tmp_path: Path) -> None:
+    work = adapted(tmp_path)
+    shutil.rmtree(merged(work.checkpoints / "checkpoint-7"))
+    assert set(exported(work)) == {*ADAPTER, "args.json"}
+
+
+def test_a_damaged_merged_model_is_not_passed_over(tmp_path: Path) -> None:
+    work = adapted(tmp_path)
+    (merged(work.checkpoints / "checkpoint-7") / WHOLE[1]).unlink()
+    with pytest.raises(LaunchError, match="checkpoint-7-merged has lost files") as damaged:
+        export(work, INPUTS, holder="pod")
+    assert damaged.value.code == Exit.INPUT_MISSING
+    assert not work.export.exists()
 
 
 def test_only_the_same_inputs_make_the_run_ended(tmp_path: Path) -> None:
