@@ -35,10 +35,14 @@ class Plugin:
         return fits and self.wanted(recipe)
 
 
-def _has_narrow_moments(recipe: Recipe) -> bool:
-    """Tell whether the optimizer keeps moments in less than fp32: its step must be cut then."""
+def _has_large_step(recipe: Recipe) -> bool:
+    """Tell whether the optimizer's step must be cut.
+
+    Moments in less than fp32 are copied in it; an adapter beside experts has too many weights.
+    """
     types = (recipe.arg(name, "fp32") for name in ("exp_avg_dtype", "exp_avg_sq_dtype"))
-    return recipe.is_on("use_precision_aware_optimizer") and any(each != "fp32" for each in types)
+    is_narrow = recipe.is_on("use_precision_aware_optimizer") and any(t != "fp32" for t in types)
+    return is_narrow or recipe.trains_adapter
 
 
 def _reads_twice(recipe: Recipe) -> bool:
@@ -62,8 +66,8 @@ def _has_no_padding(recipe: Recipe) -> bool:
 
 
 def _has_grouped_experts(recipe: Recipe) -> bool:
-    """Tell whether all weights of experts are trained, and their products taken together."""
-    return not recipe.trains_adapter and recipe.is_on("moe_grouped_gemm", "true")
+    """Tell whether the products of a layer's experts are taken together."""
+    return recipe.is_on("moe_grouped_gemm", "true")
 
 
 def _merges_once(recipe: Recipe) -> bool:
@@ -100,7 +104,7 @@ OWN = (
     Plugin(file="swift_grad_check.py", backend="megatron"),
     Plugin(file="swift_grouped_product.py", backend="megatron", wanted=_has_grouped_experts),
     Plugin(file="swift_pack_lengths.py", backend="megatron", wanted=_has_no_padding),
-    Plugin(file="swift_chunked_adam.py", backend="megatron", wanted=_has_narrow_moments),
+    Plugin(file="swift_chunked_adam.py", backend="megatron", wanted=_has_large_step),
     Plugin(file="swift_reference.py", wanted=_takes_reference_once),
     # after it: it builds on the trainer that is named then
     Plugin(file="swift_overlap.py", backend="megatron", wanted=_overlaps_experts),

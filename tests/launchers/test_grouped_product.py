@@ -54,7 +54,9 @@ torch.manual_seed(7)
 from megatron.core.distributed import DistributedDataParallel
 from megatron.core.extensions.transformer_engine import TEGroupedLinear
 import launchers.swift_grouped_product
+from launchers import swift_grouped_weights
 from swift.megatron.trainers import base
+swift_grouped_weights.NARROW = NARROW
 
 class Group:
     is_last_microbatch = False
@@ -102,17 +104,22 @@ print(json.dumps({
 """
 
 
-def seen(folder: Path, program: str, *, major: int = 9, grads: str = "torch.bfloat16") -> Any:
+def seen(
+    folder: Path, program: str, *, major: int = 9, grads: str = "torch.bfloat16", narrow: int = 0
+) -> Any:
+    """Run a program; layers up to ``narrow`` wide are taken for an adapter's."""
     fake_upstream.lay(folder, FILES)
     begin = BEGIN.replace("MAJOR", str(major)).replace("GRADS", grads)
+    begin = begin.replace("= NARROW", f"= {narrow}")
     return json.loads(fake_upstream.run(folder, begin + program))
 
 
+@pytest.mark.parametrize("narrow", [0, 24])
 @pytest.mark.parametrize("grads", ["torch.bfloat16", "torch.float32"])
 def test_gradients_are_autograds_and_their_owner_hears_once_a_step(
-    tmp_path: Path, grads: str
+    tmp_path: Path, grads: str, narrow: int
 ) -> None:
-    found = seen(tmp_path, COMPARE, grads=grads)
+    found = seen(tmp_path, COMPARE, grads=grads, narrow=narrow)
     assert found["said"] is None
     assert found["worst"] < 0.02  # bf16
     assert found["ready"] and all(found["left"])
@@ -135,8 +142,53 @@ CHANGES = {
     "fp8": "module.config.fp8 = 'hybrid'",
     "weights' gradients later": "module.wgrad_store.delay_wgrad_compute = lambda: True",
     "a frozen weight": "module.weight2.requires_grad_(False)",
+    "a rank of 12": "module = TEGroupedLinear(4, 16, 12)",
     "fp32": "module, rows = TEGroupedLinear(4, 16, 24, torch.float32), rows.float()",
 }
+
+
+FROZEN = """
+before = [weight.detach().clone() for weight in module.parameters()]
+module.requires_grad_(False)
+upstream = module(rows, splits)[0]
+expected = torch.autograd.grad(upstream, rows, grad)[0]
+wrapped(module)
+out, said = module(rows, splits)
+kept = len(out.grad_fn.saved_tensors)
+out.backward(grad)
+side = vars(module)["one_product"].side
+print(json.dumps({
+    "said": said,
+    "worst": max(float((out - upstream).abs().max()), float((rows.grad - expected).abs().max())),
+    "same": all(torch.equal(a, b) for a, b in zip(module.parameters(), before)),
+    "moved": all(w.data_ptr() == part.data_ptr() for w, part in zip(module.parameters(), side)),
+    "untouched": all(w.grad is None and not w.main_grad.any() for w in module.parameters()),
+    "kept": kept,
+}))
+"""
+
+
+def test_frozen_weights_are_moved_side_by_side_and_give_the_rows_gradient_alone(
+    tmp_path: Path,
+) -> None:
+    found = seen(tmp_path, FROZEN)
+    assert found.pop("worst") < 0.07  # bf16, outputs of 4 on average
+    expected = {"said": None, "same": True, "moved": True, "untouched": True, "kept": 0}
+    assert found == expected
+
+
+@pytest.mark.parametrize("narrow", [0, 24])
+def test_weights_are_trained_also_where_their_rows_need_no_gradient(
+    tmp_path: Path, narrow: int
+) -> None:
+    program = """
+wrapped(module)
+module(rows.detach(), splits)[0].backward(grad)
+print(json.dumps([float(weight.main_grad.float().norm()) for weight in module.parameters()]))
+"""
+    first, empty, *others = seen(tmp_path, program, narrow=narrow)
+    assert empty == 0
+    assert min(first, *others) > 0
 
 
 def test_what_does_not_fit_is_left_to_upstream(tmp_path: Path) -> None:

@@ -1,15 +1,17 @@
 """The experts' products, as Transformer Engine and megatron-core take them and as we do.
 
-``python3 -m tests.gpu.kernels.experts`` on one GPU, half a minute: the two layers of 32 experts of
-Qwen3-30B-A3B, one GPU's share where experts are on four, with 16,384 tokens of 8 experts each; then
-with experts that get none or one. Prints the error of each gradient against a product an expert in
-fp32, and the milliseconds of the host and of the GPU for a forward and a backward pass.
+``python3 -m tests.gpu.kernels.experts`` on one GPU, half a minute, with 16,384 tokens of 8 experts
+each: two layers of 32 experts of Qwen3-30B-A3B, one GPU's share where experts are on four; those
+of 128 that nothing trains, and an adapter of rank 8 beside; also with experts that get none or one.
+Prints the error of each gradient against a product an expert in fp32, and the milliseconds of the
+host and of the GPU for a forward and a backward pass.
 """
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,15 +21,23 @@ import torch.distributed as dist
 from launchers.preflight_port import free_port
 from tests.gpu import host
 
-EXPERTS, TOKENS = 32, 16384 * 8
-WIDTHS = {"fc1": (2048, 1536), "fc2": (768, 2048)}
-"""Of a layer's two products, [in, out]."""
+TOKENS = 16384 * 8
+CASES = {
+    "fc1": (32, 2048, 1536),
+    "fc2": (32, 768, 2048),
+    "frozen fc1": (128, 2048, 1536),
+    "frozen fc2": (128, 768, 2048),
+    "adapter of fc1, down": (128, 2048, 8),
+    "adapter of fc1, up": (128, 8, 1536),
+}
+"""Experts, and the widths of a product, in and out."""
+FROZEN = "frozen"
 ROUNDS = 20
 BOUND = 0.01
 """Of the relative error in the Frobenius norm; bf16 products have 0.002 to 0.005."""
 
 
-def layer(width_in: int, width_out: int) -> Any:
+def layer(experts: int, width_in: int, width_out: int, *, trains: bool) -> Any:
     """Return a layer of experts with bf16 weights and gradient buffers, as DDP leaves it."""
     from megatron.core.extensions.transformer_engine import TEGroupedLinear
     from megatron.core.transformer import TransformerConfig
@@ -36,14 +46,14 @@ def layer(width_in: int, width_out: int) -> Any:
         num_layers=1,
         hidden_size=2048,
         num_attention_heads=32,
-        num_moe_experts=EXPERTS,
+        num_moe_experts=experts,
         add_bias_linear=False,
         bf16=True,
         params_dtype=torch.bfloat16,
         gradient_accumulation_fusion=False,
     )
     module = TEGroupedLinear(
-        EXPERTS,
+        experts,
         width_in,
         width_out,
         parallel_mode=None,
@@ -53,6 +63,7 @@ def layer(width_in: int, width_out: int) -> Any:
         skip_bias_add=False,
         is_expert=True,
     )
+    module.requires_grad_(trains)
     for weight in module.parameters():
         weight.main_grad = torch.zeros_like(weight)
     return module
@@ -76,11 +87,11 @@ def hooked(module: Any) -> list[Any]:
     return kept
 
 
-def splits(kind: str) -> list[int]:
+def splits(kind: str, experts: int) -> list[int]:
     """Return how many rows each expert has."""
     if kind == "even":
-        return [TOKENS // EXPERTS] * EXPERTS
-    parts = torch.rand(EXPERTS, generator=torch.Generator().manual_seed(7))
+        return [TOKENS // experts] * experts
+    parts = torch.rand(experts, generator=torch.Generator().manual_seed(7))
     parts[::5] = 0
     counts = (parts / parts.sum() * (TOKENS - 3)).int().tolist()
     counts[5], counts[10] = 1, 2
@@ -114,43 +125,40 @@ def timed(module: Any, rows: torch.Tensor, grad: torch.Tensor, counts: list[int]
 
 def error(found: torch.Tensor, exact: torch.Tensor) -> float:
     """Return the relative error in the Frobenius norm."""
-    return float((found.float() - exact).norm() / exact.norm().clamp(min=1e-20))
+    return float((found.detach().float() - exact).norm() / exact.norm().clamp(min=1e-20))
 
 
 def judged(
     module: Any, rows: torch.Tensor, grad: torch.Tensor, counts: list[int]
 ) -> dict[str, Any]:
     """Return the worst errors of one pass from zeroed buffers, and its times."""
-    for weight in module.parameters():
+    weights = list(module.parameters())
+    for weight in weights:
         weight.main_grad.zero_()
     out, below = passes(module, rows, grad, counts)
-    weights = list(module.parameters())
-    parts = zip(weights, rows.split(counts), grad.split(counts), strict=True)
-    exact = [each.float().T @ part.float() for _, part, each in parts]
+    inputs, grads = rows.split(counts), grad.split(counts)
+    exact = {
+        "out": [p.float() @ w.float().T for w, p in zip(weights, inputs, strict=True)],
+        "rows": [g.float() @ w.float() for w, g in zip(weights, grads, strict=True)],
+    }
     seen = {
-        "out": error(
-            out,
-            torch.cat(
-                [p.float() @ w.float().T for w, p in zip(weights, rows.split(counts), strict=True)]
-            ),
-        ),
-        "rows": error(
-            below,
-            torch.cat(
-                [g.float() @ w.float() for w, g in zip(weights, grad.split(counts), strict=True)]
-            ),
-        ),
-        "weights": max(error(w.main_grad, e) for w, e in zip(weights, exact, strict=True)),
-        "empty": max(
-            [
-                float(w.main_grad.float().abs().max())
-                for w, n in zip(weights, counts, strict=True)
-                if n == 0
-            ],
-            default=0.0,
-        ),
+        "out": error(out, torch.cat(exact["out"])),
+        "rows": error(below, torch.cat(exact["rows"])),
+        **(trained(weights, inputs, grads) if weights[0].requires_grad else {}),
     }
     return {**seen, **timed(module, rows, grad, counts)}
+
+
+def trained(
+    weights: Sequence[Any], rows: Sequence[torch.Tensor], grads: Sequence[torch.Tensor]
+) -> dict[str, float]:
+    """Return the worst error of the weights' gradients, and the largest of experts without rows."""
+    each = list(zip(weights, rows, grads, strict=True))
+    empty = [float(w.main_grad.float().abs().max()) for w, p, _ in each if not len(p)]
+    return {
+        "weights": max(error(w.main_grad, g.float().T @ p.float()) for w, p, g in each),
+        "empty": max(empty, default=0.0),
+    }
 
 
 def main() -> None:
@@ -161,33 +169,32 @@ def main() -> None:
     dist.init_process_group("nccl", init_method=address, rank=0, world_size=1)
     parallel_state.initialize_model_parallel()
     tensor_parallel.model_parallel_cuda_manual_seed(7)
-    import launchers.swift_grouped_product as ours
+    import launchers.swift_grouped_product  # noqa: F401
+    from launchers.swift_grouped_weights import prepared
 
     seen: dict[str, Any] = {}
-    for name, (width_in, width_out) in WIDTHS.items():
+    for name, (experts, width_in, width_out) in CASES.items():
         for kind in ("even", "uneven"):
-            counts = splits(kind)
+            counts = splits(kind, experts)
             rows = torch.randn(sum(counts), width_in, device="cuda").bfloat16()
             grad = torch.randn(sum(counts), width_out, device="cuda").bfloat16()
-            module = layer(width_in, width_out)
-            kept = hooked(module)
+            module = layer(experts, width_in, width_out, trains=not name.startswith(FROZEN))
+            kept = hooked(module) if not name.startswith(FROZEN) else []
             before = judged(module, rows, grad, counts)
-            assert ours.is_fit(module), "the plugin does not take this layer"
             owner = SimpleNamespace(
                 param_to_bucket_group=dict.fromkeys(module.parameters()),
                 ddp_config=SimpleNamespace(overlap_grad_reduce=False),
             )
-            vars(module)["one_product"] = ours.Experts(module, owner)
+            vars(module)["one_product"] = prepared(module, owner)
+            assert vars(module)["one_product"], "the plugin does not take this layer"
             after = judged(module, rows, grad, counts)
             seen[f"{name} {kind}"] = {"upstream": before, "ours": after}
             del kept
-    print(
-        json.dumps({**host.about(), "experts": EXPERTS, "rows": TOKENS, "layers": seen}, indent=1)
-    )
+    print(json.dumps({**host.about(), "rows": TOKENS, "layers": seen}, indent=1))
     dist.destroy_process_group()
     runs = [each["ours"] for each in seen.values()]
-    worst = max(run[key] for run in runs for key in ("out", "rows", "weights"))
-    if not worst < BOUND or any(run["empty"] for run in runs):
+    worst = max(run.get(key, 0.0) for run in runs for key in ("out", "rows", "weights"))
+    if not worst < BOUND or any(run.get("empty") for run in runs):
         raise SystemExit(f"an error of {worst}, or gradients of experts without tokens")
 
 
