@@ -2,10 +2,11 @@
 
     python3 -m tests.gpu.launcher.faults TOKENIZER RESULTS --gpus 2 --profile FILE[,FILE]
 
-A tiny model on two "nodes" saves every fourth step. The first start is stopped as soon as the
-folder of the second checkpoint appears; the second one must go on from the first checkpoint and
-loses a rank at step 10; the JobSet's restart must go on from the second and end the run. RESULTS
-gets ``bench-<label>.json``: exit codes, seconds to the next new step, losses of repeated steps.
+A tiny model on two "nodes", or on one of 1 GPU, saves every fourth step. The first start is stopped
+as soon as the folder of the second checkpoint appears; the second one must go on from the first
+checkpoint and loses a rank at step 10; the JobSet's restart must go on from the second and end the
+run. RESULTS gets ``bench-<label>.json``: exit codes, seconds to the next new step, losses of
+repeated steps, and of an adapter whether the export is the model with it.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from scripts.problem import Problem
 from tests.gpu import host
 from tests.gpu.bench import profiles as bench_profiles
 from tests.gpu.bench import shared as bench_shared
-from tests.gpu.launcher import judge, launch
+from tests.gpu.launcher import judge, launch, merged
 from tests.gpu.launcher import run as launch_run
 from tests.gpu.launcher.launch import Launch
 from tests.gpu.launcher.run import Run, wait_for
@@ -45,10 +46,11 @@ def launches(options: argparse.Namespace) -> list[Launch]:
     """Return the run.
 
     Raises:
-        ValueError: the GPUs are odd, or the profile can't be read.
+        ValueError: the GPUs can't be shared, or the profile can't be read.
     """
-    if options.gpus % 2:
-        raise ValueError(f"--gpus {options.gpus} can't be shared by two nodes; write an even one")
+    nodes = min(2, options.gpus)
+    if options.gpus < 1 or options.gpus % nodes:
+        raise ValueError(f"--gpus {options.gpus} can't be shared by two nodes; write 1 or even")
     own = {
         **bench_shared.own_flags(STEPS),
         "save_steps": SAVES,
@@ -64,8 +66,8 @@ def launches(options: argparse.Namespace) -> list[Launch]:
         Launch(
             name=f"visit-{options.label}",
             profile=bench_profiles.parse(options.profile),
-            nodes=2,
-            gpus_per_node=options.gpus // 2,
+            nodes=nodes,
+            gpus_per_node=options.gpus // nodes,
             model=launch_run.model_folder(0),
             data=launch_run.data_file(options.pairs),
             args=own,
@@ -134,6 +136,9 @@ def conclude(run: Run, record: dict[str, Any]) -> None:
         seen |= judge.recovery(rows, seen["killed"], KILLED, LAST)
         phases = run.progress().get("phases", {})
         seen["phases_s"] = {name: round(at - seen["killed"], 1) for name, at in phases.items()}
+    export = run.home / "export"
+    if (adapter := merged.adapter_of(export)) is not None:
+        record["merged"] = merged.compare(export, adapter, launch_run.model_folder(0))
     record["last_step"] = max((row.step for row in rows), default=0)
     record["each_step"] = [
         [row.attempt, row.step, round(row.time, 2), row.values.get("loss")] for row in rows

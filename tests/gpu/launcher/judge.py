@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launchers.metrics import Row
+from tests.gpu.launcher import merged
 
 SAME = 1e-5
 """By how much the loss of the first step after a resume may differ: it is one forward pass of the
@@ -81,7 +82,7 @@ def complaints(record: Mapping[str, Any], total: int) -> list[str]:
             f"the run ended with {record.get('exit')} after step {record.get('last_step')}, "
             f"not with 0 after {total}"
         )
-    return told
+    return told + (merged.complaints(record["merged"]) if "merged" in record else [])
 
 
 def _of_stop(seen: Mapping[str, Any]) -> list[str]:
