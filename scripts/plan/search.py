@@ -103,7 +103,8 @@ class Search:
                     heapq.heappush(heap, self._bound(smaller))
 
     def _way(self, layout: Layout) -> Way:
-        return Way(layout=layout, layers=self.shape.layers)
+        """Return the fastest way on a layout."""
+        return Way(layout=layout, recompute=candidates.recompute(self.shape.layers, layout.pp))
 
     def _exact(self, way: Way) -> Found | None:
         """Return a way with the most exact optimizer that fits."""

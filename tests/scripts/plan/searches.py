@@ -8,7 +8,7 @@ from launchers import memory
 from launchers.cards import CARDS
 from launchers.plan import build, speed_of
 from scripts.plan import args, candidates, model
-from scripts.plan.candidates import OPTIMIZERS, RECOMPUTE
+from scripts.plan.candidates import OPTIMIZERS
 from scripts.plan.search import TIGHT, Found, Search
 from tests.launchers.recipes import job, recipe
 
@@ -39,9 +39,12 @@ def cluster(
 def everything(search: Search) -> list[Found]:
     """All ways that fit, each predicted."""
     found = []
-    choices = product(search.layouts(), range(RECOMPUTE), OPTIMIZERS)
-    for layout, place, (name, fields) in choices:
-        again = candidates.recompute(search.shape.layers, layout.pp)[place]
+    ways = [
+        (layout, again)
+        for layout in search.layouts()
+        for again in candidates.recompute(search.shape.layers, layout.pp)
+    ]
+    for (layout, again), (name, fields) in product(ways, OPTIMIZERS):
         training = candidates.on(search.training, layout, {**again, **fields})
         used = memory.predict(search.shape, training)
         if used.total <= (1 - TIGHT) * search.card.memory_gib and used.host <= 480:

@@ -12,11 +12,11 @@ from launchers import memory, rules
 from launchers.layout import Layout
 from launchers.training import parse
 from scripts.plan import args, candidates
-from scripts.plan.candidates import OPTIMIZERS, RECOMPUTE, Way
+from scripts.plan.candidates import OPTIMIZERS, Fields, Way, recompute
 from scripts.plan.nearest import nearest
 from tests.scripts.plan.searches import cluster, everything, seconds
 
-SMALLEST = candidates.recompute(1, 1)[-1]
+SMALLEST = recompute(1, 1)[-1]
 
 
 @pytest.mark.parametrize("card", ["a100-40g", "a100-80g", "h200"])
@@ -67,16 +67,15 @@ def test_every_layout_is_legal(name: str, nodes: int, gpus: int) -> None:
         assert broken == [], layout
 
 
-@pytest.mark.parametrize(
-    "way", [Way(layout=Layout(nodes=2, gpus_per_node=8, tp=2, pp=2, ep=4), layers=48)]
-)
-@pytest.mark.parametrize("again", range(RECOMPUTE))
+@pytest.mark.parametrize("layout", [Layout(nodes=2, gpus_per_node=8, tp=2, pp=2, ep=4)])
+@pytest.mark.parametrize("again", recompute(layers=48, stages=2))
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda option: option[0])
 def test_flags_written_into_a_recipe_are_read_as_the_same_training(
-    way: Way, again: int, optimizer: tuple[str, candidates.Fields]
+    layout: Layout, again: Fields, optimizer: tuple[str, Fields]
 ) -> None:
     search = cluster(2)
-    training = replace(way, recompute=again).training(search.training, optimizer[1])
+    way = Way(layout=layout, recompute=(again,))
+    training = way.training(search.training, optimizer[1])
     merged = args.merged(search.job.recipe, args.flags(training))
     read = parse(merged, nodes=2, gpus_per_node=8)
     plain: dict[str, Any] = {"recompute_modules": ("core_attn",)}
