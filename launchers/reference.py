@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 KEY = "reference_logps"
 """Of a batch: the reference's log-probabilities, chosen and rejected, one column a pair."""
@@ -37,23 +38,31 @@ def refusals(args: object) -> list[str]:
     return found
 
 
-def policy_is_reference(args: object, iteration: int) -> bool:
-    """Tell whether the policy's weights are still the reference's.
+def original(args: Any) -> Path:
+    """Return the model that a run began with.
 
-    The launcher pins ``ref_model`` to the original model; on a resume the policy's weights come
-    from a checkpoint (``argv.py``).
+    The launcher pins ``ref_model`` to it; on a resume ``model`` may be a checkpoint (``argv.py``).
+
+    Args:
+        args: ms-swift's parsed arguments.
+    """
+    return Path(str(getattr(args, "ref_model", None) or args.model))
+
+
+def policy_is_reference(args: Any, iteration: int) -> bool:
+    """Tell whether the policy's weights are still the reference's.
 
     Args:
         args: ms-swift's parsed arguments.
         iteration: optimizer steps done, as the loaded checkpoint says.
     """
 
-    def place(*names: str) -> Path | None:
-        given = next((value for n in names if (value := getattr(args, n, None))), None)
-        return None if given is None else Path(str(given)).resolve()
+    def mcore(name: str) -> Path | None:
+        given = getattr(args, name, None)
+        return Path(str(given)).resolve() if given else None
 
-    policy = place("model"), place("mcore_model")
-    return iteration == 0 and policy == (place("ref_model", "model"), place("mcore_ref_model"))
+    policy = Path(str(args.model)).resolve(), mcore("mcore_model")
+    return iteration == 0 and policy == (original(args).resolve(), mcore("mcore_ref_model"))
 
 
 def batches(samples: int, micro: int, rank: int, ranks: int) -> Iterator[tuple[list[int], bool]]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from launchers import tokens
 from launchers.attempt import INPUTS
+from launchers.reference import original
 
 SAMPLE = 2**20
 """Bytes read at the start, middle and end of a weight file."""
@@ -43,13 +44,12 @@ def facts_of(args: object, home: Path, own: Path, version: str) -> dict[str, str
         OSError: a file can't be read.
     """
     told = {name: _word(getattr(args, name, None)) for name in ARGUMENTS}
-    model = Path(str(getattr(args, "ref_model", None) or getattr(args, "model", "")))
     sets = [*_list(args, "dataset"), "|", *_list(args, "val_dataset")]
     cached = [*_list(args, "cached_dataset"), "|", *_list(args, "cached_val_dataset")]
     code = [tokens.code(p) for p in tokens.users(_list(args, "external_plugins"), own)]
     return {
         **told,
-        "model": digest_of(model, SAMPLE),
+        "model": digest_of(original(args), SAMPLE),
         "downloads": downloads(home),
         "data": _sum(*map(_dataset, sets)),
         "cached data": _sum(*map(_dataset, cached)),

@@ -17,6 +17,7 @@ from swift.utils import append_to_jsonl, disable_safe_ddp_context_use_barrier, g
 from launchers import disk, logs, marker, tokens
 from launchers.exits import Exit, LaunchError
 from launchers.output import Made, produce
+from launchers.reference import original
 
 PACKAGES = ("ms-swift", "transformers", "tokenizers")
 TEXTS = "val_dataset.jsonl"
@@ -65,8 +66,7 @@ def _inputs(args: Any) -> dict[str, object]:
         flags={**{name: getattr(args, name) for name in fields}, "mode": _mode(args)},
         datasets=[*args.dataset, *args.val_dataset, *args.custom_dataset_info],
         plugins=tokens.users(args.external_plugins, Path(__file__).parent),
-        # a resume without the optimizer's state starts from a checkpoint; argv.py pins the other
-        model=Path(getattr(args, "ref_model", None) or args.model),
+        model=original(args),
         versions={name: importlib.metadata.version(name) for name in PACKAGES},
     )
     return marker.plain(given)

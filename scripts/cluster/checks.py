@@ -30,9 +30,8 @@ PACKAGES: Mapping[str, str] = {
 """Debian's package of each program that is not built here."""
 BUILT = (
     *("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"),
-    *("coredns", "jobset", "kueue"),
+    *("coredns", "jobset", "kueue", "kubelet", "kube-proxy", "pause"),
 )
-BUILT_FOR_NODES = ("kubelet", "kube-proxy", "pause")
 V1 = frozenset({"cpu", "cpuacct", "cpuset", "devices", "freezer", "memory", "pids"})
 V2 = frozenset({"cpu", "cpuset", "memory", "pids"})
 HIDDEN = ("/run", "/var/lib", "/var/log", "/proc", "/sys")
@@ -79,8 +78,7 @@ def missing_programs(found: Callable[[str], bool]) -> list[str]:
 
 def not_built(layout: Layout) -> list[str]:
     """Return a fault if programs of the cluster are not built yet."""
-    needed = (*BUILT, *(BUILT_FOR_NODES if layout.size else ()))
-    missing = [name for name in needed if not (layout.bin / name).is_file()]
+    missing = [name for name in BUILT if not (layout.bin / name).is_file()]
     if not missing:
         return []
     return [f"not built yet: {', '.join(missing)}; run `make cluster`, which builds them (Go)"]

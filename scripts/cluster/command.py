@@ -33,7 +33,7 @@ class Backend(StrEnum):
 BackendOption = Annotated[
     Backend, typer.Option(help="kind where a container engine answers, else plain processes.")
 ]
-Nodes = Annotated[int, typer.Option(min=0, max=99, help="Nodes that run pods.")]
+Nodes = Annotated[int, typer.Option(min=1, max=99, help="Nodes that run pods.")]
 Archive = Annotated[Path, typer.Argument(help="Image as a docker-archive (tar).")]
 AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
 
@@ -53,7 +53,7 @@ def up(backend: BackendOption = Backend.AUTO, nodes: Nodes = 3) -> None:
         began = time.monotonic()
         started = cluster.start(cluster.choose(backend), nodes)
         seconds = time.monotonic() - began
-    console.print(f"up in {seconds:.0f} s: {', '.join(started.nodes) or 'no nodes'}")
+    console.print(f"up in {seconds:.0f} s: {', '.join(started.nodes)}")
     console.print(f"export KUBECONFIG={started.kubeconfig}")
 
 

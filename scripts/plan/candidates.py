@@ -20,8 +20,6 @@ Fields = Mapping[str, Any]
 
 PARTS = (0.25, 0.5, 0.75)
 """Of a stage's layers, that are recomputed where not all are."""
-RECOMPUTE = 3 + len(PARTS)
-"""Choices of ``recompute``."""
 _FP32 = {"exp_avg_dtype": "fp32", "exp_avg_sq_dtype": "fp32", "main_grads_dtype": "fp32"}
 _BF16 = {"precision_aware": True, "exp_avg_dtype": "bf16", "exp_avg_sq_dtype": "bf16"}
 OPTIMIZERS: tuple[tuple[str, Fields], ...] = (
@@ -38,10 +36,8 @@ class Way:
     """One way to train: a layout, what is recomputed, and where the optimizer is."""
 
     layout: Layout
-    layers: int
-    """Of the model."""
-    recompute: int = 0
-    """Place in what ``recompute`` returns."""
+    recompute: tuple[Fields, ...]
+    """What ``recompute`` returns, from this way's own choice on."""
     on_host: bool = False
 
     @property
@@ -54,19 +50,22 @@ class Way:
         """Return what decides between two ways of the same speed: the simpler first."""
         sizes = self.layout
         groups = (sizes.tp, sizes.cp, sizes.etp, sizes.pp, sizes.ep)
-        return (int(self.on_host), *groups, self.recompute)
+        return (int(self.on_host), *groups, -len(self.recompute))
 
     def training(self, base: Training, optimizer: Fields) -> Training:
         """Return the training job of this way."""
-        again = recompute(self.layers, self.layout.pp)[self.recompute]
-        return on(base, self.layout, {**again, **optimizer})
+        return on(base, self.layout, {**self.recompute[0], **optimizer})
 
     def smaller(self) -> list[Way]:
-        """Return the next ways, which need less memory of the GPU and are never faster."""
-        first = self.recompute == 0 and not self.on_host
-        ways = [replace(self, on_host=True)] if first else []
-        if self.recompute + 1 < RECOMPUTE:
-            ways.append(replace(self, recompute=self.recompute + 1))
+        """Return the next ways, which need less memory of the GPU and are never faster.
+
+        The host's Adam is slower than any on the GPU: its turn is where none of those fits.
+        """
+        if self.on_host:
+            return []
+        ways = [replace(self, on_host=True)]
+        if self.recompute[1:]:
+            ways.append(replace(self, recompute=self.recompute[1:]))
         return ways
 
 

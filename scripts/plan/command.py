@@ -23,6 +23,7 @@ from scripts.helm import template
 from scripts.plan import data, document, model, ranking, release, screen
 from scripts.plan.args import layout_flags
 from scripts.plan.candidates import on
+from scripts.plan.nearest import nearest
 from scripts.plan.quantity import GIB
 from scripts.plan.release import Release
 from scripts.plan.search import Search
@@ -75,7 +76,7 @@ def _plan(request: Request, console: Console) -> int:
     plan = planning.build(job_of(found, request))
     verdict = judge(found, plan)
     searched = _search(found, plan) if verdict.is_too_big and plan.card else None
-    proposals = searched.nearest(PROPOSALS) if searched else []
+    proposals = nearest(searched, PROPOSALS) if searched else []
     if request.as_json:
         _print(document.of_plan(found, plan, verdict, proposals), console)
     else:

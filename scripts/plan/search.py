@@ -6,7 +6,7 @@ import heapq
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import groupby, islice
+from itertools import islice
 from math import ceil
 
 from launchers import memory, rules
@@ -56,6 +56,11 @@ class Search:
         sizes = {"nodes": self.job.nodes, "gpus_per_node": self.job.gpus_per_node}
         return candidates.layouts(self.shape, self.training, **sizes)
 
+    @cached_property
+    def possible(self) -> list[Layout]:
+        """Layouts on which something may fit."""
+        return [layout for layout in self.layouts() if self._may(layout)]
+
     def best(self, count: int) -> list[Found]:
         """Return the fastest layouts, the fastest first, each in its fastest way that fits.
 
@@ -63,18 +68,6 @@ class Search:
         a little traffic.
         """
         return list(islice(self._fastest(), count))
-
-    def nearest(self, count: int) -> list[Found]:
-        """Return what changes the fewest flags of the recipe, the fastest first."""
-        found: list[Found] = []
-        for _, group in groupby(self._by_changes(), key=lambda each: each[0]):
-            for _, way, place in group:
-                name, fields = candidates.OPTIMIZERS[place]
-                fitting = self._found(name, way.training(self.training, fields))
-                found += [fitting] if fitting else []
-            if len(found) >= count:
-                break
-        return sorted(found, key=lambda each: each.speed.step_seconds)[:count]
 
     def why_none(self) -> str:
         """Return why no layout fits, and what to change."""
@@ -93,7 +86,7 @@ class Search:
         A way that does not fit makes room for those that need less memory. They are never faster,
         so most ways are never predicted.
         """
-        heap = [self._bound(self._way(layout)) for layout in self.layouts() if self._may(layout)]
+        heap = [self._bound(self._way(layout)) for layout in self.possible]
         heapq.heapify(heap)
         done: set[Layout] = set()
         while heap:
@@ -109,12 +102,13 @@ class Search:
                 for smaller in way.smaller():
                     heapq.heappush(heap, self._bound(smaller))
 
-    def _way(self, layout: Layout, recompute: int = 0) -> Way:
-        return Way(layout=layout, layers=self.shape.layers, recompute=recompute)
+    def _way(self, layout: Layout) -> Way:
+        """Return the fastest way on a layout."""
+        return Way(layout=layout, recompute=candidates.recompute(self.shape.layers, layout.pp))
 
     def _exact(self, way: Way) -> Found | None:
         """Return a way with the most exact optimizer that fits."""
-        tried = (self._found(n, way.training(self.training, f)) for n, f in way.optimizers)
+        tried = (self.fitting(n, way.training(self.training, f)) for n, f in way.optimizers)
         return next(filter(None, tried), None)
 
     def _bound(self, way: Way) -> tuple[float, tuple[int, ...], Way, Found | None]:
@@ -132,36 +126,8 @@ class Search:
         copies = 1 + self.training.reference + (self.training.tuner == "full")
         return 2 * copies * (dense + experts) <= self.card.memory_gib * 2**30
 
-    def _by_changes(self) -> list[tuple[int, Way, int]]:
-        """List all ways and the place of their optimizer, those with few changes first.
-
-        The three choices have no flag in common, so their changes add up.
-        """
-        own = self.training
-        kept = [candidates.on(own, own.layout, fields) for _, fields in candidates.OPTIMIZERS]
-        optimizer = [self._count(args.optimizer_flags(training)) for training in kept]
-        stages = {layout.pp for layout in self.layouts()}
-        recompute = {each: self._recompute_changes(each) for each in stages}
-        counted = [
-            (sizes + more + most, self._way(layout, place), option)
-            for layout in filter(self._may, self.layouts())
-            for sizes in [self._count(args.layout_flags(candidates.on(own, layout, {})))]
-            for place, more in enumerate(recompute[layout.pp])
-            for option, most in enumerate(optimizer)
-        ]
-        return sorted(counted, key=lambda each: each[0])
-
-    def _recompute_changes(self, stages: int) -> list[int]:
-        """Return how many flags each choice of ``candidates.recompute`` changes."""
-        own = self.training
-        again = candidates.recompute(self.shape.layers, stages)
-        told = [args.recompute_flags(candidates.on(own, own.layout, each)) for each in again]
-        return [self._count(wanted) for wanted in told]
-
-    def _count(self, wanted: Args) -> int:
-        return len(args.changes(self.job.recipe, wanted))
-
-    def _found(self, name: str, training: Training) -> Found | None:
+    def fitting(self, name: str, training: Training) -> Found | None:
+        """Return a way to train with the optimizer of that name; None where it does not fit."""
         used = memory.predict(self.shape, training)
         if used.total > (1 - TIGHT) * self.card.memory_gib or used.host > (
             self.host_gib or used.host

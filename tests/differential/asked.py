@@ -11,11 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from tests.chart.helm import ROOT
-
-PYTHON = ROOT / ".tools" / "train" / "bin" / "python"
-PACKAGES = ROOT / ".tools" / "oracle"
-"""megatron-core and mcore-bridge, installed by `make` from requirements.txt here."""
+from tests.launchers.training_environment import ORACLE, PYTHON
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +40,7 @@ def start(folder: Path) -> Iterator[Oracle]:
         "PATH": os.environ["PATH"],
         "HOME": str(folder),
         "TMPDIR": str(folder),
-        "PYTHONPATH": str(PACKAGES),
+        "PYTHONPATH": str(ORACLE),
         "CUDA_VISIBLE_DEVICES": "",
         "OMP_NUM_THREADS": "1",
         "HF_HUB_OFFLINE": "1",

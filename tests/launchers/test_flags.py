@@ -11,12 +11,9 @@ import pytest
 from launchers import flags
 from launchers.renames import OWNED, RENAMED
 from scripts import flags as generator
+from scripts.helm import ROOT
+from tests.launchers.training_environment import PYTHON, TRAIN, needs_training, swift_classes
 
-ROOT = Path(__file__).parents[2]
-TRAIN = ROOT / ".tools" / "train"
-needs_training = pytest.mark.skipif(
-    not (TRAIN / "bin" / "python").exists(), reason="no .tools/train: run `make setup`"
-)
 REAL = """
 import dataclasses, json
 from swift.arguments import PretrainArguments, RLHFArguments, SftArguments
@@ -46,8 +43,7 @@ SORTS = {"string_to_bool": "switch", "int": "whole", "float": "number"}
 
 @pytest.fixture(scope="module")
 def classes() -> flags.Classes:
-    site = generator.site_packages(TRAIN)
-    return flags.read({name: site / name for name in ("swift", "transformers")})
+    return swift_classes()
 
 
 def package(folder: Path, text: str) -> flags.Classes:
@@ -59,7 +55,7 @@ def package(folder: Path, text: str) -> flags.Classes:
 @needs_training
 @pytest.mark.timeout(120)
 def test_the_transformers_flags_are_the_real_ones(classes: flags.Classes) -> None:
-    command = [str(TRAIN / "bin" / "python"), "-c", REAL]
+    command = [str(PYTHON), "-c", REAL]
     done = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=TRAIN)
     assert done.returncode == 0, done.stderr
     defaults, parsers = map(json.loads, done.stdout.splitlines()[-2:])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.launchers import two_ranks
+from tests.launchers.training_environment import needs_oracle
 
 SHOWN = (
     "packs differ between ranks",
@@ -24,6 +25,7 @@ SHOWN = (
 )
 
 
+@needs_oracle
 @pytest.mark.timeout(180)
 def test_gathered_tokens_beside_all_to_all() -> None:
     said = two_ranks.said("tests.launchers.gather_edge")

@@ -16,10 +16,8 @@ from launchers.jit_archive import NAMES, contents, publish, seed
 from launchers.jit_cache import Facts, key_of, variables
 from launchers.preflight_smi import Gpu, Smi
 from launchers.settings import Settings, from_env
-from scripts.helm import ROOT
-from scripts.local.runner import training_python
+from tests.launchers.training_environment import PYTHON, needs_training
 
-HAS_TORCH = (ROOT / ".tools" / "train" / "bin" / "python").exists()
 NAME = NAMES[0]
 FACTS = Facts(
     gpu="NVIDIA H200", driver="580", cuda="13.0", python="3.12", versions={"torch": "2.11.0"}
@@ -141,14 +139,12 @@ print(torch._dynamo.utils.counters["stats"]["unique_graphs"])
 """
 
 
-@pytest.mark.skipif(not HAS_TORCH, reason="the training environment is not installed")
+@needs_training
 @pytest.mark.timeout(120)
 def test_a_restart_knows_which_sizes_vary(tmp_path: Path) -> None:
-    python = str(training_python(ROOT))
-
     def compiled(run: str, *lengths: str) -> str:
         known = variables(tmp_path, {}, run=run, warm=True, cores=1, nproc=1)
-        words = [python, "-c", GRAPHS, *lengths]
+        words = [str(PYTHON), "-c", GRAPHS, *lengths]
         return subprocess.check_output(words, env={**os.environ, **known}, text=True).strip()
 
     assert compiled("one", "100", "200") == "2"

@@ -9,9 +9,9 @@ import pytest
 
 from launchers.argv import environment
 from launchers.rank import Place
+from scripts.helm import ROOT
+from tests.launchers.training_environment import PYTHON, needs_training
 
-ROOT = Path(__file__).parents[2]
-TRAIN = ROOT / ".tools" / "train" / "bin" / "python"
 OFFLINE = ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE")
 PLACE = Place(rank=0, nodes=1, master_addr="127.0.0.1", master_port=1, source="test")
 MODEL = """
@@ -27,13 +27,13 @@ PreTrainedTokenizerFast(tokenizer_object=tokenizer).save_pretrained(sys.argv[1])
 
 def python(env: dict[str, str], *argv: str | Path) -> str:
     done = subprocess.run(
-        [TRAIN, "-W", "ignore", *argv], env=env, capture_output=True, text=True, check=False
+        [PYTHON, "-W", "ignore", *argv], env=env, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-@pytest.mark.skipif(not TRAIN.exists(), reason="no .tools/train: run `make setup`")
+@needs_training
 @pytest.mark.timeout(300)
 def test_the_start_of_a_training_asks_no_host_but_its_own(tmp_path: Path) -> None:
     """ms-swift, transformers and datasets with what the launcher tells them of the network.

@@ -11,9 +11,9 @@ import pytest
 from launchers.one_read import Tensor, unlike
 from launchers.plugins import callbacks, plugins
 from launchers.recipe import parse
+from scripts.helm import ROOT
+from tests.launchers.training_environment import PYTHON, needs_training
 
-ROOT = Path(__file__).parents[2]
-TRAIN = ROOT / ".tools" / "train" / "bin" / "python"
 WEIGHT = Tensor(shape=(2, 3), dtype="torch.bfloat16", is_plain=True)
 
 
@@ -57,7 +57,7 @@ def test_only_a_run_with_a_reference_of_its_own_copies(
     assert callbacks(recipe, on_cpu=False)[0] == "phases"
 
 
-@pytest.mark.skipif(not TRAIN.exists(), reason="no .tools/train: run `make setup`")
+@needs_training
 @pytest.mark.parametrize(
     ("case", "reads"),
     [
@@ -71,7 +71,7 @@ def test_a_copied_reference_equals_a_read_one(tmp_path: Path, case: str, reads: 
     """Of three reads the second is left out, and only where it would be the same."""
     fakes = Path(__file__).parent / "fakes" / "mcore"
     done = subprocess.run(
-        [TRAIN, Path(__file__).with_name("one_read_case.py"), tmp_path, case],
+        [PYTHON, Path(__file__).with_name("one_read_case.py"), tmp_path, case],
         env={**os.environ, "PYTHONPATH": f"{ROOT}:{fakes}"},
         capture_output=True,
         text=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.launchers import two_ranks
+from tests.launchers.training_environment import needs_oracle
 
 SHOWN = (
     "without the switch nothing is planned",
@@ -16,6 +17,7 @@ SHOWN = (
 SWITCH = "recipe.args.megatron_extra_kwargs.overlap_moe_expert_parallel_comm"
 
 
+@needs_oracle
 @pytest.mark.timeout(180)
 def test_the_schedule_beside_the_plain_one() -> None:
     said = two_ranks.said("tests.launchers.overlap_edge")

@@ -13,12 +13,11 @@ import yaml
 from launchers.diagnose import verdict
 from launchers.exits import Exit
 from scripts.helm import ROOT
-from scripts.local.runner import training_python
 from tests.launchers.models import MODELS
 from tests.launchers.packing_probe import LAYOUTS, LENGTHS
+from tests.launchers.training_environment import PYTHON, needs_training
 
-HAS_SWIFT = (ROOT / ".tools" / "train" / "bin" / "python").exists()
-pytestmark = pytest.mark.skipif(not HAS_SWIFT, reason="the training environment is not installed")
+pytestmark = needs_training
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +26,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     model = yaml.safe_load((MODELS / "Qwen3-30B-A3B.yaml").read_text(encoding="utf-8"))
     config.write_text(json.dumps(model))
     done = subprocess.run(
-        [str(training_python(ROOT)), "-m", "tests.launchers.packing_probe", str(config)],
+        [str(PYTHON), "-m", "tests.launchers.packing_probe", str(config)],
         cwd=ROOT,
         capture_output=True,
         text=True,

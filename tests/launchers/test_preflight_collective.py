@@ -13,17 +13,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from launchers.preflight_collective import Plan
 from launchers.preflight_measured import record_of
 from launchers.preflight_port import free_port
 from launchers.preflight_settings import from_env
 from launchers.preflight_verdict import judge
-from tests.launchers.pods import ROOT
+from tests.launchers.training_environment import PYTHON, needs_training
 
-PYTHON = ROOT / ".tools" / "train" / "bin" / "python"
-pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="no torch here: run `make setup`")
+pytestmark = needs_training
 
 
 def plan(folder: Path, node: int, *, nodes: int = 2, nproc: int = 1, seconds: int = 60) -> Plan:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 
-import pytest
-
 from scripts.helm import ROOT
+from tests.launchers.training_environment import PYTHON, needs_training
 
 SHOWN = (
     "ms-swift finds our trainer",
@@ -29,13 +28,11 @@ SHOWN = (
 )
 
 
+@needs_training
 def test_our_trainer_beside_that_of_ms_swift() -> None:
-    python = ROOT / ".tools/train/bin/python"
-    if not python.exists():
-        pytest.skip("no training environment: make setup")
     env = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(
-        [python, "-m", "tests.launchers.reference_edge"],
+        [PYTHON, "-m", "tests.launchers.reference_edge"],
         cwd=ROOT,
         env=env,
         capture_output=True,

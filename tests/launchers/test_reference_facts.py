@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from launchers import flags
 from launchers.attempt import keep_identity
 from launchers.reference_facts import (
@@ -18,8 +16,8 @@ from launchers.reference_facts import (
     store_name,
 )
 from launchers.workspace import Workspace
-from scripts.helm import ROOT
 from tests.launchers.references import arguments
+from tests.launchers.training_environment import needs_training, swift_classes
 
 
 def test_facts_follow_what_the_numbers_follow_from(tmp_path: Path) -> None:
@@ -77,12 +75,10 @@ def test_equal_data_elsewhere_is_the_same_data(tmp_path: Path) -> None:
     assert facts_of(arguments(moved), tmp_path, tmp_path, "4.4.1") == first
 
 
+@needs_training
 def test_every_argument_is_one_of_ms_swift() -> None:
-    swift = next((ROOT / ".tools/train/lib").glob("python3.*/site-packages/swift"), None)
-    if swift is None:
-        pytest.skip("no training environment: make setup")
-    packages = {"swift": swift, "transformers": swift.parent / "transformers"}
-    assert set(ARGUMENTS) - set(flags.flags(flags.read(packages), "MegatronRLHFArguments")) == set()
+    known = flags.flags(swift_classes(), "MegatronRLHFArguments")
+    assert set(ARGUMENTS) - set(known) == set()
 
 
 def test_a_large_file_is_known_by_its_size_and_three_places(tmp_path: Path) -> None:

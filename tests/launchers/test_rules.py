@@ -13,8 +13,7 @@ from launchers.argv import DEFAULTS as LAUNCHERS
 from launchers.divisors import divisors
 from launchers.rules_warnings import WARNINGS
 from launchers.shape import Shape
-from scripts import flags as generator
-from tests.launchers.test_flags import TRAIN, needs_training
+from tests.launchers.training_environment import needs_training, swift_classes
 
 SIZES: dict[str, Any] = {
     **{"layers": 48, "hidden": 2048, "heads": 32, "kv_heads": 4, "head_dim": 128, "ffn": 6144},
@@ -58,9 +57,7 @@ def warned(shape: Shape | None = QWEN, nodes: int = 2, **args: Any) -> str:
 @needs_training
 @pytest.mark.parametrize("backend", ["megatron", "transformers"])
 def test_the_defaults_are_those_of_the_pinned_ms_swift(backend: str) -> None:
-    site = generator.site_packages(TRAIN)
-    classes = flags.read({name: site / name for name in ("swift", "transformers")})
-    real = flags.flags(classes, flags.ENTRIES[backend]["rlhf"])
+    real = flags.flags(swift_classes(), flags.ENTRIES[backend]["rlhf"])
     rows = (*rules.ROWS[backend], *(WARNINGS if backend == "megatron" else ()))
     names = {name for row in rows for name in row.flags()} - set(LAUNCHERS)
     assert names <= set(real)

@@ -14,13 +14,9 @@ import pytest
 from scripts.demo import sources
 from scripts.demo.sources import PLUGIN, Sources
 from scripts.helm import ROOT
-from scripts.local.runner import training_python
+from tests.launchers.training_environment import PYTHON, needs_training
 
-HAS_SWIFT = (ROOT / ".tools" / "train" / "bin" / "python").exists()
-pytestmark = [
-    pytest.mark.skipif(not HAS_SWIFT, reason="the training environment is not installed"),
-    pytest.mark.timeout(300),
-]
+pytestmark = [needs_training, pytest.mark.timeout(300)]
 ROWS = 120
 
 
@@ -29,7 +25,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("tokens")
     found = Sources(root=home)
     sources.make_pairs(found)
-    sources.make_model(found, training_python(ROOT))
+    sources.make_model(found, PYTHON)
     lines = found.pairs.read_text().splitlines(keepends=True)
     found.pairs.write_text("".join(lines[:ROWS]))
     (home / "ws" / "runs" / "one").mkdir(parents=True)
@@ -58,7 +54,7 @@ def probe(made: Path, model: str = "model", **env: str) -> tuple[dict[str, Any],
     words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
     done = subprocess.run(
         [
-            *(str(training_python(ROOT)), "-m", "tests.launchers.tokens_probe", *words),
+            *(str(PYTHON), "-m", "tests.launchers.tokens_probe", *words),
             *("--external_plugins", *plugins),
         ],
         cwd=ROOT,

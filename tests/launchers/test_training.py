@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,7 +10,7 @@ from launchers import flags
 from launchers.exits import Exit, LaunchError
 from launchers.recipe import parse as recipe
 from launchers.training import _CHOICES, _FLAGS, _SIZES, Training, parse
-from scripts.helm import ROOT
+from tests.launchers.training_environment import needs_training, swift_classes
 
 
 def read(task: str = "rlhf", nodes: int = 1, **args: Any) -> Training:
@@ -19,12 +18,9 @@ def read(task: str = "rlhf", nodes: int = 1, **args: Any) -> Training:
     return parse(recipe({**document, "args": args}), nodes=nodes, gpus_per_node=8)
 
 
+@needs_training
 def test_the_defaults_are_those_of_the_installed_ms_swift() -> None:
-    swift = next((ROOT / ".tools/train/lib").glob("python3.*/site-packages/swift"), None)
-    if swift is None:
-        pytest.skip("no training environment: make setup")
-    packages = {"swift": swift, "transformers": Path(swift).parent / "transformers"}
-    known = flags.flags(flags.read(packages), "MegatronRLHFArguments")
+    known = flags.flags(swift_classes(), "MegatronRLHFArguments")
     seen = read()
     for field, flag in {**_SIZES, **_FLAGS, **{k: v[0] for k, v in _CHOICES.items()}}.items():
         default = known[flag]

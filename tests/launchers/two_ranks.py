@@ -5,21 +5,17 @@ from __future__ import annotations
 import os
 import subprocess
 
-import pytest
-
 from launchers.preflight_port import free_port
 from scripts.helm import ROOT
+from tests.launchers.training_environment import ORACLE, PYTHON
 
 
 def said(module: str) -> list[str]:
     """Return the lines that the module's ranks printed; both must have ended well."""
-    python, packages = ROOT / ".tools/train/bin/python", ROOT / ".tools/oracle"
-    if not python.exists() or not packages.exists():
-        pytest.skip("no training environment: make setup")
-    env = {**os.environ, "PYTHONPATH": f"{ROOT}:{packages}", "CUDA_VISIBLE_DEVICES": ""}
+    env = {**os.environ, "PYTHONPATH": f"{ROOT}:{ORACLE}", "CUDA_VISIBLE_DEVICES": ""}
     ranks = ["-m", "torch.distributed.run", "--nproc-per-node", "2"]
     done = subprocess.run(
-        [python, *ranks, "--master-port", str(free_port()), "-m", module],
+        [PYTHON, *ranks, "--master-port", str(free_port()), "-m", module],
         cwd=ROOT,
         env={**env, "OMP_NUM_THREADS": "1"},
         capture_output=True,

@@ -7,9 +7,13 @@ import sys
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
 from scripts import cli
+from scripts.cluster import lock
+from scripts.cluster.layout import Layout
 from scripts.plan import command as planning
+from scripts.problem import Problem
 
 
 def end(*words: str) -> int:
@@ -49,6 +53,19 @@ def test_a_terminal_without_bars_shows_question_marks(monkeypatch: pytest.Monkey
 )
 def test_a_number_that_no_dataset_has_is_a_wrong_flag(words: tuple[str, str]) -> None:
     assert end("plan", *words) == 2
+
+
+def test_a_cluster_of_no_node_is_a_wrong_flag(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def begun(layout: Layout) -> None:
+        raise Problem("it would start")
+
+    monkeypatch.setattr(lock, "held", begun)
+    assert end("cluster", "up", "--nodes", "0") == 2
+    told = Text.from_ansi(capsys.readouterr().err).plain
+    assert "'--nodes'" in told and " 1 " in told
+    assert end("cluster", "up", "--nodes", "1") == 1  # it gets as far as the lock
 
 
 @pytest.mark.parametrize("verb", [(), ("plan",), ("cluster",), ("cluster", "up")])

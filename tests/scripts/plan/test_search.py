@@ -4,70 +4,19 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from itertools import product
 from typing import Any
 
 import pytest
 
 from launchers import memory, rules
-from launchers.cards import CARDS
 from launchers.layout import Layout
-from launchers.plan import build, speed_of
 from launchers.training import parse
-from scripts.plan import args, candidates, model
-from scripts.plan.candidates import OPTIMIZERS, RECOMPUTE, Way
-from scripts.plan.search import TIGHT, Found, Search
-from tests.launchers.recipes import job, recipe
+from scripts.plan import args, candidates
+from scripts.plan.candidates import OPTIMIZERS, Fields, Way, recompute
+from scripts.plan.nearest import nearest
+from tests.scripts.plan.searches import cluster, everything, seconds
 
-SMALLEST = candidates.recompute(1, 1)[-1]
-BATCH = {"global_batch_size": 64, "max_length": 4096, "num_train_epochs": 1}
-
-
-def cluster(
-    nodes: int, card: str = "a100-80g", name: str = "Qwen3-30B-A3B", gpus: int = 8
-) -> Search:
-    """A search whose recipe is plain: all sizes 1."""
-    shape, where = model.find(f"hf://Qwen/{name}@v1")
-    assert shape is not None
-    made = recipe(
-        **BATCH,
-        tensor_model_parallel_size=1,
-        pipeline_model_parallel_size=1,
-        expert_model_parallel_size=1,
-        sequence_parallel=False,
-    )
-    described = job(
-        recipe=made, nodes=nodes, gpus_per_node=gpus, card=card, shape=shape, shape_source=where
-    )
-    training = build(described).training
-    assert training is not None
-    return Search(job=described, shape=shape, training=training, card=CARDS[card], host_gib=480.0)
-
-
-def everything(search: Search) -> list[Found]:
-    """All ways that fit, each predicted."""
-    found = []
-    choices = product(search.layouts(), range(RECOMPUTE), OPTIMIZERS)
-    for layout, place, (name, fields) in choices:
-        again = candidates.recompute(search.shape.layers, layout.pp)[place]
-        training = candidates.on(search.training, layout, {**again, **fields})
-        used = memory.predict(search.shape, training)
-        if used.total <= (1 - TIGHT) * search.card.memory_gib and used.host <= 480:
-            wanted = args.flags(training)
-            found.append(
-                Found(
-                    training=training,
-                    optimizer=name,
-                    memory=used,
-                    speed=speed_of(search.job, search.shape, training, search.card),
-                    changes=args.changes(search.job.recipe, wanted),
-                )
-            )
-    return found
-
-
-def seconds(found: list[Found]) -> list[float]:
-    return [each.speed.step_seconds for each in found]
+SMALLEST = recompute(1, 1)[-1]
 
 
 @pytest.mark.parametrize("card", ["a100-40g", "a100-80g", "h200"])
@@ -84,14 +33,6 @@ def test_the_fastest_are_those_of_looking_at_everything(card: str) -> None:
     best = search.best(10_000)
     assert seconds(best) == sorted(fastest.values())
     assert len({found.training.layout for found in best}) == len(best)
-
-
-def test_the_nearest_change_the_fewest_flags() -> None:
-    search = cluster(2)
-    fewest = sorted(len(each.changes) for each in everything(search))[:3]
-    near = search.nearest(3)
-    assert sorted(len(each.changes) for each in near) == fewest
-    assert seconds(near) == sorted(seconds(near))
 
 
 @pytest.mark.parametrize(
@@ -126,16 +67,15 @@ def test_every_layout_is_legal(name: str, nodes: int, gpus: int) -> None:
         assert broken == [], layout
 
 
-@pytest.mark.parametrize(
-    "way", [Way(layout=Layout(nodes=2, gpus_per_node=8, tp=2, pp=2, ep=4), layers=48)]
-)
-@pytest.mark.parametrize("again", range(RECOMPUTE))
+@pytest.mark.parametrize("layout", [Layout(nodes=2, gpus_per_node=8, tp=2, pp=2, ep=4)])
+@pytest.mark.parametrize("again", recompute(layers=48, stages=2))
 @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=lambda option: option[0])
 def test_flags_written_into_a_recipe_are_read_as_the_same_training(
-    way: Way, again: int, optimizer: tuple[str, candidates.Fields]
+    layout: Layout, again: Fields, optimizer: tuple[str, Fields]
 ) -> None:
     search = cluster(2)
-    training = replace(way, recompute=again).training(search.training, optimizer[1])
+    way = Way(layout=layout, recompute=(again,))
+    training = way.training(search.training, optimizer[1])
     merged = args.merged(search.job.recipe, args.flags(training))
     read = parse(merged, nodes=2, gpus_per_node=8)
     plain: dict[str, Any] = {"recompute_modules": ("core_attn",)}
@@ -144,7 +84,7 @@ def test_flags_written_into_a_recipe_are_read_as_the_same_training(
 
 def test_changes_alone_are_enough() -> None:
     search = cluster(2)
-    for found in search.best(5) + search.nearest(3):
+    for found in search.best(5) + nearest(search, 3):
         merged = args.merged(search.job.recipe, found.changes)
         read = parse(merged, nodes=2, gpus_per_node=8)
         assert memory.predict(search.shape, read).total == found.memory.total
@@ -171,7 +111,6 @@ def test_a_layout_that_another_flag_forbids_is_left_out() -> None:
 
 def test_nothing_fits_where_the_model_is_too_large() -> None:
     assert cluster(1, "a100-40g", "Qwen3-235B-A22B").best(3) == []
-    assert cluster(1, "a100-40g", "Qwen3-235B-A22B").nearest(3) == []
 
 
 @pytest.mark.parametrize("name", ["Qwen3-30B-A3B", "Qwen3-235B-A22B"])

@@ -1,0 +1,65 @@
+"""Searches on a plain cluster, and looking at all ways to train there."""
+
+from __future__ import annotations
+
+from itertools import product
+
+from launchers import memory
+from launchers.cards import CARDS
+from launchers.plan import build, speed_of
+from scripts.plan import args, candidates, model
+from scripts.plan.candidates import OPTIMIZERS
+from scripts.plan.search import TIGHT, Found, Search
+from tests.launchers.recipes import job, recipe
+
+BATCH = {"global_batch_size": 64, "max_length": 4096, "num_train_epochs": 1}
+
+
+def cluster(
+    nodes: int, card: str = "a100-80g", name: str = "Qwen3-30B-A3B", gpus: int = 8
+) -> Search:
+    """A search whose recipe is plain: all sizes 1."""
+    shape, where = model.find(f"hf://Qwen/{name}@v1")
+    assert shape is not None
+    made = recipe(
+        **BATCH,
+        tensor_model_parallel_size=1,
+        pipeline_model_parallel_size=1,
+        expert_model_parallel_size=1,
+        sequence_parallel=False,
+    )
+    described = job(
+        recipe=made, nodes=nodes, gpus_per_node=gpus, card=card, shape=shape, shape_source=where
+    )
+    training = build(described).training
+    assert training is not None
+    return Search(job=described, shape=shape, training=training, card=CARDS[card], host_gib=480.0)
+
+
+def everything(search: Search) -> list[Found]:
+    """All ways that fit, each predicted."""
+    found = []
+    ways = [
+        (layout, again)
+        for layout in search.layouts()
+        for again in candidates.recompute(search.shape.layers, layout.pp)
+    ]
+    for (layout, again), (name, fields) in product(ways, OPTIMIZERS):
+        training = candidates.on(search.training, layout, {**again, **fields})
+        used = memory.predict(search.shape, training)
+        if used.total <= (1 - TIGHT) * search.card.memory_gib and used.host <= 480:
+            wanted = args.flags(training)
+            found.append(
+                Found(
+                    training=training,
+                    optimizer=name,
+                    memory=used,
+                    speed=speed_of(search.job, search.shape, training, search.card),
+                    changes=args.changes(search.job.recipe, wanted),
+                )
+            )
+    return found
+
+
+def seconds(found: list[Found]) -> list[float]:
+    return [each.speed.step_seconds for each in found]
