@@ -41,7 +41,8 @@ def host(shape: Shape, training: Training, shards: Sequence[Shard]) -> Host:
 
     The offloaded optimizer (megatron-core ``optimizer/cpu_offloading/hybrid_optimizer.py``) holds
     pinned fp32 weights and gradients, and both moments in fp32. A checkpoint with the optimizer is
-    copied from the GPUs before it is written (``dist_checkpointing``).
+    copied from the GPUs before it is written (``dist_checkpointing``), by each rank its share of
+    the weights that others have too (``FullyParallelSaveStrategyWrapper``).
 
     Args:
         shape: of the model.
@@ -54,7 +55,7 @@ def host(shape: Shape, training: Training, shards: Sequence[Shard]) -> Host:
     # a node may hold ranks of the fullest stage only
     owned = max(sum(p.owned(layout, distributed=training.distributed_optimizer)) for p in parts)
     offload = owned * training.optimizer_offload * (8 * PINNED_ROUNDING + 8)
-    weights = max(shard.parameters for shard in shards) * 2 / max(1, layout.dp)
+    weights = 2 * max(sum(shard.owned(layout, distributed=True)) for shard in shards)
     on_gpu = owned * 12 * (1 - training.optimizer_offload)
     whole = ranks * (on_gpu + weights) if training.saves_optimizer else 0.0
     return Host(

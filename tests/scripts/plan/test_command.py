@@ -208,7 +208,8 @@ def overlay(text: str, folder: Path) -> Path:
 
 @pytest.mark.parametrize("values", ["a100-2node", "hardware/80g-8", "hardware/h200-4"])
 def test_what_a_search_of_other_gpus_proposes_is_a_values_file(values: str, tmp_path: Path) -> None:
-    own = ("-f", str(A100), "-f", str(ROOT / "values" / f"{values}.yaml"))
+    half = ("--set", "resources.limits.memory=320Gi")  # of a checkpoint passes each pod
+    own = ("-f", str(A100), "-f", str(ROOT / "values" / f"{values}.yaml"), *half)
     where = ("--search", "--nodes", "2", "--gpus-per-node", "4", *H200)
     _, found = document(*own, *where)
     code, text = screen(*own, *where)
