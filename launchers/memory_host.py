@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from launchers.memory_adapter import trained
+from launchers.memory_adapter import IN_PEFT, trained, whole
 from launchers.memory_shard import Shard
 from launchers.shape import Shape
 from launchers.training import Training
@@ -41,7 +41,8 @@ def host(shape: Shape, training: Training, shards: Sequence[Shard]) -> Host:
 
     The offloaded optimizer (megatron-core ``optimizer/cpu_offloading/hybrid_optimizer.py``) holds
     pinned fp32 weights and gradients, and both moments in fp32. A checkpoint with the optimizer is
-    copied from the GPUs before it is written (``dist_checkpointing``).
+    copied from the GPUs before it is written (``dist_checkpointing``): what is trained, each rank
+    its share of the weights that others have too (``FullyParallelSaveStrategyWrapper``).
 
     Args:
         shape: of the model.
@@ -50,27 +51,27 @@ def host(shape: Shape, training: Training, shards: Sequence[Shard]) -> Host:
     """
     layout = training.layout
     ranks = layout.gpus_per_node
-    parts = (trained(shape, training, shard) for shard in shards)
+    parts = [trained(shape, training, shard) for shard in shards]
     # a node may hold ranks of the fullest stage only
     owned = max(sum(p.owned(layout, distributed=training.distributed_optimizer)) for p in parts)
     offload = owned * training.optimizer_offload * (8 * PINNED_ROUNDING + 8)
-    weights = max(shard.parameters for shard in shards) * 2 / max(1, layout.dp)
+    weights = 2 * max(sum(part.owned(layout, distributed=True)) for part in parts)
     on_gpu = owned * 12 * (1 - training.optimizer_offload)
-    whole = ranks * (on_gpu + weights) if training.saves_optimizer else 0.0
+    state = ranks * (on_gpu + weights) if training.saves_optimizer else 0.0
     return Host(
         processes=ranks * PROCESS,
         offload=ranks * offload,
-        save=max(whole, SHARD_FILE + 2 * shape.embedding_parameters),
+        save=max(state, _gathered(shape, training)),
     )
 
 
-def checkpoint(shape: Shape, training: Training) -> float:
-    """Return the bytes of one checkpoint on disk: bf16 safetensors, and fp32 optimizer state.
+def _gathered(shape: Shape, training: Training) -> float:
+    """Return the most of the safetensors that rank 0 holds at once (``save_weights``).
 
-    >>> from launchers.layout import Layout
-    >>> one = Shape(layers=1, hidden=8, heads=1, kv_heads=1, head_dim=8, ffn=8, vocab=8, tied=True)
-    >>> checkpoint(one, Training(layout=Layout(nodes=1, gpus_per_node=1))) / one.parameters
-    14.0
+    An adapter is one file, a model many; an adapter's checkpoint writes both where it is merged.
     """
-    with_state = training.saves_optimizer and training.tuner == "full"
-    return shape.parameters * (2.0 + 12.0 * with_state)
+    model = SHARD_FILE + 2 * shape.embedding_parameters
+    if training.tuner == "full":
+        return model
+    own = 2 * whole(shape, training, IN_PEFT)
+    return own if training.merges == "never" else max(own, model)

@@ -92,7 +92,11 @@ def build(job: Job) -> Plan:
     else:
         convert = "convert" not in job.skips
         used = _try(unknown, "memory", lambda: memory.predict(shape, training))
-        files = _try(unknown, "footprint", lambda: footprint.of(job.recipe, shape, convert=convert))
+        files = _try(
+            unknown,
+            "footprint",
+            lambda: footprint.of(job.recipe, training, shape, convert=convert),
+        )
         fast = _try(unknown, "speed", lambda: _speed(job, shape, training, card))
     steps = _try(unknown, "length", lambda: _length(job, training, unknown))
     return Plan(

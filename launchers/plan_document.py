@@ -19,7 +19,8 @@ not known is null, and ``unknown`` has its reason under its name:
     speed{step_seconds, low_seconds, high_seconds, tokens_per_second_per_gpu, mfu,
           communication{link: seconds}}
     length{steps, source, hours, low_hours, high_hours, gpu_hours, reference_hours}
-    footprint{model, converted, checkpoint, every_steps, kept, needed, lost_seconds, is_exact}
+    footprint{model, converted, checkpoint, merged (bytes of a model with the adapter in it),
+              merges (last, every or never), every_steps, kept, needed, lost_seconds, is_exact}
     unknown{part: reason}
 """
 
@@ -184,6 +185,8 @@ def _footprint(plan: Plan) -> dict[str, Any] | None:
         "model": files.model,
         "converted": files.converted,
         "checkpoint": files.checkpoint,
+        "merged": files.merged,
+        "merges": files.merges,
         "every_steps": files.every,
         "kept": files.kept,
         "needed": files.needed,

@@ -55,9 +55,9 @@ def _write(path: Path, text: str, plan: Plan) -> None:
 def room(plan: Plan, checkpoints: Path) -> int | None:
     """Return the bytes that checkpoints will still take; what an earlier attempt left counts."""
     wanted = plan.footprint
-    if wanted is None or wanted.kept is None:
+    if wanted is None or wanted.checkpoints is None:
         return None
-    return max(0, (wanted.kept + 1) * wanted.checkpoint - disk.size(checkpoints))
+    return max(0, wanted.checkpoints - disk.size(checkpoints))
 
 
 def planned(

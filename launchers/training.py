@@ -73,6 +73,9 @@ class Training:
     tuner: str = "full"
     lora_rank: int = 8
     lora_modules: tuple[str, ...] = ("all-linear",)
+    merges: str = "last"
+    """Checkpoints beside which an adapter is merged into a copy of the model: ``last`` of the run
+    (``swift_merge_last``), ``every`` one, ``never``."""
     sequence_parallel: bool = False
     recompute: str = "selective"
     recompute_method: str = ""
@@ -180,6 +183,7 @@ def _derived(a: Arguments, task: str, tp: int) -> dict[str, Any]:
         "reference": compares and full,
         "head": kind != "rm" and a.word("task_type", "causal_lm") == "causal_lm",
         "lora_modules": a.words("target_modules", ("all-linear",)),
+        "merges": _merges(a),
         # ms-swift resets it where there is nothing to split
         "sequence_parallel": a.flag("sequence_parallel", False) and tp > 1,
         "recompute_modules": a.words("recompute_modules", ("core_attn",)),
@@ -188,3 +192,9 @@ def _derived(a: Arguments, task: str, tp: int) -> dict[str, Any]:
         "capacity_factor": a.number("moe_expert_capacity_factor", 0.0),
         "saves_optimizer": not a.flag("no_save_optim", False),
     }
+
+
+def _merges(a: Arguments) -> str:
+    if "merge_lora" not in a.args:
+        return "last"
+    return "every" if a.flag("merge_lora", True) else "never"

@@ -18,6 +18,13 @@ WIDTH = 70
 LINKS = {"nvlink": "NVLink"}
 """How links are called, but for those that have their own name."""
 
+MERGES = {
+    "last": "of the adapter; merged into a model of {size} beside the last one",
+    "every": "of the adapter; merged into a model of {size} beside each",
+    "never": "of the adapter; nothing is merged, the export is the adapter",
+}
+"""What is written beside an adapter's checkpoints, by ``Training.merges``."""
+
 
 def memory(release: Release, plan: Plan) -> Iterator[str | Text]:
     """Yield the fullest GPU against the card, its parts, all stages, and the host's memory."""
@@ -88,4 +95,8 @@ def workspace(release: Release, plan: Plan) -> Iterator[str | Text]:
     yield f"checkpoint of {bytes_text(files.checkpoint)} {often}{cut}"
     kept = "all" if files.kept is None else str(files.kept)
     needed = "without limit" if files.needed is None else bytes_text(files.needed)
-    yield f"{release.workspace}: {needed} for the model, {kept} checkpoints and the next"
+    models = "model"
+    if plan.training is not None and plan.training.tuner != "full":
+        yield MERGES[files.merges].format(size=bytes_text(files.model))
+        models = "models" if files.merged else "model"
+    yield f"{release.workspace}: {needed} for the {models}, {kept} checkpoints and the next"

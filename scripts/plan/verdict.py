@@ -15,6 +15,9 @@ from scripts.plan.search import TIGHT
 MUCH_LOST = 3600.0
 """Seconds of work between two checkpoints that are worth a warning."""
 
+LESS = "lower recipe.args.save_total_limit"
+"""How a run needs less of the workspace."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
@@ -74,9 +77,10 @@ def _disk(release: Release, plan: Plan) -> list[str]:
     size, files = release.workspace_size, plan.footprint
     if size is None or files is None or files.needed is None or files.needed <= size:
         return []
+    less = "remove recipe.args.merge_lora" if files.merges == "every" else LESS
     return [
         f"workspace.pvc.size: the run needs {bytes_text(files.needed)} and the claim has "
-        f"{bytes_text(size)}; raise it, or lower recipe.args.save_total_limit"
+        f"{bytes_text(size)}; raise it, or {less}"
     ]
 
 
@@ -95,7 +99,7 @@ def _doubts(plan: Plan) -> list[str]:
         )
     if files is not None and files.kept is None:
         found.append(
-            f"every checkpoint is kept, {bytes_text(files.checkpoint)} each: "
+            f"every checkpoint is kept, {bytes_text(files.saved)} each: "
             "write recipe.args.save_total_limit"
         )
     if files is not None and not files.is_exact:

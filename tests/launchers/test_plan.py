@@ -49,6 +49,13 @@ def test_a_reference_taken_once_is_no_memory_and_a_pass_before_the_steps() -> No
     assert after["length"]["hours"] < before["length"]["hours"]
 
 
+def test_the_document_says_which_checkpoints_have_a_merged_model_beside_them() -> None:
+    adapter = plan_document.document(build(job(recipe=recipe(tuner_type="lora"))))["footprint"]
+    assert (adapter["merged"], adapter["merges"]) == (adapter["model"], "last")
+    full = plan_document.document(build(job()))["footprint"]
+    assert (full["merged"], full["merges"]) == (0, "never")
+
+
 def test_without_a_card_there_is_memory_and_no_speed() -> None:
     document = plan_document.document(build(job(card="", recipe=recipe(train_iters=7))))
     assert document["speed"] is None

@@ -92,6 +92,20 @@ def test_the_room_for_checkpoints_is_known_with_the_model_and_what_is_there_coun
     Preflight(settings, "megatron", own, env).space(None)
 
 
+def test_an_adapter_asks_for_the_room_of_adapters_and_of_one_merged_model(
+    env: dict[str, str],
+) -> None:
+    seen = shape.parse(CONFIG)
+    rooms = []
+    for merge in ({}, {"merge_lora": True}, {"merge_lora": False}):
+        made = recipe(save_total_limit="2", tuner_type="lora", **merge)
+        rooms.append(plan_file.record(from_env(env), made, env, seen))
+    last, every, never = (room or 0 for room in rooms)
+    model = 2 * seen.parameters
+    assert (last - never, every - never) == (model, 3 * model)
+    assert 10e9 < never < 20e9  # three adapters with their optimizer
+
+
 def test_what_the_hub_says_of_the_model_serves_until_the_model_is_there(
     env: dict[str, str],
 ) -> None:

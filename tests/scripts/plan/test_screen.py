@@ -97,6 +97,36 @@ def test_work_lost_and_checkpoints_without_limit_are_warnings() -> None:
     assert "without limit for the model, all checkpoints" in shown
 
 
+@pytest.mark.parametrize(
+    ("merge", "beside", "needed"),
+    [
+        ("null", "merged into a model of 61 GB beside the last one", "138 GB for the models"),
+        ("true", "merged into a model of 61 GB beside each", "260 GB for the models"),
+        ("false", "nothing is merged, the export is the adapter", "77 GB for the model,"),
+    ],
+)
+def test_an_adapters_checkpoints_and_the_models_beside_them(
+    merge: str, beside: str, needed: str
+) -> None:
+    release, plan = planned("recipe.args.tuner_type=lora", f"recipe.args.merge_lora={merge}")
+    shown = text(release, plan.job)
+    assert "checkpoint of 5.3 GB every 100 steps" in shown
+    assert f"of the adapter; {beside}" in shown
+    assert f"claim training: {needed}" in shown
+    release, plan = planned()
+    assert "adapter" not in text(release, plan.job)
+
+
+def test_models_that_are_merged_with_every_save_count_in_what_is_said_of_them() -> None:
+    both = ("recipe.args.tuner_type=lora", "recipe.args.merge_lora=true")
+    release, plan = planned(*both, "recipe.args.save_total_limit=null")
+    assert "every checkpoint is kept, 66 GB each" in text(release, plan.job)
+    release, plan = planned(*both)
+    (refusal,) = judge(replace(release, workspace_size=2e11), plan).refusals
+    assert "needs 260 GB and the claim has 200 GB" in refusal
+    assert refusal.endswith("or remove recipe.args.merge_lora")
+
+
 def test_memory_within_the_predictions_error_is_a_warning() -> None:
     release, plan = planned()
     assert plan.memory is not None and plan.card is not None
