@@ -6,12 +6,18 @@ import json
 import math
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from launchers import logs
 from launchers.checkpoint import replace
+from launchers.exits import USER, Exit, LaunchError
+from launchers.gang import Bond, Loss
 from launchers.phases import CONTAINER, process_start
+from launchers.process import Stopped
 from launchers.settings import STAGES
 
 
@@ -103,3 +109,39 @@ def _first_started(path: Path) -> float:
         return float(json.loads(path.read_text(encoding="utf-8"))["first_started"])
     except (OSError, ValueError, TypeError, KeyError):
         return math.inf
+
+
+@contextmanager
+def reporting(progress: Progress, bond: Bond | None = None) -> Iterator[None]:
+    """Note in ``progress.json`` why the run failed, if it does.
+
+    Args:
+        progress: the run's.
+        bond: tells whether a peer has ended the gang.
+    """
+    try:
+        yield
+    except BaseException as error:
+        _quietly(progress, *_fate(error, bond.loss if bond else None))
+        raise
+
+
+def _fate(error: BaseException, loss: Loss | None) -> tuple[str, int]:
+    """Return why the run failed, and its code.
+
+    A peer's user error fails the JobSet for good, which then ends this pod, too: what this rank
+    ends with, a cascade or SIGTERM, would look as if a restart followed.
+    """
+    own = error.code if isinstance(error, LaunchError) else Exit.PEER
+    own = Exit.TERMINATED if isinstance(error, Stopped) else own
+    if loss is not None and loss.code in USER and own not in USER:
+        return str(loss.error()), loss.code
+    return str(error), own
+
+
+def _quietly(progress: Progress, why: str, code: int) -> None:
+    """Write the last state; a full disk must not hide why the run ended."""
+    try:
+        progress.finish("failed", why, int(code))
+    except OSError as broken:
+        logs.warning("progress not written", cause=broken)
