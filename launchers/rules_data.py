@@ -153,4 +153,11 @@ TRANSFORMERS: tuple[Rule, ...] = (
         says="nothing would be saved; write steps or epoch",
         source="check.py refuses it too; transformers trainer_callback.py never saves then",
     ),
+    Conflict(
+        flag="save_only_model",
+        when=(on("save_only_model"),),
+        says="a run that is cut would go on with an empty optimizer and the learning rate of "
+        "step 1; remove it, and write a small save_total_limit to save space",
+        source="transformers trainer.py:_load_optimizer_and_scheduler finds no file and is silent",
+    ),
 )
