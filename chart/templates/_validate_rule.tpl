@@ -31,13 +31,6 @@
 {{- end }}
 {{- end }}
 
-{{- define "megatron-dpo.validate.local" -}}
-{{- $text := get .facts.texts .rule.flag -}}
-{{- if and $text (or (not (hasPrefix "/" $text)) (contains "://" $text)) }}
-- recipe.args.{{ .rule.flag }}: "{{ $text }}" would not be downloaded, as recipe.dataset is; write the absolute path of what is on the workspace{{ .rule.instead | default "" }}
-{{- end }}
-{{- end }}
-
 {{- define "megatron-dpo.validate.order" -}}
 {{- $least := get .facts.texts .rule.least -}}
 {{- $most := get .facts.texts .rule.most -}}

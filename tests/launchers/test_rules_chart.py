@@ -47,7 +47,7 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a chart that judges many recipes in one Helm process, by the real templates."""
     chart = tmp_path_factory.mktemp("judge")
     (chart / "templates").mkdir()
-    for name in ("rules", "rule", "kind", "multiple"):
+    for name in ("rules", "rule", "local", "kind", "multiple"):
         shutil.copy(CHART / "templates" / f"_validate_{name}.tpl", chart / "templates")
     for name in ("scalar", "recipe", "overrides"):
         shutil.copy(CHART / "templates" / f"_{name}.tpl", chart / "templates")
