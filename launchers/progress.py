@@ -6,7 +6,7 @@ import json
 import math
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -47,13 +47,19 @@ class Progress:
     """When each phase of the start ended, as Unix times, see ``phases``."""
 
     def __post_init__(self) -> None:
-        """Remember when the run's first attempt started."""
-        self.first_started = min(self.started, _first_started(self.path))
+        """Remember when the run's first attempt started, and what the last one told."""
+        self._before = _read(self.path)
+        self.first_started = min(self.started, _first_started(self._before))
         self._writing = threading.Lock()  # training is told by a thread of its own
 
     def mark(self, phase: str) -> None:
         """Note that a phase of the start has ended; the next change writes it."""
         self.phases[phase] = time.time()
+
+    def keep_training(self) -> None:
+        """Tell again how the training went that an earlier attempt has finished."""
+        self.training = dict(self._before.get("training") or {})
+        self.attempt = int(self._before.get("attempt") or 0)
 
     def begin(self, stage: str) -> None:
         """Note that a stage begins."""
@@ -103,11 +109,19 @@ class Progress:
         replace(self.path, json.dumps(fields, indent=1) + "\n")
 
 
-def _first_started(path: Path) -> float:
+def _read(path: Path) -> dict[str, Any]:
+    """Return what an earlier attempt noted; nothing where there was none."""
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def _first_started(before: Mapping[str, Any]) -> float:
     """Return what an earlier attempt noted; infinity where there was none."""
     try:
-        return float(json.loads(path.read_text(encoding="utf-8"))["first_started"])
-    except (OSError, ValueError, TypeError, KeyError):
+        return float(before["first_started"])
+    except (ValueError, TypeError, KeyError):
         return math.inf
 
 

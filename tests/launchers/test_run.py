@@ -62,7 +62,9 @@ def test_two_nodes_prepare_train_and_export(pods: Pods) -> None:
 
 def test_a_second_run_finds_everything_up_to_date(pods: Pods) -> None:
     pods.all()
+    assert pods.progress()["attempt"] == 1
     ends = pods.all()
+    assert pods.progress()["attempt"] == 1
     assert [code for code, _ in ends] == [0, 0], ends
     states = {name: s["state"] for name, s in pods.progress()["stages"].items()}
     assert states["download"] == states["train"] == "up to date"
