@@ -74,6 +74,14 @@ RULES = (
         "set secrets.hf.existingSecret or secrets.modelscope.existingSecret",
     ),
     _rule(
+        # transformers trainer.py: what it says of a loader with no batch
+        r"max_steps must be set to a positive value if dataloader does not have a length",
+        Exit.DATA,
+        "the rows make no step: add some, or lower recipe.args.per_device_train_batch_size, or "
+        "write dataloader_drop_last: false",
+        early=True,
+    ),
+    _rule(
         r"DatasetGenerationError|ArrowInvalid|DatasetNotFoundError|EmptyDataset",
         Exit.DATA,
         "mend the dataset (recipe.dataset)",

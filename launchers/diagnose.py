@@ -19,7 +19,8 @@ TAIL = 64 * 1024
 """Bytes read from the end of a rank's log."""
 
 _EXCEPTION = re.compile(
-    r"^(?:\[rank\d+\]:\s*)?((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Full))(?::\s?(.*))?$"
+    r"^(?:\[rank\d+\]:\s*)?"
+    r"((?:\w+\.)*_*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Full))(?::\s?(.*))?$"
     rf"(?:\n(?:\[rank\d+\]:\s*)?{NOTE}\w+$)?",
     re.MULTILINE,
 )

@@ -6,12 +6,18 @@ import json
 import math
 import threading
 import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from launchers import logs
 from launchers.checkpoint import replace
+from launchers.exits import USER, Exit, LaunchError
+from launchers.gang import Bond, Loss
 from launchers.phases import CONTAINER, process_start
+from launchers.process import Stopped
 from launchers.settings import STAGES
 
 
@@ -41,13 +47,19 @@ class Progress:
     """When each phase of the start ended, as Unix times, see ``phases``."""
 
     def __post_init__(self) -> None:
-        """Remember when the run's first attempt started."""
-        self.first_started = min(self.started, _first_started(self.path))
+        """Remember when the run's first attempt started, and what the last one told."""
+        self._before = _read(self.path)
+        self.first_started = min(self.started, _first_started(self._before))
         self._writing = threading.Lock()  # training is told by a thread of its own
 
     def mark(self, phase: str) -> None:
         """Note that a phase of the start has ended; the next change writes it."""
         self.phases[phase] = time.time()
+
+    def keep_training(self) -> None:
+        """Tell again how the training went that an earlier attempt has finished."""
+        self.training = dict(self._before.get("training") or {})
+        self.attempt = int(self._before.get("attempt") or 0)
 
     def begin(self, stage: str) -> None:
         """Note that a stage begins."""
@@ -97,9 +109,53 @@ class Progress:
         replace(self.path, json.dumps(fields, indent=1) + "\n")
 
 
-def _first_started(path: Path) -> float:
+def _read(path: Path) -> dict[str, Any]:
+    """Return what an earlier attempt noted; nothing where there was none."""
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def _first_started(before: Mapping[str, Any]) -> float:
     """Return what an earlier attempt noted; infinity where there was none."""
     try:
-        return float(json.loads(path.read_text(encoding="utf-8"))["first_started"])
-    except (OSError, ValueError, TypeError, KeyError):
+        return float(before["first_started"])
+    except (ValueError, TypeError, KeyError):
         return math.inf
+
+
+@contextmanager
+def reporting(progress: Progress, bond: Bond | None = None) -> Iterator[None]:
+    """Note in ``progress.json`` why the run failed, if it does.
+
+    Args:
+        progress: the run's.
+        bond: tells whether a peer has ended the gang.
+    """
+    try:
+        yield
+    except BaseException as error:
+        _quietly(progress, *_fate(error, bond.loss if bond else None))
+        raise
+
+
+def _fate(error: BaseException, loss: Loss | None) -> tuple[str, int]:
+    """Return why the run failed, and its code.
+
+    A peer's user error fails the JobSet for good, which then ends this pod, too: what this rank
+    ends with, a cascade or SIGTERM, would look as if a restart followed.
+    """
+    own = error.code if isinstance(error, LaunchError) else Exit.PEER
+    own = Exit.TERMINATED if isinstance(error, Stopped) else own
+    if loss is not None and loss.code in USER and own not in USER:
+        return str(loss.error()), loss.code
+    return str(error), own
+
+
+def _quietly(progress: Progress, why: str, code: int) -> None:
+    """Write the last state; a full disk must not hide why the run ended."""
+    try:
+        progress.finish("failed", why, int(code))
+    except OSError as broken:
+        logs.warning("progress not written", cause=broken)

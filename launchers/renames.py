@@ -93,6 +93,9 @@ _TRANSFORMERS = {
     "lr_warmup_fraction": Renamed(to="warmup_ratio"),
     "save_interval": Renamed(to="save_steps"),
     "log_interval": Renamed(to="logging_steps"),
+    "merge_lora": Renamed(
+        note="export/ holds the adapter; merge it later with swift export --merge_lora true"
+    ),
 }
 
 RENAMED: dict[str, dict[str, Renamed]] = {

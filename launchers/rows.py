@@ -28,6 +28,12 @@ _MENDERS = ("columns", "external_plugins", "custom_dataset_info")
 _ANSWERS = ("response", "answer", "output", "targets", "target", "completion", "content")
 """Columns that ms-swift takes for the answer (``ResponsePreprocessor``)."""
 
+_TRL_COLUMNS = {
+    str: "{chosen: response, rejected: rejected_response}",
+    list: "{chosen: messages, rejected: rejected_messages}",
+}
+"""Kind of ``chosen`` and ``rejected`` in most pairs on hubs, to the columns that mend it."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
@@ -160,12 +166,15 @@ def _parse(dataset: Dataset, text: bytes, number: int) -> Any:
 
 def _refuse_without_pairs(dataset: Dataset, rows: Sequence[Mapping[str, Any]]) -> None:
     if not any(name.startswith("rejected_") for row in rows for name in row):
-        raise _refusal(
-            dataset,
-            f"has no rejected answers: its rows have {', '.join(sorted(rows[0])) or 'no columns'}",
-            "write messages and rejected_response, or name a plugin or a map of columns: "
-            "recipe.args.external_plugins, recipe.args.columns",
+        wrong = (
+            f"has no rejected answers: its rows have {', '.join(sorted(rows[0])) or 'no columns'}"
         )
+        for kind, mended in _TRL_COLUMNS.items():
+            if all(isinstance(rows[0].get(name), kind) for name in ("chosen", "rejected")):
+                raise _refusal(dataset, wrong, f"write recipe.args.columns: {mended}")
+        remedy = "write messages and rejected_response, or name a plugin or a map of columns: "
+        remedy += "recipe.args.external_plugins, recipe.args.columns"
+        raise _refusal(dataset, wrong, remedy)
     if all(_is_same(row) for row in rows):
         wrong = f"rejected_response is missing or is the chosen answer in all {len(rows)} rows"
         raise _refusal(dataset, wrong, "write another rejected answer: ms-swift drops such rows")

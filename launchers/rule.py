@@ -127,6 +127,27 @@ class Words(Rule):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Local(Rule):
+    """A flag that names files must do it by absolute paths: it is not for the download stage.
+
+    Several values are one text here, and a path may hold blanks: only the first is looked at, and
+    whether any is an address.
+    """
+
+    flag: str
+    instead: str
+    """What else to write."""
+
+    def _wrong(self, facts: Facts) -> Iterator[str]:
+        text = facts.text(self.flag)
+        if text and (not text.startswith("/") or "://" in text):
+            yield (
+                f'recipe.args.{self.flag}: "{text}" would not be downloaded, as recipe.dataset is; '
+                f"write the absolute path of what is on the workspace{self.instead}"
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Order(Rule):
     """One flag's number must not be above another's; silent where one is missing."""
 

@@ -14,7 +14,7 @@ from launchers import overlap, overrides, rules_hints, rules_model
 from launchers.facts import Facts
 from launchers.recipe import Value
 from launchers.rule import Range, Rule
-from launchers.rules_data import DATA, LOSS, SAVING, TRANSFORMERS
+from launchers.rules_data import DATA, ELSEWHERE, LOSS, SAVING, TRANSFORMERS
 from launchers.rules_experts import EIGHT_BITS, EXPERTS
 from launchers.rules_gather import GATHER
 from launchers.rules_layout import DENSE, GBS, MBS, PIPELINE, SIZES, TENSOR, WORLD
@@ -36,9 +36,9 @@ ROWS: dict[str, tuple[Rule, ...]] = {
     "megatron": (
         *(*SIZES, *RANGES, *WORLD, *PIPELINE, *TENSOR, *RECOMPUTE, *EXPERTS),
         *(*EIGHT_BITS, *OPTIMIZER, *DATA, *SCHEDULE, *LOSS, *SAVING),
-        *(*REFERENCES, *OVERLAP, *GATHER),
+        *(*ELSEWHERE, *REFERENCES, *OVERLAP, *GATHER),
     ),
-    "transformers": (*TRANSFORMERS, *REFERENCES_ELSEWHERE),
+    "transformers": (*TRANSFORMERS, *ELSEWHERE, *REFERENCES_ELSEWHERE),
 }
 """Backend to the rules that need no model, in the order they are told."""
 
@@ -57,7 +57,7 @@ _MEGATRON = {
     ),
     "use_distributed_optimizer": "true",
 }
-_TRANSFORMERS = {"per_device_train_batch_size": "1", "save_strategy": "steps"}
+_TRANSFORMERS = {"per_device_train_batch_size": "1", "save_strategy": "steps", "max_steps": "-1"}
 DEFAULTS: dict[str, dict[str, str]] = {"megatron": _MEGATRON, "transformers": _TRANSFORMERS}
 """Backend to ms-swift 4.4.1's defaults of what rules read; a test compares them with its source.
 Switches that are off by default are left out: missing is off."""

@@ -5,14 +5,27 @@ TRL is trl 0.29.1, as ms-swift 4.4.1 uses it.
 
 from __future__ import annotations
 
-from launchers.condition import given, missing, none_of, off, on, one_of
+from launchers.condition import given, missing, none_of, off, on, one_of, under
 from launchers.facts import NO, TASK
-from launchers.rule import Conflict, Rule, Words
+from launchers.rule import Conflict, Local, Rule, Words
 from launchers.rules_optimizer import EPOCHS, ITERS, count
 
 _RLHF = one_of(TASK, "rlhf")
 _FLASH = ("flash_attn", "flash_attention_2", "flash_attention_3", "flash_attention_4")
 
+ELSEWHERE: tuple[Rule, ...] = tuple(
+    Local(
+        flag=flag,
+        instead=instead,
+        source="SW dataset/loader.py asks a hub for what is no file; measured without a way out: "
+        "35 s, exit 1, and so a restart of all pods",
+    )
+    for flag, instead in (
+        ("val_dataset", ", or split_dataset_ratio to hold rows of recipe.dataset out"),
+        ("cached_dataset", ""),
+        ("cached_val_dataset", ""),
+    )
+)
 DATA: tuple[Rule, ...] = (
     Conflict(
         flag="packing",
@@ -114,6 +127,12 @@ SAVING: tuple[Rule, ...] = (
 TRANSFORMERS: tuple[Rule, ...] = (
     count("per_device_train_batch_size", "transformers training_args.py: rows of a step"),
     count("gradient_accumulation_steps", "transformers trainer.py divides by it"),
+    Conflict(
+        flag="max_steps",
+        when=(on("streaming"), under("max_steps", "1")),
+        says="missing, and with streaming nobody counts the rows; write how many steps to train",
+        source="transformers trainer.py:set_initial_training_values: ValueError",
+    ),
     *(
         Conflict(
             flag=flag,
@@ -133,5 +152,12 @@ TRANSFORMERS: tuple[Rule, ...] = (
         when=(one_of("save_strategy", *NO, "No", "NO", "False"),),
         says="nothing would be saved; write steps or epoch",
         source="check.py refuses it too; transformers trainer_callback.py never saves then",
+    ),
+    Conflict(
+        flag="save_only_model",
+        when=(on("save_only_model"),),
+        says="a run that is cut would go on with an empty optimizer and the learning rate of "
+        "step 1; remove it, and write a small save_total_limit to save space",
+        source="transformers trainer.py:_load_optimizer_and_scheduler finds no file and is silent",
     ),
 )

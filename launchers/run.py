@@ -24,7 +24,7 @@ from launchers.prefetch import prefetching
 from launchers.preflight import Preflight
 from launchers.prepare import PATIENCE, await_outputs, inputs_of, prepare
 from launchers.process import Stopped
-from launchers.progress import Progress
+from launchers.progress import Progress, reporting
 from launchers.recipe import Recipe
 from launchers.settings import Settings
 from launchers.train import train
@@ -59,7 +59,7 @@ def lead(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str, 
         preflight.local(plan_file.record(settings, recipe, env))
         progress.mark("checks")
         leader = Leader(own, settings.gang_port)
-    with leaving(leader), reporting(progress):
+    with leaving(leader), reporting(progress, leader.bond):
         judged = check_model(settings, recipe, may_ask=True)
         if judged.shape is not None:  # seen before the download: the plan is whole by now
             plan_file.record(settings, recipe, env, judged.shape)
@@ -80,6 +80,8 @@ def lead(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str, 
                 leader.start(told, joined_by, judge)
             if plan.skip:
                 logs.info("train skipped", why=plan.skip)
+                if plan.skip == "up to date":
+                    progress.keep_training()
                 progress.end("up to date" if plan.skip == "up to date" else "skipped", plan.skip)
             else:
                 progress.attempt = plan.attempt.number
@@ -176,23 +178,3 @@ def leaving(gang: Leader | Member) -> Iterator[None]:
         gang.leave(Exit.PEER, repr(error))
         raise
     gang.leave(Exit.OK, "")
-
-
-@contextmanager
-def reporting(progress: Progress) -> Iterator[None]:
-    """Note in ``progress.json`` why the run failed, if it does."""
-    try:
-        yield
-    except BaseException as error:
-        _quietly(progress, error)
-        raise
-
-
-def _quietly(progress: Progress, error: BaseException) -> None:
-    """Write the last state; a full disk must not hide why the run ended."""
-    code = Exit.TERMINATED if isinstance(error, Stopped) else Exit.PEER
-    code = error.code if isinstance(error, LaunchError) else code
-    try:
-        progress.finish("failed", str(error), int(code))
-    except OSError as broken:
-        logs.warning("progress not written", cause=broken)

@@ -12,9 +12,8 @@ from launchers.download import download
 from launchers.exits import during
 from launchers.hello import hello
 from launchers.prepare import inputs_of, judge_inputs, mcore_path
-from launchers.progress import Progress
+from launchers.progress import Progress, reporting
 from launchers.recipe import Recipe
-from launchers.run import reporting
 from launchers.settings import Settings
 from launchers.source import parse
 

@@ -23,6 +23,8 @@ from launchers.metrics_file import Writer
 from launchers.metrics_step import Clock, Step
 from launchers.metrics_vector import Places
 
+_MASKS = ("attention_mask", "completion_attention_mask")
+"""Where ms-swift's batches have their masks; the second in KTO, whose KL rows train nothing."""
 _NO_VALUES = ("learning_rate", "grad_norm", "epoch", "memory(GiB)", "train_speed(s/it)")
 """Logged numbers that have columns of their own, or are not of the step."""
 
@@ -67,7 +69,8 @@ class MetricsCallback(TrainerCallback):  # type: ignore[misc]
 
     def _counted(self, batch: Any) -> torch.Tensor:
         """Return tokens, sum of squares and sequences of a batch, from its mask; else zeros."""
-        mask = batch.get("attention_mask") if isinstance(batch, dict) else None
+        masks = [batch.get(name) for name in _MASKS] if isinstance(batch, dict) else []
+        mask = next((mask for mask in masks if mask is not None), None)
         shared = getattr(self.trainer.template, "sequence_parallel_size", 1) > 1
         if mask is None or mask.dim() != 2 or shared:  # packed, or split over ranks
             return torch.zeros(3, dtype=torch.float64, device=self.args.device)

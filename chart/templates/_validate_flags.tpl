@@ -26,6 +26,8 @@
 {{- else if and .recipe.checkFlags (not (has .flag .known)) }}
 {{- if hasKey .backend.renamed .flag }}
 - recipe.args.{{ .flag }}: ms-swift {{ .version }} has no such flag; {{ get .backend.renamed .flag }}
+{{- else if has .flag .backend.flags.rlhf }}
+- recipe.args.{{ .flag }}: is for recipe.task rlhf, and the task is {{ .recipe.task }}; remove it (null drops one of an earlier file), or write recipe.task: rlhf
 {{- else }}
 - recipe.args.{{ .flag }}: ms-swift {{ .version }} has no such flag for {{ .recipe.backend }} {{ .recipe.task }}{{ with include "megatron-dpo.nearest" (dict "word" .flag "known" .known) }}; the nearest is {{ . }}{{ end }}. For an image with another ms-swift write recipe.checkFlags: false
 {{- end }}

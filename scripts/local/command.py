@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -43,6 +44,9 @@ def render(request: Request) -> str:
     if not request.files:
         raise Problem("nothing to run; write -f values/demo-cpu.yaml or --manifest FILE")
     workspace = request.workspace.resolve()
+    if re.search(r"""[\s"'\\:]""", str(workspace)):
+        why = "the chart takes no path with blanks, quotes, \\ or :"
+        raise Problem(f"workspace {workspace}: {why}; choose another folder")
     workspace.mkdir(parents=True, exist_ok=True)
     master, gang = overlay.free_ports(2)
     with tempfile.TemporaryDirectory() as folder:

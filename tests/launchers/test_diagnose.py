@@ -42,6 +42,13 @@ TRACE = "Traceback (most recent call last):\n  File 'x.py', line 1, in f\n"
         ("launchers.equal_packs.PacksConfigError: recipe.args.x: pixels", True, Exit.CONFIG),
         ("launchers.equal_packs.PacksDataError: recipe.args.x: 40 tokens", True, Exit.DATA),
         ("ReferenceError: weakly-referenced object no longer exists", True, Exit.PEER),
+        (
+            "ValueError: args.max_steps must be set to a positive value if dataloader does not have"
+            " a length, was -1",
+            False,
+            Exit.DATA,
+        ),
+        ("[rank0]: modelscope_hub._download_control._DownloadDeadlineError: x", False, Exit.PEER),
         ("RuntimeError: CUDA error: an illegal memory access was encountered", True, Exit.PEER),
     ],
 )

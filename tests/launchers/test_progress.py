@@ -41,3 +41,16 @@ def test_a_failure_ends_the_stage_that_was_under_way(tmp_path: Path) -> None:
         "failed",
         "404 for hf://o/m",
     )
+
+
+def test_a_run_that_finds_itself_finished_keeps_what_was_told_of_training(tmp_path: Path) -> None:
+    first = Progress(path=tmp_path / "progress.json", run="r", digest="d")
+    first.attempt, first.training = 2, {"step": 30, "loss": 0.5}
+    first.finish("succeeded")
+    again = Progress(path=tmp_path / "progress.json", run="r", digest="d")
+    again.begin("train")
+    assert read(tmp_path / "progress.json")["training"] == {}
+    again.keep_training()
+    again.finish("succeeded")
+    found = read(tmp_path / "progress.json")
+    assert (found["attempt"], found["training"]) == (2, {"step": 30, "loss": 0.5})

@@ -17,7 +17,7 @@ from launchers.condition import When
 from launchers.facts import REFERENCE, TASK
 from launchers.kinds import Kind
 from launchers.overlap import NAME, SWITCH
-from launchers.rule import Conflict, Multiple, Order, Range, Rule, Words
+from launchers.rule import Conflict, Local, Multiple, Order, Range, Rule, Words
 from tests.chart.helm import CHART, template
 
 TABLE = yaml.safe_load((CHART / "flags" / "ms-swift-4.4.1.yaml").read_text(encoding="utf-8"))
@@ -47,7 +47,7 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a chart that judges many recipes in one Helm process, by the real templates."""
     chart = tmp_path_factory.mktemp("judge")
     (chart / "templates").mkdir()
-    for name in ("rules", "rule", "kind", "multiple"):
+    for name in ("rules", "rule", "local", "kind", "multiple"):
         shutil.copy(CHART / "templates" / f"_validate_{name}.tpl", chart / "templates")
     for name in ("scalar", "recipe", "overrides"):
         shutil.copy(CHART / "templates" / f"_{name}.tpl", chart / "templates")
@@ -125,6 +125,8 @@ def breaking(backend: str, rule: Rule) -> Case:
             args[rule.flag] = f"{rule.high}1" if rule.high else -1
         case Words():
             args[rule.flag] = ["unheard-of"]
+        case Local():
+            args[rule.flag] = ["hf://o/d@v"]
         case Order():
             args |= {rule.least: 3, rule.most: 2}
     if args.pop(SWITCH, False):

@@ -62,7 +62,9 @@ def test_two_nodes_prepare_train_and_export(pods: Pods) -> None:
 
 def test_a_second_run_finds_everything_up_to_date(pods: Pods) -> None:
     pods.all()
+    assert pods.progress()["attempt"] == 1
     ends = pods.all()
+    assert pods.progress()["attempt"] == 1
     assert [code for code, _ in ends] == [0, 0], ends
     states = {name: s["state"] for name, s in pods.progress()["stages"].items()}
     assert states["download"] == states["train"] == "up to date"
@@ -112,6 +114,21 @@ def test_a_user_error_of_one_rank_is_its_code_and_the_others_cascade(pods: Pods)
     }
     assert pods.message(0)["code"] == 1
     assert pods.progress()["state"] == "failed"
+    assert pods.progress()["code"] == 78  # of the run: no restart follows
+
+
+def test_the_user_error_of_another_rank_is_the_runs_end_also_when_rank_0_is_stopped(
+    pods: Pods,
+) -> None:
+    """As the JobSet does: it ends all pods as soon as one has failed."""
+    pods.train = "1:fail:ValueError: heads must be divisible,0:hang"
+    leader, culprit = pods.start(0), pods.start(1)
+    assert end(culprit)[0] == Exit.CONFIG
+    leader.send_signal(signal.SIGTERM)
+    assert end(leader)[0] == Exit.TERMINATED
+    found = pods.progress()
+    assert (found["state"], found["code"]) == ("failed", 78)
+    assert found["why"].startswith("rank 1 (r-node-0-1) ended: ValueError: heads must be divisible")
 
 
 def test_a_killed_rank_is_no_user_error(pods: Pods) -> None:

@@ -133,6 +133,13 @@ def test_a_python_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+def test_a_workspace_that_no_volume_can_have_is_refused_in_words(tmp_path: Path) -> None:
+    request = Request(run="r", files=[tmp_path / "v.yaml"], workspace=tmp_path / "my runs")
+    with pytest.raises(Problem, match="choose another folder"):
+        run_locally(request, Console())
+    assert not (tmp_path / "my runs").exists()
+
+
 def test_bad_input_is_one_line_and_no_traceback(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "scripts.cli", "local", "--workspace", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -1,0 +1,63 @@
+"""Trains three steps with transformers' own trainer; prints what was sealed when, as JSON.
+
+``.tools/train/bin/python -m tests.launchers.seal_run FOLDER LIMIT`` runs in the training Python.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import Trainer, TrainingArguments
+
+from launchers import checkpoint, swift_seal_transformers
+
+STEPS = 3
+
+
+class Linear(torch.nn.Module):  # type: ignore[misc]
+    """A model of one product."""
+
+    def __init__(self) -> None:
+        """Draw its weights."""
+        super().__init__()
+        self.inner = torch.nn.Linear(2, 1)
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
+        """Return the squared error."""
+        return {"loss": (self.inner(x) - labels).square().mean()}
+
+
+def main() -> None:
+    """Train, and look before each seal which older checkpoint a kill would leave."""
+    folder, limit = Path(sys.argv[1]), int(sys.argv[2])
+    left: list[int] = []
+
+    def seal(target: Path, step: int) -> Path:
+        found = checkpoint.newest(folder)
+        left.append(found.step if found else 0)
+        return checkpoint.seal(target, step)
+
+    vars(swift_seal_transformers)["seal"] = seal
+    arguments = TrainingArguments(
+        output_dir=str(folder),
+        max_steps=STEPS,
+        save_steps=1,
+        save_total_limit=limit,
+        use_cpu=True,
+        report_to=[],
+        disable_tqdm=True,
+    )
+    rows: Any = [{"x": torch.ones(2), "labels": torch.ones(1)}] * 8
+    trainer = Trainer(model=Linear(), args=arguments, train_dataset=rows)
+    trainer.add_callback(swift_seal_transformers.SealCallback(arguments, trainer))
+    trainer.train()
+    kept = sorted(path.name for path in folder.glob("checkpoint-*"))
+    print(json.dumps({"left": left, "kept": kept}))
+
+
+if __name__ == "__main__":
+    main()
