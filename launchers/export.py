@@ -7,6 +7,7 @@ was not, the adapter.
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 from collections.abc import Mapping
@@ -16,9 +17,12 @@ from launchers import checkpoint, marker
 from launchers.checkpoint import Checkpoint
 from launchers.exits import Exit, LaunchError
 from launchers.output import Outcome, produce, usable
+from launchers.plugins import OWN
 from launchers.workspace import Workspace
 
 SUFFIXES = (".json", ".jinja", ".model", ".py", ".safetensors", ".txt")
+ARGUMENTS = "args.json"
+"""What ms-swift was called with, and reads again where it opens the export."""
 ADAPTER = "adapter"
 """Folder of the export, and how PEFT's files begin."""
 TRAINER_STATE = (checkpoint.COMPLETE, "latest_checkpointed_iteration.txt", "trainer_state.json")
@@ -54,7 +58,10 @@ def export(work: Workspace, inputs: Mapping[str, object], *, holder: str) -> Out
     def make(folder: Path) -> None:
         for name, file in files.items():
             (folder / name).parent.mkdir(exist_ok=True)
-            link_or_copy(file, folder / name)
+            if file.name == ARGUMENTS:  # not linked: the checkpoint keeps what it was made with
+                checkpoint.replace(folder / name, without_own(file.read_text(encoding="utf-8")))
+            else:
+                link_or_copy(file, folder / name)
 
     return produce("export", work.run, work.export, dict(inputs), make, skip=False, holder=holder)
 
@@ -77,6 +84,24 @@ def files_of(last: Checkpoint) -> dict[str, Path]:
         )
     adapter = {f"{ADAPTER}/{f.name}": f for f in own if f.name.startswith(ADAPTER)}
     return {file.name: file for file in hugging_face_files(whole)} | adapter
+
+
+def without_own(arguments: str) -> str:
+    r"""Return ``args.json`` without the launcher's own plugins and callbacks.
+
+    ms-swift imports what stands there wherever it opens the export
+    (``swift/arguments/base_args/base_args.py``, ``load_args_from_ckpt``), and ours are not there.
+
+    >>> without_own('{"external_plugins": ["/opt/launchers/swift_metrics.py", "mine.py"]}')
+    '{\n  "external_plugins": [\n    "mine.py"\n  ]\n}\n'
+    """
+    found = json.loads(arguments)
+    files, callbacks = {each.file for each in OWN}, {each.callback for each in OWN}
+    if isinstance(plugins := found.get("external_plugins"), list):
+        found["external_plugins"] = [p for p in plugins if Path(str(p)).name not in files]
+    if isinstance(named := found.get("callbacks"), list):
+        found["callbacks"] = [each for each in named if each not in callbacks]
+    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
 
 
 def hugging_face_files(folder: Path) -> list[Path]:

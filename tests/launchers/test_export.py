@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 from pathlib import Path
@@ -46,7 +47,7 @@ def adapted(root: Path) -> Workspace:
     for into, names in ((merged(folder), WHOLE), (folder, (*ADAPTER, "args.json"))):
         into.mkdir(parents=True)
         for name in names:
-            (into / name).write_text(f"{into.name} {name}")
+            (into / name).write_text("{}" if name == "args.json" else f"{into.name} {name}")
         seal(into, 7)
     return work
 
@@ -80,6 +81,25 @@ def test_a_damaged_merged_model_is_not_passed_over(tmp_path: Path) -> None:
         export(work, INPUTS, holder="pod")
     assert damaged.value.code == Exit.INPUT_MISSING
     assert not work.export.exists()
+
+
+def test_the_export_names_no_plugin_of_the_launcher(tmp_path: Path) -> None:
+    work = trained(tmp_path)
+    folder = work.checkpoints / "checkpoint-7"
+    arguments = {
+        "lr": 1e-4,
+        "external_plugins": ["/opt/launchers/swift_metrics.py", "/w/code/plugins/pairs.py"],
+        "callbacks": ["seal", "mine", "metrics"],
+    }
+    (folder / "args.json").write_text(json.dumps(arguments))
+    seal(folder, 7)
+    export(work, INPUTS, holder="pod")
+    assert json.loads((work.export / "args.json").read_text()) == {
+        "lr": 1e-4,
+        "external_plugins": ["/w/code/plugins/pairs.py"],
+        "callbacks": ["mine"],
+    }
+    assert json.loads((folder / "args.json").read_text()) == arguments
 
 
 def test_only_the_same_inputs_make_the_run_ended(tmp_path: Path) -> None:
