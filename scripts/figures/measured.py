@@ -12,8 +12,8 @@ from scripts.helm import ROOT
 
 RESULTS = ROOT / "tests" / "gpu" / "results"
 Figures = dict[str, Any]
-LAYERS = 48
-"""Of the whole model."""
+WHOLE = (48, 128)
+"""Layers and their experts of the whole model."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +26,8 @@ class Run:
     card: str
     gpus: int
     layers: int
+    experts: int
+    """Of a layer: fewer stand for one GPU's share."""
     files: tuple[str, ...]
     packs: int
     """Microbatches of a step, over all replicas."""
@@ -33,6 +35,11 @@ class Run:
     """As ``tests/gpu/bench/run.py`` wrote them."""
     against: float | None = None
     """Its tokens per second over those of the run that it was compared with."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Tell whether it ran the whole model."""
+        return (self.layers, self.experts) == WHOLE
 
     @property
     def rate(self) -> float:
@@ -72,6 +79,7 @@ def _run(
         card=record["card"],
         gpus=run["world"],
         layers=record["layers"],
+        experts=record.get("experts", WHOLE[1]),
         files=tuple(run["profile"]["files"]),
         packs=int(flags["global_batch_size"]) // int(flags.get("micro_batch_size", 1)),
         figures=run,
@@ -85,6 +93,6 @@ def best(found: Sequence[Run], *, card: str, gpus: int, file: Path) -> Run | Non
     fitting = [
         run
         for run in found
-        if (run.card, run.gpus, run.layers) == (card, gpus, LAYERS) and run.files[-1:] == (wanted,)
+        if run.is_whole and (run.card, run.gpus) == (card, gpus) and run.files[-1:] == (wanted,)
     ]
     return max(fitting, key=lambda run: run.rate, default=None)

@@ -8,7 +8,7 @@ from pathlib import Path
 from launchers import flops
 from scripts.figures import measured
 from scripts.figures.markdown import table
-from scripts.figures.measured import LAYERS, Run
+from scripts.figures.measured import WHOLE, Run
 from scripts.figures.predicted import BASE, Predicted
 
 PREDICTED = (
@@ -66,7 +66,7 @@ def ran(runs: Sequence[Run]) -> str:
     """Return a line for each measured run, the whole model first."""
     if not runs:
         return "None yet."
-    ordered = sorted(runs, key=lambda run: run.layers != LAYERS)
+    ordered = sorted(runs, key=lambda run: not run.is_whole)
     return table(MEASURED, [_ran(run) for run in ordered])
 
 
@@ -77,7 +77,7 @@ def _ran(run: Run) -> tuple[str, ...]:
     return (
         run.name,
         f"[`{run.result}`](../tests/gpu/results/{run.result})",
-        str(run.layers),
+        f"{run.layers}" + f", {run.experts} experts" * (run.experts != WHOLE[1]),
         f"{run.gpus} {run.card}",
         str(run.packs),
         f"{seconds['median']:.2f}, {seconds['p95']:.2f}",

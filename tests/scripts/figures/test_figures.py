@@ -65,6 +65,14 @@ def test_the_phases_of_a_step_sum_up_to_it(row: Predicted) -> None:
     assert seconds.keys() == plot.COLOURS.keys()
 
 
+def test_a_layer_of_fewer_experts_is_not_the_whole_model(tmp_path: Path) -> None:
+    record = {"card": "h200", "layers": 48, "experts": 32, "runs": {"tuned": FIGURES}}
+    (tmp_path / "bench-part.json").write_text(json.dumps(record))
+    runs = measured.runs(tmp_path)
+    assert measured.best(runs, card="h200", gpus=4, file=HARDWARE / "h200-4.yaml") is None
+    assert "| 48, 32 experts |" in table.ran(runs)
+
+
 def test_a_measured_run_stands_beside_its_profile(results: Path) -> None:
     runs = measured.runs(results)
     assert [(run.name, run.result) for run in runs] == [
