@@ -39,13 +39,13 @@ def adapter(
 
     def mlp(owner: str, width: int, split: int) -> float:
         first = copies.fc1 * shape.hidden + 2 * width / split
-        fc1 = _is_adapted(named, f"{owner}.linear_fc1") * first
-        return fc1 + _is_adapted(named, f"{owner}.linear_fc2") * (shape.hidden + width / split)
+        fc1 = is_adapted(named, f"{owner}.linear_fc1") * first
+        return fc1 + is_adapted(named, f"{owner}.linear_fc2") * (shape.hidden + width / split)
 
     heads = copies.qkv * shape.hidden + (shape.q_width + 2 * shape.kv_width) / tp
-    attention = _is_adapted(named, "self_attention.linear_qkv") * heads
+    attention = is_adapted(named, "self_attention.linear_qkv") * heads
     proj = shape.hidden + shape.q_width / tp
-    attention += _is_adapted(named, "self_attention.linear_proj") * proj
+    attention += is_adapted(named, "self_attention.linear_proj") * proj
     shared = mlp("mlp.shared_experts", shape.shared_ffn, tp) * (shape.shared_ffn > 0)
     router = ("all-router" in named or "router" in named) * (shape.hidden + shape.experts)
     dense = attention * shard.layers + (shared + router) * shard.moe_layers
@@ -55,12 +55,12 @@ def adapter(
     return training.lora_rank * dense, training.lora_rank * experts
 
 
-def _is_adapted(named: tuple[str, ...], module: str) -> bool:
+def is_adapted(named: tuple[str, ...], module: str) -> bool:
     """Tell whether a module is among those that are named, by the end of its name as in PEFT.
 
-    >>> _is_adapted(("experts.linear_fc1",), "mlp.experts.linear_fc1")
+    >>> is_adapted(("experts.linear_fc1",), "mlp.experts.linear_fc1")
     True
-    >>> _is_adapted(("experts.linear_fc1",), "mlp.shared_experts.linear_fc1")
+    >>> is_adapted(("experts.linear_fc1",), "mlp.shared_experts.linear_fc1")
     False
     """
     return any(name == "all-linear" or f".{module}".endswith(f".{name}") for name in named)

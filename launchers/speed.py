@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from launchers import flops
+from launchers import flops, speed_adapter
 from launchers import memory_activations as activations
 from launchers import speed_traffic as traffic
 from launchers.cards import Card
@@ -137,7 +137,9 @@ def _microbatch(
     saved = activations.layer(shape, training, local, rows if shard.moe_layers else 0.0)
     memory = saved * shard.layers * all_passes
     memory += activations.logits(shape, training, shard, local) * model_passes
-    return products + memory * pace.passing / (card.hbm_gbs * 1e9)
+    again = flops.recomputed(shape, training)
+    beside = speed_adapter.moved(shape, training, shard, local, rows, again)
+    return products + (memory * pace.passing + beside) / (card.hbm_gbs * 1e9)
 
 
 def _passes(shape: Shape, training: Training) -> float:
@@ -181,6 +183,9 @@ def _step(
     offload = training.optimizer_offload
     on_gpu = state * (1 - offload) * GPU_ADAM_BYTES / (card.hbm_gbs * 1e9)
     on_host = state * offload * training.layout.gpus_per_node / pace.host_adam
+    on_host += speed_adapter.WEIGHT_SECONDS * max(
+        speed_adapter.weights(shape, training, part) for part in parts
+    )
     overlaps = training.overlap_grad_reduce and training.overlap_param_gather
     waits = EXPOSED if overlaps else 1.0
     sent = traffic.gradients(training, part.dense, part.experts)

@@ -20,7 +20,9 @@ import yaml
 
 from scripts.calibrate.rows import ROWS
 
-MODEL, LAYERS = "Qwen3-30B-A3B", 48
+MODEL = "Qwen3-30B-A3B"
+SIZES = {"layers": ("num_hidden_layers", 48), "experts": ("num_experts", 128)}
+"""What a result says of the model's sizes: their names in ``config.json``, and the model's own."""
 STARTS = ("recompute_", "optimizer", "exp_avg", "main_", "moe_", "overlap_", "lora_", "tuner_")
 ENDS = ("_parallel_size", "batch_size", "_in_pipeline_split", "_pipeline_num_layers")
 NAMES = (
@@ -60,8 +62,10 @@ def _row(
         "args": {k: v for k, v in flags.items() if _matters(k)},
         "facts": {"longest": int(flags.get("packing_length", flags["max_length"]))},
     }
-    if record["layers"] != LAYERS:
-        row["config"] = {"num_hidden_layers": record["layers"]}
+    if config := {
+        key: record[name] for name, (key, own) in SIZES.items() if record.get(name, own) != own
+    }:
+        row["config"] = config
     if run.get("reference") == "precomputed":
         row["facts"] |= {"reference": False, "compares": False}
     if "note" in record and record.get("fit_seconds") is False:

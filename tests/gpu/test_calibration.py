@@ -55,6 +55,15 @@ def test_each_measured_layout_is_a_row(tmp_path: Path) -> None:
     assert found["bench-layouts-tp1-ep4-16k"].training.longest == 16384
 
 
+def test_a_row_has_the_models_sizes_where_they_are_not_its_own(tmp_path: Path) -> None:
+    result = measured(tmp_path)
+    record = json.loads(result.read_text())
+    (row, *_) = calibration.rows({**record, "layers": 48, "experts": 32}, "x/bench-a.json")
+    assert row["config"] == {"num_experts": 32}
+    (row, *_) = calibration.rows({**record, "layers": 48, "experts": 128}, "x/bench-a.json")
+    assert "config" not in row
+
+
 def test_a_row_keeps_every_flag_that_memory_and_speed_depend_on(tmp_path: Path) -> None:
     result = measured(tmp_path)
     calibration.write(result, tmp_path)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchers import memory
+from launchers import memory, speed_adapter
 from launchers import speed_traffic as traffic
 from launchers.cards import CARDS
 from launchers.duration import PACKED, duration, per_step
@@ -200,3 +200,43 @@ def test_the_time_of_a_data_set() -> None:
     assert run.low < run.hours < run.high
     plain = duration(QWEN, replace(training, packing=False), step, samples=1280, tokens=1024)
     assert plain.steps == 10
+
+
+ONE = Layout(nodes=1, gpus_per_node=1)
+
+
+def adapting(**fields: Any) -> Training:
+    return job(ONE, tuner="lora", reference=False, **fields)
+
+
+def test_an_adapter_has_two_weights_beside_each_expert() -> None:
+    # of each layer two for qkv and proj, and two for each of 128 experts' two products
+    expected = 48 * (2 * 2 + 128 * 2 * 2)
+    assert speed_adapter.weights(QWEN, adapting(), first(ONE)) == expected
+    dense = adapting(lora_modules=("linear_qkv", "linear_proj"))
+    assert speed_adapter.weights(QWEN, dense, first(ONE)) == 48 * 2 * 2
+    assert speed_adapter.weights(QWEN, job(ONE), first(ONE)) == 0
+
+
+def test_an_adapter_moves_what_its_kernels_read_and_write() -> None:
+    moved = speed_adapter.moved(QWEN, adapting(), first(ONE), 1, 8, 0.0)
+    qkv, proj = (2048, 5120), (4096, 2048)
+    fc1, fc2 = (8 * 2048, 8 * 1536), (8 * 768, 8 * 2048)
+    each = sum(10 * inside + 10 * out for inside, out in (qkv, proj, fc1, fc2))
+    assert moved == 48 * each * 2
+    twice = speed_adapter.moved(QWEN, adapting(), first(ONE), 1, 8, 1.0)
+    again = sum(3 * inside + 6 * out for inside, out in (qkv, proj, fc1, fc2))
+    assert twice - moved == 48 * again * 2
+
+
+def test_an_adapter_costs_time_in_each_microbatch_and_in_each_step() -> None:
+    def seconds(training: Training) -> float:
+        return predict(QWEN, training, CARDS["h200"], IB, 1142).step_seconds
+
+    few, many = (adapting(packing_length=16384, global_batch_size=n) for n in (4, 16))
+    for training in (few, many):
+        bare = replace(training, lora_modules=("linear_qkv",))
+        assert seconds(training) > 1.2 * seconds(bare)
+    # 75 us for each of its 24,768 weights
+    step = 4 * seconds(few) - seconds(many)
+    assert step / 3 == pytest.approx(24768 * 75e-6, rel=0.05)
