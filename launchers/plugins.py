@@ -66,8 +66,8 @@ def _has_no_padding(recipe: Recipe) -> bool:
 
 
 def _has_grouped_experts(recipe: Recipe) -> bool:
-    """Tell whether the products of a layer's experts are taken together."""
-    return recipe.is_on("moe_grouped_gemm", "true")
+    """Tell whether the products of a layer's experts are taken together, and stay on the GPU."""
+    return recipe.is_on("moe_grouped_gemm", "true") and not recipe.is_on("offload_model")
 
 
 def _merges_once(recipe: Recipe) -> bool:

@@ -4,7 +4,7 @@ Rows are sorted by expert, ``splits`` says how many each has; a weight is [out, 
 those of ``torch._grouped_mm`` where all weights lie side by side, else Transformer Engine's.
 """
 
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate
 from typing import Any
 
@@ -13,9 +13,6 @@ from transformer_engine.pytorch.cpp_extensions import general_grouped_gemm
 
 ALIGNED = 8
 """``torch._grouped_mm`` wants rows of 16 bytes or a multiple: 8 bf16 numbers."""
-NARROW = 256
-"""Up to this width of one side weights are put side by side anew for each product: the matrices of
-an adapter of rank 8 have 4 MiB where those of a layer have 800."""
 
 
 @lru_cache(maxsize=4)
@@ -35,25 +32,37 @@ def weights(module: Any) -> list[Any]:
     return [getattr(module, f"weight{n}", None) for n in range(module.num_gemms)]
 
 
+def product(rows: torch.Tensor, side: torch.Tensor, splits: list[int]) -> torch.Tensor:
+    """Return [tokens, n] of rows, [tokens, m], and all experts' matrices, [experts, m, n]."""
+    if not len(rows):  # no token has come to this GPU
+        return rows.new_empty(0, side.shape[-1])
+    return torch._grouped_mm(rows, side, offs=ends(rows, splits))
+
+
 class Frozen:
     """Weights that nothing trains: they are moved side by side, once."""
 
     is_trained = False
 
     def __init__(self, module: Any) -> None:
-        """Move the weights of a module."""
-        own = weights(module)
-        self.side = torch.stack([weight.data for weight in own])
-        for weight, moved in zip(own, self.side.unbind(), strict=True):
+        """Take the weights of a module."""
+        self.weights = weights(module)
+
+    @cached_property
+    def side(self) -> torch.Tensor:
+        """Move the weights; before the first pass, when all that loads them has done so."""
+        side = torch.stack([weight.data for weight in self.weights])
+        for weight, moved in zip(self.weights, side.unbind(), strict=True):
             weight.data = moved
+        return side
 
     def outputs(self, rows: torch.Tensor, splits: list[int]) -> torch.Tensor:
         """Return [tokens, out] of rows, [tokens, in]."""
-        return torch._grouped_mm(rows, self.side.transpose(-2, -1), offs=ends(rows, splits))
+        return product(rows, self.side.transpose(-2, -1), splits)
 
     def inputs(self, grads: torch.Tensor, splits: list[int]) -> torch.Tensor:
         """Return the gradients of the rows, [tokens, in], of those of the outputs."""
-        return torch._grouped_mm(grads, self.side, offs=ends(grads, splits))
+        return product(grads, self.side, splits)
 
 
 class Trained:
@@ -94,44 +103,53 @@ class Trained:
         return out
 
     def accumulate(self, rows: torch.Tensor, grads: torch.Tensor, splits: list[int]) -> None:
-        """Add each expert's grads^T rows to its weight's gradient, and say that it is ready."""
-        buffers = [weight.main_grad for weight in self.weights]
-        found = torch._grouped_mm(grads.t(), rows, offs=ends(rows, splits))
-        # of one type: else there is a kernel for each
-        torch._foreach_add_(buffers, list(found.to(buffers[0].dtype).unbind()))
+        """Add each expert's grads^T rows to its weight's gradient, and say that it is ready.
+
+        Of experts without rows nothing is added: their product is not zero on every GPU
+        (pytorch #172439, compute capability 10).
+        """
+        busy = [number for number, count in enumerate(splits) if count]
+        if busy:
+            found = torch._grouped_mm(grads.t(), rows, offs=ends(rows, splits))
+            buffers = [self.weights[number].main_grad for number in busy]
+            # of one type: else there is a kernel for each
+            parts = found.to(buffers[0].dtype).unbind()
+            torch._foreach_add_(buffers, [parts[number] for number in busy])
         if self.owner.ddp_config.overlap_grad_reduce and self.groups[0].is_last_microbatch:
             for weight, group in zip(self.weights, self.groups, strict=True):
                 group.register_grad_ready(weight, self.owner.force_all_reduce)
 
 
-class Narrow(Trained):
-    """Those of an adapter."""
+class Adapter(Trained):
+    """Those of an adapter: put side by side anew for each product, since there is little of them.
+
+    With a rank of 8 they have 4 MiB where the layer beside them has 800.
+    """
 
     def outputs(self, rows: torch.Tensor, splits: list[int]) -> torch.Tensor:
         """Return [tokens, out] of rows, [tokens, in]."""
-        side = torch.stack(self.weights)
-        return torch._grouped_mm(rows, side.transpose(-2, -1), offs=ends(rows, splits))
+        return product(rows, torch.stack(self.weights).transpose(-2, -1), splits)
 
     def inputs(self, grads: torch.Tensor, splits: list[int]) -> torch.Tensor:
         """Return the gradients of the rows, [tokens, in], of those of the outputs."""
-        return torch._grouped_mm(grads, torch.stack(self.weights), offs=ends(grads, splits))
+        return product(grads, torch.stack(self.weights), splits)
 
 
-def prepared(module: Any, owner: Any) -> Frozen | Trained | None:
+def prepared(name: str, module: Any, owner: Any) -> Frozen | Trained | None:
     """Return a layer's weights for products of all experts at once; None where they don't fit.
 
-    Fit are bf16 weights without bias that are all frozen, or all trained by ``owner``.
+    Fit are bf16 weights without bias that are all frozen, or all trained by ``owner``, in which the
+    module has this name.
     """
     config, own = module.config, weights(module)
     if module.use_bias or config.fp8 or config.fp4 or module.wgrad_store.delay_wgrad_compute():
         return None
     if any(weight is None or weight.dtype != torch.bfloat16 for weight in own):
         return None
-    sides = own[0].shape
-    if any(side % ALIGNED for side in sides):
+    if any(side % ALIGNED for side in own[0].shape):
         return None
     if not any(weight.requires_grad for weight in own):
         return Frozen(module)
     if not all(weight.requires_grad and hasattr(weight, "main_grad") for weight in own):
         return None
-    return Narrow(module, owner) if min(sides) <= NARROW else Trained(module, owner)
+    return (Adapter if ".lora_" in name else Trained)(module, owner)

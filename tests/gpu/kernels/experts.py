@@ -27,11 +27,10 @@ CASES = {
     "fc2": (32, 768, 2048),
     "frozen fc1": (128, 2048, 1536),
     "frozen fc2": (128, 768, 2048),
-    "adapter of fc1, down": (128, 2048, 8),
-    "adapter of fc1, up": (128, 8, 1536),
+    "fc1.lora_A": (128, 2048, 8),
+    "fc1.lora_B": (128, 8, 1536),
 }
-"""Experts, and the widths of a product, in and out."""
-FROZEN = "frozen"
+"""Experts, and the widths of a product, in and out; ``frozen`` ones are not trained."""
 ROUNDS = 20
 BOUND = 0.01
 """Of the relative error in the Frobenius norm; bf16 products have 0.002 to 0.005."""
@@ -116,11 +115,8 @@ def timed(module: Any, rows: torch.Tensor, grad: torch.Tensor, counts: list[int]
         hosts.append(time.perf_counter() - begun)
         torch.cuda.synchronize()
         all_of.append(time.perf_counter() - begun)
-    middle = ROUNDS // 2
-    return {
-        "host_ms": round(1e3 * sorted(hosts)[middle], 3),
-        "ms": round(1e3 * sorted(all_of)[middle], 3),
-    }
+    host, whole = (round(1e3 * sorted(each)[ROUNDS // 2], 3) for each in (hosts, all_of))
+    return {"host_ms": host, "ms": whole}
 
 
 def error(found: torch.Tensor, exact: torch.Tensor) -> float:
@@ -178,14 +174,14 @@ def main() -> None:
             counts = splits(kind, experts)
             rows = torch.randn(sum(counts), width_in, device="cuda").bfloat16()
             grad = torch.randn(sum(counts), width_out, device="cuda").bfloat16()
-            module = layer(experts, width_in, width_out, trains=not name.startswith(FROZEN))
-            kept = hooked(module) if not name.startswith(FROZEN) else []
+            module = layer(experts, width_in, width_out, trains=not name.startswith("frozen"))
+            kept = hooked(module) if not name.startswith("frozen") else []
             before = judged(module, rows, grad, counts)
             owner = SimpleNamespace(
                 param_to_bucket_group=dict.fromkeys(module.parameters()),
                 ddp_config=SimpleNamespace(overlap_grad_reduce=False),
             )
-            vars(module)["one_product"] = prepared(module, owner)
+            vars(module)["one_product"] = prepared(name, module, owner)
             assert vars(module)["one_product"], "the plugin does not take this layer"
             after = judged(module, rows, grad, counts)
             seen[f"{name} {kind}"] = {"upstream": before, "ours": after}
