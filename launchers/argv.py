@@ -83,11 +83,15 @@ def training_flags(
             "remove it: the launcher would call a torn checkpoint complete",
         )
     cpu = ON_CPU if on_cpu and recipe.backend == "transformers" else {}
+    weights = _weights(recipe, inputs, resume)
+    given = dict(recipe.args)
+    if resume is not None and "adapters" in weights:
+        given.pop("mcore_adapter", None)  # with it ms-swift reads no adapters (trainers/base.py)
     return {
         **DEFAULTS,
         **cpu,
-        **recipe.args,
-        **_weights(recipe, inputs, resume),
+        **given,
+        **weights,
         "dataset": list(inputs.datasets),
         "output_dir": str(output_dir),
         "add_version": "false",

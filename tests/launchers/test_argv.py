@@ -119,9 +119,11 @@ def test_an_adapter_without_optimizer_is_resumed_from_its_safetensors(
     tmp_path: Path, mcore: Path | None
 ) -> None:
     checkpoint = saved(tmp_path, state=False)
-    of = recipe(tuner_type="lora", no_save_optim=True, adapters=["/w/a"])
+    of = recipe(tuner_type="lora", no_save_optim=True, adapters=["/w/a"], mcore_adapter="/w/b")
+    assert flags(of)["mcore_adapter"] == "/w/b"
     resumed = flags(of, mcore=mcore, resume=checkpoint)
     assert resumed["adapters"] == [str(checkpoint.path)]
+    assert "mcore_adapter" not in resumed
     assert resumed["model"] == str(MODEL)
     # with it ms-swift would count from step 0 (trainers/base.py, _load_checkpoint)
     assert "mcore_model" not in resumed
