@@ -79,7 +79,7 @@ def files_of(last: Checkpoint) -> dict[str, Path]:
     if not last.is_merged_whole:
         raise LaunchError(
             Exit.INPUT_MISSING,
-            f"{whole} has lost files since it was written",
+            f"{whole} is not whole: it was never sealed, or has lost files since",
             f"bring them back; where {whole.name} is removed, the adapter alone is exported",
         )
     adapter = {f"{ADAPTER}/{f.name}": f for f in own if f.name.startswith(ADAPTER)}

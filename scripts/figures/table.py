@@ -43,8 +43,12 @@ def _predicted(row: Predicted, runs: Sequence[Run]) -> tuple[str, ...]:
         f"{plan.memory.total:.1f} of {plan.card.memory_gib:.1f}",
         f"{_count(speed.tokens_per_second_per_gpu)} "
         f"({_count(tokens / speed.high)} to {_count(tokens / speed.low)})",
-        "" if run is None else f"{_count(run.rate)}, {run.figures['reserved_gib']:.1f} GiB",
+        "" if run is None else _measured(run),
     )
+
+
+def _measured(run: Run) -> str:
+    return f"{_count(run.rate)} with {run.packs} packs, {run.figures['reserved_gib']:.1f} GiB"
 
 
 def _link(file: Path) -> str:

@@ -55,3 +55,27 @@ def test_only_the_last_checkpoint_is_merged_and_both_are_sealed(tmp_path: Path) 
     assert last is not None
     assert last.step == 6
     assert last.is_merged_whole
+
+
+SEAL = """
+from pathlib import Path
+import launchers.swift_seal_megatron as plugin
+import types
+
+def seal(folder, step):
+    print(folder.name)
+
+plugin.seal = seal
+Path("checkpoints/checkpoint-2-merged").mkdir(parents=True)
+state = types.SimpleNamespace(iteration=2)
+callback = plugin.SealCallback(types.SimpleNamespace(args=None, state=state))
+callback.on_save("checkpoints/checkpoint-2")
+"""
+
+
+def test_the_merged_model_is_sealed_before_the_checkpoint_that_makes_it_count(
+    tmp_path: Path,
+) -> None:
+    fake_upstream.lay(tmp_path, UPSTREAM)
+    seen = fake_upstream.run(tmp_path, SEAL, torch=False)
+    assert seen.split() == ["checkpoint-2-merged", "checkpoint-2"]

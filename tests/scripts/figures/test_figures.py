@@ -81,7 +81,7 @@ def test_a_measured_run_stands_beside_its_profile(results: Path) -> None:
         ("tuned", "bench-few.json"),
     ]
     lines = table.predicted(ROWS, runs).splitlines()
-    (line,) = [line for line in lines if "7,500, 121.4 GiB" in line]
+    (line,) = [line for line in lines if "7,500 with 32 packs, 121.4 GiB" in line]
     assert "`hardware/h200-4.yaml`" in line
     first, second, third = table.ran(runs).splitlines()[2:]
     assert "| 5.00 x |" in first and "| 0.693147 |" in first and "| 10.25, 11.50 |" in first
