@@ -27,6 +27,8 @@ DEFAULTS: dict[str, Value] = {
     # no look-up of the model on a hub: the download stage has verified it
     "check_model": "false",
 }
+IN_BACKGROUND = ("async_save", "use_flash_ckpt")
+"""Switches that let a checkpoint be written after its save has returned, and been sealed."""
 ON_CPU: dict[str, Value] = {"use_cpu": "true", "ddp_backend": "gloo"}
 
 
@@ -76,10 +78,10 @@ def training_flags(
     recipe: Recipe, inputs: Inputs, *, output_dir: Path, resume: Checkpoint | None, on_cpu: bool
 ) -> dict[str, Value]:
     """Merge the launcher's defaults, the recipe's flags and what the launcher alone decides."""
-    if recipe.is_on("async_save"):
+    for name in filter(recipe.is_on, IN_BACKGROUND):
         raise LaunchError(
             Exit.CONFIG,
-            "recipe.args.async_save=true returns before a checkpoint is whole",
+            f"recipe.args.{name}=true returns before a checkpoint is whole",
             "remove it: the launcher would call a torn checkpoint complete",
         )
     cpu = ON_CPU if on_cpu and recipe.backend == "transformers" else {}

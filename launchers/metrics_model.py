@@ -68,8 +68,10 @@ def model(args: object, world: int, gpu: str, *, precomputed: bool) -> Model:
 
     Raises:
         LaunchError: DATA for a config.json without the sizes.
-        OSError, ValueError: it cannot be read.
+        OSError, ValueError: it cannot be read, or more is computed than what is counted.
     """
+    if getattr(args, "rlhf_type", None) == "kto" and getattr(args, "calculate_KL", False):
+        raise ValueError("the two passes over KTO's KL rows are not counted")
     folder = Path(str(getattr(args, "model_dir", "")))
     sizes = shape.parse(json.loads((folder / "config.json").read_text(encoding="utf-8")))
     card = cards.seen(gpu)

@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+LENGTHS = ("seq_lens", "completion_seq_lens")
+"""Where ms-swift's Megatron batches have their lengths; the second in KTO (4.4.1
+``template/base.py`` ``_kto_data_collator``), whose KL rows (``KL_completion_*``) train nothing."""
+
 
 @dataclass(kw_only=True)
 class Tally:
@@ -32,7 +36,7 @@ class Tally:
 class Reading:
     """A trainer's data iterator, counted.
 
-    ms-swift 4.4.1 ``template/base.py`` ``_data_collator``: ``seq_lens`` of a Megatron batch is the
+    ms-swift 4.4.1 ``template/base.py`` ``_data_collator``: ``LENGTHS`` of a Megatron batch is the
     list of its sequences' lengths before any padding; in DPO all chosen ones, then all rejected.
     """
 
@@ -57,7 +61,7 @@ class Reading:
         data = next(self._inner)
         self._tally.seconds += time.perf_counter() - began
         if self._counts and isinstance(data, dict):
-            self._tally.add(data.get("seq_lens") or [])
+            self._tally.add(next(filter(None, map(data.get, LENGTHS)), []))
         return data
 
 

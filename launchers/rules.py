@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from launchers import facts as facts_of
-from launchers import overlap, overrides, rules_hints, rules_model
+from launchers import overlap, overrides, rules_hints, rules_model, rules_warnings
 from launchers.facts import Facts
 from launchers.recipe import Value
 from launchers.rule import Range, Rule
@@ -23,7 +23,6 @@ from launchers.rules_optimizer import OPTIMIZER, RANGES, SCHEDULE
 from launchers.rules_overlap import OVERLAP
 from launchers.rules_recompute import RECOMPUTE
 from launchers.rules_reference import REFERENCES, REFERENCES_ELSEWHERE
-from launchers.rules_warnings import WARNINGS
 from launchers.shape import Shape
 
 CORE = "0.18.0"
@@ -41,6 +40,11 @@ ROWS: dict[str, tuple[Rule, ...]] = {
     "transformers": (*TRANSFORMERS, *ELSEWHERE, *REFERENCES_ELSEWHERE),
 }
 """Backend to the rules that need no model, in the order they are told."""
+UNWISE: dict[str, tuple[Rule, ...]] = {
+    "megatron": rules_warnings.MEGATRON,
+    "transformers": rules_warnings.TRANSFORMERS,
+}
+"""Backend to the rules of what works, but is surely not wanted."""
 
 _MEGATRON = {
     **dict.fromkeys((*DENSE, "expert_model_parallel_size", "expert_tensor_parallel_size"), "1"),
@@ -112,10 +116,8 @@ def warn(
 ) -> list[str]:
     """Return a message for what works, but is surely not wanted; arguments as of ``check``."""
     facts = _facts(args, backend, nodes, gpus_per_node, task=task, reference=reference)
-    if backend != "megatron":
-        return []
-    messages = [message for rule in WARNINGS for message in rule.judge(facts)]
-    if _is_sized(facts):
+    messages = [message for rule in UNWISE[backend] for message in rule.judge(facts)]
+    if backend == "megatron" and _is_sized(facts):
         known = Known(facts=facts, core=version(core))
         messages += [hint(known) for hint in rules_hints.PLAIN]
         messages += [hint(shape, known) for hint in rules_hints.MODEL if shape]

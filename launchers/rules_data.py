@@ -160,4 +160,19 @@ TRANSFORMERS: tuple[Rule, ...] = (
         "step 1; remove it, and write a small save_total_limit to save space",
         source="transformers trainer.py:_load_optimizer_and_scheduler finds no file and is silent",
     ),
+    Conflict(
+        flag="use_flash_ckpt",
+        when=(on("use_flash_ckpt"),),
+        says="returns before a checkpoint is whole, and a torn one would count; remove it",
+        source="SW trainers/mixin.py:_save_flash_checkpoint leaves the files to dlrover's agent; "
+        "on_save, and so the seal, comes before they are written",
+    ),
+    Conflict(
+        flag="enable_jit_checkpoint",
+        when=(on("enable_jit_checkpoint"),),
+        says="what it saves on SIGTERM is never sealed, and no run would go on from it; "
+        "write callbacks: [graceful_exit] instead",
+        source="transformers trainer_jit_checkpoint.py:execute_jit_checkpoint saves without "
+        "on_save; measured with 5.12.1",
+    ),
 )

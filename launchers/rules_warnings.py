@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launchers.condition import given, none_of, off, on, one_of, over, under
+from launchers.condition import given, missing, none_of, off, on, one_of, over, under
 from launchers.facts import TASK
 from launchers.rule import Conflict, Rule
 from launchers.rules_layout import PP, SEQUENCE, TP
@@ -11,7 +11,7 @@ from launchers.rules_recompute import GRANULARITY, LAYERS, METHOD
 _OFFLOAD, _AWARE = "optimizer_cpu_offload", "use_precision_aware_optimizer"
 _CAPACITY = "moe_expert_capacity_factor"
 
-WARNINGS: tuple[Rule, ...] = (
+MEGATRON: tuple[Rule, ...] = (
     Conflict(
         flag=SEQUENCE,
         when=(on(SEQUENCE), under(TP, "2")),
@@ -96,4 +96,15 @@ WARNINGS: tuple[Rule, ...] = (
         says="dpo with reference_free still loads and runs the reference",
         source="SW rlhf_mixin.py:prepare_model, dpo_trainer.py:forward_step",
     ),
+)
+TRANSFORMERS: tuple[Rule, ...] = tuple(
+    Conflict(
+        flag="load_best_model_at_end",
+        when=(on("load_best_model_at_end"), is_not_one),
+        says="does not choose what is exported, which is the last checkpoint; with "
+        "save_total_limit: 1 the best one alone is left in the end, and exported",
+        source="transformers trainer.py:_finalize_training loads it and writes nothing, and of "
+        "a limit of 1 deletes all but the best; measured with 5.12.1",
+    )
+    for is_not_one in (none_of("save_total_limit", "1"), missing("save_total_limit"))
 )

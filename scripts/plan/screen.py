@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from launchers.plan import Plan
+from launchers.recipe import Recipe
 from launchers.settings import STAGES
 from scripts.plan import layout_lines, needs, ranking
 from scripts.plan.quantity import GIB
@@ -55,15 +56,22 @@ def proposed(search: Search, found: Sequence[Found]) -> RenderableType:
 
 def _title(release: Release, plan: Plan, verdict: Verdict) -> Text:
     kind = release.recipe.arg("rlhf_type", "dpo").upper() if release.recipe.task == "rlhf" else ""
-    tuner = plan.training.tuner if plan.training else release.recipe.arg("tuner_type", "full")
     word, colour = "accepted", "bold green"
     if plan.free_gib is None:
         word, colour = "accepted, memory unknown", "bold yellow"
     if verdict.refusals:
         word, colour = "refused", "bold red"
     name = release.recipe.model.rpartition("/")[2].partition("@")[0]
-    how = f"{kind or release.recipe.task} ({tuner}) of {name}"
+    how = f"{kind or release.recipe.task} ({_tuner(release.recipe)}) of {name}"
     return Text.assemble((release.run, "bold"), f": {how}: ", (word, colour))
+
+
+def _tuner(recipe: Recipe) -> str:
+    """Return what is trained: ``full``, or the kind of adapter."""
+    if not recipe.trains_adapter:
+        return "full"
+    given = recipe.arg("tuner_type", "full")
+    return "lora" if given == "full" else given  # not written, or overruled by an adapter to load
 
 
 def _what(release: Release, plan: Plan) -> Iterator[str | Text]:

@@ -247,10 +247,13 @@ def test_cpu_runs_use_gloo() -> None:
 
 
 @pytest.mark.parametrize("spelling", [True, "True", "1", "yes"])
-def test_saving_in_the_background_is_refused(spelling: str | bool) -> None:
-    with pytest.raises(LaunchError, match="async_save"):
-        flags(recipe(async_save=spelling))
-    assert flags(recipe(async_save="False"))["async_save"] == "False"
+@pytest.mark.parametrize(
+    ("backend", "flag"), [("megatron", "async_save"), ("transformers", "use_flash_ckpt")]
+)
+def test_saving_in_the_background_is_refused(backend: str, flag: str, spelling: str | bool) -> None:
+    with pytest.raises(LaunchError, match=flag):
+        flags(recipe(backend, "rlhf", **{flag: spelling}))
+    assert flags(recipe(backend, "rlhf", **{flag: "False"}))[flag] == "False"
 
 
 def test_every_word_of_a_flag_is_one_argument() -> None:

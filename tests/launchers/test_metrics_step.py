@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,7 +15,9 @@ from launchers.metrics_model import Model
 from launchers.metrics_reading import Tally, counted
 from launchers.metrics_step import Clock, Step
 from launchers.metrics_vector import Places, Shared
+from tests.launchers import fake_upstream
 from tests.launchers.models import shape_of
+from tests.launchers.training_environment import needs_training
 
 QWEN = shape_of("Qwen3-30B-A3B")
 DPO: dict[str, Any] = {"rlhf_type": "dpo", "tuner_type": "full"}
@@ -95,6 +99,18 @@ def test_passes_of_a_job(args: Any, precomputed: bool, passes: float, again: flo
     assert of_hardware / each == pytest.approx(passes + again)
 
 
+def test_kto_has_flops_where_it_has_no_kl_rows(tmp_path: Path) -> None:
+    sizes = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4}
+    sizes |= {"intermediate_size": 128, "vocab_size": 100}
+    (tmp_path / "config.json").write_text(json.dumps(sizes))
+    args = {"rlhf_type": "kto", "model_dir": str(tmp_path)}
+    found = [
+        metrics_model.found(SimpleNamespace(**args, calculate_KL=kl), 1, "", precomputed=False)
+        for kl in (True, False)
+    ]
+    assert [each is None for each in found] == [True, False]
+
+
 def test_a_card_that_is_not_listed_has_no_mfu() -> None:
     found = row(model(None), 1000, 100.0, 1.0, 1)
     assert found.mfu is None
@@ -142,3 +158,25 @@ def test_the_iterator_counts_what_is_read_and_hands_it_on() -> None:
     next(counted(iter([{"input_ids": 1}]), tally))  # another trainer's batch
     next(counted(iter([[batch]]), tally))
     assert tally.tokens == 0
+
+
+COLLATED = """
+import json
+from types import SimpleNamespace
+from swift.template.base import Template
+from launchers.metrics_reading import Tally, counted
+made = lambda rows, padding_to: {"seq_lens": [len(row["input_ids"]) for row in rows]}
+of = SimpleNamespace(
+    _data_collator=made, _fetch_inputs_startswith=Template._fetch_inputs_startswith
+)
+rows = [{"chosen_input_ids": [1] * 3, "rejected_input_ids": [1] * 9, "label": n} for n in (0, 1)]
+tally = Tally()
+next(counted(iter([Template._kto_data_collator(of, rows)]), tally))
+print(json.dumps([tally.tokens, tally.squares, tally.sequences]))
+"""
+
+
+@needs_training
+def test_ms_swifts_batch_of_kto_is_counted_without_its_kl_rows(tmp_path: Path) -> None:
+    found = fake_upstream.run(tmp_path, COLLATED).splitlines()[-1]
+    assert json.loads(found) == [6, 18, 2]

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from launchers import flags, recipe, rules, rules_hints, rules_model
 from launchers.argv import DEFAULTS as LAUNCHERS
 from launchers.divisors import divisors
-from launchers.rules_warnings import WARNINGS
 from launchers.shape import Shape
 from tests.launchers.training_environment import needs_training, swift_classes
 
@@ -33,6 +32,8 @@ SHORT = {
     **{"loss_ends": "account_for_loss_in_pipeline_split", "modules": "recompute_modules"},
     **{"embedding_ends": "account_for_embedding_in_pipeline_split"},
 }
+
+OTHER = "transformers"
 
 
 def read(**args: Any) -> dict[str, Any]:
@@ -58,7 +59,7 @@ def warned(shape: Shape | None = QWEN, nodes: int = 2, **args: Any) -> str:
 @pytest.mark.parametrize("backend", ["megatron", "transformers"])
 def test_the_defaults_are_those_of_the_pinned_ms_swift(backend: str) -> None:
     real = flags.flags(swift_classes(), flags.ENTRIES[backend]["rlhf"])
-    rows = (*rules.ROWS[backend], *(WARNINGS if backend == "megatron" else ()))
+    rows = (*rules.ROWS[backend], *rules.UNWISE[backend])
     names = {name for row in rows for name in row.flags()} - set(LAUNCHERS)
     assert names <= set(real)
     set_there = {n: str(real[n]) for n in names if real[n] is not None and real[n] is not False}
@@ -67,7 +68,7 @@ def test_the_defaults_are_those_of_the_pinned_ms_swift(backend: str) -> None:
 
 
 def test_every_rule_names_its_source_once() -> None:
-    for rows in (*rules.ROWS.values(), WARNINGS):
+    for rows in (*rules.ROWS.values(), *rules.UNWISE.values()):
         assert len(set(rows)) == len(rows)
         assert all(row.source for row in rows)
     for function in (*rules_model.MODEL, *rules_hints.MODEL, *rules_hints.PLAIN):
@@ -183,6 +184,21 @@ def test_sizes_that_are_none_are_told_alone() -> None:
 def test_what_works_but_is_unwise_is_a_warning(args: dict[str, Any], words: str) -> None:
     assert told(**args) == ""
     assert words in warned(**args)
+
+
+@pytest.mark.parametrize("limit", ["", "2"])
+def test_the_best_model_is_not_what_is_exported(limit: str) -> None:
+    args: dict[str, recipe.Value] = {"load_best_model_at_end": "true", "save_total_limit": limit}
+    with_limit = {name: word for name, word in args.items() if word}
+    (warning,) = _of_transformers(with_limit)
+    assert "load_best_model_at_end: does not choose what is exported" in warning
+    assert _of_transformers(args | {"save_total_limit": "1"}) == []
+    assert _of_transformers({"load_best_model_at_end": "false"}) == []
+    assert rules.check(with_limit, shape=None, nodes=1, gpus_per_node=1, backend=OTHER) == []
+
+
+def _of_transformers(args: dict[str, recipe.Value]) -> list[str]:
+    return rules.warn(args, shape=None, nodes=1, gpus_per_node=1, backend=OTHER)
 
 
 def test_the_two_node_run_is_neither_wrong_nor_unwise() -> None:

@@ -8,10 +8,9 @@ from typing import Any
 
 import pytest
 
-from scripts.helm import ROOT
-from scripts.local.runner import training_python
 from tests.gpu.launcher import merged
 from tests.launchers import fake_upstream
+from tests.launchers.training_environment import needs_training
 
 MAKE = """
 import json, sys
@@ -47,6 +46,7 @@ print(json.dumps(merged.compare(export, export / "adapter", model)))
 """
 
 
+@needs_training
 @pytest.mark.parametrize(
     ("fault", "says"),
     [
@@ -60,8 +60,6 @@ print(json.dumps(merged.compare(export, export / "adapter", model)))
 def test_only_the_model_with_its_adapter_in_it_is_a_merged_export(
     tmp_path: Path, fault: str, says: str
 ) -> None:
-    if not training_python(ROOT).exists():
-        pytest.skip("the training environment is not installed: make setup")
     program = f"import sys; sys.argv[1:] = [{fault!r}, {str(tmp_path)!r}]{MAKE}"
     seen: dict[str, Any] = json.loads(fake_upstream.run(tmp_path, program))
     assert (seen["tensors"], seen["adapted"]) == (3, 2)

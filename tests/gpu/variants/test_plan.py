@@ -8,19 +8,13 @@ import yaml
 
 from launchers import cards, flags, kinds, rules, shape
 from launchers.renames import RENAMED
-from scripts import flags as generator
-from scripts.helm import ROOT
 from tests.gpu.bench import profiles as bench_profiles
 from tests.gpu.bench.shared import Bench
 from tests.gpu.model import random_model
 from tests.gpu.variants import data
 from tests.gpu.variants import plan as variants_plan
 from tests.gpu.variants.data import PAIRS
-
-TRAIN = ROOT / ".tools" / "train"
-needs_training = pytest.mark.skipif(
-    not (TRAIN / "bin" / "python").exists(), reason="no .tools/train: run `make setup`"
-)
+from tests.launchers.training_environment import needs_training, swift_classes
 
 
 def setting(gpus: int, home: Path = Path("/nowhere")) -> Bench:
@@ -51,9 +45,7 @@ def test_every_line_is_accepted_by_the_launchers_rules(gpus: int) -> None:
 
 @needs_training
 def test_every_flag_is_one_of_ms_swifts() -> None:
-    site = generator.site_packages(TRAIN)
-    classes = flags.read({name: site / name for name in ("swift", "transformers")})
-    entry = flags.ENTRIES["megatron"]["rlhf"]
+    classes, entry = swift_classes(), flags.ENTRIES["megatron"]["rlhf"]
     for each in variants_plan.read(2) + variants_plan.read(4):
         args = bench_profiles.recipe(each.profile.values(), setting(2).own_flags).args
         wrong = flags.check_flags(args, flags.flags(classes, entry), RENAMED["megatron"])

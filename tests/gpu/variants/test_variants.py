@@ -16,11 +16,7 @@ from tests.gpu.in_training import in_training
 from tests.gpu.model import random_model
 from tests.gpu.variants import command, data, plan
 from tests.gpu.variants.data import PAIRS
-
-TRAIN = ROOT / ".tools" / "train"
-needs_training = pytest.mark.skipif(
-    not (TRAIN / "bin" / "python").exists(), reason="no .tools/train: run `make setup`"
-)
+from tests.launchers.training_environment import needs_training
 
 
 @pytest.fixture

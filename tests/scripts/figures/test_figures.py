@@ -10,6 +10,9 @@ from scripts.figures import measured, plot, table
 from scripts.figures.__main__ import README, readme
 from scripts.figures.markdown import filled
 from scripts.figures.predicted import BASE, HARDWARE, Predicted, predictions
+from scripts.helm import template
+from scripts.plan import release
+from scripts.plan.quantity import GIB
 from scripts.problem import Problem
 
 ROWS = predictions()
@@ -55,6 +58,14 @@ def test_every_profile_is_in_the_table_and_each_card_but_one_has_all_counts() ->
     assert counts == {"h200": [1, 2, 4, 8, 16], "b200": [1, 2, 4, 8, 16]}
     for card in ("a100-80g", "a800-80g", "h100-80g"):
         assert [row.gpus for row in ROWS if row.card == card] == [2, 4, 8, 16]
+
+
+@pytest.mark.parametrize("file", [BASE, *sorted(HARDWARE.glob("*.yaml"))], ids=lambda f: f.stem)
+def test_a_pods_memory_leaves_a_tenth_of_it_beside_what_is_predicted(file: Path) -> None:
+    row = next(row for row in ROWS if row.file == file)
+    limit = release.read(template("figures", row.files)).pod.memory
+    assert row.plan.memory is not None and limit is not None
+    assert row.plan.memory.host <= 0.9 * limit / GIB
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.card}-{row.gpus}")

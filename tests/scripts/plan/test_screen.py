@@ -10,6 +10,7 @@ from rich.console import Console
 
 from launchers import plan as planning
 from launchers.job import Job, link_of
+from launchers.recipe import Backend
 from scripts.plan import bars, layout_lines, screen
 from scripts.plan.release import Release
 from scripts.plan.verdict import judge
@@ -136,6 +137,25 @@ def test_memory_within_the_predictions_error_is_a_warning() -> None:
     assert not any("tight" in line for line in judge(release, wide).warnings)
     over = replace(plan, card=replace(plan.card, memory_gib=plan.memory.total - 1))
     assert judge(release, over).is_too_big
+
+
+@pytest.mark.parametrize(
+    ("backend", "flag", "trained"),
+    [
+        ("megatron", "", "full"),
+        ("megatron", "tuner_type=lora", "lora"),
+        ("megatron", "adapters=/workspace/adapter", "lora"),
+        ("transformers", "", "lora"),
+        ("transformers", "tuner_type=adalora", "adalora"),
+        ("transformers", "tuner_type=full", "full"),
+    ],
+)
+def test_the_title_says_what_the_backend_trains(backend: Backend, flag: str, trained: str) -> None:
+    release, plan = planned()
+    name, _, word = flag.partition("=")
+    recipe = replace(release.recipe, backend=backend, args={name: word} if flag else {})
+    shown = text(replace(release, recipe=recipe), plan.job)
+    assert f": DPO ({trained}) of Qwen3" in shown.splitlines()[0]
 
 
 def test_a_commit_is_no_moving_source() -> None:
