@@ -14,6 +14,7 @@ from launchers import overlap, overrides, rules_hints, rules_model, rules_warnin
 from launchers.facts import Facts
 from launchers.recipe import Value
 from launchers.rule import Range, Rule
+from launchers.rules_adapter import ADAPTER
 from launchers.rules_data import DATA, ELSEWHERE, LOSS, SAVING, TRANSFORMERS
 from launchers.rules_experts import EIGHT_BITS, EXPERTS
 from launchers.rules_gather import GATHER
@@ -35,7 +36,7 @@ ROWS: dict[str, tuple[Rule, ...]] = {
     "megatron": (
         *(*SIZES, *RANGES, *WORLD, *PIPELINE, *TENSOR, *RECOMPUTE, *EXPERTS),
         *(*EIGHT_BITS, *OPTIMIZER, *DATA, *SCHEDULE, *LOSS, *SAVING),
-        *(*ELSEWHERE, *REFERENCES, *OVERLAP, *GATHER),
+        *(*ELSEWHERE, *REFERENCES, *OVERLAP, *GATHER, *ADAPTER),
     ),
     "transformers": (*TRANSFORMERS, *ELSEWHERE, *REFERENCES_ELSEWHERE),
 }
