@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from launchers import rows_advice
 from launchers.exits import Exit, LaunchError
 from launchers.recipe import Recipe
 
@@ -27,12 +28,6 @@ _MENDERS = ("columns", "external_plugins", "custom_dataset_info")
 """Flags by which a user's code or map makes the rows."""
 _ANSWERS = ("response", "answer", "output", "targets", "target", "completion", "content")
 """Columns that ms-swift takes for the answer (``ResponsePreprocessor``)."""
-
-_TRL_COLUMNS = {
-    str: "{chosen: response, rejected: rejected_response}",
-    list: "{chosen: messages, rejected: rejected_messages}",
-}
-"""Kind of ``chosen`` and ``rejected`` in most pairs on hubs, to the columns that mend it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,12 +164,7 @@ def _refuse_without_pairs(dataset: Dataset, rows: Sequence[Mapping[str, Any]]) -
         wrong = (
             f"has no rejected answers: its rows have {', '.join(sorted(rows[0])) or 'no columns'}"
         )
-        for kind, mended in _TRL_COLUMNS.items():
-            if all(isinstance(rows[0].get(name), kind) for name in ("chosen", "rejected")):
-                raise _refusal(dataset, wrong, f"write recipe.args.columns: {mended}")
-        remedy = "write messages and rejected_response, or name a plugin or a map of columns: "
-        remedy += "recipe.args.external_plugins, recipe.args.columns"
-        raise _refusal(dataset, wrong, remedy)
+        raise _refusal(dataset, wrong, rows_advice.remedy(rows[0]))
     if all(_is_same(row) for row in rows):
         wrong = f"rejected_response is missing or is the chosen answer in all {len(rows)} rows"
         raise _refusal(dataset, wrong, "write another rejected answer: ms-swift drops such rows")
