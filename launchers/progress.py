@@ -48,18 +48,19 @@ class Progress:
 
     def __post_init__(self) -> None:
         """Remember when the run's first attempt started, and what the last one told."""
-        self._before = _read(self.path)
-        self.first_started = min(self.started, _first_started(self._before))
+        before = _read(self.path)
+        self.first_started = min(self.started, _first_started(before))
+        self.training, self.attempt = _trained(before)  # a start that is cut must not lose it
         self._writing = threading.Lock()  # training is told by a thread of its own
 
     def mark(self, phase: str) -> None:
         """Note that a phase of the start has ended; the next change writes it."""
         self.phases[phase] = time.time()
 
-    def keep_training(self) -> None:
-        """Tell again how the training went that an earlier attempt has finished."""
-        self.training = dict(self._before.get("training") or {})
-        self.attempt = int(self._before.get("attempt") or 0)
+    def begin_training(self, attempt: int) -> None:
+        """Note that an attempt trains; until then an earlier one's training is told."""
+        self.attempt, self.training = attempt, {}
+        self.write()
 
     def begin(self, stage: str) -> None:
         """Note that a stage begins."""
@@ -123,6 +124,19 @@ def _first_started(before: Mapping[str, Any]) -> float:
         return float(before["first_started"])
     except (ValueError, TypeError, KeyError):
         return math.inf
+
+
+def _trained(before: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+    """Return what was noted of training, and of which attempt.
+
+    >>> _trained({"training": {"step": 3}, "attempt": 2}), _trained({"training": None})
+    (({'step': 3}, 2), ({}, 0))
+    """
+    training, attempt = before.get("training"), before.get("attempt")
+    return (
+        dict(training) if isinstance(training, Mapping) else {},
+        attempt if isinstance(attempt, int) else 0,
+    )
 
 
 @contextmanager

@@ -80,12 +80,9 @@ def lead(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str, 
                 leader.start(told, joined_by, judge)
             if plan.skip:
                 logs.info("train skipped", why=plan.skip)
-                if plan.skip == "up to date":
-                    progress.keep_training()
                 progress.end("up to date" if plan.skip == "up to date" else "skipped", plan.skip)
             else:
-                progress.attempt = plan.attempt.number
-                progress.write()
+                progress.begin_training(plan.attempt.number)
                 progress.mark("gang")
                 with telling(progress, work.metrics):
                     _train(preflight, recipe, plan.attempt, told, leader, progress)

@@ -4,6 +4,8 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from launchers.progress import Progress
 
 
@@ -43,14 +45,25 @@ def test_a_failure_ends_the_stage_that_was_under_way(tmp_path: Path) -> None:
     )
 
 
-def test_a_run_that_finds_itself_finished_keeps_what_was_told_of_training(tmp_path: Path) -> None:
-    first = Progress(path=tmp_path / "progress.json", run="r", digest="d")
-    first.attempt, first.training = 2, {"step": 30, "loss": 0.5}
+def test_a_start_that_is_cut_keeps_what_was_told_of_training(tmp_path: Path) -> None:
+    path = tmp_path / "progress.json"
+    first = Progress(path=path, run="r", digest="d")
+    first.begin_training(2)
+    first.training = {"step": 30, "loss": 0.5}
     first.finish("succeeded")
-    again = Progress(path=tmp_path / "progress.json", run="r", digest="d")
-    again.begin("train")
-    assert read(tmp_path / "progress.json")["training"] == {}
-    again.keep_training()
+    Progress(path=path, run="r", digest="d").begin("download")  # and is killed
+    Progress(path=path, run="r", digest="d").finish("failed", "404 for hf://o/m", 66)
+    again = Progress(path=path, run="r", digest="d")
     again.finish("succeeded")
-    found = read(tmp_path / "progress.json")
+    found = read(path)
     assert (found["attempt"], found["training"]) == (2, {"step": 30, "loss": 0.5})
+    again.begin_training(3)
+    assert (read(path)["attempt"], read(path)["training"]) == (3, {})
+
+
+@pytest.mark.parametrize("text", ["[]", '{"training": 1, "attempt": "x"}', '{"attempt": null}'])
+def test_another_ones_file_is_no_training(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "progress.json"
+    path.write_text(text)
+    Progress(path=path, run="r", digest="d").begin("clone")
+    assert (read(path)["attempt"], read(path)["training"]) == (0, {})
