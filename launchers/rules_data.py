@@ -13,18 +13,25 @@ from launchers.rules_optimizer import EPOCHS, ITERS, count
 _RLHF = one_of(TASK, "rlhf")
 _FLASH = ("flash_attn", "flash_attention_2", "flash_attention_3", "flash_attention_4")
 
-ELSEWHERE: tuple[Rule, ...] = tuple(
+_REGISTRARS = ("external_plugins", "custom_register_path", "custom_dataset_info")
+"""Flags by which a user's own names of datasets come to be known."""
+
+ELSEWHERE: tuple[Rule, ...] = (
     Local(
-        flag=flag,
-        instead=instead,
-        source="SW dataset/loader.py asks a hub for what is no file; measured without a way out: "
-        "35 s, exit 1, and so a restart of all pods",
-    )
-    for flag, instead in (
-        ("val_dataset", ", or split_dataset_ratio to hold rows of recipe.dataset out"),
-        ("cached_dataset", ""),
-        ("cached_val_dataset", ""),
-    )
+        flag="val_dataset",
+        when=tuple(missing(flag) for flag in _REGISTRARS),
+        instead=", or split_dataset_ratio to hold rows of recipe.dataset out",
+        source="SW dataset/loader.py asks a hub for what is neither file nor registered name; "
+        "measured without a way out: 35 s, exit 1, and so a restart of all pods",
+    ),
+    *(
+        Local(
+            flag=flag,
+            instead="",
+            source="SW pipelines/utils.py:get_cached_dataset opens it as a folder",
+        )
+        for flag in ("cached_dataset", "cached_val_dataset")
+    ),
 )
 DATA: tuple[Rule, ...] = (
     Conflict(

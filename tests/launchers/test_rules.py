@@ -234,3 +234,16 @@ def test_stages_are_spread_as_the_layout_counts_them(layers: int, pp: int, first
         assert refused
     else:
         assert refused == (0 in held)
+
+
+@pytest.mark.parametrize(
+    "registrar", ["external_plugins", "custom_register_path", "custom_dataset_info"]
+)
+def test_a_name_that_the_users_code_registers_is_no_file(registrar: str) -> None:
+    assert "recipe.args.val_dataset" in told(val_dataset="mine")
+    registered: dict[str, Any] = {registrar: ["/opt/mine"]}
+    assert told(val_dataset="mine", **registered) == ""
+    # ms-swift opens a cached dataset as a folder, whatever is registered
+    for flag in ("cached_dataset", "cached_val_dataset"):
+        cached: dict[str, Any] = {**registered, flag: "mine"}
+        assert f"recipe.args.{flag}" in told(**cached)
