@@ -7,7 +7,7 @@ import os
 import subprocess
 
 from scripts.helm import ROOT
-from scripts.local.runner import training_python
+from tests.launchers.training_environment import PYTHON, needs_training
 
 COUNT = """
 import json
@@ -21,9 +21,10 @@ print(json.dumps([callback._counted(b).tolist() for b in ({"attention_mask": mas
 """
 
 
+@needs_training
 def test_tokens_are_counted_without_padding_and_in_kto_without_the_kl_rows() -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
-    command = [str(training_python(ROOT)), "-c", COUNT]
+    command = [str(PYTHON), "-c", COUNT]
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, timeout=100)
     assert done.returncode == 0, done.stderr[-2000:]
     found = json.loads(done.stdout.splitlines()[-1])
