@@ -11,7 +11,7 @@ from launchers import manifest
 
 name = st.from_regex(r"[a-z]{1,4}", fullmatch=True)
 trees = st.dictionaries(
-    st.lists(name, min_size=1, max_size=3).map(lambda parts: "/".join([*parts, "f"])),
+    st.lists(name, min_size=1, max_size=3).map(lambda parts: "/".join([*parts, "FILE"])),
     st.binary(max_size=64),
     max_size=6,
 )

@@ -124,6 +124,7 @@ def test_the_user_error_of_another_rank_is_the_runs_end_also_when_rank_0_is_stop
     pods.train = "1:fail:ValueError: heads must be divisible,0:hang"
     leader, culprit = pods.start(0), pods.start(1)
     assert end(culprit)[0] == Exit.CONFIG
+    time.sleep(1.0)  # the news is there at once, and rank 0 ends its own rank for 3 s
     leader.send_signal(signal.SIGTERM)
     assert end(leader)[0] == Exit.TERMINATED
     found = pods.progress()
