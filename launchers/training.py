@@ -12,7 +12,7 @@ from typing import Any
 from launchers.arguments import Arguments
 from launchers.exits import Exit, LaunchError
 from launchers.layout import Layout
-from launchers.recipe import Recipe
+from launchers.recipe import ADAPTERS, Recipe
 
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
 """Flag value to bytes of an element."""
@@ -171,9 +171,8 @@ def _plain(a: Arguments) -> dict[str, Any]:
 def _derived(a: Arguments, task: str, tp: int) -> dict[str, Any]:
     """Read the flags that follow from several."""
     kind = a.word("rlhf_type", "dpo") if task == "rlhf" else ""
-    adapters = ("adapters", "ref_adapters", "mcore_adapter", "mcore_ref_adapter")
     full = a.choice("tuner_type", "full", ("full", "lora", "lora_llm")) == "full"
-    full = full and not any(a.words(name, ()) for name in adapters)
+    full = full and not any(a.words(name, ()) for name in ADAPTERS)
     compares = bool(kind) and kind not in _NO_REFERENCE
     fraction = min(1.0, a.number("optimizer_offload_fraction", 1.0))
     return {
