@@ -111,6 +111,7 @@ OWN = (
     Plugin(file="swift_tokens.py", wanted=_keeps_tokens),
     Plugin(file="swift_packing.py", backend="megatron", wanted=_has_packs),
     Plugin(file="swift_equal_packs.py", backend="megatron", wanted=equal_packs.wanted),
+    Plugin(file="swift_rank_order.py", backend="megatron", wanted=equal_packs.wanted),
     # last, before the user's
     Plugin(file="swift_search_path.py"),
 )

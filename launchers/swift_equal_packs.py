@@ -1,6 +1,6 @@
 """Loaded into Megatron training with ``moe_token_dispatcher_type: allgather`` and packs.
 
-Three things keep ms-swift 4.4.1 from megatron-core 0.18.0's dispatcher, and are mended here:
+Two things keep ms-swift 4.4.1 from megatron-core 0.18.0's dispatcher, and are mended here:
 - Packs differ in tokens, and a gather needs equal ones. Each microbatch is filled up to its packs'
   room, in evaluation and in the reference's pass too. What fills it is one more text, which no
   label, length or count knows. It repeats the pack's own words: of one word alone, all would go to
@@ -8,11 +8,6 @@ Three things keep ms-swift 4.4.1 from megatron-core 0.18.0's dispatcher, and are
   does see them: load balancing and the experts' counts take them for tokens (below 1 % of a run).
 - mcore-bridge 1.6.0 says of each model that its sequences differ (``variable_seq_lengths``), of
   which only pipelines would need to know.
-- The experts' results are added up in the type of the probabilities, fp32, at twice the bytes of
-  what is added: bf16. Here they are added in bf16, where each sum on the way is rounded to 8 bits
-  and not the last one only: none more with 2 ranks, 2 with 4, 6 with 8. The backward pass sends
-  the same gradients at half the bytes. The gradients of what was gathered are upstream's, which
-  adds them in bf16 as well.
 """
 
 from __future__ import annotations
@@ -22,7 +17,6 @@ from typing import Any
 import swift.megatron.trainers.base as trainers
 import torch
 from mcore_bridge.config import ModelConfig
-from megatron.core.transformer.moe.token_dispatcher import MoEAllGatherTokenDispatcher
 
 from launchers.equal_packs import NAME, judge, room
 from launchers.upstream import require, require_parameters
@@ -31,11 +25,9 @@ require(trainers, "get_padding_to", "BaseMegatronTrainer")
 require(ModelConfig, "variable_seq_lengths", "__post_init__")
 require_parameters(trainers.get_padding_to, "args")
 require_parameters(trainers.BaseMegatronTrainer._get_data_collator, "self")
-require_parameters(MoEAllGatherTokenDispatcher.token_combine, "self", "hidden_states")
 _multiple = trainers.get_padding_to
 _collator = trainers.BaseMegatronTrainer._get_data_collator
 _configured = ModelConfig.__post_init__
-_combine = MoEAllGatherTokenDispatcher.token_combine
 
 
 def get_padding_to(args: Any) -> int:
@@ -81,13 +73,6 @@ def post_init(self: Any) -> None:
     _configured(self)
 
 
-def token_combine(self: Any, hidden_states: Any) -> Any:
-    """Add the experts' results up in their own type: upstream takes that of ``local_probs``."""
-    self.local_probs = hidden_states.new_empty(0)  # the experts have the probabilities by now
-    return _combine(self, hidden_states)
-
-
 trainers.get_padding_to = get_padding_to
 trainers.BaseMegatronTrainer._get_data_collator = get_data_collator
 ModelConfig.__post_init__ = post_init
-MoEAllGatherTokenDispatcher.token_combine = token_combine

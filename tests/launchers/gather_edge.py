@@ -91,17 +91,17 @@ def shown(what: str, holds: bool, *told: object) -> None:
 def compare(plain: Batches, filled: Batches, kind: torch.dtype, most: tuple[float, float]) -> None:
     """Compare both dispatchers; ``most`` is by how much losses and gradients may differ."""
     sent: list[Any] = []
-    inner = dispatchers.reduce_scatter_to_sequence_parallel_region
+    inner = added.RankOrder.apply
 
-    def seen(rows: Any, **given: Any) -> Any:
-        sent.append(rows.dtype)
-        return inner(rows, **given)
+    def seen(parts: Any, group: Any) -> Any:
+        sent.append(parts.dtype)
+        return inner(parts, group)
 
     one, two = step("alltoall", plain, kind), step("alltoall", filled, kind)
     shown(f"{kind}: what fills packs changes nothing", apart(one, two) == (0.0, 0.0))
-    dispatchers.reduce_scatter_to_sequence_parallel_region = seen
+    added.RankOrder.apply = seen
     other = step("allgather", filled, kind)
-    dispatchers.reduce_scatter_to_sequence_parallel_region = inner
+    added.RankOrder.apply = inner
     layer = other[2].decoder.layers[0].mlp.token_dispatcher
     shown(f"{kind}: gathers", type(layer) is dispatchers.MoEAllGatherTokenDispatcher)
     shown(f"{kind}: adds up in its own type", set(sent) == {kind})
@@ -132,6 +132,7 @@ if __name__ == "__main__":
     megatron_on_cpu.join()
     own: Any = importlib.import_module("launchers.swift_reference")
     importlib.import_module("launchers.swift_equal_packs")
+    added: Any = importlib.import_module("launchers.swift_rank_order")
     plugin: Any = importlib.import_module("launchers.equal_packs")
     dispatchers: Any = importlib.import_module("megatron.core.transformer.moe.token_dispatcher")
     main()

@@ -1,4 +1,4 @@
-"""A module run by the training Python as two ranks on CPU, with megatron-core's sources."""
+"""A module run by the training Python as some ranks on CPU, with megatron-core's sources."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from scripts.helm import ROOT
 from tests.launchers.training_environment import ORACLE, PYTHON
 
 
-def said(module: str) -> list[str]:
-    """Return the lines that the module's ranks printed; both must have ended well."""
+def said(module: str, ranks: int = 2) -> list[str]:
+    """Return the lines that the module's ranks printed; all must have ended well."""
     env = {**os.environ, "PYTHONPATH": f"{ROOT}:{ORACLE}", "CUDA_VISIBLE_DEVICES": ""}
-    ranks = ["-m", "torch.distributed.run", "--nproc-per-node", "2"]
+    torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", str(ranks)]
     done = subprocess.run(
-        [PYTHON, *ranks, "--master-port", str(free_port()), "-m", module],
+        [PYTHON, *torchrun, "--master-port", str(free_port()), "-m", module],
         cwd=ROOT,
         env={**env, "OMP_NUM_THREADS": "1"},
         capture_output=True,
