@@ -117,7 +117,7 @@ calibrate: ## predicted memory and step time against measured and published runs
 	@.venv/bin/python -m scripts.calibrate
 
 ##@ Measure on GPUs (on a host with the training stack; TOKENIZER=folder RESULTS=folder)
-bench-gpu: ## the seed's flags against the tuned profile, 48 layers on 4 GPUs; an hour, 9 JSON results
+bench-gpu: ## the seed's flags against the tuned profile, 48 layers on 4 GPUs; an hour, 10 JSON results
 	@$(PYTHON) -m tests.gpu.bench_visit 4gpu $(TOKENIZER) $(RESULTS) $(LINES)
 
 bench-8gpu: ## the same on 8 GPUs, weak scaling, two nodes, faults; an hour, 10 JSON results

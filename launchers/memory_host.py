@@ -11,11 +11,13 @@ from launchers.shape import Shape
 from launchers.training import Training
 
 PROCESS = 16 * 2**30
-"""Bytes of a rank with its data loader's workers: the least that explains the one run that was
-measured (0.8 of 30.5 B parameters offloaded on 4 ranks needed more than 489 GiB)."""
-PINNED_ROUNDING = 4 / 3
-"""PyTorch's pinned allocator rounds each tensor up to a power of two
-(``aten/src/ATen/core/CachingHostAllocator.h``): 1.0 to 2.0, and 4/3 for 768-wide experts."""
+"""Bytes of a rank with its data loader's workers: an estimate."""
+OFFLOADED = 22
+"""Bytes of a parameter whose optimizer is on the host. fp32 weights and moments are 12, the pinned
+gradients 4.0 to 8.0, since PyTorch rounds each up to a power of two (``aten/src/ATen/core/
+CachingHostAllocator.h``): 17.3 with 768-wide experts. 22 is the least that explains the two runs
+that were measured, 0.8 and 0.6 of 30.5 B parameters on 4 ranks: they needed more than 489 and 436
+GiB; what takes the rest is not known."""
 SHARD_FILE = 5e9
 """Bytes of one safetensors file (``max_shard_size``), which rank 0 gathers before it writes."""
 
@@ -39,10 +41,10 @@ class Host:
 def host(shape: Shape, training: Training, shards: Sequence[Shard]) -> Host:
     """Return a node's memory.
 
-    The offloaded optimizer (megatron-core ``optimizer/cpu_offloading/hybrid_optimizer.py``) holds
-    pinned fp32 weights and gradients, and both moments in fp32. A checkpoint with the optimizer is
-    copied from the GPUs before it is written (``dist_checkpointing``): what is trained, each rank
-    its share of the weights that others have too (``FullyParallelSaveStrategyWrapper``).
+    The offloaded optimizer is megatron-core's ``optimizer/cpu_offloading/hybrid_optimizer.py``. A
+    checkpoint with the optimizer is copied from the GPUs before it is written
+    (``dist_checkpointing``): what is trained, each rank its share of the weights that others have
+    too (``FullyParallelSaveStrategyWrapper``).
 
     Args:
         shape: of the model.
@@ -54,7 +56,7 @@ def host(shape: Shape, training: Training, shards: Sequence[Shard]) -> Host:
     parts = [trained(shape, training, shard) for shard in shards]
     # a node may hold ranks of the fullest stage only
     owned = max(sum(p.owned(layout, distributed=training.distributed_optimizer)) for p in parts)
-    offload = owned * training.optimizer_offload * (8 * PINNED_ROUNDING + 8)
+    offload = owned * training.optimizer_offload * OFFLOADED
     weights = 2 * max(sum(part.owned(layout, distributed=True)) for part in parts)
     on_gpu = owned * 12 * (1 - training.optimizer_offload)
     state = ranks * (on_gpu + weights) if training.saves_optimizer else 0.0

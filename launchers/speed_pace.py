@@ -13,14 +13,14 @@ from dataclasses import dataclass
 class Pace:
     """The constants that were fitted."""
 
-    passing: float = 8.75
+    passing: float = 8.32
     """How often a layer's saved activations pass through the card's memory in one pass."""
-    host: float = 6.6e-3
+    host: float = 6.35e-3
     """Seconds in which the host launches one pass of a layer with experts, beside the GPU."""
-    idle: float = 3.29e-3
+    idle: float = 3.456e-3
     """Seconds of such a pass that the GPU has nothing to do, where the host waits for it in every
     layer (``Training.host_waits``)."""
-    host_adam: float = 2.79e9
+    host_adam: float = 2.794e9
     """Parameters that a node's CPUs update in a second."""
     spread: float = 0.17
     """Standard deviation of the logarithm of predicted over measured, each file of rows predicted

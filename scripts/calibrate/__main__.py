@@ -59,6 +59,12 @@ def _memory(console: Console, rows: Sequence[Row]) -> list[str]:
         f"  left out, root mean square {_rms(crossed):.1%} (the code has {SPREAD:.1%}); of "
         f"{len(ran)} runs that ran {len(refused)} would have been refused {' '.join(refused)}"
     )
+    for row in rows:
+        if row.hostGibOver is not None:
+            console.print(
+                f"  {row.name}: its node needed more than {row.hostGibOver:.0f} GiB; predicted "
+                f"{row.node_gib():.0f}"
+            )
     return wrong
 
 

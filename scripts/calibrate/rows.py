@@ -13,6 +13,8 @@ import yaml
 from launchers import recipe, shape, training
 from launchers.cards import Card, named
 from launchers.memory import FIT, Fit, Memory, predict
+from launchers.memory_host import host
+from launchers.memory_shard import shards
 from launchers.shape import Shape
 from launchers.speed import Link, Speed
 from launchers.speed import predict as step_time
@@ -99,6 +101,12 @@ class Row:
     def memory(self, fit: Fit = FIT) -> Memory:
         """Predict the row's memory."""
         return predict(self.shape, self.training, fit)
+
+    def node_gib(self) -> float:
+        """Predict what its node needs before it saves anything, GiB."""
+        parts = list(shards(self.shape, self.training.layout, head=True))
+        node = host(self.shape, self.training, parts)
+        return (node.processes + node.offload) / 2**30
 
     def speed(self, pace: Pace = PACE) -> Speed:
         """Predict the row's time."""
