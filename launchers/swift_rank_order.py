@@ -37,9 +37,9 @@ class RankOrder(torch.autograd.Function):  # type: ignore[misc]
             parts: of all ranks' rows, ``[ranks * rows, ...]``, rank by rank.
             group: of ranks.
         """
-        ctx.group = group
-        received = torch.empty_like(parts)
-        dist.all_to_all_single(received, parts.contiguous(), group=group)
+        ctx.group, sent = group, parts.contiguous()
+        received = torch.empty_like(sent)
+        dist.all_to_all_single(received, sent, group=group)
         # bf16 is added in fp32 and rounded once (ATen, SumKernel)
         return received.view(group.size(), -1, *parts.shape[1:]).sum(0)
 
