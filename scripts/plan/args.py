@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from launchers.equal_packs import DISPATCHER
 from launchers.recipe import Recipe, Value
 from launchers.training import Training
 
@@ -16,6 +17,7 @@ def flags(training: Training) -> dict[str, str | None]:
     """Spell what a way decides as ``recipe.args``; None drops a flag."""
     return {
         **layout_flags(training),
+        DISPATCHER: training.dispatcher,
         **recompute_flags(training),
         **optimizer_flags(training),
     }
@@ -68,6 +70,7 @@ DEFAULTS = {
     **{name: "1" for name in ("context_parallel_size", "expert_model_parallel_size")},
     **{name: "1" for name in ("tensor_model_parallel_size", "pipeline_model_parallel_size")},
     "expert_tensor_parallel_size": "1",
+    DISPATCHER: "alltoall",
     "sequence_parallel": "false",
     "recompute_granularity": "selective",
     "recompute_modules": "core_attn",

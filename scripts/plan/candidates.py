@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
+from launchers import equal_packs
 from launchers.divisors import divisors
 from launchers.layout import Layout
 from launchers.shape import Shape
@@ -25,17 +26,20 @@ _BF16 = {"precision_aware": True, "exp_avg_dtype": "bf16", "exp_avg_sq_dtype": "
 OPTIMIZERS: tuple[tuple[str, Fields], ...] = (
     ("fp32", {"precision_aware": False, **_FP32, "optimizer_offload": 0.0}),
     ("bf16 moments", {**_FP32, **_BF16, "optimizer_offload": 0.0}),
-    ("bf16 moments, grads", {**_BF16, "main_grads_dtype": "bf16", "optimizer_offload": 0.0}),
+    ("bf16 + grads", {**_BF16, "main_grads_dtype": "bf16", "optimizer_offload": 0.0}),
     ("on the host", {**_FP32, "precision_aware": True, "optimizer_offload": 1.0}),
 )
 """Name and fields, from the most exact to the smallest."""
+ALTERNATIVES = ("alltoall", equal_packs.NAME)
+"""Dispatchers that need no other package; the second takes neither stages nor cut packs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """One way to train: a layout, what is recomputed, and where the optimizer is."""
+    """One way to train: a layout, how tokens reach experts, what is recomputed, which optimizer."""
 
     layout: Layout
+    dispatcher: str
     recompute: tuple[Fields, ...]
     """What ``recompute`` returns, from this way's own choice on."""
     on_host: bool = False
@@ -50,11 +54,13 @@ class Way:
         """Return what decides between two ways of the same speed: the simpler first."""
         sizes = self.layout
         groups = (sizes.tp, sizes.cp, sizes.etp, sizes.pp, sizes.ep)
-        return (int(self.on_host), *groups, -len(self.recompute))
+        gathers = self.dispatcher == equal_packs.NAME
+        return (int(self.on_host), *groups, int(gathers), -len(self.recompute))
 
     def training(self, base: Training, optimizer: Fields) -> Training:
         """Return the training job of this way."""
-        return on(base, self.layout, {**self.recompute[0], **optimizer})
+        fields = {**self.recompute[0], **optimizer, "dispatcher": self.dispatcher}
+        return on(base, self.layout, fields)
 
     def smaller(self) -> list[Way]:
         """Return the next ways, which need less memory of the GPU and are never faster.
@@ -83,6 +89,17 @@ def recompute(layers: int, stages: int) -> tuple[Fields, ...]:
         *({**block, "recompute_num_layers": ceil(part * stage)} for part in PARTS),
         {"recompute": "full", "recompute_method": "uniform", "recompute_num_layers": 1},
     )
+
+
+def dispatchers(shape: Shape, training: Training, layout: Layout) -> tuple[str, ...]:
+    """Return how a layout's tokens may reach their experts; the job's own way where none do.
+
+    Whether packs allow that they are gathered is said by the rules.
+    """
+    spreads = shape.is_moe and layout.ep * layout.etp > 1
+    if not spreads or training.dispatcher not in ALTERNATIVES:
+        return (training.dispatcher,)
+    return ALTERNATIVES if layout.pp == layout.cp == 1 else ALTERNATIVES[:1]
 
 
 def layouts(shape: Shape, training: Training, *, nodes: int, gpus_per_node: int) -> list[Layout]:

@@ -13,6 +13,8 @@ from scripts.plan.quantity import time_text
 from scripts.plan.search import Found, Search
 
 SIZES = ("tp", "pp", "cp", "ep", "etp", "dp")
+DISPATCHERS = {"alltoall": "a2a", "allgather": "gather"}
+"""How tokens reach their experts, shortened: the lines to write spell it out."""
 
 
 def show(search: Search, found: Sequence[Found], seconds: float) -> RenderableType:
@@ -34,6 +36,7 @@ def table(found: Sequence[Found]) -> Table:
     shown = Table(box=None, padding=(0, 1, 0, 0), header_style="bold cyan")
     for name in ("", *SIZES):
         shown.add_column(name, justify="right", no_wrap=True)
+    shown.add_column("experts", no_wrap=True)
     shown.add_column("recompute", no_wrap=True)
     shown.add_column("optimizer", no_wrap=True)
     for name in ("GiB", "step", "tok/s/GPU", "MFU"):
@@ -43,12 +46,13 @@ def table(found: Sequence[Found]) -> Table:
         shown.add_row(
             str(rank),
             *(str(getattr(each.training.layout, size)) for size in SIZES),
+            DISPATCHERS.get(each.training.dispatcher, each.training.dispatcher),
             recomputed(each.training),
             each.optimizer,
             f"{each.memory.total:.1f}",
             time_text(speed.step_seconds),
             f"{speed.tokens_per_second_per_gpu:,.0f}",
-            f"{speed.mfu:.1%}",
+            f"{speed.mfu:.0%}",
         )
     return shown
 

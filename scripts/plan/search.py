@@ -86,7 +86,7 @@ class Search:
         A way that does not fit makes room for those that need less memory. They are never faster,
         so most ways are never predicted.
         """
-        heap = [self._bound(self._way(layout)) for layout in self.possible]
+        heap = [self._bound(way) for layout in self.possible for way in self._ways(layout)]
         heapq.heapify(heap)
         done: set[Layout] = set()
         while heap:
@@ -102,9 +102,11 @@ class Search:
                 for smaller in way.smaller():
                     heapq.heappush(heap, self._bound(smaller))
 
-    def _way(self, layout: Layout) -> Way:
-        """Return the fastest way on a layout."""
-        return Way(layout=layout, recompute=candidates.recompute(self.shape.layers, layout.pp))
+    def _ways(self, layout: Layout) -> Iterator[Way]:
+        """Yield the fastest way on a layout with each dispatcher."""
+        recompute = candidates.recompute(self.shape.layers, layout.pp)
+        for each in candidates.dispatchers(self.shape, self.training, layout):
+            yield Way(layout=layout, dispatcher=each, recompute=recompute)
 
     def _exact(self, way: Way) -> Found | None:
         """Return a way with the most exact optimizer that fits."""

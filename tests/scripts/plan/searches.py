@@ -16,13 +16,18 @@ BATCH = {"global_batch_size": 64, "max_length": 4096, "num_train_epochs": 1}
 
 
 def cluster(
-    nodes: int, card: str = "a100-80g", name: str = "Qwen3-30B-A3B", gpus: int = 8
+    nodes: int,
+    card: str = "a100-80g",
+    name: str = "Qwen3-30B-A3B",
+    gpus: int = 8,
+    packing_length: int = 8192,
 ) -> Search:
     """A search whose recipe is plain: all sizes 1."""
     shape, where = model.find(f"hf://Qwen/{name}@v1")
     assert shape is not None
     made = recipe(
         **BATCH,
+        packing_length=packing_length,
         tensor_model_parallel_size=1,
         pipeline_model_parallel_size=1,
         expert_model_parallel_size=1,
@@ -40,12 +45,13 @@ def everything(search: Search) -> list[Found]:
     """All ways that fit, each predicted."""
     found = []
     ways = [
-        (layout, again)
+        (layout, {**again, "dispatcher": dispatcher})
         for layout in search.layouts()
+        for dispatcher in candidates.dispatchers(search.shape, search.training, layout)
         for again in candidates.recompute(search.shape.layers, layout.pp)
     ]
-    for (layout, again), (name, fields) in product(ways, OPTIMIZERS):
-        training = candidates.on(search.training, layout, {**again, **fields})
+    for (layout, chosen), (name, fields) in product(ways, OPTIMIZERS):
+        training = candidates.on(search.training, layout, {**chosen, **fields})
         used = memory.predict(search.shape, training)
         if used.total <= (1 - TIGHT) * search.card.memory_gib and used.host <= 480:
             wanted = args.flags(training)

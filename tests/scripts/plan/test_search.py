@@ -22,11 +22,11 @@ SMALLEST = recompute(1, 1)[-1]
 @pytest.mark.parametrize("card", ["a100-40g", "a100-80g", "h200"])
 def test_the_fastest_are_those_of_looking_at_everything(card: str) -> None:
     search = cluster(2, card)
-    exact: dict[tuple[Layout, str, str, int, bool], float] = {}
+    exact: dict[tuple[Layout, str, str, str, int, bool], float] = {}
     for each in everything(search):  # the most exact optimizer of a way comes first
         training = each.training
         again = (training.recompute, training.recompute_method, training.recompute_num_layers)
-        way = (training.layout, *again, training.offloads)
+        way = (training.layout, training.dispatcher, *again, training.offloads)
         exact.setdefault(way, each.speed.step_seconds)
     fastest = {way[0]: min(s for w, s in exact.items() if w[0] == way[0]) for way in exact}
     assert fastest
@@ -74,7 +74,7 @@ def test_flags_written_into_a_recipe_are_read_as_the_same_training(
     layout: Layout, again: Fields, optimizer: tuple[str, Fields]
 ) -> None:
     search = cluster(2)
-    way = Way(layout=layout, recompute=(again,))
+    way = Way(layout=layout, dispatcher="alltoall", recompute=(again,))
     training = way.training(search.training, optimizer[1])
     merged = args.merged(search.job.recipe, args.flags(training))
     read = parse(merged, nodes=2, gpus_per_node=8)
@@ -107,6 +107,18 @@ def test_a_layout_that_another_flag_forbids_is_left_out() -> None:
     made = args.merged(search.job.recipe, {"freeze_parameters_ratio": "0.5"})
     only = replace(search, job=replace(search.job, recipe=made)).best(20)
     assert {found.training.layout.pp for found in only} == {1}
+
+
+def test_tokens_are_gathered_where_that_is_faster_and_packs_allow_it() -> None:
+    search = replace(cluster(1, "h200", packing_length=16384), host_gib=None)
+    ways = {found.training.layout: found.training.dispatcher for found in search.best(1000)}
+    spread = {layout: way for layout, way in ways.items() if layout.ep * layout.etp > 1}
+    assert {way for layout, way in spread.items() if layout.pp * layout.cp > 1} == {"alltoall"}
+    assert ways[Layout(nodes=1, gpus_per_node=8, ep=4)] == "allgather"
+    made = args.merged(search.job.recipe, {"packing_length": None})
+    uneven = replace(search, job=replace(search.job, recipe=made)).best(1000)
+    assert {found.training.layout for found in uneven} == set(ways)
+    assert {found.training.dispatcher for found in uneven} == {"alltoall"}
 
 
 def test_nothing_fits_where_the_model_is_too_large() -> None:
