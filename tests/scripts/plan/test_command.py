@@ -234,6 +234,14 @@ def test_what_a_search_of_other_gpus_proposes_is_a_values_file(values: str, tmp_
     assert told == (2, 4, "h200")
 
 
+@pytest.mark.parametrize("values", ["a100-2node", "hardware/h200-8", "hardware/h200-16"])
+def test_no_column_of_a_search_is_cut(values: str) -> None:
+    code, text = screen("-f", str(A100), "-f", str(ROOT / "values" / f"{values}.yaml"), "--search")
+    assert code == 0, text
+    assert "…" not in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
 def test_a_search_of_fewer_gpus_has_the_host_memory_that_their_pod_gets() -> None:
     words = (*SHIPPED, "--search", "--nodes", "1", "--gpus-per-node", "4", *H200)
     code, text = screen(*words)
