@@ -4,7 +4,8 @@ What the experts of each rank made of a token is added up on the rank that holds
 megatron-core 0.18.0 leaves that to a reduce-scatter, in fp32 at twice the bytes of what is added:
 bf16. NCCL's ring begins it at another rank for each receiver and rounds every sum on the way, so
 from three ranks on a text's log-probability depends on the rank that its pack is dealt to. With
-four, on 4 x H200, a reference that was taken once was 0.0023 off in the first loss.
+the sums in bf16 a reference that was taken once was 0.0023 off in the first loss on 4 x H200; in
+fp32, as upstream, fewer sums end on another side of bf16's rounding, and it was not measured.
 
 Here each rank gets the parts as they are, by an all-to-all of bf16, and adds them in the order of
 the ranks, in fp32, rounded once: the same on each rank. The backward pass gathers the same
