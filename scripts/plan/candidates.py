@@ -92,14 +92,15 @@ def recompute(layers: int, stages: int) -> tuple[Fields, ...]:
 
 
 def dispatchers(shape: Shape, training: Training, layout: Layout) -> tuple[str, ...]:
-    """Return how a layout's tokens may reach their experts; the job's own way where none do.
+    """Return how a layout's tokens may reach their experts; the job's own way where none travel.
 
     Whether packs allow that they are gathered is said by the rules.
     """
-    spreads = shape.is_moe and layout.ep * layout.etp > 1
-    if not spreads or training.dispatcher not in ALTERNATIVES:
+    if not shape.is_moe or training.dispatcher not in ALTERNATIVES:
         return (training.dispatcher,)
-    return ALTERNATIVES if layout.pp == layout.cp == 1 else ALTERNATIVES[:1]
+    if layout.pp * layout.cp > 1:
+        return ALTERNATIVES[:1]
+    return ALTERNATIVES if layout.ep * layout.etp > 1 else (training.dispatcher,)
 
 
 def layouts(shape: Shape, training: Training, *, nodes: int, gpus_per_node: int) -> list[Layout]:

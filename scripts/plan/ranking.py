@@ -13,7 +13,7 @@ from scripts.plan.quantity import time_text
 from scripts.plan.search import Found, Search
 
 SIZES = ("tp", "pp", "cp", "ep", "etp", "dp")
-DISPATCHERS = {"alltoall": "a2a", "allgather": "gather"}
+SHORT = {"alltoall": "a2a", "allgather": "gather"}
 """How tokens reach their experts, shortened: the lines to write spell it out."""
 
 
@@ -46,7 +46,7 @@ def table(found: Sequence[Found]) -> Table:
         shown.add_row(
             str(rank),
             *(str(getattr(each.training.layout, size)) for size in SIZES),
-            DISPATCHERS.get(each.training.dispatcher, each.training.dispatcher),
+            SHORT.get(each.training.dispatcher, each.training.dispatcher),
             recomputed(each.training),
             each.optimizer,
             f"{each.memory.total:.1f}",

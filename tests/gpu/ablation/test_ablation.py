@@ -57,6 +57,8 @@ def test_the_list_can_be_read_and_each_line_says_why() -> None:
     assert len(whole.variants) > 12 and len(whole.starts) > 5
     assert all(each.why for each in whole.variants) and all(each.why for each in whole.starts)
     assert not any(each.steps or each.keep for each in whole.variants)
+    fewer = plan.read(command.VARIANTS.with_name("fewer.yaml"), 48)
+    assert fewer.variants and all(each.why for each in fewer.variants)
 
 
 @pytest.mark.parametrize(

@@ -121,6 +121,14 @@ def test_tokens_are_gathered_where_that_is_faster_and_packs_allow_it() -> None:
     assert {found.training.dispatcher for found in uneven} == {"alltoall"}
 
 
+def test_a_recipe_that_gathers_loses_no_layout() -> None:
+    search = replace(cluster(1, "h200", packing_length=16384), host_gib=None)
+    made = args.merged(search.job.recipe, {"moe_token_dispatcher_type": "allgather"})
+    training = replace(search.training, dispatcher="allgather")
+    gathers = replace(search, job=replace(search.job, recipe=made), training=training)
+    assert seconds(gathers.best(1000)) == seconds(search.best(1000))
+
+
 def test_nothing_fits_where_the_model_is_too_large() -> None:
     assert cluster(1, "a100-40g", "Qwen3-235B-A22B").best(3) == []
 
