@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from launchers.config.recipe import NO, Value
 from launchers.exits import Exit, LaunchError
 from launchers.layout import Layout
-from launchers.recipe import NO, Value
 
 YES = ("yes", "true", "t", "y", "1", "on")
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launchers.checkpoint import Checkpoint
+from launchers.config.rank import Place
+from launchers.config.recipe import Recipe, Value
 from launchers.exits import Exit, LaunchError
 from launchers.plugins import callbacks, plugins
-from launchers.rank import Place
-from launchers.recipe import Recipe, Value
 
 SECRETS = ("HF_TOKEN", "MODELSCOPE_API_TOKEN")
 """Needed by the download only: training never sees them."""

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from launchers import checkpoint
 from launchers.checkpoint import Checkpoint
+from launchers.config.settings import Settings
+from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.export import is_exported
-from launchers.settings import Settings
 from launchers.wire import Message
-from launchers.workspace import Workspace
 
 INPUTS = "inputs.json"
 """In the run's folder: digests of the recipe and of what the stages before training have left."""

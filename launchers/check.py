@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from launchers import flags, kinds, logs, rules
 from launchers.argv import Inputs, flatten, program, training_flags
 from launchers.check_model import broken, refuse
+from launchers.config.recipe import NO, Recipe, Value
+from launchers.config.settings import Settings
 from launchers.exits import LaunchError
 from launchers.kinds import Kind
 from launchers.prepare import inputs_of
-from launchers.recipe import NO, Recipe, Value
 from launchers.renames import OWNED, RENAMED, secret_advice
-from launchers.settings import Settings
 from launchers.swift import swift_folder
 
 

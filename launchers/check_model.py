@@ -7,9 +7,9 @@ from importlib import metadata
 from typing import Any
 
 from launchers import logs, preview, rules
+from launchers.config.recipe import Recipe
+from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
-from launchers.recipe import Recipe
-from launchers.settings import Settings
 from launchers.shape import Shape
 
 

@@ -10,14 +10,14 @@ import tempfile
 from pathlib import Path
 
 from launchers import disk, logs, manifest
+from launchers.config.settings import Code
+from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.git import GitError, git
 from launchers.git_access import Access, access
 from launchers.output import Made, Outcome, outcome, produce
 from launchers.partial import RECORD
 from launchers.retry import retry
-from launchers.settings import Code
-from launchers.workspace import Workspace
 
 _URL = re.compile(r"(?:https?|ssh|git|file)://[^\s/]*/\S+|[\w.-]+@[\w.-]+:\S+")
 _CREDENTIALS = re.compile(r"https?://[^/]*@|\w+://[^/@]*:[^/]*@")

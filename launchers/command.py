@@ -16,12 +16,12 @@ from dataclasses import replace
 from launchers import disk, logs, process, termination
 from launchers.check import check, show
 from launchers.check_model import check_model
+from launchers.config.recipe import load
+from launchers.config.settings import Settings, describe, from_env
 from launchers.exits import Exit, LaunchError
 from launchers.preflight_alone import DEFAULTS, preflight
 from launchers.prove import prove
-from launchers.recipe import load
 from launchers.run import run
-from launchers.settings import Settings, describe, from_env
 from launchers.single import COMMANDS as SINGLE
 from launchers.single import run_stage
 from launchers.steps import last_step

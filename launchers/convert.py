@@ -16,12 +16,12 @@ from pathlib import Path
 
 from launchers import diagnose, logs
 from launchers.argv import environment, flatten, torchrun
+from launchers.config.rank import Place
+from launchers.config.recipe import Recipe, Value
+from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
 from launchers.output import Outcome, produce
 from launchers.process import Child
-from launchers.rank import Place
-from launchers.recipe import Recipe, Value
-from launchers.settings import Settings
 from launchers.swift import swift_folder
 
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
@@ -86,7 +86,7 @@ def convert(
 def conversion_flags(recipe: Recipe, model: Path) -> dict[str, Value]:
     """Build the flags of ``megatron export``, but for the output folder.
 
-    >>> from launchers.recipe import parse
+    >>> from launchers.config.recipe import parse
     >>> recipe = parse({"backend": "megatron", "task": "rlhf", "model": "m", "dataset": ["d"]})
     >>> conversion_flags(recipe, Path("m"))
     {'torch_dtype': 'bfloat16', 'model': 'm', 'to_mcore': 'true', 'exist_ok': 'true'}

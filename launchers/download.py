@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from launchers import local_files, logs, source
+from launchers import local_files, logs
+from launchers.config import sources
+from launchers.config.sources import Kind, Source
+from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.hub import Hub, fetch
 from launchers.hub_hf import HuggingFace
 from launchers.hub_ms import ModelScope
 from launchers.output import Made, Outcome, outcome, produce, trusted
-from launchers.source import Kind, Source
-from launchers.workspace import Workspace
 
 STAGE = "download"
 _POINTER = b"version https://git-lfs.github.com/spec/"
@@ -50,9 +51,9 @@ def download(
     wanted: list[tuple[Source, Kind, Path]] = []
     keys = ["recipe.model", *(f"recipe.dataset[{i}]" for i in range(len(recipe_dataset)))]
     for key, text in zip(keys, (recipe_model, *recipe_dataset), strict=True):
-        parsed = source.parse(text, key)
+        parsed = sources.parse(text, key)
         kind: Kind = "model" if key == "recipe.model" else "dataset"
-        wanted.append((parsed, kind, source.local(parsed, kind, workspace, clone)))
+        wanted.append((parsed, kind, sources.local(parsed, kind, workspace, clone)))
     model, *datasets = wanted
     made = [_one(*each, workspace, skip=skip, holder=holder) for each in datasets]
     judge()
@@ -64,11 +65,11 @@ def _one(
 ) -> Outcome:
     if what.hub == "code":
         return _in_clone(what, kind, place)
-    home = source.home(what, kind, workspace)
+    home = sources.home(what, kind, workspace)
     if skip:
         return trusted(STAGE, what.text, home, place)
     if what.hub == "file":
-        if source.is_in_place(what, workspace):
+        if sources.is_in_place(what, workspace):
             return local_files.use_in_place(what, home, holder=holder)
         return local_files.copy(what, home, holder=holder)
 

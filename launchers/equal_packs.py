@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from launchers.recipe import Recipe
+from launchers.config.recipe import Recipe
 
 DISPATCHER = "moe_token_dispatcher_type"
 NAME = "allgather"

@@ -15,10 +15,10 @@ from pathlib import Path
 
 from launchers import checkpoint, marker
 from launchers.checkpoint import Checkpoint
+from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.output import Outcome, produce, usable
 from launchers.plugins import OWN
-from launchers.workspace import Workspace
 
 SUFFIXES = (".json", ".jinja", ".model", ".py", ".safetensors", ".txt")
 ARGUMENTS = "args.json"

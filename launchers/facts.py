@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from launchers import overlap
+from launchers.config.recipe import Value
 from launchers.overrides import read
-from launchers.recipe import Value
 
 TASK = "recipe.task"
 """Stands among the flags, so that a rule may ask for it."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from launchers.arguments import Arguments
+from launchers.config.recipe import Recipe
 from launchers.memory_adapter import IN_PEFT, whole
-from launchers.recipe import Recipe
 from launchers.shape import Shape
 from launchers.training import Training
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
-from launchers.recipe import Recipe
-from launchers.settings import Settings
+from launchers.config.recipe import Recipe
+from launchers.config.settings import Settings
 from launchers.wire import Hello
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Protocol, TypeVar
 
 from launchers import disk, logs, manifest
+from launchers.config.sources import Kind, Source
 from launchers.exits import Exit, LaunchError
 from launchers.listing import HubFile, Listing, wanted
 from launchers.manifest import Entry
 from launchers.output import Made
 from launchers.retry import Patience, retry
-from launchers.source import Kind, Source
 from launchers.threads import aside, each
 
 T = TypeVar("T")

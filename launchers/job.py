@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from launchers.config.recipe import Recipe
+from launchers.config.settings import Settings
 from launchers.length import Data
-from launchers.recipe import Recipe
-from launchers.settings import Settings
 from launchers.shape import Shape
 from launchers.speed import Link
 

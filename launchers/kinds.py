@@ -11,8 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
+from launchers.config.recipe import Value
 from launchers.facts import NO, YES, is_number, is_whole, spell
-from launchers.recipe import Value
 
 Sort = Literal["switch", "whole", "number", "choice"]
 _SORTS: dict[str, Sort] = {"bool": "switch", "int": "whole", "float": "number"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from launchers.arguments import Arguments
+from launchers.config.recipe import Recipe
 from launchers.duration import PACKED, steps
-from launchers.recipe import Recipe
 from launchers.training import Training
 
 TOKENS = 2048

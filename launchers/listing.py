@@ -6,8 +6,8 @@ import difflib
 from dataclasses import dataclass
 from typing import Literal
 
+from launchers.config.sources import Kind, Source
 from launchers.exits import Exit, LaunchError
-from launchers.source import Kind, Source
 
 _OTHER_WEIGHTS = (
     *(".bin", ".ckpt", ".gguf", ".h5", ".mlmodel", ".msgpack", ".onnx", ".onnx_data", ".ot"),

@@ -8,13 +8,13 @@ import time
 from pathlib import Path
 
 from launchers import disk, logs, manifest, marker
+from launchers.config.sources import Source
 from launchers.exits import Exit, LaunchError
 from launchers.lock import Lock
 from launchers.manifest import Entry, Manifest
 from launchers.marker import Marker
 from launchers.output import Made, Outcome, outcome, produce
 from launchers.pulse import pulse
-from launchers.source import Source
 from launchers.threads import each
 
 STAGE = "download"

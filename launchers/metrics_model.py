@@ -6,7 +6,8 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from launchers import cards, flops, logs, shape
+from launchers import flops, logs, shape
+from launchers.config import gpu_models
 from launchers.exits import LaunchError
 from launchers.layout import Layout
 from launchers.shape import Shape
@@ -28,7 +29,7 @@ class Model:
     @property
     def peak_tflops(self) -> float | None:
         """Return the card's dense bf16 peak."""
-        return None if self.card is None else cards.CARDS[self.card].peak_tflops
+        return None if self.card is None else gpu_models.CARDS[self.card].peak_tflops
 
     def tflop(self, s_eff: float) -> tuple[float, float]:
         """Return the TFLOP of a token: of the model, and what the GPU does."""
@@ -74,7 +75,7 @@ def model(args: object, world: int, gpu: str, *, precomputed: bool) -> Model:
         raise ValueError("the two passes over KTO's KL rows are not counted")
     folder = Path(str(getattr(args, "model_dir", "")))
     sizes = shape.parse(json.loads((folder / "config.json").read_text(encoding="utf-8")))
-    card = cards.seen(gpu)
+    card = gpu_models.seen(gpu)
     return Model(
         shape=sizes,
         training=training(args, world, precomputed=precomputed),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from launchers import manifest, source
+from launchers import manifest
+from launchers.config import sources
 from launchers.exits import Exit, LaunchError
 
 NAME = "config.json"
@@ -42,7 +43,7 @@ def check_early(text: str) -> None:
     Raises:
         LaunchError: as ``check``.
     """
-    model = source.parse(text, "recipe.model")
+    model = sources.parse(text, "recipe.model")
     folder = Path(model.repo)
     if model.hub == "file" and folder.is_dir() and any(manifest.files(folder)):
         check(folder, text)

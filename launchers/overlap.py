@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from launchers import overrides
-from launchers.recipe import Value
+from launchers.config.recipe import Value
 
 NAME = "overlap_moe_expert_parallel_comm"
 SWITCH = f"megatron_extra_kwargs.{NAME}"

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from launchers.recipe import Value
+from launchers.config.recipe import Value
 
 _SWITCHES = ("true", "false", "yes", "no", "on", "off")
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from launchers import disk, marker
 from launchers.checkpoint import flush, replace
+from launchers.config.settings import STAGES
 from launchers.exits import Exit, LaunchError
-from launchers.settings import STAGES
 
 RECORD = ".making.json"
 """Inputs of a partial output, inside it: it is only resumed for the same inputs."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from launchers import footprint, length, memory, speed
-from launchers.cards import CARDS, Card
+from launchers.config.gpu_models import CARDS, Card
 from launchers.duration import Duration, of_steps, once
 from launchers.exits import LaunchError
 from launchers.footprint import Footprint

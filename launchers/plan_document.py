@@ -28,9 +28,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from launchers.config.settings import STAGES
 from launchers.groups import KINDS, spread, stages_of_node
 from launchers.plan import Plan
-from launchers.settings import STAGES
 from launchers.training import Training
 
 VERSION = 1

@@ -8,12 +8,12 @@ from pathlib import Path
 
 from launchers import disk, logs, shape
 from launchers.checkpoint import replace
+from launchers.config.recipe import Recipe
+from launchers.config.settings import Settings
 from launchers.job import job_of
 from launchers.plan import Plan, build
 from launchers.plan_document import document
 from launchers.prepare import inputs_of
-from launchers.recipe import Recipe
-from launchers.settings import Settings
 from launchers.shape import Shape
 
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launchers import equal_packs, overlap
+from launchers.config.recipe import Backend, Recipe, words
 from launchers.exits import Exit, LaunchError
-from launchers.recipe import Backend, Recipe, words
 
 
 def _always(recipe: Recipe) -> bool:

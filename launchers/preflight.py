@@ -12,13 +12,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
-from launchers import (
-    logs,
-    preflight_gang,
-    preflight_local,
-    preflight_nonce,
-    preflight_verdict,
-)
+from launchers import logs, preflight_gang, preflight_local, preflight_nonce, preflight_verdict
+from launchers.config.preflight import COLLECTIVE
+from launchers.config.recipe import Backend
+from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError, during
 from launchers.gang import Bond
 from launchers.preflight_collective import Plan
@@ -28,10 +25,7 @@ from launchers.preflight_host import disk
 from launchers.preflight_network import measure
 from launchers.preflight_port import Door, free_port, knock
 from launchers.preflight_report import Report
-from launchers.preflight_settings import COLLECTIVE
 from launchers.preflight_smi import Smi
-from launchers.recipe import Backend
-from launchers.settings import Settings
 from launchers.wire import Hello, Message
 
 LEAST = 10

@@ -14,14 +14,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from launchers.attempt import next_attempt
+from launchers.config.recipe import load
+from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
 from launchers.hello import launcher_digest
 from launchers.leader import Leader
 from launchers.member import Member
 from launchers.preflight import Preflight
-from launchers.recipe import load
 from launchers.run import leaving
-from launchers.settings import Settings
 from launchers.wire import Hello
 
 DEFAULTS = {"DPO_RUN": "preflight", "DPO_WORKSPACE": "."}

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median_high
 
-from launchers import cards
+from launchers.config import gpu_models
+from launchers.config.preflight import Preflight
 from launchers.preflight_finding import Finding, failed, ok, warning
 from launchers.preflight_measured import Record, Row
-from launchers.preflight_settings import Preflight
 
 FLOOR = 0.85
 """Floor of a link over what such a link typically reaches: ``chart/networks`` reckons so too."""
@@ -37,7 +37,7 @@ def node_class(card: str, nproc: int) -> float | None:
     >>> node_class("NVIDIA H200", 8), node_class("Tesla T4", 8)
     (431.0, None)
     """
-    found = cards.seen(card)
+    found = gpu_models.seen(card)
     return None if found is None else found.nvlink_gbs * SHARE.get(nproc, 1.0)
 
 
@@ -122,7 +122,7 @@ def slow_pairs(records: Sequence[Record], *, strict: bool) -> list[Finding]:
             must be where NVSwitch joins all cards, which is so for every listed one.
     """
     found, seen = [], []
-    must = {"network": strict, "node": all(cards.seen(r.card) is not None for r in records)}
+    must = {"network": strict, "node": all(gpu_models.seen(r.card) is not None for r in records)}
     for kind in ("node", "network"):
         pairs = [pair for record in records for pair in record.pairs if pair.kind == kind]
         if not pairs:

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
+from launchers.config.recipe import Backend
 from launchers.preflight_host import NEEDED
 from launchers.preflight_smi import Smi, parse
-from launchers.recipe import Backend
 
 SMI = ("nvidia-smi", "-q", "-x")
 SMI_PATIENCE = 20.0

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from launchers import cards
-from launchers.cards import Card
+from launchers.config import gpu_models
+from launchers.config.gpu_models import Card
 from launchers.exits import Exit
 from launchers.preflight_finding import Finding, failed, ok, warning
 from launchers.preflight_smi import Gpu, Smi
@@ -37,7 +37,7 @@ def present(gpus: Sequence[Gpu], wanted: int, card: Card | None) -> list[Finding
 
 
 def _other(name: str, card: Card) -> Finding:
-    found = cards.seen(name)
+    found = gpu_models.seen(name)
     write = f"write gpuModel: {found.name}" if found else 'write gpuModel: ""'
     return failed(
         "cards",

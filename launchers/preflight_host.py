@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from launchers.config.recipe import Backend
 from launchers.exits import Exit
 from launchers.preflight_finding import Finding, failed, ok, skipped, warning
-from launchers.recipe import Backend
 
 GIB = 1 << 30
 SHM = GIB

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 
 from launchers import preflight_gpu as gpu
 from launchers import preflight_host as host
+from launchers.config.recipe import Backend
+from launchers.config.settings import Settings
 from launchers.preflight_facts import Facts, gather
 from launchers.preflight_finding import Finding, failed, warning
 from launchers.preflight_smi import visible
-from launchers.recipe import Backend
-from launchers.settings import Settings
 
 
 def facts(settings: Settings, backend: Backend | None, env: Mapping[str, str]) -> Facts:

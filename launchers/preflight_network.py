@@ -11,12 +11,12 @@ from pathlib import Path
 
 from launchers import diagnose
 from launchers.argv import environment
+from launchers.config.rank import Place
 from launchers.exits import Exit, LaunchError
 from launchers.gang import Bond
 from launchers.preflight_collective import Plan
 from launchers.preflight_measured import Record, behind, record_of
 from launchers.process import Child
-from launchers.rank import Place
 
 ECHO = 3.0
 """Seconds in which other ranks' ends, or the news of a lost peer, may come after the first end."""

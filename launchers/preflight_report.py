@@ -10,10 +10,10 @@ from time import monotonic
 
 from launchers import logs
 from launchers.checkpoint import replace
+from launchers.config.preflight import Preflight
 from launchers.exits import during
 from launchers.preflight_finding import Finding, failure
 from launchers.preflight_measured import Record
-from launchers.preflight_settings import Preflight
 from launchers.wire import Hello
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from launchers import cards
+from launchers.config import gpu_models
 from launchers.preflight_finding import Finding, failed, ok, warning
 from launchers.preflight_measured import Record
 
@@ -76,7 +76,7 @@ def _inside(record: Record) -> Finding | None:
     if not slow:
         return None
     seen = f"GPUs of one node talk over {', '.join(slow)}"
-    if cards.seen(record.card) is None:
+    if gpu_models.seen(record.card) is None:
         return warning("transport", seen, _CABLE, who=record.name)
     return failed("transport", f"{seen}, not NVLink", _CABLE, who=record.name)
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 
 from launchers import preflight_bandwidth as bandwidth
 from launchers import preflight_transport as transport
+from launchers.config.preflight import Preflight
 from launchers.preflight_collective import Plan
 from launchers.preflight_finding import Finding
 from launchers.preflight_host import SOCKETS
 from launchers.preflight_measured import Record
-from launchers.preflight_settings import Preflight
 
 
 def judge(

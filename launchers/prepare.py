@@ -8,19 +8,20 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
-from launchers import marker, model_files, rows, source
+from launchers import marker, model_files, rows
 from launchers.argv import Inputs
 from launchers.clone import clone, clone_path
+from launchers.config import sources
+from launchers.config.recipe import Recipe
+from launchers.config.settings import Settings
+from launchers.config.workspace import Workspace
 from launchers.convert import convert, unwanted
 from launchers.download import download
 from launchers.exits import Exit, LaunchError, during
 from launchers.output import Outcome
 from launchers.progress import Progress
-from launchers.recipe import Recipe
 from launchers.rules_layout import DENSE
-from launchers.settings import Settings
 from launchers.wire import Message
-from launchers.workspace import Workspace
 
 PATIENCE = 60.0
 """Seconds in which rank 0's files must appear on the other nodes (NFS caches attributes)."""
@@ -123,8 +124,8 @@ def judge_inputs(settings: Settings, recipe: Recipe, *, is_gang: bool = True) ->
     datasets = []
     for number, text in enumerate(recipe.dataset):
         key = f"recipe.dataset[{number}]"
-        found = source.parse(text, key)
-        path = source.local(found, "dataset", settings.work, clone_folder)
+        found = sources.parse(text, key)
+        path = sources.local(found, "dataset", settings.work, clone_folder)
         datasets.append(rows.Dataset(key=key, path=path, sample=found.sample))
     rows.check(recipe, datasets, replicas=_replicas(settings, recipe) if is_gang else None)
 
@@ -148,20 +149,20 @@ def _summary(outcomes: list[Outcome]) -> tuple[str, str]:
 
 def mcore_path(recipe: Recipe, work: Workspace) -> Path:
     """Return where the converted model goes."""
-    return work.mcore(source.parse(recipe.model, "recipe.model").slug)
+    return work.mcore(sources.parse(recipe.model, "recipe.model").slug)
 
 
 def inputs_of(settings: Settings, recipe: Recipe, work: Workspace) -> Inputs:
     """Return the paths that training reads; the same on every rank, without looking."""
     clone_folder = clone_path(settings.code, work)
-    model = source.parse(recipe.model, "recipe.model")
-    datasets = [source.parse(d, f"recipe.dataset[{i}]") for i, d in enumerate(recipe.dataset)]
+    model = sources.parse(recipe.model, "recipe.model")
+    datasets = [sources.parse(d, f"recipe.dataset[{i}]") for i, d in enumerate(recipe.dataset)]
     skipped = unwanted(recipe, skip="convert" in settings.skips)
     return Inputs(
-        model=source.local(model, "model", work, clone_folder),
+        model=sources.local(model, "model", work, clone_folder),
         mcore=None if skipped else mcore_path(recipe, work),
         datasets=tuple(
-            f"{source.local(d, 'dataset', work, clone_folder)}"
+            f"{sources.local(d, 'dataset', work, clone_folder)}"
             + ("" if d.sample is None else f"#{d.sample}")
             for d in datasets
         ),

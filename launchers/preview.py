@@ -12,16 +12,17 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from launchers import logs, source
+from launchers import logs
 from launchers.clone import clone_path
+from launchers.config import sources
+from launchers.config.recipe import Recipe
+from launchers.config.settings import Settings
+from launchers.config.sources import Source
 from launchers.exits import Exit, LaunchError
 from launchers.hub import Hub
 from launchers.hub_hf import HuggingFace
 from launchers.hub_ms import ModelScope
-from launchers.recipe import Recipe
-from launchers.settings import Settings
 from launchers.shape import Shape, parse
-from launchers.source import Source
 from launchers.threads import aside
 
 NAME = "config.json"
@@ -41,7 +42,7 @@ def shape(settings: Settings, recipe: Recipe, *, may_ask: bool = True) -> Shape 
     """
     if recipe.backend != "megatron":
         return None
-    model = source.parse(recipe.model, "recipe.model")
+    model = sources.parse(recipe.model, "recipe.model")
     try:
         text = _local(settings, model) or (_from_hub(model) if may_ask else "")
         found = parse(_document(text)) if text else None
@@ -67,7 +68,7 @@ def _document(text: str) -> Mapping[str, object]:
 def _local(settings: Settings, model: Source) -> str:
     """Read the file where the model lies after the download, or lies already."""
     clone = clone_path(settings.code, settings.work)
-    folders = [source.local(model, "model", settings.work, clone)]
+    folders = [sources.local(model, "model", settings.work, clone)]
     if model.hub == "file":
         folders.append(Path(model.repo))
     for folder in folders:

@@ -14,11 +14,11 @@ from typing import Any
 
 from launchers import logs
 from launchers.checkpoint import replace
+from launchers.config.settings import STAGES
 from launchers.exits import USER, Exit, LaunchError
 from launchers.gang import Bond, Loss
 from launchers.phases import CONTAINER, process_start
 from launchers.process import Stopped
-from launchers.settings import STAGES
 
 
 @dataclass(kw_only=True)

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import Any
 
 from launchers import logs, manifest, marker
+from launchers.config.recipe import Recipe
+from launchers.config.settings import Settings
 from launchers.exits import USER, Exit, LaunchError
 from launchers.hello import hello
 from launchers.marker import Marker
 from launchers.output import FULL
-from launchers.recipe import Recipe
 from launchers.release import installed
-from launchers.settings import Settings
 from launchers.steps import last_step
 
 POLL = 1.0

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from launchers import rows_advice
+from launchers.config.recipe import Recipe
 from launchers.exits import Exit, LaunchError
-from launchers.recipe import Recipe
 
 LIMIT = 64 * 1024**2
 """Bytes of a file that are read: a second or so."""

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from launchers import facts as facts_of
 from launchers import overlap, overrides, rules_hints, rules_model, rules_warnings
+from launchers.config.recipe import Value
 from launchers.facts import Facts
-from launchers.recipe import Value
 from launchers.rule import Range, Rule
 from launchers.rules_adapter import ADAPTER
 from launchers.rules_data import DATA, ELSEWHERE, LOSS, SAVING, TRANSFORMERS

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from launchers.condition import When, given, none_of, on, one_of, over
+from launchers.config.recipe import ADAPTERS
 from launchers.facts import REFERENCE, TASK
-from launchers.recipe import ADAPTERS
 from launchers.rule import Conflict, Rule
 
 _ONCE = one_of(REFERENCE, "precomputed")

@@ -13,6 +13,9 @@ from launchers.attempt import Attempt, decide
 from launchers.check import check
 from launchers.check_model import check_model
 from launchers.checkpoint import Checkpoint, read
+from launchers.config.recipe import Recipe
+from launchers.config.settings import Settings
+from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError, during
 from launchers.export import export
 from launchers.hello import hello
@@ -25,11 +28,8 @@ from launchers.preflight import Preflight
 from launchers.prepare import PATIENCE, await_outputs, inputs_of, prepare
 from launchers.process import Stopped
 from launchers.progress import Progress, reporting
-from launchers.recipe import Recipe
-from launchers.settings import Settings
 from launchers.train import train
 from launchers.wire import Message
-from launchers.workspace import Workspace
 
 CASCADE_DELAY = 2.0
 """Seconds that a rank waits before it ends because of a peer: Kubernetes must see the peer's

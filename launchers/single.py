@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from launchers import marker
 from launchers.check import check
 from launchers.clone import clone, clone_path
+from launchers.config.recipe import Recipe
+from launchers.config.settings import Settings
+from launchers.config.sources import parse
 from launchers.convert import convert
 from launchers.download import download
 from launchers.exits import during
 from launchers.hello import hello
 from launchers.prepare import inputs_of, judge_inputs, mcore_path
 from launchers.progress import Progress, reporting
-from launchers.recipe import Recipe
-from launchers.settings import Settings
-from launchers.source import parse
 
 COMMANDS = ("clone", "download", "convert")
 

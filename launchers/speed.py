@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from launchers import flops, speed_adapter
 from launchers import memory_activations as activations
 from launchers import speed_traffic as traffic
-from launchers.cards import Card
+from launchers.config.gpu_models import Card
 from launchers.memory_adapter import trained
 from launchers.memory_shard import Shard, shards
 from launchers.shape import Shape

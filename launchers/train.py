@@ -10,14 +10,14 @@ from pathlib import Path
 from launchers import diagnose, logs
 from launchers.argv import Inputs, environment, flatten, program, torchrun, training_flags
 from launchers.attempt import Attempt
+from launchers.config.recipe import Recipe
+from launchers.config.settings import Settings
+from launchers.config.workspace import Workspace
 from launchers.exits import USER, Exit, LaunchError
 from launchers.gang import Bond
 from launchers.process import Child, Stopped
-from launchers.recipe import Recipe
-from launchers.settings import Settings
 from launchers.steps import last_step
 from launchers.swift import swift_folder
-from launchers.workspace import Workspace
 
 GRACE = 20.0
 """Seconds that torchrun has to end its workers after SIGTERM."""

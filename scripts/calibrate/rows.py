@@ -10,8 +10,9 @@ from typing import Any
 
 import yaml
 
-from launchers import recipe, shape, training
-from launchers.cards import Card, named
+from launchers import shape, training
+from launchers.config import recipe
+from launchers.config.gpu_models import Card, named
 from launchers.memory import FIT, Fit, Memory, predict
 from launchers.memory_host import host
 from launchers.memory_shard import shards

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launchers.cards import CARDS
+from launchers.config.gpu_models import CARDS
 from scripts.doctor.finding import Finding, fail, names, ok, warn
 from scripts.doctor.kinds import NODES
 from scripts.doctor.nodes import holds
@@ -30,7 +30,7 @@ def check(release: Release, seen: Seen, smi: tuple[str, ...]) -> list[Finding]:
     Args:
         release: the release.
         seen: the cluster.
-        smi: names that nvidia-smi prints for the card (launchers/cards.py); none if none is wanted.
+        smi: names that nvidia-smi prints for the card (launchers/config/gpu_models.py); none if none is wanted.
     """
     answer = seen.all(NODES)
     if not smi or not answer.found:

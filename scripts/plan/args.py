@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from launchers.config.recipe import Recipe, Value
 from launchers.equal_packs import DISPATCHER
-from launchers.recipe import Recipe, Value
 from launchers.training import Training
 
 Args = Mapping[str, str | None]
@@ -87,7 +87,7 @@ DEFAULTS = {
 def changes(recipe: Recipe, wanted: Args) -> dict[str, str | None]:
     """Return the flags that a recipe has otherwise.
 
-    >>> from launchers.recipe import parse
+    >>> from launchers.config.recipe import parse
     >>> recipe = parse({"backend": "megatron", "task": "rlhf", "model": "m", "dataset": ["d"],
     ...                 "args": {"tensor_model_parallel_size": 4}})
     >>> changes(recipe, {"tensor_model_parallel_size": "2", "context_parallel_size": "1"})

@@ -12,13 +12,13 @@ from typing import Any
 from rich.console import Console
 
 from launchers import plan as planning
-from launchers.cards import CARDS
+from launchers.config.gpu_models import CARDS
+from launchers.config.settings import from_env
 from launchers.exits import LaunchError
 from launchers.job import Job
 from launchers.job import job_of as job_from
 from launchers.layout import Layout
 from launchers.plan import NO_CARD, Plan
-from launchers.settings import from_env
 from scripts.helm import template
 from scripts.plan import data, document, model, ranking, release, screen
 from scripts.plan.args import layout_flags

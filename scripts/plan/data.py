@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from launchers import source
+from launchers.config import sources
 from launchers.exits import LaunchError
 from launchers.length import TOKENS, Data
 from scripts.problem import Problem
@@ -38,7 +38,7 @@ def find(
     counts, lengths = 0, list[float]()
     for place, text in enumerate(datasets):
         try:
-            parsed = source.parse(text, f"recipe.dataset[{place}]")
+            parsed = sources.parse(text, f"recipe.dataset[{place}]")
         except LaunchError as error:
             raise Problem(f"{error.cause}; {error.remedy}") from None
         file = Path(parsed.repo)

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import yaml
 
-from launchers import shape, source
+from launchers import shape
+from launchers.config import sources
 from launchers.exits import LaunchError
 from launchers.shape import Shape
 from scripts.problem import Problem
@@ -32,7 +33,7 @@ def find(model: str, config: Path | None = None) -> tuple[Shape | None, str]:
     if config is not None:
         return read(config), str(config)
     try:
-        parsed = source.parse(model, "recipe.model")
+        parsed = sources.parse(model, "recipe.model")
     except LaunchError as error:
         raise Problem(f"{error.cause}; {error.remedy}") from None
     here = Path(parsed.repo) / "config.json"

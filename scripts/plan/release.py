@@ -8,10 +8,10 @@ from typing import Any
 
 import yaml
 
+from launchers.config.recipe import Recipe
+from launchers.config.recipe import parse as parse_recipe
+from launchers.config.settings import STAGES
 from launchers.exits import LaunchError
-from launchers.recipe import Recipe
-from launchers.recipe import parse as parse_recipe
-from launchers.settings import STAGES
 from scripts.local.manifest import Fields, JobSet, ReplicatedJob, parse
 from scripts.plan.quantity import parse as quantity
 from scripts.problem import Problem

@@ -11,9 +11,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from launchers.config.recipe import Recipe
+from launchers.config.settings import STAGES
 from launchers.plan import Plan
-from launchers.recipe import Recipe
-from launchers.settings import STAGES
 from scripts.plan import layout_lines, needs, ranking
 from scripts.plan.quantity import GIB
 from scripts.plan.release import Release

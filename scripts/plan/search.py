@@ -10,7 +10,7 @@ from itertools import islice
 from math import ceil
 
 from launchers import memory, rules
-from launchers.cards import Card
+from launchers.config.gpu_models import Card
 from launchers.job import Job
 from launchers.layout import Layout
 from launchers.memory import Memory

@@ -8,7 +8,7 @@ from typing import Any
 
 from launchers import rules, shape
 from launchers.argv import flatten
-from launchers.recipe import Value, parse
+from launchers.config.recipe import Value, parse
 from tests.differential.asked import Oracle
 from tests.differential.layouts import Run
 

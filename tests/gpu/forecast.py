@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from launchers import cards, memory, speed
+from launchers import memory, speed
+from launchers.config import gpu_models
 from launchers.memory import Memory
 from launchers.speed import Link, Speed
 from scripts.figures import markdown
@@ -118,7 +119,7 @@ def table(rows: Sequence[Forecast]) -> str:
 
 
 def _row(row: Forecast) -> tuple[str, ...]:
-    fits = row.memory.total <= cards.named(CARD).memory_gib
+    fits = row.memory.total <= gpu_models.named(CARD).memory_gib
     return (
         row.visit,
         row.line,

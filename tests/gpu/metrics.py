@@ -14,7 +14,8 @@ from math import isclose
 from pathlib import Path
 from typing import Any
 
-from launchers import cards, flops, metrics, shape
+from launchers import flops, metrics, shape
+from launchers.config import gpu_models
 from launchers.metrics import Row
 
 SKIP = 2
@@ -67,7 +68,7 @@ def speed(row: Row, sizes: shape.Shape) -> list[str]:
     found = []
     if abs((row.tokens_per_second_per_gpu or 0.0) / rate - 1) > 1e-9:
         found.append(f"step {row.step}: {row.tokens_per_second_per_gpu} tokens/s/GPU, not {rate}")
-    passes = row.mfu * cards.CARDS[row.card].peak_tflops / one
+    passes = row.mfu * gpu_models.CARDS[row.card].peak_tflops / one
     if min(abs(passes - 3), abs(passes - 4)) > 1e-6:
         found.append(f"step {row.step}: mfu counts {passes} passes, not 3 or 4")
     return found

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from launchers.config.recipe import Recipe, parse
 from launchers.job import Job, link_of
-from launchers.recipe import Recipe, parse
 from launchers.shape import Shape
 
 SHAPE = Shape(

@@ -6,8 +6,8 @@ import pytest
 
 from launchers.attempt import keep_identity, next_attempt
 from launchers.checkpoint import seal
+from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
-from launchers.workspace import Workspace
 
 
 @pytest.fixture

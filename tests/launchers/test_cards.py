@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from launchers.cards import CARDS, named, seen
+from launchers.config.gpu_models import CARDS, named, seen
 from launchers.exits import LaunchError
 
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from launchers import check as checking
+from launchers.config.recipe import parse
+from launchers.config.settings import Settings, from_env
 from launchers.exits import Exit, LaunchError
 from launchers.kinds import Kind
-from launchers.recipe import parse
-from launchers.settings import Settings, from_env
 
 NAMES = """
 async_save context_parallel_size expert_model_parallel_size expert_tensor_parallel_size

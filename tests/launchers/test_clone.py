@@ -9,8 +9,8 @@ import pytest
 
 from launchers import marker
 from launchers.clone import clone_path
-from launchers.settings import Code
-from launchers.workspace import Workspace
+from launchers.config.settings import Code
+from launchers.config.workspace import Workspace
 from tests.launchers.clones import CANARY, get, secret_of
 from tests.launchers.git_server import GitServer, repository, run
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from launchers.config.workspace import Workspace
 from launchers.exits import Exit
-from launchers.workspace import Workspace
 from tests.launchers.clones import CANARY, get, refused, secret_of
 from tests.launchers.git_server import GitServer, repository, run
 

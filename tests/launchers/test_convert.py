@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from launchers.config.recipe import Recipe, parse
 from launchers.convert import _failure, conversion_flags, expert_parallel, unwanted
 from launchers.exits import Exit, LaunchError
-from launchers.recipe import Recipe, parse
 
 
 def recipe(backend: str, **args: object) -> Recipe:

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from launchers import marker, partial
+from launchers.config.sources import parse
+from launchers.config.workspace import Workspace
 from launchers.download import download
 from launchers.exits import Exit, LaunchError
-from launchers.source import parse
-from launchers.workspace import Workspace
 from tests.launchers.fake_hub import FakeHub
 from tests.launchers.fake_hub_answer import COMMIT
 from tests.launchers.pods import Pods

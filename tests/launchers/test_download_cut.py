@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from launchers.config.workspace import Workspace
 from launchers.exits import Exit
-from launchers.workspace import Workspace
 from tests.launchers.fake_hub import FakeHub
 from tests.launchers.git_server import repository
 from tests.launchers.sources import (
@@ -32,7 +32,7 @@ SCRIPT = """
 import sys
 from pathlib import Path
 from launchers.download import download
-from launchers.workspace import Workspace
+from launchers.config.workspace import Workspace
 print("begin", flush=True)
 download(sys.argv[2], (), Workspace(root=Path(sys.argv[1]), run="r"), None, skip=False, holder="t")
 """
@@ -93,8 +93,8 @@ from launchers import disk
 from launchers.clone import clone
 from launchers.download import download
 from launchers.exits import LaunchError
-from launchers.settings import Code
-from launchers.workspace import Workspace
+from launchers.config.settings import Code
+from launchers.config.workspace import Workspace
 disk.require_space = lambda *_: None
 work = Workspace(root=Path(sys.argv[1]), run="r")
 try:

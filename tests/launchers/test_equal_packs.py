@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from launchers import equal_packs, plugins, recipe, rules
+from launchers import equal_packs, plugins, rules
+from launchers.config import recipe
 from launchers.equal_packs import PacksConfigError, PacksDataError
 from tests.gpu.bench.profiles import Profile
 

@@ -10,12 +10,12 @@ import pytest
 
 from launchers import run as running
 from launchers.checkpoint import seal
+from launchers.config.recipe import parse
+from launchers.config.settings import from_env
+from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.gang import Bond
 from launchers.prepare import await_outputs
-from launchers.recipe import parse
-from launchers.settings import from_env
-from launchers.workspace import Workspace
 
 
 class Stub:

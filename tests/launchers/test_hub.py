@@ -6,10 +6,10 @@ import logging
 
 import pytest
 
+from launchers.config.sources import parse
+from launchers.config.workspace import Workspace
 from launchers.exits import Exit
 from launchers.listing import HubFile, Listing, wanted
-from launchers.source import parse
-from launchers.workspace import Workspace
 from tests.launchers.fake_hub import FakeHub
 from tests.launchers.sources import (
     CANARY,

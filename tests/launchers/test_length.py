@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from launchers import length
+from launchers.config.recipe import Recipe, parse
 from launchers.duration import PACKED
 from launchers.length import Data
-from launchers.recipe import Recipe, parse
 from launchers.training import parse as parse_training
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from launchers import marker
+from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
-from launchers.workspace import Workspace
 from tests.launchers.sources import (
     CONFIG,
     MODEL,

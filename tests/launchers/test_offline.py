@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from launchers.argv import environment
-from launchers.rank import Place
+from launchers.config.rank import Place
 from scripts.helm import ROOT
 from tests.launchers.training_environment import PYTHON, needs_training
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from launchers import overlap, plugins, recipe, rules
+from launchers import overlap, plugins, rules
+from launchers.config import recipe
 from launchers.overlap import NAME, SWITCH
 from tests.gpu.bench.profiles import Profile
 

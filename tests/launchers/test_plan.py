@@ -10,9 +10,9 @@ from typing import Literal
 import pytest
 
 from launchers import plan_document
+from launchers.config.recipe import parse
 from launchers.length import Data
 from launchers.plan import NO_CARD, NO_DATA, build
-from launchers.recipe import parse
 from tests.launchers.recipes import FIELDS, job, recipe
 
 ONCE: Literal["precomputed"] = "precomputed"

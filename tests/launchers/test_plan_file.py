@@ -10,14 +10,14 @@ import pytest
 import yaml
 
 from launchers import plan_document, plan_file, shape
+from launchers.config.recipe import Recipe
+from launchers.config.settings import Settings, from_env
 from launchers.exits import Exit, LaunchError
 from launchers.hello import hello
 from launchers.job import job_of
 from launchers.plan import build
 from launchers.preflight import Preflight
 from launchers.prepare import inputs_of
-from launchers.recipe import Recipe
-from launchers.settings import Settings, from_env
 from tests.launchers.pods import Pods
 from tests.launchers.recipes import recipe
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from launchers.config.preflight import Preflight, from_env
 from launchers.preflight_bandwidth import slow_cards, slow_pairs
 from launchers.preflight_collective import Plan
 from launchers.preflight_finding import Finding
 from launchers.preflight_measured import Pair, Record, Row, behind, record_of, rounds
-from launchers.preflight_settings import Preflight, from_env
 from launchers.preflight_transport import transports
 from launchers.preflight_verdict import judge
 

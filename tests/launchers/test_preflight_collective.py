@@ -13,10 +13,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from launchers.config.preflight import from_env
 from launchers.preflight_collective import Plan
 from launchers.preflight_measured import record_of
 from launchers.preflight_port import free_port
-from launchers.preflight_settings import from_env
 from launchers.preflight_verdict import judge
 from tests.launchers.training_environment import PYTHON, needs_training
 

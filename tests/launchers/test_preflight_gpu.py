@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from launchers.cards import CARDS
+from launchers.config.gpu_models import CARDS
 from launchers.exits import Exit
 from launchers.preflight_gpu import driver, healthy, present, told, unused
 from launchers.preflight_smi import Gpu, Smi, parse, visible

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from launchers.cards import CARDS
+from launchers.config.gpu_models import CARDS
+from launchers.config.preflight import CHECKS, COLLECTIVE, from_env
 from launchers.exits import Exit, LaunchError
-from launchers.preflight_settings import CHECKS, COLLECTIVE, from_env
 
 
 def test_without_settings_everything_is_checked() -> None:

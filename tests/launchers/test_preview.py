@@ -13,9 +13,9 @@ import pytest
 
 from launchers import preview
 from launchers.check_model import broken, check_model
+from launchers.config.recipe import load
+from launchers.config.settings import from_env
 from launchers.exits import Exit
-from launchers.recipe import load
-from launchers.settings import from_env
 from tests.launchers.fake_hub import FakeHub, serve
 from tests.launchers.pods import Pods, end
 

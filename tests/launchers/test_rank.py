@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from launchers.config.rank import node_rank, place_of
 from launchers.exits import Exit, LaunchError
-from launchers.rank import node_rank, place_of
 
 JOBSET = {
     "JOB_COMPLETION_INDEX": "1",

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from launchers.config.recipe import load, parse
 from launchers.exits import Exit, LaunchError
-from launchers.recipe import load, parse
 
 RECIPE: dict[str, Any] = {
     "backend": "megatron",

@@ -7,6 +7,7 @@ from typing import Any
 
 from launchers import flags
 from launchers.attempt import keep_identity
+from launchers.config.workspace import Workspace
 from launchers.reference_facts import (
     ARGUMENTS,
     SAMPLE,
@@ -15,7 +16,6 @@ from launchers.reference_facts import (
     facts_of,
     store_name,
 )
-from launchers.workspace import Workspace
 from tests.launchers.references import arguments
 from tests.launchers.training_environment import needs_training, swift_classes
 

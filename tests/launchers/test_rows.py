@@ -9,8 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from launchers import rows
+from launchers.config.recipe import Recipe, parse
 from launchers.exits import Exit, LaunchError
-from launchers.recipe import Recipe, parse
 from launchers.rows import Dataset
 
 PAIR = {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "good"}]}

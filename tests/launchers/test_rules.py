@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchers import flags, recipe, rules, rules_hints, rules_model
+from launchers import flags, rules, rules_hints, rules_model
 from launchers.argv import DEFAULTS as LAUNCHERS
+from launchers.config import recipe
 from launchers.divisors import divisors
 from launchers.shape import Shape
 from tests.launchers.training_environment import needs_training, swift_classes

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 import yaml
 
-from launchers import kinds, recipe, rules
+from launchers import kinds, rules
 from launchers.condition import When
+from launchers.config import recipe
 from launchers.facts import REFERENCE, TASK
 from launchers.kinds import Kind
 from launchers.overlap import NAME, SWITCH

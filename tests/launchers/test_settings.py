@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from launchers.config.settings import from_env
 from launchers.exits import Exit, LaunchError
-from launchers.settings import from_env
 
 ENV = {"DPO_RUN": "r", "DPO_WORKSPACE": "/w"}
 

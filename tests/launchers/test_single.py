@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from launchers import check
-from launchers.recipe import parse
-from launchers.settings import from_env
+from launchers.config.recipe import parse
+from launchers.config.settings import from_env
 from launchers.single import run_stage
 from tests.launchers.test_check import KNOWN
 

@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from launchers.config.slurm import hosts
 from launchers.exits import LaunchError
-from launchers.slurm import hosts
 
 
 @pytest.mark.parametrize(

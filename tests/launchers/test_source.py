@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchers import source
+from launchers.config import sources
+from launchers.config.sources import Source, parse
+from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
-from launchers.source import Source, parse
-from launchers.workspace import Workspace
 
 KEY = "recipe.dataset[0]"
 WORK = Workspace(root=Path("/ws"), run="r")
@@ -125,8 +125,8 @@ def test_a_revision_with_a_slash_is_taken_whole() -> None:
     assert (found.revision, found.path) == ("refs/pr/7", "data/x.jsonl")
 
 
-def place(text: str, kind: source.Kind = "dataset", clone: Path | None = None) -> str:
-    return str(source.local(parse(text, KEY), kind, WORK, clone))
+def place(text: str, kind: sources.Kind = "dataset", clone: Path | None = None) -> str:
+    return str(sources.local(parse(text, KEY), kind, WORK, clone))
 
 
 def test_downloads_keep_the_name_that_ms_swift_knows_them_by() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from launchers import memory, speed_adapter
 from launchers import speed_traffic as traffic
-from launchers.cards import CARDS
+from launchers.config.gpu_models import CARDS
 from launchers.duration import PACKED, duration, per_step
 from launchers.layout import Layout
 from launchers.memory_shard import Shard, shards

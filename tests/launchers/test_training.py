@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from launchers import flags
+from launchers.config.recipe import parse as recipe
 from launchers.exits import Exit, LaunchError
-from launchers.recipe import parse as recipe
 from launchers.training import _CHOICES, _FLAGS, _SIZES, Training, parse
 from tests.launchers.training_environment import needs_training, swift_classes
 

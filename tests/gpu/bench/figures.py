@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from launchers import flops
-from launchers.cards import Card
+from launchers.config.gpu_models import Card
 from launchers.shape import Shape
 from launchers.training import Training
 from tests.gpu.bench.read import Ranks, Step

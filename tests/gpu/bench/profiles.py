@@ -15,9 +15,9 @@ from typing import Any
 
 import yaml
 
-from launchers import recipe as recipes
 from launchers import rules, training
-from launchers.recipe import Recipe
+from launchers.config import recipe as recipes
+from launchers.config.recipe import Recipe
 from launchers.shape import Shape
 from launchers.training import Training
 
@@ -107,7 +107,7 @@ def recipe(values: Mapping[str, Any], own: Mapping[str, Any]) -> Recipe:
         own: flags that the bench sets: steps, saving, logging.
 
     Raises:
-        LaunchError: as ``launchers.recipe.parse``.
+        LaunchError: as ``launchers.config.recipe.parse``.
     """
     given = {key: value for key, value in values["recipe"].items() if key in recipes.KEYS}
     kept = {k: v for k, v in given.get("args", {}).items() if k not in REPLACED}

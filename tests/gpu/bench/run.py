@@ -14,9 +14,9 @@ from typing import Any
 
 from launchers import argv, jit_cache
 from launchers.argv import Inputs
+from launchers.config.rank import Place
+from launchers.config.recipe import Recipe, Value
 from launchers.preflight_port import free_port
-from launchers.rank import Place
-from launchers.recipe import Recipe, Value
 from launchers.swift import swift_folder
 from tests.gpu import host, session
 from tests.gpu.bench import figures, read

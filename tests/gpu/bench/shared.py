@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from launchers.cards import Card
+from launchers.config.gpu_models import Card
 from launchers.shape import Shape
 from tests.gpu.bench import figures
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from launchers import argv, cards, flops, jit_cache, shape
+from launchers import argv, flops, jit_cache, shape
+from launchers.config import gpu_models
 from tests.gpu import host, session
 from tests.gpu.bench import command, figures, profiles
 from tests.gpu.bench import options as bench_options
@@ -180,7 +181,7 @@ def test_a_self_report_is_held_against_the_formula() -> None:
     values = {"recipe": {"backend": "megatron", "task": "rlhf", "args": {"rlhf_type": "dpo"}}}
     job = profiles.job(profiles.recipe(values, {}), 1)
     step = Step(number=4, seconds=2.1, tokens=8000, squares=16_000_000, sequences=8, balance=1.0)
-    card = cards.named("h200")
+    card = gpu_models.named("h200")
     rate = 8000 / 2.0
     mfu = rate * 4 * flops.forward(qwen, 2000.0) / card.peak_tflops / 1e12
     row = {"step": 4, "seconds": 2.0, "tokens": 8000, "tokens_per_second_per_gpu": rate, "mfu": mfu}

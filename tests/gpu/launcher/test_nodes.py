@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from launchers import recipe as recipes
 from launchers import rules, shape
+from launchers.config import recipe as recipes
 from launchers.metrics import Row
 from scripts.local import manifest
 from scripts.problem import Problem

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 import yaml
 
-from launchers import cards, flags, kinds, rules, shape
+from launchers import flags, kinds, rules, shape
+from launchers.config import gpu_models
 from launchers.renames import RENAMED
 from tests.gpu.bench import profiles as bench_profiles
 from tests.gpu.bench.shared import Bench
@@ -23,7 +24,7 @@ def setting(gpus: int, home: Path = Path("/nowhere")) -> Bench:
         model=home / "model",
         data=home / "pairs.jsonl",
         shape=shape.parse(random_model.config(data.SHAPE)),
-        card=cards.CARDS["h200"],
+        card=gpu_models.CARDS["h200"],
         gpus=gpus,
         steps=variants_plan.STEPS,
         warm_up=0,

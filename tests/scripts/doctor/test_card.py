@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from launchers.cards import CARDS
+from launchers.config.gpu_models import CARDS
 from scripts.doctor.card import PRODUCT, check, wanted
 from scripts.doctor.release import PodSet
 from tests.scripts.doctor.world import node, objects, release, seen

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import product
 
 from launchers import memory
-from launchers.cards import CARDS
+from launchers.config.gpu_models import CARDS
 from launchers.plan import build, speed_of
 from scripts.plan import args, candidates, model
 from scripts.plan.candidates import OPTIMIZERS

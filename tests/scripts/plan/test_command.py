@@ -13,8 +13,8 @@ import yaml
 from rich.console import Console
 
 from launchers import plan_file
+from launchers.config.settings import from_env
 from launchers.prepare import inputs_of
-from launchers.settings import from_env
 from scripts import cli
 from scripts.figures.predicted import Predicted, predictions
 from scripts.helm import ROOT

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
 
+from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
-from launchers.workspace import Workspace
 
 Hub = Literal["hf", "ms", "file", "code"]
 Kind = Literal["model", "dataset"]

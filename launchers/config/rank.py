@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from launchers import slurm
-from launchers.env import integer, port, required
+from launchers.config import slurm
+from launchers.config.env import integer, port, required
 from launchers.exits import Exit, LaunchError
 
 

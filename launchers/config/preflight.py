@@ -6,9 +6,9 @@ import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from launchers import cards
-from launchers.cards import Card
-from launchers.env import integer, switch
+from launchers.config import gpu_models
+from launchers.config.env import integer, switch
+from launchers.config.gpu_models import Card
 from launchers.exits import Exit, LaunchError
 
 CHECKS = {
@@ -80,7 +80,7 @@ def from_env(env: Mapping[str, str]) -> Preflight:
         skips=frozenset(
             _known(word) for word in env.get("DPO_PREFLIGHT_SKIP", "").split(",") if word
         ),
-        card=cards.named(model) if model else None,
+        card=gpu_models.named(model) if model else None,
         node_floor=_rate(env, "DPO_PREFLIGHT_NODE_FLOOR"),
         network_floor=_rate(env, "NETWORK_FLOOR_GBS"),
         strict=switch(env, "DPO_PREFLIGHT_STRICT"),

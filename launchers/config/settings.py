@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from launchers import preflight_settings
-from launchers.env import integer, port, required, switch
+from launchers.config import preflight as preflight_settings
+from launchers.config.env import integer, port, required, switch
+from launchers.config.preflight import Preflight
+from launchers.config.rank import Place, place_of
+from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
-from launchers.preflight_settings import Preflight
-from launchers.rank import Place, place_of
-from launchers.workspace import Workspace
 
 STAGES = ("clone", "download", "convert", "train")
 PREFIXES = ("DPO_", "SKIP_")
