@@ -16,7 +16,7 @@ from launchers.exits import LaunchError
 from launchers.kinds import Kind
 from launchers.prepare import inputs_of
 from launchers.renames import OWNED, RENAMED, secret_advice
-from launchers.swift import swift_folder
+from launchers.system.ms_swift import swift_folder
 
 
 @dataclass(frozen=True, kw_only=True)

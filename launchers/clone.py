@@ -17,7 +17,7 @@ from launchers.git import GitError, git
 from launchers.git_access import Access, access
 from launchers.output import Made, Outcome, outcome, produce
 from launchers.partial import RECORD
-from launchers.retry import retry
+from launchers.system.retry import retry
 
 _URL = re.compile(r"(?:https?|ssh|git|file)://[^\s/]*/\S+|[\w.-]+@[\w.-]+:\S+")
 _CREDENTIALS = re.compile(r"https?://[^/]*@|\w+://[^/@]*:[^/]*@")

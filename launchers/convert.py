@@ -14,15 +14,16 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from launchers import diagnose, logs
+from launchers import logs
 from launchers.argv import environment, flatten, torchrun
 from launchers.config.rank import Place
 from launchers.config.recipe import Recipe, Value
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
 from launchers.output import Outcome, produce
-from launchers.process import Child
-from launchers.swift import swift_folder
+from launchers.system import failures
+from launchers.system.ms_swift import swift_folder
+from launchers.system.process import Child
 
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
 """Spellings of the number of experts in config.json (mcore-bridge ``config/parser.py``)."""
@@ -151,7 +152,7 @@ def _export(
 
 
 def _failure(ranks: Path, log: Path) -> LaunchError:
-    found = diagnose.why(ranks, log, started=False)
+    found = failures.why(ranks, log, started=False)
     if found is None:
         return LaunchError(Exit.PEER, "conversion failed without an exception", f"see {log}")
     return LaunchError(found.code, f"conversion failed: {found.cause}", found.remedy)

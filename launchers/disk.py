@@ -12,7 +12,7 @@ from pathlib import Path
 from launchers import manifest
 from launchers.checkpoint import flush
 from launchers.exits import Exit, LaunchError
-from launchers.threads import each
+from launchers.system.threads import each
 
 _MEANING = {
     **dict.fromkeys(

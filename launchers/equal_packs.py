@@ -20,11 +20,11 @@ KNOWN = (
 
 
 class PacksConfigError(Exception):
-    """What the recipe does not allow: ends a run with CONFIG (``causes.py``)."""
+    """What the recipe does not allow: ends a run with CONFIG (``system/failure_rules.py``)."""
 
 
 class PacksDataError(Exception):
-    """A pack that holds more than it may: ends a run with DATA (``causes.py``)."""
+    """A pack that holds more than it may: ends a run with DATA (``system/failure_rules.py``)."""
 
 
 def wanted(recipe: Recipe) -> bool:

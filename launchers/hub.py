@@ -14,8 +14,8 @@ from launchers.exits import Exit, LaunchError
 from launchers.listing import HubFile, Listing, wanted
 from launchers.manifest import Entry
 from launchers.output import Made
-from launchers.retry import Patience, retry
-from launchers.threads import aside, each
+from launchers.system.retry import Patience, retry
+from launchers.system.threads import aside, each
 
 T = TypeVar("T")
 

@@ -12,7 +12,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.hub import Failure
 from launchers.listing import HubFile, Listing
 from launchers.network import is_network, status_of
-from launchers.retry import is_transient
+from launchers.system.retry import is_transient
 
 SECRET = "set secrets.modelscope.existingSecret to a Secret with a token that may read it"
 

@@ -33,7 +33,7 @@ from pathlib import Path
 
 from launchers.exits import Exit, LaunchError
 from launchers.preflight_smi import Smi
-from launchers.swift import package_folder
+from launchers.system.ms_swift import package_folder
 
 PACKAGES = ("torch", "triton", "transformer_engine_torch", "megatron-core", "ms-swift")
 """Distributions whose code decides what is compiled."""

@@ -14,8 +14,8 @@ from launchers.lock import Lock
 from launchers.manifest import Entry, Manifest
 from launchers.marker import Marker
 from launchers.output import Made, Outcome, outcome, produce
-from launchers.pulse import pulse
-from launchers.threads import each
+from launchers.system.log_periodically import pulse
+from launchers.system.threads import each
 
 STAGE = "download"
 

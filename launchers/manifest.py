@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from launchers.threads import each
+from launchers.system.threads import each
 
 _CHUNK = 4 * 1024 * 1024
 

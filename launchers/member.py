@@ -11,7 +11,7 @@ from functools import partial
 from launchers import logs
 from launchers.exits import Exit, LaunchError
 from launchers.gang import SILENCE, Bond, farewell, listen, loss_of, pulse, until
-from launchers.threads import aside
+from launchers.system.threads import aside
 from launchers.wire import Closed, Hello, Line, Message
 
 PAUSE = 1.0

@@ -13,7 +13,7 @@ from typing import Any
 from launchers import logs, metrics
 from launchers.metrics import Row
 from launchers.progress import Progress
-from launchers.threads import regularly
+from launchers.system.threads import regularly
 
 EVERY = 10.0
 """Seconds between two looks at the file."""

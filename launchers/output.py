@@ -17,7 +17,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.lock import Lock
 from launchers.manifest import Manifest
 from launchers.marker import Marker
-from launchers.pulse import pulse
+from launchers.system.log_periodically import pulse
 
 FULL = 1024**3
 """Bytes up to which an output found on the workspace is read and its digests compared; of a

@@ -9,14 +9,14 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from launchers import diagnose
 from launchers.argv import environment
 from launchers.config.rank import Place
 from launchers.exits import Exit, LaunchError
 from launchers.gang import Bond
 from launchers.preflight_collective import Plan
 from launchers.preflight_measured import Record, behind, record_of
-from launchers.process import Child
+from launchers.system import failures
+from launchers.system.process import Child
 
 ECHO = 3.0
 """Seconds in which other ranks' ends, or the news of a lost peer, may come after the first end."""
@@ -98,8 +98,8 @@ def _broken(children: Mapping[int, Child], plan: Plan, bond: Bond) -> LaunchErro
         code = child.poll()
         if not code:
             continue
-        found = diagnose.verdict(
-            diagnose.tail(Path(plan.folder) / f"rank-{rank}.log"), started=False
+        found = failures.verdict(
+            failures.tail(Path(plan.folder) / f"rank-{rank}.log"), started=False
         )
         why = found.cause if found else f"exit {code}" if code > 0 else f"killed by signal {-code}"
         where = f"rank {rank} (GPU {rank % plan.nproc})"

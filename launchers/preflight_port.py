@@ -7,7 +7,7 @@ import socket
 import threading
 from types import TracebackType
 
-from launchers.threads import aside
+from launchers.system.threads import aside
 from launchers.wire import server
 
 PATIENCE = 10.0

@@ -23,7 +23,7 @@ from launchers.hub import Hub
 from launchers.hub_hf import HuggingFace
 from launchers.hub_ms import ModelScope
 from launchers.shape import Shape, parse
-from launchers.threads import aside
+from launchers.system.threads import aside
 
 NAME = "config.json"
 PATIENCE = 8.0

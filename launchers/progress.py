@@ -18,7 +18,7 @@ from launchers.config.settings import STAGES
 from launchers.exits import USER, Exit, LaunchError
 from launchers.gang import Bond, Loss
 from launchers.phases import CONTAINER, process_start
-from launchers.process import Stopped
+from launchers.system.process import Stopped
 
 
 @dataclass(kw_only=True)

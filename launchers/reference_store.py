@@ -37,7 +37,7 @@ _FACTS, _COMPLETE, _PARTS = "facts.json", "complete.json", "parts"
 
 
 class ReferenceDataError(Exception):
-    """What the store or the data say can't be: ends a run with DATA (``causes.py``)."""
+    """What the store or the data say can't be: ends a run with DATA (``system/failure_rules.py``)."""
 
 
 def pack(pairs: Mapping[bytes, tuple[float, float]]) -> bytes:

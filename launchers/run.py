@@ -26,8 +26,8 @@ from launchers.phases_follow import following
 from launchers.prefetch import prefetching
 from launchers.preflight import Preflight
 from launchers.prepare import PATIENCE, await_outputs, inputs_of, prepare
-from launchers.process import Stopped
 from launchers.progress import Progress, reporting
+from launchers.system.process import Stopped
 from launchers.train import train
 from launchers.wire import Message
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from launchers.diagnose import tail
+from launchers.system.failures import tail
 
 LOG = "logging.jsonl"
 """ms-swift writes it into its output folder, a row per logged step."""

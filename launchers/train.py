@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from launchers import diagnose, logs
+from launchers import logs
 from launchers.argv import Inputs, environment, flatten, program, torchrun, training_flags
 from launchers.attempt import Attempt
 from launchers.config.recipe import Recipe
@@ -15,9 +15,10 @@ from launchers.config.settings import Settings
 from launchers.config.workspace import Workspace
 from launchers.exits import USER, Exit, LaunchError
 from launchers.gang import Bond
-from launchers.process import Child, Stopped
 from launchers.steps import last_step
-from launchers.swift import swift_folder
+from launchers.system import failures
+from launchers.system.ms_swift import swift_folder
+from launchers.system.process import Child, Stopped
 
 GRACE = 20.0
 """Seconds that torchrun has to end its workers after SIGTERM."""
@@ -97,7 +98,7 @@ def _failure(ranks: Path, bond: Bond, *, started: bool) -> LaunchError:
     A user error of its own counts even if a peer was lost first: the peer may have ended because
     of it, while torchrun was still ending this node's workers.
     """
-    found = diagnose.why(ranks, ranks.with_suffix(".log"), started=started)
+    found = failures.why(ranks, ranks.with_suffix(".log"), started=started)
     if found is not None and found.code in USER:
         return LaunchError(found.code, found.cause, found.remedy)
     is_cascade = found is None or found.cascade

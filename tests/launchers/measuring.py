@@ -14,7 +14,7 @@ from launchers.exits import LaunchError
 from launchers.gang import Bond
 from launchers.preflight_collective import Plan
 from launchers.preflight_network import measure
-from launchers.process import descendants
+from launchers.system.process import descendants
 
 if __name__ == "__main__":
     plan = Plan(**json.loads(sys.argv[1]))

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from launchers.diagnose import TAIL, Verdict, tail, verdict, worst
 from launchers.exits import Exit, LaunchError
+from launchers.system.failures import TAIL, Verdict, tail, verdict, worst
 
 TRACE = "Traceback (most recent call last):\n  File 'x.py', line 1, in f\n"
 

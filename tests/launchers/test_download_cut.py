@@ -60,7 +60,9 @@ def test_a_killed_download_goes_on_where_it_was(model: str, hub: FakeHub, work: 
     assert list(work.root.rglob("*.partial")) == []
 
 
-STOPPED = f"from launchers.process import raise_on_signals\nraise_on_signals(print)\n{SCRIPT}"
+STOPPED = (
+    f"from launchers.system.process import raise_on_signals\nraise_on_signals(print)\n{SCRIPT}"
+)
 
 
 @HUBS

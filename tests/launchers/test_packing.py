@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchers import flops, packing
-from launchers.diagnose import verdict
 from launchers.exits import Exit, LaunchError
 from launchers.packing import Round
 from launchers.packing_report import Packs, report
+from launchers.system.failures import verdict
 from tests.launchers.models import shape_of
 
 QWEN = shape_of("Qwen3-30B-A3B")

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
-from launchers.diagnose import verdict
 from launchers.exits import Exit
+from launchers.system.failures import verdict
 from scripts.helm import ROOT
 from tests.launchers.models import MODELS
 from tests.launchers.packing_probe import LAYOUTS, LENGTHS

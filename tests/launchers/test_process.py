@@ -7,7 +7,7 @@ import threading
 import time
 from pathlib import Path
 
-from launchers.process import Child, descendants
+from launchers.system.process import Child, descendants
 
 NAP = [sys.executable, "-c", "import time; print('napping', flush=True); time.sleep(60)"]
 

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from launchers.pulse import pulse
+from launchers.system.log_periodically import pulse
 
 
 def test_silent_work_says_where_it_is_again_and_again(caplog: pytest.LogCaptureFixture) -> None:

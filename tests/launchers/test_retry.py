@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from launchers.retry import Patience, retry
+from launchers.system.retry import Patience, retry
 
 QUICK = Patience(total=0.5, first=0.01, most=0.05)
 

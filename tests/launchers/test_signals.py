@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from launchers.exits import Exit
-from launchers.process import descendants
+from launchers.system.process import descendants
 from tests.launchers.pods import Pods, end
 
 SILENT = Path(__file__).with_name("silent_dns.py")

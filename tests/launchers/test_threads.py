@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from launchers.threads import aside, each
+from launchers.system.threads import aside, each
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,7 +49,7 @@ def test_a_signal_is_heard_while_something_aside_blocks_in_c() -> None:
     """A mutex that is locked twice, like a name server that is silent, lets no handler run."""
     blocks = """
 import ctypes, signal
-from launchers.threads import aside
+from launchers.system.threads import aside
 def stop(*_):
     raise SystemExit(143)
 signal.signal(signal.SIGTERM, stop)

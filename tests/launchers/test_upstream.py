@@ -6,8 +6,8 @@ import traceback
 
 import pytest
 
-from launchers.diagnose import verdict
 from launchers.exits import Exit, LaunchError
+from launchers.system.failures import verdict
 from launchers.upstream import require, require_parameters
 
 

@@ -17,7 +17,7 @@ from launchers.argv import Inputs
 from launchers.config.rank import Place
 from launchers.config.recipe import Recipe, Value
 from launchers.preflight_port import free_port
-from launchers.swift import swift_folder
+from launchers.system.ms_swift import swift_folder
 from tests.gpu import host, session
 from tests.gpu.bench import figures, read
 from tests.gpu.bench import profiles as bench_profiles

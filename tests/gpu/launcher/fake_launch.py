@@ -19,7 +19,7 @@ from pathlib import Path
 
 from launchers import checkpoint, metrics
 from launchers.metrics import Row
-from launchers.process import kill_descendants
+from launchers.system.process import kill_descendants
 
 SLOW = 0.4
 """Seconds of a save."""

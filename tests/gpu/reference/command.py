@@ -20,7 +20,7 @@ from typing import Any
 
 from launchers.argv import flatten
 from launchers.reference_open import recorded
-from launchers.swift import swift_folder
+from launchers.system.ms_swift import swift_folder
 from tests.gpu import host, side_by_side
 from tests.gpu.bench import read as bench_read
 from tests.gpu.bench.profiles import ROOT

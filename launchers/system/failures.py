@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from launchers.causes import CASCADE, RULES, WRAPPERS
 from launchers.exits import NOTE, Exit
+from launchers.system.failure_rules import CASCADE, RULES, WRAPPERS
 
 TAIL = 64 * 1024
 """Bytes read from the end of a rank's log."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from launchers import logs
-from launchers.threads import regularly
+from launchers.system.threads import regularly
 
 EVERY = 30.0
 """Seconds between two lines."""
