@@ -11,11 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from launchers.checkpoint import Checkpoint
 from launchers.config.rank import Place
 from launchers.config.recipe import Recipe, Value
 from launchers.exits import Exit, LaunchError
 from launchers.plugins import callbacks, plugins
+from launchers.storage.checkpoint import Checkpoint
 
 SECRETS = ("HF_TOKEN", "MODELSCOPE_API_TOKEN")
 """Needed by the download only: training never sees them."""

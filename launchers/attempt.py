@@ -7,12 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from launchers import checkpoint
-from launchers.checkpoint import Checkpoint
 from launchers.config.settings import Settings
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.export import is_exported
+from launchers.storage import checkpoint
+from launchers.storage.checkpoint import Checkpoint
 from launchers.wire import Message
 
 INPUTS = "inputs.json"

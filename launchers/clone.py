@@ -9,14 +9,15 @@ import re
 import tempfile
 from pathlib import Path
 
-from launchers import disk, logs, manifest
+from launchers import logs
 from launchers.config.settings import Code
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.git import GitError, git
 from launchers.git_access import Access, access
-from launchers.output import Made, Outcome, outcome, produce
-from launchers.partial import RECORD
+from launchers.storage import disk, manifest
+from launchers.storage.output import Made, Outcome, outcome, produce
+from launchers.storage.partial import RECORD
 from launchers.system.retry import retry
 
 _URL = re.compile(r"(?:https?|ssh|git|file)://[^\s/]*/\S+|[\w.-]+@[\w.-]+:\S+")

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import replace
 
-from launchers import disk, logs, termination
+from launchers import logs, termination
 from launchers.check import check, show
 from launchers.check_model import check_model
 from launchers.config.recipe import load
@@ -24,7 +24,8 @@ from launchers.prove import prove
 from launchers.run import run
 from launchers.single import COMMANDS as SINGLE
 from launchers.single import run_stage
-from launchers.steps import last_step
+from launchers.storage import disk
+from launchers.storage.trainer_log import last_step
 from launchers.system import process
 
 COMMANDS = ("run", *SINGLE, "train", "check", "prove", "preflight")

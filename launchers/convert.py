@@ -20,7 +20,7 @@ from launchers.config.rank import Place
 from launchers.config.recipe import Recipe, Value
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
-from launchers.output import Outcome, produce
+from launchers.storage.output import Outcome, produce
 from launchers.system import failures
 from launchers.system.ms_swift import swift_folder
 from launchers.system.process import Child

@@ -13,7 +13,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.hub import Hub, fetch
 from launchers.hub_hf import HuggingFace
 from launchers.hub_ms import ModelScope
-from launchers.output import Made, Outcome, outcome, produce, trusted
+from launchers.storage.output import Made, Outcome, outcome, produce, trusted
 
 STAGE = "download"
 _POINTER = b"version https://git-lfs.github.com/spec/"

@@ -13,12 +13,12 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from launchers import checkpoint, marker
-from launchers.checkpoint import Checkpoint
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
-from launchers.output import Outcome, produce, usable
 from launchers.plugins import OWN
+from launchers.storage import checkpoint, marker
+from launchers.storage.checkpoint import Checkpoint
+from launchers.storage.output import Outcome, produce, usable
 
 SUFFIXES = (".json", ".jinja", ".model", ".py", ".safetensors", ".txt")
 ARGUMENTS = "args.json"

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
-from launchers import disk, logs, manifest
+from launchers import logs
 from launchers.config.sources import Kind, Source
 from launchers.exits import Exit, LaunchError
 from launchers.listing import HubFile, Listing, wanted
-from launchers.manifest import Entry
-from launchers.output import Made
+from launchers.storage import disk, manifest
+from launchers.storage.manifest import Entry
+from launchers.storage.output import Made
 from launchers.system.retry import Patience, retry
 from launchers.system.threads import aside, each
 

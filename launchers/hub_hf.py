@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from launchers import disk
 from launchers.config.sources import Kind, Source
 from launchers.exits import Exit, LaunchError
 from launchers.hub import Failure
 from launchers.listing import HubFile, Listing
 from launchers.network import from_text, is_network, status_of
+from launchers.storage import disk
 from launchers.system.retry import is_transient
 
 SECRET = "set secrets.hf.existingSecret to a Secret with a token that may read it"

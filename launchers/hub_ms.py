@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 from typing import Any
 
-from launchers import disk
 from launchers.config.sources import Kind, Source
 from launchers.exits import Exit, LaunchError
 from launchers.hub import Failure
 from launchers.listing import HubFile, Listing
 from launchers.network import is_network, status_of
+from launchers.storage import disk
 from launchers.system.retry import is_transient
 
 SECRET = "set secrets.modelscope.existingSecret to a Secret with a token that may read it"

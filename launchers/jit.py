@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from launchers import disk, jit_archive, jit_cache, logs
+from launchers import jit_archive, jit_cache, logs
 from launchers.config.settings import Settings
 from launchers.exits import LaunchError
 from launchers.jit_archive import Entry
 from launchers.preflight_facts import ask
 from launchers.preflight_smi import Smi
+from launchers.storage import disk
 
 
 def _nothing() -> None:

@@ -21,8 +21,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from launchers import logs, manifest
-from launchers.checkpoint import flush
+from launchers import logs
+from launchers.storage import manifest
+from launchers.storage.checkpoint import flush
 
 NAMES = ("first.tar.gz", "last.tar.gz")
 LIMIT = 2 * 1024**3

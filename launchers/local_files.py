@@ -7,13 +7,14 @@ import shutil
 import time
 from pathlib import Path
 
-from launchers import disk, logs, manifest, marker
+from launchers import logs
 from launchers.config.sources import Source
 from launchers.exits import Exit, LaunchError
-from launchers.lock import Lock
-from launchers.manifest import Entry, Manifest
-from launchers.marker import Marker
-from launchers.output import Made, Outcome, outcome, produce
+from launchers.storage import disk, manifest, marker
+from launchers.storage.lock import Lock
+from launchers.storage.manifest import Entry, Manifest
+from launchers.storage.marker import Marker
+from launchers.storage.output import Made, Outcome, outcome, produce
 from launchers.system.log_periodically import pulse
 from launchers.system.threads import each
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from launchers import manifest
 from launchers.config import sources
 from launchers.exits import Exit, LaunchError
+from launchers.storage import manifest
 
 NAME = "config.json"
 

@@ -6,8 +6,8 @@ import errno
 from collections.abc import Iterator
 from pathlib import Path
 
-from launchers import disk
 from launchers.exits import LaunchError
+from launchers.storage import disk
 
 _CLIENTS = ("http", "httpcore", "httpx", "requests", "socket", "ssl", "urllib3")
 _TEXTS = {

@@ -6,8 +6,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from launchers import disk, logs, shape
-from launchers.checkpoint import replace
+from launchers import logs, shape
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.job import job_of
@@ -15,6 +14,8 @@ from launchers.plan import Plan, build
 from launchers.plan_document import document
 from launchers.prepare import inputs_of
 from launchers.shape import Shape
+from launchers.storage import disk
+from launchers.storage.checkpoint import replace
 
 
 def record(

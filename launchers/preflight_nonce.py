@@ -6,7 +6,7 @@ import secrets
 import time
 from pathlib import Path
 
-from launchers.checkpoint import replace
+from launchers.storage.checkpoint import replace
 
 NAME = "nonce"
 PATIENCE = 60.0

@@ -9,11 +9,11 @@ from pathlib import Path
 from time import monotonic
 
 from launchers import logs
-from launchers.checkpoint import replace
 from launchers.config.preflight import Preflight
 from launchers.exits import during
 from launchers.preflight_finding import Finding, failure
 from launchers.preflight_measured import Record
+from launchers.storage.checkpoint import replace
 from launchers.wire import Hello
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
-from launchers import marker, model_files, rows
+from launchers import model_files, rows
 from launchers.argv import Inputs
 from launchers.clone import clone, clone_path
 from launchers.config import sources
@@ -18,9 +18,10 @@ from launchers.config.workspace import Workspace
 from launchers.convert import convert, unwanted
 from launchers.download import download
 from launchers.exits import Exit, LaunchError, during
-from launchers.output import Outcome
 from launchers.progress import Progress
 from launchers.rules_layout import DENSE
+from launchers.storage import marker
+from launchers.storage.output import Outcome
 from launchers.wire import Message
 
 PATIENCE = 60.0

@@ -13,15 +13,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from launchers import logs, manifest, marker
+from launchers import logs
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.exits import USER, Exit, LaunchError
 from launchers.hello import hello
-from launchers.marker import Marker
-from launchers.output import FULL
 from launchers.release import installed
-from launchers.steps import last_step
+from launchers.storage import manifest, marker
+from launchers.storage.marker import Marker
+from launchers.storage.output import FULL
+from launchers.storage.trainer_log import last_step
 
 POLL = 1.0
 NOTICE = 30.0

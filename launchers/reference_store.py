@@ -22,8 +22,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from launchers.checkpoint import replace
 from launchers.reference_id import SIZE
+from launchers.storage.checkpoint import replace
 
 Pairs = dict[bytes, tuple[float, float]]
 """From a pair's id to the summed log-probabilities of chosen and rejected, in nats."""

@@ -12,7 +12,6 @@ from launchers import jit, logs, plan_file
 from launchers.attempt import Attempt, decide
 from launchers.check import check
 from launchers.check_model import check_model
-from launchers.checkpoint import Checkpoint, read
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.config.workspace import Workspace
@@ -27,6 +26,7 @@ from launchers.prefetch import prefetching
 from launchers.preflight import Preflight
 from launchers.prepare import PATIENCE, await_outputs, inputs_of, prepare
 from launchers.progress import Progress, reporting
+from launchers.storage.checkpoint import Checkpoint, read
 from launchers.system.process import Stopped
 from launchers.train import train
 from launchers.wire import Message

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from launchers import marker
 from launchers.check import check
 from launchers.clone import clone, clone_path
 from launchers.config.recipe import Recipe
@@ -16,6 +15,7 @@ from launchers.exits import during
 from launchers.hello import hello
 from launchers.prepare import inputs_of, judge_inputs, mcore_path
 from launchers.progress import Progress, reporting
+from launchers.storage import marker
 
 COMMANDS = ("clone", "download", "convert")
 

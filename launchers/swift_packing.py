@@ -20,10 +20,10 @@ from swift.megatron.trainers.batch_sampler import MegatronPretrainingRandomSampl
 from swift.utils import get_logger
 
 from launchers import packing, shape
-from launchers.checkpoint import replace
 from launchers.exits import Exit, LaunchError
 from launchers.packing import Round
 from launchers.packing_report import Packs, Report, report
+from launchers.storage.checkpoint import replace
 from launchers.upstream import require, require_parameters
 
 FILE = "packing.json"

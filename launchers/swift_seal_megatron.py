@@ -6,7 +6,7 @@ import torch.distributed as dist
 from swift.megatron.callbacks.base import MegatronCallback
 from swift.megatron.callbacks.mapping import megatron_callbacks_map
 
-from launchers.checkpoint import merged, seal
+from launchers.storage.checkpoint import merged, seal
 
 
 class SealCallback(MegatronCallback):  # type: ignore[misc]

@@ -14,7 +14,7 @@ import transformers.trainer
 from swift.callbacks.base import TrainerCallback
 from swift.callbacks.mapping import callbacks_map
 
-from launchers.checkpoint import seal
+from launchers.storage.checkpoint import seal
 
 ROTATIONS = (
     (transformers.trainer, "rotate_checkpoints"),

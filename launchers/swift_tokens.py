@@ -15,10 +15,11 @@ from datasets import Dataset
 from swift.pipelines.train.sft import SwiftSft
 from swift.utils import get_logger
 
-from launchers import manifest, marker, tokens
+from launchers import tokens
 from launchers.exits import Exit, LaunchError
-from launchers.output import FULL
 from launchers.prepare import await_outputs
+from launchers.storage import manifest, marker
+from launchers.storage.output import FULL
 from launchers.swift_tokens_make import make
 from launchers.upstream import require
 

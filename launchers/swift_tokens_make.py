@@ -14,10 +14,11 @@ from swift.arguments.base_args.template_args import TemplateArguments
 from swift.dataset import EncodePreprocessor
 from swift.utils import append_to_jsonl, disable_safe_ddp_context_use_barrier, get_logger
 
-from launchers import disk, logs, marker, tokens
+from launchers import logs, tokens
 from launchers.exits import Exit, LaunchError
-from launchers.output import Made, produce
 from launchers.reference import original
+from launchers.storage import disk, marker
+from launchers.storage.output import Made, produce
 
 PACKAGES = ("ms-swift", "transformers", "tokenizers")
 TEXTS = "val_dataset.jsonl"

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from launchers import manifest, marker
+from launchers.storage import manifest, marker
 
 FORMAT = 1
 """Raise it when the files below a cache folder change their meaning."""

@@ -15,7 +15,7 @@ from launchers.config.settings import Settings
 from launchers.config.workspace import Workspace
 from launchers.exits import USER, Exit, LaunchError
 from launchers.gang import Bond
-from launchers.steps import last_step
+from launchers.storage.trainer_log import last_step
 from launchers.system import failures
 from launchers.system.ms_swift import swift_folder
 from launchers.system.process import Child, Stopped

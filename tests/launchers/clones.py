@@ -10,7 +10,7 @@ from launchers.clone import clone, clone_path
 from launchers.config.settings import Code
 from launchers.config.workspace import Workspace
 from launchers.exits import LaunchError
-from launchers.output import Outcome
+from launchers.storage.output import Outcome
 
 CANARY = "hf_CANARY0123456789"
 

@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from transformers import Trainer, TrainingArguments
 
-from launchers import checkpoint, swift_seal_transformers
+from launchers import swift_seal_transformers
+from launchers.storage import checkpoint
 
 STEPS = 3
 

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from launchers import marker
 from launchers.config import sources
 from launchers.config.sources import parse
 from launchers.config.workspace import Workspace
 from launchers.download import download
 from launchers.exits import LaunchError
-from launchers.output import Outcome
+from launchers.storage import marker
+from launchers.storage.output import Outcome
 
 ROOT = Path(__file__).parents[2]
 CANARY = "hf_CANARY0123456789"

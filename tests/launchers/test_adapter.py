@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from launchers.checkpoint import newest
+from launchers.storage.checkpoint import newest
 from tests.launchers import fake_upstream
 
 UPSTREAM = {

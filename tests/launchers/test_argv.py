@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from launchers.argv import Inputs, environment, flatten, program, torchrun, training_flags
-from launchers.checkpoint import Checkpoint
 from launchers.config.rank import Place
 from launchers.config.recipe import Recipe, Value, parse
 from launchers.exits import LaunchError
+from launchers.storage.checkpoint import Checkpoint
 
 MODEL, MCORE, OUT = Path("/w/models/m"), Path("/w/mcore/m"), Path("/w/runs/r/checkpoints")
 PLACE = Place(rank=1, nodes=2, master_addr="h0", master_port=29500, source="JobSet")

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from launchers.attempt import keep_identity, next_attempt
-from launchers.checkpoint import seal
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
+from launchers.storage.checkpoint import seal
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from launchers.checkpoint import COMPLETE, merged, newest, read, replace, seal
+from launchers.storage.checkpoint import COMPLETE, merged, newest, read, replace, seal
 from tests.launchers.disk_order import record_disk
 
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from launchers import marker, partial
 from launchers.config.sources import parse
 from launchers.config.workspace import Workspace
 from launchers.download import download
 from launchers.exits import Exit, LaunchError
+from launchers.storage import marker, partial
 from tests.launchers.fake_hub import FakeHub
 from tests.launchers.fake_hub_answer import COMMIT
 from tests.launchers.pods import Pods

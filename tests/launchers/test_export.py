@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from launchers.checkpoint import merged, seal
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.export import export, is_exported, link_or_copy
+from launchers.storage.checkpoint import merged, seal
 
 INPUTS = {"recipe": "d1", "download m": "d2"}
 KEPT = ("config.json", "model-00001-of-00001.safetensors", "tokenizer.json", "chat_template.jinja")

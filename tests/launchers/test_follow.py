@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from launchers import run as running
-from launchers.checkpoint import seal
 from launchers.config.recipe import parse
 from launchers.config.settings import from_env
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.gang import Bond
 from launchers.prepare import await_outputs
+from launchers.storage.checkpoint import seal
 
 
 class Stub:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from launchers import marker
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
+from launchers.storage import marker
 from tests.launchers.sources import (
     CONFIG,
     MODEL,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from launchers.lock import Lock
+from launchers.storage.lock import Lock
 
 ROOT = Path(__file__).parents[2]
 QUICK = {"stale": 0.4, "beat": 0.05, "poll": 0.01}
@@ -103,7 +103,7 @@ def test_a_name_that_can_t_be_claimed_is_tried_once_a_poll(
         path.unlink()
 
     monkeypatch.setattr(Lock, "_create", counted)
-    monkeypatch.setattr("launchers.lock.time.sleep", sleep)
+    monkeypatch.setattr("launchers.storage.lock.time.sleep", sleep)
     with quick(path) as lock:
         lock.check()
     assert (tries, slept) == ([path, path], [QUICK["poll"]])

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from launchers import holder
 from launchers.exits import Exit, LaunchError
-from launchers.holder import Holder, this_process
-from launchers.lock import Lock
+from launchers.storage import lock_owner
+from launchers.storage.lock import Lock
+from launchers.storage.lock_owner import Holder, this_process
 
 ROOT = Path(__file__).parents[2]
 QUICK = {"stale": 0.4, "beat": 0.05, "poll": 0.01}
@@ -36,7 +36,9 @@ def path(tmp_path: Path) -> Path:
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Look at locks as another host does, which can't tell whether their holders live."""
     here = this_process("x")
-    monkeypatch.setattr("launchers.lock.this_process", lambda w: replace(here, token=w, place=w))
+    monkeypatch.setattr(
+        "launchers.storage.lock.this_process", lambda w: replace(here, token=w, place=w)
+    )
 
 
 def left_behind(path: Path, **change: object) -> Holder:
@@ -66,7 +68,7 @@ def test_a_clock_that_runs_ahead_does_not_make_a_holder_stale(path: Path) -> Non
 
 def test_a_dead_process_of_this_host_is_taken_over_at_once(path: Path) -> None:
     code = (
-        "import sys, time; from pathlib import Path; from launchers.lock import Lock\n"
+        "import sys, time; from pathlib import Path; from launchers.storage.lock import Lock\n"
         "Lock(Path(sys.argv[1]), 'x').__enter__(); print('in', flush=True); time.sleep(60)"
     )
     with subprocess.Popen(
@@ -90,7 +92,7 @@ def test_a_reused_pid_counts_as_dead(path: Path) -> None:
 
 def test_pid_1_of_another_pod_with_our_host_name_is_not_taken_for_dead() -> None:
     other = replace(this_process("x"), place="same host name, other namespace", pid=2**22 + 1)
-    assert not holder.is_dead(other)
+    assert not lock_owner.is_dead(other)
 
 
 def test_an_empty_lock_of_a_killed_creator_is_taken_over(path: Path) -> None:
@@ -148,7 +150,7 @@ def test_of_two_takers_that_saw_the_same_dead_holder_the_later_one_waits(
         with quick(path):
             inside.set()
 
-    monkeypatch.setattr("launchers.lock.is_dead", is_dead)
+    monkeypatch.setattr("launchers.storage.lock.is_dead", is_dead)
     later = threading.Thread(target=work)
     later.start()
     time.sleep(0.05)

@@ -7,7 +7,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from launchers import manifest
+from launchers.storage import manifest
 
 name = st.from_regex(r"[a-z]{1,4}", fullmatch=True)
 trees = st.dictionaries(

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from launchers import marker
-from launchers.manifest import Entry
-from launchers.marker import Marker
+from launchers.storage import marker
+from launchers.storage.manifest import Entry
+from launchers.storage.marker import Marker
 
 ONE = Marker(
     inputs={"source": "hf://a/b@c", "flags": ["x"]},

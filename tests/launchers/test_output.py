@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from launchers import manifest, marker, output
 from launchers.exits import Exit, LaunchError
-from launchers.output import Made, Outcome, produce
+from launchers.storage import manifest, marker, output
+from launchers.storage.output import Made, Outcome, produce
 from tests.launchers.disk_order import record_disk
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from launchers import manifest, marker, partial
+from launchers.storage import manifest, marker, partial
 from tests.launchers.producer import FILES, content
 
 ROOT = Path(__file__).parents[2]

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from launchers import disk, output, partial
 from launchers.exits import Exit, LaunchError
-from launchers.holder import this_process
-from launchers.output import Outcome, produce
+from launchers.storage import disk, output, partial
+from launchers.storage.lock_owner import this_process
+from launchers.storage.output import Outcome, produce
 
 
 @pytest.fixture

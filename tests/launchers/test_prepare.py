@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from launchers import marker
 from launchers.exits import Exit, LaunchError
-from launchers.manifest import of
-from launchers.marker import Marker
 from launchers.prepare import await_outputs
+from launchers.storage import marker
+from launchers.storage.manifest import of
+from launchers.storage.marker import Marker
 
 
 def output(folder: Path, text: str = "x") -> str:

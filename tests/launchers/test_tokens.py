@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from launchers import manifest, marker, tokens
-from launchers.manifest import Entry
-from launchers.marker import Marker
+from launchers import tokens
+from launchers.storage import manifest, marker
+from launchers.storage.manifest import Entry
+from launchers.storage.marker import Marker
 
 
 @pytest.fixture

@@ -17,8 +17,9 @@ import sys
 import time
 from pathlib import Path
 
-from launchers import checkpoint, metrics
+from launchers import metrics
 from launchers.metrics import Row
+from launchers.storage import checkpoint
 from launchers.system.process import kill_descendants
 
 SLOW = 0.4

@@ -23,7 +23,7 @@ from typing import Self
 
 from launchers import logs
 from launchers.exits import Exit, LaunchError
-from launchers.holder import Holder, is_dead, parse, this_process
+from launchers.storage.lock_owner import Holder, is_dead, parse, this_process
 
 STALE = 60.0
 """Seconds without a heartbeat after which a holder counts as dead."""

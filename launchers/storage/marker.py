@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from launchers.checkpoint import replace
-from launchers.manifest import Entry, Manifest
+from launchers.storage.checkpoint import replace
+from launchers.storage.manifest import Entry, Manifest
 
 NAME = ".complete.json"
 
@@ -49,7 +49,7 @@ def write(folder: Path, marker: Marker) -> None:
 def digest(marker: Marker) -> str:
     """Return the SHA-256 of inputs and manifest: equal outputs, equal digests.
 
-    >>> from launchers.manifest import Entry
+    >>> from launchers.storage.manifest import Entry
     >>> one = Marker(inputs={"ref": "v1"}, manifest={"a": Entry(1, "x")}, made={"seconds": 1})
     >>> other = Marker(inputs={"ref": "v1"}, manifest={"a": Entry(1, "x")}, made={"seconds": 2})
     >>> digest(one) == digest(other)

@@ -7,10 +7,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from launchers import disk, marker
-from launchers.checkpoint import flush, replace
 from launchers.config.settings import STAGES
 from launchers.exits import Exit, LaunchError
+from launchers.storage import disk, marker
+from launchers.storage.checkpoint import flush, replace
 
 RECORD = ".making.json"
 """Inputs of a partial output, inside it: it is only resumed for the same inputs."""

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from launchers import manifest
-from launchers.checkpoint import flush
 from launchers.exits import Exit, LaunchError
+from launchers.storage import manifest
+from launchers.storage.checkpoint import flush
 from launchers.system.threads import each
 
 _MEANING = {

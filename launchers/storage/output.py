@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from launchers import disk, logs, manifest, marker, partial
+from launchers import logs
 from launchers.exits import Exit, LaunchError
-from launchers.lock import Lock
-from launchers.manifest import Manifest
-from launchers.marker import Marker
+from launchers.storage import disk, manifest, marker, partial
+from launchers.storage.lock import Lock
+from launchers.storage.manifest import Manifest
+from launchers.storage.marker import Marker
 from launchers.system.log_periodically import pulse
 
 FULL = 1024**3
