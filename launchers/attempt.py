@@ -11,9 +11,9 @@ from launchers.config.settings import Settings
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.export import is_exported
+from launchers.gang.protocol import Message
 from launchers.storage import checkpoint
 from launchers.storage.checkpoint import Checkpoint
-from launchers.wire import Message
 
 INPUTS = "inputs.json"
 """In the run's folder: digests of the recipe and of what the stages before training have left."""

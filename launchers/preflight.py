@@ -17,7 +17,8 @@ from launchers.config.preflight import COLLECTIVE
 from launchers.config.recipe import Backend
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError, during
-from launchers.gang import Bond
+from launchers.gang.barrier import Bond
+from launchers.gang.protocol import Hello, Message
 from launchers.preflight_collective import Plan
 from launchers.preflight_facts import free
 from launchers.preflight_finding import failed, skipped
@@ -26,7 +27,6 @@ from launchers.preflight_network import measure
 from launchers.preflight_port import Door, free_port, knock
 from launchers.preflight_report import Report
 from launchers.preflight_smi import Smi
-from launchers.wire import Hello, Message
 
 LEAST = 10
 """Seconds that the GPUs have at least: what came before them may not use up the deadline."""

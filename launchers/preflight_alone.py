@@ -17,12 +17,12 @@ from launchers.attempt import next_attempt
 from launchers.config.recipe import load
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
-from launchers.hello import launcher_digest
-from launchers.leader import Leader
-from launchers.member import Member
+from launchers.gang.hello import launcher_digest
+from launchers.gang.leader import Leader
+from launchers.gang.member import Member
+from launchers.gang.protocol import Hello
 from launchers.preflight import Preflight
 from launchers.run import leaving
-from launchers.wire import Hello
 
 DEFAULTS = {"DPO_RUN": "preflight", "DPO_WORKSPACE": "."}
 """What a run must set, and a person need not."""

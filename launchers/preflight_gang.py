@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from launchers.exits import Exit
+from launchers.gang.protocol import Message
 from launchers.preflight_finding import Finding, failed, ok, warning
-from launchers.wire import Message
 
 DRIFT, BROKEN_CLOCK = 1.0, 60.0
 """Seconds between two clocks: a warning (logs and file times mislead), a failure (certificates and

@@ -12,7 +12,7 @@ from pathlib import Path
 from launchers.argv import environment
 from launchers.config.rank import Place
 from launchers.exits import Exit, LaunchError
-from launchers.gang import Bond
+from launchers.gang.barrier import Bond
 from launchers.preflight_collective import Plan
 from launchers.preflight_measured import Record, behind, record_of
 from launchers.system import failures

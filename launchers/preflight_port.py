@@ -7,8 +7,8 @@ import socket
 import threading
 from types import TracebackType
 
+from launchers.gang.protocol import server
 from launchers.system.threads import aside
-from launchers.wire import server
 
 PATIENCE = 10.0
 """Seconds to connect: longer than a lost SYN is repeated twice (1 s, 3 s, 7 s)."""

@@ -11,10 +11,10 @@ from time import monotonic
 from launchers import logs
 from launchers.config.preflight import Preflight
 from launchers.exits import during
+from launchers.gang.protocol import Hello
 from launchers.preflight_finding import Finding, failure
 from launchers.preflight_measured import Record
 from launchers.storage.checkpoint import replace
-from launchers.wire import Hello
 
 
 class Report:

@@ -18,11 +18,11 @@ from launchers.config.workspace import Workspace
 from launchers.convert import convert, unwanted
 from launchers.download import download
 from launchers.exits import Exit, LaunchError, during
+from launchers.gang.protocol import Message
 from launchers.progress import Progress
 from launchers.rules_layout import DENSE
 from launchers.storage import marker
 from launchers.storage.output import Outcome
-from launchers.wire import Message
 
 PATIENCE = 60.0
 """Seconds in which rank 0's files must appear on the other nodes (NFS caches attributes)."""

@@ -17,7 +17,7 @@ from launchers import logs
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.exits import USER, Exit, LaunchError
-from launchers.hello import hello
+from launchers.gang.hello import hello
 from launchers.release import installed
 from launchers.storage import manifest, marker
 from launchers.storage.marker import Marker

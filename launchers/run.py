@@ -17,9 +17,10 @@ from launchers.config.settings import Settings
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError, during
 from launchers.export import export
-from launchers.hello import hello
-from launchers.leader import Leader
-from launchers.member import Member
+from launchers.gang.hello import hello
+from launchers.gang.leader import Leader
+from launchers.gang.member import Member
+from launchers.gang.protocol import Message
 from launchers.metrics_progress import telling
 from launchers.phases_follow import following
 from launchers.prefetch import prefetching
@@ -29,7 +30,6 @@ from launchers.progress import Progress, reporting
 from launchers.storage.checkpoint import Checkpoint, read
 from launchers.system.process import Stopped
 from launchers.train import train
-from launchers.wire import Message
 
 CASCADE_DELAY = 2.0
 """Seconds that a rank waits before it ends because of a peer: Kubernetes must see the peer's

@@ -12,7 +12,7 @@ from launchers.config.sources import parse
 from launchers.convert import convert
 from launchers.download import download
 from launchers.exits import during
-from launchers.hello import hello
+from launchers.gang.hello import hello
 from launchers.prepare import inputs_of, judge_inputs, mcore_path
 from launchers.progress import Progress, reporting
 from launchers.storage import marker

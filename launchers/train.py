@@ -14,7 +14,7 @@ from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.config.workspace import Workspace
 from launchers.exits import USER, Exit, LaunchError
-from launchers.gang import Bond
+from launchers.gang.barrier import Bond
 from launchers.storage.trainer_log import last_step
 from launchers.system import failures
 from launchers.system.ms_swift import swift_folder

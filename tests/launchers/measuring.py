@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from launchers.config.rank import Place
 from launchers.exits import LaunchError
-from launchers.gang import Bond
+from launchers.gang.barrier import Bond
 from launchers.preflight_collective import Plan
 from launchers.preflight_network import measure
 from launchers.system.process import descendants

@@ -13,7 +13,7 @@ from launchers.config.recipe import parse
 from launchers.config.settings import from_env
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
-from launchers.gang import Bond
+from launchers.gang.barrier import Bond
 from launchers.prepare import await_outputs
 from launchers.storage.checkpoint import seal
 

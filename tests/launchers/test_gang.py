@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchers import gang, leader, member
 from launchers.exits import Exit, LaunchError
-from launchers.leader import Leader
-from launchers.member import Member
-from launchers.roll import missing, refusal, spell_ranks
-from launchers.wire import Closed, Hello, Line
+from launchers.gang import barrier, leader, member
+from launchers.gang.leader import Leader
+from launchers.gang.member import Member
+from launchers.gang.protocol import Closed, Hello, Line
+from launchers.gang.roll_call import missing, refusal, spell_ranks
 
 OWN = Hello(run="r", rank=0, nodes=3, digest="d" * 64, pod="r-node-0-0", node="n0")
 
@@ -218,7 +218,7 @@ def test_a_peer_that_vanishes_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_mute_peer_is_lost_after_the_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(leader, "SILENCE", 0.3)
-    monkeypatch.setattr(gang, "PULSE", 60.0)
+    monkeypatch.setattr(barrier, "PULSE", 60.0)
     with led() as (lead, join):
         started(lead, join)
         assert lead.bond.lost.wait(5)
@@ -229,7 +229,7 @@ def test_a_mute_peer_is_lost_after_the_silence(monkeypatch: pytest.MonkeyPatch) 
 def test_signs_of_life_keep_a_quiet_gang_together(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (leader, member):
         monkeypatch.setattr(module, "SILENCE", 0.6)
-    monkeypatch.setattr(gang, "PULSE", 0.1)
+    monkeypatch.setattr(barrier, "PULSE", 0.1)
     with led() as (lead, join):
         members = started(lead, join)
         assert not lead.bond.lost.wait(1.5)

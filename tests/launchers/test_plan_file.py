@@ -13,7 +13,7 @@ from launchers import plan_document, plan_file, shape
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings, from_env
 from launchers.exits import Exit, LaunchError
-from launchers.hello import hello
+from launchers.gang.hello import hello
 from launchers.job import job_of
 from launchers.plan import build
 from launchers.preflight import Preflight

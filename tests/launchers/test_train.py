@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from launchers.exits import Exit
-from launchers.gang import Bond, Loss
+from launchers.gang.barrier import Bond, Loss
 from launchers.train import _failure
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from launchers.exits import Exit, LaunchError
-from launchers.wire import Hello
+from launchers.gang.protocol import Hello
 
 
 def refusal(

@@ -10,9 +10,9 @@ from functools import partial
 
 from launchers import logs
 from launchers.exits import Exit, LaunchError
-from launchers.gang import SILENCE, Bond, farewell, listen, loss_of, pulse, until
+from launchers.gang.barrier import SILENCE, Bond, farewell, listen, loss_of, pulse, until
+from launchers.gang.protocol import Closed, Hello, Line, Message
 from launchers.system.threads import aside
-from launchers.wire import Closed, Hello, Line, Message
 
 PAUSE = 1.0
 """Seconds between two look-ups of rank 0: name servers cache a missing name (5 s were seen)."""

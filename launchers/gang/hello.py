@@ -7,7 +7,7 @@ from pathlib import Path
 
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
-from launchers.wire import Hello
+from launchers.gang.protocol import Hello
 
 
 def launcher_digest(package: Path) -> str:

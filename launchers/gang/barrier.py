@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from launchers.exits import FREE, Exit, LaunchError
-from launchers.wire import ALIVE, Closed, Line, Message
+from launchers.gang.protocol import ALIVE, Closed, Line, Message
 
 SILENCE = 60.0
 """Seconds without a sign of life after which a peer counts as lost."""
