@@ -7,15 +7,17 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from launchers import flags, kinds, logs, rules
-from launchers.argv import Inputs, flatten, program, training_flags
+from launchers import logs, rules
 from launchers.check_model import broken, refuse
 from launchers.config.recipe import NO, Recipe, Value
 from launchers.config.settings import Settings
 from launchers.exits import LaunchError
-from launchers.kinds import Kind
+from launchers.flags import flag_types as kinds
+from launchers.flags import installed
+from launchers.flags.command_line import Inputs, flatten, program, training_flags
+from launchers.flags.flag_types import Kind
+from launchers.flags.renames import OWNED, RENAMED, secret_advice
 from launchers.prepare import inputs_of
-from launchers.renames import OWNED, RENAMED, secret_advice
 from launchers.system.ms_swift import swift_folder
 
 
@@ -46,7 +48,7 @@ def check(settings: Settings, recipe: Recipe, *, is_gang: bool = True) -> None:
         messages.append(f"{error.cause}; {error.remedy}")
     known = known_flags(recipe)
     if known.names:
-        messages += flags.check_flags(recipe.args, known.names, RENAMED[recipe.backend])
+        messages += installed.check_flags(recipe.args, known.names, RENAMED[recipe.backend])
         judged = kinds.check(recipe.args, known.kinds)
         judged += broken(settings, recipe, None) if is_gang else []
         named = {_flag(message) for message in messages}  # of which enough was said
@@ -99,14 +101,14 @@ def known_flags(recipe: Recipe) -> Known:
     A stage's pod may run an image without ms-swift, or with a release that is built otherwise:
     nothing is known there, and nothing refused; ms-swift itself refuses a flag that it lacks.
     """
-    packages = flags.installed()
+    packages = installed.installed()
     if "swift" not in packages:
         logs.warning("flags not checked", why="ms-swift is not installed here")
         return Known()
-    entry, bounded = flags.ENTRIES[recipe.backend][recipe.task], rules.ranged(recipe.backend)
+    entry, bounded = installed.ENTRIES[recipe.backend][recipe.task], rules.ranged(recipe.backend)
     try:
-        classes = flags.read(packages)
-        names, found = flags.flags(classes, entry), flags.kinds(classes, entry)
+        classes = installed.read(packages)
+        names, found = installed.flags(classes, entry), installed.kinds(classes, entry)
     except LookupError as error:
         logs.warning("flags not checked", why=error)
         return Known()

@@ -1,7 +1,7 @@
 """The convert stage: Hugging Face weights to Megatron's distributed format, on rank 0's GPUs.
 
 It can be skipped: Megatron-SWIFT 4.x also reads Hugging Face weights. Which flags training gets
-(``--model`` or ``--mcore_model``) follows from that, in ``argv.py``.
+(``--model`` or ``--mcore_model``) follows from that, in ``flags/command_line.py``.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from launchers import logs
-from launchers.argv import environment, flatten, torchrun
 from launchers.config.rank import Place
 from launchers.config.recipe import Recipe, Value
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
+from launchers.flags.command_line import environment, flatten, torchrun
 from launchers.storage.output import Outcome, produce
 from launchers.system import failures
 from launchers.system.ms_swift import swift_folder

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
-from launchers.plugins import OWN
+from launchers.flags.features import OWN
 from launchers.storage import checkpoint, marker
 from launchers.storage.checkpoint import Checkpoint
 from launchers.storage.output import Outcome, produce, usable

@@ -7,9 +7,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from launchers import overlap
 from launchers.config.recipe import Value
-from launchers.overrides import read
+from launchers.flags import overlap
+from launchers.flags.core_overrides import read
 
 TASK = "recipe.task"
 """Stands among the flags, so that a rule may ask for it."""

@@ -9,9 +9,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from launchers.argv import environment
 from launchers.config.rank import Place
 from launchers.exits import Exit, LaunchError
+from launchers.flags.command_line import environment
 from launchers.gang.barrier import Bond
 from launchers.preflight_collective import Plan
 from launchers.preflight_measured import Record, behind, record_of

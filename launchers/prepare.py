@@ -9,7 +9,6 @@ from math import prod
 from pathlib import Path
 
 from launchers import model_files, rows
-from launchers.argv import Inputs
 from launchers.clone import clone, clone_path
 from launchers.config import sources
 from launchers.config.recipe import Recipe
@@ -18,6 +17,7 @@ from launchers.config.workspace import Workspace
 from launchers.convert import convert, unwanted
 from launchers.download import download
 from launchers.exits import Exit, LaunchError, during
+from launchers.flags.command_line import Inputs
 from launchers.gang.protocol import Message
 from launchers.progress import Progress
 from launchers.rules_layout import DENSE

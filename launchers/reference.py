@@ -41,7 +41,7 @@ def refusals(args: object) -> list[str]:
 def original(args: Any) -> Path:
     """Return the model that a run began with.
 
-    The launcher pins ``ref_model`` to it; on a resume ``model`` may be a checkpoint (``argv.py``).
+    The launcher pins ``ref_model`` to it; on a resume ``model`` may be a checkpoint (``flags/command_line.py``).
 
     Args:
         args: ms-swift's parsed arguments.

@@ -12,7 +12,7 @@ from math import prod
 
 from launchers.condition import When
 from launchers.facts import REFERENCE, TASK, Facts, is_number, is_size, is_whole
-from launchers.overlap import SWITCH
+from launchers.flags.overlap import SWITCH
 
 
 @dataclass(frozen=True, kw_only=True)

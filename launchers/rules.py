@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from launchers import facts as facts_of
-from launchers import overlap, overrides, rules_hints, rules_model, rules_warnings
+from launchers import rules_hints, rules_model, rules_warnings
 from launchers.config.recipe import Value
 from launchers.facts import Facts
+from launchers.flags import core_overrides as overrides
+from launchers.flags import overlap
 from launchers.rule import Range, Rule
 from launchers.rules_adapter import ADAPTER
 from launchers.rules_data import DATA, ELSEWHERE, LOSS, SAVING, TRANSFORMERS

@@ -122,7 +122,7 @@ SAVING: tuple[Rule, ...] = (
         flag="async_save",
         when=(on("async_save"),),
         says="returns before a checkpoint is whole, and a torn one would count; remove it",
-        source="argv.py refuses it too; SW base.py:save_checkpoint writes the tracker at once",
+        source="flags/command_line.py refuses it too; SW base.py:save_checkpoint writes the tracker at once",
     ),
     Conflict(
         flag="save_safetensors",

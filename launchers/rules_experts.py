@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from launchers.condition import given, has, missing, none_of, on, one_of
-from launchers.equal_packs import DISPATCHER
+from launchers.flags.equal_packs import DISPATCHER
 from launchers.rule import Conflict, Rule, Words
 from launchers.rules_recompute import GRANULARITY, MODULES
 

@@ -6,9 +6,9 @@ What they protect is said in ``swift_equal_packs.py``.
 from __future__ import annotations
 
 from launchers.condition import When, given, missing, none_of, off, on, one_of, over
-from launchers.equal_packs import DISPATCHER, NAME
 from launchers.facts import TASK
-from launchers.overlap import SWITCH
+from launchers.flags.equal_packs import DISPATCHER, NAME
+from launchers.flags.overlap import SWITCH
 from launchers.rule import Conflict, Order, Rule
 
 _GATHERS = one_of(DISPATCHER, NAME)

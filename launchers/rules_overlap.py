@@ -1,13 +1,13 @@
 """Rules of the experts' all-to-all beside computation; sources as in ``rules_layout.py``.
 
-``overlap.py:refusals`` says some of it of a run that no launcher has started.
+``flags/overlap.py:refusals`` says some of it of a run that no launcher has started.
 """
 
 from __future__ import annotations
 
 from launchers.condition import When, given, has, none_of, off, on, one_of, over, under
 from launchers.facts import REFERENCE
-from launchers.overlap import SWITCH
+from launchers.flags.overlap import SWITCH
 from launchers.rule import Conflict, Rule
 from launchers.rules_recompute import GRANULARITY, LAYERS, METHOD, MODULES
 

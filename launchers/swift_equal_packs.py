@@ -18,7 +18,7 @@ import swift.megatron.trainers.base as trainers
 import torch
 from mcore_bridge.config import ModelConfig
 
-from launchers.equal_packs import NAME, judge, room
+from launchers.flags.equal_packs import NAME, judge, room
 from launchers.upstream import require, require_parameters
 
 require(trainers, "get_padding_to", "BaseMegatronTrainer")

@@ -21,7 +21,7 @@ from megatron.core.models.gpt.fine_grained_callables import PreProcessNode
 from megatron.core.pipeline_parallel.utils import get_comp_stream
 
 from launchers import logs
-from launchers.overlap import SWITCH, OverlapConfigError, refusals, switched, unread
+from launchers.flags.overlap import SWITCH, OverlapConfigError, refusals, switched, unread
 from launchers.upstream import require, require_parameters
 
 QUEUES = "CUDA_DEVICE_MAX_CONNECTIONS"

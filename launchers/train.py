@@ -8,12 +8,19 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from launchers import logs
-from launchers.argv import Inputs, environment, flatten, program, torchrun, training_flags
 from launchers.attempt import Attempt
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.config.workspace import Workspace
 from launchers.exits import USER, Exit, LaunchError
+from launchers.flags.command_line import (
+    Inputs,
+    environment,
+    flatten,
+    program,
+    torchrun,
+    training_flags,
+)
 from launchers.gang.barrier import Bond
 from launchers.storage.trainer_log import last_step
 from launchers.system import failures

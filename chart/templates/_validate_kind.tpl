@@ -1,4 +1,4 @@
-{{/* One flag's value against what its annotation takes, as launchers/kinds.py; takes (flag, text, kind). */}}
+{{/* One flag's value against what its annotation takes, as launchers/flags/flag_types.py; takes (flag, text, kind). */}}
 {{- define "megatron-dpo.validate.kind" -}}
 {{- $wrong := "" -}}
 {{- if kindIs "slice" .kind }}

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from launchers.config.recipe import Recipe, Value
-from launchers.equal_packs import DISPATCHER
+from launchers.flags.equal_packs import DISPATCHER
 from launchers.training import Training
 
 Args = Mapping[str, str | None]

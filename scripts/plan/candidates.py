@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
-from launchers import equal_packs
 from launchers.divisors import divisors
+from launchers.flags import equal_packs
 from launchers.layout import Layout
 from launchers.shape import Shape
 from launchers.training import Training

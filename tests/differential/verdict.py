@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from launchers import rules, shape
-from launchers.argv import flatten
 from launchers.config.recipe import Value, parse
+from launchers.flags.command_line import flatten
 from tests.differential.asked import Oracle
 from tests.differential.layouts import Run
 

@@ -133,7 +133,7 @@ if __name__ == "__main__":
     own: Any = importlib.import_module("launchers.swift_reference")
     importlib.import_module("launchers.swift_equal_packs")
     added: Any = importlib.import_module("launchers.swift_rank_order")
-    plugin: Any = importlib.import_module("launchers.equal_packs")
+    plugin: Any = importlib.import_module("launchers.flags.equal_packs")
     dispatchers: Any = importlib.import_module("megatron.core.transformer.moe.token_dispatcher")
     main()
     dist.destroy_process_group()

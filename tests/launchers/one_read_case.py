@@ -23,7 +23,7 @@ class Model(torch.nn.Module):  # type: ignore[misc]
 
 
 def main(folder: Path, case: str) -> None:
-    import launchers.swift_device_read  # noqa: F401, I001 (in the order of launchers.plugins)
+    import launchers.swift_device_read  # noqa: F401, I001 (in the order of launchers.flags.features)
     import launchers.swift_one_read
 
     for name in ("base", "other"):

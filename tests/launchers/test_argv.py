@@ -6,10 +6,17 @@ from typing import Any
 
 import pytest
 
-from launchers.argv import Inputs, environment, flatten, program, torchrun, training_flags
 from launchers.config.rank import Place
 from launchers.config.recipe import Recipe, Value, parse
 from launchers.exits import LaunchError
+from launchers.flags.command_line import (
+    Inputs,
+    environment,
+    flatten,
+    program,
+    torchrun,
+    training_flags,
+)
 from launchers.storage.checkpoint import Checkpoint
 
 MODEL, MCORE, OUT = Path("/w/models/m"), Path("/w/mcore/m"), Path("/w/runs/r/checkpoints")

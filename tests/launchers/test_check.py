@@ -9,7 +9,7 @@ from launchers import check as checking
 from launchers.config.recipe import parse
 from launchers.config.settings import Settings, from_env
 from launchers.exits import Exit, LaunchError
-from launchers.kinds import Kind
+from launchers.flags.flag_types import Kind
 
 NAMES = """
 async_save context_parallel_size expert_model_parallel_size expert_tensor_parallel_size

@@ -37,10 +37,10 @@ TRACE = "Traceback (most recent call last):\n  File 'x.py', line 1, in f\n"
         ("AssertionError: heads", False, Exit.CONFIG),
         ("AssertionError: heads", True, Exit.PEER),
         ("launchers.reference.ReferenceConfigError: the policy has done 3", True, Exit.CONFIG),
-        ("launchers.overlap.OverlapConfigError: recipe.args.x: no plan", True, Exit.CONFIG),
+        ("launchers.flags.overlap.OverlapConfigError: recipe.args.x: no plan", True, Exit.CONFIG),
         ("launchers.reference_store.ReferenceDataError: pair 0a has no", True, Exit.DATA),
-        ("launchers.equal_packs.PacksConfigError: recipe.args.x: pixels", True, Exit.CONFIG),
-        ("launchers.equal_packs.PacksDataError: recipe.args.x: 40 tokens", True, Exit.DATA),
+        ("launchers.flags.equal_packs.PacksConfigError: recipe.args.x: pixels", True, Exit.CONFIG),
+        ("launchers.flags.equal_packs.PacksDataError: recipe.args.x: 40 tokens", True, Exit.DATA),
         ("ReferenceError: weakly-referenced object no longer exists", True, Exit.PEER),
         (
             "ValueError: args.max_steps must be set to a positive value if dataloader does not have"

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from launchers import equal_packs, plugins, rules
+from launchers import rules
 from launchers.config import recipe
-from launchers.equal_packs import PacksConfigError, PacksDataError
+from launchers.flags import equal_packs, features
+from launchers.flags.equal_packs import PacksConfigError, PacksDataError
 from tests.gpu.bench.profiles import Profile
 
 FILES = ("values/a100-2node.yaml", "values/hardware/h200-4.yaml")
@@ -89,7 +90,7 @@ def test_rows_of_one_text_need_no_more_than_their_own_length() -> None:
     [({}, True), ({"packing": False}, False), ({DISPATCHER: "alltoall"}, False)],
 )
 def test_the_plugin_is_for_packs_that_are_gathered(changes: dict[str, Any], loads: bool) -> None:
-    [plugin] = [each for each in plugins.OWN if each.file == PLUGIN]
+    [plugin] = [each for each in features.OWN if each.file == PLUGIN]
     assert plugin.loads(parsed(**changes), on_cpu=False) is loads
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from launchers import flags
-from launchers.renames import OWNED, RENAMED
+from launchers.flags import installed
+from launchers.flags.renames import OWNED, RENAMED
 from scripts import flags as generator
 from scripts.helm import ROOT
 from tests.launchers.training_environment import PYTHON, TRAIN, needs_training, swift_classes
@@ -42,29 +42,29 @@ SORTS = {"string_to_bool": "switch", "int": "whole", "float": "number"}
 
 
 @pytest.fixture(scope="module")
-def classes() -> flags.Classes:
+def classes() -> installed.Classes:
     return swift_classes()
 
 
-def package(folder: Path, text: str) -> flags.Classes:
+def package(folder: Path, text: str) -> installed.Classes:
     folder.mkdir()
     (folder / "arguments.py").write_text(text, encoding="utf-8")
-    return flags.read({"swift": folder})
+    return installed.read({"swift": folder})
 
 
 @needs_training
 @pytest.mark.timeout(120)
-def test_the_transformers_flags_are_the_real_ones(classes: flags.Classes) -> None:
+def test_the_transformers_flags_are_the_real_ones(classes: installed.Classes) -> None:
     command = [str(PYTHON), "-c", REAL]
     done = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=TRAIN)
     assert done.returncode == 0, done.stderr
     defaults, parsers = map(json.loads, done.stdout.splitlines()[-2:])
     for entry, real in defaults.items():
-        read = flags.flags(classes, entry)
+        read = installed.flags(classes, entry)
         assert set(read) == set(real), entry
         # transformers computes this default when it is imported.
         assert {n for n in real if real[n] != read[n]} <= {"optim"}, entry
-        kinds = flags.kinds(classes, entry)
+        kinds = installed.kinds(classes, entry)
         assert len(kinds) > 200
         for name, kind in kinds.items():  # as ms-swift's own parser takes them
             taken = parsers[entry][name]
@@ -74,8 +74,8 @@ def test_the_transformers_flags_are_the_real_ones(classes: flags.Classes) -> Non
 
 
 @needs_training
-def test_the_megatron_flags_hold_what_the_recipes_use(classes: flags.Classes) -> None:
-    read = flags.flags(classes, flags.ENTRIES["megatron"]["rlhf"])
+def test_the_megatron_flags_hold_what_the_recipes_use(classes: installed.Classes) -> None:
+    read = installed.flags(classes, installed.ENTRIES["megatron"]["rlhf"])
     assert 350 < len(read) < 500
     expected = {
         **{"rlhf_type": "dpo", "tensor_model_parallel_size": 1, "finetune": True},
@@ -94,9 +94,9 @@ def test_the_charts_table_is_generated_from_the_pinned_ms_swift() -> None:
 @needs_training
 @pytest.mark.parametrize("backend", ["megatron", "transformers"])
 def test_renames_lead_from_flags_that_are_gone_to_flags_that_are_there(
-    classes: flags.Classes, backend: str
+    classes: installed.Classes, backend: str
 ) -> None:
-    known = {n for e in flags.ENTRIES[backend].values() for n in flags.flags(classes, e)}
+    known = {n for e in installed.ENTRIES[backend].values() for n in installed.flags(classes, e)}
     assert set(RENAMED[backend]) & known == set()
     assert {new.to for new in RENAMED[backend].values() if new.to} - known == set()
     foreign = {"megatron": {"resume_from_checkpoint"}, "transformers": set[str]()}[backend]
@@ -126,7 +126,7 @@ class Plain:
 class MyArguments(Left, Right, Plain):
     beta: str = "a"
 """
-    found = flags.flags(package(tmp_path / "swift", text), "MyArguments")
+    found = installed.flags(package(tmp_path / "swift", text), "MyArguments")
     assert found == {"lr": 2.0, "seen": 3, "made": None, "beta": "a"}
 
 
@@ -134,13 +134,13 @@ def test_a_class_that_is_not_there_is_named(tmp_path: Path) -> None:
     text = "from x import Base\n@dataclass\nclass MyArguments(Base):\n    a: int = 1\n"
     classes = package(tmp_path / "swift", text)
     with pytest.raises(LookupError, match="no class Base in package x"):
-        flags.flags(classes, "MyArguments")
+        installed.flags(classes, "MyArguments")
     with pytest.raises(LookupError, match="no class Missing in package swift"):
-        flags.flags(classes, "Missing")
+        installed.flags(classes, "Missing")
 
 
 def test_unknown_flags_are_told_the_nearest_and_old_ones_the_new() -> None:
-    messages = flags.check_flags(
+    messages = installed.check_flags(
         ["save_interval", "lrr", "lr", "load"], {"lr", "save_steps"}, RENAMED["megatron"]
     )
     assert messages == [
@@ -153,4 +153,4 @@ def test_unknown_flags_are_told_the_nearest_and_old_ones_the_new() -> None:
 
 def test_nothing_installed_is_nothing_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    assert flags.installed() == {}
+    assert installed.installed() == {}

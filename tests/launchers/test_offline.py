@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from launchers.argv import environment
 from launchers.config.rank import Place
+from launchers.flags.command_line import environment
 from scripts.helm import ROOT
 from tests.launchers.training_environment import PYTHON, needs_training
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from launchers.config.recipe import parse
+from launchers.flags.features import callbacks, plugins
 from launchers.one_read import Tensor, unlike
-from launchers.plugins import callbacks, plugins
 from scripts.helm import ROOT
 from tests.launchers.training_environment import PYTHON, needs_training
 

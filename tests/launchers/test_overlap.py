@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from launchers import overlap, plugins, rules
+from launchers import rules
 from launchers.config import recipe
-from launchers.overlap import NAME, SWITCH
+from launchers.flags import features, overlap
+from launchers.flags.overlap import NAME, SWITCH
 from tests.gpu.bench.profiles import Profile
 
 FILES = ("values/a100-2node.yaml", "values/hardware/h200-4.yaml")
@@ -90,5 +91,5 @@ def test_a_run_without_a_launcher_is_refused_too() -> None:
 
 
 def test_the_plugin_builds_on_the_trainer_with_a_precomputed_reference() -> None:
-    files = [plugin.file for plugin in plugins.OWN]
+    files = [plugin.file for plugin in features.OWN]
     assert files.index("swift_overlap.py") > files.index("swift_reference.py")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from launchers import flags
 from launchers.attempt import keep_identity
 from launchers.config.workspace import Workspace
+from launchers.flags import installed
 from launchers.reference_facts import (
     ARGUMENTS,
     SAMPLE,
@@ -77,7 +77,7 @@ def test_equal_data_elsewhere_is_the_same_data(tmp_path: Path) -> None:
 
 @needs_training
 def test_every_argument_is_one_of_ms_swift() -> None:
-    known = flags.flags(swift_classes(), "MegatronRLHFArguments")
+    known = installed.flags(swift_classes(), "MegatronRLHFArguments")
     assert set(ARGUMENTS) - set(known) == set()
 
 

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchers import flags, rules, rules_hints, rules_model
-from launchers.argv import DEFAULTS as LAUNCHERS
+from launchers import rules, rules_hints, rules_model
 from launchers.config import recipe
 from launchers.divisors import divisors
+from launchers.flags import installed
+from launchers.flags.command_line import DEFAULTS as LAUNCHERS
 from launchers.shape import Shape
 from tests.launchers.training_environment import needs_training, swift_classes
 
@@ -59,7 +60,7 @@ def warned(shape: Shape | None = QWEN, nodes: int = 2, **args: Any) -> str:
 @needs_training
 @pytest.mark.parametrize("backend", ["megatron", "transformers"])
 def test_the_defaults_are_those_of_the_pinned_ms_swift(backend: str) -> None:
-    real = flags.flags(swift_classes(), flags.ENTRIES[backend]["rlhf"])
+    real = installed.flags(swift_classes(), installed.ENTRIES[backend]["rlhf"])
     rows = (*rules.ROWS[backend], *rules.UNWISE[backend])
     names = {name for row in rows for name in row.flags()} - set(LAUNCHERS)
     assert names <= set(real)

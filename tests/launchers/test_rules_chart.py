@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 import yaml
 
-from launchers import kinds, rules
+from launchers import rules
 from launchers.condition import When
 from launchers.config import recipe
 from launchers.facts import REFERENCE, TASK
-from launchers.kinds import Kind
-from launchers.overlap import NAME, SWITCH
+from launchers.flags import flag_types
+from launchers.flags.flag_types import Kind
+from launchers.flags.overlap import NAME, SWITCH
 from launchers.rule import Conflict, Local, Multiple, Order, Range, Rule, Words
 from tests.chart.helm import CHART, template
 
@@ -73,7 +74,7 @@ def said_by_the_launcher(case: Case, args: Case) -> list[str]:
     known = {name: as_kind(kind) for name, kind in TABLE["backends"][backend]["kinds"].items()}
     gang = {"nodes": case["nodes"], "gpus_per_node": case["gpus"], "backend": backend}
     gang |= {name: case[name] for name in ("task", "reference")}
-    return kinds.check(read, known) + rules.check(read, shape=None, **gang)
+    return flag_types.check(read, known) + rules.check(read, shape=None, **gang)
 
 
 def as_kind(kind: Any) -> Kind:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from launchers import flags
 from launchers.config.recipe import parse as recipe
 from launchers.exits import Exit, LaunchError
+from launchers.flags import installed
 from launchers.training import _CHOICES, _FLAGS, _SIZES, Training, parse
 from tests.launchers.training_environment import needs_training, swift_classes
 
@@ -20,7 +20,7 @@ def read(task: str = "rlhf", nodes: int = 1, **args: Any) -> Training:
 
 @needs_training
 def test_the_defaults_are_those_of_the_installed_ms_swift() -> None:
-    known = flags.flags(swift_classes(), "MegatronRLHFArguments")
+    known = installed.flags(swift_classes(), "MegatronRLHFArguments")
     seen = read()
     for field, flag in {**_SIZES, **_FLAGS, **{k: v[0] for k, v in _CHOICES.items()}}.items():
         default = known[flag]

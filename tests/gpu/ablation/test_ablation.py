@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from launchers import argv, jit_cache
+from launchers import jit_cache
+from launchers.flags import command_line
 from tests.gpu import host
 from tests.gpu.ablation import choice, command, figures, kernels, pin, plan
 from tests.gpu.ablation import run as ablation_run
@@ -142,7 +143,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., list[
             script = str(ROOT / "tests" / "gpu" / "bench" / "fake_ranks.py")
             return [sys.executable, script, str(nproc), str(steps), mode, str(log_dir.parent)]
 
-        monkeypatch.setattr(argv, "torchrun", torchrun)
+        monkeypatch.setattr(command_line, "torchrun", torchrun)
         return plans
 
     about = {"gpus": H200, "versions": {}}

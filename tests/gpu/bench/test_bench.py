@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from launchers import argv, flops, jit_cache, shape
+from launchers import flops, jit_cache, shape
 from launchers.config import gpu_models
+from launchers.flags import command_line
 from tests.gpu import host, session
 from tests.gpu.bench import command, figures, profiles
 from tests.gpu.bench import options as bench_options
@@ -33,7 +34,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, int]
             script = str(Path(__file__).with_name("fake_ranks.py"))
             return [sys.executable, script, str(nproc), str(steps), mode, str(log_dir.parent)]
 
-        monkeypatch.setattr(argv, "torchrun", torchrun)
+        monkeypatch.setattr(command_line, "torchrun", torchrun)
 
     about = {"gpus": H200, "versions": {}}
     monkeypatch.setattr(host, "about", lambda: about)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from launchers.argv import flatten
+from launchers.flags.command_line import flatten
 from launchers.reference_open import recorded
 from launchers.system.ms_swift import swift_folder
 from tests.gpu import host, side_by_side

@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 import yaml
 
-from launchers import flags, kinds, rules, shape
+from launchers import rules, shape
 from launchers.config import gpu_models
-from launchers.renames import RENAMED
+from launchers.flags import flag_types, installed
+from launchers.flags.renames import RENAMED
 from tests.gpu.bench import profiles as bench_profiles
 from tests.gpu.bench.shared import Bench
 from tests.gpu.model import random_model
@@ -46,11 +47,11 @@ def test_every_line_is_accepted_by_the_launchers_rules(gpus: int) -> None:
 
 @needs_training
 def test_every_flag_is_one_of_ms_swifts() -> None:
-    classes, entry = swift_classes(), flags.ENTRIES["megatron"]["rlhf"]
+    classes, entry = swift_classes(), installed.ENTRIES["megatron"]["rlhf"]
     for each in variants_plan.read(2) + variants_plan.read(4):
         args = bench_profiles.recipe(each.profile.values(), setting(2).own_flags).args
-        wrong = flags.check_flags(args, flags.flags(classes, entry), RENAMED["megatron"])
-        assert wrong + kinds.check(args, flags.kinds(classes, entry)) == [], each.name
+        wrong = installed.check_flags(args, installed.flags(classes, entry), RENAMED["megatron"])
+        assert wrong + flag_types.check(args, installed.kinds(classes, entry)) == [], each.name
 
 
 def test_the_steps_of_all_variants_have_all_pairs() -> None:

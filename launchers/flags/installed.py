@@ -13,8 +13,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from launchers.kinds import Kind, kind_of
-from launchers.renames import Renamed
+from launchers.flags.flag_types import Kind, kind_of
+from launchers.flags.renames import Renamed
 
 Default = str | int | float | bool | None
 """A flag's default; None also stands for a default that is no literal."""

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from launchers import equal_packs, overlap
 from launchers.config.recipe import Backend, Recipe, words
 from launchers.exits import Exit, LaunchError
+from launchers.flags import equal_packs, overlap
 
 
 def _always(recipe: Recipe) -> bool:

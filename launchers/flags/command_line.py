@@ -14,7 +14,7 @@ from pathlib import Path
 from launchers.config.rank import Place
 from launchers.config.recipe import Recipe, Value
 from launchers.exits import Exit, LaunchError
-from launchers.plugins import callbacks, plugins
+from launchers.flags.features import callbacks, plugins
 from launchers.storage.checkpoint import Checkpoint
 
 SECRETS = ("HF_TOKEN", "MODELSCOPE_API_TOKEN")

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from launchers import overrides
 from launchers.config.recipe import Value
+from launchers.flags import core_overrides
 
 NAME = "overlap_moe_expert_parallel_comm"
 SWITCH = f"megatron_extra_kwargs.{NAME}"
@@ -29,7 +29,7 @@ def switched(extra: Value, name: str = NAME) -> bool:
     >>> switched({"overlap_moe_expert_parallel_comm": True}), switched("{}"), switched("[1")
     (True, False, False)
     """
-    return bool((overrides.read(extra) or {}).get(name))
+    return bool((core_overrides.read(extra) or {}).get(name))
 
 
 def refusals(args: object, *, precomputed: bool) -> list[str]:
