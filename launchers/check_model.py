@@ -10,7 +10,7 @@ from launchers import logs, preview, rules
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
-from launchers.shape import Shape
+from launchers.plan.model_config import Shape
 
 
 @dataclass(frozen=True, kw_only=True)

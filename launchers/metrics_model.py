@@ -6,12 +6,14 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from launchers import flops, logs, shape
+from launchers import logs
 from launchers.config import gpu_models
 from launchers.exits import LaunchError
-from launchers.layout import Layout
-from launchers.shape import Shape
-from launchers.training import Training
+from launchers.plan import flops
+from launchers.plan import model_config as shape
+from launchers.plan.layout import Layout
+from launchers.plan.model_config import Shape
+from launchers.plan.training_job import Training
 
 _NO_REFERENCE = (None, "rm", "gkd")
 """``rlhf_type`` without a forward pass of a reference: ms-swift ``rlhf_mixin.py``."""

@@ -13,9 +13,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from launchers import flops
 from launchers.exits import Exit, LaunchError
-from launchers.shape import Shape
+from launchers.plan import flops
+from launchers.plan.model_config import Shape
 
 Round = list[list[int]]
 """A microbatch for each replica, as indices of packs; all replicas work on it at the same time."""

@@ -6,14 +6,15 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from launchers import logs, shape
+from launchers import logs
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
-from launchers.job import job_of
-from launchers.plan import Plan, build
-from launchers.plan_document import document
+from launchers.plan import model_config
+from launchers.plan.document import document
+from launchers.plan.job import job_of
+from launchers.plan.model_config import Shape
+from launchers.plan.plan import Plan, build
 from launchers.prepare import inputs_of
-from launchers.shape import Shape
 from launchers.storage import disk
 from launchers.storage.checkpoint import replace
 
@@ -77,7 +78,7 @@ def read(config: Path) -> tuple[Shape | None, str]:
     if not config.is_file():
         return None, f"{config} is not there yet"
     try:
-        return shape.parse(json.loads(config.read_text(encoding="utf-8"))), str(config)
+        return model_config.parse(json.loads(config.read_text(encoding="utf-8"))), str(config)
     except Exception as error:
         return None, f"{config}: {error}"
 

@@ -22,7 +22,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.hub import Hub
 from launchers.hub_hf import HuggingFace
 from launchers.hub_ms import ModelScope
-from launchers.shape import Shape, parse
+from launchers.plan.model_config import Shape, parse
 from launchers.system.threads import aside
 
 NAME = "config.json"

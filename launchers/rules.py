@@ -15,6 +15,7 @@ from launchers.config.recipe import Value
 from launchers.facts import Facts
 from launchers.flags import core_overrides as overrides
 from launchers.flags import overlap
+from launchers.plan.model_config import Shape
 from launchers.rule import Range, Rule
 from launchers.rules_adapter import ADAPTER
 from launchers.rules_data import DATA, ELSEWHERE, LOSS, SAVING, TRANSFORMERS
@@ -26,7 +27,6 @@ from launchers.rules_optimizer import OPTIMIZER, RANGES, SCHEDULE
 from launchers.rules_overlap import OVERLAP
 from launchers.rules_recompute import RECOMPUTE
 from launchers.rules_reference import REFERENCES, REFERENCES_ELSEWHERE
-from launchers.shape import Shape
 
 CORE = "0.18.0"
 """megatron-core of the pinned image; older ones allow more."""

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from launchers.plan.model_config import Shape
 from launchers.rules_layout import CP, DENSE, EP, ETP, GBS, MBS, PP, TP, VPP
 from launchers.rules_model import Known
 from launchers.rules_recompute import GRANULARITY, LAYERS
-from launchers.shape import Shape
 
 Hint = Callable[[Shape, Known], str]
 _LENGTH = "max_length"

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from launchers.condition import has, missing, on
 from launchers.divisors import divisors
 from launchers.facts import Facts
+from launchers.plan.model_config import Shape
 from launchers.rules_layout import CP, ENDS, EP, ETP, FIRST, LAST, LAYOUT, PP, SEQUENCE, TP, VPP
 from launchers.rules_recompute import GRANULARITY, MODULES
-from launchers.shape import Shape
 
 Check = Callable[[Shape, "Known"], str]
 

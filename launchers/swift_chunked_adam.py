@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from transformer_engine.pytorch.optimizers import FusedAdam
 
-from launchers.adam import parts
+from launchers.plan.optimizer_parts import parts
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 

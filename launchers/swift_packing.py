@@ -19,10 +19,11 @@ from swift.megatron.trainers.base import BaseMegatronTrainer
 from swift.megatron.trainers.batch_sampler import MegatronPretrainingRandomSampler
 from swift.utils import get_logger
 
-from launchers import packing, shape
+from launchers import packing
 from launchers.exits import Exit, LaunchError
 from launchers.packing import Round
 from launchers.packing_report import Packs, Report, report
+from launchers.plan import model_config
 from launchers.storage.checkpoint import replace
 from launchers.upstream import require, require_parameters
 
@@ -116,7 +117,7 @@ def _dealt(args: Any, dataset: Any, upstream: Any) -> Any:
     _compare(packs.digest())
     try:
         text = (Path(args.model) / "config.json").read_text(encoding="utf-8")
-        cost = packing.cost(shape.parse(json.loads(text)))
+        cost = packing.cost(model_config.parse(json.loads(text)))
     except (OSError, ValueError, LaunchError) as error:
         _logger.warning("packing: packs are dealt out by chance: %s", error)
         return upstream

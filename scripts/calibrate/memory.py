@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from launchers.memory import FIT, Fit
+from launchers.plan.memory import FIT, Fit
 from scripts.calibrate.fit import Bounds, Vector, left_out, solve
 from scripts.calibrate.rows import Row
 
@@ -14,7 +14,7 @@ BOUNDS = {
     "context": Bounds(low=0.5, start=3.0, high=6.0),
     "staging": Bounds(low=0.0, start=4.0, high=10.0),
 }
-"""Constants of ``launchers.memory.Fit`` and what is plausible."""
+"""Constants of ``launchers.plan.memory.Fit`` and what is plausible."""
 
 
 def error(row: Row, fit: Fit = FIT) -> float:

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 
-from launchers.speed_pace import PACE, Pace
+from launchers.plan.pace import PACE, Pace
 from scripts.calibrate.fit import Bounds, Vector, left_out, solve
 from scripts.calibrate.rows import Row
 
@@ -16,7 +16,7 @@ BOUNDS = {
     "idle": Bounds(low=1e-4, start=4e-3, high=2e-2),
     "host_adam": Bounds(low=1e9, start=3.5e9, high=1e10),
 }
-"""Constants of ``launchers.speed.Pace`` and what is plausible."""
+"""Constants of ``launchers.plan.step_time.Pace`` and what is plausible."""
 
 
 def error(row: Row, pace: Pace = PACE) -> float:

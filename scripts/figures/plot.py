@@ -8,7 +8,7 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure
 
-from launchers.speed import Speed
+from launchers.plan.step_time import Speed
 from scripts.figures import measured
 from scripts.figures.measured import Run
 from scripts.figures.predicted import Predicted

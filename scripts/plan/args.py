@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from launchers.config.recipe import Recipe, Value
 from launchers.flags.equal_packs import DISPATCHER
-from launchers.training import Training
+from launchers.plan.training_job import Training
 
 Args = Mapping[str, str | None]
 """Flag to value; None drops the flag."""

@@ -13,9 +13,9 @@ from typing import Any
 
 from launchers.divisors import divisors
 from launchers.flags import equal_packs
-from launchers.layout import Layout
-from launchers.shape import Shape
-from launchers.training import Training
+from launchers.plan.layout import Layout
+from launchers.plan.model_config import Shape
+from launchers.plan.training_job import Training
 
 Fields = Mapping[str, Any]
 

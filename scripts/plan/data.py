@@ -9,7 +9,7 @@ from pathlib import Path
 
 from launchers.config import sources
 from launchers.exits import LaunchError
-from launchers.length import TOKENS, Data
+from launchers.plan.run_length import TOKENS, Data
 from scripts.problem import Problem
 
 CHARACTERS = 4.0

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import yaml
 
-from launchers import shape
 from launchers.config import sources
 from launchers.exits import LaunchError
-from launchers.shape import Shape
+from launchers.plan import model_config
+from launchers.plan.model_config import Shape
 from scripts.problem import Problem
 
 KNOWN = Path(__file__).parent / "models"
@@ -52,7 +52,7 @@ def read(config: Path) -> Shape:
         Problem: it does not exist, is no JSON, or a size is missing.
     """
     try:
-        return shape.parse(json.loads(config.read_text(encoding="utf-8")))
+        return model_config.parse(json.loads(config.read_text(encoding="utf-8")))
     except (OSError, ValueError, AttributeError) as error:
         raise Problem(f"{config} is no config.json of a model: {error}") from None
     except LaunchError as error:
@@ -75,4 +75,4 @@ def known_as(name: str) -> str:
 @cache
 def _known(name: str) -> Shape:
     text = (KNOWN / f"{name}.yaml").read_text(encoding="utf-8")
-    return shape.parse(yaml.safe_load(text))
+    return model_config.parse(yaml.safe_load(text))

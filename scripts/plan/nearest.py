@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from operator import itemgetter
 
-from launchers.layout import Layout
+from launchers.plan.layout import Layout
 from scripts.plan import args
 from scripts.plan.args import Args
 from scripts.plan.candidates import OPTIMIZERS, Fields, on, recompute

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from rich.text import Text
 
-from launchers.plan import Plan
+from launchers.plan.plan import Plan
 from scripts.plan import bars
 from scripts.plan.quantity import GIB, bytes_text, time_text
 from scripts.plan.release import Release

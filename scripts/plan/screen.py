@@ -13,7 +13,7 @@ from rich.text import Text
 
 from launchers.config.recipe import Recipe
 from launchers.config.settings import STAGES
-from launchers.plan import Plan
+from launchers.plan.plan import Plan
 from scripts.plan import layout_lines, needs, ranking
 from scripts.plan.quantity import GIB
 from scripts.plan.release import Release

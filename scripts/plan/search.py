@@ -9,15 +9,16 @@ from functools import cached_property
 from itertools import islice
 from math import ceil
 
-from launchers import memory, rules
+from launchers import rules
 from launchers.config.gpu_models import Card
-from launchers.job import Job
-from launchers.layout import Layout
-from launchers.memory import Memory
-from launchers.plan import speed_of
-from launchers.shape import Shape
-from launchers.speed import Speed
-from launchers.training import Training
+from launchers.plan import memory
+from launchers.plan.job import Job
+from launchers.plan.layout import Layout
+from launchers.plan.memory import Memory
+from launchers.plan.model_config import Shape
+from launchers.plan.plan import speed_of
+from launchers.plan.step_time import Speed
+from launchers.plan.training_job import Training
 from scripts.plan import args, candidates
 from scripts.plan.args import Args
 from scripts.plan.candidates import Way

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from launchers import rules
-from launchers.plan import Plan
+from launchers.plan.plan import Plan
 from scripts.plan.quantity import GIB, bytes_text, time_text
 from scripts.plan.release import Release
 from scripts.plan.search import TIGHT

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launchers import rules, shape
+from launchers import rules
 from launchers.config.recipe import Value, parse
 from launchers.flags.command_line import flatten
+from launchers.plan import model_config
 from tests.differential.asked import Oracle
 from tests.differential.layouts import Run
 
@@ -42,7 +43,7 @@ def judge(run: Run, oracle: Oracle) -> Verdict:
     args = args_of(run)
     ours = rules.check(
         args,
-        shape=shape.parse(run.config),
+        shape=model_config.parse(run.config),
         nodes=run.nodes,
         gpus_per_node=run.gpus,
         backend="megatron",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import yaml
 
-from launchers.shape import Shape, parse
+from launchers.plan.model_config import Shape, parse
 from scripts.helm import ROOT
 
 MODELS = ROOT / "scripts" / "plan" / "models"

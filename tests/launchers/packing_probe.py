@@ -97,10 +97,11 @@ def sampler(dataset: Any, replica: int, sizes: tuple[int, int, int], consumed: i
 
 def figures(model: Path) -> dict[str, Any]:
     """Measure all distributions, lengths and layouts."""
-    from launchers import packing, shape, swift_packing
+    from launchers import packing, swift_packing
     from launchers.packing_report import Packs, report
+    from launchers.plan import model_config
 
-    cost = packing.cost(shape.parse(json.loads(model.read_text(encoding="utf-8"))))
+    cost = packing.cost(model_config.parse(json.loads(model.read_text(encoding="utf-8"))))
     found: dict[str, Any] = {}
     for name in ("lognormal", "heavy", "long"):
         for length in LENGTHS:

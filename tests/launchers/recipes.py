@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from launchers.config.recipe import Recipe, parse
-from launchers.job import Job, link_of
-from launchers.shape import Shape
+from launchers.plan.job import Job, link_of
+from launchers.plan.model_config import Shape
 
 SHAPE = Shape(
     layers=48,

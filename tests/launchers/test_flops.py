@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from launchers import flops
-from launchers.layout import Layout
-from launchers.training import Training
+from launchers.plan import flops
+from launchers.plan.layout import Layout
+from launchers.plan.training_job import Training
 from tests.launchers.models import shape_of
 
 QWEN = shape_of("Qwen3-30B-A3B")

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from launchers import footprint
 from launchers.exits import LaunchError
-from launchers.footprint import Footprint
-from launchers.memory_adapter import IN_PEFT, whole
-from launchers.training import parse
+from launchers.plan import footprint
+from launchers.plan.adapter import IN_PEFT, whole
+from launchers.plan.footprint import Footprint
+from launchers.plan.training_job import parse
 from tests.launchers.recipes import SHAPE, recipe
 
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchers.exits import LaunchError
-from launchers.layout import Layout
+from launchers.plan.layout import Layout
 
 
 def test_replicas_of_the_two_node_run() -> None:

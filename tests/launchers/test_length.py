@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from launchers import length
 from launchers.config.recipe import Recipe, parse
-from launchers.duration import PACKED
-from launchers.length import Data
-from launchers.training import parse as parse_training
+from launchers.plan import run_length
+from launchers.plan.duration import PACKED
+from launchers.plan.run_length import Data
+from launchers.plan.training_job import parse as parse_training
 
 
 def recipe(**args: Any) -> Recipe:
@@ -21,7 +21,7 @@ def recipe(**args: Any) -> Recipe:
 
 def steps(data: Data | None, **args: Any) -> int | None:
     made = recipe(**args)
-    found = length.of(made, parse_training(made, nodes=1, gpus_per_node=1), data)
+    found = run_length.of(made, parse_training(made, nodes=1, gpus_per_node=1), data)
     return None if found is None else found.steps
 
 
@@ -60,15 +60,18 @@ def test_nobody_can_say_without_data(args: dict[str, Any]) -> None:
 def test_a_microbatch_is_a_pack_or_its_pairs() -> None:
     made = recipe(micro_batch_size=2)
     plain = parse_training(made, nodes=1, gpus_per_node=1)
-    assert length.microbatch_tokens(plain, PAIRS) == 2 * 2048
-    assert length.microbatch_tokens(plain, None) == 0
+    assert run_length.microbatch_tokens(plain, PAIRS) == 2 * 2048
+    assert run_length.microbatch_tokens(plain, None) == 0
     packed = replace(plain, packing=True)
-    assert length.microbatch_tokens(packed, PAIRS) == 2 * PACKED * 8192
-    assert length.microbatch_tokens(replace(packed, packing_length=4096), None) == 2 * PACKED * 4096
+    assert run_length.microbatch_tokens(packed, PAIRS) == 2 * PACKED * 8192
+    assert (
+        run_length.microbatch_tokens(replace(packed, packing_length=4096), None)
+        == 2 * PACKED * 4096
+    )
 
 
 def test_attention_sees_one_text_and_never_more_than_the_limit() -> None:
     plain = parse_training(recipe(), nodes=1, gpus_per_node=1)
-    assert length.s_eff(plain, PAIRS) == length.SPREAD * 1024
-    assert length.s_eff(plain, Data(pairs=1, tokens=90_000, source="test")) == 8192
-    assert length.s_eff(replace(plain, pairs=False), PAIRS) == length.SPREAD * 2048
+    assert run_length.s_eff(plain, PAIRS) == run_length.SPREAD * 1024
+    assert run_length.s_eff(plain, Data(pairs=1, tokens=90_000, source="test")) == 8192
+    assert run_length.s_eff(replace(plain, pairs=False), PAIRS) == run_length.SPREAD * 2048

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchers.layout import Layout
-from launchers.memory import FIT, GIB, predict
-from launchers.memory_shard import shards
-from launchers.shape import Shape
-from launchers.training import Training
+from launchers.plan.layout import Layout
+from launchers.plan.memory import FIT, GIB, predict
+from launchers.plan.model_config import Shape
+from launchers.plan.shard import shards
+from launchers.plan.training_job import Training
 from tests.launchers.models import shape_of
 
 MOE, DENSE = shape_of("Qwen3-30B-A3B"), shape_of("Qwen3-4B")

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from launchers.layout import Layout
-from launchers.memory_adapter import IN_PEFT, adapter, whole
-from launchers.memory_shard import shards
-from launchers.shape import Shape
-from launchers.training import Training
+from launchers.plan.adapter import IN_PEFT, adapter, whole
+from launchers.plan.layout import Layout
+from launchers.plan.model_config import Shape
+from launchers.plan.shard import shards
+from launchers.plan.training_job import Training
 from tests.launchers.models import shape_of
 
 MOE, DENSE = shape_of("Qwen3-30B-A3B"), shape_of("Qwen3-4B")

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from launchers.layout import Layout
-from launchers.memory_adapter import IN_PEFT, whole
-from launchers.memory_host import PROCESS, SHARD_FILE, Host, host
-from launchers.memory_shard import shards
-from launchers.training import Training
+from launchers.plan.adapter import IN_PEFT, whole
+from launchers.plan.host_memory import PROCESS, SHARD_FILE, Host, host
+from launchers.plan.layout import Layout
+from launchers.plan.shard import shards
+from launchers.plan.training_job import Training
 from tests.launchers.models import shape_of
 
 MOE = shape_of("Qwen3-30B-A3B")

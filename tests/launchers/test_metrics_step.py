@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from launchers import flops, metrics_model, metrics_step, metrics_vector
+from launchers import metrics_model, metrics_step, metrics_vector
 from launchers.metrics import Row
 from launchers.metrics_model import Model
 from launchers.metrics_reading import Tally, counted
 from launchers.metrics_step import Clock, Step
 from launchers.metrics_vector import Places, Shared
+from launchers.plan import flops
 from tests.launchers import fake_upstream
 from tests.launchers.models import shape_of
 from tests.launchers.training_environment import needs_training

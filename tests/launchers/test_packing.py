@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchers import flops, packing
+from launchers import packing
 from launchers.exits import Exit, LaunchError
 from launchers.packing import Round
 from launchers.packing_report import Packs, report
+from launchers.plan import flops
 from launchers.system.failures import verdict
 from tests.launchers.models import shape_of
 

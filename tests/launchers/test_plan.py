@@ -9,10 +9,10 @@ from typing import Literal
 
 import pytest
 
-from launchers import plan_document
 from launchers.config.recipe import parse
-from launchers.length import Data
-from launchers.plan import NO_CARD, NO_DATA, build
+from launchers.plan import document as plan_document
+from launchers.plan.plan import NO_CARD, NO_DATA, build
+from launchers.plan.run_length import Data
 from tests.launchers.recipes import FIELDS, job, recipe
 
 ONCE: Literal["precomputed"] = "precomputed"

@@ -9,13 +9,15 @@ from typing import Any
 import pytest
 import yaml
 
-from launchers import plan_document, plan_file, shape
+from launchers import plan_file
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings, from_env
 from launchers.exits import Exit, LaunchError
 from launchers.gang.hello import hello
-from launchers.job import job_of
-from launchers.plan import build
+from launchers.plan import document
+from launchers.plan import model_config as shape
+from launchers.plan.job import job_of
+from launchers.plan.plan import build
 from launchers.preflight import Preflight
 from launchers.prepare import inputs_of
 from tests.launchers.pods import Pods
@@ -169,7 +171,7 @@ def test_a_run_leaves_its_plan(tmp_path: Path) -> None:
     ends = pods.all()
     assert [code for code, _ in ends] == [0, 0], ends
     plan = json.loads((pods.run / "plan.json").read_text())
-    assert (plan["version"], plan["run"], plan["gang"]["nodes"]) == (plan_document.VERSION, "r", 2)
+    assert (plan["version"], plan["run"], plan["gang"]["nodes"]) == (document.VERSION, "r", 2)
     assert "megatron only" in plan["unknown"]["memory"]
     assert plan["model"]["layers"] == 48  # it was not there before the download
     assert "plan written" in ends[0][1]
@@ -183,4 +185,4 @@ def test_the_file_is_the_document_of_the_same_plan(env: dict[str, str]) -> None:
     (model / "config.json").write_text(json.dumps(CONFIG))
     shape, where = plan_file.read(model / "config.json")
     plan = build(job_of(settings, made, env, shape=shape, shape_source=where))
-    assert written(settings, made, env) == plan_document.document(plan)
+    assert written(settings, made, env) == document.document(plan)

@@ -13,7 +13,7 @@ from launchers.config import recipe
 from launchers.divisors import divisors
 from launchers.flags import installed
 from launchers.flags.command_line import DEFAULTS as LAUNCHERS
-from launchers.shape import Shape
+from launchers.plan.model_config import Shape
 from tests.launchers.training_environment import needs_training, swift_classes
 
 SIZES: dict[str, Any] = {
@@ -225,7 +225,7 @@ def test_what_divides_is_never_refused_for_the_model(tp: int, pp: int, ep: int, 
 @given(layers=st.integers(1, 99), pp=st.integers(2, 12), first=st.integers(1, 40))
 def test_stages_are_spread_as_the_layout_counts_them(layers: int, pp: int, first: int) -> None:
     from launchers.exits import LaunchError
-    from launchers.layout import Layout
+    from launchers.plan.layout import Layout
 
     shape = Shape(**{**vars(DENSE), "layers": layers})
     refused = "cannot be spread" in told(shape, nodes=pp, pp=pp, first=first, gbs=8)

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from launchers.exits import Exit, LaunchError
-from launchers.shape import EXPERTS, Shape, parse
+from launchers.plan.model_config import EXPERTS, Shape, parse
 from scripts.helm import ROOT
 
 MODELS = ROOT / "scripts" / "plan" / "models"

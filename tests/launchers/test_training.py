@@ -9,7 +9,7 @@ import pytest
 from launchers.config.recipe import parse as recipe
 from launchers.exits import Exit, LaunchError
 from launchers.flags import installed
-from launchers.training import _CHOICES, _FLAGS, _SIZES, Training, parse
+from launchers.plan.training_job import _CHOICES, _FLAGS, _SIZES, Training, parse
 from tests.launchers.training_environment import needs_training, swift_classes
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import yaml
 
-from launchers import shape
 from launchers.config import gpu_models
+from launchers.plan import model_config
 from tests.gpu.bench import figures
 from tests.gpu.bench import profiles as bench_profiles
 from tests.gpu.bench.profiles import Profile
@@ -98,7 +98,7 @@ def bench(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
         home=options.home,
         model=options.home / model_name(options.layers, options.experts),
         data=options.home / f"pairs-{options.pairs}.jsonl",
-        shape=shape.parse(random_model.config(model_shape(options))),
+        shape=model_config.parse(random_model.config(model_shape(options))),
         card=card,
         gpus=options.gpus or len(seen),
         steps=1 if options.start else options.steps,

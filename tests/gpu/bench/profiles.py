@@ -15,11 +15,12 @@ from typing import Any
 
 import yaml
 
-from launchers import rules, training
+from launchers import rules
 from launchers.config import recipe as recipes
 from launchers.config.recipe import Recipe
-from launchers.shape import Shape
-from launchers.training import Training
+from launchers.plan import training_job
+from launchers.plan.model_config import Shape
+from launchers.plan.training_job import Training
 
 ROOT = Path(__file__).parents[3]
 DEFAULTS = ROOT / "chart" / "values.yaml"
@@ -119,9 +120,9 @@ def job(parsed: Recipe, gpus: int) -> Training:
     """Return the job on one host.
 
     Raises:
-        LaunchError: as ``launchers.training.parse``.
+        LaunchError: as ``launchers.plan.training_job.parse``.
     """
-    return training.parse(parsed, nodes=1, gpus_per_node=gpus)
+    return training_job.parse(parsed, nodes=1, gpus_per_node=gpus)
 
 
 def refuse(parsed: Recipe, shape: Shape, gpus: int) -> None:

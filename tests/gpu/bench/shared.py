@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from launchers.config.gpu_models import Card
-from launchers.shape import Shape
+from launchers.plan.model_config import Shape
 from tests.gpu.bench import figures
 
 PLUGINS = Path(__file__).parents[1] / "plugins"

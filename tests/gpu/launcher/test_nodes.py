@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from launchers import rules, shape
+from launchers import rules
 from launchers.config import recipe as recipes
 from launchers.metrics import Row
+from launchers.plan import model_config
 from scripts.local import manifest
 from scripts.problem import Problem
 from tests.gpu import pack_visits
@@ -41,7 +42,7 @@ def test_chart_and_rules_take_the_run(each: Launch) -> None:
     seen = tiny if "faults" in each.name else real
     broken = rules.check(
         parsed.args,
-        shape=shape.parse(random_model.config(seen)),
+        shape=model_config.parse(random_model.config(seen)),
         nodes=each.nodes,
         gpus_per_node=each.gpus_per_node,
         backend=parsed.backend,

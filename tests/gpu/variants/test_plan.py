@@ -6,10 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
-from launchers import rules, shape
+from launchers import rules
 from launchers.config import gpu_models
 from launchers.flags import flag_types, installed
 from launchers.flags.renames import RENAMED
+from launchers.plan import model_config
 from tests.gpu.bench import profiles as bench_profiles
 from tests.gpu.bench.shared import Bench
 from tests.gpu.model import random_model
@@ -24,7 +25,7 @@ def setting(gpus: int, home: Path = Path("/nowhere")) -> Bench:
         home=home,
         model=home / "model",
         data=home / "pairs.jsonl",
-        shape=shape.parse(random_model.config(data.SHAPE)),
+        shape=model_config.parse(random_model.config(data.SHAPE)),
         card=gpu_models.CARDS["h200"],
         gpus=gpus,
         steps=variants_plan.STEPS,

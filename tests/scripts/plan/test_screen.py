@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from launchers import plan as planning
 from launchers.config.recipe import Backend
-from launchers.job import Job, link_of
+from launchers.plan import plan as planning
+from launchers.plan.job import Job, link_of
 from scripts.plan import bars, layout_lines, screen
 from scripts.plan.release import Release
 from scripts.plan.verdict import judge

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from launchers import memory, rules
-from launchers.layout import Layout
-from launchers.training import parse
+from launchers import rules
+from launchers.plan import memory
+from launchers.plan.layout import Layout
+from launchers.plan.training_job import parse
 from scripts.plan import args, candidates
 from scripts.plan.candidates import OPTIMIZERS, Fields, Way, recompute
 from scripts.plan.nearest import nearest

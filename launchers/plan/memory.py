@@ -11,13 +11,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from launchers import memory_activations as activations
-from launchers import memory_optimizer as optimizer
-from launchers.memory_adapter import trained
-from launchers.memory_host import host
-from launchers.memory_shard import Shard, shards
-from launchers.shape import Shape
-from launchers.training import Training
+from launchers.plan import activations as activations
+from launchers.plan import optimizer_memory as optimizer
+from launchers.plan.adapter import trained
+from launchers.plan.host_memory import host
+from launchers.plan.model_config import Shape
+from launchers.plan.shard import Shard, shards
+from launchers.plan.training_job import Training
 
 GIB = 2**30
 

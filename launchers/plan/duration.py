@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from launchers import flops
-from launchers.shape import Shape
-from launchers.speed import Speed
-from launchers.training import Training
+from launchers.plan import flops
+from launchers.plan.model_config import Shape
+from launchers.plan.step_time import Speed
+from launchers.plan.training_job import Training
 
 PACKED = 0.99
 """Part of a pack that real tokens fill, with ms-swift's bin packing: 0.996 to 0.998 of 40,000 pairs
@@ -78,7 +78,7 @@ def once(shape: Shape, training: Training, speed: Speed, *, samples: float, toke
 
     It is forward only, over all samples in the steps' own microbatches: of a step's time without
     the optimizer one part of as many as there are forward passes in it, those computed again
-    counted by their layers (``flops.py``). An online reference costs the same in every epoch, so
+    counted by their layers (``plan/flops.py``). An online reference costs the same in every epoch, so
     that it pays from the second one; what it saves of memory it saves at once.
     """
     if not training.precomputed:

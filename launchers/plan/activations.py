@@ -8,9 +8,9 @@ with flash attention; which tensors are saved was read in megatron-core 0.18
 
 from __future__ import annotations
 
-from launchers.memory_shard import Shard
-from launchers.shape import Shape
-from launchers.training import Training
+from launchers.plan.model_config import Shape
+from launchers.plan.shard import Shard
+from launchers.plan.training_job import Training
 
 LOGIT_BYTES = 10
 """For each logit: bf16, its fp32 copy, and the fp32 buffer that the compiled in-place steps make

@@ -4,7 +4,7 @@ The formula is that of megatron-core (``megatron/training/training.py``,
 ``num_floating_point_operations``), with causal attention counted as half; it reproduces the
 figures that NVIDIA publishes for Qwen3-30B-A3B:
 
->>> from launchers.shape import Shape
+>>> from launchers.plan.model_config import Shape
 >>> qwen = Shape(layers=48, hidden=2048, heads=32, kv_heads=4, head_dim=128, ffn=6144,
 ...              vocab=151936, tied=False, experts=128, topk=8, expert_ffn=768, qk_norm=True)
 >>> round(8826 * 3 * forward(qwen, 4096) / 1e12, 2)  # tokens/s/GPU, forward and backward
@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from launchers.shape import Shape
-from launchers.training import Training
+from launchers.plan.model_config import Shape
+from launchers.plan.training_job import Training
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +67,7 @@ def passes(training: Training) -> float:
     DPO: reference 1, policy 1, backward 2; this is what MFU counts. LoRA has no gradients of the
     frozen weights: backward 1.
 
-    >>> from launchers.layout import Layout
+    >>> from launchers.plan.layout import Layout
     >>> one = Layout(nodes=1, gpus_per_node=1)
     >>> passes(Training(layout=one)), passes(Training(layout=one, compares=False, tuner="lora"))
     (4.0, 2.0)
@@ -87,11 +87,11 @@ def recomputed(shape: Shape, training: Training) -> float:
     block the first ``recompute_num_layers`` of each model chunk. Selective counts as none: what it
     does again is small beside a layer.
 
-    >>> from launchers.layout import Layout
+    >>> from launchers.plan.layout import Layout
     >>> some = Layout(nodes=1, gpus_per_node=2, pp=2)
     >>> job = Training(layout=some, recompute="full", recompute_method="block",
     ...                recompute_num_layers=6)
-    >>> from launchers.shape import parse
+    >>> from launchers.plan.model_config import parse
     >>> recomputed(parse({"hidden_size": 64, "num_hidden_layers": 48, "num_attention_heads": 4,
     ...                   "intermediate_size": 128, "vocab_size": 100}), job)
     0.25

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from launchers.layout import Layout
-from launchers.shape import Shape
+from launchers.plan.layout import Layout
+from launchers.plan.model_config import Shape
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from launchers.arguments import Arguments
 from launchers.config.recipe import Recipe
-from launchers.duration import PACKED, steps
-from launchers.training import Training
+from launchers.plan.arguments import Arguments
+from launchers.plan.duration import PACKED, steps
+from launchers.plan.training_job import Training
 
 TOKENS = 2048
 """Tokens of a pair when nobody says: chosen and rejected of a thousand each."""

@@ -7,10 +7,10 @@ between the adapter's two matrices is too narrow to count. The reference runs wi
 
 from __future__ import annotations
 
-from launchers.memory_adapter import EXPERTS, layers
-from launchers.memory_shard import Shard
-from launchers.shape import Shape
-from launchers.training import Training
+from launchers.plan.adapter import EXPERTS, layers
+from launchers.plan.model_config import Shape
+from launchers.plan.shard import Shard
+from launchers.plan.training_job import Training
 
 WEIGHT_SECONDS = 75e-6
 """Seconds that the host needs for each trained weight in the optimizer's step: Megatron copies its

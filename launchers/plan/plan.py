@@ -10,18 +10,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from launchers import footprint, length, memory, speed
 from launchers.config.gpu_models import CARDS, Card
-from launchers.duration import Duration, of_steps, once
 from launchers.exits import LaunchError
-from launchers.footprint import Footprint
-from launchers.job import Job
-from launchers.length import Length
-from launchers.memory import Memory
-from launchers.shape import Shape
-from launchers.speed import Speed
-from launchers.training import Training
-from launchers.training import parse as parse_training
+from launchers.plan import footprint, memory
+from launchers.plan import run_length as length
+from launchers.plan import step_time as speed
+from launchers.plan.duration import Duration, of_steps, once
+from launchers.plan.footprint import Footprint
+from launchers.plan.job import Job
+from launchers.plan.memory import Memory
+from launchers.plan.model_config import Shape
+from launchers.plan.run_length import Length
+from launchers.plan.step_time import Speed
+from launchers.plan.training_job import Training
+from launchers.plan.training_job import parse as parse_training
 
 Made = TypeVar("Made")
 NO_CARD = "the GPU model is not known: write gpuModel"

@@ -6,10 +6,10 @@ import dataclasses
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from launchers.layout import Layout
-from launchers.memory_shard import Shard, shards
-from launchers.shape import Shape
-from launchers.training import Training
+from launchers.plan.layout import Layout
+from launchers.plan.model_config import Shape
+from launchers.plan.shard import Shard, shards
+from launchers.plan.training_job import Training
 
 
 class Copies(NamedTuple):

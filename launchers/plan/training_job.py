@@ -9,10 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from launchers.arguments import Arguments
 from launchers.config.recipe import ADAPTERS, Recipe
 from launchers.exits import Exit, LaunchError
-from launchers.layout import Layout
+from launchers.plan.arguments import Arguments
+from launchers.plan.layout import Layout
 
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
 """Flag value to bytes of an element."""

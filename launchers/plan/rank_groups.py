@@ -8,7 +8,7 @@ ranks: etp, ep, edp, pp.
 
 from __future__ import annotations
 
-from launchers.layout import Layout
+from launchers.plan.layout import Layout
 
 KINDS = ("tp", "cp", "dp", "pp", "etp", "ep", "edp")
 DENSE = ("tp", "cp", "dp", "pp")

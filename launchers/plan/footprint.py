@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from launchers.arguments import Arguments
 from launchers.config.recipe import Recipe
-from launchers.memory_adapter import IN_PEFT, whole
-from launchers.shape import Shape
-from launchers.training import Training
+from launchers.plan.adapter import IN_PEFT, whole
+from launchers.plan.arguments import Arguments
+from launchers.plan.model_config import Shape
+from launchers.plan.training_job import Training
 
 WEIGHT = 2
 """Bytes of a bf16 parameter: the model on the hub, and the export. An adapter's are bf16 too:

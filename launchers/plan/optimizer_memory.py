@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from launchers.adam import CHUNK
-from launchers.training import BYTES, Training
+from launchers.plan.optimizer_parts import CHUNK
+from launchers.plan.training_job import BYTES, Training
 
 
 def kept(training: Training) -> float:
@@ -14,7 +14,7 @@ def kept(training: Training) -> float:
     ``pytorch/optimizers/fused_adam.py`` (the fp32 master is kept as the 16 bits that bf16 weights
     lack, ``store_param_remainders``).
 
-    >>> from launchers.layout import Layout
+    >>> from launchers.plan.layout import Layout
     >>> one = Layout(nodes=1, gpus_per_node=1)
     >>> kept(Training(layout=one)), kept(Training(layout=one, precision_aware=True))
     (12.0, 10.0)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from launchers.flops import passes, recomputed
-from launchers.layout import Layout
-from launchers.memory_shard import Shard
-from launchers.shape import Shape
-from launchers.training import Training
+from launchers.plan.flops import passes, recomputed
+from launchers.plan.layout import Layout
+from launchers.plan.model_config import Shape
+from launchers.plan.shard import Shard
+from launchers.plan.training_job import Training
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from launchers.config.recipe import NO, Value
 from launchers.exits import Exit, LaunchError
-from launchers.layout import Layout
+from launchers.plan.layout import Layout
 
 YES = ("yes", "true", "t", "y", "1", "on")
 

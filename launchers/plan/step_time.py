@@ -10,14 +10,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from launchers import flops, speed_adapter
-from launchers import memory_activations as activations
-from launchers import speed_traffic as traffic
 from launchers.config.gpu_models import Card
-from launchers.memory_adapter import trained
-from launchers.memory_shard import Shard, shards
-from launchers.shape import Shape
-from launchers.speed_pace import (
+from launchers.plan import activations as activations
+from launchers.plan import adapter_time, flops
+from launchers.plan import traffic as traffic
+from launchers.plan.adapter import trained
+from launchers.plan.model_config import Shape
+from launchers.plan.pace import (
     A2A_HIDDEN,
     EXPOSED,
     GPU_ADAM_BYTES,
@@ -27,8 +26,9 @@ from launchers.speed_pace import (
     PRODUCTS,
     Pace,
 )
-from launchers.speed_traffic import Traffic
-from launchers.training import Training
+from launchers.plan.shard import Shard, shards
+from launchers.plan.traffic import Traffic
+from launchers.plan.training_job import Training
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,7 +138,7 @@ def _microbatch(
     memory = saved * shard.layers * all_passes
     memory += activations.logits(shape, training, shard, local) * model_passes
     again = flops.recomputed(shape, training)
-    beside = speed_adapter.moved(shape, training, shard, local, rows, again)
+    beside = adapter_time.moved(shape, training, shard, local, rows, again)
     return products + (memory * pace.passing + beside) / (card.hbm_gbs * 1e9)
 
 
@@ -183,8 +183,8 @@ def _step(
     offload = training.optimizer_offload
     on_gpu = state * (1 - offload) * GPU_ADAM_BYTES / (card.hbm_gbs * 1e9)
     on_host = state * offload * training.layout.gpus_per_node / pace.host_adam
-    on_host += speed_adapter.WEIGHT_SECONDS * max(
-        speed_adapter.weights(shape, training, part) for part in parts
+    on_host += adapter_time.WEIGHT_SECONDS * max(
+        adapter_time.weights(shape, training, part) for part in parts
     )
     overlaps = training.overlap_grad_reduce and training.overlap_param_gather
     waits = EXPOSED if overlaps else 1.0

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from launchers.memory_adapter import IN_PEFT, trained, whole
-from launchers.memory_shard import Shard
-from launchers.shape import Shape
-from launchers.training import Training
+from launchers.plan.adapter import IN_PEFT, trained, whole
+from launchers.plan.model_config import Shape
+from launchers.plan.shard import Shard
+from launchers.plan.training_job import Training
 
 PROCESS = 16 * 2**30
 """Bytes of a rank with its data loader's workers: an estimate."""

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
-from launchers.length import Data
-from launchers.shape import Shape
-from launchers.speed import Link
+from launchers.plan.model_config import Shape
+from launchers.plan.run_length import Data
+from launchers.plan.step_time import Link
 
 FLOOR = 0.85
 """Part of a network's expected GB/s below which the preflight fails
