@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from launchers import logs, rules
+from launchers import logs
 from launchers.check_model import broken, refuse
 from launchers.config.recipe import NO, Recipe, Value
 from launchers.config.settings import Settings
@@ -18,6 +18,7 @@ from launchers.flags.command_line import Inputs, flatten, program, training_flag
 from launchers.flags.flag_types import Kind
 from launchers.flags.renames import OWNED, RENAMED, secret_advice
 from launchers.prepare import inputs_of
+from launchers.rules import table
 from launchers.system.ms_swift import swift_folder
 
 
@@ -40,7 +41,7 @@ def check(settings: Settings, recipe: Recipe, *, is_gang: bool = True) -> None:
     Raises:
         LaunchError: CONFIG with all messages, each naming its values key.
     """
-    messages = owned(recipe) + secret(recipe) + unsaved(recipe) + rules.empty(recipe.args)
+    messages = owned(recipe) + secret(recipe) + unsaved(recipe) + table.empty(recipe.args)
     inputs = inputs_of(settings, recipe, settings.work)
     try:
         merged(settings, recipe, inputs)
@@ -105,7 +106,7 @@ def known_flags(recipe: Recipe) -> Known:
     if "swift" not in packages:
         logs.warning("flags not checked", why="ms-swift is not installed here")
         return Known()
-    entry, bounded = installed.ENTRIES[recipe.backend][recipe.task], rules.ranged(recipe.backend)
+    entry, bounded = installed.ENTRIES[recipe.backend][recipe.task], table.ranged(recipe.backend)
     try:
         classes = installed.read(packages)
         names, found = installed.flags(classes, entry), installed.kinds(classes, entry)

@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
-from launchers import logs, preview, rules
+from launchers import logs, preview
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
 from launchers.plan.model_config import Shape
+from launchers.rules import table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,12 +60,12 @@ def refuse(messages: list[str]) -> None:
 
 def broken(settings: Settings, recipe: Recipe, shape: Shape | None) -> list[str]:
     """Return a message for each rule that the recipe breaks."""
-    return rules.check(recipe.args, **_gang(settings, recipe, shape))
+    return table.check(recipe.args, **_gang(settings, recipe, shape))
 
 
 def unwise(settings: Settings, recipe: Recipe, shape: Shape | None) -> list[str]:
     """Return a message for each thing that works, but is surely not wanted."""
-    return rules.warn(recipe.args, **_gang(settings, recipe, shape))
+    return table.warn(recipe.args, **_gang(settings, recipe, shape))
 
 
 def core_version() -> str:
@@ -72,7 +73,7 @@ def core_version() -> str:
     try:
         return metadata.version("megatron-core")
     except metadata.PackageNotFoundError:
-        return rules.CORE
+        return table.CORE
 
 
 def _gang(settings: Settings, recipe: Recipe, shape: Shape | None) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from launchers.exits import Exit, LaunchError, during
 from launchers.flags.command_line import Inputs
 from launchers.gang.protocol import Message
 from launchers.progress import Progress
-from launchers.rules_layout import DENSE
+from launchers.rules.parallelism import DENSE
 from launchers.storage import marker
 from launchers.storage.output import Outcome
 

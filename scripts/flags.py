@@ -13,10 +13,10 @@ from pathlib import Path
 
 import yaml
 
-from launchers import rules
 from launchers.flags import installed
 from launchers.flags.flag_types import Kind
 from launchers.flags.renames import OWNED, RENAMED, secret_advice
+from launchers.rules import table as rules
 
 ROOT = Path(__file__).parents[1]
 HEADER = """\

@@ -29,7 +29,7 @@
 {{ if regexMatch "^[-+]?([0-9]{1,30}[.]?[0-9]{0,30}|[.][0-9]{1,30})([eE][-+]?[0-9]{1,2})?$" . }}yes{{ end }}
 {{- end }}
 
-{{/* Not empty where one of a rule's conditions does not hold, as launchers/condition.py; takes (when, texts). */}}
+{{/* Not empty where one of a rule's conditions does not hold, as launchers/rules/condition.py; takes (when, texts). */}}
 {{- define "megatron-dpo.silent" -}}
 {{- $texts := .texts -}}
 {{- range .when }}

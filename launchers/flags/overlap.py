@@ -35,7 +35,7 @@ def switched(extra: Value, name: str = NAME) -> bool:
 def refusals(args: object, *, precomputed: bool) -> list[str]:
     """Return why a run can't overlap, a sentence each.
 
-    The chart and the launcher refuse the same by ``rules_overlap.py``; this is for a run without.
+    The chart and the launcher refuse the same by ``rules/overlap.py``; this is for a run without.
     What megatron-core asserts by itself (``transformer_config.py``, ``__post_init__``) is left out.
 
     Args:

@@ -1,7 +1,7 @@
 """All the ways to lay a training job out on a cluster's GPUs, as far as arithmetic allows them.
 
 The sizes are generated so that megatron-core's divisions come out even; whether a layout is legal
-is said by ``launchers/rules.py``, which a test asks for every layout made here.
+is said by ``launchers/rules/table.py``, which a test asks for every layout made here.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
-from launchers.divisors import divisors
 from launchers.flags import equal_packs
 from launchers.plan.layout import Layout
 from launchers.plan.model_config import Shape
 from launchers.plan.training_job import Training
+from launchers.rules.divisors import divisors
 
 Fields = Mapping[str, Any]
 

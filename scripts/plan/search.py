@@ -9,7 +9,6 @@ from functools import cached_property
 from itertools import islice
 from math import ceil
 
-from launchers import rules
 from launchers.config.gpu_models import Card
 from launchers.plan import memory
 from launchers.plan.job import Job
@@ -19,6 +18,7 @@ from launchers.plan.model_config import Shape
 from launchers.plan.plan import speed_of
 from launchers.plan.step_time import Speed
 from launchers.plan.training_job import Training
+from launchers.rules import table
 from scripts.plan import args, candidates
 from scripts.plan.args import Args
 from scripts.plan.candidates import Way
@@ -164,7 +164,7 @@ class Search:
 
     def _messages(self, wanted: Args) -> set[str]:
         job = self.job
-        messages = rules.check(
+        messages = table.check(
             args.merged(job.recipe, wanted).args,
             shape=self.shape,
             nodes=job.nodes,

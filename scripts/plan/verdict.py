@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from launchers import rules
 from launchers.plan.plan import Plan
+from launchers.rules import table
 from scripts.plan.quantity import GIB, bytes_text, time_text
 from scripts.plan.release import Release
 from scripts.plan.search import TIGHT
@@ -40,10 +40,10 @@ def judge(release: Release, plan: Plan) -> Verdict:
         "task": recipe.task,
         "reference": recipe.reference,
     }
-    broken = rules.check(recipe.args, **gang)
+    broken = table.check(recipe.args, **gang)
     memory = [] if broken else [*_gpu(plan), *_host(release, plan)]
     disk = [] if broken else _disk(release, plan)
-    doubts = [*rules.warn(recipe.args, **gang), *_doubts(plan), *_sources(release)]
+    doubts = [*table.warn(recipe.args, **gang), *_doubts(plan), *_sources(release)]
     return Verdict(
         refusals=tuple([*broken, *memory, *disk]),
         warnings=tuple(doubts),

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from launchers import rules
 from launchers.config import recipe
 from launchers.flags import equal_packs, features
 from launchers.flags.equal_packs import PacksConfigError, PacksDataError
+from launchers.rules import table
 from tests.gpu.bench.profiles import Profile
 
 FILES = ("values/a100-2node.yaml", "values/hardware/h200-4.yaml")
@@ -29,7 +29,7 @@ def broken(**changes: Any) -> list[str]:
     found = parsed(**changes)
     gang: dict[str, Any] = {"nodes": 1, "gpus_per_node": 4, "backend": "megatron"}
     given: dict[str, Any] = {"task": found.task, "reference": found.reference}
-    return rules.check(found.args, shape=None, **gang, **given)
+    return table.check(found.args, shape=None, **gang, **given)
 
 
 @pytest.mark.parametrize(

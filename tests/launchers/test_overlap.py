@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from launchers import rules
 from launchers.config import recipe
 from launchers.flags import features, overlap
 from launchers.flags.overlap import NAME, SWITCH
+from launchers.rules import table
 from tests.gpu.bench.profiles import Profile
 
 FILES = ("values/a100-2node.yaml", "values/hardware/h200-4.yaml")
@@ -29,7 +29,7 @@ def broken(**changes: Any) -> list[str]:
     dotted = {name.replace("__", "."): value for name, value in changes.items()}
     values = Profile(name="case", files=FILES, changes=FITTING | dotted).values()
     parsed = recipe.parse({k: v for k, v in values["recipe"].items() if k in recipe.KEYS})
-    said = rules.check(
+    said = table.check(
         parsed.args,
         shape=None,
         nodes=1,
@@ -78,7 +78,7 @@ def test_a_switch_that_is_a_text_is_refused_by_its_name() -> None:
 @pytest.mark.parametrize("text", ["{moe_router_fusion: true}", "{'a': 1}", "[1]", "/data/a.json"])
 def test_what_ms_swift_would_repair_or_read_from_a_file_is_refused(text: str) -> None:
     gang: dict[str, Any] = {"shape": None, "nodes": 1, "gpus_per_node": 1, "backend": "megatron"}
-    told = rules.check({"megatron_extra_kwargs": text, "train_iters": "1"}, **gang)
+    told = table.check({"megatron_extra_kwargs": text, "train_iters": "1"}, **gang)
     write = "is no map; write key: value lines below it, or a JSON object"
     assert told == [f'recipe.args.megatron_extra_kwargs: "{text}" {write}']
 

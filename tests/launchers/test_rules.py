@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchers import rules, rules_hints, rules_model
 from launchers.config import recipe
-from launchers.divisors import divisors
 from launchers.flags import installed
 from launchers.flags.command_line import DEFAULTS as LAUNCHERS
 from launchers.plan.model_config import Shape
+from launchers.rules import hints, model, table
+from launchers.rules.divisors import divisors
 from tests.launchers.training_environment import needs_training, swift_classes
 
 SIZES: dict[str, Any] = {
@@ -45,15 +45,15 @@ def read(**args: Any) -> dict[str, Any]:
     return dict(recipe.parse({**document, "args": {"num_train_epochs": 1, **spelt}}).args)
 
 
-def told(shape: Shape | None = QWEN, nodes: int = 2, core: str = rules.CORE, **args: Any) -> str:
-    found = rules.check(
+def told(shape: Shape | None = QWEN, nodes: int = 2, core: str = table.CORE, **args: Any) -> str:
+    found = table.check(
         read(**args), shape=shape, nodes=nodes, gpus_per_node=8, backend="megatron", core=core
     )
     return "\n".join(found)
 
 
 def warned(shape: Shape | None = QWEN, nodes: int = 2, **args: Any) -> str:
-    found = rules.warn(read(**args), shape=shape, nodes=nodes, gpus_per_node=8, backend="megatron")
+    found = table.warn(read(**args), shape=shape, nodes=nodes, gpus_per_node=8, backend="megatron")
     return "\n".join(found)
 
 
@@ -61,19 +61,19 @@ def warned(shape: Shape | None = QWEN, nodes: int = 2, **args: Any) -> str:
 @pytest.mark.parametrize("backend", ["megatron", "transformers"])
 def test_the_defaults_are_those_of_the_pinned_ms_swift(backend: str) -> None:
     real = installed.flags(swift_classes(), installed.ENTRIES[backend]["rlhf"])
-    rows = (*rules.ROWS[backend], *rules.UNWISE[backend])
+    rows = (*table.ROWS[backend], *table.UNWISE[backend])
     names = {name for row in rows for name in row.flags()} - set(LAUNCHERS)
     assert names <= set(real)
     set_there = {n: str(real[n]) for n in names if real[n] is not None and real[n] is not False}
     spelt = {n: text.lower() if text == "True" else text for n, text in set_there.items()}
-    assert {n: t for n, t in rules.DEFAULTS[backend].items() if n in names} == spelt
+    assert {n: t for n, t in table.DEFAULTS[backend].items() if n in names} == spelt
 
 
 def test_every_rule_names_its_source_once() -> None:
-    for rows in (*rules.ROWS.values(), *rules.UNWISE.values()):
+    for rows in (*table.ROWS.values(), *table.UNWISE.values()):
         assert len(set(rows)) == len(rows)
         assert all(row.source for row in rows)
-    for function in (*rules_model.MODEL, *rules_hints.MODEL, *rules_hints.PLAIN):
+    for function in (*model.MODEL, *hints.MODEL, *hints.PLAIN):
         assert "MC " in str(function.__doc__) or len(str(function.__doc__)) > 40, function
 
 
@@ -196,11 +196,11 @@ def test_the_best_model_is_not_what_is_exported(limit: str) -> None:
     assert "load_best_model_at_end: does not choose what is exported" in warning
     assert _of_transformers(args | {"save_total_limit": "1"}) == []
     assert _of_transformers({"load_best_model_at_end": "false"}) == []
-    assert rules.check(with_limit, shape=None, nodes=1, gpus_per_node=1, backend=OTHER) == []
+    assert table.check(with_limit, shape=None, nodes=1, gpus_per_node=1, backend=OTHER) == []
 
 
 def _of_transformers(args: dict[str, recipe.Value]) -> list[str]:
-    return rules.warn(args, shape=None, nodes=1, gpus_per_node=1, backend=OTHER)
+    return table.warn(args, shape=None, nodes=1, gpus_per_node=1, backend=OTHER)
 
 
 def test_the_two_node_run_is_neither_wrong_nor_unwise() -> None:

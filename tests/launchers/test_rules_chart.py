@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 import yaml
 
-from launchers import rules
-from launchers.condition import When
 from launchers.config import recipe
-from launchers.facts import REFERENCE, TASK
 from launchers.flags import flag_types
 from launchers.flags.flag_types import Kind
 from launchers.flags.overlap import NAME, SWITCH
-from launchers.rule import Conflict, Local, Multiple, Order, Range, Rule, Words
+from launchers.rules import table
+from launchers.rules.condition import When
+from launchers.rules.engine import Conflict, Local, Multiple, Order, Range, Rule, Words
+from launchers.rules.facts import REFERENCE, TASK
 from tests.chart.helm import CHART, template
 
 TABLE = yaml.safe_load((CHART / "flags" / "ms-swift-4.4.1.yaml").read_text(encoding="utf-8"))
@@ -74,7 +74,7 @@ def said_by_the_launcher(case: Case, args: Case) -> list[str]:
     known = {name: as_kind(kind) for name, kind in TABLE["backends"][backend]["kinds"].items()}
     gang = {"nodes": case["nodes"], "gpus_per_node": case["gpus"], "backend": backend}
     gang |= {name: case[name] for name in ("task", "reference")}
-    return flag_types.check(read, known) + rules.check(read, shape=None, **gang)
+    return flag_types.check(read, known) + table.check(read, shape=None, **gang)
 
 
 def as_kind(kind: Any) -> Kind:
@@ -93,7 +93,7 @@ def case_of(
 def drawn(chance: random.Random) -> Case:
     """Draw a recipe of flags that rules read, with likely and unlikely values."""
     backend = chance.choice(["megatron"] * 9 + ["transformers"])
-    read = sorted({flag for rule in rules.ROWS[backend] for flag in rule.flags()})
+    read = sorted({flag for rule in table.ROWS[backend] for flag in rule.flags()})
     args: Case = {"num_train_epochs": 1} if backend == "megatron" else {}
     for flag in chance.sample(read, min(len(read), chance.randint(0, 12))):
         kind = TABLE["backends"][backend]["kinds"].get(flag)
@@ -175,7 +175,7 @@ def test_the_chart_says_what_the_launcher_says(judge: Path) -> None:
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("backend", ["megatron", "transformers"])
 def test_every_rule_can_be_broken_and_is_told_by_both(judge: Path, backend: str) -> None:
-    rows = rules.ROWS[backend]
+    rows = table.ROWS[backend]
     cases = [breaking(backend, rule) for rule in rows]
     answers = said_by_the_chart(cases, judge)
     for rule, case, (said, args) in zip(rows, cases, answers, strict=True):
@@ -188,7 +188,7 @@ def test_every_rule_can_be_broken_and_is_told_by_both(judge: Path, backend: str)
 
 
 def test_the_table_holds_every_rule() -> None:
-    for backend, rows in rules.ROWS.items():
+    for backend, rows in table.ROWS.items():
         assert [r["kind"] for r in TABLE["backends"][backend]["rules"]] == [
             type(rule).__name__ for rule in rows
         ]

@@ -15,12 +15,12 @@ from typing import Any
 
 import yaml
 
-from launchers import rules
 from launchers.config import recipe as recipes
 from launchers.config.recipe import Recipe
 from launchers.plan import training_job
 from launchers.plan.model_config import Shape
 from launchers.plan.training_job import Training
+from launchers.rules import table
 
 ROOT = Path(__file__).parents[3]
 DEFAULTS = ROOT / "chart" / "values.yaml"
@@ -131,7 +131,7 @@ def refuse(parsed: Recipe, shape: Shape, gpus: int) -> None:
     Raises:
         ValueError: in the rules' words.
     """
-    broken = rules.check(
+    broken = table.check(
         parsed.args,
         shape=shape,
         nodes=1,

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from launchers import rules
 from launchers.config import recipe as recipes
 from launchers.metrics import Row
 from launchers.plan import model_config
+from launchers.rules import table
 from scripts.local import manifest
 from scripts.problem import Problem
 from tests.gpu import pack_visits
@@ -40,7 +40,7 @@ def test_chart_and_rules_take_the_run(each: Launch) -> None:
     real = random_model.Shape(num_hidden_layers=8)
     tiny = replace(random_model.TINY, vocab_size=151_936)
     seen = tiny if "faults" in each.name else real
-    broken = rules.check(
+    broken = table.check(
         parsed.args,
         shape=model_config.parse(random_model.config(seen)),
         nodes=each.nodes,

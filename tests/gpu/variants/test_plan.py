@@ -6,11 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
-from launchers import rules
 from launchers.config import gpu_models
 from launchers.flags import flag_types, installed
 from launchers.flags.renames import RENAMED
 from launchers.plan import model_config
+from launchers.rules import table
 from tests.gpu.bench import profiles as bench_profiles
 from tests.gpu.bench.shared import Bench
 from tests.gpu.model import random_model
@@ -42,7 +42,7 @@ def test_every_line_is_accepted_by_the_launchers_rules(gpus: int) -> None:
     assert len(layouts) == (0 if gpus == 1 else 3)
     for each in plan:
         parsed = bench_profiles.recipe(each.profile.values(), setting(gpus).own_flags)
-        assert not rules.empty(parsed.args), each.name
+        assert not table.empty(parsed.args), each.name
         assert parsed.arg("rpo_alpha") == "" and parsed.arg("train_iters") == "2"
 
 

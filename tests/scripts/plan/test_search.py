@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from launchers import rules
 from launchers.plan import memory
 from launchers.plan.layout import Layout
 from launchers.plan.training_job import parse
+from launchers.rules import table
 from scripts.plan import args, candidates
 from scripts.plan.candidates import OPTIMIZERS, Fields, Way, recompute
 from scripts.plan.nearest import nearest
@@ -58,7 +58,7 @@ def test_every_layout_is_legal(name: str, nodes: int, gpus: int) -> None:
         merged = args.merged(
             search.job.recipe, {**wanted, "global_batch_size": str(nodes * gpus * 4)}
         )
-        broken = rules.check(
+        broken = table.check(
             merged.args,
             shape=search.shape,
             nodes=nodes,

@@ -1,15 +1,15 @@
-"""Rules of the experts' all-to-all beside computation; sources as in ``rules_layout.py``.
+"""Rules of the experts' all-to-all beside computation; sources as in ``rules/parallelism.py``.
 
 ``flags/overlap.py:refusals`` says some of it of a run that no launcher has started.
 """
 
 from __future__ import annotations
 
-from launchers.condition import When, given, has, none_of, off, on, one_of, over, under
-from launchers.facts import REFERENCE
 from launchers.flags.overlap import SWITCH
-from launchers.rule import Conflict, Rule
-from launchers.rules_recompute import GRANULARITY, LAYERS, METHOD, MODULES
+from launchers.rules.condition import When, given, has, none_of, off, on, one_of, over, under
+from launchers.rules.engine import Conflict, Rule
+from launchers.rules.facts import REFERENCE
+from launchers.rules.recompute import GRANULARITY, LAYERS, METHOD, MODULES
 
 _EP, _PP = "expert_model_parallel_size", "pipeline_model_parallel_size"
 _CONFIG = "MC transformer_config.py: AssertionError"

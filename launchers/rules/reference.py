@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from launchers.condition import When, given, none_of, on, one_of, over
 from launchers.config.recipe import ADAPTERS
-from launchers.facts import REFERENCE, TASK
-from launchers.rule import Conflict, Rule
+from launchers.rules.condition import When, given, none_of, on, one_of, over
+from launchers.rules.engine import Conflict, Rule
+from launchers.rules.facts import REFERENCE, TASK
 
 _ONCE = one_of(REFERENCE, "precomputed")
 

@@ -1,14 +1,14 @@
-"""Rules of the data and the loss that need no model; sources as in ``rules_layout.py``.
+"""Rules of the data and the loss that need no model; sources as in ``rules/parallelism.py``.
 
 TRL is trl 0.29.1, as ms-swift 4.4.1 uses it.
 """
 
 from __future__ import annotations
 
-from launchers.condition import given, missing, none_of, off, on, one_of, under
-from launchers.facts import NO, TASK
-from launchers.rule import Conflict, Local, Rule, Words
-from launchers.rules_optimizer import EPOCHS, ITERS, count
+from launchers.rules.condition import given, missing, none_of, off, on, one_of, under
+from launchers.rules.engine import Conflict, Local, Rule, Words
+from launchers.rules.facts import NO, TASK
+from launchers.rules.optimizer import EPOCHS, ITERS, count
 
 _RLHF = one_of(TASK, "rlhf")
 _FLASH = ("flash_attn", "flash_attention_2", "flash_attention_3", "flash_attention_4")

@@ -1,10 +1,10 @@
-"""Rules of the optimizer and the schedule that need no model; sources as in ``rules_layout.py``."""
+"""Rules of the optimizer and the schedule that need no model; sources as in ``rules/parallelism.py``."""
 
 from __future__ import annotations
 
-from launchers.condition import given, missing, none_of, off, on, one_of, over, under
-from launchers.rule import Conflict, Order, Range, Rule, Words
-from launchers.rules_layout import PP
+from launchers.rules.condition import given, missing, none_of, off, on, one_of, over, under
+from launchers.rules.engine import Conflict, Order, Range, Rule, Words
+from launchers.rules.parallelism import PP
 
 _AWARE, _OPTIMIZER = "use_precision_aware_optimizer", "optimizer"
 _DTYPES = ("main_grads_dtype", "main_params_dtype", "exp_avg_dtype", "exp_avg_sq_dtype")

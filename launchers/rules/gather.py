@@ -1,15 +1,15 @@
-"""Rules of tokens that are gathered for the experts; sources as in ``rules_layout.py``.
+"""Rules of tokens that are gathered for the experts; sources as in ``rules/parallelism.py``.
 
 What they protect is said in ``swift_equal_packs.py``.
 """
 
 from __future__ import annotations
 
-from launchers.condition import When, given, missing, none_of, off, on, one_of, over
-from launchers.facts import TASK
 from launchers.flags.equal_packs import DISPATCHER, NAME
 from launchers.flags.overlap import SWITCH
-from launchers.rule import Conflict, Order, Rule
+from launchers.rules.condition import When, given, missing, none_of, off, on, one_of, over
+from launchers.rules.engine import Conflict, Order, Rule
+from launchers.rules.facts import TASK
 
 _GATHERS = one_of(DISPATCHER, NAME)
 _RLHF = one_of(TASK, "rlhf")

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from launchers.condition import When
-from launchers.facts import REFERENCE, TASK, Facts, is_number, is_size, is_whole
 from launchers.flags.overlap import SWITCH
+from launchers.rules.condition import When
+from launchers.rules.facts import REFERENCE, TASK, Facts, is_number, is_size, is_whole
 
 
 @dataclass(frozen=True, kw_only=True)

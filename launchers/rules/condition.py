@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from launchers.facts import NO, Facts
+from launchers.rules.facts import NO, Facts
 
 Test = Literal["on", "off", "is", "isnt", "given", "missing", "over", "under", "has"]
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from launchers.condition import given, none_of, one_of, over
-from launchers.rule import Conflict, Rule
-from launchers.rules_layout import VPP
+from launchers.rules.condition import given, none_of, one_of, over
+from launchers.rules.engine import Conflict, Rule
+from launchers.rules.parallelism import VPP
 
 _TUNER = "tuner_type"
 _TRAINED = none_of(_TUNER, "full")

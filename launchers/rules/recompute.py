@@ -1,10 +1,10 @@
-"""Rules of recomputation that need no model; sources as in ``rules_layout.py``."""
+"""Rules of recomputation that need no model; sources as in ``rules/parallelism.py``."""
 
 from __future__ import annotations
 
-from launchers.condition import given, has, missing, off, on, one_of, over
-from launchers.rule import Conflict, Rule, Words
-from launchers.rules_layout import size
+from launchers.rules.condition import given, has, missing, off, on, one_of, over
+from launchers.rules.engine import Conflict, Rule, Words
+from launchers.rules.parallelism import size
 
 GRANULARITY, LAYERS = "recompute_granularity", "recompute_num_layers"
 METHOD, MODULES = "recompute_method", "recompute_modules"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from launchers.condition import given, missing, none_of, off, on, one_of, over, under
-from launchers.facts import TASK
-from launchers.rule import Conflict, Rule
-from launchers.rules_layout import PP, SEQUENCE, TP
-from launchers.rules_recompute import GRANULARITY, LAYERS, METHOD
+from launchers.rules.condition import given, missing, none_of, off, on, one_of, over, under
+from launchers.rules.engine import Conflict, Rule
+from launchers.rules.facts import TASK
+from launchers.rules.parallelism import PP, SEQUENCE, TP
+from launchers.rules.recompute import GRANULARITY, LAYERS, METHOD
 
 _OFFLOAD, _AWARE = "optimizer_cpu_offload", "use_precision_aware_optimizer"
 _CAPACITY = "moe_expert_capacity_factor"

@@ -6,8 +6,8 @@ by line; what is not said to differ is the same in megatron-core 0.16.1 and 0.17
 
 from __future__ import annotations
 
-from launchers.condition import given, missing, off, on, one_of, over, under
-from launchers.rule import Conflict, Multiple, Order, Range, Rule
+from launchers.rules.condition import given, missing, off, on, one_of, over, under
+from launchers.rules.engine import Conflict, Multiple, Order, Range, Rule
 
 TP, PP, CP = (f"{kind}_parallel_size" for kind in ("tensor_model", "pipeline_model", "context"))
 EP, ETP = "expert_model_parallel_size", "expert_tensor_parallel_size"

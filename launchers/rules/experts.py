@@ -1,11 +1,11 @@
-"""Rules of experts and of fp8 and fp4 that need no model; sources as in ``rules_layout.py``."""
+"""Rules of experts and of fp8 and fp4 that need no model; sources as in ``rules/parallelism.py``."""
 
 from __future__ import annotations
 
-from launchers.condition import given, has, missing, none_of, on, one_of
 from launchers.flags.equal_packs import DISPATCHER
-from launchers.rule import Conflict, Rule, Words
-from launchers.rules_recompute import GRANULARITY, MODULES
+from launchers.rules.condition import given, has, missing, none_of, on, one_of
+from launchers.rules.engine import Conflict, Rule, Words
+from launchers.rules.recompute import GRANULARITY, MODULES
 
 BALANCING = "moe_router_load_balancing_type"
 _CAPACITY, _PAD = "moe_expert_capacity_factor", "moe_pad_expert_input_to_capacity"

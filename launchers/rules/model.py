@@ -1,6 +1,6 @@
 """Rules that need the model's sizes: one small function each, which returns what is wrong.
 
-Sources are abbreviated as in ``rules_layout.py``. All are run before GPUs load anything.
+Sources are abbreviated as in ``rules/parallelism.py``. All are run before GPUs load anything.
 """
 
 from __future__ import annotations
@@ -8,12 +8,24 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from launchers.condition import has, missing, on
-from launchers.divisors import divisors
-from launchers.facts import Facts
 from launchers.plan.model_config import Shape
-from launchers.rules_layout import CP, ENDS, EP, ETP, FIRST, LAST, LAYOUT, PP, SEQUENCE, TP, VPP
-from launchers.rules_recompute import GRANULARITY, MODULES
+from launchers.rules.condition import has, missing, on
+from launchers.rules.divisors import divisors
+from launchers.rules.facts import Facts
+from launchers.rules.parallelism import (
+    CP,
+    ENDS,
+    EP,
+    ETP,
+    FIRST,
+    LAST,
+    LAYOUT,
+    PP,
+    SEQUENCE,
+    TP,
+    VPP,
+)
+from launchers.rules.recompute import GRANULARITY, MODULES
 
 Check = Callable[[Shape, "Known"], str]
 

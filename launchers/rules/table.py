@@ -1,32 +1,32 @@
 """All that Megatron and Megatron-SWIFT refuse by arithmetic, told before anything is reserved.
 
-Rows of data, which the chart judges too, are in ``rules_layout.py`` and its neighbours; rules that
-need the model's sizes in ``rules_model.py``; what is only unwise in ``rules_warnings.py`` and
-``rules_hints.py``. To add a rule: one more row or function there, and its line in ``ROWS``.
+Rows of data, which the chart judges too, are in ``rules/parallelism.py`` and its neighbours; rules that
+need the model's sizes in ``rules/model.py``; what is only unwise in ``rules/warnings.py`` and
+``rules/hints.py``. To add a rule: one more row or function there, and its line in ``ROWS``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from launchers import facts as facts_of
-from launchers import rules_hints, rules_model, rules_warnings
 from launchers.config.recipe import Value
-from launchers.facts import Facts
 from launchers.flags import core_overrides as overrides
 from launchers.flags import overlap
 from launchers.plan.model_config import Shape
-from launchers.rule import Range, Rule
-from launchers.rules_adapter import ADAPTER
-from launchers.rules_data import DATA, ELSEWHERE, LOSS, SAVING, TRANSFORMERS
-from launchers.rules_experts import EIGHT_BITS, EXPERTS
-from launchers.rules_gather import GATHER
-from launchers.rules_layout import DENSE, GBS, MBS, PIPELINE, SIZES, TENSOR, WORLD
-from launchers.rules_model import READ, Known
-from launchers.rules_optimizer import OPTIMIZER, RANGES, SCHEDULE
-from launchers.rules_overlap import OVERLAP
-from launchers.rules_recompute import RECOMPUTE
-from launchers.rules_reference import REFERENCES, REFERENCES_ELSEWHERE
+from launchers.rules import facts as facts_of
+from launchers.rules import hints, model, warnings
+from launchers.rules.adapter import ADAPTER
+from launchers.rules.data import DATA, ELSEWHERE, LOSS, SAVING, TRANSFORMERS
+from launchers.rules.engine import Range, Rule
+from launchers.rules.experts import EIGHT_BITS, EXPERTS
+from launchers.rules.facts import Facts
+from launchers.rules.gather import GATHER
+from launchers.rules.model import READ, Known
+from launchers.rules.optimizer import OPTIMIZER, RANGES, SCHEDULE
+from launchers.rules.overlap import OVERLAP
+from launchers.rules.parallelism import DENSE, GBS, MBS, PIPELINE, SIZES, TENSOR, WORLD
+from launchers.rules.recompute import RECOMPUTE
+from launchers.rules.reference import REFERENCES, REFERENCES_ELSEWHERE
 
 CORE = "0.18.0"
 """megatron-core of the pinned image; older ones allow more."""
@@ -44,8 +44,8 @@ ROWS: dict[str, tuple[Rule, ...]] = {
 }
 """Backend to the rules that need no model, in the order they are told."""
 UNWISE: dict[str, tuple[Rule, ...]] = {
-    "megatron": rules_warnings.MEGATRON,
-    "transformers": rules_warnings.TRANSFORMERS,
+    "megatron": warnings.MEGATRON,
+    "transformers": warnings.TRANSFORMERS,
 }
 """Backend to the rules of what works, but is surely not wanted."""
 
@@ -122,8 +122,8 @@ def warn(
     messages = [message for rule in UNWISE[backend] for message in rule.judge(facts)]
     if backend == "megatron" and _is_sized(facts):
         known = Known(facts=facts, core=version(core))
-        messages += [hint(known) for hint in rules_hints.PLAIN]
-        messages += [hint(shape, known) for hint in rules_hints.MODEL if shape]
+        messages += [hint(known) for hint in hints.PLAIN]
+        messages += [hint(shape, known) for hint in hints.MODEL if shape]
     return [message for message in messages if message]
 
 
@@ -165,7 +165,7 @@ def _is_sized(facts: Facts) -> bool:
 def _of_model(facts: Facts, shape: Shape | None, backend: str, core: str) -> list[str]:
     if shape is None or backend != "megatron" or not _is_sized(facts):
         return []
-    if facts.overridden & rules_model.REPLACED:
+    if facts.overridden & model.REPLACED:
         return []
     known = Known(facts=facts, core=version(core))
-    return [message for rule in rules_model.MODEL if (message := rule(shape, known))]
+    return [message for rule in model.MODEL if (message := rule(shape, known))]

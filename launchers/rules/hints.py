@@ -1,6 +1,6 @@
 """Warnings that take arithmetic: one small function each, which returns what is not wanted.
 
-Sources are abbreviated as in ``rules_layout.py``.
+Sources are abbreviated as in ``rules/parallelism.py``.
 """
 
 from __future__ import annotations
@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from launchers.plan.model_config import Shape
-from launchers.rules_layout import CP, DENSE, EP, ETP, GBS, MBS, PP, TP, VPP
-from launchers.rules_model import Known
-from launchers.rules_recompute import GRANULARITY, LAYERS
+from launchers.rules.model import Known
+from launchers.rules.parallelism import CP, DENSE, EP, ETP, GBS, MBS, PP, TP, VPP
+from launchers.rules.recompute import GRANULARITY, LAYERS
 
 Hint = Callable[[Shape, Known], str]
 _LENGTH = "max_length"
