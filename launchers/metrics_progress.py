@@ -10,8 +10,9 @@ from pathlib import Path
 from time import time
 from typing import Any
 
-from launchers import logs, metrics
-from launchers.metrics import Row
+from launchers import logs
+from launchers.metrics import rows
+from launchers.metrics.rows import Row
 from launchers.progress import Progress
 from launchers.system.threads import regularly
 
@@ -54,7 +55,7 @@ class Timeline:
     def add(self, lines: list[str]) -> None:
         """Add the file's next lines."""
         for text in lines:
-            if (row := metrics.parse(text)) is not None:
+            if (row := rows.parse(text)) is not None:
                 while self.steps and self.steps[-1][0] >= row.step:
                     self.steps.pop()
                 self.steps.append((row.step, row.seconds))

@@ -23,13 +23,15 @@ from swift.megatron.callbacks.base import MegatronCallback
 from swift.megatron.callbacks.mapping import megatron_callbacks_map
 from swift.megatron.trainers import BaseMegatronTrainer
 
-from launchers import metrics_file, metrics_model, metrics_reading, metrics_step, metrics_vector
 from launchers import swift_metrics_device as gpu
-from launchers.metrics import Row
-from launchers.metrics_file import Writer
-from launchers.metrics_reading import Tally
-from launchers.metrics_step import Clock, Step
-from launchers.metrics_vector import Places
+from launchers.metrics import model as metrics_model
+from launchers.metrics import reading, vector, writer
+from launchers.metrics import step as metrics_step
+from launchers.metrics.reading import Tally
+from launchers.metrics.rows import Row
+from launchers.metrics.step import Clock, Step
+from launchers.metrics.vector import Places
+from launchers.metrics.writer import Writer
 from launchers.swift_metrics_experts import ExpertRows
 from launchers.upstream import require_parameters
 
@@ -71,14 +73,14 @@ class MetricsCallback(MegatronCallback):  # type: ignore[misc]
         self.began = time.perf_counter()
         self.ended: float | None = None
         self.cost: float | None = None
-        self.attempt = metrics_file.attempt(os.environ)
+        self.attempt = writer.attempt(os.environ)
         self.writer = self._writer() if self.rank == self.world - 1 else None
         dist.all_reduce(self.device)  # makes the communicator while the GPU's memory is free
         self.inner, trainer.train_step = trainer.train_step, self.train_step
 
     def train_step(self, train_data_iterator: Any) -> Any:
         """Run the trainer's own step on a counted iterator, and keep what it returns."""
-        self.returned = self.inner(metrics_reading.counted(train_data_iterator, self.tally))
+        self.returned = self.inner(reading.counted(train_data_iterator, self.tally))
         return self.returned
 
     def on_step_begin(self) -> None:
@@ -170,7 +172,7 @@ class MetricsCallback(MegatronCallback):  # type: ignore[misc]
             step = Step(
                 clock=sent.clock,
                 world=places.world,
-                shared=metrics_vector.shared(sent.summed.tolist(), places),
+                shared=vector.shared(sent.summed.tolist(), places),
                 capacity=capacity,
                 grad_norm=sent.grad_norm,
                 learning_rate=sent.learning_rate,
@@ -178,7 +180,7 @@ class MetricsCallback(MegatronCallback):  # type: ignore[misc]
             )
             return metrics_step.row(step, model())
 
-        return Writer(metrics_file.path(os.environ, self.args.output_dir), finish, self._show)
+        return Writer(writer.path(os.environ, self.args.output_dir), finish, self._show)
 
     def _show(self, row: Row) -> None:
         """Draw the speed beside the trainer's own curves, where TensorBoard is on."""

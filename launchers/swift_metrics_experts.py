@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from megatron.core.transformer.moe.moe_layer import MoELayer
 
-from launchers.metrics_vector import Places
+from launchers.metrics.vector import Places
 
 
 @dataclass(kw_only=True)

@@ -17,11 +17,12 @@ import torch.distributed as dist
 from swift.callbacks.base import TrainerCallback
 from swift.callbacks.mapping import callbacks_map
 
-from launchers import metrics_file, metrics_step, metrics_vector
-from launchers.metrics import Row
-from launchers.metrics_file import Writer
-from launchers.metrics_step import Clock, Step
-from launchers.metrics_vector import Places
+from launchers.metrics import step as metrics_step
+from launchers.metrics import vector, writer
+from launchers.metrics.rows import Row
+from launchers.metrics.step import Clock, Step
+from launchers.metrics.vector import Places
+from launchers.metrics.writer import Writer
 
 _MASKS = ("attention_mask", "completion_attention_mask")
 """Where ms-swift's batches have their masks; the second in KTO, whose KL rows train nothing."""
@@ -46,13 +47,13 @@ class MetricsCallback(TrainerCallback):  # type: ignore[misc]
         spread = dist.is_initialized()
         self.rank = int(dist.get_rank()) if spread else 0
         self.places = Places(world=dist.get_world_size() if spread else 1)
-        self.attempt = metrics_file.attempt(os.environ)
+        self.attempt = writer.attempt(os.environ)
         self.pending: list[Pending] = []
         self.ended: float | None = None
         self.cost: float | None = None
         self.writer = None
         if state.is_world_process_zero:
-            self.writer = Writer(metrics_file.path(os.environ, args.output_dir), self._row)
+            self.writer = Writer(writer.path(os.environ, args.output_dir), self._row)
         self.inner, self.trainer.get_batch_samples = self.trainer.get_batch_samples, self.read
 
     def read(self, *args: Any, **kwargs: Any) -> Any:
@@ -121,7 +122,7 @@ class MetricsCallback(TrainerCallback):  # type: ignore[misc]
         step = Step(
             clock=pending.clock,
             world=self.places.world,
-            shared=metrics_vector.shared(pending.summed.tolist(), self.places),
+            shared=vector.shared(pending.summed.tolist(), self.places),
             values=values,
             grad_norm=pending.logged.get("grad_norm"),
             learning_rate=pending.logged.get("learning_rate"),

@@ -14,9 +14,9 @@ from math import isclose
 from pathlib import Path
 from typing import Any
 
-from launchers import metrics
 from launchers.config import gpu_models
-from launchers.metrics import Row
+from launchers.metrics import rows as metrics
+from launchers.metrics.rows import Row
 from launchers.plan import flops, model_config
 
 SKIP = 2

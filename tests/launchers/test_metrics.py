@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchers import metrics, metrics_file
-from launchers.metrics import Row
-from launchers.metrics_file import Writer
+from launchers.metrics import rows
+from launchers.metrics import writer as metrics_file
+from launchers.metrics.rows import Row
+from launchers.metrics.writer import Writer
 
 
 def row(step: int, attempt: int = 1, seconds: float = 2.0, **values: float) -> Row:
@@ -22,13 +23,13 @@ def row(step: int, attempt: int = 1, seconds: float = 2.0, **values: float) -> R
 
 def test_a_row_reads_back_as_it_was_written() -> None:
     one = dataclasses.replace(row(3, loss=0.5), tokens=800, mfu=0.25, card="h200")
-    assert metrics.parse(metrics.line(one)) == one
-    document = json.loads(metrics.line(one))
+    assert rows.parse(rows.line(one)) == one
+    document = json.loads(rows.line(one))
     assert (document["loss"], document["grad_norm"]) == (0.5, None)
 
 
 def test_what_is_no_number_is_null() -> None:
-    text = metrics.line(dataclasses.replace(row(1, loss=math.nan), grad_norm=math.inf))
+    text = rows.line(dataclasses.replace(row(1, loss=math.nan), grad_norm=math.inf))
     assert json.loads(text)["loss"] is None
     assert json.loads(text)["grad_norm"] is None
 
@@ -45,9 +46,9 @@ def test_what_is_no_number_is_null() -> None:
     ],
 )
 def test_a_row_that_no_step_can_leave_is_passed_over(change: dict[str, object]) -> None:
-    document = json.loads(metrics.line(row(3)))
-    assert metrics.parse(json.dumps(document)) is not None
-    assert metrics.parse(json.dumps(document | change)) is None
+    document = json.loads(rows.line(row(3)))
+    assert rows.parse(json.dumps(document)) is not None
+    assert rows.parse(json.dumps(document | change)) is None
 
 
 @given(st.lists(st.integers(1, 12), min_size=1, max_size=5))
@@ -59,24 +60,24 @@ def test_after_restarts_each_step_has_its_newest_row(starts: list[int]) -> None:
         first = max(expected, default=0) // 2 + 1  # half of the steps were saved
         expected = {step: who for step, who in expected.items() if step < first}
         for step in range(first, first + length):
-            lines.append(metrics.line(row(step, attempt)))
+            lines.append(rows.line(row(step, attempt)))
             expected[step] = attempt
-    assert {each.step: each.attempt for each in metrics.newest(lines)} == expected
-    assert [each.step for each in metrics.newest(lines)] == sorted(expected)
+    assert {each.step: each.attempt for each in rows.newest(lines)} == expected
+    assert [each.step for each in rows.newest(lines)] == sorted(expected)
 
 
 def test_a_line_torn_by_a_kill_is_passed_over_and_does_not_harm_the_next(tmp_path: Path) -> None:
     path = tmp_path / "runs" / "r" / "metrics.jsonl"
-    metrics_file.append(path, metrics.line(row(1)))
+    metrics_file.append(path, rows.line(row(1)))
     with path.open("a") as handle:
-        handle.write(metrics.line(row(2))[:40])
-    metrics_file.append(path, metrics.line(row(2, attempt=2)))
-    assert [(each.step, each.attempt) for each in metrics.read(path)] == [(1, 1), (2, 2)]
+        handle.write(rows.line(row(2))[:40])
+    metrics_file.append(path, rows.line(row(2, attempt=2)))
+    assert [(each.step, each.attempt) for each in rows.read(path)] == [(1, 1), (2, 2)]
     assert len(path.read_text().splitlines()) == 3
 
 
 def test_no_file_has_no_rows(tmp_path: Path) -> None:
-    assert metrics.read(tmp_path / "metrics.jsonl") == []
+    assert rows.read(tmp_path / "metrics.jsonl") == []
 
 
 def test_rows_are_written_in_the_order_of_the_steps_and_told(tmp_path: Path) -> None:
@@ -85,7 +86,7 @@ def test_rows_are_written_in_the_order_of_the_steps_and_told(tmp_path: Path) -> 
     for step in (1, 2, 3):
         writer.put(step)
     writer.close()
-    assert [each.step for each in metrics.read(tmp_path / "metrics.jsonl")] == [1, 2, 3]
+    assert [each.step for each in rows.read(tmp_path / "metrics.jsonl")] == [1, 2, 3]
     assert told == [1, 2, 3]
 
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from launchers import metrics, metrics_file
-from launchers.metrics import Row
+from launchers.metrics import rows as metrics
+from launchers.metrics import writer
+from launchers.metrics.rows import Row
 from launchers.metrics_progress import Tail, Timeline, telling
 from launchers.progress import Progress
 
@@ -47,11 +48,11 @@ def test_training_is_told_while_it_runs_and_at_its_end(tmp_path: Path) -> None:
         Progress(path=tmp_path / "p.json", run="r", digest="d"),
     )
     with telling(progress, rows, every=0.05):
-        metrics_file.append(rows, text(1, seconds=30.0))
-        metrics_file.append(rows, text(2))
-        metrics_file.append(rows, text(3))
+        writer.append(rows, text(1, seconds=30.0))
+        writer.append(rows, text(2))
+        writer.append(rows, text(3))
         found = wait_for(progress.path, 3)
-        metrics_file.append(rows, text(4))
+        writer.append(rows, text(4))
     assert found["eta_seconds"] == 97 * 2.0  # the first, slow step does not count
     assert (found["loss"], found["margin"], found["accuracy"]) == (0.6, 0.4, 0.75)
     assert (found["tokens_per_second_per_gpu"], found["mfu"]) == (5000.0, 0.15)
@@ -79,7 +80,7 @@ def test_before_the_first_step_nothing_is_told(tmp_path: Path) -> None:
 def test_no_row_of_the_file_ends_a_run_that_has_trained(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    metrics_file.append(tmp_path / "metrics.jsonl", text(1))
+    writer.append(tmp_path / "metrics.jsonl", text(1))
     monkeypatch.setattr(Timeline, "summary", lambda *given: 1 / 0)
     with telling(
         Progress(path=tmp_path / "p.json", run="r", digest="d"), tmp_path / "metrics.jsonl"

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 
-from launchers import metrics_model, metrics_step, metrics_vector
-from launchers.metrics import Row
-from launchers.metrics_model import Model
-from launchers.metrics_reading import Tally, counted
-from launchers.metrics_step import Clock, Step
-from launchers.metrics_vector import Places, Shared
+from launchers.metrics import model as metrics_model
+from launchers.metrics import step, vector
+from launchers.metrics.model import Model
+from launchers.metrics.reading import Tally, counted
+from launchers.metrics.rows import Row
+from launchers.metrics.step import Clock, Step
+from launchers.metrics.vector import Places, Shared
 from launchers.plan import flops
 from tests.launchers import fake_upstream
 from tests.launchers.models import shape_of
@@ -35,7 +36,7 @@ def row(model: Model | None, tokens: int, s_eff: float, seconds: float, world: i
         token_balance=1.01,
     )
     clock = Clock(step=1, total=2, attempt=1, time=0.0, seconds=seconds, other_seconds=0.0)
-    return metrics_step.row(Step(clock=clock, world=world, shared=shared), model)
+    return step.row(Step(clock=clock, world=world, shared=shared), model)
 
 
 def model(card: str | None = "h200", *, precomputed: bool = False, **args: Any) -> Model:
@@ -138,7 +139,7 @@ def test_one_sum_holds_every_ranks_numbers() -> None:
     values[places.rank(1)] = [400.0, 1.0, 1.0, 0.5, 6.0, 6.0]
     values[places.layer(1, 0, 2)] = [4.0, 1.0]
     values[places.layer(1, 2, 2)] = [2.0, 1.0]
-    found = metrics_vector.shared(values, places)
+    found = vector.shared(values, places)
     assert (found.tokens, found.squares, found.sequences) == (1000, 10.0, 4)
     assert (found.data_seconds, found.allocated, found.reserved) == (0.5, 6.0, 7.0)
     assert found.token_balance == 1.2
@@ -165,7 +166,7 @@ COLLATED = """
 import json
 from types import SimpleNamespace
 from swift.template.base import Template
-from launchers.metrics_reading import Tally, counted
+from launchers.metrics.reading import Tally, counted
 made = lambda rows, padding_to: {"seq_lens": [len(row["input_ids"]) for row in rows]}
 of = SimpleNamespace(
     _data_collator=made, _fetch_inputs_startswith=Template._fetch_inputs_startswith

@@ -21,7 +21,7 @@ for path in sys.argv[1:]:
 def test_a_users_module_is_not_hidden_by_one_of_ours_of_the_same_name(tmp_path: Path) -> None:
     (tmp_path / "plugins").mkdir()
     (tmp_path / "plugins" / "mine.py").write_text("import metrics\nprint(metrics.__file__)\n")
-    (tmp_path / "metrics.py").touch()
+    (tmp_path / "metrics/rows.py").touch()
     last = OWN / "swift_search_path.py"
     plugins = [OWN / "rules/divisors.py", last, tmp_path / "plugins" / "mine.py"]
     done = subprocess.run(
@@ -31,4 +31,4 @@ def test_a_users_module_is_not_hidden_by_one_of_ours_of_the_same_name(tmp_path: 
         text=True,
         check=True,
     )
-    assert done.stdout.strip() == str(tmp_path / "metrics.py")
+    assert done.stdout.strip() == str(tmp_path / "metrics/rows.py")

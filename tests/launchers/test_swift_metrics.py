@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from launchers import metrics
-from launchers.metrics import Row
+from launchers.metrics import rows as metrics
+from launchers.metrics.rows import Row
 from launchers.plan import flops, model_config
 from scripts.helm import ROOT
 from scripts.local.runner import training_python

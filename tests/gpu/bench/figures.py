@@ -24,7 +24,7 @@ PRODUCT = (
     *("seconds", "data_seconds", "other_seconds", "metrics_seconds"),
     *("fill", "token_balance", "expert_load", "expert_load_worst", "grad_norm"),
 )
-"""Fields of ``launchers/metrics.py``."""
+"""Fields of ``launchers/metrics/rows.py``."""
 GIB = 2**30
 
 

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from launchers import metrics
-from launchers.metrics import Row
+from launchers.metrics import rows as metrics
+from launchers.metrics.rows import Row
 from launchers.storage import checkpoint
 from scripts.local.volumes import TERMINATION_LOG
 from tests.gpu.bench import profiles as bench_profiles

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from launchers.config import recipe as recipes
-from launchers.metrics import Row
+from launchers.metrics.rows import Row
 from launchers.plan import model_config
 from launchers.rules import table
 from scripts.local import manifest

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from launchers.metrics import Row
-from launchers.metrics_model import Model
-from launchers.metrics_vector import Shared
+from launchers.metrics.model import Model
+from launchers.metrics.rows import Row
+from launchers.metrics.vector import Shared
 
 GIB = 2.0**30
 _CURVES = (

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from launchers import logs
-from launchers.metrics import Row, line
+from launchers.metrics.rows import Row, line
 
 T = TypeVar("T")
 END = 30.0
