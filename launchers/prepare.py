@@ -19,7 +19,7 @@ from launchers.download import download
 from launchers.exits import Exit, LaunchError, during
 from launchers.flags.command_line import Inputs
 from launchers.gang.protocol import Message
-from launchers.progress import Progress
+from launchers.progress.progress import Progress
 from launchers.rules.parallelism import DENSE
 from launchers.storage import marker
 from launchers.storage.output import Outcome

@@ -21,12 +21,12 @@ from launchers.gang.hello import hello
 from launchers.gang.leader import Leader
 from launchers.gang.member import Member
 from launchers.gang.protocol import Message
-from launchers.metrics_progress import telling
-from launchers.phases_follow import following
 from launchers.prefetch import prefetching
 from launchers.preflight import Preflight
 from launchers.prepare import PATIENCE, await_outputs, inputs_of, prepare
-from launchers.progress import Progress, reporting
+from launchers.progress.progress import Progress, reporting
+from launchers.progress.startup import following
+from launchers.progress.training import telling
 from launchers.storage.checkpoint import Checkpoint, read
 from launchers.system.process import Stopped
 from launchers.train import train

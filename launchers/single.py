@@ -14,7 +14,7 @@ from launchers.download import download
 from launchers.exits import during
 from launchers.gang.hello import hello
 from launchers.prepare import inputs_of, judge_inputs, mcore_path
-from launchers.progress import Progress, reporting
+from launchers.progress.progress import Progress, reporting
 from launchers.storage import marker
 
 COMMANDS = ("clone", "download", "convert")

@@ -13,7 +13,7 @@ from swift.megatron.callbacks.mapping import megatron_callbacks_map
 from swift.megatron.pipelines.train.sft import MegatronSft
 from swift.megatron.trainers.base import BaseMegatronTrainer
 
-from launchers.phases import marks_of
+from launchers.progress.phases import marks_of
 
 MARKS = marks_of(os.environ)
 MARKS.mark("imports")

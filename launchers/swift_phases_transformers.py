@@ -11,7 +11,7 @@ from swift.callbacks.base import TrainerCallback
 from swift.callbacks.mapping import callbacks_map
 from swift.pipelines.train.sft import SwiftSft
 
-from launchers.phases import marks_of
+from launchers.progress.phases import marks_of
 
 MARKS = marks_of(os.environ)
 MARKS.mark("imports")

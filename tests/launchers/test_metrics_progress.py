@@ -12,8 +12,8 @@ import pytest
 from launchers.metrics import rows as metrics
 from launchers.metrics import writer
 from launchers.metrics.rows import Row
-from launchers.metrics_progress import Tail, Timeline, telling
-from launchers.progress import Progress
+from launchers.progress.progress import Progress
+from launchers.progress.training import Tail, Timeline, telling
 
 
 def text(step: int, attempt: int = 1, seconds: float = 2.0) -> str:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from launchers import phases_follow
-from launchers.phases import Marks, durations, marks_of, merge, process_start, read
-from launchers.phases_follow import following
-from launchers.progress import Progress
+from launchers.progress import startup
+from launchers.progress.phases import Marks, durations, marks_of, merge, process_start, read
+from launchers.progress.progress import Progress
+from launchers.progress.startup import following
 
 
 def told(path: Path) -> dict[str, float]:
@@ -73,7 +73,7 @@ def progress(folder: Path) -> Progress:
 def test_the_start_is_told_once_the_first_step_is_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(phases_follow, "PAUSE", 0.01)
+    monkeypatch.setattr(startup, "PAUSE", 0.01)
     of, saved = progress(tmp_path), []
     with caplog.at_level("INFO"), following(of, tmp_path, 4, lambda: saved.append(1)):
         training(tmp_path, imports=110.0, first_step=160.5)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from launchers.progress import Progress
+from launchers.progress.progress import Progress
 
 
 def read(path: Path) -> dict[str, Any]:

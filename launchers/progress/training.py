@@ -13,7 +13,7 @@ from typing import Any
 from launchers import logs
 from launchers.metrics import rows
 from launchers.metrics.rows import Row
-from launchers.progress import Progress
+from launchers.progress.progress import Progress
 from launchers.system.threads import regularly
 
 EVERY = 10.0

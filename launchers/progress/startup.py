@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from launchers import logs, phases
-from launchers.progress import Progress
+from launchers import logs
+from launchers.progress import phases
+from launchers.progress.progress import Progress
 
 PAUSE = 1.0
 """Seconds between two looks at the training's phases."""

@@ -16,7 +16,7 @@ from launchers import logs
 from launchers.config.settings import STAGES
 from launchers.exits import USER, Exit, LaunchError
 from launchers.gang.barrier import Bond, Loss
-from launchers.phases import CONTAINER, process_start
+from launchers.progress.phases import CONTAINER, process_start
 from launchers.storage.checkpoint import replace
 from launchers.system.process import Stopped
 
