@@ -12,8 +12,8 @@ from launchers import jit_archive, jit_cache, logs
 from launchers.config.settings import Settings
 from launchers.exits import LaunchError
 from launchers.jit_archive import Entry
-from launchers.preflight_facts import ask
-from launchers.preflight_smi import Smi
+from launchers.preflight.nvidia_smi import Smi
+from launchers.preflight.probes import ask
 from launchers.storage import disk
 
 

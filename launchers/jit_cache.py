@@ -32,7 +32,7 @@ from importlib.util import cache_from_source
 from pathlib import Path
 
 from launchers.exits import Exit, LaunchError
-from launchers.preflight_smi import Smi
+from launchers.preflight.nvidia_smi import Smi
 from launchers.system.ms_swift import package_folder
 
 PACKAGES = ("torch", "triton", "transformer_engine_torch", "megatron-core", "ms-swift")

@@ -21,7 +21,7 @@ from launchers.gang.hello import launcher_digest
 from launchers.gang.leader import Leader
 from launchers.gang.member import Member
 from launchers.gang.protocol import Hello
-from launchers.preflight import Preflight
+from launchers.preflight.preflight import Preflight
 from launchers.run import leaving
 
 DEFAULTS = {"DPO_RUN": "preflight", "DPO_WORKSPACE": "."}

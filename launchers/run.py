@@ -22,7 +22,7 @@ from launchers.gang.leader import Leader
 from launchers.gang.member import Member
 from launchers.gang.protocol import Message
 from launchers.prefetch import prefetching
-from launchers.preflight import Preflight
+from launchers.preflight.preflight import Preflight
 from launchers.prepare import PATIENCE, await_outputs, inputs_of, prepare
 from launchers.progress.progress import Progress, reporting
 from launchers.progress.startup import following

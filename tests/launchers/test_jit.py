@@ -15,7 +15,7 @@ from launchers import jit, jit_archive, jit_cache
 from launchers.config.settings import Settings, from_env
 from launchers.jit_archive import NAMES, contents, publish, seed
 from launchers.jit_cache import Facts, key_of, variables
-from launchers.preflight_smi import Gpu, Smi
+from launchers.preflight.nvidia_smi import Gpu, Smi
 from tests.launchers.training_environment import PYTHON, needs_training
 
 NAME = NAMES[0]

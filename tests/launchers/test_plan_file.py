@@ -18,7 +18,7 @@ from launchers.plan import document
 from launchers.plan import model_config as shape
 from launchers.plan.job import job_of
 from launchers.plan.plan import build
-from launchers.preflight import Preflight
+from launchers.preflight.preflight import Preflight
 from launchers.prepare import inputs_of
 from tests.launchers.pods import Pods
 from tests.launchers.recipes import recipe

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchers.config.preflight import Preflight, from_env
-from launchers.preflight_bandwidth import slow_cards, slow_pairs
-from launchers.preflight_collective import Plan
-from launchers.preflight_finding import Finding
-from launchers.preflight_measured import Pair, Record, Row, behind, record_of, rounds
-from launchers.preflight_transport import transports
-from launchers.preflight_verdict import judge
+from launchers.preflight.bandwidth import slow_cards, slow_pairs
+from launchers.preflight.finding import Finding
+from launchers.preflight.judge import judge
+from launchers.preflight.measurements import Pair, Record, Row, behind, record_of, rounds
+from launchers.preflight.transport import transports
+from launchers.preflight.worker import Plan
 
 NVLINK, IB = ("P2P/CUMEM",), ("NET/IB",)
 NODE_8, NETWORK_2 = 431.0, 189.0

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from launchers.config.preflight import from_env
-from launchers.preflight_collective import Plan
-from launchers.preflight_measured import record_of
-from launchers.preflight_port import free_port
-from launchers.preflight_verdict import judge
+from launchers.preflight.judge import judge
+from launchers.preflight.measurements import record_of
+from launchers.preflight.port import free_port
+from launchers.preflight.worker import Plan
 from tests.launchers.training_environment import PYTHON, needs_training
 
 pytestmark = needs_training

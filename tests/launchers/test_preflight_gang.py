@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from launchers.exits import Exit
-from launchers.preflight_finding import failed, failure, ok, warning
-from launchers.preflight_gang import Answer, answer_of, judge
-from launchers.preflight_port import Door, free_port, knock
+from launchers.preflight.finding import failed, failure, ok, warning
+from launchers.preflight.gang_checks import Answer, answer_of, judge
+from launchers.preflight.port import Door, free_port, knock
 
 GOOD = Answer(
     name="rank 1 (r-node-0-1 on b)",

@@ -4,8 +4,8 @@ import pytest
 
 from launchers.config.gpu_models import CARDS
 from launchers.exits import Exit
-from launchers.preflight_gpu import driver, healthy, present, told, unused
-from launchers.preflight_smi import Gpu, Smi, parse, visible
+from launchers.preflight.gpu_checks import driver, healthy, present, told, unused
+from launchers.preflight.nvidia_smi import Gpu, Smi, parse, visible
 from tests.launchers.smi import answer, gpu
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from launchers.exits import Exit
-from launchers.preflight_facts import gather, torch_cuda
-from launchers.preflight_host import NEEDED, caches, disk, rdma, shm, versions
+from launchers.preflight.host_checks import NEEDED, caches, disk, rdma, shm, versions
+from launchers.preflight.probes import gather, torch_cuda
 
 MEGATRON = {
     "torch": "2.11.0+cu130",

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from launchers import preflight_facts
 from launchers.exits import Exit
-from launchers.preflight_facts import gather
+from launchers.preflight import probes
+from launchers.preflight.probes import gather
 from tests.launchers import smi
 from tests.launchers.pods import ROOT, Pods, end
 
@@ -102,7 +102,7 @@ def test_a_driver_that_does_not_answer_is_the_nodes_fault(pods: Pods) -> None:
 def test_an_nvidia_smi_that_hangs_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(preflight_facts, "SMI_PATIENCE", 0.3)
+    monkeypatch.setattr(probes, "SMI_PATIENCE", 0.3)
     path = smi.install(tmp_path / "smi", "", script="exec sleep 30")
     env = {"PATH": f"{path}:{os.environ['PATH']}"}
     begin = time.monotonic()

@@ -17,7 +17,7 @@ from launchers.config.rank import Place
 from launchers.config.recipe import Recipe, Value
 from launchers.flags import command_line
 from launchers.flags.command_line import Inputs
-from launchers.preflight_port import free_port
+from launchers.preflight.port import free_port
 from launchers.system.ms_swift import swift_folder
 from tests.gpu import host, session
 from tests.gpu.bench import figures, read

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from launchers import preflight_gpu as gpu
-from launchers import preflight_host as host
 from launchers.config.recipe import Backend
 from launchers.config.settings import Settings
-from launchers.preflight_facts import Facts, gather
-from launchers.preflight_finding import Finding, failed, warning
-from launchers.preflight_smi import visible
+from launchers.preflight import gpu_checks as gpu
+from launchers.preflight import host_checks as host
+from launchers.preflight.finding import Finding, failed, warning
+from launchers.preflight.nvidia_smi import visible
+from launchers.preflight.probes import Facts, gather
 
 
 def facts(settings: Settings, backend: Backend | None, env: Mapping[str, str]) -> Facts:

@@ -13,8 +13,8 @@ from launchers.config.rank import Place
 from launchers.exits import Exit, LaunchError
 from launchers.flags.command_line import environment
 from launchers.gang.barrier import Bond
-from launchers.preflight_collective import Plan
-from launchers.preflight_measured import Record, behind, record_of
+from launchers.preflight.measurements import Record, behind, record_of
+from launchers.preflight.worker import Plan
 from launchers.system import failures
 from launchers.system.process import Child
 
@@ -45,7 +45,7 @@ def measure(
     stop = time.monotonic() + plan.seconds
     children = {
         rank: Child(
-            [sys.executable, "-m", "launchers.preflight_collective", plan.argument()],
+            [sys.executable, "-m", "launchers.preflight.worker", plan.argument()],
             _environment(env, place, plan, rank, port),
             folder / f"rank-{rank}.log",
         )

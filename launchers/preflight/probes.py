@@ -15,8 +15,8 @@ from importlib import metadata
 from pathlib import Path
 
 from launchers.config.recipe import Backend
-from launchers.preflight_host import NEEDED
-from launchers.preflight_smi import Smi, parse
+from launchers.preflight.host_checks import NEEDED
+from launchers.preflight.nvidia_smi import Smi, parse
 
 SMI = ("nvidia-smi", "-q", "-x")
 SMI_PATIENCE = 20.0

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from launchers.config import gpu_models
 from launchers.config.gpu_models import Card
 from launchers.exits import Exit
-from launchers.preflight_finding import Finding, failed, ok, warning
-from launchers.preflight_smi import Gpu, Smi
+from launchers.preflight.finding import Finding, failed, ok, warning
+from launchers.preflight.nvidia_smi import Gpu, Smi
 
 IN_USE = 0.05
 """Share of a GPU's memory that may be taken before the run: the driver's own is below 1 %."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from launchers import preflight_bandwidth as bandwidth
-from launchers import preflight_transport as transport
 from launchers.config.preflight import Preflight
-from launchers.preflight_collective import Plan
-from launchers.preflight_finding import Finding
-from launchers.preflight_host import SOCKETS
-from launchers.preflight_measured import Record
+from launchers.preflight import bandwidth as bandwidth
+from launchers.preflight import transport as transport
+from launchers.preflight.finding import Finding
+from launchers.preflight.host_checks import SOCKETS
+from launchers.preflight.measurements import Record
+from launchers.preflight.worker import Plan
 
 
 def judge(

@@ -12,21 +12,24 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 
-from launchers import logs, preflight_gang, preflight_local, preflight_nonce, preflight_verdict
+from launchers import logs
 from launchers.config.preflight import COLLECTIVE
 from launchers.config.recipe import Backend
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError, during
 from launchers.gang.barrier import Bond
 from launchers.gang.protocol import Hello, Message
-from launchers.preflight_collective import Plan
-from launchers.preflight_facts import free
-from launchers.preflight_finding import failed, skipped
-from launchers.preflight_host import disk
-from launchers.preflight_network import measure
-from launchers.preflight_port import Door, free_port, knock
-from launchers.preflight_report import Report
-from launchers.preflight_smi import Smi
+from launchers.preflight import gang_checks, pod_checks
+from launchers.preflight import judge as preflight_verdict
+from launchers.preflight import nonce as preflight_nonce
+from launchers.preflight.collective import measure
+from launchers.preflight.finding import failed, skipped
+from launchers.preflight.host_checks import disk
+from launchers.preflight.nvidia_smi import Smi
+from launchers.preflight.port import Door, free_port, knock
+from launchers.preflight.probes import free
+from launchers.preflight.report import Report
+from launchers.preflight.worker import Plan
 
 LEAST = 10
 """Seconds that the GPUs have at least: what came before them may not use up the deadline."""
@@ -65,10 +68,10 @@ class Preflight:
             logs.info("preflight skipped", why=self.unwanted)
             return
         with self.report.timed():
-            facts = preflight_local.facts(self.settings, self.backend, self.env)
+            facts = pod_checks.facts(self.settings, self.backend, self.env)
             self.adapters, self.smi = facts.adapters, facts.smi
             self.card = facts.smi.gpus[0].name if facts.smi and facts.smi.gpus else ""
-            found = preflight_local.judge(facts, self.settings, self.backend, needed)
+            found = pod_checks.judge(facts, self.settings, self.backend, needed)
             self.report.settle(found, self.settings.work.home)
 
     def space(self, needed: int | None) -> None:
@@ -104,9 +107,9 @@ class Preflight:
 
         def judge(answers: Sequence[Message]) -> None:
             if answers:
-                told = [preflight_gang.answer_of(answer) for answer in answers]
+                told = [gang_checks.answer_of(answer) for answer in answers]
                 with during("preflight"):
-                    self.report.settle(preflight_gang.judge(told, nonce, self.card), folder)
+                    self.report.settle(gang_checks.judge(told, nonce, self.card), folder)
 
         with door:
             question = {"nonce": str(folder / preflight_nonce.NAME), "collective": free_port()}

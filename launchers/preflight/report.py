@@ -12,8 +12,8 @@ from launchers import logs
 from launchers.config.preflight import Preflight
 from launchers.exits import during
 from launchers.gang.protocol import Hello
-from launchers.preflight_finding import Finding, failure
-from launchers.preflight_measured import Record
+from launchers.preflight.finding import Finding, failure
+from launchers.preflight.measurements import Record
 from launchers.storage.checkpoint import replace
 
 

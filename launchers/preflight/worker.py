@@ -1,4 +1,4 @@
-"""One rank of the measurement before training: ``python -m launchers.preflight_collective PLAN``.
+"""One rank of the measurement before training: ``python -m launchers.preflight.worker PLAN``.
 
 The launcher starts one for each GPU, with RANK and the rendezvous in the environment; PLAN is
 JSON of ``Plan``. Each rank writes the phase that it is in, so that a hang names the ranks that are
@@ -17,9 +17,9 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from launchers.preflight_bench import Bench
-from launchers.preflight_measured import Pair, Record, Row
-from launchers.preflight_transport import transports
+from launchers.preflight.bench import Bench
+from launchers.preflight.measurements import Pair, Record, Row
+from launchers.preflight.transport import transports
 
 MIB = 1 << 20
 

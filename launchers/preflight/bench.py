@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from launchers.preflight_measured import Pair, Row, busbw, rounds
+from launchers.preflight.measurements import Pair, Row, busbw, rounds
 
 REPEATS = 3
 """Times that each figure is taken; the best counts, since others only ever add time."""

@@ -12,8 +12,8 @@ from statistics import median_high
 
 from launchers.config import gpu_models
 from launchers.config.preflight import Preflight
-from launchers.preflight_finding import Finding, failed, ok, warning
-from launchers.preflight_measured import Record, Row
+from launchers.preflight.finding import Finding, failed, ok, warning
+from launchers.preflight.measurements import Record, Row
 
 FLOOR = 0.85
 """Floor of a link over what such a link typically reaches: ``chart/networks`` reckons so too."""

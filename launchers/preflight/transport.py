@@ -6,8 +6,8 @@ import re
 from collections.abc import Sequence
 
 from launchers.config import gpu_models
-from launchers.preflight_finding import Finding, failed, ok, warning
-from launchers.preflight_measured import Record
+from launchers.preflight.finding import Finding, failed, ok, warning
+from launchers.preflight.measurements import Record
 
 _CHANNEL = re.compile(
     r"Channel \S+ : (\d+)\[\w+\] -> (\d+)\[\w+\].* via (NET/[^/\n]+|[A-Z0-9]+(?:/\w+)?)"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from launchers.exits import Exit
 from launchers.gang.protocol import Message
-from launchers.preflight_finding import Finding, failed, ok, warning
+from launchers.preflight.finding import Finding, failed, ok, warning
 
 DRIFT, BROKEN_CLOCK = 1.0, 60.0
 """Seconds between two clocks: a warning (logs and file times mislead), a failure (certificates and

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from launchers.config.recipe import Backend
 from launchers.exits import Exit
-from launchers.preflight_finding import Finding, failed, ok, skipped, warning
+from launchers.preflight.finding import Finding, failed, ok, skipped, warning
 
 GIB = 1 << 30
 SHM = GIB
