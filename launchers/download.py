@@ -10,9 +10,9 @@ from launchers.config import sources
 from launchers.config.sources import Kind, Source
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
-from launchers.hub import Hub, fetch
-from launchers.hub_hf import HuggingFace
-from launchers.hub_ms import ModelScope
+from launchers.hub.fetch import Hub, fetch
+from launchers.hub.huggingface import HuggingFace
+from launchers.hub.modelscope import ModelScope
 from launchers.storage.output import Made, Outcome, outcome, produce, trusted
 
 STAGE = "download"

@@ -19,9 +19,9 @@ from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.config.sources import Source
 from launchers.exits import Exit, LaunchError
-from launchers.hub import Hub
-from launchers.hub_hf import HuggingFace
-from launchers.hub_ms import ModelScope
+from launchers.hub.fetch import Hub
+from launchers.hub.huggingface import HuggingFace
+from launchers.hub.modelscope import ModelScope
 from launchers.plan.model_config import Shape, parse
 from launchers.system.threads import aside
 

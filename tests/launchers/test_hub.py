@@ -9,7 +9,7 @@ import pytest
 from launchers.config.sources import parse
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit
-from launchers.listing import HubFile, Listing, wanted
+from launchers.hub.listing import HubFile, Listing, wanted
 from tests.launchers.fake_hub import FakeHub
 from tests.launchers.sources import (
     CANARY,

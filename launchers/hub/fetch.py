@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 from launchers import logs
 from launchers.config.sources import Kind, Source
 from launchers.exits import Exit, LaunchError
-from launchers.listing import HubFile, Listing, wanted
+from launchers.hub.listing import HubFile, Listing, wanted
 from launchers.storage import disk, manifest
 from launchers.storage.manifest import Entry
 from launchers.storage.output import Made

@@ -8,9 +8,9 @@ from typing import Any
 
 from launchers.config.sources import Kind, Source
 from launchers.exits import Exit, LaunchError
-from launchers.hub import Failure
-from launchers.listing import HubFile, Listing
-from launchers.network import is_network, status_of
+from launchers.hub.fetch import Failure
+from launchers.hub.http_errors import is_network, status_of
+from launchers.hub.listing import HubFile, Listing
 from launchers.storage import disk
 from launchers.system.retry import is_transient
 

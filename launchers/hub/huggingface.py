@@ -7,9 +7,9 @@ from pathlib import Path
 
 from launchers.config.sources import Kind, Source
 from launchers.exits import Exit, LaunchError
-from launchers.hub import Failure
-from launchers.listing import HubFile, Listing
-from launchers.network import from_text, is_network, status_of
+from launchers.hub.fetch import Failure
+from launchers.hub.http_errors import from_text, is_network, status_of
+from launchers.hub.listing import HubFile, Listing
 from launchers.storage import disk
 from launchers.system.retry import is_transient
 
