@@ -14,11 +14,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from launchers import logs, termination
-from launchers.check import check, show
-from launchers.check_model import check_model
 from launchers.config.recipe import load
 from launchers.config.settings import Settings, describe, from_env
 from launchers.exits import Exit, LaunchError
+from launchers.inputs.model_check import check_model
+from launchers.inputs.preconditions import check, show
 from launchers.preflight_alone import DEFAULTS, preflight
 from launchers.prove import prove
 from launchers.run import run

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
-from launchers import model_files, rows
 from launchers.clone import clone, clone_path
 from launchers.config import sources
 from launchers.config.recipe import Recipe
@@ -19,6 +18,7 @@ from launchers.download import download
 from launchers.exits import Exit, LaunchError, during
 from launchers.flags.command_line import Inputs
 from launchers.gang.protocol import Message
+from launchers.inputs import dataset_check, model_files
 from launchers.progress.progress import Progress
 from launchers.rules.parallelism import DENSE
 from launchers.storage import marker
@@ -127,8 +127,8 @@ def judge_inputs(settings: Settings, recipe: Recipe, *, is_gang: bool = True) ->
         key = f"recipe.dataset[{number}]"
         found = sources.parse(text, key)
         path = sources.local(found, "dataset", settings.work, clone_folder)
-        datasets.append(rows.Dataset(key=key, path=path, sample=found.sample))
-    rows.check(recipe, datasets, replicas=_replicas(settings, recipe) if is_gang else None)
+        datasets.append(dataset_check.Dataset(key=key, path=path, sample=found.sample))
+    dataset_check.check(recipe, datasets, replicas=_replicas(settings, recipe) if is_gang else None)
 
 
 def _replicas(settings: Settings, recipe: Recipe) -> int | None:

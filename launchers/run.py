@@ -10,8 +10,6 @@ from functools import partial
 
 from launchers import jit, logs, plan_file
 from launchers.attempt import Attempt, decide
-from launchers.check import check
-from launchers.check_model import check_model
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.config.workspace import Workspace
@@ -21,6 +19,8 @@ from launchers.gang.hello import hello
 from launchers.gang.leader import Leader
 from launchers.gang.member import Member
 from launchers.gang.protocol import Message
+from launchers.inputs.model_check import check_model
+from launchers.inputs.preconditions import check
 from launchers.prefetch import prefetching
 from launchers.preflight.preflight import Preflight
 from launchers.prepare import PATIENCE, await_outputs, inputs_of, prepare

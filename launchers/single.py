@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from launchers.check import check
 from launchers.clone import clone, clone_path
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
@@ -13,6 +12,7 @@ from launchers.convert import convert
 from launchers.download import download
 from launchers.exits import during
 from launchers.gang.hello import hello
+from launchers.inputs.preconditions import check
 from launchers.prepare import inputs_of, judge_inputs, mcore_path
 from launchers.progress.progress import Progress, reporting
 from launchers.storage import marker

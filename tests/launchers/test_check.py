@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from launchers import check as checking
 from launchers.config.recipe import parse
 from launchers.config.settings import Settings, from_env
 from launchers.exits import Exit, LaunchError
 from launchers.flags.flag_types import Kind
+from launchers.inputs import preconditions as checking
 
 NAMES = """
 async_save context_parallel_size expert_model_parallel_size expert_tensor_parallel_size

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from launchers import model_files
 from launchers.exits import Exit, LaunchError
+from launchers.inputs import model_files
 
 
 @pytest.mark.parametrize(

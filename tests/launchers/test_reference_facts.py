@@ -63,7 +63,7 @@ def test_a_module_beside_a_plugin_is_part_of_it(tmp_path: Path) -> None:
     given = arguments(tmp_path, external_plugins=[str(plugin)])
     seen = []
     for text in ("1\n", "2\n"):
-        (plugin.parent / "rows.py").write_text(text)
+        (plugin.parent / "inputs/dataset_check.py").write_text(text)
         seen.append(store_name(facts_of(given, tmp_path, tmp_path, "4.4.1")))
     assert seen[0] != seen[1]
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from launchers import rows
 from launchers.config.recipe import Recipe, parse
 from launchers.exits import Exit, LaunchError
-from launchers.rows import Dataset
+from launchers.inputs import dataset_check
+from launchers.inputs.dataset_check import Dataset
 
 PAIR = {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "good"}]}
 GOOD = {**PAIR, "rejected_response": "bad"}
@@ -26,7 +26,7 @@ def judge(path: Path, content: str | bytes, replicas: int | None = None, **chang
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     sample = change.pop("sample", None)
     dataset = Dataset(key="recipe.dataset[0]", path=path, sample=sample)
-    rows.check(recipe(**change), [dataset], replicas=replicas)
+    dataset_check.check(recipe(**change), [dataset], replicas=replicas)
 
 
 def refusal(path: Path, content: str | bytes, **change: Any) -> str:
@@ -141,11 +141,11 @@ def test_rows_that_make_no_batch_are_refused(tmp_path: Path) -> None:
 
 def test_a_folder_and_an_unknown_number_of_rows_pass(tmp_path: Path) -> None:
     dataset = Dataset(key="recipe.dataset[0]", path=tmp_path)
-    rows.check(recipe("megatron", global_batch_size=4096), [dataset], replicas=8)
+    dataset_check.check(recipe("megatron", global_batch_size=4096), [dataset], replicas=8)
 
 
 def test_a_large_file_is_read_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "LIMIT", 1000)
+    monkeypatch.setattr(dataset_check, "LIMIT", 1000)
     judge(tmp_path / "a.jsonl", lines(*[GOOD] * 50) + "{broken")
     assert "no rejected answers" in refusal(tmp_path / "a.jsonl", lines(*[PAIR] * 50))
     judge(tmp_path / "a.json", json.dumps([GOOD] * 50))
@@ -165,6 +165,6 @@ def test_no_rows_break_the_reader(tmp_path_factory: pytest.TempPathFactory, cont
     path = tmp_path_factory.mktemp("rows") / "a.jsonl"
     path.write_text(lines(*content))
     try:
-        rows.check(recipe(), [Dataset(key="recipe.dataset[0]", path=path)], replicas=None)
+        dataset_check.check(recipe(), [Dataset(key="recipe.dataset[0]", path=path)], replicas=None)
     except LaunchError as error:
         assert error.code == Exit.DATA

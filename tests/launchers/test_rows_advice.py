@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from launchers.rows_advice import remedy
+from launchers.inputs.dataset_advice import remedy
 from scripts.helm import ROOT
 from tests.launchers.training_environment import PYTHON, needs_training
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from launchers import check
 from launchers.config.recipe import parse
 from launchers.config.settings import from_env
+from launchers.inputs import preconditions
 from launchers.single import run_stage
 from tests.launchers.test_check import KNOWN
 
@@ -17,7 +17,7 @@ from tests.launchers.test_check import KNOWN
 def test_a_stages_pod_has_no_gpu_and_does_not_judge_how_the_gang_shares_its(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(check, "known_flags", lambda recipe: KNOWN)
+    monkeypatch.setattr(preconditions, "known_flags", lambda recipe: KNOWN)
     document = {"backend": "megatron", "task": "rlhf", "model": "hf://o/m@v"}
     args = {"tensor_model_parallel_size": "4"}
     recipe = parse(document | {"dataset": ["hf://o/d@v"], "args": args})

@@ -70,10 +70,10 @@ def test_flags_that_change_no_row_do_not_count(run: Path) -> None:
 
 
 def test_a_module_is_told_from_another_of_the_same_name(run: Path) -> None:
-    (run / "code" / "rows.py").write_text("2")
+    (run / "code" / "inputs/dataset_check.py").write_text("2")
     before = place(run)
-    (run / "code" / "rows.py").write_text("1")
-    (run / "code" / "lib" / "rows.py").write_text("2")
+    (run / "code" / "inputs/dataset_check.py").write_text("1")
+    (run / "code" / "lib" / "inputs/dataset_check.py").write_text("2")
     assert place(run) != before
 
 

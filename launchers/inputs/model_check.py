@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from importlib import metadata
 from typing import Any
 
-from launchers import logs, preview
+from launchers import logs
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
+from launchers.inputs import preview
 from launchers.plan.model_config import Shape
 from launchers.rules import table
 

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from launchers import logs
-from launchers.check_model import broken, refuse
 from launchers.config.recipe import NO, Recipe, Value
 from launchers.config.settings import Settings
 from launchers.exits import LaunchError
@@ -17,6 +16,7 @@ from launchers.flags import installed
 from launchers.flags.command_line import Inputs, flatten, program, training_flags
 from launchers.flags.flag_types import Kind
 from launchers.flags.renames import OWNED, RENAMED, secret_advice
+from launchers.inputs.model_check import broken, refuse
 from launchers.prepare import inputs_of
 from launchers.rules import table
 from launchers.system.ms_swift import swift_folder

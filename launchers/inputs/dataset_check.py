@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from launchers import rows_advice
 from launchers.config.recipe import Recipe
 from launchers.exits import Exit, LaunchError
+from launchers.inputs import dataset_advice
 
 LIMIT = 64 * 1024**2
 """Bytes of a file that are read: a second or so."""
@@ -164,7 +164,7 @@ def _refuse_without_pairs(dataset: Dataset, rows: Sequence[Mapping[str, Any]]) -
         wrong = (
             f"has no rejected answers: its rows have {', '.join(sorted(rows[0])) or 'no columns'}"
         )
-        raise _refusal(dataset, wrong, rows_advice.remedy(rows[0]))
+        raise _refusal(dataset, wrong, dataset_advice.remedy(rows[0]))
     if all(_is_same(row) for row in rows):
         wrong = f"rejected_response is missing or is the chosen answer in all {len(rows)} rows"
         raise _refusal(dataset, wrong, "write another rejected answer: ms-swift drops such rows")
