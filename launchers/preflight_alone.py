@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from launchers.attempt import next_attempt
 from launchers.config.recipe import load
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
@@ -23,6 +22,7 @@ from launchers.gang.member import Member
 from launchers.gang.protocol import Hello
 from launchers.preflight.preflight import Preflight
 from launchers.run import leaving
+from launchers.stages.attempt import next_attempt
 
 DEFAULTS = {"DPO_RUN": "preflight", "DPO_WORKSPACE": "."}
 """What a run must set, and a person need not."""

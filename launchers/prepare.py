@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
-from launchers.clone import clone, clone_path
 from launchers.config import sources
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.config.workspace import Workspace
-from launchers.convert import convert, unwanted
-from launchers.download import download
 from launchers.exits import Exit, LaunchError, during
 from launchers.flags.command_line import Inputs
 from launchers.gang.protocol import Message
 from launchers.inputs import dataset_check, model_files
 from launchers.progress.progress import Progress
 from launchers.rules.parallelism import DENSE
+from launchers.stages.clone import clone, clone_path
+from launchers.stages.convert import convert, unwanted
+from launchers.stages.download import download
 from launchers.storage import marker
 from launchers.storage.output import Outcome
 

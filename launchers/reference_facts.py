@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from launchers import tokens
-from launchers.attempt import INPUTS
 from launchers.reference import original
+from launchers.stages.attempt import INPUTS
 
 SAMPLE = 2**20
 """Bytes read at the start, middle and end of a weight file."""

@@ -9,12 +9,10 @@ from dataclasses import replace
 from functools import partial
 
 from launchers import jit, logs, plan_file
-from launchers.attempt import Attempt, decide
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError, during
-from launchers.export import export
 from launchers.gang.hello import hello
 from launchers.gang.leader import Leader
 from launchers.gang.member import Member
@@ -27,9 +25,11 @@ from launchers.prepare import PATIENCE, await_outputs, inputs_of, prepare
 from launchers.progress.progress import Progress, reporting
 from launchers.progress.startup import following
 from launchers.progress.training import telling
+from launchers.stages.attempt import Attempt, decide
+from launchers.stages.export import export
+from launchers.stages.train import train
 from launchers.storage.checkpoint import Checkpoint, read
 from launchers.system.process import Stopped
-from launchers.train import train
 
 CASCADE_DELAY = 2.0
 """Seconds that a rank waits before it ends because of a peer: Kubernetes must see the peer's

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from launchers.clone import clone, clone_path
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.config.sources import parse
-from launchers.convert import convert
-from launchers.download import download
 from launchers.exits import during
 from launchers.gang.hello import hello
 from launchers.inputs.preconditions import check
 from launchers.prepare import inputs_of, judge_inputs, mcore_path
 from launchers.progress.progress import Progress, reporting
+from launchers.stages.clone import clone, clone_path
+from launchers.stages.convert import convert
+from launchers.stages.download import download
 from launchers.storage import marker
 
 COMMANDS = ("clone", "download", "convert")

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from launchers import logs
-from launchers.clone import clone_path
 from launchers.config import sources
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
@@ -23,6 +22,7 @@ from launchers.hub.fetch import Hub
 from launchers.hub.huggingface import HuggingFace
 from launchers.hub.modelscope import ModelScope
 from launchers.plan.model_config import Shape, parse
+from launchers.stages.clone import clone_path
 from launchers.system.threads import aside
 
 NAME = "config.json"

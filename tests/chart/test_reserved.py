@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from launchers.clone import _check
+from launchers.stages.clone import _check
 from launchers.exits import LaunchError
 from launchers.config.settings import _SETTINGS, Code
 from tests.chart.helm import Document, Refused, merged, render, template

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from launchers.clone import clone, clone_path
 from launchers.config.settings import Code
 from launchers.config.workspace import Workspace
 from launchers.exits import LaunchError
+from launchers.stages.clone import clone, clone_path
 from launchers.storage.output import Outcome
 
 CANARY = "hf_CANARY0123456789"

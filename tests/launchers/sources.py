@@ -10,8 +10,8 @@ import pytest
 from launchers.config import sources
 from launchers.config.sources import parse
 from launchers.config.workspace import Workspace
-from launchers.download import download
 from launchers.exits import LaunchError
+from launchers.stages.download import download
 from launchers.storage import marker
 from launchers.storage.output import Outcome
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from launchers.attempt import keep_identity, next_attempt
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
+from launchers.stages.attempt import keep_identity, next_attempt
 from launchers.storage.checkpoint import seal
 
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from launchers.config.recipe import Recipe, parse
-from launchers.convert import _failure, conversion_flags, expert_parallel, unwanted
 from launchers.exits import Exit, LaunchError
+from launchers.stages.convert import _failure, conversion_flags, expert_parallel, unwanted
 
 
 def recipe(backend: str, **args: object) -> Recipe:

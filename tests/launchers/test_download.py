@@ -10,8 +10,8 @@ import pytest
 
 from launchers.config.sources import parse
 from launchers.config.workspace import Workspace
-from launchers.download import download
 from launchers.exits import Exit, LaunchError
+from launchers.stages.download import download
 from launchers.storage import marker, partial
 from tests.launchers.fake_hub import FakeHub
 from tests.launchers.fake_hub_answer import COMMIT

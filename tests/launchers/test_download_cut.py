@@ -31,7 +31,7 @@ HUBS = pytest.mark.parametrize("model", ["hf://o/m@main", "ms://o/m@master"])
 SCRIPT = """
 import sys
 from pathlib import Path
-from launchers.download import download
+from launchers.stages.download import download
 from launchers.config.workspace import Workspace
 print("begin", flush=True)
 download(sys.argv[2], (), Workspace(root=Path(sys.argv[1]), run="r"), None, skip=False, holder="t")
@@ -92,8 +92,8 @@ ON_A_SMALL_DISK = """
 import sys
 from pathlib import Path
 from launchers import disk
-from launchers.clone import clone
-from launchers.download import download
+from launchers.stages.clone import clone
+from launchers.stages.download import download
 from launchers.exits import LaunchError
 from launchers.config.settings import Code
 from launchers.config.workspace import Workspace

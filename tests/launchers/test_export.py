@@ -10,7 +10,7 @@ import pytest
 
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
-from launchers.export import export, is_exported, link_or_copy
+from launchers.stages.export import export, is_exported, link_or_copy
 from launchers.storage.checkpoint import merged, seal
 
 INPUTS = {"recipe": "d1", "download m": "d2"}

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from launchers import git_access
 from launchers.exits import Exit
-from launchers.git import GitError
+from launchers.stages import git_access
+from launchers.stages.git import GitError
 from tests.launchers.clones import CANARY, secret_of
 
 

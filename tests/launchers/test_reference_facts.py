@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from launchers.attempt import keep_identity
 from launchers.config.workspace import Workspace
 from launchers.flags import installed
 from launchers.reference_facts import (
@@ -16,6 +15,7 @@ from launchers.reference_facts import (
     facts_of,
     store_name,
 )
+from launchers.stages.attempt import keep_identity
 from tests.launchers.references import arguments
 from tests.launchers.training_environment import needs_training, swift_classes
 

@@ -7,7 +7,7 @@ import pytest
 
 from launchers.exits import Exit
 from launchers.gang.barrier import Bond, Loss
-from launchers.train import _failure
+from launchers.stages.train import _failure
 
 
 def logs(folder: Path, *texts: str) -> Path:
@@ -58,7 +58,7 @@ def test_ranks_that_torchrun_killed_do_not_hide_the_root_cause(tmp_path: Path) -
 def test_a_rank_that_nccls_watchdog_aborts_is_a_cascade(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("launchers.train.ECHO", 5.0)
+    monkeypatch.setattr("launchers.stages.train.ECHO", 5.0)
     ranks = logs(tmp_path, "torch.distributed.DistBackendError: NCCL communicator was aborted\n")
     agent(ranks, -6)
     bond = Bond()
@@ -93,7 +93,7 @@ def test_a_cascade_waits_for_the_culprits_name(tmp_path: Path) -> None:
 def test_an_end_without_an_exception_says_where_to_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("launchers.train.ECHO", 0.0)
+    monkeypatch.setattr("launchers.stages.train.ECHO", 0.0)
     error = _failure(logs(tmp_path, "no exception"), Bond(), started=True)
     assert error.code == Exit.PEER
     assert str(tmp_path / "node-0") in error.remedy

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from launchers.exits import Exit, LaunchError
-from launchers.git_access import Access
+from launchers.stages.git_access import Access
 
 TIMEOUT = 3600
 """Seconds that one git command may take."""

@@ -10,8 +10,8 @@ from pathlib import Path
 from launchers.config.settings import Settings
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
-from launchers.export import is_exported
 from launchers.gang.protocol import Message
+from launchers.stages.export import is_exported
 from launchers.storage import checkpoint
 from launchers.storage.checkpoint import Checkpoint
 

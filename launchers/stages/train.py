@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from launchers import logs
-from launchers.attempt import Attempt
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.config.workspace import Workspace
@@ -22,6 +21,7 @@ from launchers.flags.command_line import (
     training_flags,
 )
 from launchers.gang.barrier import Bond
+from launchers.stages.attempt import Attempt
 from launchers.storage.trainer_log import last_step
 from launchers.system import failures
 from launchers.system.ms_swift import swift_folder

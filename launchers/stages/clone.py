@@ -13,8 +13,8 @@ from launchers import logs
 from launchers.config.settings import Code
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
-from launchers.git import GitError, git
-from launchers.git_access import Access, access
+from launchers.stages.git import GitError, git
+from launchers.stages.git_access import Access, access
 from launchers.storage import disk, manifest
 from launchers.storage.output import Made, Outcome, outcome, produce
 from launchers.storage.partial import RECORD

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from launchers import local_files, logs
+from launchers import logs
 from launchers.config import sources
 from launchers.config.sources import Kind, Source
 from launchers.config.workspace import Workspace
@@ -13,6 +13,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.hub.fetch import Hub, fetch
 from launchers.hub.huggingface import HuggingFace
 from launchers.hub.modelscope import ModelScope
+from launchers.stages import local_files
 from launchers.storage.output import Made, Outcome, outcome, produce, trusted
 
 STAGE = "download"
