@@ -19,11 +19,11 @@ from launchers.config.settings import Settings, describe, from_env
 from launchers.exits import Exit, LaunchError
 from launchers.inputs.model_check import check_model
 from launchers.inputs.preconditions import check, show
-from launchers.preflight_alone import DEFAULTS, preflight
-from launchers.prove import prove
-from launchers.run import run
-from launchers.single import COMMANDS as SINGLE
-from launchers.single import run_stage
+from launchers.run.preflight_command import DEFAULTS, preflight
+from launchers.run.run import run
+from launchers.run.stage_command import COMMANDS as SINGLE
+from launchers.run.stage_command import run_stage
+from launchers.run.verify import prove
 from launchers.storage import disk
 from launchers.storage.trainer_log import last_step
 from launchers.system import process

@@ -17,7 +17,7 @@ from swift.utils import get_logger
 
 from launchers import tokens
 from launchers.exits import Exit, LaunchError
-from launchers.prepare import await_outputs
+from launchers.run.pipeline import await_outputs
 from launchers.storage import manifest, marker
 from launchers.storage.output import FULL
 from launchers.swift_tokens_make import make

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from launchers import run as running
 from launchers.config.recipe import parse
 from launchers.config.settings import from_env
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.gang.barrier import Bond
-from launchers.prepare import await_outputs
+from launchers.run import run as running
+from launchers.run.pipeline import await_outputs
 from launchers.storage.checkpoint import seal
 
 

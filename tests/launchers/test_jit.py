@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from launchers import jit, jit_archive, jit_cache
 from launchers.config.settings import Settings, from_env
-from launchers.jit_archive import NAMES, contents, publish, seed
-from launchers.jit_cache import Facts, key_of, variables
 from launchers.preflight.nvidia_smi import Gpu, Smi
+from launchers.run import kernel_archive, kernel_cache, kernel_folder
+from launchers.run.kernel_archive import NAMES, contents, publish, seed
+from launchers.run.kernel_folder import Facts, key_of, variables
 from tests.launchers.training_environment import PYTHON, needs_training
 
 NAME = NAMES[0]
@@ -164,14 +164,14 @@ def test_packages_without_bytecode_get_a_place_for_it() -> None:
 def test_bytecode_is_looked_for_beside_the_sources(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jit_cache, "package_folder", lambda name: tmp_path / name)
-    assert not jit_cache.has_bytecode()
-    for name in jit_cache.IMPORTED:
+    monkeypatch.setattr(kernel_folder, "package_folder", lambda name: tmp_path / name)
+    assert not kernel_folder.has_bytecode()
+    for name in kernel_folder.IMPORTED:
         source = tmp_path / name / "__init__.py"
         source.parent.mkdir()
         source.touch()
         py_compile.compile(str(source))
-    assert jit_cache.has_bytecode()
+    assert kernel_folder.has_bytecode()
 
 
 def test_a_damaged_archive_does_not_hide_the_other(tmp_path: Path) -> None:
@@ -200,20 +200,20 @@ def test_what_both_archives_hold_is_written_once(tmp_path: Path) -> None:
 def test_first_and_last_node_fill_one_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jit_cache, "has_bytecode", lambda: True)
+    monkeypatch.setattr(kernel_folder, "has_bytecode", lambda: True)
     for rank in range(3):
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path / f"node-{rank}"))
         of = settings(tmp_path / "w", NODE_RANK=str(rank), NNODES="3")
-        found = jit.kernels(of, SMI, {})
+        found = kernel_cache.kernels(of, SMI, {})
         kernel(Path(found.env["TRITON_CACHE_DIR"]), f"of-{rank}")
         found.save()
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "later"))
-    later = jit.kernels(settings(tmp_path / "w"), SMI, {})
+    later = kernel_cache.kernels(settings(tmp_path / "w"), SMI, {})
     assert sorted(p.name for p in Path(later.env["TRITON_CACHE_DIR"]).iterdir()) == ["of-0", "of-2"]
 
 
 def test_too_much_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jit_archive, "LIMIT", 3)
+    monkeypatch.setattr(kernel_archive, "LIMIT", 3)
     kernel(tmp_path / "one")
     assert "too much to keep" in publish(tmp_path / "one", tmp_path / "w" / NAME, {}, "pod")
     assert not (tmp_path / "w").exists()
@@ -239,8 +239,8 @@ def settings(workspace: Path, **change: str) -> Settings:
 
 def test_a_start_after_a_start_is_warm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "first"))
-    monkeypatch.setattr(jit_cache, "has_bytecode", lambda: True)
-    cold = jit.kernels(settings(tmp_path / "w"), SMI, {})
+    monkeypatch.setattr(kernel_folder, "has_bytecode", lambda: True)
+    cold = kernel_cache.kernels(settings(tmp_path / "w"), SMI, {})
     assert "TORCH_WARM_POOL" not in cold.env
     assert cold.env["TORCH_COMPILE_JOB_ID"] == "r"
     kernel(Path(cold.env["TRITON_CACHE_DIR"]), "ABC/k.cubin")
@@ -248,7 +248,7 @@ def test_a_start_after_a_start_is_warm(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "second"))
     [kept] = (tmp_path / "w" / "cache" / "jit").iterdir()
     os.utime(kept, (0, 0))
-    warm = jit.kernels(settings(tmp_path / "w"), SMI, {})
+    warm = kernel_cache.kernels(settings(tmp_path / "w"), SMI, {})
     assert kept.stat().st_mtime > 0  # what is not used any more can be told by its age
     assert warm.env["TORCH_WARM_POOL"] == "0"
     assert (Path(warm.env["TRITON_CACHE_DIR"]) / "ABC/k.cubin").exists()
@@ -260,11 +260,11 @@ def test_what_another_user_has_laid_ready_is_never_run(
 ) -> None:
     """On a host without containers anyone may make folders in /tmp."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    mine = jit_cache.local_folder("key").parent
+    mine = kernel_folder.local_folder("key").parent
     assert (mine.stat().st_mode & 0o777, mine.parent) == (0o700, tmp_path)
     monkeypatch.setattr(os, "getuid", lambda: 4711)
     (tmp_path / "megatron-dpo-jit-4711").mkdir()
-    assert jit.kernels(settings(tmp_path / "w"), SMI, {}).env == {}
+    assert kernel_cache.kernels(settings(tmp_path / "w"), SMI, {}).env == {}
     assert "megatron-dpo-jit-4711 is another user's; remove it, or set TMPDIR" in caplog.text
 
 
@@ -288,17 +288,17 @@ def test_a_file_that_goes_while_it_is_archived_costs_nothing_else(
 
 
 def test_the_setting_and_a_run_without_gpus_keep_nothing(tmp_path: Path) -> None:
-    assert jit.kernels(settings(tmp_path, DPO_JIT_CACHE="0"), SMI, {}).env == {}
-    assert jit.kernels(settings(tmp_path, DPO_GPUS_PER_NODE="0"), SMI, {}).env == {}
+    assert kernel_cache.kernels(settings(tmp_path, DPO_JIT_CACHE="0"), SMI, {}).env == {}
+    assert kernel_cache.kernels(settings(tmp_path, DPO_GPUS_PER_NODE="0"), SMI, {}).env == {}
 
 
 def test_a_workspace_that_takes_nothing_costs_the_cache_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
-    monkeypatch.setattr(jit_cache, "has_bytecode", lambda: True)
+    monkeypatch.setattr(kernel_folder, "has_bytecode", lambda: True)
     (tmp_path / "w").write_text("no folder")
-    found = jit.kernels(settings(tmp_path / "w"), SMI, {})
+    found = kernel_cache.kernels(settings(tmp_path / "w"), SMI, {})
     if found.env:
         kernel(Path(found.env["TRITON_CACHE_DIR"]), "ABC/k.cubin")
     found.save()
@@ -314,6 +314,6 @@ def test_gzip_tells_a_damaged_byte() -> None:
 
 
 def test_the_key_names_the_gpu_and_the_software() -> None:
-    facts = jit_cache.gather(SMI)
+    facts = kernel_folder.gather(SMI)
     assert facts.gpu == "NVIDIA H200"
     assert key_of(facts).startswith("nvidia-h200-")

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import yaml
 
-from launchers import plan_file
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings, from_env
 from launchers.exits import Exit, LaunchError
@@ -19,7 +18,8 @@ from launchers.plan import model_config as shape
 from launchers.plan.job import job_of
 from launchers.plan.plan import build
 from launchers.preflight.preflight import Preflight
-from launchers.prepare import inputs_of
+from launchers.run import plan_file
+from launchers.run.pipeline import inputs_of
 from tests.launchers.pods import Pods
 from tests.launchers.recipes import recipe
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from launchers import prefetch
-from launchers.prefetch import prefetching, weights
+from launchers.run import prefetch
+from launchers.run.prefetch import prefetching, weights
 
 
 def test_what_training_reads_is_asked_for_in_its_order(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from launchers.exits import Exit, LaunchError
-from launchers.prepare import await_outputs
+from launchers.run.pipeline import await_outputs
 from launchers.storage import marker
 from launchers.storage.manifest import of
 from launchers.storage.marker import Marker

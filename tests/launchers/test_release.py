@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from launchers.release import installed
+from launchers.run.helm_release import installed
 
 
 def record(first: str) -> bytes:

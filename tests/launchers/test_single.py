@@ -10,7 +10,7 @@ import pytest
 from launchers.config.recipe import parse
 from launchers.config.settings import from_env
 from launchers.inputs import preconditions
-from launchers.single import run_stage
+from launchers.run.stage_command import run_stage
 from tests.launchers.test_check import KNOWN
 
 

@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from launchers import jit_cache
 from launchers.config.rank import Place
 from launchers.config.recipe import Recipe, Value
 from launchers.flags import command_line
 from launchers.flags.command_line import Inputs
 from launchers.preflight.port import free_port
+from launchers.run import kernel_folder
 from launchers.system.ms_swift import swift_folder
 from tests.gpu import host, session
 from tests.gpu.bench import figures, read
@@ -79,14 +79,14 @@ def environment(
     """Return the training processes' environment: the launcher's, and where to measure."""
     given = {**inherited(), **bench_profiles.environment(values)}
     inside = command_line.environment(given, place, nproc=bench.gpus, package=LAUNCHERS)
-    kernels = jit_cache.variables(
+    kernels = kernel_folder.variables(
         caches,
         inside,
         run=folder.name,
         warm=caches.exists(),
         cores=len(os.sched_getaffinity(0)),
         nproc=bench.gpus,
-        bytecode=jit_cache.has_bytecode(),
+        bytecode=kernel_folder.has_bytecode(),
     )
     return {
         **inside,

@@ -21,7 +21,7 @@ from launchers.gang.leader import Leader
 from launchers.gang.member import Member
 from launchers.gang.protocol import Hello
 from launchers.preflight.preflight import Preflight
-from launchers.run import leaving
+from launchers.run.run import leaving
 from launchers.stages.attempt import next_attempt
 
 DEFAULTS = {"DPO_RUN": "preflight", "DPO_WORKSPACE": "."}

@@ -10,8 +10,8 @@ from launchers.config.sources import parse
 from launchers.exits import during
 from launchers.gang.hello import hello
 from launchers.inputs.preconditions import check
-from launchers.prepare import inputs_of, judge_inputs, mcore_path
 from launchers.progress.progress import Progress, reporting
+from launchers.run.pipeline import inputs_of, judge_inputs, mcore_path
 from launchers.stages.clone import clone, clone_path
 from launchers.stages.convert import convert
 from launchers.stages.download import download

@@ -8,12 +8,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from launchers import jit_archive, jit_cache, logs
+from launchers import logs
 from launchers.config.settings import Settings
 from launchers.exits import LaunchError
-from launchers.jit_archive import Entry
 from launchers.preflight.nvidia_smi import Smi
 from launchers.preflight.probes import ask
+from launchers.run import kernel_archive, kernel_folder
+from launchers.run.kernel_archive import Entry
 from launchers.storage import disk
 
 
@@ -48,22 +49,22 @@ def kernels(settings: Settings, smi: Smi | None, env: Mapping[str, str]) -> Kern
 
 def _kernels(settings: Settings, smi: Smi, env: Mapping[str, str]) -> Kernels:
     begun = time.monotonic()
-    key = jit_cache.key_of(jit_cache.gather(smi))
-    folder, kept = jit_cache.local_folder(key), settings.work.jit(key)
+    key = kernel_folder.key_of(kernel_folder.gather(smi))
+    folder, kept = kernel_folder.local_folder(key), settings.work.jit(key)
     disk.note_use(kept)
-    warm = jit_archive.seed([kept / name for name in jit_archive.NAMES], folder)
-    known = jit_archive.contents(folder)
+    warm = kernel_archive.seed([kept / name for name in kernel_archive.NAMES], folder)
+    known = kernel_archive.contents(folder)
     seconds = round(time.monotonic() - begun, 2)
     logs.info("compiled kernels", key=key, files=len(known), seconds=seconds)
-    own = jit_archive.own_name(settings.place.rank, settings.place.nodes)
-    found = jit_cache.variables(
+    own = kernel_archive.own_name(settings.place.rank, settings.place.nodes)
+    found = kernel_folder.variables(
         folder,
         env,
         run=settings.run,
         warm=warm,
         cores=len(os.sched_getaffinity(0)),
         nproc=settings.nproc_per_node,
-        bytecode=jit_cache.has_bytecode(),
+        bytecode=kernel_folder.has_bytecode(),
     )
     if not own:
         return Kernels(env=found)
@@ -77,7 +78,7 @@ def _save(folder: Path, archive: Path, known: Mapping[str, Entry], holder: str) 
     """Archive what was compiled, as of ``jit_archive.publish``; say why not, if not."""
     begun = time.monotonic()
     try:
-        done = jit_archive.publish(folder, archive, known, holder)
+        done = kernel_archive.publish(folder, archive, known, holder)
     except (OSError, ValueError) as error:
         logs.warning("compiled kernels not archived", cause=error)
         return

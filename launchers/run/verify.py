@@ -18,7 +18,7 @@ from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.exits import USER, Exit, LaunchError
 from launchers.gang.hello import hello
-from launchers.release import installed
+from launchers.run.helm_release import installed
 from launchers.storage import manifest, marker
 from launchers.storage.marker import Marker
 from launchers.storage.output import FULL

@@ -14,7 +14,7 @@ from launchers.plan.document import document
 from launchers.plan.job import job_of
 from launchers.plan.model_config import Shape
 from launchers.plan.plan import Plan, build
-from launchers.prepare import inputs_of
+from launchers.run.pipeline import inputs_of
 from launchers.storage import disk
 from launchers.storage.checkpoint import replace
 

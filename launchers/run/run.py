@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 
-from launchers import jit, logs, plan_file
+from launchers import logs
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.config.workspace import Workspace
@@ -19,12 +19,13 @@ from launchers.gang.member import Member
 from launchers.gang.protocol import Message
 from launchers.inputs.model_check import check_model
 from launchers.inputs.preconditions import check
-from launchers.prefetch import prefetching
 from launchers.preflight.preflight import Preflight
-from launchers.prepare import PATIENCE, await_outputs, inputs_of, prepare
 from launchers.progress.progress import Progress, reporting
 from launchers.progress.startup import following
 from launchers.progress.training import telling
+from launchers.run import kernel_cache, plan_file
+from launchers.run.pipeline import PATIENCE, await_outputs, inputs_of, prepare
+from launchers.run.prefetch import prefetching
 from launchers.stages.attempt import Attempt, decide
 from launchers.stages.export import export
 from launchers.stages.train import train
@@ -110,7 +111,7 @@ def _train(
         preflight.collective(folder, told, gang.bond)
         if progress:
             progress.mark("preflight")
-        kernels = jit.kernels(settings, preflight.smi, preflight.env)
+        kernels = kernel_cache.kernels(settings, preflight.smi, preflight.env)
         env = {**preflight.env, **kernels.env}
         with following(progress, folder, settings.world_size, kernels.save):
             train(settings, recipe, inputs, work, attempt, gang.bond, env)
