@@ -1,6 +1,6 @@
 """Rules of tokens that are gathered for the experts; sources as in ``rules/parallelism.py``.
 
-What they protect is said in ``swift_equal_packs.py``.
+What they protect is said in ``training/packs/equal_packs.py``.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ GATHER: tuple[Rule, ...] = (
     ),
     _no(
         "was not tried with streaming; remove it, or write alltoall",
-        "swift_packing.py, which looks at packs before the first step, is not loaded",
+        "training/packs/packing.py, which looks at packs before the first step, is not loaded",
         on("streaming"),
     ),
     *(

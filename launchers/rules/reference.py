@@ -1,6 +1,6 @@
 """Rules of ``recipe.reference: precomputed``: where it can't be taken once, or was not tried.
 
-``reference.py:refusals`` says the same of a run that no launcher has started.
+``training/reference/policy.py:refusals`` says the same of a run that no launcher has started.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ def _no(says: str, source: str, *when: When) -> Conflict:
 REFERENCES: tuple[Rule, ...] = (
     _no(
         "is for DPO, and recipe.task is {recipe.task}",
-        "swift_reference.py replaces SW trainers/dpo_trainer.py only",
+        "training/reference/reference.py replaces SW trainers/dpo_trainer.py only",
         none_of(TASK, "rlhf"),
     ),
     _no(
         "is for DPO, and rlhf_type is {rlhf_type}",
-        "swift_reference.py replaces SW trainers/dpo_trainer.py only",
+        "training/reference/reference.py replaces SW trainers/dpo_trainer.py only",
         one_of(TASK, "rlhf"),
         none_of("rlhf_type", "dpo"),
     ),

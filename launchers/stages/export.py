@@ -92,7 +92,7 @@ def without_own(arguments: str) -> str:
     ms-swift imports what stands there wherever it opens the export
     (``swift/arguments/base_args/base_args.py``, ``load_args_from_ckpt``), and ours are not there.
 
-    >>> without_own('{"external_plugins": ["/opt/launchers/swift_metrics.py", "mine.py"]}')
+    >>> without_own('{"external_plugins": ["/opt/launchers/training/collect/megatron.py", "mine.py"]}')
     '{\n  "external_plugins": [\n    "mine.py"\n  ]\n}\n'
     """
     found = json.loads(arguments)

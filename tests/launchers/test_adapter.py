@@ -59,7 +59,7 @@ def test_only_the_last_checkpoint_is_merged_and_both_are_sealed(tmp_path: Path) 
 
 SEAL = """
 from pathlib import Path
-import launchers.swift_seal_megatron as plugin
+import launchers.training.seal_megatron as plugin
 import types
 
 def seal(folder, step):

@@ -14,7 +14,7 @@ from tests.gpu.bench.profiles import Profile
 
 FILES = ("values/a100-2node.yaml", "values/hardware/h200-4.yaml")
 DISPATCHER = "moe_token_dispatcher_type"
-PLUGIN = "swift_equal_packs.py"
+PLUGIN = "training/packs/equal_packs.py"
 
 
 def parsed(**changes: Any) -> recipe.Recipe:

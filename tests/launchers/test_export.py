@@ -88,7 +88,10 @@ def test_the_export_names_no_plugin_of_the_launcher(tmp_path: Path) -> None:
     folder = work.checkpoints / "checkpoint-7"
     arguments = {
         "lr": 1e-4,
-        "external_plugins": ["/opt/launchers/swift_metrics.py", "/w/code/plugins/pairs.py"],
+        "external_plugins": [
+            "/opt/launchers/training/collect/megatron.py",
+            "/w/code/plugins/pairs.py",
+        ],
         "callbacks": ["seal", "mine", "metrics"],
     }
     (folder / "args.json").write_text(json.dumps(arguments))

@@ -10,7 +10,7 @@ import pytest
 
 from launchers.config.recipe import parse
 from launchers.flags.features import callbacks, plugins
-from launchers.one_read import Tensor, unlike
+from launchers.training.weight_copy import Tensor, unlike
 from scripts.helm import ROOT
 from tests.launchers.training_environment import PYTHON, needs_training
 

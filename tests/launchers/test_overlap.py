@@ -92,4 +92,4 @@ def test_a_run_without_a_launcher_is_refused_too() -> None:
 
 def test_the_plugin_builds_on_the_trainer_with_a_precomputed_reference() -> None:
     files = [plugin.file for plugin in features.OWN]
-    assert files.index("swift_overlap.py") > files.index("swift_reference.py")
+    assert files.index("training/overlap.py") > files.index("training/reference/reference.py")

@@ -21,7 +21,7 @@ def get_packed_seq_params(args, position_ids):
 """
 PROGRAM = """
 import json
-import launchers.swift_pack_lengths
+import launchers.training.packs.pack_lengths
 from swift.megatron.trainers import utils
 def seen(length):
     packed = utils.get_packed_seq_params(None, position_ids=length)

@@ -7,7 +7,8 @@ from typing import Any
 
 from launchers.config.workspace import Workspace
 from launchers.flags import installed
-from launchers.reference_facts import (
+from launchers.stages.attempt import keep_identity
+from launchers.training.reference.facts import (
     ARGUMENTS,
     SAMPLE,
     differences,
@@ -15,7 +16,6 @@ from launchers.reference_facts import (
     facts_of,
     store_name,
 )
-from launchers.stages.attempt import keep_identity
 from tests.launchers.references import arguments
 from tests.launchers.training_environment import needs_training, swift_classes
 
@@ -47,7 +47,7 @@ def test_facts_follow_what_the_numbers_follow_from(tmp_path: Path) -> None:
 
 def test_our_own_plugins_change_no_pair(tmp_path: Path) -> None:
     """Also where their files are links, as in the pods: a ConfigMap's are."""
-    mount, own = tmp_path / "launchers", "swift_seal_megatron.py"
+    mount, own = tmp_path / "launchers", "training/seal_megatron.py"
     (mount / "..2026_11_21").mkdir(parents=True)
     (mount / "..2026_11_21" / own).write_text("1\n")
     (mount / "..data").symlink_to("..2026_11_21")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from launchers import reference_open, reference_store
-from launchers.reference import ReferenceConfigError
-from launchers.reference_open import Opened, open_store, record, recorded, stores
-from launchers.reference_store import Pairs
+from launchers.training.reference import open, store
+from launchers.training.reference.open import Opened, open_store, record, recorded, stores
+from launchers.training.reference.policy import ReferenceConfigError
+from launchers.training.reference.store import Pairs
 from tests.launchers.references import arguments
 
 ONE: Pairs = {b"1" * 16: (-1.0, -2.0)}
@@ -24,7 +24,7 @@ def test_a_fresh_run_begins_a_store_and_goes_on_with_parts(tmp_path: Path) -> No
     home, args = run_of(tmp_path), arguments(tmp_path)
     first = open_store(home, args, 0, "4.4.1")
     assert (first.complete, first.pairs, first.folder.parent) == (False, {}, stores(home))
-    reference_store.add_part(first.folder, ONE)
+    store.add_part(first.folder, ONE)
     assert open_store(home, args, 0, "4.4.1").pairs == ONE
 
 
@@ -32,7 +32,7 @@ def finish(home: Path, args: Any) -> Opened:
     opened = open_store(home, args, 0, "4.4.1")
     opened.pairs.update(ONE)
     done = opened.after(2.0, 1000, 4)
-    reference_store.complete(done.folder, done.pairs, done.cost)
+    store.complete(done.folder, done.pairs, done.cost)
     record(home, done)
     return done
 
@@ -67,7 +67,7 @@ def test_a_resumed_run_reads_the_store_and_keeps_its_note(tmp_path: Path) -> Non
 def test_a_resumed_run_without_a_whole_store_is_told_what_to_do(tmp_path: Path) -> None:
     home = run_of(tmp_path)
     begun = open_store(home, arguments(tmp_path), 0, "4.4.1")
-    reference_store.add_part(begun.folder, ONE)
+    store.add_part(begun.folder, ONE)
     with pytest.raises(ReferenceConfigError) as told:
         open_store(home, arguments(tmp_path), 3, "4.4.1")
     for word in ("has done 3 steps", str(begun.folder), "is not whole", "online", "checkpoints"):
@@ -92,5 +92,5 @@ def test_a_fresh_run_with_other_facts_begins_another_store(tmp_path: Path) -> No
 def test_a_torn_note_counts_as_none(tmp_path: Path) -> None:
     home = run_of(tmp_path)
     home.mkdir(parents=True)
-    (home / reference_open.RECORD).write_text('{"from": ')
+    (home / open.RECORD).write_text('{"from": ')
     assert recorded(home) == {}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from launchers import reference_store as store
-from launchers.reference_store import Pairs, ReferenceDataError
+from launchers.training.reference import store as store
+from launchers.training.reference.store import Pairs, ReferenceDataError
 
 
 def pairs(*numbers: int) -> Pairs:

@@ -13,7 +13,7 @@ COUNT = """
 import json
 from types import SimpleNamespace
 import torch
-from launchers.swift_metrics_transformers import MetricsCallback
+from launchers.training.collect.transformers import MetricsCallback
 args, trainer = SimpleNamespace(device="cpu"), SimpleNamespace(template=None)
 callback, mask = MetricsCallback(args, trainer), torch.tensor([[1, 1, 0], [1, 1, 1]])
 kto = {"completion_attention_mask": mask, "KL_completion_attention_mask": mask}

@@ -8,7 +8,7 @@ import pytest
 
 from launchers.exits import Exit, LaunchError
 from launchers.system.failures import verdict
-from launchers.upstream import require, require_parameters
+from launchers.training.upstream import require, require_parameters
 
 
 def test_a_missing_name_ends_as_an_error_of_the_configuration() -> None:

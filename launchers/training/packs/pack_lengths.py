@@ -11,7 +11,7 @@ from typing import Any
 
 import swift.megatron.trainers.utils as trainer_utils
 
-from launchers.upstream import require
+from launchers.training.upstream import require
 
 STEP = 1024
 """Tokens to whose multiple a length is rounded up: few plans; tiles without text end at once."""

@@ -14,11 +14,12 @@ from swift.arguments.base_args.template_args import TemplateArguments
 from swift.dataset import EncodePreprocessor
 from swift.utils import append_to_jsonl, disable_safe_ddp_context_use_barrier, get_logger
 
-from launchers import logs, tokens
+from launchers import logs
 from launchers.exits import Exit, LaunchError
-from launchers.reference import original
 from launchers.storage import disk, marker
 from launchers.storage.output import Made, produce
+from launchers.training.reference.policy import original
+from launchers.training.tokens import inputs
 
 PACKAGES = ("ms-swift", "transformers", "tokenizers")
 TEXTS = "val_dataset.jsonl"
@@ -33,7 +34,7 @@ def make(self: Any) -> tuple[str, str] | None:
     home = Path(os.environ["TRAINING_HOME"])
     try:
         made_from = _inputs(self.args)
-        folder = tokens.folder(home.parents[1], made_from)
+        folder = inputs.folder(home.parents[1], made_from)
         made = produce(
             "tokens",
             folder.name,
@@ -63,10 +64,10 @@ def make(self: Any) -> tuple[str, str] | None:
 def _inputs(args: Any) -> dict[str, object]:
     kinds = (DataArguments, TemplateArguments)
     fields = [field.name for kind in kinds for field in dataclasses.fields(kind)]
-    given = tokens.inputs(
+    given = inputs.inputs(
         flags={**{name: getattr(args, name) for name in fields}, "mode": _mode(args)},
         datasets=[*args.dataset, *args.val_dataset, *args.custom_dataset_info],
-        plugins=tokens.users(args.external_plugins, Path(__file__).parent),
+        plugins=inputs.users(args.external_plugins, Path(__file__).parent),
         model=original(args),
         versions={name: importlib.metadata.version(name) for name in PACKAGES},
     )

@@ -23,7 +23,6 @@ from swift.megatron.callbacks.base import MegatronCallback
 from swift.megatron.callbacks.mapping import megatron_callbacks_map
 from swift.megatron.trainers import BaseMegatronTrainer
 
-from launchers import swift_metrics_device as gpu
 from launchers.metrics import model as metrics_model
 from launchers.metrics import reading, vector, writer
 from launchers.metrics import step as metrics_step
@@ -32,8 +31,9 @@ from launchers.metrics.rows import Row
 from launchers.metrics.step import Clock, Step
 from launchers.metrics.vector import Places
 from launchers.metrics.writer import Writer
-from launchers.swift_metrics_experts import ExpertRows
-from launchers.upstream import require_parameters
+from launchers.training.collect import device as gpu
+from launchers.training.collect.experts import ExpertRows
+from launchers.training.upstream import require_parameters
 
 _GROUPS = ("tensor_model_parallel", "context_parallel", "pipeline_model_parallel")
 """Groups whose ranks read the same data: the first of each counts."""

@@ -17,8 +17,8 @@ import torch
 from mcore_bridge.bridge.gpt_bridge import GPTBridge
 from mcore_bridge.utils import get_logger, unwrap_model
 
-from launchers.one_read import PARAMETERS, Tensor, unlike
-from launchers.upstream import require_parameters
+from launchers.training.upstream import require_parameters
+from launchers.training.weight_copy import PARAMETERS, Tensor, unlike
 
 _read: Callable[..., None] = GPTBridge.load_weights
 require_parameters(_read, *PARAMETERS)

@@ -24,13 +24,14 @@ from swift.utils import get_current_device
 from swift.version import __version__
 from torch.utils.data import DataLoader
 
-from launchers import logs, reference_store
-from launchers.reference import ROUND, batches
-from launchers.reference_id import pair_id, rows_of, tokens
-from launchers.reference_keep import Batch, Keeper
-from launchers.reference_open import Opened, open_store, record
-from launchers.reference_store import Pairs
-from launchers.swift_reference_loss import bounds_of, sums
+from launchers import logs
+from launchers.training.reference import store
+from launchers.training.reference.keep import Batch, Keeper
+from launchers.training.reference.loss import bounds_of, sums
+from launchers.training.reference.open import Opened, open_store, record
+from launchers.training.reference.pair_id import pair_id, rows_of, tokens
+from launchers.training.reference.policy import ROUND, batches
+from launchers.training.reference.store import Pairs
 
 
 def take(trainer: Any, datasets: list[Any]) -> Pairs:
@@ -79,14 +80,14 @@ def _pass(trainer: Any, datasets: list[Any], opened: Opened) -> Opened:
                 keeper.keep(*forward(trainer, batch, counts))
     keeper.flush()
     found: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(found, (reference_store.pack(keeper.pairs), keeper.tokens))
+    dist.all_gather_object(found, (store.pack(keeper.pairs), keeper.tokens))
     for data, _ in found:
-        reference_store.add(opened.pairs, reference_store.unpack(data).items(), opened.folder)
+        store.add(opened.pairs, store.unpack(data).items(), opened.folder)
     torch.cuda.empty_cache()
     taken = sum(count for _, count in found)
     done = opened.after(time.monotonic() - started, taken, len(found), left=left)
     if dist.get_rank() == 0:
-        reference_store.complete(done.folder, done.pairs, done.cost)
+        store.complete(done.folder, done.pairs, done.cost)
     dist.barrier()  # whoever dies from here on finds the store whole
     return done
 

@@ -21,7 +21,7 @@ import torch
 import torch.distributed as dist
 from megatron.core.transformer.moe.token_dispatcher import MoEAllGatherTokenDispatcher
 
-from launchers.upstream import require_parameters
+from launchers.training.upstream import require_parameters
 
 require_parameters(MoEAllGatherTokenDispatcher.token_combine, "self", "hidden_states")
 

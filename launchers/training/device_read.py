@@ -16,8 +16,8 @@ from mcore_bridge.bridge import gpt_bridge
 from mcore_bridge.utils import SafetensorLazyLoader
 from safetensors import safe_open
 
-from launchers.one_read import PARAMETERS
-from launchers.upstream import require_parameters
+from launchers.training.upstream import require_parameters
+from launchers.training.weight_copy import PARAMETERS
 
 _read: Callable[..., None] = gpt_bridge.GPTBridge.load_weights
 require_parameters(_read, *PARAMETERS)

@@ -7,9 +7,9 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from launchers import tokens
-from launchers.reference import original
 from launchers.stages.attempt import INPUTS
+from launchers.training.reference.policy import original
+from launchers.training.tokens import inputs
 
 SAMPLE = 2**20
 """Bytes read at the start, middle and end of a weight file."""
@@ -46,7 +46,7 @@ def facts_of(args: object, home: Path, own: Path, version: str) -> dict[str, str
     told = {name: _word(getattr(args, name, None)) for name in ARGUMENTS}
     sets = [*_list(args, "dataset"), "|", *_list(args, "val_dataset")]
     cached = [*_list(args, "cached_dataset"), "|", *_list(args, "cached_val_dataset")]
-    code = [tokens.code(p) for p in tokens.users(_list(args, "external_plugins"), own)]
+    code = [inputs.code(p) for p in inputs.users(_list(args, "external_plugins"), own)]
     return {
         **told,
         "model": digest_of(original(args), SAMPLE),
@@ -112,7 +112,7 @@ def _file(path: Path, sample: int) -> str:
 
 def _dataset(text: str) -> str:
     """Return a dataset's digest and how much of it is taken (``path#500``)."""
-    path = tokens.path_of(text)
+    path = inputs.path_of(text)
     samples = "" if path == Path(text) else text.rpartition("#")[2]
     return f"{digest_of(path)}#{samples}"
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from launchers import reference_store
-from launchers.reference import ReferenceConfigError, policy_is_reference
-from launchers.reference_facts import differences, facts_of, store_name
-from launchers.reference_store import Pairs
+from launchers.training.reference import store as reference_store
+from launchers.training.reference.facts import differences, facts_of, store_name
+from launchers.training.reference.policy import ReferenceConfigError, policy_is_reference
+from launchers.training.reference.store import Pairs
 
 RECORD = "reference.json"
 """In the run's folder: which store the run uses, and what taking it took."""

@@ -1,7 +1,7 @@
 """Loaded into Megatron training with packing: deals packs out evenly, and says how full they are.
 
 Which packs a step has is upstream's choice (``swift/megatron/trainers/batch_sampler.py``, a
-permutation seeded by the epoch); ``launchers/packing.py`` chooses who works on which. All ranks
+permutation seeded by the epoch); ``launchers/training/packs/dealing.py`` chooses who works on which. All ranks
 compare what they see of the data before the first step.
 """
 
@@ -19,13 +19,13 @@ from swift.megatron.trainers.base import BaseMegatronTrainer
 from swift.megatron.trainers.batch_sampler import MegatronPretrainingRandomSampler
 from swift.utils import get_logger
 
-from launchers import packing
 from launchers.exits import Exit, LaunchError
-from launchers.packing import Round
-from launchers.packing_report import Packs, Report, report
 from launchers.plan import model_config
 from launchers.storage.checkpoint import replace
-from launchers.upstream import require, require_parameters
+from launchers.training.packs import dealing
+from launchers.training.packs.dealing import Round
+from launchers.training.packs.report import Packs, Report, report
+from launchers.training.upstream import require, require_parameters
 
 FILE = "packing.json"
 """The figures, in the attempt's folder."""
@@ -77,7 +77,7 @@ class DealtSampler:
     def rounds(self, epoch: int, done: int, first: int) -> Iterator[Round]:
         """Yield the rounds of an epoch after ``done`` packs; ``first`` as of ``packing.epoch``."""
         sizes = {"replicas": self.replicas, "micro": self.micro, "batch": self.batch}
-        return packing.epoch(self.shuffled(epoch)[done:], self.costs, **sizes, first=first)
+        return dealing.epoch(self.shuffled(epoch)[done:], self.costs, **sizes, first=first)
 
     def undealt(self, epoch: int) -> list[Round]:
         """Return an epoch's rounds as upstream deals them."""
@@ -89,7 +89,7 @@ class DealtSampler:
 def init_iters(self: Any, train_dataset: Any, val_dataset: Any) -> None:
     """Count the run's steps as upstream does; it does so before it builds the model."""
     _init_iters(self, train_dataset, val_dataset)
-    packing.refuse_no_step(
+    dealing.refuse_no_step(
         len(train_dataset),
         replicas=self.data_parallel_size,
         micro=self.micro_batch_size,
@@ -117,7 +117,7 @@ def _dealt(args: Any, dataset: Any, upstream: Any) -> Any:
     _compare(packs.digest())
     try:
         text = (Path(args.model) / "config.json").read_text(encoding="utf-8")
-        cost = packing.cost(model_config.parse(json.loads(text)))
+        cost = dealing.cost(model_config.parse(json.loads(text)))
     except (OSError, ValueError, LaunchError) as error:
         _logger.warning("packing: packs are dealt out by chance: %s", error)
         return upstream

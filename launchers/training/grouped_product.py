@@ -21,8 +21,8 @@ import torch
 from megatron.core.distributed import DistributedDataParallel
 from megatron.core.extensions.transformer_engine import TEGroupedLinear
 
-from launchers.swift_grouped_weights import Frozen, Trained, prepared
-from launchers.upstream import require
+from launchers.training.grouped_weights import Frozen, Trained, prepared
+from launchers.training.upstream import require
 
 ARCHITECTURES = (9, 10)
 """Major compute capabilities with such a kernel (PyTorch, ``ATen/native/cuda/GroupedBlas.cpp``)."""

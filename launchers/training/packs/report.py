@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 
-from launchers.packing import Cost, Round, imbalance
+from launchers.training.packs.dealing import Cost, Round, imbalance
 
 FULL = 0.98
 """Part of the packs that real tokens should fill."""

@@ -6,8 +6,9 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from launchers import logs, reference_store
-from launchers.reference_store import Pairs
+from launchers import logs
+from launchers.training.reference import store
+from launchers.training.reference.store import Pairs
 
 FLUSH = 30.0
 """Seconds of a pass that a kill may lose."""
@@ -55,7 +56,7 @@ class Keeper:
                 half = len(values) // 2
                 pairs = zip(values[:half], values[half:], strict=True)
                 named = zip(micro.names, pairs, strict=True)
-                reference_store.add(self._open, named, self.folder)
+                store.add(self._open, named, self.folder)
                 self.tokens += micro.tokens if is_new else 0
         if time.monotonic() - self._flushed > FLUSH:
             self.flush()
@@ -63,8 +64,8 @@ class Keeper:
     def flush(self) -> None:
         """Write what is not yet on the workspace."""
         if self._open:
-            reference_store.add_part(self.folder, self._open)
-            reference_store.add(self.pairs, self._open.items(), self.folder)
+            store.add_part(self.folder, self._open)
+            store.add(self.pairs, self._open.items(), self.folder)
         self._open, self._flushed = {}, time.monotonic()
         if self.tells:
             seconds = self._flushed - self._started

@@ -18,7 +18,7 @@ from megatron.core.distributed.param_and_grad_buffer import _ParamAndGradBucketG
 from megatron.core.optimizer import optimizer
 from megatron.core.rerun_state_machine import RerunMode, get_rerun_state_machine
 
-from launchers.upstream import require
+from launchers.training.upstream import require
 
 PATIENCE = 5.0
 """Seconds that a rank whose own gradients are finite gives the others to end first."""

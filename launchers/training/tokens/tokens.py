@@ -15,13 +15,13 @@ from datasets import Dataset
 from swift.pipelines.train.sft import SwiftSft
 from swift.utils import get_logger
 
-from launchers import tokens
 from launchers.exits import Exit, LaunchError
 from launchers.run.pipeline import await_outputs
 from launchers.storage import manifest, marker
 from launchers.storage.output import FULL
-from launchers.swift_tokens_make import make
-from launchers.upstream import require
+from launchers.training.tokens import inputs
+from launchers.training.tokens.make import make
+from launchers.training.upstream import require
 
 SPLITS = ("train", "val")
 require(SwiftSft, "_get_dataset", "_encode_dataset", "_post_process_datasets")
@@ -80,9 +80,9 @@ def _unfit(args: Any, template: Any) -> str:
         "predict_with_generate": getattr(args, "predict_with_generate", False),
         "remove_unused_columns false": not template.remove_unused_columns,
         "a multimodal model": args.model_meta.is_multimodal,
-        f"rlhf_type {kind}": kind is not None and kind not in tokens.PREFERENCES,
+        f"rlhf_type {kind}": kind is not None and kind not in inputs.PREFERENCES,
         "no TRAINING_HOME": not os.environ.get("TRAINING_HOME"),
-        "a dataset on a hub": not all(tokens.path_of(each).exists() for each in given),
+        "a dataset on a hub": not all(inputs.path_of(each).exists() for each in given),
     }
     return next((reason for reason, holds in reasons.items() if holds), "")
 

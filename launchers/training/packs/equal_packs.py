@@ -19,7 +19,7 @@ import torch
 from mcore_bridge.config import ModelConfig
 
 from launchers.flags.equal_packs import NAME, judge, room
-from launchers.upstream import require, require_parameters
+from launchers.training.upstream import require, require_parameters
 
 require(trainers, "get_padding_to", "BaseMegatronTrainer")
 require(ModelConfig, "variable_seq_lengths", "__post_init__")

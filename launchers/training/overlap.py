@@ -22,7 +22,7 @@ from megatron.core.pipeline_parallel.utils import get_comp_stream
 
 from launchers import logs
 from launchers.flags.overlap import SWITCH, OverlapConfigError, refusals, switched, unread
-from launchers.upstream import require, require_parameters
+from launchers.training.upstream import require, require_parameters
 
 QUEUES = "CUDA_DEVICE_MAX_CONNECTIONS"
 trainers: Any = importlib.import_module("swift.megatron.trainers")  # where ms-swift looks it up

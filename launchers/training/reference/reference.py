@@ -15,12 +15,12 @@ from typing import Any
 import torch
 from swift.megatron.trainers.base import BaseMegatronTrainer
 
-from launchers.reference import KEY, ReferenceConfigError, refusals
-from launchers.reference_id import pair_id, rows_of
-from launchers.reference_store import Pairs, ReferenceDataError
-from launchers.swift_reference_loss import bounds_of, chosen_nll, sums
-from launchers.swift_reference_pass import take
-from launchers.upstream import require, require_parameters
+from launchers.training.reference.forward_pass import take
+from launchers.training.reference.loss import bounds_of, chosen_nll, sums
+from launchers.training.reference.pair_id import pair_id, rows_of
+from launchers.training.reference.policy import KEY, ReferenceConfigError, refusals
+from launchers.training.reference.store import Pairs, ReferenceDataError
+from launchers.training.upstream import require, require_parameters
 
 trainers: Any = importlib.import_module("swift.megatron.trainers")  # where ms-swift looks it up
 _Upstream: Any = trainers.MegatronDPOTrainer
