@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from launchers import PACKAGE
 from launchers.config import preflight as preflight_settings
 from launchers.config.env import integer, port, required, switch
 from launchers.config.preflight import Preflight
@@ -118,7 +119,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
     return Settings(
         run=required(env, "DPO_RUN"),
         workspace=Path(required(env, "DPO_WORKSPACE")),
-        recipe=Path(env.get("DPO_RECIPE") or Path(__file__).with_name("recipe.yaml")),
+        recipe=Path(env.get("DPO_RECIPE") or PACKAGE / "recipe.yaml"),
         place=place_of(env),
         gpus_per_node=integer(env, "DPO_GPUS_PER_NODE", 0, lowest=0),
         gang_port=port(env, "DPO_GANG_PORT", 29400),

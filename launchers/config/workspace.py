@@ -13,6 +13,11 @@ class Workspace:
     root: Path
     run: str
 
+    @classmethod
+    def of(cls, home: Path) -> Workspace:
+        """Return the workspace that holds the run folder ``home``."""
+        return cls(root=home.parent.parent, run=home.name)
+
     def code(self, slug: str) -> Path:
         """Return the clone of the training code."""
         return self.root / "code" / slug
@@ -37,6 +42,11 @@ class Workspace:
     def home(self) -> Path:
         """Return the folder of this run."""
         return self.root / "runs" / self.run
+
+    @property
+    def inputs(self) -> Path:
+        """Return the file of digests: of the recipe and of the outputs of earlier stages."""
+        return self.home / "inputs.json"
 
     @property
     def attempts(self) -> Path:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from launchers.config.recipe import Value
-from launchers.rules.facts import NO, YES, is_number, is_whole, spell
+from launchers.flags.values import NO, YES, is_number, is_whole, spell
 
 Sort = Literal["switch", "whole", "number", "choice"]
 _SORTS: dict[str, Sort] = {"bool": "switch", "int": "whole", "float": "number"}

@@ -17,8 +17,8 @@ from launchers.flags.command_line import Inputs, flatten, program, training_flag
 from launchers.flags.flag_types import Kind
 from launchers.flags.renames import OWNED, RENAMED, secret_advice
 from launchers.inputs.model_check import broken, refuse
+from launchers.inputs.paths import inputs_of
 from launchers.rules import table
-from launchers.run.pipeline import inputs_of
 from launchers.system.ms_swift import swift_folder
 
 

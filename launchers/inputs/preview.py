@@ -21,8 +21,8 @@ from launchers.exits import Exit, LaunchError
 from launchers.hub.fetch import Hub
 from launchers.hub.huggingface import HuggingFace
 from launchers.hub.modelscope import ModelScope
+from launchers.inputs.paths import clone_path
 from launchers.plan.model_config import Shape, parse
-from launchers.stages.clone import clone_path
 from launchers.system.threads import aside
 
 NAME = "config.json"

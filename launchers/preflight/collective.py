@@ -9,6 +9,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from launchers import PACKAGE
 from launchers.config.rank import Place
 from launchers.exits import Exit, LaunchError
 from launchers.flags.command_line import environment
@@ -62,7 +63,7 @@ def measure(
 def _environment(
     env: Mapping[str, str], place: Place, plan: Plan, rank: int, port: int
 ) -> dict[str, str]:
-    base = environment(env, place, nproc=plan.nproc, package=Path(__file__).parent)
+    base = environment(env, place, nproc=plan.nproc, package=PACKAGE)
     return base | {
         "RANK": str(rank),
         "MASTER_ADDR": place.master_addr,

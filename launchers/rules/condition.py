@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from launchers.rules.facts import NO, Facts
+from launchers.flags.values import NO
+from launchers.rules.facts import Facts
 
 Test = Literal["on", "off", "is", "isnt", "given", "missing", "over", "under", "has"]
 

@@ -5,9 +5,10 @@ TRL is trl 0.29.1, as ms-swift 4.4.1 uses it.
 
 from __future__ import annotations
 
+from launchers.flags.values import NO
 from launchers.rules.condition import given, missing, none_of, off, on, one_of, under
 from launchers.rules.engine import Conflict, Local, Rule, Words
-from launchers.rules.facts import NO, TASK
+from launchers.rules.facts import TASK
 from launchers.rules.optimizer import EPOCHS, ITERS, count
 
 _RLHF = one_of(TASK, "rlhf")

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from math import prod
 
 from launchers.flags.overlap import SWITCH
+from launchers.flags.values import is_number, is_size, is_whole
 from launchers.rules.condition import When
-from launchers.rules.facts import REFERENCE, TASK, Facts, is_number, is_size, is_whole
+from launchers.rules.facts import REFERENCE, TASK, Facts
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from math import prod
-from pathlib import Path
 
 from launchers.config import sources
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.config.workspace import Workspace
-from launchers.exits import Exit, LaunchError, during
-from launchers.flags.command_line import Inputs
+from launchers.exits import during
 from launchers.gang.protocol import Message
 from launchers.inputs import dataset_check, model_files
+from launchers.inputs.paths import clone_path, inputs_of, mcore_path
 from launchers.progress.progress import Progress
 from launchers.rules.parallelism import DENSE
-from launchers.stages.clone import clone, clone_path
-from launchers.stages.convert import convert, unwanted
+from launchers.stages.clone import clone
+from launchers.stages.convert import convert
 from launchers.stages.download import download
-from launchers.storage import marker
 from launchers.storage.output import Outcome
-
-PATIENCE = 60.0
-"""Seconds in which rank 0's files must appear on the other nodes (NFS caches attributes)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,51 +140,3 @@ def _summary(outcomes: list[Outcome]) -> tuple[str, str]:
             if outcome.state == state:
                 return state, outcome.why
     return "skipped", "nothing to do"
-
-
-def mcore_path(recipe: Recipe, work: Workspace) -> Path:
-    """Return where the converted model goes."""
-    return work.mcore(sources.parse(recipe.model, "recipe.model").slug)
-
-
-def inputs_of(settings: Settings, recipe: Recipe, work: Workspace) -> Inputs:
-    """Return the paths that training reads; the same on every rank, without looking."""
-    clone_folder = clone_path(settings.code, work)
-    model = sources.parse(recipe.model, "recipe.model")
-    datasets = [sources.parse(d, f"recipe.dataset[{i}]") for i, d in enumerate(recipe.dataset)]
-    skipped = unwanted(recipe, skip="convert" in settings.skips)
-    return Inputs(
-        model=sources.local(model, "model", work, clone_folder),
-        mcore=None if skipped else mcore_path(recipe, work),
-        datasets=tuple(
-            f"{sources.local(d, 'dataset', work, clone_folder)}"
-            + ("" if d.sample is None else f"#{d.sample}")
-            for d in datasets
-        ),
-        clone=clone_folder,
-        plugins=Path(__file__).parent,
-    )
-
-
-def await_outputs(prepared: Message, *, patience: float = PATIENCE) -> None:
-    """Check that this node sees rank 0's outputs, on a workspace that really is shared.
-
-    Raises:
-        LaunchError: CONFIG naming the first output that is missing or differs.
-    """
-    stop = time.monotonic() + patience
-    for path, digest in prepared["outputs"]:
-        while (seen := _digest(Path(path))) != digest:
-            if time.monotonic() >= stop:
-                what = "differs" if seen else "is missing"
-                raise LaunchError(
-                    Exit.CONFIG,
-                    f"{path} {what} on this node after {patience:.0f} s",
-                    "use a workspace that all pods share: existingClaim, pvc (ReadWriteMany), nfs",
-                )
-            time.sleep(0.5)
-
-
-def _digest(path: Path) -> str:
-    there = marker.read(path)
-    return "" if there is None else marker.digest(there)

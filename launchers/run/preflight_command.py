@@ -11,8 +11,8 @@ import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
+from launchers import PACKAGE
 from launchers.config.recipe import load
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
@@ -50,7 +50,7 @@ def _hello(settings: Settings) -> Hello:
         run=settings.run,
         rank=settings.place.rank,
         nodes=settings.place.nodes,
-        digest=launcher_digest(Path(__file__).parent),
+        digest=launcher_digest(PACKAGE),
         pod=settings.pod,
         node=settings.node,
     )

@@ -18,18 +18,20 @@ from launchers.gang.leader import Leader
 from launchers.gang.member import Member
 from launchers.gang.protocol import Message
 from launchers.inputs.model_check import check_model
+from launchers.inputs.paths import inputs_of
 from launchers.inputs.preconditions import check
 from launchers.preflight.preflight import Preflight
 from launchers.progress.progress import Progress, reporting
 from launchers.progress.startup import following
 from launchers.progress.training import telling
 from launchers.run import kernel_cache, plan_file
-from launchers.run.pipeline import PATIENCE, await_outputs, inputs_of, prepare
+from launchers.run.pipeline import prepare
 from launchers.run.prefetch import prefetching
 from launchers.stages.attempt import Attempt, decide
 from launchers.stages.export import export
 from launchers.stages.train import train
 from launchers.storage.checkpoint import Checkpoint, read
+from launchers.storage.visible import PATIENCE, await_outputs
 from launchers.system.process import Stopped
 
 CASCADE_DELAY = 2.0
@@ -128,7 +130,7 @@ def follow(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str
     with leaving(member):
         plan = member.await_prepared()
         if not plan["skip"]:
-            await_outputs(plan)
+            await_outputs(plan["outputs"])
         generation = member.ready(preflight.answer(plan))
         if plan["skip"]:
             logs.info("train skipped", why=plan["skip"])

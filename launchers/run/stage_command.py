@@ -9,10 +9,11 @@ from launchers.config.settings import Settings
 from launchers.config.sources import parse
 from launchers.exits import during
 from launchers.gang.hello import hello
+from launchers.inputs.paths import clone_path, inputs_of, mcore_path
 from launchers.inputs.preconditions import check
 from launchers.progress.progress import Progress, reporting
-from launchers.run.pipeline import inputs_of, judge_inputs, mcore_path
-from launchers.stages.clone import clone, clone_path
+from launchers.run.pipeline import judge_inputs
+from launchers.stages.clone import clone
 from launchers.stages.convert import convert
 from launchers.stages.download import download
 from launchers.storage import marker

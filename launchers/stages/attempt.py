@@ -15,9 +15,6 @@ from launchers.stages.export import is_exported
 from launchers.storage import checkpoint
 from launchers.storage.checkpoint import Checkpoint
 
-INPUTS = "inputs.json"
-"""In the run's folder: digests of the recipe and of what the stages before training have left."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Attempt:
@@ -48,7 +45,7 @@ def keep_identity(work: Workspace, inputs: Mapping[str, object]) -> None:
     Raises:
         LaunchError: CONFIG naming what differs.
     """
-    path = work.home / INPUTS
+    path = work.inputs
     text = json.dumps(inputs, indent=1, sort_keys=True) + "\n"
     if checkpoint.newest(work.checkpoints) is not None:
         before = _identity(path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
 import os
 import re
 import tempfile
@@ -13,6 +12,7 @@ from launchers import logs
 from launchers.config.settings import Code
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
+from launchers.inputs.paths import clone_path
 from launchers.stages.git import GitError, git
 from launchers.stages.git_access import Access, access
 from launchers.storage import disk, manifest
@@ -25,22 +25,6 @@ _CREDENTIALS = re.compile(r"https?://[^/]*@|\w+://[^/@]*:[^/]*@")
 _HEX = re.compile(r"[0-9a-f]{4,64}")
 _FULL_SHA = re.compile(r"[0-9a-f]{40}|[0-9a-f]{64}")
 _EVERYTHING = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*")
-
-
-def clone_path(code: Code, workspace: Workspace) -> Path | None:
-    """Return where the clone is, or None when the run has no code."""
-    return workspace.code(slug(code)) if code.url else None
-
-
-def slug(code: Code) -> str:
-    """Return the clone's folder name: another url or ref, another clone.
-
-    >>> slug(Code(url="https://host/team/code.git", ref="v1", secret=None))
-    'code@v1-28539744ef'
-    """
-    name = code.url.rstrip("/").removesuffix(".git").rpartition("/")[2].rpartition(":")[2]
-    readable = re.sub(r"[^A-Za-z0-9._@-]+", "-", f"{name}@{code.ref}")[:100]
-    return f"{readable}-{hashlib.sha256(f'{code.url} {code.ref}'.encode()).hexdigest()[:10]}"
 
 
 def clone(code: Code, workspace: Workspace, *, skip: bool, holder: str) -> Outcome:

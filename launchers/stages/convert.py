@@ -14,12 +14,13 @@ import threading
 from collections.abc import Mapping
 from pathlib import Path
 
-from launchers import logs
+from launchers import PACKAGE, logs
 from launchers.config.rank import Place
 from launchers.config.recipe import Recipe, Value
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
 from launchers.flags.command_line import environment, flatten, torchrun
+from launchers.inputs.paths import unwanted
 from launchers.storage.output import Outcome, produce
 from launchers.system import failures
 from launchers.system.ms_swift import swift_folder
@@ -29,16 +30,6 @@ EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_expe
 """Spellings of the number of experts in config.json (mcore-bridge ``config/parser.py``)."""
 PASSED_ON = ("model_type", "template", "torch_dtype")
 """Flags of the recipe that the conversion needs as well."""
-
-
-def unwanted(recipe: Recipe, *, skip: bool) -> str:
-    """Say why there is nothing to convert; empty when there is.
-
-    The reason of a skip that the user asked for differs from one that the recipe implies.
-    """
-    if recipe.backend != "megatron":
-        return f"backend {recipe.backend} reads Hugging Face weights"
-    return "SKIP_CONVERT=1: Megatron reads the Hugging Face weights" if skip else ""
 
 
 def convert(
@@ -142,7 +133,7 @@ def _export(
         python=sys.executable,
         program=[str(swift_folder() / "cli" / "_megatron" / "stages/export.py"), *words],
     )
-    child = Child(argv, environment(env, alone, nproc=nproc, package=Path(__file__).parent), log)
+    child = Child(argv, environment(env, alone, nproc=nproc, package=PACKAGE), log)
     try:
         code = child.wait(threading.Event())
     finally:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from launchers import logs
+from launchers import PACKAGE, logs
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.config.workspace import Workspace
@@ -57,7 +57,7 @@ def train(
     resume = attempt.resume.path if attempt.resume else None
     logs.info("train start", attempt=attempt.number, resume=resume, argv=shlex.join(argv))
     logged = last_step(work.checkpoints)
-    package, nproc = Path(__file__).parent, settings.nproc_per_node
+    package, nproc = PACKAGE, settings.nproc_per_node
     inside = {
         **environment(env, settings.place, nproc=nproc, package=package),
         "TRAINING_HOME": str(work.home),  # for our in-training code

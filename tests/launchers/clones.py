@@ -9,7 +9,8 @@ import pytest
 from launchers.config.settings import Code
 from launchers.config.workspace import Workspace
 from launchers.exits import LaunchError
-from launchers.stages.clone import clone, clone_path
+from launchers.inputs.paths import clone_path
+from launchers.stages.clone import clone
 from launchers.storage.output import Outcome
 
 CANARY = "hf_CANARY0123456789"

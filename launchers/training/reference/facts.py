@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from launchers.stages.attempt import INPUTS
+from launchers.config.workspace import Workspace
 from launchers.training.reference.policy import original
 from launchers.training.tokens import inputs
 
@@ -65,7 +65,7 @@ def downloads(home: Path) -> str:
     the same by ``SAMPLE``.
     """
     try:
-        noted = json.loads((home / INPUTS).read_text(encoding="utf-8"))
+        noted = json.loads(Workspace.of(home).inputs.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return ""
     return _sum(*(f"{k} {v}" for k, v in sorted(noted.items()) if k.startswith("download ")))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from launchers import PACKAGE
 from launchers.training.reference import store as reference_store
 from launchers.training.reference.facts import differences, facts_of, store_name
 from launchers.training.reference.policy import ReferenceConfigError, policy_is_reference
@@ -58,7 +59,7 @@ def open_store(home: Path, args: object, iteration: int, version: str) -> Opened
         ReferenceConfigError: the policy is no longer the reference, and the store does not help.
         ReferenceDataError: what earlier passes left contradicts itself.
     """
-    facts = facts_of(args, home, Path(__file__).parent, version)
+    facts = facts_of(args, home, PACKAGE, version)
     folder = stores(home) / store_name(facts)
     whole = reference_store.read(folder)
     if not policy_is_reference(args, iteration):

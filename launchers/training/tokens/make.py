@@ -14,7 +14,7 @@ from swift.arguments.base_args.template_args import TemplateArguments
 from swift.dataset import EncodePreprocessor
 from swift.utils import append_to_jsonl, disable_safe_ddp_context_use_barrier, get_logger
 
-from launchers import logs
+from launchers import PACKAGE, logs
 from launchers.exits import Exit, LaunchError
 from launchers.storage import disk, marker
 from launchers.storage.output import Made, produce
@@ -67,7 +67,7 @@ def _inputs(args: Any) -> dict[str, object]:
     given = inputs.inputs(
         flags={**{name: getattr(args, name) for name in fields}, "mode": _mode(args)},
         datasets=[*args.dataset, *args.val_dataset, *args.custom_dataset_info],
-        plugins=inputs.users(args.external_plugins, Path(__file__).parent),
+        plugins=inputs.users(args.external_plugins, PACKAGE),
         model=original(args),
         versions={name: importlib.metadata.version(name) for name in PACKAGES},
     )

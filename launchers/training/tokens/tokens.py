@@ -16,9 +16,9 @@ from swift.pipelines.train.sft import SwiftSft
 from swift.utils import get_logger
 
 from launchers.exits import Exit, LaunchError
-from launchers.run.pipeline import await_outputs
 from launchers.storage import manifest, marker
 from launchers.storage.output import FULL
+from launchers.storage.visible import await_outputs
 from launchers.training.tokens import inputs
 from launchers.training.tokens.make import make
 from launchers.training.upstream import require
@@ -100,7 +100,7 @@ def _agree(self: Any) -> Path | None:
     dist.broadcast_object_list(word)
     if word[0] is None:
         return None
-    await_outputs({"outputs": [word[0]]})
+    await_outputs([word[0]])
     folder = Path(word[0][0])
     _verify(folder)
     return folder

@@ -13,8 +13,8 @@ import yaml
 from rich.console import Console
 
 from launchers.config.settings import from_env
+from launchers.inputs.paths import inputs_of
 from launchers.run import plan_file
-from launchers.run.pipeline import inputs_of
 from scripts import cli
 from scripts.figures.predicted import Predicted, predictions
 from scripts.helm import ROOT

@@ -14,8 +14,8 @@ from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.gang.barrier import Bond
 from launchers.run import run as running
-from launchers.run.pipeline import await_outputs
 from launchers.storage.checkpoint import seal
+from launchers.storage.visible import await_outputs
 
 
 class Stub:

@@ -19,7 +19,7 @@ from launchers.storage import lock_owner
 from launchers.storage.lock import Lock
 from launchers.storage.lock_owner import Holder, this_process
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 QUICK = {"stale": 0.4, "beat": 0.05, "poll": 0.01}
 
 

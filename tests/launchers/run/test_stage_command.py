@@ -11,7 +11,7 @@ from launchers.config.recipe import parse
 from launchers.config.settings import from_env
 from launchers.inputs import preconditions
 from launchers.run.stage_command import run_stage
-from tests.launchers.test_check import KNOWN
+from tests.launchers.inputs.test_preconditions import KNOWN
 
 
 def test_a_stages_pod_has_no_gpu_and_does_not_judge_how_the_gang_shares_its(

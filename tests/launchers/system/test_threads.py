@@ -11,7 +11,7 @@ import pytest
 
 from launchers.system.threads import aside, each
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def test_results_keep_their_order_however_long_each_takes() -> None:

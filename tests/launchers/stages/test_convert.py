@@ -7,7 +7,8 @@ import pytest
 
 from launchers.config.recipe import Recipe, parse
 from launchers.exits import Exit, LaunchError
-from launchers.stages.convert import _failure, conversion_flags, expert_parallel, unwanted
+from launchers.inputs.paths import unwanted
+from launchers.stages.convert import _failure, conversion_flags, expert_parallel
 
 
 def recipe(backend: str, **args: object) -> Recipe:

@@ -69,9 +69,9 @@ def test_only_a_run_with_a_reference_of_its_own_copies(
 )
 def test_a_copied_reference_equals_a_read_one(tmp_path: Path, case: str, reads: list[str]) -> None:
     """Of three reads the second is left out, and only where it would be the same."""
-    fakes = Path(__file__).parent / "fakes" / "mcore"
+    fakes = Path(__file__).parents[1] / "fakes" / "mcore"
     done = subprocess.run(
-        [PYTHON, Path(__file__).with_name("one_read_case.py"), tmp_path, case],
+        [PYTHON, Path(__file__).parents[1] / "one_read_case.py", tmp_path, case],
         env={**os.environ, "PYTHONPATH": f"{ROOT}:{fakes}"},
         capture_output=True,
         text=True,

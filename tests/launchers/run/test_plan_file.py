@@ -13,17 +13,17 @@ from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings, from_env
 from launchers.exits import Exit, LaunchError
 from launchers.gang.hello import hello
+from launchers.inputs.paths import inputs_of
 from launchers.plan import document
 from launchers.plan import model_config as shape
 from launchers.plan.job import job_of
 from launchers.plan.plan import build
 from launchers.preflight.preflight import Preflight
 from launchers.run import plan_file
-from launchers.run.pipeline import inputs_of
 from tests.launchers.pods import Pods
 from tests.launchers.recipes import recipe
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 CONFIG = yaml.safe_load((ROOT / "scripts/plan/models/Qwen3-30B-A3B.yaml").read_text())
 
 

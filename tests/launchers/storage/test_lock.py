@@ -10,7 +10,7 @@ import pytest
 
 from launchers.storage.lock import Lock
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 QUICK = {"stale": 0.4, "beat": 0.05, "poll": 0.01}
 
 

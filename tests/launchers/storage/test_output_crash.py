@@ -12,7 +12,7 @@ import pytest
 from launchers.storage import manifest, marker, partial
 from tests.launchers.producer import FILES, content
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
