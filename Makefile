@@ -133,9 +133,9 @@ cluster-down: ## end it, and leave nothing behind
 	@.venv/bin/megatron-dpo cluster down
 
 ##@ Regenerate
-golden: ## rewrite the golden manifests of tests/chart
+golden: ## rewrite the golden manifests of tests/chart and the wordings of tests/refusals
 	$(call build,$(TESTS) $(HELM))
-	@.venv/bin/python -m pytest -q tests/chart --update-golden
+	@.venv/bin/python -m pytest -q tests/chart tests/refusals --update-golden
 
 figures: ## rewrite the tables of values/README.md and the plot, from predictions and results
 	$(call build,$(COMMAND) $(HELM))

@@ -58,6 +58,7 @@ def place_of(env: Mapping[str, str]) -> Place:
             Exit.CONFIG,
             f"node rank {place.rank} of {place.nodes} nodes ({place.source})",
             "node ranks run from 0 to nodes - 1: check DPO_NODES, NNODES and the rank's variables",
+            id="node-rank-range",
         )
     return place
 

@@ -36,6 +36,7 @@ def hosts(node_list: str) -> list[str]:
             Exit.CONFIG,
             f"the node list {node_list!r} of Slurm can't be read",
             "set NODE_RANK, NNODES and MASTER_ADDR yourself",
+            id="slurm-node-list",
         )
     return found
 

@@ -148,6 +148,7 @@ def parse(recipe: Recipe, *, nodes: int, gpus_per_node: int) -> Training:
             Exit.CONFIG,
             f"recipe.backend={recipe.backend}: memory and speed are modelled for megatron only",
             "leave out the plan, or write megatron",
+            id="plan-backend",
         )
     a = Arguments(args=recipe.args)
     layout = a.layout(nodes, gpus_per_node)

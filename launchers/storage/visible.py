@@ -28,6 +28,7 @@ def await_outputs(outputs: Sequence[Sequence[str]], *, patience: float = PATIENC
                     Exit.CONFIG,
                     f"{path} {what} on this node after {patience:.0f} s",
                     "use a workspace that all pods share: existingClaim, pvc (ReadWriteMany), nfs",
+                    id="workspace-not-shared",
                 )
             time.sleep(0.5)
 

@@ -15,6 +15,7 @@ from launchers.exits import Exit
 class Rule:
     """A pattern of the last exception, and what it means."""
 
+    id: str
     pattern: re.Pattern[str]
     code: Exit
     remedy: str
@@ -22,8 +23,8 @@ class Rule:
     """Holds only before the first step: later the same exception may be a fault."""
 
 
-def _rule(pattern: str, code: Exit, remedy: str, *, early: bool = False) -> Rule:
-    return Rule(pattern=re.compile(pattern), code=code, remedy=remedy, early=early)
+def _rule(id: str, pattern: str, code: Exit, remedy: str, *, early: bool = False) -> Rule:
+    return Rule(id=id, pattern=re.compile(pattern), code=code, remedy=remedy, early=early)
 
 
 CASCADE = re.compile(
@@ -34,24 +35,33 @@ WRAPPERS = re.compile(r"DatasetGenerationError")
 """Exceptions that only say where another one was raised."""
 RULES = (
     _rule(
+        "flag-not-taken",
         r"remaining_argv|error: (?:unrecognized|argument|ambiguous)",
         Exit.CONFIG,
         "mend recipe.args: ms-swift does not take this flag or value",
     ),
-    _rule(r"(?:Reference|Overlap|Packs)ConfigError", Exit.CONFIG, "do what the message says"),
-    _rule(r"(?:Reference|Packs)DataError", Exit.DATA, "do what the message says"),
     _rule(
+        "feature-config",
+        r"(?:Reference|Overlap|Packs)ConfigError",
+        Exit.CONFIG,
+        "do what the message says",
+    ),
+    _rule("feature-data", r"(?:Reference|Packs)DataError", Exit.DATA, "do what the message says"),
+    _rule(
+        "gpu-memory",
         r"CUDA out of memory|OutOfMemoryError",
         Exit.OUT_OF_MEMORY,
         "lower recipe.args max_length or raise the parallel sizes or recomputation",
         early=True,
     ),
     _rule(
+        "gpu-missing",
         r"setup doesn't support bf16/gpu|libcuda|No CUDA GPUs|no GPUs found|CUDA driver version",
         Exit.PREFLIGHT,
         "look at the node's GPUs and driver",
     ),
     _rule(
+        "workspace-full",
         # the second is all that torch.save says of a full disk
         r"No space left on device|Disk quota exceeded|Errno 28|Errno 122"
         r"|inline_container\.cc.*unexpected pos",
@@ -59,21 +69,25 @@ RULES = (
         "free or enlarge the workspace",
     ),
     _rule(
+        "workspace-permission",
         r"^(?!.*ConnectionError).*(?:Read-only file system|Permission denied)",
         Exit.QUOTA,
         "let the pod's user write to the workspace (podSecurityContext.fsGroup)",
     ),
     _rule(
+        "workspace-fault",
         r"Input/output error|Stale file handle|Errno 5\b|Errno 116",
         Exit.IO,
         "look at the workspace's storage",
     ),
     _rule(
+        "hub-access",
         r"401 Client Error|403 Client Error|GatedRepoError",
         Exit.AUTH,
         "set secrets.hf.existingSecret or secrets.modelscope.existingSecret",
     ),
     _rule(
+        "trainer-no-step",
         # transformers trainer.py: what it says of a loader with no batch
         r"max_steps must be set to a positive value if dataloader does not have a length",
         Exit.DATA,
@@ -82,23 +96,27 @@ RULES = (
         early=True,
     ),
     _rule(
+        "dataset-broken",
         r"DatasetGenerationError|ArrowInvalid|DatasetNotFoundError|EmptyDataset",
         Exit.DATA,
         "mend the dataset (recipe.dataset)",
     ),
     _rule(
+        "dataset-not-json",
         r"JSONDecodeError",  # later also a server's answer
         Exit.DATA,
         "mend the dataset (recipe.dataset)",
         early=True,
     ),
     _rule(
+        "path-missing",
         r"FileNotFoundError|does not exist",
         Exit.INPUT_MISSING,
         "write paths that the pods can see",
         early=True,
     ),
     _rule(
+        "recipe-or-plugin",
         r"^(?:ModuleNotFoundError|ImportError|ValueError|TypeError|KeyError|AttributeError"
         r"|AssertionError|NotImplementedError)",
         Exit.CONFIG,

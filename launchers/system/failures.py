@@ -21,10 +21,10 @@ TAIL = 64 * 1024
 _EXCEPTION = re.compile(
     r"^(?:\[rank\d+\]:\s*)?"
     r"((?:\w+\.)*_*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Full))(?::\s?(.*))?$"
-    rf"(?:\n(?:\[rank\d+\]:\s*)?{NOTE}\w+$)?",
+    rf"(?:\n(?:\[rank\d+\]:\s*)?{NOTE}\w+ \[[\w,-]*\]$)?",
     re.MULTILINE,
 )
-_OWN = re.compile(rf"(.*LaunchError: .*)\n.*{NOTE}(\w+)")
+_OWN = re.compile(rf"(.*LaunchError: .*)\n.*{NOTE}(\w+) \[([\w,-]*)\]")
 _ARGPARSE = re.compile(r"^\S+\.py: error: (.*)$", re.MULTILINE)
 _IGNORED = re.compile(
     r"^Exception ignored in.*\n(?:Traceback .*\n)?(?:[ \t]+.*\n)*(?:\S.*(?:\n|\Z))?", re.MULTILINE
@@ -45,6 +45,7 @@ class Verdict:
     """What a log says about its end."""
 
     code: Exit
+    id: str
     cause: str
     remedy: str
     cascade: bool = False
@@ -68,15 +69,17 @@ def verdict(text: str, *, started: bool) -> Verdict | None:
     last = chain[-1]
     own = _OWN.fullmatch(last)
     if own and (code := Exit.__members__.get(own[2])):
-        return Verdict(code=code, cause=own[1], remedy="do what the message says")
+        return Verdict(code=code, id=own[3], cause=own[1], remedy="do what the message says")
     if any(CASCADE.search(exception) for exception in chain):
-        return Verdict(code=Exit.PEER, cause=last, remedy="see the rank's log", cascade=True)
+        return Verdict(
+            code=Exit.PEER, id="cascade", cause=last, remedy="see the rank's log", cascade=True
+        )
     wrapped = reversed(chain) if WRAPPERS.search(last) else [last]
     for exception in sorted(wrapped, key=lambda e: bool(WRAPPERS.search(e))):
         for rule in RULES:
             if rule.pattern.search(exception) and not (rule.early and started):
-                return Verdict(code=rule.code, cause=exception, remedy=rule.remedy)
-    return Verdict(code=Exit.PEER, cause=last, remedy="see the rank's log")
+                return Verdict(code=rule.code, id=rule.id, cause=exception, remedy=rule.remedy)
+    return Verdict(code=Exit.PEER, id="exception", cause=last, remedy="see the rank's log")
 
 
 def _last_chain(text: str) -> list[str]:
@@ -112,6 +115,7 @@ def why(ranks: Path, agent_log: Path, *, started: bool) -> Verdict | None:
         return found
     return Verdict(
         code=Exit.PEER,
+        id="killed",
         cause=f"a training process was killed by signal {number}",
         remedy="signal 9 is often a lack of host memory: raise resources.limits.memory",
     )
