@@ -8,10 +8,11 @@ launcher's manifest counts: ``COMPLETE.json``, written last by ``swift_seal_*.py
 from __future__ import annotations
 
 import json
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+
+from launchers.system.atomic_file import flush, replace
 
 COMPLETE = "COMPLETE.json"
 _FOLDER = re.compile(r"checkpoint-(\d+)")
@@ -88,26 +89,3 @@ def _sealed(folder: Path) -> int | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return step if whole else None
-
-
-def flush(path: Path) -> None:
-    """Force a file's or folder's data to the disk (``fsync``)."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def replace(path: Path, content: str | bytes, writer: str = "partial") -> None:
-    """Write a file so that a reader sees the old or the new content, never a part.
-
-    Where several may write it at once, each names itself another ``writer``.
-    """
-    part = path.with_name(f".{path.name}.{writer}")
-    with part.open("wb") as handle:
-        handle.write(content if isinstance(content, bytes) else content.encode())
-        handle.flush()
-        os.fsync(handle.fileno())
-    part.replace(path)
-    flush(path.parent)

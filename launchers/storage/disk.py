@@ -11,7 +11,7 @@ from pathlib import Path
 
 from launchers.exits import Exit, LaunchError
 from launchers.storage import manifest
-from launchers.storage.checkpoint import flush
+from launchers.system.atomic_file import flush
 from launchers.system.threads import each
 
 _MEANING = {

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from launchers.storage.checkpoint import replace
 from launchers.storage.manifest import Entry, Manifest
+from launchers.system.atomic_file import replace
 
 NAME = ".complete.json"
 

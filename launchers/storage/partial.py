@@ -10,7 +10,7 @@ from typing import Any
 from launchers.config.settings import STAGES
 from launchers.exits import Exit, LaunchError
 from launchers.storage import disk, marker
-from launchers.storage.checkpoint import flush, replace
+from launchers.system.atomic_file import flush, replace
 
 RECORD = ".making.json"
 """Inputs of a partial output, inside it: it is only resumed for the same inputs."""
