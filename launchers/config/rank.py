@@ -1,7 +1,7 @@
-"""Which node of the gang this pod is, and where rank 0 listens.
+"""Node rank and rendezvous address of this pod.
 
-Three sources, the first that is present wins: the JobSet (downward API), explicit variables
-of a bare host (``NODE_RANK``, ``NNODES``, ``MASTER_ADDR``), Slurm. None of them: one node.
+Read from the first source that is present: the JobSet (downward API), explicit variables
+of a bare host (``NODE_RANK``, ``NNODES``, ``MASTER_ADDR``), Slurm. Without any of them the run has one node.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from launchers.config.env import integer, port, required
 from launchers.exits import Exit, LaunchError
 
 _HOST = re.compile(r"((?:[^,\[\]\s]|\[[^\[\]]*\])+)(?:,(?=.)|$)")
-"""One entry: anything but a comma outside brackets."""
+"""One entry of a host list: no comma outside brackets."""
 _PART = re.compile(r"\[([^\]]*)\]|([^\[\]]+)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """A pod's place in its gang."""
+    """Node rank, number of nodes and rendezvous address of one pod."""
 
     rank: int
     """Node rank, 0 <= rank < nodes."""
@@ -29,7 +29,7 @@ class Place:
     master_addr: str
     master_port: int
     source: str
-    """Which variables said so: ``JobSet``, ``NODE_RANK``, ``Slurm`` or ``single``."""
+    """Origin of these values: ``JobSet``, ``NODE_RANK``, ``Slurm`` or ``single``."""
 
 
 def node_rank(job_index: int, completions: int, completion_index: int) -> int:
@@ -45,10 +45,10 @@ def node_rank(job_index: int, completions: int, completion_index: int) -> int:
 
 
 def place_of(env: Mapping[str, str]) -> Place:
-    """Find the place of this process from its environment.
+    """Read this pod's node rank and rendezvous address from the environment.
 
     Raises:
-        LaunchError: CONFIG when a variable is missing, no number, or the rank is out of range.
+        LaunchError: CONFIG when a variable is missing or not a number, or the rank is out of range.
     """
     if "JOB_COMPLETION_INDEX" in env:
         place = _jobset(env)
@@ -114,7 +114,7 @@ def slurm_hosts(node_list: str) -> list[str]:
     ['rack1n1-ib', 'rack1n2-ib', 'rack2n1-ib', 'rack2n2-ib']
 
     Raises:
-        LaunchError: CONFIG when the text is no host list.
+        LaunchError: CONFIG when the text is not a host list.
     """
     found: list[str] = []
     end = 0
@@ -134,13 +134,13 @@ def slurm_hosts(node_list: str) -> list[str]:
 
 
 def _expand_entry(entry: str) -> list[str]:
-    """Expand all brackets of one entry, the last one fastest; empty when one is no range."""
+    """Expand all brackets of one entry, the last one varying fastest; empty if a range is malformed."""
     choices = [[text] if text else _expand_ranges(ranges) for ranges, text in _PART.findall(entry)]
     return ["".join(parts) for parts in itertools.product(*choices)]
 
 
 def _expand_ranges(ranges: str) -> list[str]:
-    """Expand ``01-03,07`` keeping leading zeros; empty when it is no range."""
+    """Expand ``01-03,07`` keeping leading zeros; empty if malformed."""
     numbers: list[str] = []
     for part in ranges.split(","):
         low, _, high = part.partition("-")
