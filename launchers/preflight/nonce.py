@@ -6,7 +6,7 @@ import secrets
 import time
 from pathlib import Path
 
-from launchers.storage.checkpoint import replace
+from launchers.system.atomic_file import replace
 
 NAME = "nonce"
 PATIENCE = 60.0

@@ -8,7 +8,7 @@ import threading
 from types import TracebackType
 
 from launchers.gang.protocol import server
-from launchers.system.threads import aside
+from launchers.system.threads import in_thread
 
 PATIENCE = 10.0
 """Seconds to connect: longer than a lost SYN is repeated twice (1 s, 3 s, 7 s)."""
@@ -71,7 +71,7 @@ def knock(address: str, port: int) -> str:
                 heard += chunk
         return heard.decode(errors="replace")
 
-    return aside(hear)
+    return in_thread(hear)
 
 
 def free_port() -> int:

@@ -14,7 +14,7 @@ from launchers.exits import during
 from launchers.gang.protocol import Hello
 from launchers.preflight.finding import Finding, failure
 from launchers.preflight.measurements import Record
-from launchers.storage.checkpoint import replace
+from launchers.system.atomic_file import replace
 
 
 class Report:
