@@ -12,27 +12,23 @@ from launchers.config.gpu_models import Card
 from launchers.exits import Exit, LaunchError
 
 CHECKS = {
-    "cards": "number and model of the GPUs",
-    "health": "uncorrected memory errors, row remaps, fabric state and pending resets",
-    "idle": "GPU memory held by another process",
-    "driver": "the driver is new enough for the image's CUDA",
-    "rdma": "adapters and locked memory, if the network is RDMA",
-    "shm": "size of /dev/shm",
-    "disk": "free space for the checkpoints",
-    "caches": "whether the hubs' caches are shared",
-    "versions": "packages that the recipe's backend needs",
-    "clock": "clock differences between pods",
-    "workspace": "every pod sees the files that rank 0 writes",
-    "port": "rank 0's master port can be reached",
-    "compute": "matrix multiplication rate of each GPU",
-    "transport": "the transport that NCCL chose",
-    "bandwidth": "bandwidth of all-reduce and all-to-all",
-    "pairs": "bandwidth between neighbouring GPUs",
-    "collective": "the measurement on GPUs as a whole; skipping it also skips the four checks above",
+    "cards": "number and model of the GPUs", "health": "uncorrected memory errors, row remaps,
+    fabric state and pending resets", "idle": "GPU memory held by another process", "driver": "the
+    driver is new enough for the image's CUDA", "rdma": "adapters and locked memory, if the network
+    is RDMA", "shm": "size of /dev/shm", "disk": "free space for the checkpoints", "caches":
+    "whether the hubs' caches are shared", "versions": "packages that the recipe's backend needs",
+    "clock": "clock differences between pods", "workspace": "every pod sees the files that rank 0
+    writes", "port": "rank 0's master port can be reached", "compute": "matrix multiplication rate
+    of each GPU", "transport": "the transport that NCCL chose", "bandwidth": "bandwidth of
+    all-reduce and all-to-all", "pairs": "bandwidth between neighbouring GPUs", "collective": "the
+    measurement on GPUs as a whole; skipping it also skips the four checks above",
 }
 """All checks; ``preflight.skipChecks`` names some of them (a test compares the chart's schema)."""
 COLLECTIVE = frozenset({"compute", "transport", "bandwidth", "pairs"})
 """Checks that run work on the GPUs."""
+
+FLOOR_SHARE = 0.85
+"""Floor of a link's bandwidth, as a share of its expected bandwidth."""
 
 SETTINGS = (
     "SKIP_PREFLIGHT",
