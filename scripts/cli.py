@@ -11,11 +11,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from scripts.cluster.command import app as cluster_app
 from scripts.demo import demo as demo_module
 from scripts.local.command import Request, run_locally
 from scripts.plan import command as planning
 from scripts.problem import Problem
+from tests.e2e.cluster.command import app as cluster_app
 
 app = typer.Typer(
     help="What a person runs beside the cluster.",

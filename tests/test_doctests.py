@@ -17,7 +17,7 @@ ELSEWHERE = {
 }
 SOURCES = sorted(
     path
-    for folder in ("launchers", "scripts", "tests/gpu")
+    for folder in ("launchers", "scripts", "tests/e2e/cluster", "tests/gpu")
     for path in (ROOT / folder).rglob("*.py")
     if path not in ELSEWHERE and not path.name.startswith(("__", "test_", "fake_", "conftest"))
 )

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from scripts.cluster import access, control_plane, programs, supervise
-from scripts.cluster.layout import Layout
+from tests.e2e.cluster import access, control_plane, programs, supervise
+from tests.e2e.cluster.layout import Layout
 from tests.e2e.kubectl import Kubectl
 
 NAME = "foreign-apiserver"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from scripts.cluster.controllers import merge
 from tests.e2e import sources, standin
+from tests.e2e.cluster.controllers import merge
 from tests.e2e.kubectl import Object
 from tests.e2e.runs import INDEX
 from tests.e2e.space import Space

@@ -8,8 +8,8 @@ import json
 import yaml
 
 from launchers import checkpoint, marker
-from scripts.cluster.controllers import merge
 from tests.e2e import real, sources, standin
+from tests.e2e.cluster.controllers import merge
 from tests.e2e.measured import measured
 from tests.e2e.real import MainJob
 from tests.e2e.release import A100

@@ -10,10 +10,10 @@ from rich.console import Console
 from rich.text import Text
 
 from scripts import cli
-from scripts.cluster import lock
-from scripts.cluster.layout import Layout
 from scripts.plan import command as planning
 from scripts.problem import Problem
+from tests.e2e.cluster import lock
+from tests.e2e.cluster.layout import Layout
 
 
 def end(*words: str) -> int:

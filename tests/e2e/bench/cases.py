@@ -11,11 +11,11 @@ from typing import Any
 
 import yaml
 
-from scripts.cluster.layout import Layout
 from scripts.helm import CHART, ROOT, find_helm, template
 from scripts.problem import Problem
 from tests.e2e.bench import api, kwok, queues
 from tests.e2e.bench.clock import wait_for, watching
+from tests.e2e.cluster.layout import Layout
 
 VALUES = ROOT / "tests" / "e2e" / "bench" / "values.yaml"
 TOPOLOGY = (

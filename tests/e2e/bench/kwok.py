@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scripts.cluster import supervise
-from scripts.cluster.layout import Layout
 from scripts.helm import ROOT
 from scripts.problem import Problem
 from tests.e2e.bench import api
 from tests.e2e.bench.clock import wait_for
+from tests.e2e.cluster import supervise
+from tests.e2e.cluster.layout import Layout
 
 TOOL = ROOT / "tests" / "e2e" / "tools" / "kwok"
 TAINT = "kwok.x-k8s.io/node"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from scripts.cluster.layout import Layout
 from tests.e2e.bench.kwok import RACK, TAINT
+from tests.e2e.cluster.layout import Layout
 
 API = "kueue.x-k8s.io/v1beta2"
 NAMESPACE = "bench"

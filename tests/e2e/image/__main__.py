@@ -12,12 +12,12 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from scripts.cluster import archive
-from scripts.cluster.calls import run
-from scripts.cluster.cluster import choose
-from scripts.cluster.kind_commands import engine
 from scripts.helm import ROOT
 from scripts.problem import Problem
+from tests.e2e.cluster import archive
+from tests.e2e.cluster.calls import run
+from tests.e2e.cluster.cluster import choose
+from tests.e2e.cluster.kind_commands import engine
 from tests.e2e.image import debian
 
 NAME = "localhost/megatron-dpo-e2e:1"

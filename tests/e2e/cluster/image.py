@@ -1,0 +1,41 @@
+"""Images on the nodes: there is no registry, each node's containerd is given archives."""
+
+from __future__ import annotations
+
+import tarfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from tests.e2e.cluster import archive, containerd, namespaces
+from tests.e2e.cluster.calls import run
+from tests.e2e.cluster.layout import Layout, Node
+
+
+def load(layout: Layout, file: Path) -> None:
+    """Import a docker-archive on every node.
+
+    Raises:
+        Problem: a node does not run, or the file is no such archive; the message is ctr's.
+    """
+    archive.check(file)
+    with ThreadPoolExecutor() as pool:
+        parts = [pool.submit(load_on, layout, node, file) for node in layout.nodes]
+    for part in parts:
+        part.result()
+
+
+def load_on(layout: Layout, node: Node, file: Path) -> None:
+    """Import a docker-archive on one node; opened here, for the node may not see its folder."""
+    inside = namespaces.enter(namespaces.first(layout, node))
+    ctr = ("ctr", f"--address={containerd.SOCKET}", "--namespace=k8s.io", "images", "import", "-")
+    with file.open("rb") as content:
+        run((*inside, *ctr), file=content)
+
+
+def load_pause(layout: Layout, node: Node) -> None:
+    """Import the image of the pods' sandboxes, made of the built program ``pause``."""
+    layer, target = node.folder / "layer.tar", node.folder / "pause.tar"
+    with tarfile.open(layer, "w") as tar:
+        tar.add(layout.bin / "pause", "pause")
+    archive.write(target, containerd.PAUSE, layer, {"Entrypoint": ["/pause"]})
+    load_on(layout, node, target)
