@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from scripts.helm import ROOT
-from tests.e2e.cluster import kind_config
+from tests.e2e.cluster.kind import config as kind_config
 
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.yaml"))
 BIN = Path(sys.executable).parent

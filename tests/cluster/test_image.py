@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scripts.problem import Problem
-from tests.e2e.cluster import archive
+from tests.e2e.cluster import image_archive as archive
 from tests.e2e.image import __main__ as image
 from tests.e2e.image import debian
 

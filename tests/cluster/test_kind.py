@@ -14,10 +14,11 @@ import yaml
 
 from scripts.helm import find_helm
 from scripts.problem import Problem
-from tests.e2e.cluster import kind_config, manifests
-from tests.e2e.cluster.kind import Kind
-from tests.e2e.cluster.kind_commands import engine
+from tests.e2e.cluster.kind import config as kind_config
+from tests.e2e.cluster.kind.backend import Kind
+from tests.e2e.cluster.kind.engine import engine
 from tests.e2e.cluster.layout import Layout
+from tests.e2e.cluster.processes import manifests
 
 PROGRAM = Layout().bin / "kind"
 

@@ -6,8 +6,9 @@ from typing import Any
 import pytest
 
 from scripts.problem import Problem
-from tests.e2e.cluster import manifests, storage
+from tests.e2e.cluster import storage
 from tests.e2e.cluster.layout import Layout
+from tests.e2e.cluster.processes import manifests
 
 URL, AUTHORITY = "https://10.201.0.1:9444", "Y2E="
 

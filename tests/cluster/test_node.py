@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from scripts.problem import Problem
-from tests.e2e.cluster import cgroups, containerd, kube_proxy, kubelet, namespaces, node, supervise
-from tests.e2e.cluster.calls import run
+from tests.e2e.cluster import supervise
+from tests.e2e.cluster.commands import run
 from tests.e2e.cluster.layout import Layout
+from tests.e2e.cluster.node import cgroups, containerd, kube_proxy, kubelet, namespaces
+from tests.e2e.cluster.node import lifecycle as node
 
 LAYOUT = Layout(home=Path("/home/some one/checkout/.tools/cluster"))
 NODE = LAYOUT.nodes[1]

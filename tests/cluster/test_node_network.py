@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from tests.e2e.cluster import network
 from tests.e2e.cluster.layout import SERVICES, Layout
+from tests.e2e.cluster.node import network
 
 LAYOUT = Layout(home=Path("/home/someone/checkout/.tools/cluster"))
 NODE = LAYOUT.nodes[1]

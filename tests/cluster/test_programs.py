@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.e2e.cluster import access, control_plane, controllers, dns
 from tests.e2e.cluster.layout import Layout
-from tests.e2e.cluster.management import Management
+from tests.e2e.cluster.processes import coredns as dns
+from tests.e2e.cluster.processes import credentials as access
+from tests.e2e.cluster.processes import kubernetes as control_plane
+from tests.e2e.cluster.processes import managers as controllers
+from tests.e2e.cluster.processes.control_plane import Management
 
 LAYOUT = Layout(home=Path("/home/someone/checkout/.tools/cluster"))
 PROGRAMS = Management(layout=LAYOUT).programs

@@ -10,9 +10,11 @@ import pytest
 
 from scripts.helm import ROOT
 from scripts.problem import Problem
-from tests.e2e.cluster import checks, cluster, conflicts, listeners
+from tests.e2e.cluster import cluster, listeners
 from tests.e2e.cluster.cluster import State
 from tests.e2e.cluster.layout import Layout
+from tests.e2e.cluster.processes import conflicts
+from tests.e2e.cluster.processes import requirements as checks
 
 LAYOUT = Layout()
 V1 = "".join(f"cgroup /cg/{name} cgroup rw,{name} 0 0\n" for name in sorted(checks.V1))
@@ -128,7 +130,7 @@ def test_another_user_than_root_is_told_what_to_do() -> None:
             checks.refuse(LAYOUT)
         return
     code = (
-        "import os; from tests.e2e.cluster import checks;"
+        "import os; from tests.e2e.cluster.processes import requirements as checks;"
         "from tests.e2e.cluster.layout import Layout;"
         "os.seteuid(65534); checks.refuse(Layout())"
     )

@@ -12,8 +12,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from tests.e2e.cluster import access, control_plane, programs, supervise
+from tests.e2e.cluster import programs, supervise
 from tests.e2e.cluster.layout import Layout
+from tests.e2e.cluster.processes import credentials as access
+from tests.e2e.cluster.processes import kubernetes as control_plane
 from tests.e2e.kubectl import Kubectl
 
 NAME = "foreign-apiserver"

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from tests.e2e import standin
-from tests.e2e.cluster.controllers import merge
+from tests.e2e.cluster.processes.managers import merge
 from tests.e2e.faults import OUT_OF_SERVICE, Faults
 from tests.e2e.kubectl import Object
 from tests.e2e.runs import Pod, Run

@@ -9,7 +9,7 @@ from typing import Any
 import yaml
 
 from scripts.helm import ROOT
-from tests.e2e.cluster.controllers import merge
+from tests.e2e.cluster.processes.managers import merge
 from tests.e2e.kubectl import Kubectl, Object
 from tests.e2e.space import Space
 

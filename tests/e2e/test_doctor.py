@@ -10,8 +10,8 @@ import pytest
 
 from tests.e2e import foreign, queues, standin, volumes
 from tests.e2e.cluster.cluster import Cluster
-from tests.e2e.cluster.controllers import merge
 from tests.e2e.cluster.layout import Layout
+from tests.e2e.cluster.processes.managers import merge
 from tests.e2e.doctor import Diagnosis, acting, look, without_rules
 from tests.e2e.kubectl import Kubectl, Object
 from tests.e2e.measured import measured

@@ -14,8 +14,8 @@ import pytest
 from scripts.helm import ROOT
 from scripts.problem import Problem
 from tests.e2e import foreign, preflight
-from tests.e2e.cluster import manifests
 from tests.e2e.cluster.layout import Layout
+from tests.e2e.cluster.processes import manifests
 from tests.e2e.kubectl import Kubectl, Object
 from tests.e2e.until import until
 

@@ -94,7 +94,7 @@ class State:
 
 def open_cluster(backend: Backend, size: int) -> Cluster:
     """Return the cluster of a backend, running or not. Only the asked backend is imported."""
-    module = importlib.import_module(f"tests.e2e.cluster.{backend}")
+    module = importlib.import_module(f"tests.e2e.cluster.{backend}.backend")
     cluster: Cluster = getattr(module, backend.capitalize())(Layout(size=size))
     return cluster
 

@@ -14,10 +14,10 @@ from pathlib import Path
 
 from scripts.helm import ROOT
 from scripts.problem import Problem
-from tests.e2e.cluster import archive
-from tests.e2e.cluster.calls import run
+from tests.e2e.cluster import image_archive as archive
 from tests.e2e.cluster.cluster import choose
-from tests.e2e.cluster.kind_commands import engine
+from tests.e2e.cluster.commands import run
+from tests.e2e.cluster.kind.engine import engine
 from tests.e2e.image import debian
 
 NAME = "localhost/megatron-dpo-e2e:1"

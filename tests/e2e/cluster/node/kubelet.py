@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.cluster import access, cgroups, containerd, kubectl
+from tests.e2e.cluster import kubectl
 from tests.e2e.cluster.layout import DOMAIN, Layout, Node
+from tests.e2e.cluster.node import cgroups, containerd
+from tests.e2e.cluster.processes import credentials as access
 from tests.e2e.cluster.programs import Program
 
 RACK = "cloud.provider.com/topology-block"

@@ -6,9 +6,10 @@ import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from tests.e2e.cluster import archive, containerd, namespaces
-from tests.e2e.cluster.calls import run
+from tests.e2e.cluster import image_archive as archive
+from tests.e2e.cluster.commands import run
 from tests.e2e.cluster.layout import Layout, Node
+from tests.e2e.cluster.node import containerd, namespaces
 
 
 def load(layout: Layout, file: Path) -> None:

@@ -9,9 +9,12 @@ from collections.abc import Iterable, Mapping
 from ipaddress import IPv4Network
 from typing import Any
 
-from tests.e2e.cluster import control_plane, controllers, dns, listeners
+from tests.e2e.cluster import listeners
 from tests.e2e.cluster.layout import SERVICES, Layout
 from tests.e2e.cluster.listeners import Listener
+from tests.e2e.cluster.processes import coredns as dns
+from tests.e2e.cluster.processes import kubernetes as control_plane
+from tests.e2e.cluster.processes import managers as controllers
 
 
 def find(layout: Layout) -> list[str]:

@@ -17,13 +17,14 @@ import yaml
 
 from scripts.helm import ROOT, find_helm
 from scripts.problem import Problem
-from tests.e2e.cluster import kind_config, kubectl, status, storage
-from tests.e2e.cluster.calls import run
-from tests.e2e.cluster.controllers import merge
-from tests.e2e.cluster.kind_commands import engine, kind, until
-from tests.e2e.cluster.kind_config import NAME
-from tests.e2e.cluster.kubelet import DEVICES
+from tests.e2e.cluster import kubectl, status, storage
+from tests.e2e.cluster.commands import run
+from tests.e2e.cluster.kind import config as kind_config
+from tests.e2e.cluster.kind.config import NAME
+from tests.e2e.cluster.kind.engine import engine, kind, until
 from tests.e2e.cluster.layout import Layout
+from tests.e2e.cluster.node.kubelet import DEVICES
+from tests.e2e.cluster.processes.managers import merge
 
 CONTROL_PLANE = f"{NAME}-control-plane"
 MANIFEST = "kube-apiserver.yaml"

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.e2e.cluster.access import kubeconfig, token_file
 from tests.e2e.cluster.layout import SERVICES, Layout
+from tests.e2e.cluster.processes.credentials import kubeconfig, token_file
 from tests.e2e.cluster.programs import Program
 
 ETCD, ETCD_PEER, API, MANAGER, SCHEDULER = 2379, 2380, 6443, 10257, 10259

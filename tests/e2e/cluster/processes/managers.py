@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.cluster import certificates
-from tests.e2e.cluster.access import kubeconfig
 from tests.e2e.cluster.layout import Layout
+from tests.e2e.cluster.processes.credentials import kubeconfig
 from tests.e2e.cluster.programs import Program
 
 HOOKS: Mapping[str, int] = {"jobset": 9443, "kueue": 9444}

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from scripts.problem import Problem
-from tests.e2e.cluster import conflicts
 from tests.e2e.cluster.layout import Layout
+from tests.e2e.cluster.processes import conflicts
 
 FREE = 10 * 10**9
 """Bytes that must be free: image layers, logs, the tests' workspaces."""

@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 
 from scripts.problem import Problem
-from tests.e2e.cluster import kind_config
-from tests.e2e.cluster.calls import run
 from tests.e2e.cluster.cluster import ENGINES
+from tests.e2e.cluster.commands import run
+from tests.e2e.cluster.kind import config as kind_config
 from tests.e2e.cluster.layout import Layout
 
 PATIENCE = 300.0

@@ -10,19 +10,13 @@ from functools import cached_property
 from typing import Any
 
 from scripts.problem import Problem
-from tests.e2e.cluster import (
-    access,
-    certificates,
-    control_plane,
-    controllers,
-    dns,
-    kubectl,
-    manifests,
-    programs,
-    storage,
-    supervise,
-)
+from tests.e2e.cluster import certificates, kubectl, programs, storage, supervise
 from tests.e2e.cluster.layout import Layout
+from tests.e2e.cluster.processes import coredns as dns
+from tests.e2e.cluster.processes import credentials as access
+from tests.e2e.cluster.processes import kubernetes as control_plane
+from tests.e2e.cluster.processes import managers as controllers
+from tests.e2e.cluster.processes import manifests
 from tests.e2e.cluster.programs import Program
 
 

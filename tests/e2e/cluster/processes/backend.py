@@ -10,9 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from scripts.problem import Problem
-from tests.e2e.cluster import checks, image, kubectl, manifests, network, node, programs, supervise
+from tests.e2e.cluster import kubectl, programs, supervise
 from tests.e2e.cluster.layout import Layout, Node
-from tests.e2e.cluster.management import Management
+from tests.e2e.cluster.node import images as image
+from tests.e2e.cluster.node import lifecycle as node
+from tests.e2e.cluster.node import network
+from tests.e2e.cluster.processes import manifests
+from tests.e2e.cluster.processes import requirements as checks
+from tests.e2e.cluster.processes.control_plane import Management
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from scripts.problem import Problem
-from tests.e2e.cluster import manifests
-from tests.e2e.cluster.kubelet import RACK
 from tests.e2e.cluster.layout import Layout
+from tests.e2e.cluster.node.kubelet import RACK
+from tests.e2e.cluster.processes import manifests
 
 NAME = "megatron-dpo"
 OLDEST = (0, 30)

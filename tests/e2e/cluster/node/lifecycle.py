@@ -9,19 +9,11 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.e2e.cluster import (
-    cgroups,
-    containerd,
-    image,
-    kube_proxy,
-    kubelet,
-    namespaces,
-    network,
-    programs,
-    supervise,
-)
-from tests.e2e.cluster.calls import run
+from tests.e2e.cluster import programs, supervise
+from tests.e2e.cluster.commands import run
 from tests.e2e.cluster.layout import Layout, Node
+from tests.e2e.cluster.node import cgroups, containerd, kube_proxy, kubelet, namespaces, network
+from tests.e2e.cluster.node import images as image
 
 PARTS = ("kube-proxy", "kubelet", "containerd")
 

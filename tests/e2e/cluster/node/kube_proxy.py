@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.e2e.cluster import access
 from tests.e2e.cluster.layout import Layout, Node
+from tests.e2e.cluster.processes import credentials as access
 from tests.e2e.cluster.programs import Program
 
 HEALTH = 10256

@@ -10,7 +10,7 @@ from __future__ import annotations
 import socket
 
 from scripts.problem import Problem
-from tests.e2e.cluster.calls import run
+from tests.e2e.cluster.commands import run
 from tests.e2e.cluster.layout import SERVICES, Layout, Node
 
 BATCH = ("ip", "-batch", "-")

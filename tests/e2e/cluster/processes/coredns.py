@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.e2e.cluster.access import USERS, kubeconfig
 from tests.e2e.cluster.layout import DOMAIN, Layout
+from tests.e2e.cluster.processes.credentials import USERS, kubeconfig
 from tests.e2e.cluster.programs import Program
 
 PORT, READY = 53, 8181
