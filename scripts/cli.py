@@ -15,7 +15,6 @@ from scripts.demo import demo as demo_module
 from scripts.local.command import Request, run_locally
 from scripts.plan import command as planning
 from scripts.problem import Problem
-from tests.e2e.cluster.command import app as cluster_app
 
 app = typer.Typer(
     help="What a person runs beside the cluster.",
@@ -24,7 +23,6 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(cluster_app, name="cluster")
 LOCAL_WORKSPACE = Path(".demo/local")
 
 Values = Annotated[

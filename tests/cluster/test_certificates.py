@@ -6,14 +6,14 @@ import pytest
 from cryptography import x509
 from cryptography.x509.oid import NameOID
 
-from tests.e2e.cluster import certificates
 from tests.e2e.cluster.layout import Layout
+from tests.e2e.cluster.processes import credentials
 
 
 @pytest.fixture(scope="module")
 def layout(tmp_path_factory: pytest.TempPathFactory) -> Layout:
     made = Layout(home=tmp_path_factory.mktemp("cluster"))
-    certificates.write(made)
+    credentials.write_certificates(made)
     return made
 
 
@@ -40,9 +40,9 @@ def test_the_kubelets_know_it_as_an_administrator(layout: Layout) -> None:
 
 
 def test_keys_are_for_root_only_and_kueue_finds_its_own_copy(layout: Layout) -> None:
-    keys = [*layout.pki.glob("*.key"), certificates.serving(layout) / "tls.key"]
+    keys = [*layout.pki.glob("*.key"), credentials.webhook_certificates(layout) / "tls.key"]
     assert len(keys) == 4
     assert {key.stat().st_mode & 0o777 for key in keys} == {0o600}
-    assert (certificates.serving(layout) / "tls.crt").read_bytes() == (
+    assert (credentials.webhook_certificates(layout) / "tls.crt").read_bytes() == (
         layout.pki / "server.crt"
     ).read_bytes()

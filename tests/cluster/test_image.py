@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scripts.problem import Problem
-from tests.e2e.cluster import image_archive as archive
+from tests.e2e.cluster import image_archive
 from tests.e2e.image import __main__ as image
 from tests.e2e.image import debian
 
@@ -54,7 +54,7 @@ def _read(file: Path) -> dict[str, bytes]:
 
 def test_an_archive_names_its_image_and_holds_what_it_names(tmp_path: Path, layer: Path) -> None:
     target = tmp_path / "images" / "pause.tar"
-    archive.write(target, "localhost/x:1", layer, {"Entrypoint": ["/pause"]})
+    image_archive.write(target, "localhost/x:1", layer, {"Entrypoint": ["/pause"]})
     content = _read(target)
     [entry] = json.loads(content["manifest.json"])
     assert entry["RepoTags"] == ["localhost/x:1"]
@@ -68,7 +68,7 @@ def test_an_archive_names_its_image_and_holds_what_it_names(tmp_path: Path, laye
 
 def test_digests_are_those_of_the_content(tmp_path: Path, layer: Path) -> None:
     target = tmp_path / "pause.tar"
-    archive.write(target, "localhost/x:1", layer, {})
+    image_archive.write(target, "localhost/x:1", layer, {})
     content = _read(target)
     [entry] = json.loads(content["manifest.json"])
     config = content[entry["Config"]]
@@ -81,19 +81,19 @@ def test_the_same_layer_gives_the_same_archive_and_no_part_of_one_is_left(
     tmp_path: Path, layer: Path
 ) -> None:
     for name in ("one.tar", "two.tar"):
-        archive.write(tmp_path / name, "localhost/x:1", layer, {})
+        image_archive.write(tmp_path / name, "localhost/x:1", layer, {})
     assert (tmp_path / "one.tar").read_bytes() == (tmp_path / "two.tar").read_bytes()
     assert not list(tmp_path.glob("*.partial"))
 
 
 def test_an_archive_is_told_from_any_other_file(tmp_path: Path, layer: Path) -> None:
     good, text = tmp_path / "pause.tar", tmp_path / "text.tar"
-    archive.write(good, "localhost/x:1", layer, {})
-    archive.check(good)
+    image_archive.write(good, "localhost/x:1", layer, {})
+    image_archive.check(good)
     text.write_text("no archive")
     for bad in (layer, text, tmp_path / "none.tar", tmp_path):
-        with pytest.raises(Problem, match="is no archive of an image; write one with"):
-            archive.check(bad)
+        with pytest.raises(Problem, match="is not an image archive; write one with"):
+            image_archive.check(bad)
 
 
 @pytest.mark.parametrize("sources", [ONE_LINE, STANZAS], ids=["list", "sources"])

@@ -14,11 +14,11 @@ import yaml
 
 from scripts.helm import find_helm
 from scripts.problem import Problem
+from tests.e2e.cluster import versions
 from tests.e2e.cluster.kind import config as kind_config
 from tests.e2e.cluster.kind.backend import Kind
-from tests.e2e.cluster.kind.engine import engine
+from tests.e2e.cluster.kind.engine import engine, too_old
 from tests.e2e.cluster.layout import Layout
-from tests.e2e.cluster.processes import manifests
 
 PROGRAM = Layout().bin / "kind"
 
@@ -33,12 +33,12 @@ def rendered(name: str) -> list[dict[str, Any]]:
     """Return what helm makes of a controller's chart, with the arguments that kind is given."""
     if shutil.which("go") is None:
         pytest.skip("no go command to fetch the charts of JobSet and Kueue")
-    tool = manifests.TOOLS / name
-    command = ["go", "mod", "download", "-json", manifests.MODULES[name]]
+    tool = versions.TOOLS / name
+    command = ["go", "mod", "download", "-json", versions.MODULES[name]]
     done = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=tool)
     assert done.returncode == 0, done.stdout + done.stderr
     chart = Path(json.loads(done.stdout)["Dir"]) / "charts" / name
-    verb, release, address, *words = kind_config.chart(name, manifests.version(name)[1:])
+    verb, release, address, *words = kind_config.helm_install(name, versions.pinned(name)[1:])
     assert address.startswith("oci://")
     argv = [str(find_helm()), verb, release, str(chart), *words, "--dry-run=client"]
     done = subprocess.run([*argv, "--output", "json"], capture_output=True, text=True, timeout=60)
@@ -49,8 +49,8 @@ def rendered(name: str) -> list[dict[str, Any]]:
 
 def test_the_versions_are_those_of_the_cluster_of_processes() -> None:
     found = kind_config.versions({})
-    assert f"v{found.jobset}" == manifests.version("jobset")
-    assert f"v{found.kueue}" == manifests.version("kueue")
+    assert f"v{found.jobset}" == versions.pinned("jobset")
+    assert f"v{found.kueue}" == versions.pinned("kueue")
     assert found.image.startswith(f"kindest/node:v{found.kubernetes}.")
 
 
@@ -63,7 +63,7 @@ def test_the_image_of_a_node_is_pinned_by_its_digest() -> None:
 
 
 def test_an_untested_kubernetes_is_refused_with_those_that_are_there() -> None:
-    with pytest.raises(Problem, match=r"Kubernetes 1\.30; there are: 1\.33, 1\.34, 1\.35"):
+    with pytest.raises(Problem, match=r"Kubernetes 1\.30; known: 1\.33, 1\.34, 1\.35"):
         kind_config.versions({"E2E_KUBERNETES": "1.30"})
 
 
@@ -108,13 +108,12 @@ def test_without_an_engine_the_other_way_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(Problem, match="docker, podman.*--backend processes"):
+    with pytest.raises(Problem, match="docker, podman.*BACKEND=processes"):
         engine()
 
 
 def test_the_kind_that_is_built_is_new_enough() -> None:
-    go_mod = (manifests.TOOLS / "kind" / "go.mod").read_text(encoding="utf-8")
-    assert not kind_config.old(f"kind {manifests.required(go_mod, 'sigs.k8s.io/kind')} go1.26")
+    assert not too_old(f"kind {versions.pinned('kind')} go1.26")
 
 
 def test_the_charts_have_the_objects_that_faults_and_settings_are_done_to() -> None:

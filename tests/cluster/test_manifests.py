@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from scripts.problem import Problem
-from tests.e2e.cluster import storage
+from tests.e2e.cluster import storage, versions
 from tests.e2e.cluster.layout import Layout
 from tests.e2e.cluster.processes import manifests
 
@@ -99,9 +99,9 @@ def test_the_shipped_configuration_is_the_base() -> None:
 
 
 def test_versions_are_read_from_the_pinned_modules() -> None:
-    assert manifests.version("jobset").startswith("v0.")
+    assert versions.pinned("jobset").startswith("v0.")
     with pytest.raises(Problem, match="no version of sigs.k8s.io/kueue"):
-        manifests.required("require sigs.k8s.io/kueue-viz v1.0.0", "sigs.k8s.io/kueue")
+        versions.required("require sigs.k8s.io/kueue-viz v1.0.0", "sigs.k8s.io/kueue")
 
 
 def test_volumes_are_folders_that_all_users_may_write_and_outlive_their_claim(

@@ -13,12 +13,11 @@ from scripts.problem import Problem
 from tests.e2e.cluster import supervise
 from tests.e2e.cluster.commands import run
 from tests.e2e.cluster.layout import Layout
-from tests.e2e.cluster.node import cgroups, containerd, kube_proxy, kubelet, namespaces
-from tests.e2e.cluster.node import lifecycle as node
+from tests.e2e.cluster.node import cgroups, containerd, kube_proxy, kubelet, lifecycle, namespaces
 
 LAYOUT = Layout(home=Path("/home/some one/checkout/.tools/cluster"))
 NODE = LAYOUT.nodes[1]
-FILES = node.files(LAYOUT, NODE)
+FILES = lifecycle.files(LAYOUT, NODE)
 MIXED = """\
 cgroup /sys/fs/cgroup/cpu cgroup rw,relatime,cpu 0 0
 cgroup /sys/fs/cgroup/systemd cgroup rw,relatime,name=systemd 0 0
@@ -33,7 +32,7 @@ def test_all_files_of_a_node_are_in_its_own_folder() -> None:
 
 def test_what_a_node_mounts_is_among_its_files_or_a_folder_with_some(tmp_path: Path) -> None:
     made = Layout(home=tmp_path)
-    for path, text in node.files(made, made.nodes[0]).items():
+    for path, text in lifecycle.files(made, made.nodes[0]).items():
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
     (made.nodes[0].folder / "log").mkdir()
@@ -42,7 +41,7 @@ def test_what_a_node_mounts_is_among_its_files_or_a_folder_with_some(tmp_path: P
         for line in namespaces.script(made.nodes[0]).splitlines()
         if line.startswith("mount --bind")
     ]
-    assert len(sources) == len(namespaces.OWN) + len(namespaces.TUNABLES)
+    assert len(sources) == len(namespaces.PRIVATE) + len(namespaces.TUNABLES)
     assert all(Path(source).exists() for source in sources)
 
 
@@ -106,7 +105,7 @@ def test_kubelet_is_told_who_and_where_it_is() -> None:
 
 def test_a_file_where_plugins_register_keeps_kubelet_from_taking_the_devices() -> None:
     assert NODE.folder / "lib" / "kubelet" / "device-plugins" / "fake" in FILES
-    assert namespaces.OWN["/var/lib"] == "lib"
+    assert namespaces.PRIVATE["/var/lib"] == "lib"
 
 
 def test_kube_proxy_leaves_the_machines_connection_table_alone() -> None:
@@ -175,5 +174,5 @@ def test_a_failed_call_is_one_line_with_the_programs_own_words() -> None:
 
 
 def test_a_failed_call_that_said_nothing_gives_its_exit_status() -> None:
-    with pytest.raises(Problem, match="`false` failed: it ended with 1"):
+    with pytest.raises(Problem, match="`false` failed: exit status 1"):
         run(("false",))

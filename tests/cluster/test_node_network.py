@@ -41,7 +41,7 @@ def test_a_node_has_a_route_that_kube_proxy_can_rewrite() -> None:
 
 
 def test_the_cable_is_named_after_the_bridge_so_that_a_crash_leaves_it_findable() -> None:
-    lines = network.plug(LAYOUT, NODE, 4711).splitlines()
+    lines = network.connect(LAYOUT, NODE, 4711).splitlines()
     assert lines[0] == "link add mdpo0-2 type veth peer name eth0 netns 4711"
     assert lines[1] == "link set mdpo0-2 master mdpo0 up"
     longest = Layout(size=99).nodes[-1]
@@ -50,4 +50,4 @@ def test_the_cable_is_named_after_the_bridge_so_that_a_crash_leaves_it_findable(
 
 def test_to_remove_a_link_that_is_not_there_is_no_fault() -> None:
     assert "lo" in network.links()
-    network.unplug("mdpo0-none")
+    network.remove_link("mdpo0-none")

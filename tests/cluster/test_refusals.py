@@ -10,14 +10,13 @@ import pytest
 
 from scripts.helm import ROOT
 from scripts.problem import Problem
-from tests.e2e.cluster import cluster, listeners
+from tests.e2e.cluster import cluster
 from tests.e2e.cluster.cluster import State
 from tests.e2e.cluster.layout import Layout
-from tests.e2e.cluster.processes import conflicts
-from tests.e2e.cluster.processes import requirements as checks
+from tests.e2e.cluster.processes import conflicts, requirements
 
 LAYOUT = Layout()
-V1 = "".join(f"cgroup /cg/{name} cgroup rw,{name} 0 0\n" for name in sorted(checks.V1))
+V1 = "".join(f"cgroup /cg/{name} cgroup rw,{name} 0 0\n" for name in sorted(requirements.V1))
 V2 = "cgroup2 /cg cgroup2 rw 0 0\n"
 
 
@@ -27,20 +26,20 @@ def address(name: str, local: str, length: int) -> dict[str, object]:
 
 
 def test_nothing_is_missing_where_all_is_there() -> None:
-    assert checks.missing_programs(lambda name: True) == []
-    assert checks.full(checks.FREE) == []
-    assert checks.hidden(Path("/home/me/checkout")) == []
+    assert requirements.missing_programs(lambda name: True) == []
+    assert requirements.disk_full(requirements.FREE_BYTES) == []
+    assert requirements.private_folder(Path("/home/me/checkout")) == []
     assert conflicts.taken_ports([]) == []
 
 
 def test_missing_programs_are_named_with_each_package_once() -> None:
-    (line,) = checks.missing_programs(lambda name: name not in {"ctr", "containerd", "ip"})
-    assert line.startswith("no containerd, ctr, ip; run `apt-get install")
+    (line,) = requirements.missing_programs(lambda name: name not in {"ctr", "containerd", "ip"})
+    assert line.startswith("containerd, ctr, ip not found; run `apt-get install")
     assert "recommends containerd iproute2`" in line
 
 
 def test_tools_that_are_not_built_are_named(tmp_path: Path) -> None:
-    (line,) = checks.not_built(Layout(home=tmp_path))
+    (line,) = requirements.not_built(Layout(home=tmp_path))
     assert "kube-apiserver" in line and "kubelet" in line and "make cluster" in line
 
 
@@ -48,7 +47,7 @@ def test_the_bridge_of_another_checkout_is_named() -> None:
     bare: dict[str, object] = {"ifname": "mdpo0", "addr_info": []}
     for link in (address("mdpo0", "10.201.0.1", 16), bare):
         (line,) = conflicts.taken_networks(LAYOUT, [link], [])
-        assert "there is a bridge mdpo0" in line and "cluster down" in line
+        assert "bridge mdpo0 exists" in line and "make cluster-down" in line
 
 
 @pytest.mark.parametrize(
@@ -79,9 +78,9 @@ def test_a_port_that_a_program_holds_on_all_addresses_is_found_with_its_holder()
         server.bind(("0.0.0.0", 0))
         server.listen()
         port = server.getsockname()[1]
-        (found,) = [it for it in listeners.everywhere() if it.port == port]
+        (found,) = [it for it in conflicts.listeners() if it.port == port]
         assert found.protocol == "tcp"
-        assert listeners.holder(found.inode).endswith(f"(process {os.getpid()})")
+        assert conflicts.owner(found.inode).endswith(f"(process {os.getpid()})")
 
 
 def test_a_port_on_an_address_of_its_own_is_no_conflict() -> None:
@@ -89,15 +88,15 @@ def test_a_port_on_an_address_of_its_own_is_no_conflict() -> None:
         server.bind(("127.0.0.1", 0))
         server.listen()
         port = server.getsockname()[1]
-        assert not [it for it in listeners.everywhere() if it.port == port]
+        assert not [it for it in conflicts.listeners() if it.port == port]
 
 
 def test_only_the_clusters_ports_matter() -> None:
     found = [
-        listeners.Listener(protocol="tcp", port=6443, inode="0"),
-        listeners.Listener(protocol="udp", port=6443, inode="0"),
-        listeners.Listener(protocol="tcp", port=22, inode="0"),
-        listeners.Listener(protocol="udp", port=53, inode="0"),
+        conflicts.Listener(protocol="tcp", port=6443, inode="0"),
+        conflicts.Listener(protocol="udp", port=6443, inode="0"),
+        conflicts.Listener(protocol="tcp", port=22, inode="0"),
+        conflicts.Listener(protocol="udp", port=53, inode="0"),
     ]
     first, second = conflicts.taken_ports(found)
     assert first.startswith("tcp port 6443 is taken on all addresses by ")
@@ -105,8 +104,10 @@ def test_only_the_clusters_ports_matter() -> None:
 
 
 def test_cgroups_of_either_version_do() -> None:
-    assert checks.no_cgroups(V1, lambda folder: True, lambda folder: set()) == []
-    assert checks.no_cgroups(V2, lambda folder: True, lambda folder: set(checks.V2)) == []
+    assert requirements.no_cgroups(V1, lambda folder: True, lambda folder: set()) == []
+    assert (
+        requirements.no_cgroups(V2, lambda folder: True, lambda folder: set(requirements.V2)) == []
+    )
 
 
 @pytest.mark.parametrize(
@@ -120,19 +121,19 @@ def test_cgroups_of_either_version_do() -> None:
     ids=["none", "read-only", "v2 without controllers", "v1 without pids"],
 )
 def test_unusable_cgroups_are_refused(mounts: str, writable: bool, missing: str) -> None:
-    (line,) = checks.no_cgroups(mounts, lambda folder: writable, lambda folder: set())
+    (line,) = requirements.no_cgroups(mounts, lambda folder: writable, lambda folder: set())
     assert missing in line
 
 
 def test_another_user_than_root_is_told_what_to_do() -> None:
     if os.geteuid() != 0:
         with pytest.raises(Problem, match="needs root"):
-            checks.refuse(LAYOUT)
+            requirements.verify(LAYOUT)
         return
     code = (
-        "import os; from tests.e2e.cluster.processes import requirements as checks;"
+        "import os; from tests.e2e.cluster.processes import requirements;"
         "from tests.e2e.cluster.layout import Layout;"
-        "os.seteuid(65534); checks.refuse(Layout())"
+        "os.seteuid(65534); requirements.verify(Layout())"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False
@@ -144,10 +145,10 @@ def test_another_user_than_root_is_told_what_to_do() -> None:
 def test_without_a_cluster_the_command_to_start_one_is_named(tmp_path: Path) -> None:
     layout = Layout(home=tmp_path)
     assert State.read(layout) is None
-    with pytest.raises(Problem, match="no cluster is up; run `megatron-dpo cluster up`"):
-        cluster.begun(layout)
+    with pytest.raises(Problem, match="no cluster is up; run `make cluster`"):
+        State.require(layout)
     State(backend="processes", nodes=2).write(layout)
-    assert cluster.begun(layout) == State(backend="processes", nodes=2)
+    assert State.require(layout) == State(backend="processes", nodes=2)
 
 
 def test_a_folder_with_mounts_in_it_is_never_removed() -> None:

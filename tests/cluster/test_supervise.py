@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from scripts.problem import Problem
-from tests.e2e.cluster import programs, supervise
+from tests.e2e.cluster import supervise
 from tests.e2e.cluster.layout import Layout
 
 SLEEP = (sys.executable, "-c", "import time; time.sleep(60)")
@@ -121,11 +121,11 @@ def test_the_newest_program_is_listed_first(layout: Layout) -> None:
 
 def test_waiting_for_a_program_that_ended_names_its_log_at_once(layout: Layout) -> None:
     supervise.start(layout, "one", ["false"])
-    with pytest.raises(Problem, match=r"one ended before it was ready; .*one\.log"):
-        programs.until(layout, "one", "ready", lambda: False)
+    with pytest.raises(Problem, match=r"one exited before it was ready; .*one\.log"):
+        supervise.wait_until(layout, "one", "ready", lambda: False)
 
 
 def test_waiting_ends_at_the_deadline(layout: Layout) -> None:
     supervise.start(layout, "one", SLEEP)
-    with pytest.raises(Problem, match=r"one is not ready after 0 s; see .*one\.log"):
-        programs.until(layout, "one", "ready", lambda: False, patience=0.2)
+    with pytest.raises(Problem, match=r"one is not ready after 0 s; see its log .*one\.log"):
+        supervise.wait_until(layout, "one", "ready", lambda: False, limit=0.2)

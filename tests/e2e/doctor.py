@@ -14,7 +14,7 @@ import yaml
 
 from scripts.helm import ROOT
 from tests.e2e import standin
-from tests.e2e.cluster.processes.managers import merge
+from tests.e2e.merge import merge
 from tests.e2e.release import A100, Values
 from tests.e2e.space import Space
 

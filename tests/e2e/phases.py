@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from tests.e2e import sources, standin
-from tests.e2e.cluster.processes.managers import merge
 from tests.e2e.kubectl import Object
+from tests.e2e.merge import merge
 from tests.e2e.runs import INDEX
 from tests.e2e.space import Space
 

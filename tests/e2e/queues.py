@@ -9,8 +9,8 @@ from typing import Any
 import yaml
 
 from scripts.helm import ROOT
-from tests.e2e.cluster.processes.managers import merge
 from tests.e2e.kubectl import Kubectl, Object
+from tests.e2e.merge import merge
 from tests.e2e.space import Space
 
 SAMPLES = ROOT / "values" / "kueue"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from tests.e2e import queues, sources, space, standin, volumes
 from tests.e2e.cluster.cluster import Cluster
-from tests.e2e.cluster.processes.managers import merge
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.measured import measured
+from tests.e2e.merge import merge
 from tests.e2e.release import A100, CPU, Release, Values
 from tests.e2e.runs import Run
 from tests.e2e.space import Space

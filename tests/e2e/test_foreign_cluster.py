@@ -81,7 +81,7 @@ def test_no_cluster_answers(kubectl: Kubectl, tmp_path: Path) -> None:
     )
     text = refusal(replace(kubectl, kubeconfig=config))
     assert text.startswith("no cluster answers")
-    assert "run `megatron-dpo cluster up`" in text
+    assert "run `make cluster`" in text
 
 
 def test_what_is_missing_old_or_stale_is_named_in_turn(bare: Kubectl) -> None:

@@ -9,8 +9,8 @@ import yaml
 
 from launchers import checkpoint, marker
 from tests.e2e import real, sources, standin
-from tests.e2e.cluster.processes.managers import merge
 from tests.e2e.measured import measured
+from tests.e2e.merge import merge
 from tests.e2e.real import MainJob
 from tests.e2e.release import A100
 from tests.e2e.runs import Run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e import standin
-from tests.e2e.cluster.processes.managers import merge
+from tests.e2e.merge import merge
 from tests.e2e.release import HELM3, Release
 from tests.e2e.runs import Run
 from tests.e2e.space import Space

@@ -1,4 +1,4 @@
-"""Calls of the system's programs."""
+"""Run programs of this machine to completion."""
 
 from __future__ import annotations
 
@@ -10,25 +10,26 @@ from typing import IO
 
 from scripts.problem import Problem
 
-SHOWN = 100
-"""Characters of a command that a message shows."""
-LINES = 3
-"""Lines of a failed command's own message."""
+SHOWN_CHARACTERS = 100
+"""Length of the command in an error message."""
+SHOWN_LINES = 3
+"""Lines of the failed command's stderr in an error message."""
 
 
 def run(argv: Sequence[str | Path], *, text: str = "", file: IO[bytes] | None = None) -> str:
-    """Run a program and return its output; its input is ``file`` from where it stands, or ``text``.
+    """Run a program and return its stdout; stdin is ``file`` from its position, or ``text``.
 
     Raises:
-        Problem: it failed; the message is the end of its own.
+        Problem: its exit status is not 0; the message ends with the last lines of its stderr.
     """
     words = [str(word) for word in argv]
-    given = None if file else text
+    stdin_text = None if file else text
     done = subprocess.run(
-        words, stdin=file, input=given, capture_output=True, text=True, check=False
+        words, stdin=file, input=stdin_text, capture_output=True, text=True, check=False
     )
     if done.returncode:
-        shown = textwrap.shorten(" ".join(words), SHOWN)
-        said = done.stderr.strip().splitlines()[-LINES:] or [f"it ended with {done.returncode}"]
-        raise Problem(f"`{shown}` failed: {'; '.join(said)}")
+        shown = textwrap.shorten(" ".join(words), SHOWN_CHARACTERS)
+        lines = done.stderr.strip().splitlines()[-SHOWN_LINES:]
+        cause = "; ".join(lines or [f"exit status {done.returncode}"])
+        raise Problem(f"`{shown}` failed: {cause}")
     return done.stdout

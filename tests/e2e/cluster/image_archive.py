@@ -1,4 +1,4 @@
-"""Images as files, in the format of `docker save`: what `cluster load-image` takes."""
+"""Image archives in the format of `docker save`, which `load-image` imports."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from typing import Any
 from scripts.problem import Problem
 
 ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
-"""Go's names of machines, which images have, by the kernel's."""
+"""Architecture in an image's configuration, by the kernel's machine name."""
 
 
 def write(archive: Path, name: str, layer: Path, config: Mapping[str, Any]) -> None:
-    """Write an image of one layer, an uncompressed tar, under a name with a tag.
+    """Write an image of one layer, an uncompressed tar; ``name`` includes a tag.
 
-    ``config`` is what a container of it is run with: ``Entrypoint``, ``Env``. The archive appears
-    whole or not at all.
+    ``config`` is the container configuration: ``Entrypoint``, ``Env``. The archive is written
+    atomically.
     """
     with layer.open("rb") as file:
         digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -33,13 +33,13 @@ def write(archive: Path, name: str, layer: Path, config: Mapping[str, Any]) -> N
         "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
     }
     text = json.dumps(description).encode()
-    described = f"{hashlib.sha256(text).hexdigest()}.json"
-    manifest = [{"Config": described, "RepoTags": [name], "Layers": [f"{digest}.tar"]}]
+    config_name = f"{hashlib.sha256(text).hexdigest()}.json"
+    manifest = [{"Config": config_name, "RepoTags": [name], "Layers": [f"{digest}.tar"]}]
     archive.parent.mkdir(parents=True, exist_ok=True)
     partial = archive.with_suffix(".partial")
     with tarfile.open(partial, "w") as tar, layer.open("rb") as file:
         _add(tar, "manifest.json", json.dumps(manifest).encode())
-        _add(tar, described, text)
+        _add(tar, config_name, text)
         entry = tarfile.TarInfo(f"{digest}.tar")
         entry.size = layer.stat().st_size
         tar.addfile(entry, file)
@@ -47,10 +47,10 @@ def write(archive: Path, name: str, layer: Path, config: Mapping[str, Any]) -> N
 
 
 def check(archive: Path) -> None:
-    """Return if a file looks like an archive of images.
+    """Verify that a file is an image archive.
 
     Raises:
-        Problem: it is something else; containerd would only say that it ended too early.
+        Problem: it is not; containerd would only report an unexpected end of file.
     """
     try:
         with tarfile.open(archive) as tar:
@@ -58,7 +58,7 @@ def check(archive: Path) -> None:
                 return
     except (OSError, tarfile.TarError):
         pass
-    raise Problem(f"{archive} is no archive of an image; write one with `docker save`")
+    raise Problem(f"{archive} is not an image archive; write one with `docker save`")
 
 
 def _add(tar: tarfile.TarFile, name: str, content: bytes) -> None:

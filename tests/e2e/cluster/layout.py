@@ -1,7 +1,7 @@
-"""Where the cluster of processes keeps its files, and which addresses and names it has.
+"""Files, addresses, names and node labels of the cluster.
 
-One cluster a checkout. Everything it writes is below ``.tools/cluster``; its addresses are on a
-bridge of its own, so that nothing of it listens where another program may.
+There is one cluster per checkout. It writes below ``.tools/cluster`` only, and listens on its own
+bridge only, so that its ports do not conflict with other programs.
 """
 
 from __future__ import annotations
@@ -15,27 +15,30 @@ from scripts.helm import ROOT
 DOMAIN = "cluster.local"
 SERVICES = IPv4Network("10.96.0.0/16")
 """Addresses of Services; the first one is the API server's."""
+RACK_LABEL = "cloud.provider.com/topology-block"
+FAKE_DEVICES = {"nvidia.com/gpu": "8", "rdma/hca_shared_devices_a": "8"}
+"""Extended resources of each node, as the shipped values request them; no such hardware exists."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """One node: its name, its rack and its addresses."""
+    """Name, rack and addresses of a node."""
 
     name: str
     rack: str
     address: IPv4Address
     pods: IPv4Network
     folder: Path
-    """What lies over its /var/lib, /var/log and /run."""
+    """Holds the files that are mounted over the machine's own in the node's namespaces."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Files, addresses and ports of one cluster; names only, nothing is created here."""
+    """Files, addresses and ports of one cluster; creates nothing."""
 
     home: Path = ROOT / ".tools" / "cluster"
     size: int = 3
-    """Number of nodes. Two hold a gang of two pods, the third is the spare of a lost one."""
+    """Number of nodes: two for a gang of two pods, one spare for the loss of a node."""
     bridge: str = "mdpo0"
     network: IPv4Network = field(default=IPv4Network("10.201.0.0/16"))
 
@@ -46,12 +49,12 @@ class Layout:
 
     @property
     def run(self) -> Path:
-        """Return the folder of the running cluster; it goes with ``down``."""
+        """Return the folder of the running cluster; ``down`` removes it."""
         return self.home / "run"
 
     @property
     def logs(self) -> Path:
-        """Return the folder of the programs' output; it stays after ``down``."""
+        """Return the folder of the programs' logs; ``down`` keeps it."""
         return self.home / "logs"
 
     @property
@@ -69,6 +72,15 @@ class Layout:
         """Return the administrator's kubeconfig."""
         return self.run / "kubeconfig"
 
+    def kubeconfig_of(self, user: str) -> Path:
+        """Return the kubeconfig of a program or a node, by its name."""
+        return self.run / "kubeconfigs" / f"{user}.kubeconfig"
+
+    @property
+    def tokens(self) -> Path:
+        """Return the file of the API server's ``--token-auth-file``."""
+        return self.run / "tokens.csv"
+
     @property
     def gateway(self) -> IPv4Address:
         """Return the bridge's address: API server, DNS and webhooks listen there."""
@@ -81,7 +93,7 @@ class Layout:
 
     @property
     def nodes(self) -> tuple[Node, ...]:
-        """Return the nodes: two to a rack, the pods' addresses in a /24 of each node's own.
+        """Return the nodes: two per rack, a /24 of pod addresses per node.
 
         >>> [(it.name, it.rack, str(it.address), str(it.pods)) for it in Layout(size=3).nodes][2:]
         [('node-3', 'rack-2', '10.201.0.13', '10.201.3.0/24')]

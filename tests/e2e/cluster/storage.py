@@ -1,4 +1,4 @@
-"""The storage class ``shared``: volumes that all nodes see, made ahead, kept when released."""
+"""Storage class ``shared``: pre-created volumes, visible on all nodes, retained after release."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from tests.e2e.cluster.layout import Layout
 
 CLASS = "shared"
 COUNT = 64
-"""Volumes; each claim of a test takes one for good."""
+"""Number of volumes; a claim binds one and never returns it."""
 SIZE = "1Ti"
-"""More than any claim asks for; nothing enforces it."""
+"""Larger than any claim; not enforced."""
 
 
 def folder(layout: Layout, number: int) -> Path:
@@ -24,7 +24,7 @@ def folder(layout: Layout, number: int) -> Path:
 
 
 def make_folders(layout: Layout) -> None:
-    """Make the volumes' folders, open to any user of a pod, files owned by the folder's group."""
+    """Create the volumes' folders, mode 2777: any pod user may write, files inherit the group."""
     for number in range(COUNT):
         path = folder(layout, number)
         path.mkdir(parents=True)
@@ -32,7 +32,7 @@ def make_folders(layout: Layout) -> None:
 
 
 def objects(layout: Layout) -> list[dict[str, Any]]:
-    """Return the class and its volumes. Retain: a run's workspace outlives the run."""
+    """Return the class and its volumes; Retain, since a run's workspace outlives the run."""
     storage = {
         "apiVersion": "storage.k8s.io/v1",
         "kind": "StorageClass",

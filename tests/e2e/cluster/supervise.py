@@ -1,7 +1,7 @@
-"""Starts programs that outlive the command, and ends exactly those again.
+"""Start programs that outlive this command, wait until they are ready, and stop exactly those.
 
-A record per program holds its process id and the time the kernel started it, so that an id that
-was given to another process since is never signalled.
+Each program has a record with its process id and its kernel start time. A process id that was
+reused by another process is therefore never signalled.
 """
 
 from __future__ import annotations
@@ -10,23 +10,40 @@ import contextlib
 import json
 import os
 import signal
+import ssl
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from scripts.problem import Problem
 from tests.e2e.cluster.layout import Layout
 
-GRACE = 10.0
-"""Seconds between SIGTERM and SIGKILL."""
+GRACE_SECONDS = 10.0
+"""Time between SIGTERM and SIGKILL."""
+READY_SECONDS = 120.0
+"""Time limit for a program to become ready: it takes seconds on an idle machine."""
+POLL_SECONDS = 0.05
 GATE = 'read -r _ && exec "$@" </dev/null'
-"""Becomes the program once a line comes in; ends if the command dies before it has written that."""
+"""Execs the program after it reads a line; exits if this command dies before it writes one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Program:
+    """A program of the cluster: command line and readiness."""
+
+    name: str
+    argv: tuple[str | Path, ...]
+    ready: str | None = None
+    """URL that returns 200 when the program is ready; None: its readiness is not checked."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Process:
-    """One program that was started."""
+    """A started program."""
 
     name: str
     pid: int
@@ -35,7 +52,7 @@ class Process:
 
     @property
     def alive(self) -> bool:
-        """Return whether it still runs."""
+        """Return whether the process still runs."""
         return start_time(self.pid) == self.started
 
 
@@ -52,7 +69,7 @@ def start_time(pid: int) -> int | None:
 def start(
     layout: Layout, name: str, argv: Sequence[str | Path], *, env: Mapping[str, str] | None = None
 ) -> Process:
-    """Start a program in a session of its own and record it; output goes to ``logs/NAME.log``."""
+    """Start a program in its own session and record it; its output goes to ``logs/NAME.log``."""
     layout.logs.mkdir(parents=True, exist_ok=True)
     with (layout.logs / f"{name}.log").open("ab") as log:
         child = subprocess.Popen(
@@ -64,7 +81,7 @@ def start(
             env=None if env is None else {**os.environ, **env},
         )
     process = hand_over(layout, name, child.pid)
-    # Recorded first: a program that nobody knows of would outlive `down`.
+    # Record it first: an unrecorded program would outlive `down`.
     assert child.stdin is not None
     with contextlib.suppress(BrokenPipeError), child.stdin as gate:
         gate.write(b"\n")
@@ -72,7 +89,7 @@ def start(
 
 
 def hand_over(layout: Layout, name: str, pid: int) -> Process:
-    """Record another process as the program: what was started only starts it and waits for it."""
+    """Record the process ``pid`` as the program ``name``, in place of its wrapper (nsenter)."""
     process = Process(name=name, pid=pid, started=start_time(pid) or 0)
     record = _record(layout, name)
     record.parent.mkdir(parents=True, exist_ok=True)
@@ -89,13 +106,13 @@ def find(layout: Layout, name: str) -> Process | None:
 
 
 def recorded(layout: Layout) -> list[Process]:
-    """Return all recorded programs, newest first: the order in which they are ended."""
+    """Return all recorded programs, newest first, which is the order in which they are stopped."""
     files = sorted(layout.run.glob("pids/*.json"), key=lambda f: f.stat().st_mtime_ns, reverse=True)
     return [Process(**json.loads(file.read_text(encoding="utf-8"))) for file in files]
 
 
-def stop(layout: Layout, name: str, *, grace: float = GRACE) -> None:
-    """End a recorded program: SIGTERM, then SIGKILL after ``grace`` seconds (0: at once)."""
+def stop(layout: Layout, name: str, *, grace: float = GRACE_SECONDS) -> None:
+    """Stop a recorded program: SIGTERM, then SIGKILL after ``grace`` seconds (0: SIGKILL only)."""
     process = find(layout, name)
     if process is None:
         return
@@ -113,6 +130,49 @@ def stop(layout: Layout, name: str, *, grace: float = GRACE) -> None:
     _record(layout, name).unlink(missing_ok=True)
 
 
+def wait_ready(layout: Layout, program: Program) -> None:
+    """Wait until the program's ``ready`` URL returns 200.
+
+    Raises:
+        Problem: it exited, or is not ready in time; the message names its log.
+    """
+    url = program.ready
+    if url is not None:
+        context = ssl.create_default_context(cafile=layout.pki / "ca.crt")
+        wait_until(layout, program.name, "ready", lambda: _returns_200(url, context))
+
+
+def wait_until(
+    layout: Layout,
+    name: str,
+    state: str,
+    probe: Callable[[], bool],
+    limit: float = READY_SECONDS,
+) -> None:
+    """Poll until the probe of a running program returns True; ``state`` is for the message.
+
+    Raises:
+        Problem: the program exited, or the probe returned False for ``limit`` seconds.
+    """
+    deadline = time.monotonic() + limit
+    log = layout.logs / f"{name}.log"
+    while not probe():
+        process = find(layout, name)
+        if process is None or not process.alive:
+            raise Problem(f"{name} exited before it was {state}; see its log {log}")
+        if time.monotonic() > deadline:
+            raise Problem(f"{name} is not {state} after {limit:.0f} s; see its log {log}")
+        time.sleep(POLL_SECONDS)
+
+
+def _returns_200(url: str, context: ssl.SSLContext) -> bool:
+    try:
+        with urllib.request.urlopen(url, timeout=5, context=context) as response:
+            return bool(response.status == 200)
+    except (urllib.error.URLError, OSError):
+        return False
+
+
 def _signal(process: Process, number: signal.Signals) -> None:
     try:
         os.kill(process.pid, number)
@@ -121,7 +181,7 @@ def _signal(process: Process, number: signal.Signals) -> None:
 
 
 def _reap(process: Process) -> None:
-    """Take the exit status of a child of this very command; others are init's."""
+    """Reap the process if it is a child of this command; init reaps the others."""
     try:
         os.waitpid(process.pid, os.WNOHANG)
     except ChildProcessError:

@@ -1,7 +1,7 @@
-"""The cluster of kind: nodes are containers, JobSet and Kueue come from their released charts.
+"""The cluster on kind: nodes are containers; JobSet and Kueue come from their released charts.
 
-Shown in public CI only (.github/workflows/e2e.yaml): where this was written no container engine
-runs. The versions can be chosen: E2E_KUBERNETES, E2E_JOBSET, E2E_KUEUE.
+It is tested in public CI only (.github/workflows/e2e.yaml). E2E_KUBERNETES, E2E_JOBSET and
+E2E_KUEUE select other versions.
 """
 
 from __future__ import annotations
@@ -17,14 +17,13 @@ import yaml
 
 from scripts.helm import ROOT, find_helm
 from scripts.problem import Problem
-from tests.e2e.cluster import kubectl, status, storage
+from tests.e2e.cluster import kubectl, storage
 from tests.e2e.cluster.commands import run
-from tests.e2e.cluster.kind import config as kind_config
+from tests.e2e.cluster.kind import config
 from tests.e2e.cluster.kind.config import NAME
-from tests.e2e.cluster.kind.engine import engine, kind, until
+from tests.e2e.cluster.kind.engine import engine, kind, wait_until
 from tests.e2e.cluster.layout import Layout
-from tests.e2e.cluster.node.kubelet import DEVICES
-from tests.e2e.cluster.processes.managers import merge
+from tests.e2e.merge import merge
 
 CONTROL_PLANE = f"{NAME}-control-plane"
 MANIFEST = "kube-apiserver.yaml"
@@ -32,7 +31,7 @@ PROBES: tuple[dict[str, Any], ...] = (
     {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": {}},
     {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "spec": {}},
 )
-"""Each passes the webhooks of its controller: to create it, dry, shows that they answer."""
+"""A dry-run create of each passes its controller's webhooks, which shows that they answer."""
 
 
 @dataclass(frozen=True)
@@ -54,29 +53,32 @@ class Kind:
     @property
     def nodes(self) -> tuple[str, ...]:
         """Return the names of the workers."""
-        return kind_config.workers(self.layout)
+        return config.workers(self.layout)
 
     def check(self) -> None:
-        """Refuse what can't work, before anything starts."""
-        kind_config.versions(os.environ)
+        """Verify the versions, the tools and that no kind cluster of this name exists."""
+        config.versions(os.environ)
         kubectl.binary(self.layout)
         find_helm()
         if NAME in kind(self.layout, "get", "clusters").split():
-            text = f"a kind cluster {NAME} is there, of another checkout or a dead one"
-            raise Problem(f"{text}; run `kind delete cluster --name {NAME}`")
+            raise Problem(
+                f"a kind cluster {NAME} exists, of another checkout or of a failed start;"
+                f" run `kind delete cluster --name {NAME}`"
+            )
 
     def up(self) -> None:
-        """Start it; returns when pods can run and the webhooks answer."""
-        chosen = kind_config.versions(os.environ)
+        """Start the cluster and wait until pods can run and the webhooks answer."""
+        chosen = config.versions(os.environ)
         storage.make_folders(self.layout)
         train = ROOT / ".tools" / "train"
-        seen = [train] if train.exists() else []  # the engine would make it, as root
-        config = json.dumps(kind_config.config(self.layout, chosen.image, seen))
+        # The engine would create a missing folder, as root.
+        read_only = [train] if train.exists() else []
+        text = json.dumps(config.config(self.layout, chosen.image, read_only))
         create = ("create", "cluster", "--name", NAME, "--kubeconfig", str(self.kubeconfig))
-        kind(self.layout, *create, "--config", "-", text=config)
+        kind(self.layout, *create, "--config", "-", text=text)
         kubectl.run(self.layout, "wait", "node", "--all", "--for=condition=Ready", "--timeout=5m")
         for name, version in (("jobset", chosen.jobset), ("kueue", chosen.kueue)):
-            words = kind_config.chart(name, version)
+            words = config.helm_install(name, version)
             run((find_helm(), *words, "--kubeconfig", self.kubeconfig))
         kubectl.create(self.layout, storage.objects(self.layout))
         self._kueue_base.write_text(self._kueue_config(), encoding="utf-8")
@@ -85,36 +87,36 @@ class Kind:
         self._wait_webhooks()
 
     def down(self) -> None:
-        """End it; what pods of other users wrote is removed from within, as root."""
+        """Stop the cluster; remove pods' files inside a node first: other users own them."""
         running = run((engine(), "ps", "--format", "{{.Names}}")).split()
         for node in [name for name in self.nodes if name in running][:1]:
             self._in(node, "find", str(self.shared), "-mindepth", "1", "-delete")
         kind(self.layout, "delete", "cluster", "--name", NAME)
 
     def load_image(self, archive: Path) -> None:
-        """Load a docker-archive on all nodes."""
+        """Load an image archive on all nodes."""
         kind(self.layout, "load", "image-archive", str(archive), "--name", NAME)
 
     def stop_kubelet(self, node: str) -> None:
-        """Stop a node's kubelet; its pods run on."""
+        """Stop a node's kubelet; its pods keep running."""
         self._in(node, "systemctl", "stop", "kubelet")
 
     def start_kubelet(self, node: str) -> None:
-        """Start it again."""
+        """Start a stopped kubelet."""
         self._in(node, "systemctl", "start", "kubelet")
 
     def power_off(self, node: str) -> None:
-        """Kill all that runs on a node."""
+        """Kill everything that runs on a node."""
         run((engine(), "kill", node))
 
     def power_on(self, node: str) -> None:
-        """Start it again; no container of a pod came through."""
+        """Start a node that was powered off; none of its containers survives."""
         run((engine(), "start", node))
-        until(f"{node} is ready", lambda: kubectl.ready(self.layout, node))
+        wait_until(f"{node} is not ready", lambda: kubectl.node_ready(self.layout, node))
         self._fake_devices(node)
 
     def restart(self, controller: str) -> None:
-        """Restart a controller; returns when it is ready."""
+        """Restart a controller and wait until it is ready."""
         if controller in ("jobset", "kueue"):
             rollout = (f"-n{controller}-system", "rollout")
             kubectl.run(self.layout, *rollout, "restart", "deployment")
@@ -123,21 +125,23 @@ class Kind:
             return
         before = self._containers(controller)
         self._in(CONTROL_PLANE, "crictl", "stop", *before)
-        # The control plane's kubelet starts it anew.
-        until(f"{controller} runs", lambda: bool(self._containers(controller) - before))
+        # The kubelet of the control plane restarts it.
+        wait_until(
+            f"{controller} does not run", lambda: bool(self._containers(controller) - before)
+        )
 
     def stop_api(self) -> None:
-        """Take the API server away: kubelet ends a static pod when its manifest goes."""
+        """Stop the API server: kubelet ends a static pod when its manifest is removed."""
         self._in(CONTROL_PLANE, "mv", f"/etc/kubernetes/manifests/{MANIFEST}", f"/{MANIFEST}")
-        until("the API server is away", lambda: not self._containers("kube-apiserver"))
+        wait_until("the API server is not stopped", lambda: not self._containers("kube-apiserver"))
 
     def start_api(self) -> None:
-        """Bring it back, with the same data."""
+        """Start the API server with the same data."""
         self._in(CONTROL_PLANE, "mv", f"/{MANIFEST}", f"/etc/kubernetes/manifests/{MANIFEST}")
-        until("the API server is ready", lambda: status.answers(self.layout))
+        wait_until("the API server is not ready", lambda: kubectl.api_ready(self.layout))
 
     def configure_kueue(self, overrides: Mapping[str, Any]) -> None:
-        """Restart Kueue with its configuration and these overrides; {} restores it."""
+        """Restart Kueue with these overrides over its configuration; {} restores it."""
         base = yaml.safe_load(self._kueue_base.read_text(encoding="utf-8"))
         data = {"controller_manager_config.yaml": yaml.safe_dump(merge(base, overrides))}
         words = ("-nkueue-system", "patch", "configmap", "kueue-manager-config", "--type=merge")
@@ -157,14 +161,15 @@ class Kind:
         return set(self._in(CONTROL_PLANE, "crictl", "ps", "--quiet", "--name", name).split())
 
     def _fake_devices(self, node: str) -> None:
-        """Give a node its devices; a file where plugins register keeps kubelet from taking them."""
+        """Add the fake devices; the file in device-plugins keeps kubelet from removing them."""
         self._in(node, "touch", "/var/lib/kubelet/device-plugins/fake")
-        patch = json.dumps({"status": {"capacity": DEVICES, "allocatable": DEVICES}})
-        words = ("patch", "node", node, "--subresource=status", "--type=merge")
-        kubectl.run(self.layout, *words, f"--patch={patch}")
+        kubectl.set_fake_devices(self.layout, node)
 
     def _wait_webhooks(self) -> None:
-        until("the webhooks of JobSet and Kueue answer", lambda: all(map(self._accepts, PROBES)))
+        wait_until(
+            "the webhooks of JobSet and Kueue do not answer",
+            lambda: all(map(self._accepts, PROBES)),
+        )
 
     def _accepts(self, probe: Mapping[str, Any]) -> bool:
         content = json.dumps({**probe, "metadata": {"name": "probe", "namespace": "default"}})

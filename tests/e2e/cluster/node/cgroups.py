@@ -1,8 +1,8 @@
-"""The cgroups of the nodes: kubelet wants its root to be there, in every hierarchy.
+"""Create and remove the cgroups of nodes: a kubelet needs its root cgroup in every hierarchy.
 
-Version 1 has a hierarchy for each controller, version 2 one for all; a mixed machine is used as
-version 1, but runc makes groups in its version 2 as well. A machine of version 2 alone is untested;
-there the controllers that are enabled at the root stay enabled.
+cgroup v1 has one hierarchy per controller, v2 a single one. A machine with both is used as v1, but
+runc creates groups in v2 as well. v2 alone is untested; controllers that are enabled at its root
+remain enabled.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ from pathlib import Path
 from scripts.problem import Problem
 from tests.e2e.cluster.layout import Layout, Node
 
-PATIENCE = 10.0
-"""Seconds for the kernel to see that the processes of a group are dead."""
+REMOVE_SECONDS = 10.0
+"""Time limit for the kernel to release a cgroup whose processes are dead."""
 
 
 def group(layout: Layout, node: Node) -> str:
-    """Return the group of a node, below that of the checkout's cluster.
+    """Return the cgroup of a node, below that of the checkout's cluster.
 
-    A kubelet kills what it does not know in its root: no two clusters of a machine share one.
+    A kubelet kills unknown processes in its root cgroup, so clusters must not share one.
     """
     digest = hashlib.sha256(str(layout.home).encode()).hexdigest()
     return f"/megatron-dpo-{digest[:8]}/{node.name}"
 
 
 def hierarchies(mounts: str, kind: str) -> list[Path]:
-    """Return where hierarchies of a kind, ``cgroup`` (1) or ``cgroup2``, are mounted.
+    """Return the mount points of a file system type, ``cgroup`` (v1) or ``cgroup2``.
 
     >>> hierarchies("c /sys/fs/cgroup/cpu cgroup rw,cpu 0 0", "cgroup")
     [PosixPath('/sys/fs/cgroup/cpu')]
@@ -40,7 +40,7 @@ def hierarchies(mounts: str, kind: str) -> list[Path]:
 
 
 def create(layout: Layout, node: Node) -> None:
-    """Make a node's group, in every hierarchy that a kubelet uses.
+    """Create a node's cgroup in every hierarchy that a kubelet uses.
 
     Raises:
         Problem: the kernel refuses.
@@ -53,11 +53,13 @@ def create(layout: Layout, node: Node) -> None:
         for root in () if first else second:
             _delegate(root, group(layout, node))
     except OSError as error:
-        raise Problem(f"no cgroup for {node.name}: {error}; is this a container?") from None
+        raise Problem(
+            f"cannot create a cgroup for {node.name}: {error}; is this a container?"
+        ) from None
 
 
 def remove(layout: Layout, node: Node) -> None:
-    """Remove a node's group and all below it, and the cluster's when it was the last one.
+    """Remove a node's cgroup with all below it, and the cluster's if no node is left.
 
     Raises:
         Problem: a process is still in it.
@@ -67,7 +69,7 @@ def remove(layout: Layout, node: Node) -> None:
         top = root / group(layout, node).lstrip("/")
         for folder, _, _ in os.walk(top, topdown=False):
             _remove(Path(folder))
-        with contextlib.suppress(OSError):  # other nodes are in it
+        with contextlib.suppress(OSError):  # it holds other nodes
             top.parent.rmdir()
 
 
@@ -76,7 +78,7 @@ def _mounts() -> str:
 
 
 def _create(root: Path, name: str) -> None:
-    """Version 1: a new cpuset is empty, and takes no process until it is filled."""
+    """Create a v1 cgroup and fill its cpuset: an empty one accepts no process."""
     folder = root
     for part in Path(name).parts[1:]:
         parent, folder = folder, folder / part
@@ -87,7 +89,7 @@ def _create(root: Path, name: str) -> None:
 
 
 def _delegate(root: Path, name: str) -> None:
-    """Version 2: a group has the controllers that its parent passes on."""
+    """Create a v2 cgroup and enable the parents' controllers for it."""
     folder = root
     for part in Path(name).parts[1:]:
         names = (folder / "cgroup.controllers").read_text(encoding="ascii").split()
@@ -98,11 +100,11 @@ def _delegate(root: Path, name: str) -> None:
 
 
 def _remove(folder: Path) -> None:
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + REMOVE_SECONDS
     while folder.exists():
         try:
             folder.rmdir()
         except OSError as error:
             if time.monotonic() > deadline:
-                raise Problem(f"cgroup {folder} can't be removed: {error}") from None
+                raise Problem(f"cannot remove cgroup {folder}: {error}") from None
             time.sleep(0.02)

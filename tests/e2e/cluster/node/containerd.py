@@ -1,4 +1,4 @@
-"""containerd of one node: its configuration and that of the pods' network, and its command line."""
+"""Command line and configuration of a node's containerd, pod network (CNI) included."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ import json
 import socket
 from pathlib import Path
 
-from tests.e2e.cluster import programs
+from tests.e2e.cluster import supervise
 from tests.e2e.cluster.layout import Layout, Node
 
 PLUGINS = "/usr/lib/cni"
-"""Where Debian's containernetworking-plugins are."""
+"""Folder of Debian's containernetworking-plugins."""
 PAUSE = "localhost/megatron-dpo-pause:1"
-"""The image of a pod's sandbox."""
+"""Sandbox image of pods."""
 SOCKET = "/run/containerd/containerd.sock"
-"""As the node sees it."""
+"""Path inside the node."""
 CRI = 'plugins."io.containerd.grpc.v1.cri"'
 
 
 def config(node: Node) -> str:
-    """Return containerd's configuration; its folders are the usual ones, each node has its own.
+    """Return containerd's configuration; its folders are the default ones, private to the node.
 
-    Where a process may not lower its OOM score (no CAP_SYS_RESOURCE), no pod would start without
-    ``restrict_oom_score_adj``. A profile of AppArmor would stay in the kernel.
+    ``restrict_oom_score_adj``: otherwise no pod starts without CAP_SYS_RESOURCE, which lowering the
+    OOM score needs. ``disable_apparmor``: a loaded profile would remain in the kernel.
     """
     return f"""\
 version = 2
@@ -48,10 +48,10 @@ version = 2
 
 
 def pod_network(node: Node) -> str:
-    """Return the CNI configuration: a cable from each pod to the node, which routes.
+    """Return the CNI configuration: a point-to-point link from each pod to the node, which routes.
 
-    Not a bridge: what crosses one is only seen by the rules of kube-proxy where the kernel has
-    br_netfilter. Leases are in /run: a node that had its power cut has no pods.
+    kube-proxy's rules apply to bridged traffic only if the kernel has br_netfilter, so no bridge is
+    used. Leases are in /run, which a power-off clears together with the pods.
     """
     ipam = {
         "type": "host-local",
@@ -64,7 +64,7 @@ def pod_network(node: Node) -> str:
 
 
 def files(node: Node) -> dict[Path, str]:
-    """Return what a node's containerd reads."""
+    """Return the text of containerd's files by path."""
     return {
         _config_file(node): config(node),
         node.folder / "cni" / "pods.conflist": pod_network(node),
@@ -76,18 +76,18 @@ def argv(node: Node) -> tuple[str | Path, ...]:
     return ("containerd", "--config", _config_file(node))
 
 
-def wait(layout: Layout, node: Node, first: int) -> None:
-    """Return when it answers, to those in the namespaces of process ``first``.
+def wait_ready(layout: Layout, node: Node, first: int) -> None:
+    """Wait until containerd answers in the namespaces of process ``first``.
 
     Raises:
-        Problem: it ended, or does not answer in time.
+        Problem: it exited, or does not answer in time.
     """
 
     def answers() -> bool:
         with socket.socket(socket.AF_UNIX) as client:
             return client.connect_ex(f"/proc/{first}/root{SOCKET}") == 0
 
-    programs.until(layout, f"{node.name}-containerd", "answering", answers)
+    supervise.wait_until(layout, f"{node.name}-containerd", "answering", answers)
 
 
 def _config_file(node: Node) -> Path:

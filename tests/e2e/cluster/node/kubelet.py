@@ -1,4 +1,4 @@
-"""kubelet of one node: its configuration and command line, and the devices it says to have."""
+"""Configuration and command line of a node's kubelet, and its fake devices."""
 
 from __future__ import annotations
 
@@ -7,22 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from tests.e2e.cluster import kubectl
-from tests.e2e.cluster.layout import DOMAIN, Layout, Node
+from tests.e2e.cluster.layout import DOMAIN, RACK_LABEL, Layout, Node
 from tests.e2e.cluster.node import cgroups, containerd
-from tests.e2e.cluster.processes import credentials as access
-from tests.e2e.cluster.programs import Program
+from tests.e2e.cluster.supervise import Program
 
-RACK = "cloud.provider.com/topology-block"
-DEVICES = {"nvidia.com/gpu": "8", "rdma/hca_shared_devices_a": "8"}
-"""What the shipped values ask for; there are none."""
-HEALTH = 10248
+HEALTH_PORT = 10248
 
 
 def config(layout: Layout, node: Node) -> dict[str, Any]:
     """Return the KubeletConfiguration.
 
-    Nothing is limited or evicted for the machine's sake: it is full of others' processes, and each
-    node takes all of it for its own. ``oomScoreAdj`` stays: less than that is not allowed to all.
+    It enforces no limits and evicts almost nothing: each node reports the whole machine, which
+    other processes use too. ``oomScoreAdj`` is 0, since a lower value needs CAP_SYS_RESOURCE.
     """
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",
@@ -51,11 +47,10 @@ def config(layout: Layout, node: Node) -> dict[str, Any]:
 
 
 def files(layout: Layout, node: Node) -> dict[Path, str]:
-    """Return what a node's kubelet reads.
+    """Return the text of a kubelet's files by path.
 
-    A kubelet that registers again takes unknown devices away, unless a plugin for them may come
-    back: a file where plugins register says so. Pods that don't ask for the cluster's names
-    (`dnsPolicy: Default`) get its server too, there is no other.
+    A restarted kubelet removes devices without a plugin, unless a file in ``device-plugins`` shows
+    that one may register again. Pods with ``dnsPolicy: Default`` get the cluster's DNS server too.
     """
     return {
         _config_file(node): json.dumps(config(layout, node), indent=1) + "\n",
@@ -69,25 +64,23 @@ def program(layout: Layout, node: Node) -> Program:
     argv = (
         layout.bin / "kubelet",
         f"--config={_config_file(node)}",
-        f"--kubeconfig={access.kubeconfig(layout, node.name)}",
+        f"--kubeconfig={layout.kubeconfig_of(node.name)}",
         f"--hostname-override={node.name}",
         f"--node-ip={node.address}",
-        f"--node-labels={RACK}={node.rack}",
+        f"--node-labels={RACK_LABEL}={node.rack}",
     )
-    ready = f"http://{node.address}:{HEALTH}/healthz"
+    ready = f"http://{node.address}:{HEALTH_PORT}/healthz"
     return Program(name=f"{node.name}-kubelet", argv=argv, ready=ready)
 
 
-def give_devices(layout: Layout, node: Node) -> None:
-    """Give a node its devices, once it is registered.
+def add_devices(layout: Layout, node: Node) -> None:
+    """Wait until a node is registered, then add its fake devices.
 
     Raises:
-        Problem: it does not register.
+        Problem: it does not register in 2 minutes.
     """
     kubectl.run(layout, "wait", "--for=create", f"node/{node.name}", "--timeout=120s")
-    patch = json.dumps({"status": {"capacity": DEVICES, "allocatable": DEVICES}})
-    words = ("patch", "node", node.name, "--subresource=status", "--type=merge")
-    kubectl.run(layout, *words, f"--patch={patch}")
+    kubectl.set_fake_devices(layout, node.name)
 
 
 def _config_file(node: Node) -> Path:

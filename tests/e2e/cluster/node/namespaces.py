@@ -1,7 +1,7 @@
-"""The namespaces of a node: how they begin, what is mounted in them, how something runs in them.
+"""The Linux namespaces of a node: create and enter them, mount in them, kill their processes.
 
-Their first process is ``pause``, as in a pod: it takes the exit status of orphans. When it dies the
-kernel kills every other process of the node, and mounts and network go with the last of them.
+Their first process is ``pause``, as in a pod: it reaps orphans. When it dies, the kernel kills all
+other processes of the node; mounts and network end with the last of them.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from scripts.problem import Problem
-from tests.e2e.cluster import programs, supervise
+from tests.e2e.cluster import supervise
 from tests.e2e.cluster.layout import Layout, Node
 from tests.e2e.cluster.supervise import Process
 
 KINDS = ("--mount", "--net", "--uts", "--ipc", "--pid")
 CREATE = ("unshare", *KINDS, "--fork", "--kill-child", "--propagation=private")
-"""Runs another command as the first process of new namespaces, waits for it, and dies with it."""
-OWN = {"/var/lib": "lib", "/var/log": "log", "/etc/hosts": "hosts"}
-"""What of the host a node has its own of, and what that is called in the node's folder."""
+"""Runs a command as the first process of new namespaces and exits when it exits."""
+PRIVATE = {"/var/lib": "lib", "/var/log": "log", "/etc/hosts": "hosts"}
+"""Paths that are private to a node, and their names in the node's folder."""
 TUNABLES: Mapping[str, str] = {
     "vm/overcommit_memory": "1",
     "vm/panic_on_oom": "0",
@@ -32,15 +32,16 @@ TUNABLES: Mapping[str, str] = {
     "kernel/keys/root_maxkeys": "1000000",
     "kernel/keys/root_maxbytes": "25000000",
 }
-"""Settings of the whole machine that kubelet writes at its start, unless they read so already."""
+"""Machine-wide settings that kubelet writes at start unless they already have these values."""
 
 
 def script(node: Node) -> str:
-    """Return what makes a node's view of the machine, run in its new namespaces.
+    """Return the shell script that sets up a node's new namespaces.
 
-    Files lie over the kernel's settings, so that kubelet reads what it wants and changes nothing.
+    It mounts files over the kernel settings in ``TUNABLES``, so that kubelet reads the values that
+    it expects and changes nothing on the machine.
     """
-    binds = {node.folder / own: path for path, own in OWN.items()}
+    binds = {node.folder / own: path for path, own in PRIVATE.items()}
     binds |= {tunable(node, name): f"/proc/sys/{name}" for name in TUNABLES}
     lines = [
         "mount --make-rshared /",
@@ -54,46 +55,46 @@ def script(node: Node) -> str:
 
 
 def tunable(node: Node, name: str) -> Path:
-    """Return the file that a node sees in place of one in /proc/sys."""
+    """Return the file that is mounted over /proc/sys/NAME."""
     return node.folder / "sys" / name.replace("/", ".")
 
 
 def enter(first: int) -> tuple[str, ...]:
-    """Return the command that runs another one in the namespaces of a node's first process."""
+    """Return the command prefix that runs a program in the namespaces of process ``first``."""
     return ("nsenter", f"--target={first}", *KINDS, "--")
 
 
 def first(layout: Layout, node: Node) -> int:
-    """Return the process id, as the host sees it, of a node's first process.
+    """Return the host's process id of a node's first process.
 
     Raises:
         Problem: the node does not run.
     """
     process = supervise.find(layout, node.name)
     if process is None or not process.alive:
-        raise Problem(f"{node.name} does not run; start it, or run `megatron-dpo cluster down`")
+        raise Problem(f"{node.name} does not run; start it, or run `make cluster-down`")
     return child(layout, process)
 
 
 def child(layout: Layout, process: Process) -> int:
-    """Return the one process that unshare or nsenter forks: it runs what they were given."""
+    """Return the id of the process that unshare or nsenter forks to run its command."""
     found: list[int] = []
 
     def forked() -> bool:
         found.extend(children(process.pid))
         return bool(found)
 
-    programs.until(layout, process.name, "started", forked)
+    supervise.wait_until(layout, process.name, "started", forked)
     return found[0]
 
 
 def children(pid: int) -> list[int]:
-    """Return the processes that a process has forked; none if it is gone."""
+    """Return the ids of a process's children; empty if it has exited."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = stat.read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
-        except OSError:  # it ended since it was listed
+        except OSError:  # it exited since it was listed
             continue
         if int(fields[1]) == pid:
             found.append(int(stat.parent.name))
@@ -101,14 +102,14 @@ def children(pid: int) -> list[int]:
 
 
 def kill(layout: Layout, node: Node) -> None:
-    """Kill a node's first process; returns when every process of the node is dead."""
+    """Kill a node's first process and wait until every process of the node is dead."""
     process = supervise.find(layout, node.name)
     if process is not None and process.alive:
         for pid in children(process.pid):
-            with contextlib.suppress(ProcessLookupError):  # it ends by itself
+            with contextlib.suppress(ProcessLookupError):  # it has exited
                 os.kill(pid, signal.SIGKILL)
-        # The first process is gone after all others are, and unshare only after it.
-        deadline = time.monotonic() + supervise.GRACE
+        # The first process exits after all others, and unshare exits after it.
+        deadline = time.monotonic() + supervise.GRACE_SECONDS
         while process.alive and time.monotonic() < deadline:
             time.sleep(0.01)
     supervise.stop(layout, node.name, grace=0)

@@ -1,8 +1,8 @@
-"""The bridge that joins host and nodes, and the routes to the pods behind each node.
+"""The bridge between host and nodes, and the routes to the pods of each node; IPv4 only.
 
-Nothing leaves the machine: a node has no default route, and on the host every address of the
-cluster that is not there is unreachable. The host forwards and translates nothing. Only routes of
-the cluster's own networks and links of its name are touched. All of it is IPv4.
+No packet leaves the machine: nodes have no default route, and on the host unassigned addresses of
+the cluster are unreachable. The host does no forwarding and no NAT. Only routes of the cluster's
+networks and links with its name prefix are changed.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ BATCH = ("ip", "-batch", "-")
 
 
 def bridge(layout: Layout) -> str:
-    """Return what makes the bridge and the routes, for `ip -batch`.
+    """Return the `ip -batch` lines that create the bridge and the routes.
 
-    The unreachable routes lie under the exact ones: a packet to a pod that is gone, or to a Service
-    from the host, ends here instead of leaving by the host's default route.
+    The unreachable routes apply where no more specific one does: a packet to a deleted pod, or from
+    the host to a Service, does not leave by the host's default route.
     """
     name, gateway = layout.bridge, layout.gateway
     lines = [
@@ -33,8 +33,8 @@ def bridge(layout: Layout) -> str:
     return "\n".join(lines) + "\n"
 
 
-def plug(layout: Layout, node: Node, pid: int) -> str:
-    """Return what joins the namespaces of process ``pid`` to the bridge, for `ip -batch`."""
+def connect(layout: Layout, node: Node, pid: int) -> str:
+    """Return the `ip -batch` lines that link the namespaces of process ``pid`` to the bridge."""
     name = port(layout, node)
     return (
         f"link add {name} type veth peer name eth0 netns {pid}\n"
@@ -43,9 +43,9 @@ def plug(layout: Layout, node: Node, pid: int) -> str:
 
 
 def inside(layout: Layout, node: Node) -> str:
-    """Return what a node's own network is made of, for `ip -batch` in its namespaces.
+    """Return the `ip -batch` lines for a node's own network, run in its namespaces.
 
-    kube-proxy rewrites a Service's address, but a packet of the node itself needs a route before.
+    The route to Services: packets of the node itself are routed before kube-proxy rewrites them.
     """
     others = [it for it in layout.nodes if it != node]
     lines = [
@@ -59,7 +59,7 @@ def inside(layout: Layout, node: Node) -> str:
 
 
 def port(layout: Layout, node: Node) -> str:
-    """Return the name of the host's end of a node's cable.
+    """Return the name of the host's end of a node's veth pair.
 
     >>> port(Layout(), Layout().nodes[0])
     'mdpo0-1'
@@ -68,26 +68,26 @@ def port(layout: Layout, node: Node) -> str:
 
 
 def create(layout: Layout) -> None:
-    """Make the bridge and the routes.
+    """Create the bridge and the routes.
 
     Raises:
-        Problem: the kernel refuses, for example since they are there; the message is ip's.
+        Problem: `ip` failed, for example because they exist.
     """
     run(BATCH, text=bridge(layout))
 
 
 def remove(layout: Layout) -> None:
-    """Remove bridge, cables and routes, those that are there."""
+    """Remove those of bridge, links and routes that exist."""
     for name in links():
         if name == layout.bridge or name.startswith(f"{layout.bridge}-"):
-            unplug(name)
+            remove_link(name)
     for network in (layout.network, SERVICES):
-        # `flush` is `delete` that finds nothing wrong with nothing.
+        # Unlike `delete`, `flush` succeeds if there is no such route.
         run(("ip", "-4", "route", "flush", "exact", str(network), "type", "unreachable"))
 
 
-def unplug(name: str) -> None:
-    """Remove a link if it is there; the kernel itself removes a dead node's, some time later."""
+def remove_link(name: str) -> None:
+    """Remove a link if it exists; the kernel removes a dead node's link some time later."""
     try:
         if name in links():
             run(("ip", "link", "delete", name))
@@ -97,5 +97,5 @@ def unplug(name: str) -> None:
 
 
 def links() -> list[str]:
-    """Return the names of this network namespace's links."""
+    """Return the names of the links in this network namespace."""
     return [name for _, name in socket.if_nameindex()]

@@ -1,4 +1,4 @@
-"""The cluster of plain processes: root and the distribution's containerd, no container engine."""
+"""The cluster as plain processes: needs root and containerd, but no container engine."""
 
 from __future__ import annotations
 
@@ -10,19 +10,16 @@ from pathlib import Path
 from typing import Any
 
 from scripts.problem import Problem
-from tests.e2e.cluster import kubectl, programs, supervise
+from tests.e2e.cluster import kubectl, supervise
 from tests.e2e.cluster.layout import Layout, Node
-from tests.e2e.cluster.node import images as image
-from tests.e2e.cluster.node import lifecycle as node
-from tests.e2e.cluster.node import network
-from tests.e2e.cluster.processes import manifests
-from tests.e2e.cluster.processes import requirements as checks
-from tests.e2e.cluster.processes.control_plane import Management
+from tests.e2e.cluster.node import images, lifecycle, network
+from tests.e2e.cluster.processes import manifests, requirements
+from tests.e2e.cluster.processes.control_plane import ControlPlane
 
 
 @dataclass(frozen=True)
 class Processes:
-    """Implements ``Cluster`` with what ``management`` and ``node`` start."""
+    """Implements ``Cluster`` with the control plane and nodes as processes."""
 
     layout: Layout
 
@@ -42,82 +39,82 @@ class Processes:
         return tuple(node.name for node in self.layout.nodes)
 
     @property
-    def management(self) -> Management:
-        """Return what runs beside the nodes."""
-        return Management(layout=self.layout)
+    def control_plane(self) -> ControlPlane:
+        """Return the control plane."""
+        return ControlPlane(layout=self.layout)
 
     def check(self) -> None:
-        """Refuse what can't work, before anything starts."""
-        checks.refuse(self.layout)
-        # The first time, Go fetches them.
-        manifests.keep(self.layout)
+        """Verify the requirements before anything starts."""
+        requirements.verify(self.layout)
+        # Go fetches them the first time.
+        manifests.cache(self.layout)
 
     def up(self) -> None:
-        """Start it: nodes and controllers side by side, once the API server is ready."""
-        management = self.management
+        """Start the API server, then controllers and nodes in parallel."""
+        control_plane = self.control_plane
         shutil.rmtree(self.layout.logs, ignore_errors=True)
-        management.prepare()
+        control_plane.prepare()
         network.create(self.layout)
-        management.start_api()
+        control_plane.start_api()
         with ThreadPoolExecutor() as pool:
-            parts = [pool.submit(management.start_controllers)]
-            parts += [pool.submit(node.start, self.layout, it) for it in self.layout.nodes]
+            parts = [pool.submit(control_plane.start_controllers)]
+            parts += [pool.submit(lifecycle.start, self.layout, it) for it in self.layout.nodes]
         for part in parts:
             part.result()
         for it in self.layout.nodes:
             self._wait_ready(it)
 
     def down(self) -> None:
-        """End it; the logs stay."""
-        self._each(node.stop)
+        """Stop the cluster; its logs are kept."""
+        self._each(lifecycle.stop)
         for process in supervise.recorded(self.layout):
-            # Their data goes with them, nothing has to be saved.
+            # SIGKILL: their data is removed anyway.
             supervise.stop(self.layout, process.name, grace=0)
         network.remove(self.layout)
 
     def load_image(self, archive: Path) -> None:
-        """Load a docker-archive on all nodes."""
+        """Load an image archive on all nodes."""
         if not archive.is_file():
-            raise Problem(f"no image archive {archive}")
-        image.load(self.layout, archive)
+            raise Problem(f"image archive {archive} not found")
+        images.load(self.layout, archive)
 
     def stop_kubelet(self, name: str) -> None:
-        """Stop a node's kubelet; its pods run on."""
-        node.stop_kubelet(self.layout, self._node(name))
+        """Stop a node's kubelet; its pods keep running."""
+        lifecycle.stop_kubelet(self.layout, self._node(name))
 
     def start_kubelet(self, name: str) -> None:
-        """Start it again."""
-        node.start_kubelet(self.layout, self._node(name))
+        """Start a stopped kubelet."""
+        lifecycle.start_kubelet(self.layout, self._node(name))
 
     def power_off(self, name: str) -> None:
-        """Kill all that runs on a node."""
-        node.power_off(self.layout, self._node(name))
+        """Kill everything that runs on a node."""
+        lifecycle.power_off(self.layout, self._node(name))
 
     def power_on(self, name: str) -> None:
-        """Start it again, empty of pods."""
-        node.power_on(self.layout, self._node(name))
+        """Start a node that was powered off; none of its containers survives."""
+        lifecycle.power_on(self.layout, self._node(name))
 
     def restart(self, controller: str) -> None:
-        """Restart a controller; returns when it is ready."""
-        self.management.restart(controller)
+        """Restart a controller and wait until it is ready."""
+        self.control_plane.restart(controller)
 
     def stop_api(self) -> None:
-        """Take the API server away."""
-        self.management.stop_api()
+        """Stop the API server."""
+        self.control_plane.stop_api()
 
     def start_api(self) -> None:
-        """Bring it back, with the same data."""
-        self.management.start_api()
+        """Start the API server with the same data."""
+        self.control_plane.start_api()
 
     def configure_kueue(self, overrides: Mapping[str, Any]) -> None:
-        """Restart Kueue with its configuration and these overrides; {} restores it."""
-        self.management.configure_kueue(overrides)
+        """Restart Kueue with these overrides over its configuration; {} restores it."""
+        self.control_plane.configure_kueue(overrides)
 
     def _node(self, name: str) -> Node:
         for it in self.layout.nodes:
             if it.name == name:
                 return it
-        raise Problem(f"no node {name}; there are: {', '.join(self.nodes)}")
+        raise Problem(f"unknown node {name}; known: {', '.join(self.nodes)}")
 
     def _each(self, act: Callable[[Layout, Node], None]) -> None:
         with ThreadPoolExecutor() as pool:
@@ -127,6 +124,6 @@ class Processes:
 
     def _wait_ready(self, it: Node) -> None:
         def ready() -> bool:
-            return kubectl.ready(self.layout, it.name)
+            return kubectl.node_ready(self.layout, it.name)
 
-        programs.until(self.layout, f"{it.name}-kubelet", "ready", ready)
+        supervise.wait_until(self.layout, f"{it.name}-kubelet", "ready", ready)

@@ -1,35 +1,35 @@
-"""CoreDNS for the pods: names of Services and pods, and a plain "no" for every other name."""
+"""CoreDNS for the pods: resolves Services and pods; every other name does not exist."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from tests.e2e.cluster.layout import DOMAIN, Layout
-from tests.e2e.cluster.processes.credentials import USERS, kubeconfig
-from tests.e2e.cluster.programs import Program
+from tests.e2e.cluster.processes.credentials import USERS
+from tests.e2e.cluster.supervise import Program
 
-PORT, READY = 53, 8181
+PORT, READY_PORT = 53, 8181
 ZONE = """\
 . 3600 IN SOA ns.invalid. root.invalid. 1 7200 3600 1209600 60
 . 3600 IN NS ns.invalid.
 """
-"""An empty root zone: what is not the cluster's does not exist; nothing is asked outside."""
+"""An empty root zone: no name outside the cluster resolves, and no query leaves it."""
 
 
 def corefile(layout: Layout) -> str:
     """Return CoreDNS's configuration.
 
-    kubeadm's cache rule: no cached "no such name" of the cluster, else a pod that looks for a peer
-    too early waits 5 s and more.
+    As in kubeadm, NXDOMAIN answers for the cluster's names are not cached; otherwise a pod that
+    looks up a peer too early waits 5 s or more.
     """
     folder = layout.run / "dns"
     return f"""\
 .:{PORT} {{
     bind {layout.gateway}
     errors
-    ready {layout.gateway}:{READY}
+    ready {layout.gateway}:{READY_PORT}
     kubernetes {DOMAIN} in-addr.arpa {{
-        kubeconfig "{kubeconfig(layout, "coredns")}"
+        kubeconfig "{layout.kubeconfig_of("coredns")}"
         pods insecure
         ttl 30
     }}
@@ -52,13 +52,13 @@ def write(layout: Layout) -> None:
 
 
 def coredns(layout: Layout) -> Program:
-    """Return CoreDNS; it serves once it has seen the API server."""
+    """Return CoreDNS; it is ready when it has listed objects from the API server."""
     argv = (layout.bin / "coredns", "-conf", layout.run / "dns" / "Corefile")
-    return Program(name="coredns", argv=argv, ready=f"http://{layout.gateway}:{READY}/ready")
+    return Program(name="coredns", argv=argv, ready=f"http://{layout.gateway}:{READY_PORT}/ready")
 
 
 def objects() -> list[dict[str, Any]]:
-    """Return the rights that CoreDNS needs."""
+    """Return the role and role binding of CoreDNS."""
     name, group = "system:coredns", "rbac.authorization.k8s.io"
     verbs = ["list", "watch"]
     core = {

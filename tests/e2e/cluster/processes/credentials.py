@@ -1,4 +1,4 @@
-"""Who may talk to the API server: a token and a kubeconfig for each program and node."""
+"""Certificates, tokens and kubeconfigs of the cluster's programs, nodes and administrator."""
 
 from __future__ import annotations
 
@@ -9,36 +9,85 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.cluster.layout import Layout
+import trustme
+
+from tests.e2e.cluster.layout import SERVICES, Layout
 
 USERS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "kube-controller-manager": ("system:kube-controller-manager", ()),
     "kube-scheduler": ("system:kube-scheduler", ()),
     "kube-proxy": ("system:kube-proxy", ()),
     "coredns": ("system:coredns", ()),
-    # The managers run with the rights of their released objects, no more.
+    # The managers have the permissions of their released roles only.
     "jobset": ("system:serviceaccount:jobset-system:jobset-controller-manager", ()),
     "kueue": ("system:serviceaccount:kueue-system:kueue-controller-manager", ()),
 }
+"""User name and groups of each program."""
 ADMIN = ("admin", ("system:masters",))
+SERVER_NAMES = ("kubernetes", "kubernetes.default", "kubernetes.default.svc")
+ETC = "etc"
+"""Folder in ``pki`` that is mounted at /etc for Kueue: its metrics certificate has a fixed path."""
+
+
+def write(layout: Layout) -> None:
+    """Write new certificates, tokens and kubeconfigs, readable by root only."""
+    write_certificates(layout)
+    write_kubeconfigs(layout)
+
+
+def write_certificates(layout: Layout) -> None:
+    """Write the CA, the servers' certificate and the key of service accounts.
+
+    The API server uses the servers' certificate as a client of etcd and the kubelets too: its
+    organization is a group with all permissions.
+    """
+    authority = trustme.CA(organization_name="megatron-dpo cluster")
+    server = authority.issue_cert(
+        *server_names(layout), common_name="kube-apiserver", organization_name="system:masters"
+    )
+    accounts = authority.issue_cert("service-accounts.invalid")
+    chain = b"".join(blob.bytes() for blob in server.cert_chain_pems)
+    key = server.private_key_pem.bytes()
+    _write(layout.pki / "ca.crt", authority.cert_pem.bytes())
+    _write(layout.pki / "ca.key", authority.private_key_pem.bytes())
+    _write(layout.pki / "server.crt", chain)
+    _write(layout.pki / "server.key", key)
+    _write(layout.pki / "service-account.key", accounts.private_key_pem.bytes())
+    _write(webhook_certificates(layout) / "tls.crt", chain)
+    _write(webhook_certificates(layout) / "tls.key", key)
+
+
+def write_kubeconfigs(layout: Layout) -> None:
+    """Write a new token and a kubeconfig for each user."""
+    authority = (layout.pki / "ca.crt").read_bytes()
+    lines = []
+    for name, (user, groups) in users(layout).items():
+        token = secrets.token_hex(24)
+        lines.append(token_line(token, user, groups))
+        file = layout.kubeconfig if name == "admin" else layout.kubeconfig_of(name)
+        _write(file, kubeconfig(layout.api, authority, name, token).encode())
+    _write(layout.tokens, ("\n".join(lines) + "\n").encode())
+
+
+def server_names(layout: Layout) -> tuple[str, ...]:
+    """Return the addresses and names in the servers' certificate.
+
+    >>> server_names(Layout())[:3]
+    ('10.201.0.1', '127.0.0.1', '10.96.0.1')
+    """
+    service = next(SERVICES.hosts())
+    return (str(layout.gateway), "127.0.0.1", str(service), *SERVER_NAMES, "localhost")
+
+
+def webhook_certificates(layout: Layout) -> Path:
+    """Return the folder with tls.crt and tls.key of the webhooks and of Kueue's metrics."""
+    return layout.pki / ETC / "kueue" / "metrics" / "certs"
 
 
 def users(layout: Layout) -> dict[str, tuple[str, tuple[str, ...]]]:
-    """Return user and groups by the name of the program or node that is that user."""
+    """Return user name and groups of each program, each node and the administrator."""
     nodes = {node.name: (f"system:node:{node.name}", ("system:nodes",)) for node in layout.nodes}
     return {"admin": ADMIN, **USERS, **nodes}
-
-
-def token_file(layout: Layout) -> Path:
-    """Return the file of the API server's ``--token-auth-file``."""
-    return layout.run / "tokens.csv"
-
-
-def kubeconfig(layout: Layout, name: str) -> Path:
-    """Return the kubeconfig file of a program, a node or the administrator."""
-    if name == "admin":
-        return layout.kubeconfig
-    return layout.run / "kubeconfigs" / f"{name}.kubeconfig"
 
 
 def token_line(token: str, user: str, groups: tuple[str, ...]) -> str:
@@ -50,8 +99,8 @@ def token_line(token: str, user: str, groups: tuple[str, ...]) -> str:
     return f'{token},{user},{user},"{",".join(groups)}"'
 
 
-def config(server: str, authority: bytes, name: str, token: str) -> str:
-    """Return the text of a kubeconfig (JSON, which is YAML)."""
+def kubeconfig(server: str, authority: bytes, name: str, token: str) -> str:
+    """Return the text of a kubeconfig (JSON, a subset of YAML)."""
     data = base64.b64encode(authority).decode("ascii")
     cluster = {"server": server, "certificate-authority-data": data}
     context = {"cluster": "megatron-dpo", "user": name}
@@ -67,10 +116,10 @@ def config(server: str, authority: bytes, name: str, token: str) -> str:
 
 
 def objects() -> list[dict[str, Any]]:
-    """Return what gives the nodes their rights by role, beside the node authorizer.
+    """Return the role binding of the nodes, in addition to the node authorizer.
 
-    That one knows a pod's claims and ConfigMaps some ms later than a kubelet so near to it: "no
-    relationship found", and the pod starts 10 s late or more.
+    The authorizer learns of a pod's claims and ConfigMaps some milliseconds after the kubelet asks
+    for them. It then answers "no relationship found", and the pod starts 10 s late or more.
     """
     group, name = "rbac.authorization.k8s.io", "system:node"
     binding = {
@@ -83,19 +132,7 @@ def objects() -> list[dict[str, Any]]:
     return [binding]
 
 
-def write(layout: Layout) -> None:
-    """Write the token file and all kubeconfigs with new tokens, readable by root."""
-    authority = (layout.pki / "ca.crt").read_bytes()
-    lines = []
-    for name, (user, groups) in users(layout).items():
-        token = secrets.token_hex(24)
-        lines.append(token_line(token, user, groups))
-        file = kubeconfig(layout, name)
-        _write(file, config(layout.api, authority, name, token))
-    _write(token_file(layout), "\n".join(lines) + "\n")
-
-
-def _write(file: Path, text: str) -> None:
+def _write(file: Path, content: bytes) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.touch(mode=0o600)
-    file.write_text(text, encoding="utf-8")
+    file.write_bytes(content)

@@ -1,7 +1,7 @@
 """Command lines of etcd, API server, controller manager and scheduler.
 
-Limits on requests are far above the defaults: a gang of 1,024 pods is to be bound at the pace of
-the machine, not of a rate limiter.
+Request limits are far above the defaults, so that the machine and not a rate limiter determines how
+fast a gang of 1,024 pods is bound.
 """
 
 from __future__ import annotations
@@ -9,8 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.e2e.cluster.layout import SERVICES, Layout
-from tests.e2e.cluster.processes.credentials import kubeconfig, token_file
-from tests.e2e.cluster.programs import Program
+from tests.e2e.cluster.supervise import Program
 
 ETCD, ETCD_PEER, API, MANAGER, SCHEDULER = 2379, 2380, 6443, 10257, 10259
 PORTS = (ETCD, ETCD_PEER, API, MANAGER, SCHEDULER)
@@ -18,7 +17,7 @@ RATE = ("--kube-api-qps=2000", "--kube-api-burst=4000")
 
 
 def etcd(layout: Layout) -> Program:
-    """Return etcd: TLS both ways, pods reach the bridge too; no fsync, its data ends with it."""
+    """Return etcd: mutual TLS, since pods reach the bridge; no fsync, since data is discarded."""
     client, peer = (f"https://{layout.gateway}:{port}" for port in (ETCD, ETCD_PEER))
     pki = layout.pki
     trust = [
@@ -47,7 +46,7 @@ def etcd(layout: Layout) -> Program:
 
 
 def api_server(layout: Layout) -> Program:
-    """Return the API server; node names aren't resolvable here, so it calls kubelets by address."""
+    """Return the API server; it calls kubelets by address, since node names do not resolve."""
     pki = layout.pki
     argv: tuple[str | Path, ...] = (
         layout.bin / "kube-apiserver",
@@ -64,7 +63,7 @@ def api_server(layout: Layout) -> Program:
         "--service-account-issuer=https://kubernetes.default.svc",
         f"--service-account-key-file={pki / 'service-account.key'}",
         f"--service-account-signing-key-file={pki / 'service-account.key'}",
-        f"--token-auth-file={token_file(layout)}",
+        f"--token-auth-file={layout.tokens}",
         "--authorization-mode=Node,RBAC",
         "--enable-admission-plugins=NodeRestriction",
         "--allow-privileged",
@@ -75,11 +74,11 @@ def api_server(layout: Layout) -> Program:
 
 
 def controller_manager(layout: Layout) -> Program:
-    """Return the controller manager, with the default times of node loss: tests know them."""
+    """Return the controller manager; tests rely on its default node-loss timeouts."""
     argv: tuple[str | Path, ...] = (
         layout.bin / "kube-controller-manager",
         *_listen(layout, MANAGER),
-        f"--kubeconfig={kubeconfig(layout, 'kube-controller-manager')}",
+        f"--kubeconfig={layout.kubeconfig_of('kube-controller-manager')}",
         f"--root-ca-file={layout.pki / 'ca.crt'}",
         f"--service-account-private-key-file={layout.pki / 'service-account.key'}",
         "--use-service-account-credentials",
@@ -97,7 +96,7 @@ def scheduler(layout: Layout) -> Program:
     argv: tuple[str | Path, ...] = (
         layout.bin / "kube-scheduler",
         *_listen(layout, SCHEDULER),
-        f"--kubeconfig={kubeconfig(layout, 'kube-scheduler')}",
+        f"--kubeconfig={layout.kubeconfig_of('kube-scheduler')}",
         "--leader-elect=false",
         *RATE,
     )

@@ -1,4 +1,4 @@
-"""What must hold before the cluster of processes starts; a fault is one line with its remedy."""
+"""Requirements of the processes backend on this machine; a fault is one line with its remedy."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from scripts.problem import Problem
 from tests.e2e.cluster.layout import Layout
 from tests.e2e.cluster.processes import conflicts
 
-FREE = 10 * 10**9
-"""Bytes that must be free: image layers, logs, the tests' workspaces."""
+FREE_BYTES = 10 * 10**9
+"""Required free disk space: image layers, logs, workspaces of the tests."""
 PACKAGES: Mapping[str, str] = {
     "containerd": "containerd",
     "containerd-shim-runc-v2": "containerd",
@@ -27,35 +27,35 @@ PACKAGES: Mapping[str, str] = {
     "nsenter": "util-linux",
     "unshare": "util-linux",
 }
-"""Debian's package of each program that is not built here."""
+"""Debian package of each program that is not built by Go."""
 BUILT = (
     *("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"),
     *("coredns", "jobset", "kueue", "kubelet", "kube-proxy", "pause"),
 )
 V1 = frozenset({"cpu", "cpuacct", "cpuset", "devices", "freezer", "memory", "pids"})
 V2 = frozenset({"cpu", "cpuset", "memory", "pids"})
-HIDDEN = ("/run", "/var/lib", "/var/log", "/proc", "/sys")
-"""Folders that a node sees its own version of."""
+PRIVATE = ("/run", "/var/lib", "/var/log", "/proc", "/sys")
+"""Folders that are private to each node."""
 
 
-def refuse(layout: Layout) -> None:
-    """Return if the cluster can start.
+def verify(layout: Layout) -> None:
+    """Verify that the cluster can start.
 
     Raises:
-        Problem: it can't; a line for each reason.
+        Problem: it cannot; one line per reason.
     """
     if sys.platform != "linux" or os.geteuid() != 0:
         raise Problem(
-            "the cluster of processes needs root on Linux (mounts, networks, cgroups);"
-            " run it with sudo, or with --backend kind where a container engine is"
+            "the processes backend needs root on Linux (mounts, networks, cgroups);"
+            " use sudo, or BACKEND=kind with a container engine"
         )
     mounts = Path("/proc/self/mounts").read_text(encoding="utf-8")
     faults = [
         *missing_programs(lambda name: shutil.which(name) is not None),
         *not_built(layout),
-        *hidden(layout.home),
+        *private_folder(layout.home),
         *conflicts.find(layout),
-        *full(shutil.disk_usage(_existing(layout.home)).free),
+        *disk_full(shutil.disk_usage(_existing(layout.home)).free),
         *no_cgroups(mounts, lambda folder: os.access(folder, os.W_OK), _unified_controllers),
     ]
     if faults:
@@ -63,57 +63,57 @@ def refuse(layout: Layout) -> None:
 
 
 def missing_programs(found: Callable[[str], bool]) -> list[str]:
-    """Return a fault that names the packages to install.
+    """Return a fault with the packages to install.
 
     >>> missing_programs(lambda name: name != "runc")
-    ['no runc; run `apt-get install --no-install-recommends runc`, or what your system has for it']
+    ['runc not found; run `apt-get install --no-install-recommends runc`, or the equivalent']
     """
     missing = [name for name in PACKAGES if not found(name)]
     packages = sorted({PACKAGES[name] for name in missing})
     if not missing:
         return []
     command = f"apt-get install --no-install-recommends {' '.join(packages)}"
-    return [f"no {', '.join(missing)}; run `{command}`, or what your system has for it"]
+    return [f"{', '.join(missing)} not found; run `{command}`, or the equivalent"]
 
 
 def not_built(layout: Layout) -> list[str]:
-    """Return a fault if programs of the cluster are not built yet."""
+    """Return a fault if programs of the cluster are not built."""
     missing = [name for name in BUILT if not (layout.bin / name).is_file()]
     if not missing:
         return []
-    return [f"not built yet: {', '.join(missing)}; run `make cluster`, which builds them (Go)"]
+    return [f"not built: {', '.join(missing)}; run `make cluster`, which builds them with Go"]
 
 
-def hidden(home: Path) -> list[str]:
-    """Return a fault if the nodes could not see the cluster's folder.
+def private_folder(home: Path) -> list[str]:
+    """Return a fault if the nodes cannot see the cluster's folder.
 
-    >>> hidden(Path("/var/lib/checkout/.tools/cluster"))
-    ['the checkout lies in /var/lib, of which each node has its own; move it elsewhere']
+    >>> private_folder(Path("/var/lib/checkout/.tools/cluster"))
+    ['the checkout is in /var/lib, which is private to each node; move the checkout']
     """
     return [
-        f"the checkout lies in {folder}, of which each node has its own; move it elsewhere"
-        for folder in HIDDEN
+        f"the checkout is in {folder}, which is private to each node; move the checkout"
+        for folder in PRIVATE
         if home.is_relative_to(folder)
     ]
 
 
-def full(free: int) -> list[str]:
+def disk_full(free: int) -> list[str]:
     """Return a fault if the checkout's disk has too little space, in bytes.
 
-    >>> full(3_000_000_000)
-    ["3.0 GB are free on the checkout's disk, the cluster needs 10; make room"]
+    >>> disk_full(3_000_000_000)
+    ["3.0 GB free on the checkout's disk, the cluster needs 10; free some space"]
     """
-    if free >= FREE:
+    if free >= FREE_BYTES:
         return []
-    need = FREE // 10**9
-    seen = f"{free / 1e9:.1f} GB are free on the checkout's disk"
-    return [f"{seen}, the cluster needs {need}; make room"]
+    need = FREE_BYTES // 10**9
+    found = f"{free / 1e9:.1f} GB free on the checkout's disk"
+    return [f"{found}, the cluster needs {need}; free some space"]
 
 
 def no_cgroups(
     mounts: str, writable: Callable[[str], bool], unified: Callable[[str], set[str]]
 ) -> list[str]:
-    """Return a fault if neither cgroup v2 nor the v1 hierarchies can be used.
+    """Return a fault if neither cgroup v2 nor the v1 hierarchies are usable.
 
     ``mounts`` is /proc/mounts; ``unified`` gives the controllers of a cgroup v2 mount.
     """
@@ -128,7 +128,7 @@ def no_cgroups(
     if not missing:
         return []
     return [
-        "no cgroups that can be used: neither v2 with its controllers, nor v1"
+        "no usable cgroups: neither v2 with its controllers, nor v1"
         f" (missing or read-only: {', '.join(missing)}); use a machine or a privileged container"
         " with /sys/fs/cgroup writable"
     ]
