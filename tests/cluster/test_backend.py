@@ -21,7 +21,7 @@ def engine(folder: Path, name: str, code: int) -> None:
         ({"docker": 1}, "processes"),
         ({"docker": 1, "podman": 0}, "kind"),
     ],
-    ids=["none", "docker", "docker without its daemon", "podman beside it"],
+    ids=["none", "docker", "docker without a daemon", "docker without a daemon, podman"],
 )
 def test_auto_asks_the_engines(
     engines: dict[str, int], expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

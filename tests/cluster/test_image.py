@@ -86,7 +86,7 @@ def test_the_same_layer_gives_the_same_archive_and_no_part_of_one_is_left(
     assert not list(tmp_path.glob("*.partial"))
 
 
-def test_an_archive_is_told_from_any_other_file(tmp_path: Path, layer: Path) -> None:
+def test_a_file_that_is_not_an_image_archive_is_refused(tmp_path: Path, layer: Path) -> None:
     good, text = tmp_path / "pause.tar", tmp_path / "text.tar"
     image_archive.write(good, "localhost/x:1", layer, {})
     image_archive.check(good)

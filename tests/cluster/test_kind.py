@@ -1,4 +1,4 @@
-"""What can be shown of the kind backend without a container engine; the rest is public CI's."""
+"""The kind backend, as far as it can be tested without a container engine."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def test_the_names_of_the_workers_are_kinds() -> None:
 
 @pytest.mark.skipif(not PROGRAM.exists(), reason="no kind: `scripts/tools/go.sh kind` builds it")
 def test_kind_reads_the_configuration_and_misses_the_engine_only(tmp_path: Path) -> None:
-    def told(content: dict[str, Any]) -> str:
+    def stderr_of(content: dict[str, Any]) -> str:
         file = tmp_path / "config.yaml"
         file.write_text(json.dumps(content), encoding="utf-8")
         argv = [str(PROGRAM), "create", "cluster", "--config", str(file), "--kubeconfig"]
@@ -100,8 +100,8 @@ def test_kind_reads_the_configuration_and_misses_the_engine_only(tmp_path: Path)
         assert done.returncode != 0
         return done.stderr
 
-    assert '"docker": executable file not found' in told(config())
-    assert "extraMountz" in told({**config(), "extraMountz": []})
+    assert '"docker": executable file not found' in stderr_of(config())
+    assert "extraMountz" in stderr_of({**config(), "extraMountz": []})
 
 
 def test_without_an_engine_the_other_way_is_named(

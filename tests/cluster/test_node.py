@@ -1,4 +1,4 @@
-"""What a node is told: its view of the machine, its programs' files and command lines."""
+"""Nodes: mounts, files and command lines of their programs."""
 
 import json
 import os
@@ -94,7 +94,7 @@ def test_kubelet_takes_requests_of_the_clusters_own_servers_only() -> None:
     assert config["clusterDNS"] == ["10.201.0.1"]
 
 
-def test_kubelet_is_told_who_and_where_it_is() -> None:
+def test_kubelet_gets_its_node_name_address_and_rack() -> None:
     argv = [str(word) for word in kubelet.program(LAYOUT, NODE).argv]
     assert "--hostname-override=node-2" in argv
     assert "--node-ip=10.201.0.12" in argv

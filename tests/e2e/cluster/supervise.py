@@ -57,7 +57,7 @@ class Process:
 
 
 def start_time(pid: int) -> int | None:
-    """Return when a process started, in clock ticks since boot; None if it has ended."""
+    """Return when a process started, in clock ticks since boot; None if it has exited."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""What the programs of the control plane are told."""
+"""Command lines, configurations and credentials of the control plane."""
 
 import base64
 import json

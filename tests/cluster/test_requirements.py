@@ -1,4 +1,4 @@
-"""What stops a cluster from starting is said in a line, with its remedy, before anything starts."""
+"""Each unmet requirement is reported in one line, with its remedy, before anything starts."""
 
 import os
 import socket
@@ -125,7 +125,7 @@ def test_unusable_cgroups_are_refused(mounts: str, writable: bool, missing: str)
     assert missing in line
 
 
-def test_another_user_than_root_is_told_what_to_do() -> None:
+def test_a_user_other_than_root_is_refused() -> None:
     if os.geteuid() != 0:
         with pytest.raises(Problem, match="needs root"):
             requirements.verify(LAYOUT)
