@@ -12,16 +12,23 @@ from launchers.config.gpu_models import Card
 from launchers.exits import Exit, LaunchError
 
 CHECKS = {
-    "cards": "number and model of the GPUs", "health": "uncorrected memory errors, row remaps,
-    fabric state and pending resets", "idle": "GPU memory held by another process", "driver": "the
-    driver is new enough for the image's CUDA", "rdma": "adapters and locked memory, if the network
-    is RDMA", "shm": "size of /dev/shm", "disk": "free space for the checkpoints", "caches":
-    "whether the hubs' caches are shared", "versions": "packages that the recipe's backend needs",
-    "clock": "clock differences between pods", "workspace": "every pod sees the files that rank 0
-    writes", "port": "rank 0's master port can be reached", "compute": "matrix multiplication rate
-    of each GPU", "transport": "the transport that NCCL chose", "bandwidth": "bandwidth of
-    all-reduce and all-to-all", "pairs": "bandwidth between neighbouring GPUs", "collective": "the
-    measurement on GPUs as a whole; skipping it also skips the four checks above",
+    "cards": "number and model of the GPUs",
+    "health": "uncorrected memory errors, row remaps, fabric state and pending resets",
+    "idle": "GPU memory held by another process",
+    "driver": "the driver is new enough for the image's CUDA",
+    "rdma": "adapters and locked memory, if the network is RDMA",
+    "shm": "size of /dev/shm",
+    "disk": "free space for the checkpoints",
+    "caches": "whether the hubs' caches are shared",
+    "versions": "packages that the recipe's backend needs",
+    "clock": "clock differences between pods",
+    "workspace": "every pod sees the files that rank 0 writes",
+    "port": "rank 0's master port can be reached",
+    "compute": "matrix multiplication rate of each GPU",
+    "transport": "the transport that NCCL chose",
+    "bandwidth": "bandwidth of all-reduce and all-to-all",
+    "pairs": "bandwidth between neighbouring GPUs",
+    "collective": "the measurement on GPUs; skipping it skips the four checks above",
 }
 """All checks; ``preflight.skipChecks`` names some of them (a test compares the chart's schema)."""
 COLLECTIVE = frozenset({"compute", "transport", "bandwidth", "pairs"})
@@ -51,7 +58,8 @@ class Preflight:
     node_floor: float | None
     """Expected all-reduce bus bandwidth inside a node, GB/s; None uses the GPU model's."""
     network_floor: float | None
-    """Expected bus bandwidth across nodes, GB/s, from the network profile or ``network.floorGBs``."""
+    """Expected bus bandwidth across nodes, GB/s, from the network profile or
+    ``network.floorGBs``."""
     strict: bool
     """Whether bandwidth below a floor ends the run; otherwise only a broken link does."""
     transport: str

@@ -24,8 +24,8 @@ TE_LOGIT_BYTES = 2
 def tokens(training: Training, positions: int) -> int:
     """Return the tokens of the longest microbatch, before context parallelism.
 
-    A row has at most ``max_length`` tokens, a pair twice that; a pair longer than a pack gets its own
-    pack (``swift/dataset/packing.py``). If the data is known, ``longest`` holds the value.
+    A row has at most ``max_length`` tokens, a pair twice that; a pair longer than a pack gets its
+    own pack (``swift/dataset/packing.py``). If the data is known, ``longest`` holds the value.
     """
     if training.longest:
         return training.longest
@@ -50,9 +50,9 @@ def split(training: Training) -> int:
 def rows(shape: Shape, training: Training, local: float, imbalance: float) -> float:
     """Return the rows of one microbatch that a rank's experts process.
 
-    Each token of the EP x ETP ranks goes to ``topk`` experts; ranks of one ETP group process the same
-    rows. ``imbalance`` is the fullest rank's share over the mean, unless the job's own is known; a
-    capacity factor bounds it.
+    Each token of the EP x ETP ranks goes to ``topk`` experts; ranks of one ETP group process the
+    same rows. ``imbalance`` is the fullest rank's share over the mean, unless the job's own is
+    known; a capacity factor bounds it.
     """
     layout = training.layout
     worst = min(training.imbalance or imbalance, float(layout.ep))

@@ -1,9 +1,9 @@
 """Predicted GPU memory of a job, itemised, for the fullest rank.
 
 Persistent memory (weights, gradients, reference, optimizer) is arithmetic; activations, logits and
-buffers follow the sources that their functions name. Three constants were fitted by least squares to
-measured and published runs (``make calibrate`` prints the errors). A fourth, for fragmentation of
-the allocator, fitted to zero: those runs used expandable segments.
+buffers follow the sources that their functions name. Three constants were fitted by least squares
+to measured and published runs (``make calibrate`` prints the errors). A fourth, for fragmentation
+of the allocator, fitted to zero: those runs used expandable segments.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Fit:
 
 FIT = Fit()
 SPREAD = 0.035
-"""Root mean square of the relative error, with each row predicted by a fit of the others. A job closer
-than this to the GPU's memory is tight."""
+"""Root mean square of the relative error, with each row predicted by a fit of the others. A job
+closer than this to the GPU's memory is tight."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,11 +165,11 @@ def _sent(shape: Shape, training: Training, local: float, rows: float) -> float:
 PROCESS = 16 * 2**30
 """Bytes of a rank with its data loader workers (estimate)."""
 OFFLOADED = 22
-"""Host bytes per parameter with offloaded optimizer. fp32 weights and moments take 12, pinned gradients
-4.0 to 8.0, since PyTorch rounds each up to a power of two (``aten/src/ATen/core/
-CachingHostAllocator.h``): 17.3 with 768-wide experts. 22 is the minimum that explains the two measured
-runs, 0.8 and 0.6 of 30.5 B parameters on 4 ranks, which needed more than 489 and 436 GiB; the
-remainder is unexplained."""
+"""Host bytes per parameter with offloaded optimizer. fp32 weights and moments take 12, pinned
+gradients 4.0 to 8.0, since PyTorch rounds each up to a power of two (``aten/src/ATen/core/
+CachingHostAllocator.h``): 17.3 with 768-wide experts. 22 is the minimum that explains the two
+measured runs, 0.8 and 0.6 of 30.5 B parameters on 4 ranks, which needed more than 489 and 436 GiB;
+the remainder is unexplained."""
 SHARD_FILE = 5e9
 """Bytes of one safetensors file (``max_shard_size``), which rank 0 gathers before writing."""
 

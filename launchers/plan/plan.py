@@ -1,7 +1,7 @@
 """Predictions for a run: layout, memory, time, length, footprint.
 
-Built by ``megatron-dpo plan`` and by rank 0 at the start of a run; equal jobs give equal plans. Parts
-that cannot be predicted are None, with the reason in ``unknown``.
+Built by ``megatron-dpo plan`` and by rank 0 at the start of a run; equal jobs give equal plans.
+Parts that cannot be predicted are None, with the reason in ``unknown``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Bytes that one rank sends in a step, by purpose and link.
 
 In NCCL's collectives a ring moves (n-1)/n of the bytes through each rank, and an all-to-all sends
-(n-1)/n of them. Ranks are numbered in the order tp, cp, ep, dp, pp, and a node's ranks are contiguous
-(megatron-core ``parallel_state.py``).
+(n-1)/n of them. Ranks are numbered in the order tp, cp, ep, dp, pp, and a node's ranks are
+contiguous (megatron-core ``parallel_state.py``).
 """
 
 from __future__ import annotations
