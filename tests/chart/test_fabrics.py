@@ -171,7 +171,11 @@ def test_the_fabrics_script_adds_to_the_environment_and_the_pods_own_wins(
     file.write_text("export NEW=1 MINE=theirs\nexport LD_LIBRARY_PATH=/theirs\n", encoding="utf-8")
     done = wrapped(profile, tmp_path, {"MINE": "a 'b'\n\"c\" $d", "LD_LIBRARY_PATH": "/image"})
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[0] == "-m launchers run"
+    lines = done.stdout.splitlines()
+    assert lines[0] == "-c" and lines[1].startswith("import os, signal, sys, tarfile")
+    assert (
+        'os.execv(sys.executable, [sys.executable, "-m", "launchers", *sys.argv[1:]]) run' in lines
+    )
     assert "NEW=1\n" in done.stdout
     assert "MINE=a 'b'\n\"c\" $d\n" in done.stdout
     path = ":".join([*PROFILES[profile]["libraryPath"], "/image"])
