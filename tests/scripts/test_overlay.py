@@ -42,7 +42,9 @@ def test_the_overlay_takes_the_fabric_away(tmp_path: Path) -> None:
     file = tmp_path / "local.yaml"
     file.write_text(yaml.safe_dump(overlay(tmp_path, 2001, 2002)))
     fabric = tmp_path / "fabric.yaml"
-    fabric.write_text("network: {profile: ib-sriov, attachment: team-a/fabric, transport: NET/IB}\n")
+    fabric.write_text(
+        "network: {profile: ib-sriov, attachment: team-a/fabric, transport: NET/IB}\n"
+    )
     rendered = template("run", [VALUES, fabric, file])
     assert "team-a/fabric" not in rendered
     [job] = parse(rendered).jobs
