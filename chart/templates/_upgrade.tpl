@@ -45,7 +45,7 @@ anything is sent, in one message. Each part prints `- <what>: <what changed>`; t
 {{- end }}
 
 {{- define "megatron-dpo.upgrade.launchers" -}}
-{{- $old := dig "metadata" "annotations" "checksum/launchers" "" .live.ConfigMap }}
+{{- $old := get (.live.ConfigMap.metadata.annotations | default dict) "checksum/launchers" }}
 {{- if ne $old (include "megatron-dpo.launcher.digest" .root) }}
 - launchers: the launcher's code; upgrade with the chart that the run was installed with ({{ dig "metadata" "labels" "helm.sh/chart" "?" .live.ConfigMap }})
 {{- end }}
