@@ -37,7 +37,7 @@ def record(archive: Path, manifest: str) -> int:
     return len(base64.b64encode(gzip.compress(document.encode(), 9)))
 
 
-def annotations(item: Document) -> int:
+def annotated(item: Document) -> int:
     """Return the bytes of an object's annotations after `kubectl apply` from the client's side."""
     found: dict[str, str] = item["metadata"].get("annotations") or {}
     applied = json.dumps(item, separators=(",", ":"), sort_keys=True, ensure_ascii=False) + "\n"
@@ -57,12 +57,12 @@ def test_a_release_fits_in_helms_record(frozen: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_client_side_apply_takes_every_object(file: Path, frozen: Path) -> None:
     manifest = call("template", "run", str(frozen), *layers(file)).stdout
-    sizes = {item["kind"]: annotations(item) for item in objects(manifest)}
+    sizes = {item["kind"]: annotated(item) for item in objects(manifest)}
     assert sizes["ConfigMap"] == max(sizes.values()) < ANNOTATIONS
 
 
 def test_the_last_applied_object_is_what_fills_the_annotations(frozen: Path) -> None:
     manifest = call("template", "run", str(frozen), *layers(USERS)).stdout
     config = kind(objects(manifest), "ConfigMap")
-    config["data"]["more"] = "x" * (ANNOTATIONS - annotations(config))
-    assert annotations(config) > ANNOTATIONS
+    config["data"]["more"] = "x" * (ANNOTATIONS - annotated(config))
+    assert annotated(config) > ANNOTATIONS
