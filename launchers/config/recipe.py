@@ -84,7 +84,8 @@ def load(path: Path) -> Recipe:
     """Read the recipe file.
 
     Raises:
-        LaunchError: CONFIG, naming the key of the values file, the given value and the allowed ones.
+        LaunchError: CONFIG, naming the key of the values file, the given value and the allowed
+        ones.
     """
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
