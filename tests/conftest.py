@@ -4,6 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from scripts import archive
+
+
+def pytest_configure() -> None:
+    """Render the launcher of this checkout, however pytest was started."""
+    archive.build()
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option behind `make golden`."""
