@@ -1,4 +1,4 @@
-{{/* What JobSet lets nobody change after the installation: its spec, but for the time to live. */}}
+{{/* The spec of the JobSet, which cannot change after the installation, without ttlSecondsAfterFinished, which can. */}}
 {{- define "megatron-dpo.spec" -}}
 {{- $stages := ternary (list "clone" "download") list (eq .Values.stages.placement "jobs") -}}
 network:
@@ -23,17 +23,40 @@ replicatedJobs:
   {{- end }}
 {{- end }}
 
-{{/* Its digest; recipe and launchers, which the pods name by theirs, are compared by themselves. */}}
+{{/*
+SHA-256 of the spec. The pods' checksums of recipe and launcher are left out: an upgrade compares those two
+by themselves.
+*/}}
 {{- define "megatron-dpo.spec.digest" -}}
 {{- $spec := include "megatron-dpo.spec" . | fromYaml | toJson -}}
 {{- regexReplaceAll "\"checksum/(launchers|recipe)\":\"[0-9a-f]{64}\"" $spec "" | sha256sum }}
 {{- end }}
 
-{{/* Labels of the JobSet that Kueue reads, as JSON. */}}
-{{- define "megatron-dpo.kueue.labels" -}}
-{{- $labels := dict -}}
-{{- with .Values.kueue.queue }}{{ $_ := set $labels "kueue.x-k8s.io/queue-name" . }}{{ end }}
-{{- with .Values.kueue.priorityClass }}{{ $_ := set $labels "kueue.x-k8s.io/priority-class" . }}{{ end }}
-{{- with .Values.kueue.maxExecTimeSeconds }}{{ $_ := set $labels "kueue.x-k8s.io/max-exec-time-seconds" (int . | toString) }}{{ end }}
-{{- toJson $labels }}
+{{/*
+The JobSet's reaction to a failed Job, by the group of the exit code in exits.yaml. Without a matching rule
+the restart counts against maxRestarts.
+*/}}
+{{- define "megatron-dpo.failurePolicy" -}}
+{{- $exits := .Files.Get "exits.yaml" | fromYaml -}}
+maxRestarts: {{ int .Values.restarts.max }}
+# Old and new pods never meet in one rendezvous.
+restartStrategy: BlockingRecreate
+rules:
+  - name: disruption
+    action: RestartJobSetAndIgnoreMaxRestarts
+    onJobFailureReasons: [PodFailurePolicy]
+    onJobFailureMessagePatterns: ["has condition DisruptionTarget matching "]
+  {{- range $name, $action := dict "free" "RestartJobSetAndIgnoreMaxRestarts" "user" "FailJobSet" }}
+  - name: {{ $name }}
+    action: {{ $action }}
+    onJobFailureReasons: [PodFailurePolicy]
+    onJobFailureMessagePatterns:
+      - "exit code ({{ include "megatron-dpo.exitCodes" (dict "codes" (get $exits $name) "by" "|") }}) matching "
+  {{- end }}
+{{- end }}
+
+{{/* Exit codes in one string, such as `64, 65` or `64|65`. Takes (codes, by). */}}
+{{- define "megatron-dpo.exitCodes" -}}
+{{- $by := .by -}}
+{{- range $position, $code := .codes }}{{ if $position }}{{ $by }}{{ end }}{{ int $code }}{{ end }}
 {{- end }}

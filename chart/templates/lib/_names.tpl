@@ -1,4 +1,4 @@
-{{/* Exactly the release name: one release is one run (_validate_names.tpl refuses, never cuts). */}}
+{{/* The release name, unchanged: one release is one run. Too long a name is refused, never cut (validate.name). */}}
 {{- define "megatron-dpo.name" -}}
 {{ .Release.Name }}
 {{- end }}
@@ -11,7 +11,7 @@
 {{ .Values.workspace.existingClaim | default (printf "%s-workspace" .Release.Name) }}
 {{- end }}
 
-{{/* Labels that never change during a run: the pod template is immutable, so no versions. */}}
+{{/* Labels that never change during a run: the pod template is immutable, so they hold no versions. */}}
 {{- define "megatron-dpo.labels.stable" -}}
 app.kubernetes.io/name: {{ .Chart.Name }}
 app.kubernetes.io/instance: {{ .Release.Name | quote }}

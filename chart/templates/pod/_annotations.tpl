@@ -1,4 +1,4 @@
-{{/* Annotations of the pod template: provenance, topology (the gang only), network, user. */}}
+{{/* Annotations of the pod template: checksums, Kueue's topology (gang only), the network's, then the user's. */}}
 {{- define "megatron-dpo.annotations" -}}
 {{- $annotations := dict
   "checksum/launchers" ((.root.Files.Glob "launchers/*.py").AsConfig | sha256sum)

@@ -1,7 +1,7 @@
 {{/*
-The launcher's command; takes (root, role, command). Where the fabric's libraries are not the
-image's, a shell puts them first and sources the fabric's settings, over which the pod's own
-environment wins. Without them no preflight could succeed: exit 80 is the preflight's.
+The launcher's command. If the fabric brings its own libraries, a shell prepends them to LD_LIBRARY_PATH and
+sources the fabric's settings, over which the pod's own environment wins. A missing settings file ends the
+pod with 80, the preflight's exit code. Takes (root, role, command).
 */}}
 {{- define "megatron-dpo.command" -}}
 {{- $network := ternary (include "megatron-dpo.network" .root | fromJson) dict (eq .role "node") -}}

@@ -1,7 +1,19 @@
+{{/* The container's env list, sorted by name. Takes (root, role). */}}
+{{- define "megatron-dpo.env" -}}
+{{- range $name, $value := include "megatron-dpo.env.map" . | fromJson }}
+- name: {{ $name | quote }}
+  {{- if kindIs "map" $value }}
+  {{- toYaml $value | nindent 2 }}
+  {{- else }}
+  value: {{ $value | quote }}
+  {{- end }}
+{{- end }}
+{{- end }}
+
 {{/*
-Environment as a map, so that no name appears twice: defaults, then the network, then the
-user's, whose null drops one. Takes (root, role); renders JSON of NAME -> string or {valueFrom}.
-The test uses neither network nor hub.
+The environment as JSON of NAME -> string or {valueFrom}. It is built as a map, so that no name appears twice:
+defaults, the network's, the user's (a null removes an entry), the launcher's settings, tokens. The test pod
+gets neither the network's variables nor tokens. Takes (root, role).
 */}}
 {{- define "megatron-dpo.env.map" -}}
 {{- $v := .root.Values -}}
@@ -39,16 +51,4 @@ The test uses neither network nor hub.
 {{- end }}
 {{- end }}
 {{- toJson $env }}
-{{- end }}
-
-{{/* The env list of the container, in the order of the names. */}}
-{{- define "megatron-dpo.env" -}}
-{{- range $name, $value := include "megatron-dpo.env.map" . | fromJson }}
-- name: {{ $name | quote }}
-  {{- if kindIs "map" $value }}
-  {{- toYaml $value | nindent 2 }}
-  {{- else }}
-  value: {{ $value | quote }}
-  {{- end }}
-{{- end }}
 {{- end }}

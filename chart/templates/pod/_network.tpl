@@ -1,6 +1,6 @@
 {{/*
-The profile's data file, completed by the fields it leaves out, under the user's network.*: a map is
-laid over the profile's (a null drops an entry), another field replaces it (a null keeps it).
+The fabric as JSON: the profile's data file, with missing fields filled in, under the user's network.*. A map
+is merged over the profile's (a null removes an entry); another field replaces it (a null keeps the profile's).
 */}}
 {{- define "megatron-dpo.network" -}}
 {{- $user := .Values.network -}}
@@ -26,8 +26,8 @@ laid over the profile's (a null drops an entry), another field replaces it (a nu
 {{- end }}
 
 {{/*
-network.resourceName and resourceCount mean the only device of the profile; huge pages are none. A
-Multus network is attached once for each of them. Takes (profile, user), and changes the profile.
+Apply network.resourceName and resourceCount to the profile's only device (huge pages do not count), and attach
+one Multus network for each device. Takes (profile, user); modifies the profile.
 */}}
 {{- define "megatron-dpo.network.device" -}}
 {{- $resources := .profile.resources -}}

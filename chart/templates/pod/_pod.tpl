@@ -1,10 +1,10 @@
-{{/* The pod of a role: node (the gang), clone, download or test; takes (root, role, command). */}}
+{{/* The pod template of a role: node (the gang), clone, download or test. Takes (root, role, command). */}}
 {{- define "megatron-dpo.pod" -}}
 metadata:
   labels:
     {{- include "megatron-dpo.labels.stable" .root | nindent 4 }}
     app.kubernetes.io/component: {{ .role }}
-    {{- with include "megatron-dpo.given" .root.Values.podLabels }}
+    {{- with include "megatron-dpo.withoutNulls" .root.Values.podLabels }}
     {{- . | nindent 4 }}
     {{- end }}
   annotations:
@@ -19,7 +19,7 @@ spec:
   {{- . | nindent 2 }}
   {{- end }}
   securityContext:
-    {{- include "megatron-dpo.security.pod" .root | nindent 4 }}
+    {{- include "megatron-dpo.securityContext.pod" .root | nindent 4 }}
   {{- with .root.Values.image.pullSecrets }}
   imagePullSecrets:
     {{- range . }}
@@ -43,7 +43,7 @@ spec:
         {{- include "megatron-dpo.resources" . | nindent 8 }}
       terminationMessagePolicy: FallbackToLogsOnError
       securityContext:
-        {{- include "megatron-dpo.security.container" . | nindent 8 }}
+        {{- include "megatron-dpo.securityContext.container" . | nindent 8 }}
       volumeMounts:
         {{- include "megatron-dpo.volumeMounts" . | nindent 8 }}
   volumes:

@@ -1,28 +1,4 @@
-{{/*
-Derived requests and limits, as JSON; takes (root, role). A host of 8 A100 has 96 cores and at
-least 680 GB (GKE a2-highgpu; other clouds 900 GB and more): 10 cores and 56Gi a GPU leave room
-for the system on the smallest. Memory holds /dev/shm, which is charged to the pod. It is
-limited, so that a leak ends this run and not the host; CPU is not, since throttling stalls NCCL.
-*/}}
-{{- define "megatron-dpo.resources.derived" -}}
-{{- $v := .root.Values -}}
-{{- $gpus := ternary $v.gpusPerNode 0 (eq .role "node") | int -}}
-{{- $shared := div (include "megatron-dpo.quantity" $v.sharedMemory.sizeLimit | float64 | int64) 1048576 -}}
-{{- $requests := dict "cpu" "2" "memory" (printf "%dMi" (add 8192 $shared)) -}}
-{{- $limits := dict -}}
-{{- if $gpus }}
-{{- $requests = dict "cpu" (toString (mul 10 $gpus)) "memory" (printf "%dMi" (add (mul 57344 $gpus) $shared)) }}
-{{- $_ := set $limits $v.gpuResource (toString $gpus) }}
-{{- end }}
-{{- if eq .role "test" }}{{ $requests = dict "cpu" "100m" "memory" "256Mi" }}{{ end }}
-{{- range $name, $count := ternary (include "megatron-dpo.network" .root | fromJson).resources dict (eq .role "node") }}
-{{- $_ := set $limits $name (include "megatron-dpo.scalar" $count) }}
-{{- end }}
-{{- $_ := set $limits "memory" $requests.memory }}
-{{- toJson (dict "requests" (merge $requests $limits) "limits" $limits) }}
-{{- end }}
-
-{{/* The derived resources under the user's; a null of the user's removes one. */}}
+{{/* Resources of the container: the derived ones under the user's, whose null removes one. Takes (root, role). */}}
 {{- define "megatron-dpo.resources" -}}
 {{- $v := .root.Values -}}
 {{- $user := dict "node" $v.resources "test" $v.test.resources | dig .role $v.stages.resources -}}
@@ -45,4 +21,33 @@ limited, so that a leak ends this run and not the host; CPU is not, since thrott
 {{- end }}
 {{- end }}
 {{- toYaml $resources }}
+{{- end }}
+
+{{/*
+Derived requests and limits as JSON. A host with 8 A100 has 96 cores and at least 680 GB of memory (GKE
+a2-highgpu; 900 GB and more elsewhere): 10 cores and 56Gi a GPU leave room for the system on the smallest one.
+Memory includes /dev/shm, which is charged to the pod. It is limited, so that a leak ends this run and not the
+host; CPU is not, since throttling stalls NCCL. Takes (root, role).
+*/}}
+{{- define "megatron-dpo.resources.derived" -}}
+{{- $v := .root.Values -}}
+{{- $gpus := ternary $v.gpusPerNode 0 (eq .role "node") | int -}}
+{{- $shared := div (include "megatron-dpo.quantity" $v.sharedMemory.sizeLimit | float64 | int64) 1048576 -}}
+{{- $requests := dict "cpu" "2" "memory" (printf "%dMi" (add 8192 $shared)) -}}
+{{- $limits := dict -}}
+{{- if $gpus }}
+{{- $requests = dict "cpu" (toString (mul 10 $gpus)) "memory" (printf "%dMi" (add (mul 57344 $gpus) $shared)) }}
+{{- $_ := set $limits $v.gpuResource (toString $gpus) }}
+{{- end }}
+{{- if eq .role "test" }}{{ $requests = dict "cpu" "100m" "memory" "256Mi" }}{{ end }}
+{{- range $name, $count := ternary (include "megatron-dpo.network" .root | fromJson).resources dict (eq .role "node") }}
+{{- $_ := set $limits $name (include "megatron-dpo.scalar" $count) }}
+{{- end }}
+{{- $_ := set $limits "memory" $requests.memory }}
+{{- toJson (dict "requests" (merge $requests $limits) "limits" $limits) }}
+{{- end }}
+
+{{/* Non-empty for a resource that Kubernetes never overcommits: its request and limit must be equal. */}}
+{{- define "megatron-dpo.isExtended" -}}
+{{- if or (contains "/" .) (hasPrefix "hugepages-" .) }}yes{{ end }}
 {{- end }}

@@ -1,9 +1,9 @@
 {{/*
-Pod security context: the restricted level, then the network profile, then the user's; a null
-removes a field. All pods have one user, since they write to one workspace.
-User 1000 may be unknown to the image: HOME and USER in the environment stand for its entry.
+Pod security context: the restricted level, then the network profile's, then the user's; a null removes a field.
+All pods run as one user, since they write to one workspace. User 1000 may be unknown to the image: HOME and
+USER in the environment replace its entry in /etc/passwd.
 */}}
-{{- define "megatron-dpo.security.pod" -}}
+{{- define "megatron-dpo.securityContext.pod" -}}
 {{- $context := dict
   "runAsNonRoot" true
   "runAsUser" 1000
@@ -20,9 +20,9 @@ User 1000 may be unknown to the image: HOME and USER in the environment stand fo
 {{- toYaml $context }}
 {{- end }}
 
-{{/* Whom the gang's containers run as, as JSON: the container's own fields win over the pod's. */}}
-{{- define "megatron-dpo.security.user" -}}
-{{- $context := include "megatron-dpo.security.pod" . | fromYaml -}}
+{{/* User and seccomp settings of the gang's containers as JSON: the container's own fields win over the pod's. */}}
+{{- define "megatron-dpo.securityContext.user" -}}
+{{- $context := include "megatron-dpo.securityContext.pod" . | fromYaml -}}
 {{- range $field, $value := omit .Values.securityContext "capabilities" }}
 {{- if not (kindIs "invalid" $value) }}{{ $_ := set $context $field $value }}{{ end }}
 {{- end }}
@@ -30,10 +30,10 @@ User 1000 may be unknown to the image: HOME and USER in the environment stand fo
 {{- end }}
 
 {{/*
-Container security context; takes (root, role). Capabilities are the user's, and in the gang the
-network's and debug's too: a stage pod has neither a fabric nor training to look into.
+Container security context. The gang gets the network's and debug's capabilities too; stage pods, which have no
+fabric, get the user's only. Takes (root, role).
 */}}
-{{- define "megatron-dpo.security.container" -}}
+{{- define "megatron-dpo.securityContext.container" -}}
 {{- $user := .root.Values.securityContext -}}
 {{- $asked := $user.capabilities | default dict -}}
 {{- $add := $asked.add | default list -}}

@@ -1,6 +1,6 @@
 {{/*
-What launchers/settings.py reads, as JSON of NAME -> string or {valueFrom}. Takes (root, role):
-the role `node` is the gang; a stage pod (clone, download) and the test stand alone, without GPU.
+Settings of the launcher as JSON of NAME -> string or {valueFrom}, read by launchers/config. Stage pods (clone,
+download) and the test run alone and without a GPU. Takes (root, role).
 */}}
 {{- define "megatron-dpo.settings" -}}
 {{- $v := .root.Values -}}
@@ -41,6 +41,41 @@ the role `node` is the gang; a stage pod (clone, download) and the test stand al
   "DPO_POD_NAME" "metadata.name"
   "DPO_NODE_NAME" "spec.nodeName" }}
 {{- $_ := set $settings $setting (dict "valueFrom" (dict "fieldRef" (dict "fieldPath" $path))) }}
+{{- end }}
+{{- toJson $settings }}
+{{- end }}
+
+{{/* Settings of the preflight as JSON of NAME -> string; unset ones are left out. */}}
+{{- define "megatron-dpo.preflight.settings" -}}
+{{- $p := .Values.preflight -}}
+{{- $settings := dict
+  "SKIP_PREFLIGHT" (ternary "1" "0" $p.skip)
+  "DPO_PREFLIGHT_DEADLINE" (toString (int $p.deadlineSeconds)) -}}
+{{- if .Values.gpuModel }}{{ $_ := set $settings "GPU_MODEL" .Values.gpuModel }}{{ end }}
+{{- if $p.skipChecks }}{{ $_ := set $settings "DPO_PREFLIGHT_SKIP" (join "," $p.skipChecks) }}{{ end }}
+{{- if $p.strict }}{{ $_ := set $settings "DPO_PREFLIGHT_STRICT" "1" }}{{ end }}
+{{- if $p.nodeFloorGBs }}
+{{- $_ := set $settings "DPO_PREFLIGHT_NODE_FLOOR" (include "megatron-dpo.scalar" $p.nodeFloorGBs) }}
+{{- end }}
+{{- toJson $settings }}
+{{- end }}
+
+{{/*
+What the preflight requires of the fabric, as JSON of NAME -> string: the transport that NCCL must report
+between nodes, and the GB/s below which the fabric is considered broken. Empty if unknown, or with one node.
+The floor is 0.85 of the profile's expected GB/s, in proportion with fewer GPUs a node.
+*/}}
+{{- define "megatron-dpo.network.settings" -}}
+{{- $network := include "megatron-dpo.network" . | fromJson -}}
+{{- $floor := .Values.network.floorGBs -}}
+{{- $expect := $network.expect -}}
+{{- if and (kindIs "invalid" $floor) $expect }}
+{{- $floor = round (divf (mulf 0.85 $expect.busbwGBs (min (int .Values.gpusPerNode) $expect.gpus)) $expect.gpus) 1 }}
+{{- end }}
+{{- $settings := dict "NETWORK_TRANSPORT" "" "NETWORK_FLOOR_GBS" "" }}
+{{- if gt (int .Values.nodes) 1 }}
+{{- $_ := set $settings "NETWORK_TRANSPORT" ($network.transport | default "") }}
+{{- if $floor }}{{ $_ := set $settings "NETWORK_FLOOR_GBS" (include "megatron-dpo.scalar" $floor) }}{{ end }}
 {{- end }}
 {{- toJson $settings }}
 {{- end }}

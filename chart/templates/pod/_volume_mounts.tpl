@@ -1,4 +1,4 @@
-{{/* Mounts of the launcher's container; takes (root, role). */}}
+{{/* Volume mounts of the launcher's container. Takes (root, role). */}}
 {{- define "megatron-dpo.volumeMounts" -}}
 {{- $v := .root.Values -}}
 {{- $isTest := eq .role "test" -}}

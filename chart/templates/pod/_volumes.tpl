@@ -1,4 +1,4 @@
-{{/* Volumes of a pod; takes (root, role). The test looks at the workspace only, and at Helm's record of the release. */}}
+{{/* Volumes of a pod. The test reads the workspace and Helm's record of the release only. Takes (root, role). */}}
 {{- define "megatron-dpo.volumes" -}}
 {{- $v := .root.Values -}}
 {{- $isTest := eq .role "test" -}}
@@ -32,5 +32,38 @@
 {{- $network := ternary list (include "megatron-dpo.network" .root | fromJson).volumes $isTest }}
 {{- with concat $network $v.extraVolumes }}
 {{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* The volume source of the workspace: the one kind that the values give. */}}
+{{- define "megatron-dpo.workspace" -}}
+{{- with .Values.workspace }}
+{{- if .nfs }}
+nfs:
+  {{- toYaml .nfs | nindent 2 }}
+{{- else if .hostPath }}
+hostPath:
+  path: {{ .hostPath.path | quote }}
+  # It must exist: a folder that kubelet makes belongs to root.
+  type: Directory
+{{- else if kindIs "map" .emptyDir }}
+emptyDir:
+  {{- toYaml .emptyDir | nindent 2 }}
+{{- else }}
+persistentVolumeClaim:
+  claimName: {{ include "megatron-dpo.claim.name" $ | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* A description of the workspace for NOTES. */}}
+{{- define "megatron-dpo.workspace.description" -}}
+{{- with .Values.workspace }}
+{{- if .nfs }}NFS {{ .nfs.server }}:{{ .nfs.path }}
+{{- else if .hostPath }}host folder {{ .hostPath.path }}
+{{- else if kindIs "map" .emptyDir }}emptyDir
+{{- else }}claim {{ include "megatron-dpo.claim.name" $ }}
+{{- end }}
+{{- with .subPath }}, folder {{ . }}{{ end }}
 {{- end }}
 {{- end }}

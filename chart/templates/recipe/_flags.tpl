@@ -1,4 +1,7 @@
-{{/* recipe.args against the table of the pinned ms-swift; no flag is named here. */}}
+{{/*
+Names of recipe.args, checked against the table of the pinned ms-swift; values.schema.json holds the values that a flag
+takes. No flag is named here.
+*/}}
 {{- define "megatron-dpo.validate.flags" -}}
 {{- $recipe := .Values.recipe -}}
 {{- $table := .Files.Get (printf "flags/ms-swift-%s.yaml" .Chart.AppVersion) | fromYaml -}}
@@ -15,7 +18,7 @@
 {{- include "megatron-dpo.validate.rules" (dict "backend" $backend "recipe" $recipe "nodes" (int .Values.nodes) "gpus" (max 1 (int .Values.gpusPerNode))) }}
 {{- end }}
 
-{{/* One flag's name; takes (flag, backend, recipe, version, known). */}}
+{{/* The name of one flag. Takes (flag, backend, recipe, version, known). */}}
 {{- define "megatron-dpo.validate.flag" -}}
 {{- if not (regexMatch "^[A-Za-z_][A-Za-z0-9_]*$" .flag) }}
 - recipe.args: {{ .flag | quote }} is no flag's name; write {{ regexReplaceAll "[^A-Za-z0-9_]" (.flag | trimAll "- ") "_" | default "letters, digits and _" }}
@@ -32,4 +35,28 @@
 - recipe.args.{{ .flag }}: ms-swift {{ .version }} has no such flag for {{ .recipe.backend }} {{ .recipe.task }}{{ with include "megatron-dpo.nearest" (dict "word" .flag "known" .known) }}; the nearest is {{ . }}{{ end }}. For an image with another ms-swift write recipe.checkFlags: false
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{/*
+The known word that shares most pairs of letters with a misspelt one (Dice's coefficient, in thousandths), or
+nothing. Evaluated on failure only. Takes (word, known).
+*/}}
+{{- define "megatron-dpo.nearest" -}}
+{{- $word := .word -}}
+{{- $best := "" -}}
+{{- $most := 0 -}}
+{{- range $candidate := .known }}
+{{- $shared := 0 }}
+{{- range $start := until (max 0 (sub (len $word) 1) | int) }}
+{{- if contains (substr $start (int (add $start 2)) $word) $candidate }}
+{{- $shared = add1 $shared }}
+{{- end }}
+{{- end }}
+{{- $score := div (mul 2000 $shared) (max 1 (add (len $word) (len $candidate))) | int }}
+{{- if gt $score $most }}
+{{- $best = $candidate }}
+{{- $most = $score }}
+{{- end }}
+{{- end }}
+{{- $best }}
 {{- end }}

@@ -1,10 +1,8 @@
 {{/*
-What a recipe sets straight in the trainer's configuration, as launchers/overrides.py: a map, which
-may be spelt as JSON, under the flag that the table calls overrides.
+The map that a recipe sets directly in megatron-core's configuration, as JSON. It may be given as a text of JSON; empty
+if it is neither. Helm's fromJson reports an error under the key Error.
 */}}
-
-{{/* The map as JSON; empty where there is none. Helm's fromJson tells a fault under the key Error. */}}
-{{- define "megatron-dpo.overrides" -}}
+{{- define "megatron-dpo.overrides.map" -}}
 {{- if kindIs "map" . }}{{ toJson . }}
 {{- else if kindIs "string" . }}
 {{- $map := fromJson . }}
@@ -12,27 +10,17 @@ may be spelt as JSON, under the flag that the table calls overrides.
 {{- end -}}
 {{- end }}
 
-{{/* The switches of the table that such a map turns on, as a JSON list. Takes (backend, map). */}}
-{{- define "megatron-dpo.switched" -}}
-{{- $map := include "megatron-dpo.overrides" .map | default "{}" | fromJson -}}
-{{- $on := list -}}
-{{- range .backend.switches }}
-{{- if get $map (trimPrefix (printf "%s." $.backend.overrides) .) }}{{ $on = append $on . }}{{ end }}
-{{- end -}}
-{{ toJson $on }}
+{{/* Keys of such a map, as a JSON list: rules that read a flag of that name do not apply. */}}
+{{- define "megatron-dpo.overrides.keys" -}}
+{{ include "megatron-dpo.overrides.map" . | default "{}" | fromJson | keys | sortAlpha | toJson }}
 {{- end }}
 
-{{/* The keys of such a map, as a JSON list. */}}
-{{- define "megatron-dpo.keys" -}}
-{{ include "megatron-dpo.overrides" . | default "{}" | fromJson | keys | sortAlpha | toJson }}
-{{- end }}
-
-{{/* That it is a map, and no switch in it a text. Takes (flag, map). */}}
+{{/* Refuse what is not a map, and text in it that means true or false. Takes (flag, map). */}}
 {{- define "megatron-dpo.validate.overrides" -}}
-{{- $map := include "megatron-dpo.overrides" .map -}}
+{{- $map := include "megatron-dpo.overrides.map" .map -}}
 {{- if not (has (toJson .map) (list "null" "\"\"" "[]" "[\"\"]")) }}
 {{- if not $map }}
-- recipe.args.{{ .flag }}: "{{ include "megatron-dpo.words" .map }}" is no map; write key: value lines below it, or a JSON object
+- recipe.args.{{ .flag }}: "{{ include "megatron-dpo.flagText" .map }}" is no map; write key: value lines below it, or a JSON object
 {{- else }}
 {{- range $key, $value := fromJson $map }}
 {{- if and (kindIs "string" $value) (has (toString $value | lower) (list "true" "false" "yes" "no" "on" "off")) }}

@@ -1,9 +1,9 @@
 {{/*
-.Values.recipe for the launcher, in a fixed order. Scalars are quoted, so that no parser reads
-5e-06, yes or 1000000 in its own way:
+recipe.yaml of the launcher: .Values.recipe in a fixed order. Scalars are quoted, so that every YAML parser reads
+5e-06, yes and 1000000 alike:
   args:
     "lr": "5e-06"
-A null means "not given", so that a later file can drop a flag.
+A null means "not given", so that a later values file can remove a flag.
 */}}
 {{- define "megatron-dpo.recipe" -}}
 {{- with .Values.recipe -}}
@@ -22,7 +22,7 @@ args: {{- if not (include "megatron-dpo.recipe.args" .args) }} {}{{ end }}
 {{- end }}
 {{- end }}
 
-{{/* One line a flag. */}}
+{{/* One line per flag. */}}
 {{- define "megatron-dpo.recipe.args" -}}
 {{- range $flag, $value := . }}
 {{- if not (kindIs "invalid" $value) }}

@@ -1,9 +1,9 @@
 {{/*
-What the cluster has of this release's objects, as JSON of kind -> object; empty where there is
-none, or no cluster to ask (helm template, --dry-run=client). This is the chart's only look-up, and
-_upgrade.tpl compares with it: nothing that is rendered depends on it. Tests put another file here.
+This release's objects in the cluster, as JSON of kind -> object; empty if an object does not exist or there is no
+cluster to ask (helm template, --dry-run=client). This is the chart's only look-up: an upgrade compares with it,
+and nothing that is rendered depends on it. Tests replace this file.
 */}}
-{{- define "megatron-dpo.live" -}}
+{{- define "megatron-dpo.clusterState" -}}
 {{- $ns := .Release.Namespace -}}
 {{- $live := dict
   "ConfigMap" (lookup "v1" "ConfigMap" $ns (include "megatron-dpo.configMap.name" .))

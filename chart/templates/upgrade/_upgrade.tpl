@@ -1,10 +1,10 @@
 {{/*
-An upgrade may change what JobSet and Kueue let change in a run; the rest is refused before
-anything is sent, in one message. Each part prints `- <what>: <what changed>`; takes (root, live).
+Refuse an upgrade that changes more than JobSet and Kueue allow in a run, before anything is sent and in one
+message. Each part prints `- <what>: <what changed>`. Takes (root, live).
 */}}
 {{- define "megatron-dpo.upgrade" -}}
 {{- if .Release.IsUpgrade }}
-{{- $both := dict "root" . "live" (include "megatron-dpo.live" . | fromJson) }}
+{{- $both := dict "root" . "live" (include "megatron-dpo.clusterState" . | fromJson) }}
 {{- $changed := "" }}
 {{- if $both.live.ConfigMap }}
 {{- range $part := list "jobset" "recipe" "launchers" "pods" "queue" "claim" }}
@@ -54,5 +54,54 @@ anything is sent, in one message. Each part prints `- <what>: <what changed>`; t
 {{- end }}
 {{- if $names }}
 - launchers: {{ len $names }} of their files ({{ first $names }}{{ if rest $names }}, ...{{ end }}); upgrade with the chart that the run was installed with ({{ dig "metadata" "labels" "helm.sh/chart" "?" .live.ConfigMap }})
+{{- end }}
+{{- end }}
+
+{{- define "megatron-dpo.upgrade.pods" -}}
+{{- $old := dig "metadata" "annotations" "checksum/spec" "" .live.JobSet }}
+{{- if and $old (ne $old (include "megatron-dpo.spec.digest" .root)) }}
+- pods: image, nodes, resources, environment, volumes or another part of the JobSet's spec; what it runs with: helm -n {{ .root.Release.Namespace }} get values {{ .root.Release.Name }} --all
+{{- end }}
+{{- end }}
+
+{{/*
+Kueue's own rules (its pkg/controller/jobframework/validation.go): a queued run may change queue and time limit
+and may get a priority class; a started one keeps them; a priority class can be replaced at any time. A run
+that loses its queue would stay suspended.
+*/}}
+{{- define "megatron-dpo.upgrade.queue" -}}
+{{- if .live.JobSet }}
+{{- $isQueued := dig "spec" "suspend" false .live.JobSet }}
+{{- $old := dig "metadata" "labels" dict .live.JobSet }}
+{{- $new := include "megatron-dpo.kueue.labels" .root | fromJson }}
+{{- range $name, $key := dict "queue-name" "queue" "priority-class" "priorityClass" "max-exec-time-seconds" "maxExecTimeSeconds" }}
+{{- $label := printf "kueue.x-k8s.io/%s" $name }}
+{{- $before := get $old $label }}
+{{- $after := get $new $label }}
+{{- $isFixed := not $isQueued }}
+{{- if and $isFixed (eq $key "priorityClass") $before $after }}{{ $isFixed = false }}{{ end }}
+{{- if and (not $after) (ne $key "maxExecTimeSeconds") }}{{ $isFixed = true }}{{ end }}
+{{- if and $isFixed (ne $before $after) }}
+- kueue.{{ $key }}: {{ $before | default "(none)" }} to {{ $after | default "(none)" }}{{ if not $isQueued }}, and it runs{{ end }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "megatron-dpo.upgrade.claim" -}}
+{{- $old := dig "PersistentVolumeClaim" "spec" dict .live }}
+{{- with .root.Values.workspace.pvc }}
+{{- if $old }}
+{{- $size := dig "resources" "requests" "storage" "0" $old }}
+{{- if lt (include "megatron-dpo.quantity" .size | float64) (include "megatron-dpo.quantity" $size | float64) }}
+- workspace.pvc.size: {{ $size }} to {{ .size }}, and a claim does not shrink
+{{- end }}
+{{- if ne (.accessModes | default (list "ReadWriteMany") | sortAlpha | toJson) ($old.accessModes | sortAlpha | toJson) }}
+- workspace.pvc.accessModes: {{ join ", " $old.accessModes }} to {{ join ", " (.accessModes | default (list "ReadWriteMany")) }}
+{{- end }}
+{{- if and .storageClassName (ne .storageClassName ($old.storageClassName | default "")) }}
+- workspace.pvc.storageClassName: {{ $old.storageClassName | default "(none)" }} to {{ .storageClassName }}
+{{- end }}
+{{- end }}
 {{- end }}
 {{- end }}

@@ -1,3 +1,4 @@
+{{/* Kueue's keys: none without a queue, and a consistent topology. */}}
 {{- define "megatron-dpo.validate.kueue" -}}
 {{- $kueue := .Values.kueue -}}
 {{- $topology := $kueue.topology -}}

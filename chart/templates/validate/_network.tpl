@@ -1,3 +1,4 @@
+{{/* The fabric's profile, environment and containers. */}}
 {{- define "megatron-dpo.validate.network" -}}
 {{- $file := printf "networks/%s.yaml" .Values.network.profile -}}
 {{- if not (.Files.Get $file) }}
@@ -32,9 +33,38 @@
 {{- end }}
 {{- end }}
 
+{{/* The fabric's resources. Takes (root, network). */}}
+{{- define "megatron-dpo.validate.network.devices" -}}
+{{- $user := .root.Values.network -}}
+{{- $devices := .network.devices -}}
+{{- range $key := list "resourceName" "resourceCount" }}
+{{- $given := get $user $key }}
+{{- if and (gt (len $devices) 1) (ne (toString ($given | default "")) "") }}
+- network.{{ $key }}: {{ include "megatron-dpo.scalar" $given }} may mean any of {{ join ", " $devices }}; write network.resources: {NAME: COUNT}
+{{- end }}
+{{- end }}
+{{- if and (gt (len $devices) 1) .network.attachment }}
+- network.attachment: {{ .network.attachment }} may belong to any of {{ join ", " $devices }}; write network.annotations: {k8s.v1.cni.cncf.io/networks: ...}
+{{- else if and (not $devices) .network.attachment }}
+- network.attachment: {{ .network.attachment }} goes with a device, and there is none; write network.resourceName and resourceCount, or network.annotations
+{{- end }}
+{{- if and $user.resourceCount (not $devices) }}
+- network.resourceCount: {{ int $user.resourceCount }} of no resource; write network.resourceName, or network.resourceCount: null
+{{- end }}
+{{- range $name, $count := .network.resources }}
+{{- if eq $name $.root.Values.gpuResource }}
+- network.resourceName: {{ $name }} is gpuResource, and its number is gpusPerNode; write the fabric's device, or network.resourceName: ""
+{{- else if not (include "megatron-dpo.isExtended" $name) }}
+- network.resources: {{ $name }} is no device; write resources.limits.{{ $name }}
+{{- else if eq (toString $count) "0" }}
+- network.resourceName: {{ $name }} has no count with profile {{ $user.profile }}; write network.resourceName: "" if the fabric needs no device, or network.resourceCount: 1
+{{- end }}
+{{- end }}
+{{- end }}
+
 {{/*
-A pod of the host's network shares the host's ports: not with kubelet, kube-proxy, the API server
-and etcd, nor in Kubernetes' range for NodePorts, nor in Linux' range for outgoing connections.
+A pod in the host's network shares the host's ports: with kubelet, kube-proxy, the API server and etcd, with
+Kubernetes' range for NodePorts, and with Linux' range for outgoing connections.
 */}}
 {{- define "megatron-dpo.validate.network.ports" -}}
 {{- range $key, $given := pick .Values.rendezvous "masterPort" "gangPort" }}

@@ -1,6 +1,29 @@
+{{/* Names in extraEnv and network.env: none that the chart sets, and no secret in plain text. */}}
+{{- define "megatron-dpo.validate.env" -}}
+{{- $reserved := list "JOB_COMPLETION_INDEX" "NODE_RANK" "RANK" "LOCAL_RANK" "WORLD_SIZE" "LOCAL_WORLD_SIZE" "GROUP_RANK" "MASTER_ADDR" "MASTER_PORT" "NNODES" "NPROC_PER_NODE" "CUDA_VISIBLE_DEVICES" "GPU_MODEL" "NETWORK_TRANSPORT" "NETWORK_FLOOR_GBS" -}}
+{{- /* The names under which the hubs' libraries look for a token. */}}
+{{- $tokens := dict
+  "HF_TOKEN" "hf" "HF_HUB_TOKEN" "hf" "HUGGING_FACE_HUB_TOKEN" "hf" "HUGGINGFACE_HUB_TOKEN" "hf"
+  "MODELSCOPE_API_TOKEN" "modelscope" "MODELSCOPE_SDK_TOKEN" "modelscope" }}
+{{- range $path, $env := dict "extraEnv" .Values.extraEnv "network.env" .Values.network.env }}
+{{- range $name, $value := $env }}
+{{- if not (regexMatch "^[A-Za-z_][A-Za-z0-9_]*$" $name) }}
+- {{ $path }}: {{ $name | quote }} is no variable's name; write {{ regexReplaceAll "^[0-9]|[^A-Za-z0-9_]" $name "_" | default "letters, digits and _" }}
+{{- else if or (has $name $reserved) (regexMatch "^(DPO|SKIP|PET|TORCHELASTIC)_" $name) }}
+- {{ $path }}.{{ $name }}: reserved, the launcher or Kubernetes sets it; remove it, and use the key of the values that stands for it
+{{- else if hasKey $tokens $name }}
+- {{ $path }}.{{ $name }}: reserved, tokens come from Secrets; write secrets.{{ get $tokens $name }}.existingSecret
+{{- else if and (regexMatch "(^|_)(TOKEN|SECRET|PASSWORD|API_?KEY|ACCESS_KEY)$" (upper $name)) (not (kindIs "map" $value)) (not (kindIs "invalid" $value)) }}
+- {{ $path }}.{{ $name }}: a secret in the open; write extraEnv.{{ $name }}: {valueFrom: {secretKeyRef: {name: SECRET, key: KEY}}}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Security contexts that kubelet or the API server would refuse, or that have no effect. */}}
 {{- define "megatron-dpo.validate.security" -}}
-{{- $user := include "megatron-dpo.security.user" . | fromJson -}}
-{{- $container := include "megatron-dpo.security.container" (dict "root" . "role" "node") | fromYaml -}}
+{{- $user := include "megatron-dpo.securityContext.user" . | fromJson -}}
+{{- $container := include "megatron-dpo.securityContext.container" (dict "root" . "role" "node") | fromYaml -}}
 {{- $isRoot := eq (toString $user.runAsUser) "0" }}
 {{- if and $isRoot $user.runAsNonRoot }}
 - podSecurityContext: runAsUser 0 with runAsNonRoot true, which kubelet refuses; write runAsNonRoot: false for root, or another runAsUser
@@ -14,6 +37,7 @@
 {{- end }}
 {{- end }}
 
+{{/* Names of labels, annotations and node labels; tolerations. */}}
 {{- define "megatron-dpo.validate.pod" -}}
 {{- range $path, $names := dict "podLabels" .Values.podLabels "podAnnotations" .Values.podAnnotations "nodeSelector" .Values.nodeSelector }}
 {{- range $name, $_ := $names }}
@@ -28,7 +52,7 @@
 {{- end }}
 
 {{/*
-What the API server refuses of tolerations: it sees them when the JobSet makes its pods, and by then
+Tolerations that the API server would refuse: it sees them only when the JobSet creates its pods, and by then
 Kueue has reserved the GPUs.
 */}}
 {{- define "megatron-dpo.validate.tolerations" -}}
@@ -49,7 +73,7 @@ Kueue has reserved the GPUs.
 {{- end }}
 {{- end }}
 
-{{/* Not empty for the name of a label, an annotation or a taint. */}}
+{{/* Non-empty for a valid name of a label, an annotation or a taint. */}}
 {{- define "megatron-dpo.isLabel" -}}
 {{- if regexMatch "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9._]{0,61}[A-Za-z0-9])?$" . }}yes{{ end }}
 {{- end }}

@@ -1,4 +1,4 @@
-{{/* What the API server refuses of merged requests and limits. */}}
+{{/* Merged requests and limits that the API server would refuse. */}}
 {{- define "megatron-dpo.validate.resources" -}}
 {{- range $path, $role := dict "resources" "node" "stages.resources" "clone" "test.resources" "test" }}
 {{- $user := dict "node" $.Values.resources "test" $.Values.test.resources | dig $role $.Values.stages.resources }}

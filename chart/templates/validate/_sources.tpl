@@ -1,3 +1,4 @@
+{{/* Sources of model and datasets. */}}
 {{- define "megatron-dpo.validate.recipe" -}}
 {{- $recipe := .Values.recipe -}}
 {{- $forms := "write hf://org/name@revision, ms://org/name@revision or file:///path" -}}
@@ -19,7 +20,7 @@
 {{- end }}
 {{- end }}
 
-{{/* Not empty for a model or dataset that launchers/source.py takes; a test compares them. */}}
+{{/* Non-empty for a model or dataset that launchers/source.py accepts; a test compares both. */}}
 {{- define "megatron-dpo.isSource" -}}
 {{- $hub := "(hf|ms)://\\w[\\w.-]*/\\w[\\w.-]*@(refs/(pr|convert)/)?[^/@#\\s]+(/[^/#][^#]*)?" -}}
 {{- $parts := regexReplaceAll "^\\w+://" (trimSuffix "/" .) "" -}}
@@ -28,7 +29,30 @@
 {{- end }}
 {{- end }}
 
-{{/* Not empty for a path inside the clone. */}}
+{{/* Non-empty for a path inside the cloned code. */}}
 {{- define "megatron-dpo.isInClone" -}}
 {{- if and (regexMatch "^[^/:#\\s][^:#]*$" .) (not (regexMatch "(^|/)[.]{0,2}(/|$)|\\s$|[\\x00-\\x1f]" (trimSuffix "/" .))) }}yes{{ end }}
+{{- end }}
+
+{{/*
+The rules of launchers/clone.py for the code's source; a test compares both. A URL is never printed: it may hold
+a password.
+*/}}
+{{- define "megatron-dpo.validate.code" -}}
+{{- with .Values.code }}
+{{- if regexMatch "^(https?://[^/]*@|\\w+://[^/@]*:[^/]*@)" .url }}
+- code.url: holds a name or password, which everybody who sees the run would see; remove it from the URL, and put a token into a Secret that code.existingSecret names
+{{- else if and .url (not (regexMatch "^((https?|ssh|git|file)://[^\\s/]*/\\S+|[\\w.-]+@[\\w.-]+:\\S+)$" .url)) }}
+- code.url: no git URL; write https://host/path.git, ssh://git@host/path.git, git@host:path or file:///path
+{{- end }}
+{{- if and .url (not .ref) }}
+- code.ref: empty; write the commit, tag or branch to clone
+{{- end }}
+{{- if regexMatch "^-|[\\s~^:?*\\[\\\\]|[.][.]" .ref }}
+- code.ref: {{ .ref | quote }} is no ref; write a commit, tag or branch
+{{- end }}
+{{- if and (not .url) (or .ref .existingSecret) }}
+- code.url: empty, but code.{{ ternary "ref" "existingSecret" (ne .ref "") }} is given; write the git URL, or remove it
+{{- end }}
+{{- end }}
 {{- end }}

@@ -1,6 +1,6 @@
 {{/*
-Relations that the schema cannot say. Every check prints one line a mistake: the values path,
-what was given, and what to write. All of them are reported at once.
+Relations that the schema cannot express. Each check prints one line per mistake with the values path, what was
+given, and what to write; all of them are reported at once.
 To add a check: print `- <path>: <what is wrong>; <what to write>` in the file of its subject.
 */}}
 {{- define "megatron-dpo.validate" -}}
@@ -27,6 +27,19 @@ To add a check: print `- <path>: <what is wrong>; <what to write>` in the file o
 {{- include "megatron-dpo.upgrade" . }}
 {{- end }}
 
+{{/*
+Characters that YAML does not allow (yaml.org/spec/1.2.2, 5.1): Helm's toYaml would print nothing for a map that
+holds one. Those below 0x20 are harmless, since JSON escapes them.
+*/}}
+{{- define "megatron-dpo.validate.characters" -}}
+{{- range $path, $value := .Values }}
+{{- with regexFind "[\\x7f-\\x84\\x86-\\x9f\\x{feff}\\x{fffe}\\x{ffff}]" (toJson $value) }}
+- {{ $path }}: holds the character {{ . | quote }}, which YAML does not allow; remove it
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Files of the chart that a broken checkout lacks. */}}
 {{- define "megatron-dpo.validate.launchers" -}}
 {{- if not (.Files.Glob "launchers/*.py") }}
 - chart/launchers: no *.py; it is a symlink to ../launchers that this checkout dropped. Install the packaged chart (make package), or check out with core.symlinks=true
@@ -34,22 +47,5 @@ To add a check: print `- <path>: <what is wrong>; <what to write>` in the file o
 {{- $table := printf "flags/ms-swift-%s.yaml" .Chart.AppVersion }}
 {{- if not (.Files.Get $table) }}
 - chart/{{ $table }}: missing; run `make flags` with that ms-swift, or undo the change of appVersion
-{{- end }}
-{{- end }}
-
-{{/* The webhook's longest name: <jobset>-<replicated job>-<job>-<pod>-abcde, 63 characters at most. */}}
-{{- define "megatron-dpo.validate.name" -}}
-{{- $name := .Release.Name -}}
-{{- $longest := printf "-node-0-%d-abcde" (sub (int .Values.nodes) 1) -}}
-{{- if eq .Values.stages.placement "jobs" }}
-{{- $stage := "-download-0-0-abcde" }}
-{{- $longest = ternary $stage $longest (gt (len $stage) (len $longest)) }}
-{{- end }}
-{{- $budget := sub 63 (len $longest) | int -}}
-{{- if gt (len $name) $budget }}
-- release name: "{{ $name }}" has {{ len $name }} characters, and pods are called <name>{{ $longest }}; choose a name of at most {{ $budget }}
-{{- end }}
-{{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) }}
-- release name: "{{ $name }}" cannot be a host name; begin with a letter and write a-z, 0-9 and - only
 {{- end }}
 {{- end }}

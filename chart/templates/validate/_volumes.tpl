@@ -1,4 +1,62 @@
-{{/* Volumes and mounts of the user's: no name or path twice, and no source that the API server refuses. */}}
+{{/* Exactly one kind of workspace, which all nodes can mount. */}}
+{{- define "megatron-dpo.validate.workspace" -}}
+{{- $workspace := .Values.workspace -}}
+{{- $kinds := list "existingClaim" "pvc" "nfs" "hostPath" "emptyDir" -}}
+{{- $given := list -}}
+{{- range $kinds }}
+{{- if or (get $workspace .) (kindIs "map" (get $workspace .)) }}
+{{- $given = append $given . }}
+{{- end }}
+{{- end }}
+{{- if ne (len $given) 1 }}
+- workspace: {{ join " and " $given | default "no volume" }} given; write exactly one of {{ join ", " $kinds }}{{ range $given }}, or workspace.{{ . }}: null{{ end }}
+{{- end }}
+{{- $many := gt (int .Values.nodes) 1 }}
+{{- if and $many (has "emptyDir" $given) }}
+- workspace.emptyDir: {{ int .Values.nodes }} nodes cannot share it; write existingClaim, pvc, nfs or hostPath, or nodes: 1
+{{- end }}
+{{- with $workspace.pvc }}
+{{- if and (has "ReadWriteOncePod" (.accessModes | default list)) (gt (len .accessModes) 1) }}
+- workspace.pvc.accessModes: {{ join ", " .accessModes }} given, and ReadWriteOncePod goes with no other mode; write one of them
+{{- end }}
+{{- if and $many .accessModes (not (has "ReadWriteMany" .accessModes)) }}
+- workspace.pvc.accessModes: {{ join ", " .accessModes }} admits one host, and nodes is {{ int $.Values.nodes }}; write [ReadWriteMany]
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Paths must be clean: two spellings of one folder would pass as two folders. */}}
+{{- define "megatron-dpo.validate.paths" -}}
+{{- $workspace := .Values.workspace -}}
+{{- $given := dict "workspace.mountPath" $workspace.mountPath -}}
+{{- with $workspace.hostPath }}{{ $_ := set $given "workspace.hostPath.path" .path }}{{ end -}}
+{{- with $workspace.nfs }}{{ $_ := set $given "workspace.nfs.path" .path }}{{ end -}}
+{{- $below := dict "workspace.subPath" $workspace.subPath -}}
+{{- range $position, $mount := .Values.extraVolumeMounts }}
+{{- $path := printf "extraVolumeMounts[%d]" $position }}
+{{- $_ := set $given (printf "%s.mountPath" $path) $mount.mountPath }}
+{{- $_ := set $below (printf "%s.subPath" $path) ($mount.subPath | default "") }}
+{{- if and $mount.subPath $mount.subPathExpr }}
+- {{ $path }}.subPathExpr: given with subPath, and Kubernetes takes one; remove one of them
+{{- end }}
+{{- end }}
+{{- range $path, $folder := $given }}
+{{- if or (ne $folder (clean $folder)) (not (isAbs $folder)) }}
+- {{ $path }}: {{ $folder | quote }} is not clean; write {{ printf "/%s" $folder | clean }}
+{{- end }}
+{{- end }}
+{{- range $path, $folder := $below }}
+{{- if and $folder (or (ne $folder (clean $folder)) (isAbs $folder) (regexMatch "^[.]{1,2}(/|$)" $folder)) }}
+- {{ $path }}: {{ $folder | quote }} is no clean path below the volume; write folders without a / at the ends, //, . and ..
+{{- end }}
+{{- end }}
+{{- $folder := clean $workspace.mountPath }}
+{{- if or (regexMatch "^/(bin|boot|dev|etc|lib|lib32|lib64|libx32|proc|sbin|sys|usr|opt/launchers)(/|$)" $folder) (has $folder (list "/" "/home" "/opt" "/root" "/run" "/tmp" "/var")) }}
+- workspace.mountPath: {{ $folder }} is the system's or the chart's; write another path, such as /workspace
+{{- end }}
+{{- end }}
+
+{{/* The user's volumes and mounts: no duplicate name or path, and no source that the API server refuses. */}}
 {{- define "megatron-dpo.validate.volumes" -}}
 {{- $network := include "megatron-dpo.network" . | fromJson -}}
 {{- $taken := list "launchers" "workspace" "shm" "tmp" "release" }}

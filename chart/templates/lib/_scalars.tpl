@@ -1,7 +1,6 @@
 {{/*
-One scalar as the text a program should read. Helm turns numbers into floats, whose default
-spelling is 1e+06 for 1000000; whole numbers get their digits back, up to 2^53, where floats
-begin to lose them: larger ones need quotes.
+One scalar as the text that a program should read. Helm turns numbers into floats, whose default spelling of
+1000000 is 1e+06; whole numbers get their digits back up to 2^53, above which floats lose digits: quote those.
 */}}
 {{- define "megatron-dpo.scalar" -}}
 {{- $text := toString . -}}
@@ -17,8 +16,8 @@ begin to lose them: larger ones need quotes.
 {{- end }}
 
 {{/*
-A scalar as a quoted string, a list of them, or a map as one string of JSON: left typed, YAML
-readers would take its 5e-07 for a word.
+A scalar as a quoted string, a list of quoted strings, or a map as one string of JSON: unquoted, some YAML
+parsers would read 5e-07 as a string.
 */}}
 {{- define "megatron-dpo.quoted" -}}
 {{- if kindIs "map" . -}}
@@ -32,8 +31,8 @@ readers would take its 5e-07 for a word.
 {{- end -}}
 {{- end }}
 
-{{/* A map of the user's as YAML without its nulls, which drop what an earlier file gave. */}}
-{{- define "megatron-dpo.given" -}}
+{{/* A map as YAML without its nulls, which remove what an earlier values file gave. */}}
+{{- define "megatron-dpo.withoutNulls" -}}
 {{- $given := dict -}}
 {{- range $name, $value := . }}
 {{- if not (kindIs "invalid" $value) }}{{ $_ := set $given $name $value }}{{ end }}

@@ -6,7 +6,7 @@
 {{- mulf (regexFind "^[0-9.]+" $text | float64) (get $factor (regexFind "[A-Za-z]*$" $text)) | printf "%.3f" -}}
 {{- end }}
 
-{{/* Not empty for a resource that Kubernetes never overcommits: request and limit are the same. */}}
-{{- define "megatron-dpo.isExtended" -}}
-{{- if or (contains "/" .) (hasPrefix "hugepages-" .) }}yes{{ end }}
+{{/* Non-empty for the text of a number, as launchers accept it. */}}
+{{- define "megatron-dpo.isNumber" -}}
+{{ if regexMatch "^[-+]?([0-9]{1,30}[.]?[0-9]{0,30}|[.][0-9]{1,30})([eE][-+]?[0-9]{1,2})?$" . }}yes{{ end }}
 {{- end }}
