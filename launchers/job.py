@@ -13,7 +13,7 @@ from launchers.speed import Link
 
 FLOOR = 0.85
 """Part of a network's expected GB/s below which the preflight fails
-(``chart/templates/_network_settings.tpl``)."""
+(``chart/templates/pod/_settings.tpl``)."""
 ADAPTER = 20.0
 """GB/s of a node when nobody tells: an all-reduce over one adapter of 200 Gb/s reaches 20 to 23."""
 SOCKETS = 2.5

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from launchers import facts as facts_of
-from launchers import overlap, overrides, rules_hints, rules_model, rules_warnings
+from launchers import overrides, rules_hints, rules_model, rules_warnings
 from launchers.facts import Facts
 from launchers.recipe import Value
 from launchers.rule import Range, Rule
@@ -21,7 +21,6 @@ from launchers.rules_gather import GATHER
 from launchers.rules_layout import DENSE, GBS, MBS, PIPELINE, SIZES, TENSOR, WORLD
 from launchers.rules_model import READ, Known
 from launchers.rules_optimizer import OPTIMIZER, RANGES, SCHEDULE
-from launchers.rules_overlap import OVERLAP
 from launchers.rules_recompute import RECOMPUTE
 from launchers.rules_reference import REFERENCES, REFERENCES_ELSEWHERE
 from launchers.shape import Shape
@@ -30,13 +29,11 @@ CORE = "0.18.0"
 """megatron-core of the pinned image; older ones allow more."""
 OVERRIDES = {"megatron": "megatron_extra_kwargs", "transformers": ""}
 """Backend to the flag whose map replaces others (SW model/utils.py:get_mcore_model_config)."""
-SWITCHES = {"megatron": (overlap.SWITCH,), "transformers": ()}
-"""What of that map rules ask for as for a flag, with the map's own name before it."""
 ROWS: dict[str, tuple[Rule, ...]] = {
     "megatron": (
         *(*SIZES, *RANGES, *WORLD, *PIPELINE, *TENSOR, *RECOMPUTE, *EXPERTS),
         *(*EIGHT_BITS, *OPTIMIZER, *DATA, *SCHEDULE, *LOSS, *SAVING),
-        *(*ELSEWHERE, *REFERENCES, *OVERLAP, *GATHER, *ADAPTER),
+        *(*ELSEWHERE, *REFERENCES, *GATHER, *ADAPTER),
     ),
     "transformers": (*TRANSFORMERS, *ELSEWHERE, *REFERENCES_ELSEWHERE),
 }

@@ -29,7 +29,8 @@ def test_it_is_refused_where_and_as_it_is_said(case: Case, verdicts: Mapping[str
 
 
 def test_every_message_of_the_chart_has_a_case(verdicts: Mapping[str, Verdict]) -> None:
-    files = (CHART / "templates").glob("_validate*.tpl")
+    folders = (CHART / "templates" / name for name in ("validate", "recipe"))
+    files = [file for folder in folders for file in folder.glob("_*.tpl")]
     lines = [line for p in files for line in p.read_text().splitlines() if line.startswith("- ")]
     told = "\n".join(verdict.text for verdict in verdicts.values() if verdict.where == "chart")
     assert len(lines) > 30
