@@ -1,8 +1,7 @@
 """Write what the chart knows of training flags from the pinned ms-swift: ``make flags``.
 
 Names, renames and rules are the table ``chart/flags/ms-swift-<version>.yaml``, the values that a
-flag takes are a part of ``chart/values.schema.json``. Both are data, so that no template knows a flag
-by name.
+flag takes a part of ``chart/values.schema.json``. Both are data: no template knows a flag by name.
 """
 
 from __future__ import annotations

@@ -16,6 +16,7 @@ from jsonschema import Draft7Validator
 from launchers import kinds, recipe, rules
 from launchers.condition import When
 from launchers.facts import REFERENCE, TASK
+from launchers.facts import of as facts_of
 from launchers.kinds import Kind
 from launchers.rule import Conflict, Local, Multiple, Order, Range, Rule, Words
 from scripts.flags import is_bound
@@ -75,11 +76,17 @@ def said_by_the_launcher(case: Case, args: Case) -> list[str]:
     return rules.check(read, shape=None, **gang)
 
 
+def properties(group: str) -> Case:
+    """Return the flags of a group of the schema."""
+    found: Case = FLAGS[group]["properties"]
+    return found
+
+
 def schema_of(backend: str, flag: str) -> Case:
     """Return what the schema says of a flag's value; an empty map where it says nothing."""
     for group in ("pinned", f"{backend}Pinned", f"{backend}Sizes"):
-        if flag in FLAGS[group]["properties"]:
-            found: Case = FLAGS[group]["properties"][flag]
+        if flag in properties(group):
+            found: Case = properties(group)[flag]
             return found
     return {}
 
@@ -124,9 +131,7 @@ def drawn(chance: random.Random) -> Case:
         pool = likely[kind.sort] if kind else [1, 2, 4, 8, 16]
         args[flag] = chance.choice(pool) if chance.random() < 0.8 else chance.choice(ODD)
     if chance.random() < 0.1:
-        replaced: Case = {
-            chance.choice([*read, "moe_shared_expert_overlap"]): chance.choice([0, 1, True, "No"])
-        }
+        replaced: Case = {chance.choice(read): chance.choice([0, 1, True, "No"])}
         spelt = json.dumps(replaced)
         spellings: list[Any] = [replaced, spelt, [spelt], f"{spelt[:-1]},}}", "null", "[1]", "{}"]
         args["megatron_extra_kwargs"] = chance.choice(spellings)
@@ -213,7 +218,7 @@ def test_the_table_holds_every_rule() -> None:
         assert [r["kind"] for r in TABLE["backends"][backend]["rules"]] == [
             type(rule).__name__ for rule in rows if not is_bound(rule)
         ]
-        bounds = FLAGS[f"{backend}Sizes"]["properties"]
+        bounds = properties(f"{backend}Sizes")
         assert set(bounds) == {rule.flag for rule in rows if isinstance(rule, Range) and rule.whole}
 
 
@@ -232,9 +237,7 @@ def test_the_schema_refuses_the_values_that_the_launcher_refuses(
 ) -> None:
     """One Helm process judges every value of one flag of each kind, bound and choice."""
     rows = {rule.flag: rule for rule in rules.ROWS[backend] if is_bound(rule)}
-    names = {
-        name for group in ("pinned", f"{backend}Pinned") for name in FLAGS[group]["properties"]
-    }
+    names = {name for group in ("pinned", f"{backend}Pinned") for name in properties(group)}
     kinds_of = {name: kind for name in sorted(names) if (kind := kind_of(backend, name))}
     unlike = {kind: name for name, kind in kinds_of.items()}  # one flag a kind
     flags = sorted({*unlike.values(), *rows})
@@ -247,7 +250,7 @@ def test_the_schema_refuses_the_values_that_the_launcher_refuses(
         read = {flag: text_of(value)}
         wrong = kinds.check(read, kinds_of)
         if flag in rows:
-            facts = rules.facts_of.of(read, {}, nodes=1, gpus=1)
+            facts = facts_of(read, {}, nodes=1, gpus=1)
             wrong = rows[flag].judge(facts)
         assert (number in refused) == bool(wrong or read[flag] == ""), (case, wrong)
 
