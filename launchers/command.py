@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import replace
 
-from launchers import disk, logs, process, termination
+from launchers import disk, logs, process, termination, version
 from launchers.check import check, show
 from launchers.check_model import check_model
 from launchers.exits import Exit, LaunchError
@@ -37,6 +37,7 @@ def main(argv: list[str], env: Mapping[str, str]) -> int:
         command = _command(argv)
         settings = known = from_env({**DEFAULTS, **env} if command == "preflight" else env)
         logs.configure(settings.place.rank)
+        version.check_installed(settings.launcher_version)
         process.raise_on_signals(lambda stopped: _write_end(known, _stopped(stopped), command))
         process.adopt_orphans()
         logs.info(f"{command} start", **describe(settings))

@@ -11,11 +11,10 @@ import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
+from launchers import version
 from launchers.attempt import next_attempt
 from launchers.exits import Exit, LaunchError
-from launchers.hello import launcher_digest
 from launchers.leader import Leader
 from launchers.member import Member
 from launchers.preflight import Preflight
@@ -50,7 +49,7 @@ def _hello(settings: Settings) -> Hello:
         run=settings.run,
         rank=settings.place.rank,
         nodes=settings.place.nodes,
-        digest=launcher_digest(Path(__file__).parent),
+        digest=version.own_digest(settings.launcher_digest),
         pod=settings.pod,
         node=settings.node,
     )

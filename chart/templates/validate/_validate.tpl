@@ -41,8 +41,8 @@ holds one. Those below 0x20 are harmless, since JSON escapes them.
 
 {{/* Files of the chart that a broken checkout lacks. */}}
 {{- define "megatron-dpo.validate.launchers" -}}
-{{- if not (.Files.Glob "launchers/*.py") }}
-- chart/launchers: no *.py; it is a symlink to ../launchers that this checkout dropped. Install the packaged chart (make package), or check out with core.symlinks=true
+{{- if and (eq .Values.launcher.from "chart") (not (and (.Files.Get "launchers.tar.xz") (.Files.Get "launchers.digest"))) }}
+- chart/launchers.tar.xz: not built; run `make chart` in the checkout, or install the packaged chart (make package)
 {{- end }}
 {{- $table := printf "flags/ms-swift-%s.yaml" .Chart.AppVersion }}
 {{- if not (.Files.Get $table) }}
