@@ -131,7 +131,7 @@ def _export(
         nproc=nproc,
         log_dir=ranks,
         python=sys.executable,
-        program=[str(swift_folder() / "cli" / "_megatron" / "stages/export.py"), *words],
+        program=[str(swift_folder() / "cli" / "_megatron" / "export.py"), *words],
     )
     child = Child(argv, environment(env, alone, nproc=nproc, package=PACKAGE), log)
     try:
