@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 from launchers import logs
 from launchers.exits import USER, Exit, LaunchError
-from launchers.gang.barrier import SILENCE, Bond, Judge, Loss, farewell, listen, pulse, until
+from launchers.gang.barrier import late, missing, refusal
+from launchers.gang.peer_monitor import SILENCE, Bond, Judge, Loss, farewell, listen, pulse, until
 from launchers.gang.protocol import Closed, Hello, Line, Message, hello_of, server
-from launchers.gang.roll_call import late, missing, refusal
 
 LINGER = 3.0
 """Seconds that a failing rank 0 stays for peers that have not joined yet."""

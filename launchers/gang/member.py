@@ -10,7 +10,7 @@ from functools import partial
 
 from launchers import logs
 from launchers.exits import Exit, LaunchError
-from launchers.gang.barrier import SILENCE, Bond, farewell, listen, loss_of, pulse, until
+from launchers.gang.peer_monitor import SILENCE, Bond, farewell, listen, loss_of, pulse, until
 from launchers.gang.protocol import Closed, Hello, Line, Message
 from launchers.system.threads import aside
 

@@ -10,7 +10,7 @@ from launchers import logs
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
-from launchers.inputs import preview
+from launchers.inputs import model_preview as preview
 from launchers.plan.model_config import Shape
 from launchers.rules import table
 

@@ -13,7 +13,7 @@ from launchers import PACKAGE
 from launchers.config.rank import Place
 from launchers.exits import Exit, LaunchError
 from launchers.flags.command_line import environment
-from launchers.gang.barrier import Bond
+from launchers.gang.peer_monitor import Bond
 from launchers.preflight.measurements import Record, behind, record_of
 from launchers.preflight.worker import Plan
 from launchers.system import failures

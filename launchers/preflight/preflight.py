@@ -17,7 +17,7 @@ from launchers.config.preflight import COLLECTIVE
 from launchers.config.recipe import Backend
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError, during
-from launchers.gang.barrier import Bond
+from launchers.gang.peer_monitor import Bond
 from launchers.gang.protocol import Hello, Message
 from launchers.preflight import gang_checks, pod_checks
 from launchers.preflight import judge as preflight_verdict

@@ -15,7 +15,7 @@ from typing import Any
 from launchers import logs
 from launchers.config.settings import STAGES
 from launchers.exits import USER, Exit, LaunchError
-from launchers.gang.barrier import Bond, Loss
+from launchers.gang.peer_monitor import Bond, Loss
 from launchers.progress.phases import CONTAINER, process_start
 from launchers.storage.checkpoint import replace
 from launchers.system.process import Stopped

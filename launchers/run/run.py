@@ -25,8 +25,8 @@ from launchers.progress.progress import Progress, reporting
 from launchers.progress.startup import following
 from launchers.progress.training import telling
 from launchers.run import kernel_cache, plan_file
-from launchers.run.pipeline import prepare
 from launchers.run.prefetch import prefetching
+from launchers.run.prepare import prepare
 from launchers.stages.attempt import Attempt, decide
 from launchers.stages.export import export
 from launchers.stages.train import train

@@ -12,7 +12,7 @@ from launchers.gang.hello import hello
 from launchers.inputs.paths import clone_path, inputs_of, mcore_path
 from launchers.inputs.preconditions import check
 from launchers.progress.progress import Progress, reporting
-from launchers.run.pipeline import judge_inputs
+from launchers.run.prepare import judge_inputs
 from launchers.stages.clone import clone
 from launchers.stages.convert import convert
 from launchers.stages.download import download

@@ -20,7 +20,7 @@ from launchers.flags.command_line import (
     torchrun,
     training_flags,
 )
-from launchers.gang.barrier import Bond
+from launchers.gang.peer_monitor import Bond
 from launchers.stages.attempt import Attempt
 from launchers.storage.trainer_log import last_step
 from launchers.system import failures

@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from launchers.config.rank import Place
 from launchers.exits import LaunchError
-from launchers.gang.barrier import Bond
+from launchers.gang.peer_monitor import Bond
 from launchers.preflight.collective import measure
 from launchers.preflight.worker import Plan
 from launchers.system.process import descendants

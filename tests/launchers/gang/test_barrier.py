@@ -12,11 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchers.exits import Exit, LaunchError
-from launchers.gang import barrier, leader, member
+from launchers.gang import leader, member
+from launchers.gang import peer_monitor as barrier
+from launchers.gang.barrier import missing, refusal, spell_ranks
 from launchers.gang.leader import Leader
 from launchers.gang.member import Member
 from launchers.gang.protocol import Closed, Hello, Line
-from launchers.gang.roll_call import missing, refusal, spell_ranks
 
 OWN = Hello(run="r", rank=0, nodes=3, digest="d" * 64, pod="r-node-0-0", node="n0")
 

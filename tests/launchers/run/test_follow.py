@@ -12,7 +12,7 @@ from launchers.config.recipe import parse
 from launchers.config.settings import from_env
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
-from launchers.gang.barrier import Bond
+from launchers.gang.peer_monitor import Bond
 from launchers.run import run as running
 from launchers.storage.checkpoint import seal
 from launchers.storage.visible import await_outputs

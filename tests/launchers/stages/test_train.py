@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from launchers.exits import Exit
-from launchers.gang.barrier import Bond, Loss
+from launchers.gang.peer_monitor import Bond, Loss
 from launchers.stages.train import _failure
 
 

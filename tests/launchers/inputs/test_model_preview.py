@@ -14,7 +14,7 @@ import pytest
 from launchers.config.recipe import load
 from launchers.config.settings import from_env
 from launchers.exits import Exit
-from launchers.inputs import preview
+from launchers.inputs import model_preview as preview
 from launchers.inputs.model_check import broken, check_model
 from tests.launchers.fake_hub import FakeHub, serve
 from tests.launchers.pods import Pods, end
