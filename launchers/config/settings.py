@@ -86,7 +86,7 @@ class Settings:
     jit_cache: bool
     """Whether kernels compiled at run time are kept on the workspace."""
     test_deadline: int
-    """Seconds that ``prove`` waits for the run's end."""
+    """Seconds that ``verify`` waits for the run's end."""
     release_record: Path | None
     """Helm's record of the release, mounted from its Secret, which tells when it was installed."""
 

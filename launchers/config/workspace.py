@@ -35,7 +35,7 @@ class Workspace:
         return self.root / "mcore" / slug
 
     def jit(self, key: str) -> Path:
-        """Return the folder that keeps kernels compiled at run time, see ``jit_cache``."""
+        """Return the folder that keeps kernels compiled at run time, see ``run/kernel_cache.py``."""
         return self.root / "cache" / "jit" / key
 
     @property

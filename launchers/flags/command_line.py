@@ -46,6 +46,8 @@ class Inputs:
     """The training code; relative plugin paths start here."""
     plugins: Path
     """Folder of the launcher's own ``swift_*.py``."""
+    not_converted: str = ""
+    """Reason why the convert stage does not run; empty when it does."""
 
 
 def torchrun(

@@ -1,24 +1,33 @@
-"""Rank 0's roll call: who may join the gang, who is missing. Pure."""
+"""The start barrier: which ranks may join the gang, and which are missing. Pure.
+
+Rank 0 leads. It opens its port before its first stage, so that the others join while it prepares.
+The gang starts when every rank is present, has the same recipe and launcher, and sees rank 0's
+outputs on the shared workspace.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import time
+from collections.abc import Callable, Collection, Sequence
 
 from launchers.exits import Exit, LaunchError
-from launchers.gang.protocol import Hello
+from launchers.gang.protocol import Hello, Message
+
+JudgeAnswers = Callable[[Sequence[Message]], None]
+"""Raises a LaunchError for what it finds wrong with the ranks' answers to rank 0."""
 
 
 def refusal(
     own: Hello, peer: Hello, present: dict[int, Hello], *, generation: str
 ) -> tuple[Exit, str] | None:
-    """Say why ``peer`` may not join, as exit code and cause; None when it may.
+    """Return why ``peer`` may not join, as exit code and cause; None when it may.
 
     Args:
-        own: rank 0's own introduction.
-        peer: the newcomer.
+        own: rank 0's hello.
+        peer: the hello of the rank that wants to join.
         present: the other ranks that have joined.
-        generation: id of the gang once it has started, else empty. A gang that has started
-            takes nobody in: a pod replaced on its own belongs to the next gang (jobset #574).
+        generation: id of the gang once it has started, otherwise empty. A gang that has started
+            admits no rank: a pod replaced on its own belongs to the next gang (jobset #574).
     """
     if peer.run != own.run:
         return Exit.CONFIG, f"{peer.name} belongs to run {peer.run!r}, this is {own.run!r}"
@@ -45,7 +54,7 @@ def missing(nodes: int, present: Collection[int]) -> list[int]:
 
 
 def spell_ranks(ranks: Collection[int]) -> str:
-    """Spell ranks briefly.
+    """Format ranks briefly.
 
     >>> spell_ranks([3]), spell_ranks([1, 2, 3, 7])
     ('rank 3', 'ranks 1-3, 7')
@@ -60,10 +69,10 @@ def spell_ranks(ranks: Collection[int]) -> str:
     return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(words)
 
 
-def late(nodes: int, joined: Collection[int], ready: Collection[int]) -> LaunchError:
-    """Describe a gang that is not complete at its deadline.
+def incomplete(nodes: int, joined: Collection[int], ready: Collection[int]) -> LaunchError:
+    """Build the error of a gang that is not complete at its deadline.
 
-    >>> late(4, {1, 2}, {1}).cause
+    >>> incomplete(4, {1, 2}, {1}).cause
     'gang of 4 nodes: rank 3 did not join, rank 2 joined but did not get ready within the deadline'
     """
     absent = missing(nodes, joined)
@@ -75,3 +84,8 @@ def late(nodes: int, joined: Collection[int], ready: Collection[int]) -> LaunchE
         f"gang of {nodes} nodes: {', '.join(what)} within the deadline",
         "see why these pods don't run (kubectl describe), or raise rendezvous.deadlineSeconds",
     )
+
+
+def seconds_until(deadline: float) -> float:
+    """Return the seconds left until a monotonic time, at least 0."""
+    return max(0.0, deadline - time.monotonic())

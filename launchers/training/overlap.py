@@ -116,4 +116,7 @@ TransformerLayer._forward_attention = _forward_attention
 trainers.MegatronDPOTrainer = OverlappedDPOTrainer
 if os.environ.get(QUEUES) == "1" and os.environ.get("RANK", "0") == "0":  # ms-swift's default
     cause = f"{QUEUES} is 1, so that streams wait for each other"
-    print(logs.line("overlap", cause=cause, remedy=f'extraEnv: {{{QUEUES}: "32"}}'), flush=True)
+    print(
+        logs.format_event("overlap", cause=cause, remedy=f'extraEnv: {{{QUEUES}: "32"}}'),
+        flush=True,
+    )

@@ -35,7 +35,7 @@ def test_it_is_a_hook_that_the_next_test_replaces() -> None:
     }
     assert found["spec"]["restartPolicy"] == "Never"
     [container] = found["spec"]["containers"]
-    assert container["command"] == ["python3", "-m", "launchers", "prove"]
+    assert container["command"] == ["python3", "-m", "launchers", "verify"]
 
 
 @pytest.mark.parametrize("layer", [{}, EVERYTHING, FULL])

@@ -70,4 +70,4 @@ class Keeper:
         if self.tells:
             seconds = self._flushed - self._started
             fields = {"pairs": len(self.pairs), "tokens": self.tokens, "seconds": seconds}
-            print(logs.line("reference pass, rank 0", **fields), flush=True)
+            print(logs.format_event("reference pass, rank 0", **fields), flush=True)
