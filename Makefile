@@ -42,9 +42,10 @@ LOCK := $(UV) pip compile --quiet --universal --generate-hashes --python-version
 # The independent parts are built side by side; finished ones cost nothing.
 build = @$(MAKE) --silent --no-print-directory --jobs 4 $(1)
 
-# A cluster that is up is used and left up, else one starts and ends with the command.
-WITH_CLUSTER = if ! .venv/bin/megatron-dpo cluster status >/dev/null 2>&1; then \
-	trap '.venv/bin/megatron-dpo cluster down' EXIT; .venv/bin/megatron-dpo cluster up --backend $(BACKEND); fi;
+CLUSTER_COMMAND := .venv/bin/python -m tests.e2e.cluster
+# Use a cluster that is up and leave it up; otherwise start one for the duration of the command.
+WITH_CLUSTER = if ! $(CLUSTER_COMMAND) status >/dev/null 2>&1; then \
+	trap '$(CLUSTER_COMMAND) down' EXIT; $(CLUSTER_COMMAND) up --backend $(BACKEND); fi;
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} \
@@ -124,13 +125,13 @@ bench-8gpu: ## the same on 8 GPUs, weak scaling, two nodes, faults; an hour, 10 
 	@$(PYTHON) -m tests.gpu.bench_visit 8gpu $(TOKENIZER) $(RESULTS) $(LINES)
 
 ##@ A cluster on this machine
-cluster: ## start it, with JobSet, Kueue and three nodes; `megatron-dpo cluster` says more
-	$(call build,$(COMMAND) $(CLUSTER))
-	@.venv/bin/megatron-dpo cluster up --backend $(BACKEND)
+cluster: ## start Kubernetes with JobSet, Kueue and three nodes (BACKEND=auto|kind|processes)
+	$(call build,$(TESTS) $(CLUSTER))
+	@$(CLUSTER_COMMAND) up --backend $(BACKEND)
 
-cluster-down: ## end it, and leave nothing behind
-	$(call build,$(COMMAND))
-	@.venv/bin/megatron-dpo cluster down
+cluster-down: ## stop it and remove everything but its logs
+	$(call build,$(TESTS))
+	@$(CLUSTER_COMMAND) down
 
 ##@ Regenerate
 golden: ## rewrite the golden manifests of tests/chart
@@ -161,7 +162,7 @@ setup: ## install all tools; the other targets install what they need by themsel
 	$(call build,$(TESTS) $(TRAIN) $(ORACLE) $(HELM) $(HELM3) $(CHECKERS))
 
 clean: ## remove everything that make installed or made
-	@if [[ -d .tools/cluster/run ]]; then .venv/bin/megatron-dpo cluster down; fi
+	@if [[ -d .tools/cluster/run ]]; then $(CLUSTER_COMMAND) down; fi
 	rm -rf .venv .tools .demo dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(UV): scripts/tools/uv.sh

@@ -20,11 +20,11 @@ KNOWN = (
 
 
 class PacksConfigError(Exception):
-    """What the recipe does not allow: ends a run with CONFIG (``system/failure_rules.py``)."""
+    """What the recipe does not allow: ends a run with CONFIG (``system/failures.py``)."""
 
 
 class PacksDataError(Exception):
-    """A pack that holds more than it may: ends a run with DATA (``system/failure_rules.py``)."""
+    """A pack that holds more than it may: ends a run with DATA (``system/failures.py``)."""
 
 
 def wanted(recipe: Recipe) -> bool:

@@ -20,7 +20,7 @@ READ = ("input_ids", "position_ids", "attention_mask", "labels", "packed_seq_par
 
 
 class OverlapConfigError(Exception):
-    """What the recipe does not allow: ends a run with CONFIG (``system/failure_rules.py``)."""
+    """What the recipe does not allow: ends a run with CONFIG (``system/failures.py``)."""
 
 
 def switched(extra: Value, name: str = NAME) -> bool:

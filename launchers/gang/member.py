@@ -21,7 +21,7 @@ from launchers.gang.protocol import (
     StartMessage,
     end_message,
 )
-from launchers.system.threads import aside
+from launchers.system.threads import in_thread
 
 LOOKUP_INTERVAL_SECONDS = 1.0
 """Time between two look-ups of rank 0: name servers cache a missing name (5 s were seen)."""
@@ -131,7 +131,7 @@ def _connect(address: str, port: int, deadline: float) -> socket.socket:
     while True:
         try:
             timeout = max(1.0, min(10.0, seconds_until(deadline)))
-            return aside(partial(socket.create_connection, (address, port), timeout=timeout))
+            return in_thread(partial(socket.create_connection, (address, port), timeout=timeout))
         except OSError as error:
             cause = str(error)
         waited = time.monotonic() - started

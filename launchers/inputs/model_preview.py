@@ -23,7 +23,7 @@ from launchers.hub.huggingface import HuggingFace
 from launchers.hub.modelscope import ModelScope
 from launchers.inputs.model_files import NAME
 from launchers.plan.model_config import Shape, parse
-from launchers.system.threads import aside
+from launchers.system.threads import in_thread
 
 HUB_TIMEOUT_SECONDS = 8.0
 """Timeout of the hub's answer: with the imports before and the refusal after it 15 s at most."""
@@ -86,7 +86,7 @@ def _from_hub(model: Source) -> str:
     if model.hub not in ("hf", "ms"):
         return ""
     try:
-        return aside(lambda: _fetch(model), HUB_TIMEOUT_SECONDS)
+        return in_thread(lambda: _fetch(model), HUB_TIMEOUT_SECONDS)
     except TimeoutError:
         cause = f"no answer from the hub in {HUB_TIMEOUT_SECONDS:.0f} s"
         raise LaunchError(Exit.UNAVAILABLE, cause, "the download asks again") from None

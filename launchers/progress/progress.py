@@ -18,7 +18,7 @@ from launchers.exits import USER, Exit, LaunchError
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.gang.protocol import Loss
 from launchers.progress.phases import CONTAINER, process_start
-from launchers.storage.checkpoint import replace
+from launchers.system.atomic_file import replace
 from launchers.system.process import Stopped
 
 

@@ -12,11 +12,10 @@ from launchers.config.settings import Settings
 from launchers.flags.command_line import Inputs
 from launchers.plan import model_config
 from launchers.plan.document import document
-from launchers.plan.job import job_of
 from launchers.plan.model_config import Shape
-from launchers.plan.plan import Plan, build
+from launchers.plan.plan import Plan, build, job_of
 from launchers.storage import disk
-from launchers.storage.checkpoint import replace
+from launchers.system.atomic_file import replace
 
 
 def record(

@@ -30,7 +30,7 @@ from launchers.stages.attempt import Attempt, decide_start
 from launchers.stages.export import export
 from launchers.stages.train import train
 from launchers.storage.checkpoint import Checkpoint, read
-from launchers.storage.visible import PATIENCE, await_outputs
+from launchers.storage.visible import VISIBILITY_TIMEOUT_SECONDS, await_outputs
 from launchers.system.process import Stopped
 
 CASCADE_DELAY_SECONDS = 2.0
@@ -166,7 +166,7 @@ def _train(
 
 
 def _await_checkpoint(
-    work: Workspace, name: str, *, timeout: float = PATIENCE
+    work: Workspace, name: str, *, timeout: float = VISIBILITY_TIMEOUT_SECONDS
 ) -> Checkpoint | None:
     """Wait for the checkpoint that rank 0 has chosen: NFS may show it late.
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from launchers.config.recipe import Recipe
@@ -15,6 +16,7 @@ from launchers.gang.protocol import PreflightQuestion, StartMessage
 from launchers.stages.export import is_exported
 from launchers.storage import checkpoint
 from launchers.storage.checkpoint import Checkpoint
+from launchers.system.atomic_file import replace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +64,7 @@ def keep_identity(work: Workspace, inputs: Mapping[str, object]) -> None:
                 f"choose another release name, or remove {work.home}",
             )
     work.home.mkdir(parents=True, exist_ok=True)
-    checkpoint.replace(path, text)
+    replace(path, text)
 
 
 def _identity(path: Path) -> dict[str, object]:
@@ -110,7 +112,7 @@ def decide_start(settings: Settings, recipe: Recipe, digests: Mapping[str, str])
     """
     work = settings.work
     # precomputed or online, the reference gives the same results: a run may resume with the other
-    recipe_digest = replace(recipe, reference="online").digest
+    recipe_digest = dataclasses.replace(recipe, reference="online").digest
     identity: dict[str, object] = {"recipe": recipe_digest, **digests}
     if "train" in settings.skips:
         skip = "SKIP_TRAIN=1"

@@ -19,6 +19,7 @@ from launchers.flags.features import OWN
 from launchers.storage import checkpoint, marker
 from launchers.storage.checkpoint import Checkpoint
 from launchers.storage.output import Outcome, produce, usable
+from launchers.system.atomic_file import replace
 
 SUFFIXES = (".json", ".jinja", ".model", ".py", ".safetensors", ".txt")
 ARGUMENTS = "args.json"
@@ -59,7 +60,7 @@ def export(work: Workspace, inputs: Mapping[str, object], *, holder: str) -> Out
         for name, file in files.items():
             (folder / name).parent.mkdir(exist_ok=True)
             if file.name == ARGUMENTS:  # not linked: the checkpoint keeps its own
-                checkpoint.replace(folder / name, without_own(file.read_text(encoding="utf-8")))
+                replace(folder / name, without_own(file.read_text(encoding="utf-8")))
             else:
                 link_or_copy(file, folder / name)
 

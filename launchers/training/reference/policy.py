@@ -13,7 +13,7 @@ ROUND = 16
 
 
 class ReferenceConfigError(Exception):
-    """What the recipe or the run's state does not allow: ends a run with CONFIG (``system/failure_rules.py``)."""
+    """What the recipe or the run's state does not allow: ends a run with CONFIG (``system/failures.py``)."""
 
 
 def refusals(args: object) -> list[str]:

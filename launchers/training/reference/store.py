@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from launchers.storage.checkpoint import replace
+from launchers.system.atomic_file import replace
 from launchers.training.reference.pair_id import SIZE
 
 Pairs = dict[bytes, tuple[float, float]]
@@ -37,7 +37,7 @@ _FACTS, _COMPLETE, _PARTS = "facts.json", "complete.json", "parts"
 
 
 class ReferenceDataError(Exception):
-    """What the store or the data say can't be: ends a run with DATA (``system/failure_rules.py``)."""
+    """What the store or the data say can't be: ends a run with DATA (``system/failures.py``)."""
 
 
 def pack(pairs: Mapping[bytes, tuple[float, float]]) -> bytes:
