@@ -11,10 +11,9 @@ import json
 import socket
 import threading
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from launchers import PACKAGE
+from launchers import version
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.exits import FREE, Exit, LaunchError
@@ -98,7 +97,7 @@ class Hello:
     @classmethod
     def of_run(cls, settings: Settings, recipe: Recipe) -> Hello:
         """Introduce this rank of a run."""
-        both = launcher_digest(PACKAGE) + recipe.digest
+        both = version.own_digest(settings.launcher_digest) + recipe.digest
         return cls.of_rank(settings, hashlib.sha256(both.encode()).hexdigest())
 
     @classmethod
@@ -138,14 +137,6 @@ class Hello:
         """Return the rank with its pod and node."""
         where = " on ".join(filter(None, [self.pod, self.node]))
         return f"rank {self.rank}" + (f" ({where})" if where else "")
-
-
-def launcher_digest(package: Path) -> str:
-    """Return the SHA-256 of this package's sources."""
-    digest = hashlib.sha256()
-    for file in sorted(package.rglob("*.py")):
-        digest.update(str(file.relative_to(package)).encode() + b"\0" + file.read_bytes() + b"\0")
-    return digest.hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)

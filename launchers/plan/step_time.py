@@ -42,13 +42,13 @@ class Pace:
 PACE = Pace()
 PRODUCTS = 0.80
 """Part of the peak that matrix products of dense layers reach: 790 of 989 TFLOP/s in the preflight
-of H200 (tests/gpu/README.md)."""
+of H200 (tests/gpu/NOTES.md)."""
 GROUPED = 0.60
 """The same of experts: 3.71 TFLOP of a pack of 16,384 tokens in 6.28 ms, unevenly routed, there
 and back (tests/gpu/results/experts-h200.json)."""
 NVLINK = 0.67
 """Part of the card's all-reduce that an all-to-all of 235 MiB reaches: 281 and 296 of 431 GB/s in
-the preflight of 2 and 4 H200 (tests/gpu/README.md). Taken for all that goes over NVLink."""
+the preflight of 2 and 4 H200 (tests/gpu/NOTES.md). Taken for all that goes over NVLink."""
 A2A_HIDDEN = 0.37
 """Part of the all-to-all that an overlapped schedule hides: a profile in NVIDIA-NeMo/
 Megatron-Bridge ``skills/nemo-mbridge-perf-moe-hardware-configs/SKILL.md``."""

@@ -12,13 +12,13 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-from launchers import PACKAGE
+from launchers import version
 from launchers.config.recipe import load
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
 from launchers.gang.leader import Leader
 from launchers.gang.member import Member
-from launchers.gang.protocol import Hello, StartMessage, launcher_digest
+from launchers.gang.protocol import Hello, StartMessage
 from launchers.preflight.preflight import Preflight
 from launchers.run.run import leaving
 from launchers.stages.attempt import next_attempt
@@ -38,7 +38,7 @@ def preflight(settings: Settings, env: Mapping[str, str]) -> None:
     if "DPO_GPUS_PER_NODE" not in env:
         settings = replace(settings, gpus_per_node=_count_gpus(env))
     backend = load(settings.recipe).backend if settings.recipe.exists() else None
-    hello = Hello.of_rank(settings, launcher_digest(PACKAGE))
+    hello = Hello.of_rank(settings, version.own_digest(settings.launcher_digest))
     checks = Preflight(settings, backend, hello, env)
     if settings.place.rank == 0:
         _lead(settings, checks)
