@@ -59,19 +59,21 @@ NOTE = "exit code: "
 class LaunchError(Exception):
     """An expected failure: ends the launcher with ``code`` and one line, no traceback."""
 
-    def __init__(self, code: Exit, cause: str, remedy: str) -> None:
+    def __init__(self, code: Exit, cause: str, remedy: str, *, id: str) -> None:
         """Say why the launcher ends.
 
         Args:
             code: the exit code of the contract.
             cause: what was given or seen, and what is wrong with it.
             remedy: what the user should write or do.
+            id: stable name of the error in kebab-case; its wording may change, the id does not.
         """
         super().__init__(f"{cause}; {remedy}")
-        self.add_note(f"{NOTE}{code.name}")
+        self.add_note(f"{NOTE}{code.name} [{id}]")
         self.code = code
         self.cause = cause
         self.remedy = remedy
+        self.id = id
         self.stage = ""
         """The stage it ended, noted by ``during``."""
 

@@ -138,6 +138,7 @@ def plugins(recipe: Recipe, folder: Path, clone: Path | None, *, on_cpu: bool) -
             Exit.CONFIG,
             f"recipe.args.external_plugins: the launcher has a plugin named {min(taken)}, too",
             "rename yours: ms-swift imports plugins by their names, and only one of a name",
+            id="plugin-name-taken",
         )
     return own + [_in_clone(plugin, clone) for plugin in given]
 
@@ -154,7 +155,8 @@ def _in_clone(plugin: str, clone: Path | None) -> str:
     if clone is None:
         raise LaunchError(
             Exit.CONFIG,
-            f"recipe.args.external_plugins names {plugin!r}, and there is no clone",
+            f"recipe.args.external_plugins: names {plugin!r}, and there is no clone",
             "set code.url and code.ref, or write an absolute path",
+            id="plugin-no-clone",
         )
     return str(clone / plugin)

@@ -83,6 +83,7 @@ def incomplete(nodes: int, joined: Collection[int], ready: Collection[int]) -> L
         Exit.UNAVAILABLE,
         f"gang of {nodes} nodes: {', '.join(what)} within the deadline",
         "see why these pods don't run (kubectl describe), or raise rendezvous.deadlineSeconds",
+        id="gang-incomplete",
     )
 
 

@@ -219,7 +219,9 @@ class Loss:
         is free, whichever pod's exit code Kubernetes sees first.
         """
         code = Exit.TERMINATED if self.code in FREE else Exit.PEER
-        return LaunchError(code, f"{self.who} ended: {self.cause}", f"see the log of {self.who}")
+        return LaunchError(
+            code, f"{self.who} ended: {self.cause}", f"see the log of {self.who}", id="peer-ended"
+        )
 
     def to_wire(self) -> Message:
         """Build the message by which rank 0 passes the loss on."""

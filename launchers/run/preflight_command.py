@@ -82,6 +82,9 @@ def _count_gpus(env: Mapping[str, str]) -> int:
         )
     except subprocess.TimeoutExpired:
         raise LaunchError(
-            Exit.PREFLIGHT, "nvidia-smi -L did not answer in 20 s", "look at the host's driver"
+            Exit.PREFLIGHT,
+            "nvidia-smi -L did not answer in 20 s",
+            "look at the host's driver",
+            id="nvidia-smi-timeout",
         ) from None
     return sum(line.startswith("GPU ") for line in done.stdout.splitlines())

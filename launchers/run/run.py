@@ -182,6 +182,7 @@ def _await_checkpoint(
                 Exit.IO,
                 f"{work.checkpoints / name} is not whole on this node after {timeout:.0f} s",
                 "look at the workspace's storage",
+                id="checkpoint-incomplete",
             )
         time.sleep(POLL_INTERVAL_SECONDS)
     return found

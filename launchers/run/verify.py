@@ -108,7 +108,9 @@ def describe(settings: Settings, state: State) -> str:
 def failure(settings: Settings, state: State) -> LaunchError:
     """Build the error of a run that failed for good, with the run's exit code."""
     cause = f"run {settings.run} {describe(settings, state)}"
-    return LaunchError(Exit(state["code"]), cause, "then uninstall the run and install it again")
+    return LaunchError(
+        Exit(state["code"]), cause, "then uninstall the run and install it again", id="run-failed"
+    )
 
 
 def timed_out(settings: Settings, state: State, not_started: str) -> LaunchError:
@@ -122,7 +124,10 @@ def timed_out(settings: Settings, state: State, not_started: str) -> LaunchError
         remedy = "test again later, or with a longer test.deadlineSeconds and helm test --timeout"
     where = not_started or describe(settings, state)
     return LaunchError(
-        Exit.UNAVAILABLE, f"run {settings.run} after {settings.test_deadline} s: {where}", remedy
+        Exit.UNAVAILABLE,
+        f"run {settings.run} after {settings.test_deadline} s: {where}",
+        remedy,
+        id="run-late",
     )
 
 
@@ -145,7 +150,7 @@ def verify_outputs(settings: Settings, recipe: Recipe, outputs: Sequence[Sequenc
     export = settings.work.export
     there = marker.read(export)
     if there is None or there.inputs.get("recipe") != recipe.digest:
-        raise _changed(f"{export} is not what this recipe leaves")
+        raise _changed("export-changed", f"{export} is not what this recipe leaves")
     _verify_files(export, there)
     held = {"files": len(there.manifest), "bytes": manifest.total(there.manifest)}
     logs.info("run verified", export=export, **held, recipe=recipe.digest[:12])
@@ -154,7 +159,7 @@ def verify_outputs(settings: Settings, recipe: Recipe, outputs: Sequence[Sequenc
 def _verify_marker(path: Path, digest: str) -> None:
     there = marker.read(path)
     if there is None or marker.digest(there) != digest:
-        raise _changed(f"{path} is not what the run left there")
+        raise _changed("output-changed", f"{path} is not what the run left there")
     if not there.inputs.get("in place"):  # otherwise the files are elsewhere
         _verify_files(path, there)
 
@@ -162,10 +167,15 @@ def _verify_marker(path: Path, digest: str) -> None:
 def _verify_files(path: Path, there: Marker) -> None:
     problems = manifest.verify(path, there.manifest, manifest.total(there.manifest) <= FULL)
     if problems:
-        raise LaunchError(Exit.IO, f"{path}: {problems[0]}", "look at the workspace's storage")
+        raise LaunchError(
+            Exit.IO,
+            f"{path}: {problems[0]}",
+            "look at the workspace's storage",
+            id="export-damaged",
+        )
 
 
-def _changed(cause: str) -> LaunchError:
+def _changed(id: str, cause: str) -> LaunchError:
     return LaunchError(
-        Exit.INPUT_MISSING, f"the run says succeeded, and {cause}", "install the run again"
+        Exit.INPUT_MISSING, f"the run says succeeded, and {cause}", "install the run again", id=id
     )
