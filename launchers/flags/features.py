@@ -85,8 +85,8 @@ def _overlaps_experts(recipe: Recipe) -> bool:
 
 OWN = (
     # first: its import ends the phase that it is named for
-    Plugin(file="training/phases_megatron.py", backend="megatron", callback="phases"),
-    Plugin(file="training/phases_transformers.py", backend="transformers", callback="phases"),
+    Plugin(file="training/startup_megatron.py", backend="megatron", callback="phases"),
+    Plugin(file="training/startup_transformers.py", backend="transformers", callback="phases"),
     Plugin(file="training/seal_megatron.py", backend="megatron", callback="seal"),
     Plugin(file="training/seal_transformers.py", backend="transformers", callback="seal"),
     Plugin(
@@ -100,18 +100,18 @@ OWN = (
     Plugin(file="training/cpu_checkpoint.py", is_for_cpu=True),
     Plugin(file="training/one_read.py", backend="megatron", wanted=_reads_twice),
     Plugin(file="training/device_read.py", backend="megatron"),
-    Plugin(file="training/fused_norm.py", backend="megatron"),
-    Plugin(file="training/grad_check.py", backend="megatron"),
-    Plugin(file="training/grouped_product.py", backend="megatron", wanted=_has_grouped_experts),
+    Plugin(file="training/optimizer/fused_norm.py", backend="megatron"),
+    Plugin(file="training/optimizer/grad_check.py", backend="megatron"),
+    Plugin(file="training/experts/grouped_product.py", backend="megatron", wanted=_has_grouped_experts),
     Plugin(file="training/packs/pack_lengths.py", backend="megatron", wanted=_has_no_padding),
-    Plugin(file="training/chunked_adam.py", backend="megatron", wanted=_has_large_step),
-    Plugin(file="training/reference/reference.py", wanted=_takes_reference_once),
+    Plugin(file="training/optimizer/chunked_adam.py", backend="megatron", wanted=_has_large_step),
+    Plugin(file="training/reference/trainer.py", wanted=_takes_reference_once),
     # after it: it builds on the trainer that is named then
     Plugin(file="training/overlap.py", backend="megatron", wanted=_overlaps_experts),
-    Plugin(file="training/tokens/tokens.py", wanted=_keeps_tokens),
+    Plugin(file="training/tokens/cache.py", wanted=_keeps_tokens),
     Plugin(file="training/packs/packing.py", backend="megatron", wanted=_has_packs),
     Plugin(file="training/packs/equal_packs.py", backend="megatron", wanted=equal_packs.wanted),
-    Plugin(file="training/rank_order.py", backend="megatron", wanted=equal_packs.wanted),
+    Plugin(file="training/experts/rank_order.py", backend="megatron", wanted=equal_packs.wanted),
     # last, before the user's
     Plugin(file="training/search_path.py"),
 )

@@ -21,12 +21,12 @@ def _no(says: str, source: str, *when: When) -> Conflict:
 REFERENCES: tuple[Rule, ...] = (
     _no(
         "is for DPO, and recipe.task is {recipe.task}",
-        "training/reference/reference.py replaces SW trainers/dpo_trainer.py only",
+        "training/reference/trainer.py replaces SW trainers/dpo_trainer.py only",
         none_of(TASK, "rlhf"),
     ),
     _no(
         "is for DPO, and rlhf_type is {rlhf_type}",
-        "training/reference/reference.py replaces SW trainers/dpo_trainer.py only",
+        "training/reference/trainer.py replaces SW trainers/dpo_trainer.py only",
         one_of(TASK, "rlhf"),
         none_of("rlhf_type", "dpo"),
     ),

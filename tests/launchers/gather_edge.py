@@ -130,9 +130,9 @@ def main() -> None:
 
 if __name__ == "__main__":
     megatron_on_cpu.join()
-    own: Any = importlib.import_module("launchers.training.reference.reference")
+    own: Any = importlib.import_module("launchers.training.reference.trainer")
     importlib.import_module("launchers.training.packs.equal_packs")
-    added: Any = importlib.import_module("launchers.training.rank_order")
+    added: Any = importlib.import_module("launchers.training.experts.rank_order")
     plugin: Any = importlib.import_module("launchers.flags.equal_packs")
     dispatchers: Any = importlib.import_module("megatron.core.transformer.moe.token_dispatcher")
     main()

@@ -32,7 +32,7 @@ from launchers.metrics.step import Clock, Step
 from launchers.metrics.vector import Places
 from launchers.metrics.writer import Writer
 from launchers.training.collect import device as gpu
-from launchers.training.collect.experts import ExpertRows
+from launchers.training.collect.expert_rows import ExpertRows
 from launchers.training.upstream import require_parameters
 
 _GROUPS = ("tensor_model_parallel", "context_parallel", "pipeline_model_parallel")

@@ -26,10 +26,10 @@ from torch.utils.data import DataLoader
 
 from launchers import logs
 from launchers.training.reference import store
-from launchers.training.reference.keep import Batch, Keeper
+from launchers.training.reference.part_writer import Batch, Keeper
 from launchers.training.reference.loss import bounds_of, sums
-from launchers.training.reference.open import Opened, open_store, record
-from launchers.training.reference.pair_id import pair_id, rows_of, tokens
+from launchers.training.reference.run_store import Opened, open_store, record
+from launchers.training.reference.pairs import pair_id, rows_of, tokens
 from launchers.training.reference.policy import ROUND, batches
 from launchers.training.reference.store import Pairs
 

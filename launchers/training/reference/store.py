@@ -1,6 +1,6 @@
 """Reference log-probabilities on the workspace: written once, read by every later attempt and run.
 
-A store is a folder named by the digest of what its numbers follow from (``training/reference/facts.py``)::
+A store is a folder named by the digest of what its numbers follow from (``training/reference/fingerprint.py``)::
 
     facts.json     what that is, so that people and error messages can name a difference
     parts/*.bin    what a pass has so far; one file a writer and flush, so that none is shared
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from launchers.storage.checkpoint import replace
-from launchers.training.reference.pair_id import SIZE
+from launchers.training.reference.pairs import SIZE
 
 Pairs = dict[bytes, tuple[float, float]]
 """From a pair's id to the summed log-probabilities of chosen and rejected, in nats."""

@@ -165,8 +165,8 @@ def main() -> None:
     dist.init_process_group("nccl", init_method=address, rank=0, world_size=1)
     parallel_state.initialize_model_parallel()
     tensor_parallel.model_parallel_cuda_manual_seed(7)
-    import launchers.training.grouped_product  # noqa: F401
-    from launchers.training.grouped_weights import prepared
+    import launchers.training.experts.grouped_product  # noqa: F401
+    from launchers.training.experts.grouped_weights import prepared
 
     seen: dict[str, Any] = {}
     for name, (experts, width_in, width_out) in CASES.items():

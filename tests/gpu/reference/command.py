@@ -20,7 +20,7 @@ from typing import Any
 
 from launchers.flags.command_line import flatten
 from launchers.system.ms_swift import swift_folder
-from launchers.training.reference.open import recorded
+from launchers.training.reference.run_store import recorded
 from tests.gpu import host, side_by_side
 from tests.gpu.bench import read as bench_read
 from tests.gpu.bench.profiles import ROOT

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from launchers.training.reference.pair_id import FIELDS, pair_id, rows_of, tokens
+from launchers.training.reference.pairs import FIELDS, pair_id, rows_of, tokens
 from launchers.training.reference.policy import batches, policy_is_reference, refusals
 from tests.launchers.references import arguments
 

@@ -32,7 +32,7 @@ torch.distributed.get_rank = lambda: 3
 from megatron.core import rerun_state_machine
 from megatron.core.distributed.param_and_grad_buffer import _ParamAndGradBucketGroup
 from megatron.core.optimizer import optimizer
-import launchers.training.grad_check as ours
+import launchers.training.optimizer.grad_check as ours
 ours.PATIENCE = 0
 grads = [torch.ones(4), torch.ones(4)]
 group = _ParamAndGradBucketGroup([SimpleNamespace(grad_data=grad) for grad in grads])

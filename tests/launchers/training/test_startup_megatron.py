@@ -61,7 +61,7 @@ class Sft:
         self._prepare_template()
 
     def _parse_args(self) -> None:
-        importlib.import_module("launchers.training.phases_megatron")
+        importlib.import_module("launchers.training.startup_megatron")
 
     def _set_seed(self) -> None:
         pass
@@ -100,7 +100,7 @@ def test_every_phase_is_noted_in_the_order_of_ms_swift(
         module = ModuleType(name)
         vars(module).update(members)
         monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.delitem(sys.modules, "launchers.training.phases_megatron", raising=False)
+    monkeypatch.delitem(sys.modules, "launchers.training.startup_megatron", raising=False)
     for name, value in {"RANK": "0", "WORLD_SIZE": "2", "TRAINING_ATTEMPT": str(tmp_path)}.items():
         monkeypatch.setenv(name, value)
     pipeline = Sft()

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from launchers import PACKAGE
 from launchers.training.reference import store as reference_store
-from launchers.training.reference.facts import differences, facts_of, store_name
+from launchers.training.reference.fingerprint import differences, facts_of, store_name
 from launchers.training.reference.policy import ReferenceConfigError, policy_is_reference
 from launchers.training.reference.store import Pairs
 

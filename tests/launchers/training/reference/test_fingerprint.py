@@ -8,7 +8,7 @@ from typing import Any
 from launchers.config.workspace import Workspace
 from launchers.flags import installed
 from launchers.stages.attempt import keep_identity
-from launchers.training.reference.facts import (
+from launchers.training.reference.fingerprint import (
     ARGUMENTS,
     SAMPLE,
     differences,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from launchers.training.reference import store
-from launchers.training.reference.keep import Batch, Keeper
+from launchers.training.reference.part_writer import Batch, Keeper
 from launchers.training.reference.store import Pairs, ReferenceDataError
 
 
@@ -47,7 +47,7 @@ def test_a_flush_follows_when_it_is_due(folder: Path, monkeypatch: pytest.Monkey
     keeper = Keeper(folder, keeps=True, tells=False)
     keeper.keep([batch(1)], [True], [[-1.0, -2.0]])
     assert store.read_parts(folder) == {}
-    monkeypatch.setattr("launchers.training.reference.keep.FLUSH", -1.0)
+    monkeypatch.setattr("launchers.training.reference.part_writer.FLUSH", -1.0)
     keeper.keep([batch(2)], [True], [[-1.0, -2.0]])
     assert len(store.read_parts(folder)) == 2
 

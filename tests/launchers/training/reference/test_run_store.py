@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from launchers.training.reference import open, store
-from launchers.training.reference.open import Opened, open_store, record, recorded, stores
+from launchers.training.reference.run_store import Opened, open_store, record, recorded, stores
 from launchers.training.reference.policy import ReferenceConfigError
 from launchers.training.reference.store import Pairs
 from tests.launchers.references import arguments

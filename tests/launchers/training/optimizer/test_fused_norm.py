@@ -8,7 +8,7 @@ import pytest
 
 from tests.launchers import fake_upstream
 
-PLUGIN = Path(__file__).parents[3] / "launchers" / "training/fused_norm.py"
+PLUGIN = Path(__file__).parents[3] / "launchers" / "training/optimizer/fused_norm.py"
 ENGINE = "multi_tensor_applier = 'applier'\nmulti_tensor_l2norm = 'norm'\n"
 SCALE = "multi_tensor_scale = 'scale'\n"
 LOCAL = "from megatron.core.utils import local as multi_tensor_applier\n"

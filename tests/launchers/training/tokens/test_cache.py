@@ -50,7 +50,7 @@ def probe(made: Path, model: str = "model", **env: str) -> tuple[dict[str, Any],
         "check_model": "false",
         "report_to": "none",
     }
-    plugins = [str(PLUGIN), str(ROOT / "launchers" / "training/tokens/tokens.py")]
+    plugins = [str(PLUGIN), str(ROOT / "launchers" / "training/tokens/cache.py")]
     words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
     done = subprocess.run(
         [

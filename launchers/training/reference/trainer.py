@@ -17,7 +17,7 @@ from swift.megatron.trainers.base import BaseMegatronTrainer
 
 from launchers.training.reference.forward_pass import take
 from launchers.training.reference.loss import bounds_of, chosen_nll, sums
-from launchers.training.reference.pair_id import pair_id, rows_of
+from launchers.training.reference.pairs import pair_id, rows_of
 from launchers.training.reference.policy import KEY, ReferenceConfigError, refusals
 from launchers.training.reference.store import Pairs, ReferenceDataError
 from launchers.training.upstream import require, require_parameters

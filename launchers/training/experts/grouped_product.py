@@ -21,7 +21,7 @@ import torch
 from megatron.core.distributed import DistributedDataParallel
 from megatron.core.extensions.transformer_engine import TEGroupedLinear
 
-from launchers.training.grouped_weights import Frozen, Trained, prepared
+from launchers.training.experts.grouped_weights import Frozen, Trained, prepared
 from launchers.training.upstream import require
 
 ARCHITECTURES = (9, 10)
