@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
+from typing import Any
 
 
 class Exit(IntEnum):
@@ -74,6 +75,10 @@ class LaunchError(Exception):
         self.remedy = remedy
         self.stage = ""
         """The stage it ended, noted by ``during``."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle it by its constructor's arguments: rank 0 sends its error to the other ranks."""
+        return type(self), (self.code, self.cause, self.remedy)
 
 
 @contextmanager

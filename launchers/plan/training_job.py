@@ -16,7 +16,8 @@ from launchers.plan.layout import Layout
 
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
 """Flag value to bytes of an element."""
-_NO_REFERENCE = ("rm", "gkd")
+NO_REFERENCE = ("rm", "gkd")
+"""``rlhf_type`` without a forward pass of a reference: ms-swift ``rlhf_mixin.py``."""
 _DTYPES = ("fp32", "fp16", "bf16", "fp8")
 _SIZES = {
     **{name: name for name in ("micro_batch_size", "global_batch_size", "lora_rank")},
@@ -75,7 +76,7 @@ class Training:
     lora_modules: tuple[str, ...] = ("all-linear",)
     merges: str = "last"
     """Checkpoints beside which an adapter is merged into a copy of the model: ``last`` of the run
-    (``swift_merge_last``), ``every`` one, ``never``."""
+    (``training/merge_last.py``), ``every`` one, ``never``."""
     sequence_parallel: bool = False
     recompute: str = "selective"
     recompute_method: str = ""
@@ -108,8 +109,8 @@ class Training:
     """Rows of the fullest rank's experts over the mean, where it is known (1: forced balance)."""
     saves_optimizer: bool = True
     host_waits: bool = False
-    """The host waits for the GPU in every layer: ms-swift without ``swift_pack_lengths``,
-    ``swift_grouped_product`` and ``swift_grad_check``."""
+    """The host waits for the GPU in every layer: ms-swift without the launcher's features
+    ``pack_lengths``, ``grouped_product`` and ``grad_check``."""
     reference_grads: bool = False
     """The reference has a gradient buffer too: ms-swift 3.8, before its pull request 6027."""
 
@@ -173,7 +174,7 @@ def _derived(a: Arguments, task: str, tp: int) -> dict[str, Any]:
     kind = a.word("rlhf_type", "dpo") if task == "rlhf" else ""
     full = a.choice("tuner_type", "full", ("full", "lora", "lora_llm")) == "full"
     full = full and not any(a.words(name, ()) for name in ADAPTERS)
-    compares = bool(kind) and kind not in _NO_REFERENCE
+    compares = bool(kind) and kind not in NO_REFERENCE
     fraction = min(1.0, a.number("optimizer_offload_fraction", 1.0))
     return {
         "tuner": "full" if full else "lora",

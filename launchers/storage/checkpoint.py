@@ -2,7 +2,7 @@
 
 ms-swift's own tracker file is written before the checkpoint is complete
 (``swift/megatron/utils/megatron_lm_utils.py``, ``swift/megatron/trainers/base.py``), so only the
-launcher's manifest counts: ``COMPLETE.json``, written last by ``swift_seal_*.py``.
+launcher's manifest counts: ``COMPLETE.json``, written last by ``training/seal_*.py``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 COMPLETE = "COMPLETE.json"
+FEATURES = "features.json"
+"""Which of the launcher's features trained it, see ``training/loading.py``; not exported."""
 _FOLDER = re.compile(r"checkpoint-(\d+)")
 
 

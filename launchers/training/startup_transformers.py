@@ -1,7 +1,6 @@
-"""Loaded into ms-swift's transformers trainer: notes when each phase of the start ended.
+"""Note when each phase of a start ended, in ms-swift's transformers trainer.
 
-The order is that of ``swift/pipelines/train/sft.py`` of ms-swift 4.4.1; see
-``swift_phases_megatron``.
+The order is that of ``swift/pipelines/train/sft.py`` of ms-swift 4.4.1; see ``startup_megatron``.
 """
 
 import os
@@ -11,25 +10,29 @@ from swift.callbacks.base import TrainerCallback
 from swift.callbacks.mapping import callbacks_map
 from swift.pipelines.train.sft import SwiftSft
 
-from launchers.progress.phases import marks_of
-
-MARKS = marks_of(os.environ)
-MARKS.mark("imports")
+from launchers.progress.phases import Marks, marks_of
 
 
-class PhasesCallback(TrainerCallback):  # type: ignore[misc]
-    """Notes the first two steps."""
-
-    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """The trainer is whole."""
-        MARKS.mark("trainer")
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Note the first two steps."""
-        MARKS.step()
+def install() -> None:
+    """Mark the end of the phase ``imports``, and wrap the functions that end the others."""
+    marks = marks_of(os.environ)
+    marks.mark("imports")
+    callbacks_map["phases"] = _callback(marks)
+    SwiftSft._set_seed = marks.entering("arguments", SwiftSft._set_seed)  # right after parsing
+    SwiftSft._prepare_model_tokenizer = marks.ending("models", SwiftSft._prepare_model_tokenizer)
+    SwiftSft._prepare_dataset = marks.ending("dataset", SwiftSft._prepare_dataset)
 
 
-callbacks_map["phases"] = PhasesCallback
-SwiftSft._set_seed = MARKS.entering("arguments", SwiftSft._set_seed)  # follows parsing
-SwiftSft._prepare_model_tokenizer = MARKS.ending("models", SwiftSft._prepare_model_tokenizer)
-SwiftSft._prepare_dataset = MARKS.ending("dataset", SwiftSft._prepare_dataset)
+def _callback(marks: Marks) -> type:
+    class PhasesCallback(TrainerCallback):  # type: ignore[misc]
+        """Marks the first two steps."""
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            """Mark the end of the trainer's construction."""
+            marks.mark("trainer")
+
+        def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+            """Mark a step."""
+            marks.step()
+
+    return PhasesCallback

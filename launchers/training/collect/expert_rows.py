@@ -1,9 +1,9 @@
-"""For ``swift_metrics``: how many rows each expert of this rank gets, without a word to the GPU.
+"""Count the rows that each expert of this rank gets, without synchronising with the GPU.
 
-megatron-core 0.18 hands ``tokens_per_expert`` to the experts on the CPU already: the dispatcher
-needs it there for its splits (``token_dispatcher.py``, ``_maybe_dtoh_and_synchronize``; DeepEP's
-comes from a list). A hook before the experts adds it up. A dispatcher that leaves it on the GPU is
-added up there.
+megatron-core 0.18 passes ``tokens_per_expert`` to the experts on the CPU: the dispatcher needs it
+there for its splits (``token_dispatcher.py``, ``_maybe_dtoh_and_synchronize``; DeepEP has it as a
+list). A forward pre-hook of the experts adds it up; if a dispatcher leaves it on the GPU, the sum
+stays there.
 """
 
 from __future__ import annotations
@@ -24,16 +24,17 @@ class Part:
     """The experts of one layer on this rank."""
 
     layer: int
-    """From 0, in the whole model."""
+    """Index in the whole model, from 0."""
     first: int
+    """Index of the first local expert."""
     rows: torch.Tensor | None = None
 
 
 class ExpertRows:
-    """Rows of each local expert since the step began, both of chosen and rejected."""
+    """Rows of each local expert since the step began, of chosen and rejected texts together."""
 
     def __init__(self, models: Iterable[Any]) -> None:
-        """Watch the policy's layers with experts; the reference is another model."""
+        """Hook into the policy's layers with experts; the reference is another model."""
         self._parts: list[Part] = []
         for module in (module for model in models for module in model.modules()):
             if isinstance(module, MoELayer) and not module.is_mtp_layer:
@@ -42,17 +43,17 @@ class ExpertRows:
                 self._parts.append(part)
 
     def _count(self, part: Part, _: Any, given: tuple[Any, ...]) -> None:
-        """Count where gradients are recorded: each microbatch once.
+        """Count only while gradients are recorded, so that each microbatch counts once.
 
-        A layer that is computed again runs first without them; so do a LoRA run's reference and
-        evaluation.
+        A recomputed layer runs its first pass without gradients; so do evaluation and the reference
+        of a LoRA run.
         """
         if torch.is_grad_enabled() and len(given) > 1:
             rows = given[1]
             part.rows = rows.clone() if part.rows is None else part.rows.add_(rows)
 
     def drain(self, host: torch.Tensor, device: torch.Tensor | None, places: Places) -> None:
-        """Move the counts to their places, in the CPU's vector or, once there, in the GPU's."""
+        """Move the counts on the CPU into the host's vector, or those on the GPU into the device's."""
         for part in self._parts:
             rows = part.rows
             if rows is None or rows.is_cuda == (device is None):

@@ -1,7 +1,8 @@
 """The weights of one layer's experts, and their products with the experts' rows.
 
-Rows are sorted by expert, ``splits`` says how many each has; a weight is [out, in]. Products are
-those of ``torch._grouped_mm`` where all weights lie side by side, else Transformer Engine's.
+Rows are sorted by expert and ``splits`` holds the number of rows of each; a weight is [out, in].
+Products use ``torch._grouped_mm`` if all weights are contiguous in memory, otherwise Transformer
+Engine's grouped GEMM.
 """
 
 from functools import cached_property, lru_cache
@@ -12,18 +13,18 @@ import torch
 from transformer_engine.pytorch.cpp_extensions import general_grouped_gemm
 
 ALIGNED = 8
-"""``torch._grouped_mm`` wants rows of 16 bytes or a multiple: 8 bf16 numbers."""
+"""Elements to whose multiple ``torch._grouped_mm`` needs rows: 16 bytes are 8 bf16 numbers."""
 
 
 @lru_cache(maxsize=4)
 def _ends(splits: tuple[int, ...], device: torch.device) -> torch.Tensor:
-    """Return where each expert's rows end; the products of a layer ask for the same."""
+    """Return where each expert's rows end; cached, as all products of a layer need the same."""
     ends = torch.tensor(list(accumulate(splits)), dtype=torch.int32)
     return ends.to(device, non_blocking=True)
 
 
 def ends(rows: torch.Tensor, splits: list[int]) -> torch.Tensor:
-    """Return where each expert's rows end, on their device."""
+    """Return where each expert's rows end, int32 [experts], on the rows' device."""
     return _ends(tuple(splits), rows.device)
 
 
@@ -34,13 +35,13 @@ def weights(module: Any) -> list[Any]:
 
 def product(rows: torch.Tensor, side: torch.Tensor, splits: list[int]) -> torch.Tensor:
     """Return [tokens, n] of rows, [tokens, m], and all experts' matrices, [experts, m, n]."""
-    if not len(rows):  # no token has come to this GPU
+    if not len(rows):  # no token was routed to this GPU
         return rows.new_empty(0, side.shape[-1])
     return torch._grouped_mm(rows, side, offs=ends(rows, splits))
 
 
 class Frozen:
-    """Weights that nothing trains: they are moved side by side, once."""
+    """Frozen weights: they are moved into one contiguous tensor, once."""
 
     is_trained = False
 
@@ -50,7 +51,7 @@ class Frozen:
 
     @cached_property
     def side(self) -> torch.Tensor:
-        """Move the weights; before the first pass, when all that loads them has done so."""
+        """Move the weights into one tensor, [experts, out, in]; runs in the first pass, after loading."""
         side = torch.stack([weight.data for weight in self.weights])
         for weight, moved in zip(self.weights, side.unbind(), strict=True):
             weight.data = moved
@@ -66,7 +67,7 @@ class Frozen:
 
 
 class Trained:
-    """Weights that are trained, each where megatron-core's DDP keeps it."""
+    """Trained weights, each in megatron-core's DDP buffer."""
 
     is_trained = True
 
@@ -103,16 +104,16 @@ class Trained:
         return out
 
     def accumulate(self, rows: torch.Tensor, grads: torch.Tensor, splits: list[int]) -> None:
-        """Add each expert's grads^T rows to its weight's gradient, and say that it is ready.
+        """Add each expert's grads^T rows to its weight's gradient and notify DDP.
 
-        Of experts without rows nothing is added: their product is not zero on every GPU
-        (pytorch #172439, compute capability 10).
+        Experts without rows are left out: their product is not zero on every GPU (pytorch #172439,
+        compute capability 10).
         """
         busy = [number for number, count in enumerate(splits) if count]
         if busy:
             found = torch._grouped_mm(grads.t(), rows, offs=ends(rows, splits))
             buffers = [self.weights[number].main_grad for number in busy]
-            # of one type: else there is a kernel for each
+            # of one type: otherwise there is a kernel for each
             parts = found.to(buffers[0].dtype).unbind()
             torch._foreach_add_(buffers, [parts[number] for number in busy])
         if self.owner.ddp_config.overlap_grad_reduce and self.groups[0].is_last_microbatch:
@@ -121,9 +122,9 @@ class Trained:
 
 
 class Adapter(Trained):
-    """Those of an adapter: put side by side anew for each product, since there is little of them.
+    """Weights of an adapter, stacked for each product because they are small.
 
-    With a rank of 8 they have 4 MiB where the layer beside them has 800.
+    With rank 8 they take 4 MiB, the layer they belong to 800 MiB.
     """
 
     def outputs(self, rows: torch.Tensor, splits: list[int]) -> torch.Tensor:
@@ -136,10 +137,10 @@ class Adapter(Trained):
 
 
 def prepared(name: str, module: Any, owner: Any) -> Frozen | Trained | None:
-    """Return a layer's weights for products of all experts at once; None where they don't fit.
+    """Return a layer's weights for grouped products; None if the kernels do not support them.
 
-    Fit are bf16 weights without bias that are all frozen, or all trained by ``owner``, in which the
-    module has this name.
+    Supported are bf16 weights without bias that are either all frozen or all trained by ``owner``,
+    the DDP model in which the module has this name.
     """
     config, own = module.config, weights(module)
     if module.use_bias or config.fp8 or config.fp4 or module.wgrad_store.delay_wgrad_compute():

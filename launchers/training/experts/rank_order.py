@@ -1,16 +1,15 @@
-"""Loaded into Megatron training with ``moe_token_dispatcher_type: allgather`` and packs.
+"""Sum the experts' outputs of all ranks in rank order, with ``moe_token_dispatcher_type: allgather``.
 
-What the experts of each rank made of a token is added up on the rank that holds the token.
-megatron-core 0.18.0 leaves that to a reduce-scatter, in fp32 at twice the bytes of what is added:
-bf16. NCCL's ring begins it at another rank for each receiver and rounds every sum on the way, so
-from three ranks on a text's log-probability depends on the rank that its pack is dealt to. With
-the sums in bf16 a reference that was taken once was 0.0023 off in the first loss on 4 x H200; in
-fp32, as upstream, fewer sums end on another side of bf16's rounding, and it was not measured.
+The rank that holds a token adds up what the experts of each rank have computed for it. megatron-core
+0.18.0 uses a reduce-scatter, in fp32 at twice the bytes of the bf16 addends. NCCL's ring starts at a
+different rank for each receiver and rounds every partial sum, so that with three or more ranks a
+text's log-probability depends on the rank that its pack is dealt to. With sums in bf16 a precomputed
+reference was 0.0023 off in the first loss on 4 x H200; sums in fp32, as upstream, cross a rounding
+boundary of bf16 less often; their error was not measured.
 
-Here each rank gets the parts as they are, by an all-to-all of bf16, and adds them in the order of
-the ranks, in fp32, rounded once: the same on each rank. The backward pass gathers the same
-gradients as upstream's, in bf16 instead of fp32. The gradients of the tokens that were gathered
-are upstream's, which adds them in bf16.
+Here each rank receives the addends unchanged by an all-to-all in bf16 and adds them in rank order in
+fp32, rounded once: the same on each rank. The backward pass gathers the same gradients as upstream's,
+in bf16 instead of fp32. The gradients of the gathered tokens are upstream's, which adds them in bf16.
 """
 
 from __future__ import annotations
@@ -27,16 +26,17 @@ require_parameters(MoEAllGatherTokenDispatcher.token_combine, "self", "hidden_st
 
 
 class RankOrder(torch.autograd.Function):  # type: ignore[misc]
-    """Adds up the parts that the ranks of a group have of each one's rows, in the ranks' order."""
+    """A reduce-scatter over the ranks of a group that adds in rank order."""
 
     @staticmethod
     def forward(ctx: Any, parts: Any, group: Any) -> Any:
-        """Return this rank's rows.
+        """Return the sums of this rank's rows, ``[rows, ...]``.
 
         Args:
-            ctx: of the call, for the backward pass.
-            parts: of all ranks' rows, ``[ranks * rows, ...]``, rank by rank.
-            group: of ranks.
+            ctx: autograd's context.
+            parts: this rank's addends for the rows of all ranks, ``[ranks * rows, ...]``, rank by
+                rank.
+            group: the process group.
         """
         ctx.group, sent = group, parts.contiguous()
         received = torch.empty_like(sent)
@@ -46,17 +46,19 @@ class RankOrder(torch.autograd.Function):  # type: ignore[misc]
 
     @staticmethod
     def backward(ctx: Any, grad: Any) -> tuple[Any, None]:
-        """Return each part's gradient: that of the rows it was added to."""
+        """Return the gradient of each addend: that of the row it was added to."""
         whole = grad.new_empty(ctx.group.size() * grad.shape[0], *grad.shape[1:])
         dist.all_gather_into_tensor(whole, grad.contiguous(), group=ctx.group)
         return whole, None
 
 
 def token_combine(self: Any, hidden_states: Any) -> Any:
-    """Return this rank's tokens, from what all ranks' experts made of them."""
+    """Return this rank's tokens, summed over the experts of all ranks."""
     if self.tp_ep_group.size() == 1:
         return hidden_states
     return RankOrder.apply(hidden_states, self.tp_ep_group)
 
 
-MoEAllGatherTokenDispatcher.token_combine = token_combine
+def install() -> None:
+    """Replace the dispatcher's reduce-scatter."""
+    MoEAllGatherTokenDispatcher.token_combine = token_combine

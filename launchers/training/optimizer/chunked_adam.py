@@ -1,4 +1,4 @@
-"""Loaded into Megatron training: Transformer Engine's FusedAdam steps a few tensors at a time.
+"""Let Transformer Engine's FusedAdam step a few tensors at a time.
 
 ``FusedAdam.step`` makes fp32 copies of all moments of a group that are not fp32 before it begins
 (TE 2.12 ``pytorch/optimizers/fused_adam.py``, ``get_unscaled_state``): 8 bytes for each local
@@ -82,4 +82,6 @@ def _widened(adam: Any, weights: list[Any]) -> Iterator[None]:
     torch._foreach_copy_(narrow, wide)
 
 
-FusedAdam.step = step
+def install() -> None:
+    """Replace ``FusedAdam.step``."""
+    FusedAdam.step = step

@@ -1,11 +1,11 @@
-"""Loaded into Megatron training: the gradients' norm is taken by Transformer Engine's kernels.
+"""Take the gradients' norm with Transformer Engine's kernels.
 
-megatron-core 0.18 asks Transformer Engine for four functions, of which its 2.12 has three, and
-then falls back to PyTorch for all of them where Apex is missing (``megatron/core/optimizer/
-clip_grads.py``): a norm, rounded to bf16, and a wait of the host for each weight, two more kernels
-for each to clip. Those are 3,000 weights where 48 layers have 32 experts on each GPU.
-megatron-core 0.16 uses the three as they are used here; the fourth only saves the wait for the
-norm itself.
+megatron-core 0.18 imports four functions from Transformer Engine. Version 2.12 has only three of
+them, so that without Apex megatron-core falls back to PyTorch for all (``megatron/core/optimizer/
+clip_grads.py``): for each weight a norm rounded to bf16 and a synchronisation with the GPU, and two
+more kernels to clip it. With 48 layers and 32 experts on each GPU that is 3,000 weights.
+megatron-core 0.16 uses the three functions as they are used here; the fourth only saves the
+synchronisation for the norm itself.
 """
 
 from typing import Any
@@ -18,11 +18,11 @@ NAMES = {
     "l2_norm_impl": "multi_tensor_l2norm",
     "multi_tensor_scale_impl": "multi_tensor_scale",
 }
-"""Megatron's names, and Transformer Engine's for the same."""
+"""From megatron-core's names to Transformer Engine's."""
 
 
-def _fuse() -> None:
-    """Replace the fallback; leave all as it is where it is not used, or is another version's."""
+def install() -> None:
+    """Replace the fallback; change nothing if it is not in use, or not the one known here."""
     local = getattr(getattr(clip_grads, "l2_norm_impl", None), "__module__", "")
     found: dict[str, Any] = {
         ours: getattr(optimizers, theirs)
@@ -31,6 +31,3 @@ def _fuse() -> None:
     }
     if local == "megatron.core.utils" and len(found) == len(NAMES):
         vars(clip_grads).update(found)
-
-
-_fuse()

@@ -1,4 +1,7 @@
-"""What the reference's log-probabilities follow from: equal facts, one store on the workspace."""
+"""Everything that the reference's log-probabilities depend on: equal facts share one store.
+
+The names and values must not change: runs and stores made before are recognised by them.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from launchers.config.workspace import Workspace
+from launchers.flags.features import users_plugins
 from launchers.training.reference.policy import original
-from launchers.training.tokens import inputs
+from launchers.training.tokens import fingerprint as tokens
 
 SAMPLE = 2**20
 """Bytes read at the start, middle and end of a weight file."""
@@ -28,41 +32,42 @@ ARGUMENTS = (
     *("torch_dtype", "fp8_format", "fp8_recipe", "attention_backend", "rope_scaling"),
     *("moe_expert_capacity_factor", "megatron_extra_kwargs"),
 )
-"""Of ms-swift, which the numbers or the pairs follow from, beside the files' contents."""
+"""Arguments of ms-swift that change the numbers or the pairs, in addition to the files' contents."""
 
 
-def facts_of(args: object, home: Path, own: Path, version: str) -> dict[str, str]:
-    """Return all that the numbers follow from, by name.
+def facts_of(args: object, home: Path, version: str) -> dict[str, str]:
+    """Return everything that the numbers depend on, by name.
+
+    The launcher's own plugins are left out: they change no token.
 
     Args:
         args: ms-swift's parsed arguments.
-        home: the run's folder, in which the launcher notes what it has read in full.
-        own: folder of the launcher's own plugins, which change no token.
-        version: of ms-swift.
+        home: the run's folder, in which the launcher notes the digests of its downloads.
+        version: version of ms-swift.
 
     Raises:
         OSError: a file can't be read.
     """
-    told = {name: _word(getattr(args, name, None)) for name in ARGUMENTS}
+    arguments = {name: _word(getattr(args, name, None)) for name in ARGUMENTS}
     sets = [*_list(args, "dataset"), "|", *_list(args, "val_dataset")]
     cached = [*_list(args, "cached_dataset"), "|", *_list(args, "cached_val_dataset")]
-    code = [inputs.code(p) for p in inputs.users(_list(args, "external_plugins"), own)]
+    plugins = users_plugins(_list(args, "external_plugins"))
     return {
-        **told,
+        **arguments,
         "model": digest_of(original(args), SAMPLE),
         "downloads": downloads(home),
         "data": _sum(*map(_dataset, sets)),
         "cached data": _sum(*map(_dataset, cached)),
-        "plugins": _sum(*(json.dumps(each) for each in code)),
+        "plugins": _sum(*(json.dumps(tokens.code(Path(each))) for each in plugins)),
         "ms-swift": version,
     }
 
 
 def downloads(home: Path) -> str:
-    """Return a digest of the model and datasets as the download stage knows them, byte by byte.
+    """Return a digest of the model and datasets as the download stage has verified them.
 
-    Without a launcher there is none: then two models of which only some layers differ may look
-    the same by ``SAMPLE``.
+    Without a launcher it is empty: two models that differ only in some layers may then look the
+    same by ``SAMPLE``.
     """
     try:
         noted = json.loads(Workspace.of(home).inputs.read_text(encoding="utf-8"))
@@ -84,8 +89,8 @@ def digest_of(path: Path, sample: int = 0) -> str:
     """Return a digest of a file's or folder's contents.
 
     Args:
-        path: the file or folder; what is no path is its own digest.
-        sample: bytes to read at three places of a larger file; 0 reads all.
+        path: the file or folder; a name that does not exist is its own digest.
+        sample: bytes to read at each of three places of a larger file; 0 reads all.
     """
     if path.is_file():
         return _file(path, sample)
@@ -111,14 +116,14 @@ def _file(path: Path, sample: int) -> str:
 
 
 def _dataset(text: str) -> str:
-    """Return a dataset's digest and how much of it is taken (``path#500``)."""
-    path = inputs.path_of(text)
+    """Return the digest of a dataset and its number of samples (``path#500``)."""
+    path = tokens.path_of(text)
     samples = "" if path == Path(text) else text.rpartition("#")[2]
     return f"{digest_of(path)}#{samples}"
 
 
 def differences(before: Mapping[str, str], now: Mapping[str, str]) -> str:
-    """Say in what two sets of facts differ; empty where they do not.
+    """Return the differences between two sets of facts as text; empty if there are none.
 
     >>> differences({"max_length": "4096", "x": "1"}, {"max_length": "8192", "x": "1"})
     'max_length was 4096 and is 8192'

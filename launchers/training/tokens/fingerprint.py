@@ -1,8 +1,8 @@
-"""What a tokenised dataset is made from: equal inputs, equal rows, so that once is enough.
+"""Everything that the rows of a tokenised dataset depend on: equal inputs, equal rows.
 
-ms-swift's own cache (``load_from_cache_file``) keeps lengths only, in the pod, and does not see a
-change of a plugin's code: measured, it gave the rows of the old one. Here the contents of all that
-decides about a row are compared.
+ms-swift's own cache (``load_from_cache_file``) only keeps lengths, in the pod, and does not notice a
+change of a plugin's code: in a test it returned the rows of the old code. Here the contents of
+everything that affects a row are compared.
 """
 
 from __future__ import annotations
@@ -16,14 +16,12 @@ from pathlib import Path
 from launchers.storage import manifest, marker
 
 FORMAT = 1
-"""Raise it when the files below a cache folder change their meaning."""
+"""Version of the files in a cache folder; increment it when their meaning changes."""
 IGNORED = ("dataset_num_proc", "load_from_cache_file", "download_mode", "cached_dataset")
-"""Flags of ms-swift's data arguments that change no row."""
-PREFERENCES = ("dpo", "rm", "cpo", "orpo", "simpo")
-"""``rlhf_type`` of the losses whose rows are a chosen and a rejected text."""
+"""Data arguments of ms-swift that change no row."""
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".gguf", ".index.json")
 _ABOVE = 4
-"""Folders above a file in which its marker may lie."""
+"""Number of parent folders that may contain a file's marker."""
 
 
 def inputs(
@@ -34,14 +32,14 @@ def inputs(
     model: Path,
     versions: Mapping[str, str],
 ) -> dict[str, object]:
-    """Describe what rows are made from; JSON, without times or machines.
+    """Return what the rows depend on as JSON, without times or host names.
 
     Args:
-        flags: all that data and template arguments say.
+        flags: all data and template arguments.
         datasets: files or folders, each with an optional ``#samples``, and files that flags name.
-        plugins: the user's own code; Python files beside and below them may be imported.
+        plugins: the user's plugins; they may import Python files of their folder and below.
         model: folder with tokenizer and chat template.
-        versions: of the packages that make the rows.
+        versions: versions of the packages that make the rows.
     """
     small = [p for p in sorted(model.iterdir()) if p.is_file() and not p.name.endswith(_WEIGHTS)]
     return {
@@ -55,7 +53,7 @@ def inputs(
 
 
 def path_of(dataset: str) -> Path:
-    """Return the path of a dataset as ms-swift is given it.
+    """Return the path of a dataset that ms-swift is given with an optional ``#samples``.
 
     >>> path_of("/data/a.jsonl#500").name
     'a.jsonl'
@@ -67,7 +65,7 @@ def path_of(dataset: str) -> Path:
 def content(path: Path) -> dict[str, str]:
     """Return the digests of a file, or of all files of a folder.
 
-    Those of the marker of the download stage are taken where sizes agree: reading is slow.
+    Digests of the download stage's marker are used if the sizes agree, because reading is slow.
     """
     path = Path(os.path.abspath(path))  # noqa: PTH100 - links keep their names, as in the marker
     found = [path] if path.is_file() else sorted(set(manifest.files(path, skip=(marker.NAME,))))
@@ -80,7 +78,7 @@ def _digests(found: Iterable[Path], start: Path, near: Path) -> dict[str, str]:
 
 
 def _listed(path: Path) -> dict[Path, str]:
-    """Return what the nearest marker says of files that have the size that it says."""
+    """Return the digests in the nearest marker of those files that have the size it lists."""
     for folder in [path, *path.parents[:_ABOVE]]:
         found = marker.read(folder) if folder.is_dir() else None
         if found is not None:
@@ -97,18 +95,8 @@ def _read(path: Path) -> str:
     return manifest.entry(path.resolve()).sha256
 
 
-def users(plugins: Iterable[str], own: Path) -> list[Path]:
-    """Return the plugins that are not the launcher's own, whose files may be links (a ConfigMap's).
-
-    Args:
-        plugins: as ms-swift is given them.
-        own: folder of the launcher's own.
-    """
-    return [path for each in plugins if (path := Path(each)).parent.resolve() != own.resolve()]
-
-
 def code(plugin: Path) -> dict[str, str]:
-    """Return the digests of a plugin and of the Python files beside and below, which it may use."""
+    """Return the digests of a plugin and of all Python files in its folder and below."""
     plugin = Path(os.path.abspath(plugin))  # noqa: PTH100 - as in ``content``
     home = plugin.parent
     found = {plugin, *(p for p in home.rglob("*.py") if p.is_file())}
@@ -117,7 +105,7 @@ def code(plugin: Path) -> dict[str, str]:
 
 
 def folder(workspace: Path, made_from: Mapping[str, object]) -> Path:
-    """Return where the rows of these inputs are.
+    """Return the folder for the rows of these inputs.
 
     >>> folder(Path("/w"), {"format": 1}).parent.as_posix()
     '/w/cache/tokens'
