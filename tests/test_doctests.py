@@ -1,5 +1,6 @@
 """The examples in the docstrings hold."""
 
+import ast
 import doctest
 import importlib
 from pathlib import Path
@@ -7,19 +8,36 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-# They register themselves with ms-swift when they are imported, or need torch.
-ELSEWHERE = {
-    ROOT / "scripts" / "demo" / "docstring_pairs.py",
-    *ROOT.glob("launchers/swift_*.py"),
-    *ROOT.glob("tests/gpu/plugins/*.py"),
-    *ROOT.glob("tests/gpu/kernels/*.py"),
-    ROOT / "tests" / "gpu" / "variants" / "edge.py",
-}
+TRAINING_ONLY = {"datasets", "mcore_bridge", "megatron", "swift", "torch", "transformer_engine"}
+"""Packages of the training image, absent where the tests run."""
+
+
+def _imports(path: Path) -> set[str]:
+    """Return the top-level packages and modules that a module imports when it is imported."""
+    found: set[str] = set()
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom) and node.module:
+            found |= {node.module, *(f"{node.module}.{each.name}" for each in node.names)}
+        elif isinstance(node, ast.Import):
+            found |= {each.name for each in node.names}
+    return found
+
+
+def _needs_training_image(path: Path, seen: frozenset[Path] = frozenset()) -> bool:
+    """Return whether a module, or one of ours that it imports, needs the training image."""
+    names = _imports(path)
+    if {name.partition(".")[0] for name in names} & TRAINING_ONLY:
+        return True
+    own = {ROOT / f"{name.replace('.', '/')}.py" for name in names} - seen
+    return any(_needs_training_image(each, seen | own) for each in own if each.is_file())
+
+
 SOURCES = sorted(
     path
     for folder in ("launchers", "scripts", "tests/gpu")
     for path in (ROOT / folder).rglob("*.py")
-    if path not in ELSEWHERE and not path.name.startswith(("__", "test_", "fake_", "conftest"))
+    if not path.name.startswith(("__", "test_", "fake_", "conftest"))
+    and not _needs_training_image(path)
 )
 
 

@@ -1,4 +1,4 @@
-"""Typed reading of environment variables, with errors that name the variable."""
+"""Read typed environment variables; errors name the variable."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def integer(env: Mapping[str, str], name: str, default: int, *, lowest: int = 1)
     29400
 
     Raises:
-        LaunchError: CONFIG when it is no whole number or below ``lowest``.
+        LaunchError: CONFIG when it is not a whole number or is below ``lowest``.
     """
     text = env.get(name, "") or str(default)
     if not (text.isascii() and text.isdecimal()) or int(text) < lowest:

@@ -1,8 +1,8 @@
-"""GPU models that a run can be planned for: what fits in one, and how fast it is at best.
+"""GPU models known to the planner: memory, peak rates and bandwidths.
 
-Memory is what PyTorch calls the total capacity in its out-of-memory message: the smallest value
-found for the card in public reports, since firmware and driver take different parts of it.
-Peaks are NVIDIA's data sheets, dense bf16 (half of the figure "with sparsity").
+Memory is the total capacity in PyTorch's out-of-memory message: the smallest value in public
+reports of the model, since the part that firmware and driver reserve varies.
+Peaks are from NVIDIA's data sheets, dense bf16 (half of the figure "with sparsity").
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ class Card:
 
     name: str
     smi: tuple[str, ...]
-    """Names that ``nvidia-smi --query-gpu=name`` prints for it."""
+    """Names printed by ``nvidia-smi --query-gpu=name``."""
     memory_gib: float
-    """GiB that PyTorch can use, a CUDA context included."""
+    """GiB that PyTorch can use, including a CUDA context."""
     peak_tflops: float
     """Dense bf16 TFLOP/s."""
     hbm_gbs: float
     """GB/s of the GPU's memory, data sheet."""
     nvlink_gbs: float
-    """Bus bandwidth (GB/s) of a large all-reduce over the GPUs of one host, as nccl-tests counts
-    it. Where none was published: the figure of the same NVLink generation, scaled by its links."""
+    """Bus bandwidth (GB/s) of a large all-reduce over the GPUs of one host, as nccl-tests
+    defines it. Where none was published, scaled from the same NVLink generation by link count."""
     pcie_gbs: float
     """GB/s between host and GPU, one direction, pinned memory."""
     arch: str
     """Compute capability as the CUDA compiler spells it, e.g. ``sm90``."""
     source: str
-    """Where the bandwidths come from."""
+    """Source of the bandwidths."""
 
 
 _AZURE = "Azure/azurehpc-health-checks conf/*.conf: floor for all_reduce of 16 GB, and PCIe"
@@ -71,14 +71,14 @@ _ALL = (
 )
 
 CARDS: dict[str, Card] = {card.name: card for card in _ALL}
-"""Name to card. H20: 900 GB/s of NVLink 4 as the H100; A800 and H800: 400 of 600 and 900 GB/s."""
+"""Models by name. H20: 900 GB/s of NVLink 4 as the H100; A800 and H800: 400 of 600 and 900 GB/s."""
 
 
 def named(name: str) -> Card:
-    """Return a card.
+    """Return a model by its name in the values.
 
     Raises:
-        LaunchError: CONFIG, naming the cards that there are.
+        LaunchError: CONFIG, listing the known models.
     """
     if name in CARDS:
         return CARDS[name]
@@ -88,7 +88,7 @@ def named(name: str) -> Card:
 
 
 def seen(smi: str) -> Card | None:
-    """Return the card that nvidia-smi calls ``smi``; None for one that is not listed.
+    """Return the model that nvidia-smi names ``smi``; None if unknown.
 
     >>> seen("NVIDIA H200").name
     'h200'

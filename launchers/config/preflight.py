@@ -1,4 +1,4 @@
-"""What the chart's ``gpuModel``, ``preflight`` and network tell the checks before training."""
+"""Settings of the preflight checks: the chart's ``gpuModel``, ``preflight`` and network profile."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from launchers.exits import Exit, LaunchError
 
 CHECKS = {
     "cards": "number and model of the GPUs",
-    "health": "uncorrected memory errors, row remaps, fabric and resets that a GPU waits for",
-    "idle": "memory of a GPU that another process holds",
+    "health": "uncorrected memory errors, row remaps, fabric state and pending resets",
+    "idle": "GPU memory held by another process",
     "driver": "the driver is new enough for the image's CUDA",
-    "rdma": "adapters and locked memory, where the network is RDMA",
+    "rdma": "adapters and locked memory, if the network is RDMA",
     "shm": "size of /dev/shm",
     "disk": "free space for the checkpoints",
     "caches": "whether the hubs' caches are shared",
     "versions": "packages that the recipe's backend needs",
-    "clock": "clocks of the pods",
-    "workspace": "every pod sees what rank 0 writes",
+    "clock": "clock differences between pods",
+    "workspace": "every pod sees the files that rank 0 writes",
     "port": "rank 0's master port can be reached",
-    "compute": "matrix products of each GPU",
-    "transport": "what NCCL sends over",
-    "bandwidth": "all-reduce and all-to-all",
-    "pairs": "each GPU with its neighbour",
-    "collective": "whether the GPUs measure at all: without it the four above are left out too",
+    "compute": "matrix multiplication rate of each GPU",
+    "transport": "the transport that NCCL chose",
+    "bandwidth": "bandwidth of all-reduce and all-to-all",
+    "pairs": "bandwidth between neighbouring GPUs",
+    "collective": "the measurement on GPUs as a whole; skipping it also skips the four checks above",
 }
 """All checks; ``preflight.skipChecks`` names some of them (a test compares the chart's schema)."""
 COLLECTIVE = frozenset({"compute", "transport", "bandwidth", "pairs"})
-"""The checks that need the GPUs at work."""
+"""Checks that run work on the GPUs."""
 
 SETTINGS = (
     "SKIP_PREFLIGHT",
@@ -45,26 +45,26 @@ SETTINGS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Preflight:
-    """What is checked, and against what."""
+    """The checks to run and their thresholds."""
 
     skip: bool
     skips: frozenset[str]
-    """Names of CHECKS that are left out."""
+    """Names of the CHECKS to skip."""
     card: Card | None
-    """The card that every GPU must be; None for any."""
+    """Required GPU model; None accepts any."""
     node_floor: float | None
-    """GB/s that an all-reduce inside a node should reach; None for the card's own."""
+    """Expected all-reduce bus bandwidth inside a node, GB/s; None uses the GPU model's."""
     network_floor: float | None
-    """The same across nodes, from the network profile or ``network.floorGBs``."""
+    """Expected bus bandwidth across nodes, GB/s, from the network profile or ``network.floorGBs``."""
     strict: bool
-    """Whether a missed floor ends the run; else only a broken link does."""
+    """Whether bandwidth below a floor ends the run; otherwise only a broken link does."""
     transport: str
-    """What NCCL must send over between nodes, e.g. ``NET/IB``; empty for anything."""
+    """Transport that NCCL must use between nodes, e.g. ``NET/IB``; empty accepts any."""
     deadline: int
-    """Seconds that all of it may take."""
+    """Time limit of the measurement, seconds."""
 
     def wants(self, check: str) -> bool:
-        """Tell whether a check is to be done."""
+        """Return whether a check is enabled."""
         return not self.skip and check not in self.skips
 
 

@@ -1,22 +1,27 @@
-"""Which node of the gang this pod is, and where rank 0 listens.
+"""Node rank and rendezvous address of this pod.
 
-Three sources, the first that is present wins: the JobSet (downward API), explicit variables
-of a bare host (``NODE_RANK``, ``NNODES``, ``MASTER_ADDR``), Slurm. None of them: one node.
+Read from the first source that is present: the JobSet (downward API), explicit variables
+of a bare host (``NODE_RANK``, ``NNODES``, ``MASTER_ADDR``), Slurm. Without any of them the run has one node.
 """
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from launchers.config import slurm
 from launchers.config.env import integer, port, required
 from launchers.exits import Exit, LaunchError
+
+_HOST = re.compile(r"((?:[^,\[\]\s]|\[[^\[\]]*\])+)(?:,(?=.)|$)")
+"""One entry of a host list: no comma outside brackets."""
+_PART = re.compile(r"\[([^\]]*)\]|([^\[\]]+)")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """A pod's place in its gang."""
+    """Node rank, number of nodes and rendezvous address of one pod."""
 
     rank: int
     """Node rank, 0 <= rank < nodes."""
@@ -24,7 +29,7 @@ class Place:
     master_addr: str
     master_port: int
     source: str
-    """Which variables said so: ``JobSet``, ``NODE_RANK``, ``Slurm`` or ``single``."""
+    """Origin of these values: ``JobSet``, ``NODE_RANK``, ``Slurm`` or ``single``."""
 
 
 def node_rank(job_index: int, completions: int, completion_index: int) -> int:
@@ -40,10 +45,10 @@ def node_rank(job_index: int, completions: int, completion_index: int) -> int:
 
 
 def place_of(env: Mapping[str, str]) -> Place:
-    """Find the place of this process from its environment.
+    """Read this pod's node rank and rendezvous address from the environment.
 
     Raises:
-        LaunchError: CONFIG when a variable is missing, no number, or the rank is out of range.
+        LaunchError: CONFIG when a variable is missing or not a number, or the rank is out of range.
     """
     if "JOB_COMPLETION_INDEX" in env:
         place = _jobset(env)
@@ -85,7 +90,7 @@ def _slurm(env: Mapping[str, str]) -> Place:
     scope = "STEP" if "SLURM_STEP_NODELIST" in env else "JOB"
     nodes = integer(env, f"SLURM_{scope}_NUM_NODES", 1)
     rank = integer(env, "SLURM_NODEID", 0, lowest=0)
-    master = slurm.hosts(required(env, f"SLURM_{scope}_NODELIST"))[0]
+    master = slurm_hosts(required(env, f"SLURM_{scope}_NODELIST"))[0]
     return _build(env, rank=rank, nodes=nodes, master=master, source="Slurm")
 
 
@@ -98,3 +103,48 @@ def _build(env: Mapping[str, str], *, rank: int, nodes: int, master: str, source
         master_port=port(env, name, 29500),
         source=source,
     )
+
+
+def slurm_hosts(node_list: str) -> list[str]:
+    """Expand ``SLURM_JOB_NODELIST`` (hostlist syntax of ``scontrol show hostnames``).
+
+    >>> slurm_hosts("gpu[01-03,07],login1")
+    ['gpu01', 'gpu02', 'gpu03', 'gpu07', 'login1']
+    >>> slurm_hosts("rack[1-2]n[1-2]-ib")
+    ['rack1n1-ib', 'rack1n2-ib', 'rack2n1-ib', 'rack2n2-ib']
+
+    Raises:
+        LaunchError: CONFIG when the text is not a host list.
+    """
+    found: list[str] = []
+    end = 0
+    while end < len(node_list) and (entry := _HOST.match(node_list, end)):
+        expanded = _expand_entry(entry.group(1))
+        if not expanded:
+            break
+        found += expanded
+        end = entry.end()
+    if end != len(node_list) or not found:
+        raise LaunchError(
+            Exit.CONFIG,
+            f"the node list {node_list!r} of Slurm can't be read",
+            "set NODE_RANK, NNODES and MASTER_ADDR yourself",
+        )
+    return found
+
+
+def _expand_entry(entry: str) -> list[str]:
+    """Expand all brackets of one entry, the last one varying fastest; empty if a range is malformed."""
+    choices = [[text] if text else _expand_ranges(ranges) for ranges, text in _PART.findall(entry)]
+    return ["".join(parts) for parts in itertools.product(*choices)]
+
+
+def _expand_ranges(ranges: str) -> list[str]:
+    """Expand ``01-03,07`` keeping leading zeros; empty if malformed."""
+    numbers: list[str] = []
+    for part in ranges.split(","):
+        low, _, high = part.partition("-")
+        if not low.isdecimal() or (high and not high.isdecimal()) or int(high or low) < int(low):
+            return []
+        numbers += [str(n).zfill(len(low)) for n in range(int(low), int(high or low) + 1)]
+    return numbers

@@ -1,4 +1,4 @@
-"""The recipe: what to train, parsed once from the ``recipe.yaml`` that the chart writes."""
+"""The recipe: model, data and flags, parsed once from the chart's ``recipe.yaml``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Backend = Literal["megatron", "transformers"]
 Task = Literal["rlhf", "sft", "pt"]
 Reference = Literal["online", "precomputed"]
 Value = str | list[str] | dict[str, Any]
-"""A flag's value: one word, several words, or a map that travels as JSON."""
+"""A flag's value: one word, several words, or a map passed as JSON."""
 
 NO = ("no", "false", "off", "n", "f", "0")
 """What YAML and ms-swift's parser take for no, in lower case."""
@@ -50,11 +50,11 @@ class Recipe:
     args: dict[str, Value]
     """Flags of ms-swift without their dashes."""
     reference: Reference = "online"
-    """Whether DPO runs its reference in every step, or reads what one pass took before."""
+    """Whether DPO computes reference log-probabilities in every step or once, before training."""
 
     @property
     def digest(self) -> str:
-        """Return the SHA-256 of the recipe: equal recipes, equal digests."""
+        """Return the SHA-256 of the recipe; equal recipes have equal digests."""
         fields = [self.backend, self.task, self.model, list(self.dataset), self.args]
         fields += [self.reference] if self.reference != "online" else []
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
@@ -70,14 +70,14 @@ class Recipe:
 
     @property
     def trains_adapter(self) -> bool:
-        """Tell whether an adapter is trained beside a frozen model."""
+        """Return whether an adapter is trained on a frozen model."""
         if self.backend == "megatron" and any(self.args.get(name) for name in ADAPTERS):
             return True
         return self.arg("tuner_type", "full" if self.backend == "megatron" else "lora") != "full"
 
     @property
     def has_reference(self) -> bool:
-        """Tell whether ms-swift takes a reference model (it refuses one elsewhere)."""
+        """Return whether ms-swift accepts a reference model for this recipe."""
         is_pairs = self.task == "rlhf" and self.arg("rlhf_type", "dpo") in _REFERENCE_TYPES
         return is_pairs and not self.trains_adapter
 
@@ -86,7 +86,7 @@ def load(path: Path) -> Recipe:
     """Read the recipe file.
 
     Raises:
-        LaunchError: CONFIG, naming the key of the values file, what was given, what is allowed.
+        LaunchError: CONFIG, naming the key of the values file, the given value and the allowed ones.
     """
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -171,5 +171,5 @@ def _word(name: str, value: object) -> str:
 
 
 def words(value: Value) -> list[str]:
-    """Return a flag's words, however they were given."""
+    """Return a flag's words, given as a list or as one text."""
     return value if isinstance(value, list) else str(value).split()

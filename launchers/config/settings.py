@@ -1,7 +1,7 @@
 """The launcher's settings, parsed once from the environment that the chart writes.
 
 Names are listed in ``_SETTINGS``; any other name that starts with ``DPO_`` or ``SKIP_`` is an
-error, so that a misspelt setting never passes silently.
+error, so that a misspelt setting is never ignored.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _SERVICE_URL = re.compile(r"(tcp|udp|sctp)://.+")
 
 @dataclass(frozen=True, kw_only=True)
 class Code:
-    """The training code to clone; an empty ``url`` means that there is none."""
+    """The training code to clone; an empty ``url`` means none."""
 
     url: str
     ref: str
@@ -65,7 +65,7 @@ class Code:
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Everything that the environment tells the launcher."""
+    """The launcher's settings from the environment."""
 
     run: str
     workspace: Path
@@ -75,7 +75,7 @@ class Settings:
     """GPUs of this pod; 0 on CPU, where one process runs per node."""
     gang_port: int
     gang_deadline: int
-    """Seconds in which every rank must have joined the gang."""
+    """Seconds within which every rank must join the gang."""
     restart_attempt: int
     termination_log: Path | None
     pod: str
@@ -84,15 +84,15 @@ class Settings:
     skips: frozenset[str]
     preflight: Preflight
     jit_cache: bool
-    """Whether kernels compiled at run time are kept on the workspace."""
+    """Whether to keep kernels compiled at run time on the workspace."""
     test_deadline: int
-    """Seconds that ``prove`` waits for the run's end."""
+    """Seconds to wait for the run's end in the helm test."""
     release_record: Path | None
-    """Helm's record of the release, mounted from its Secret, which tells when it was installed."""
+    """Helm's release record, mounted from its Secret: holds the time of installation."""
 
     @property
     def work(self) -> Workspace:
-        """Return where this run keeps its files."""
+        """Return the paths of this run."""
         return Workspace(root=self.workspace, run=self.run)
 
     @property
@@ -142,7 +142,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
 
 
 def describe(settings: Settings) -> dict[str, object]:
-    """Return what a log's first line says; the settings hold no secret."""
+    """Return the fields of the first log line; settings hold no secrets."""
     place = settings.place
     return {
         "run": settings.run,
@@ -170,9 +170,9 @@ def _refuse_unknown(env: Mapping[str, str]) -> None:
 
 
 def _is_service_link(name: str, value: str) -> bool:
-    """Tell whether Kubernetes made the variable, for a Service of the namespace called dpo-...
+    """Return whether Kubernetes set the variable for a Service named dpo-...
 
-    Of ``DPO_X_PORT`` the value decides (``tcp://10.0.0.1:80``): it may be a misspelt setting.
+    ``DPO_X_PORT`` may be a misspelt setting, so its value decides (``tcp://10.0.0.1:80``).
     """
     found = _SERVICE_LINK.search(name)
     if found is None:

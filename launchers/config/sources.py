@@ -1,4 +1,4 @@
-"""Where a model or a dataset comes from, and where it lies once it is on the workspace. Pure."""
+"""Sources of models and datasets, and their paths on the workspace. Pure."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Source:
 
     @property
     def text(self) -> str:
-        """Spell the source without its sample: what a marker remembers.
+        """Return the source without its sample, as markers record it.
 
         >>> parse("hf://org/name@v1/a.jsonl#500", "recipe.dataset[0]").text
         'hf://org/name@v1/a.jsonl'
@@ -57,7 +57,7 @@ class Source:
 
     @property
     def name(self) -> str:
-        """Return the last part of the path: ms-swift knows models and datasets by it.
+        """Return the last part of the path, by which ms-swift recognises models and datasets.
 
         >>> parse("hf://Qwen/Qwen3-0.6B@main", "recipe.model").name
         'Qwen3-0.6B'
@@ -66,7 +66,7 @@ class Source:
 
     @property
     def slug(self) -> str:
-        """Return a folder name that no other source has; the sample does not count.
+        """Return a folder name unique to the source; the sample is not part of it.
 
         >>> parse("hf://Qwen/Qwen3-0.6B@main", "recipe.model").slug
         'hf--Qwen--Qwen3-0.6B@main'
@@ -86,7 +86,7 @@ def parse(text: str, key: str) -> Source:
     """Parse a source.
 
     Args:
-        text: what the values hold; a dataset may end in ``#N``. A relative path is inside the
+        text: the value; a dataset may end in ``#N``. A relative path is inside the
             clone. Paths of ``file://`` are taken as written, without percent-decoding.
         key: the values key it stands under, for messages, e.g. ``recipe.dataset[0]``.
 
@@ -156,7 +156,7 @@ def _refusal(key: str, text: str, wrong: str, wanted: str = "") -> LaunchError:
 
 
 def is_in_place(source: Source, workspace: Workspace) -> bool:
-    """Tell whether a ``file`` source already lies on the workspace and is used there."""
+    """Return whether a ``file`` source already lies on the workspace and is used in place."""
     return source.hub == "file" and Path(source.repo).is_relative_to(workspace.root)
 
 
@@ -166,10 +166,10 @@ def home(source: Source, kind: Kind, workspace: Workspace) -> Path:
 
 
 def local(source: Source, kind: Kind, workspace: Workspace, clone: Path | None) -> Path:
-    """Return where the source lies after the download stage; nothing is looked at.
+    """Return the source's path after the download stage, without reading the disk.
 
     Raises:
-        LaunchError: CONFIG when it is a path inside the clone, and there is no clone.
+        LaunchError: CONFIG when it is a path inside the clone and ``code.url`` is empty.
     """
     if source.hub == "code":
         if clone is None:

@@ -1,4 +1,4 @@
-"""Where things are on the workspace, the volume that all ranks of a run share."""
+"""Paths on the workspace, the volume that all ranks of a run share."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @dataclass(frozen=True, kw_only=True)
 class Workspace:
-    """Paths below one workspace; names only, nothing is created here."""
+    """Paths below one workspace. Pure: creates nothing."""
 
     root: Path
     run: str
@@ -23,11 +23,11 @@ class Workspace:
         return self.root / "code" / slug
 
     def model(self, slug: str) -> Path:
-        """Return the folder that holds one downloaded model, marker included."""
+        """Return the folder of a downloaded model and its marker."""
         return self.root / "models" / slug
 
     def dataset(self, slug: str) -> Path:
-        """Return the folder that holds one downloaded dataset, marker included."""
+        """Return the folder of a downloaded dataset and its marker."""
         return self.root / "datasets" / slug
 
     def mcore(self, slug: str) -> Path:
@@ -35,7 +35,7 @@ class Workspace:
         return self.root / "mcore" / slug
 
     def jit(self, key: str) -> Path:
-        """Return the folder that keeps kernels compiled at run time, see ``jit_cache``."""
+        """Return the folder of kernels compiled at run time."""
         return self.root / "cache" / "jit" / key
 
     @property
@@ -65,7 +65,7 @@ class Workspace:
 
     @property
     def progress(self) -> Path:
-        """Return the file that says where the run is."""
+        """Return the file with the run's stage and progress."""
         return self.home / "progress.json"
 
     @property
@@ -75,5 +75,5 @@ class Workspace:
 
     @property
     def plan(self) -> Path:
-        """Return the file that says what was expected of the run."""
+        """Return the file with the run's predictions."""
         return self.home / "plan.json"

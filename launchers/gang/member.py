@@ -12,7 +12,7 @@ from launchers import logs
 from launchers.exits import Exit, LaunchError
 from launchers.gang.barrier import SILENCE, Bond, farewell, listen, loss_of, pulse, until
 from launchers.gang.protocol import Closed, Hello, Line, Message
-from launchers.system.threads import aside
+from launchers.system.threads import in_thread
 
 PAUSE = 1.0
 """Seconds between two look-ups of rank 0: name servers cache a missing name (5 s were seen)."""
@@ -116,7 +116,7 @@ def _connect(address: str, port: int, deadline: float) -> socket.socket:
     while True:
         try:
             timeout = max(1.0, min(10.0, until(deadline)))
-            return aside(partial(socket.create_connection, (address, port), timeout=timeout))
+            return in_thread(partial(socket.create_connection, (address, port), timeout=timeout))
         except OSError as error:
             cause = str(error)
         waited = time.monotonic() - started

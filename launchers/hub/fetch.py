@@ -15,8 +15,8 @@ from launchers.hub.listing import HubFile, Listing, wanted
 from launchers.storage import disk, manifest
 from launchers.storage.manifest import Entry
 from launchers.storage.output import Made
-from launchers.system.retry import Patience, retry
-from launchers.system.threads import aside, each
+from launchers.system.retry import RetryPolicy, retry
+from launchers.system.threads import each, in_thread
 
 T = TypeVar("T")
 
@@ -48,7 +48,7 @@ class Failure:
 
 
 def fetch(
-    hub: Hub, source: Source, kind: Kind, partial: Path, patience: Patience | None = None
+    hub: Hub, source: Source, kind: Kind, partial: Path, policy: RetryPolicy | None = None
 ) -> Made:
     """Fetch a source into a partial output, as ``<partial>/<source.name>``.
 
@@ -61,11 +61,11 @@ def fetch(
         found.parent.mkdir(parents=True, exist_ok=True)
         target.rename(found)
     root.mkdir(exist_ok=True)
-    listing = _try(hub, source.text, lambda: aside(hub.list), patience)
+    listing = _try(hub, source.text, lambda: in_thread(hub.list), policy)
     files = wanted(listing, source, kind)
     disk.require_space(partial, sum(f.size for f in files) - disk.size(root))
     logs.info("download files", name=source.text, files=len(files), bytes=_bytes(files))
-    entries = each(lambda f: _one(hub, f, listing.commit, root, patience), files, WORKERS)
+    entries = each(lambda f: _one(hub, f, listing.commit, root, policy), files, WORKERS)
     found.rename(target)
     disk.remove(root)
     _prune(target, {(target / _under(f.path, source)).resolve() for f in files})
@@ -99,7 +99,7 @@ def _prune(target: Path, keep: set[Path]) -> None:
             folder.rmdir()
 
 
-def _try(hub: Hub, what: str, act: Callable[[], T], patience: Patience | None) -> T:
+def _try(hub: Hub, what: str, act: Callable[[], T], policy: RetryPolicy | None) -> T:
     """Act, again after transient errors; raise the last one in the launcher's terms."""
 
     def transient(error: Exception) -> bool:
@@ -107,7 +107,7 @@ def _try(hub: Hub, what: str, act: Callable[[], T], patience: Patience | None) -
         return failure is not None and failure.transient
 
     try:
-        return retry(what, act, transient, patience)
+        return retry(what, act, transient, policy)
     except LaunchError:
         raise
     except Exception as error:
@@ -117,7 +117,7 @@ def _try(hub: Hub, what: str, act: Callable[[], T], patience: Patience | None) -
         raise failure.error from error
 
 
-def _one(hub: Hub, file: HubFile, commit: str, root: Path, patience: Patience | None) -> Entry:
+def _one(hub: Hub, file: HubFile, commit: str, root: Path, policy: RetryPolicy | None) -> Entry:
     """Fetch one file until it is right; a wrong digest gets one second chance."""
     path = root / file.path
     entry = _matching(path, file)
@@ -129,7 +129,7 @@ def _one(hub: Hub, file: HubFile, commit: str, root: Path, patience: Patience | 
         def get(afresh: bool = afresh) -> None:
             hub.fetch(file, commit, root, afresh=afresh)
 
-        _try(hub, file.path, get, patience)
+        _try(hub, file.path, get, policy)
         entry = _matching(path, file)
         if entry is None:
             logs.warning("download wrong", file=file.path, wanted=file.digest, kind=file.kind)

@@ -23,7 +23,7 @@ from launchers.hub.huggingface import HuggingFace
 from launchers.hub.modelscope import ModelScope
 from launchers.inputs.paths import clone_path
 from launchers.plan.model_config import Shape, parse
-from launchers.system.threads import aside
+from launchers.system.threads import in_thread
 
 NAME = "config.json"
 PATIENCE = 8.0
@@ -88,7 +88,7 @@ def _from_hub(model: Source) -> str:
     if model.hub not in ("hf", "ms"):
         return ""
     try:
-        return aside(lambda: _fetch(model), PATIENCE)
+        return in_thread(lambda: _fetch(model), PATIENCE)
     except TimeoutError:
         cause = f"no answer from the hub in {PATIENCE:.0f} s"
         raise LaunchError(Exit.UNAVAILABLE, cause, "the download asks again") from None

@@ -1,4 +1,4 @@
-"""Runs the measurement of a gang's GPUs on this node, one process a GPU, within a deadline."""
+"""Run the measurement on the GPUs of this node, one process per GPU, within a deadline."""
 
 from __future__ import annotations
 
@@ -19,27 +19,27 @@ from launchers.preflight.worker import Plan
 from launchers.system import failures
 from launchers.system.process import Child
 
-ECHO = 3.0
-"""Seconds in which other ranks' ends, or the news of a lost peer, may come after the first end."""
-GRACE = 0.5
+CASCADE_SECONDS = 3.0
+"""Time after the first exit for exits of other ranks, or news of a lost peer, to arrive."""
+GRACE_SECONDS = 0.5
 _LOOK = "see the logs in preflight/ of the attempt's folder; cordon the node if it happens again"
 
 
 def measure(
     plan: Plan, place: Place, port: int, env: Mapping[str, str], bond: Bond
 ) -> list[Record]:
-    """Measure, and return the records of all ranks; no process is left afterwards.
+    """Measure and return the records of all ranks; leaves no process.
 
     Args:
-        plan: what to measure.
-        place: this node's; its master is where the ranks meet.
-        port: of rank 0, for this alone: the master port is torchrun's.
+        plan: the measurement.
+        place: place of this node; the ranks meet at its master address.
+        port: port of rank 0 for this measurement; the master port is torchrun's.
         env: the launcher's environment.
         bond: tells of peers that end.
 
     Raises:
-        LaunchError: PREFLIGHT naming the rank that failed, or those that hang; the code of a
-            cascade when a peer was lost.
+        LaunchError: PREFLIGHT naming the rank that failed or the ranks that hang; the code of a
+            cascade if a peer was lost.
     """
     folder = Path(plan.folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,7 @@ def measure(
         _await(children, plan, bond, stop)
     finally:
         for child in children.values():
-            child.end(GRACE)
+            child.end(GRACE_SECONDS)
     return [record_of(fields) for fields in json.loads(Path(plan.result).read_text("utf-8"))]
 
 
@@ -76,7 +76,7 @@ def _environment(
 
 
 def _await(children: Mapping[int, Child], plan: Plan, bond: Bond, stop: float) -> None:
-    """Wait until all have ended well."""
+    """Wait until all workers have succeeded."""
     while True:
         codes = {rank: child.poll() for rank, child in children.items()}
         if any(codes.values()):
@@ -92,9 +92,9 @@ def _await(children: Mapping[int, Child], plan: Plan, bond: Bond, stop: float) -
 
 
 def _broken(children: Mapping[int, Child], plan: Plan, bond: Bond) -> LaunchError:
-    """Tell which rank broke: its last exception, but not the echo of another's end."""
-    bond.lost.wait(ECHO)
-    echo = None
+    """Return the error of the rank that failed first, not of a cascade."""
+    bond.lost.wait(CASCADE_SECONDS)
+    cascade = None
     for rank, child in children.items():
         code = child.poll()
         if not code:
@@ -107,15 +107,15 @@ def _broken(children: Mapping[int, Child], plan: Plan, bond: Bond) -> LaunchErro
         error = LaunchError(Exit.PREFLIGHT, f"{where}: {why}", _LOOK)
         if found is None or not found.cascade:
             return error
-        echo = echo or error
+        cascade = cascade or error
     if bond.loss is not None:
         return bond.loss.error()
-    assert echo is not None
-    return echo
+    assert cascade is not None
+    return cascade
 
 
 def _phases(plan: Plan) -> dict[int, str]:
-    """Read where each rank of the gang is."""
+    """Read the phase of each rank of the gang."""
     found = {}
     for rank in range(plan.world):
         with contextlib.suppress(OSError):

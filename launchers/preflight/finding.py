@@ -1,4 +1,4 @@
-"""What one check found, and what it means for the run. Pure."""
+"""Findings of preflight checks. Pure."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ class Finding:
     check: str
     state: State
     seen: str
-    """What was seen, with its unit."""
+    """Observation, with its unit."""
     who: str = ""
-    """The culprit beyond this pod: a rank, a device, a pair."""
+    """Rank, device or pair at fault, if not this pod."""
     remedy: str = ""
     code: Exit = Exit.PREFLIGHT
     """Exit code of a failure: a user code where a restart would fail again."""
 
     def cause(self) -> str:
-        """Spell it for a termination message.
+        """Return the text for a termination message.
 
         >>> Finding(check="shm", state="failed", seen="/dev/shm has 64 MiB").cause()
         'shm: /dev/shm has 64 MiB'
@@ -34,41 +34,41 @@ class Finding:
         return ": ".join(filter(None, [self.check, self.who, self.seen]))
 
     def row(self) -> dict[str, str]:
-        """Spell it for the report."""
+        """Return the fields for the report."""
         fields = {"check": self.check, "state": self.state, "seen": self.seen}
         return fields | {k: v for k in ("who", "remedy") if (v := getattr(self, k))}
 
 
 def ok(check: str, seen: str) -> Finding:
-    """Build a finding that holds up nothing."""
+    """Return a passed finding."""
     return Finding(check=check, state="ok", seen=seen)
 
 
 def skipped(check: str, why: str) -> Finding:
-    """Build the finding of a check that was not made."""
+    """Return the finding of a skipped check."""
     return Finding(check=check, state="skipped", seen=why)
 
 
 def warning(check: str, seen: str, remedy: str, *, who: str = "") -> Finding:
-    """Build a finding that a user should look at, though the run goes on."""
+    """Return a finding that the user should look at; the run continues."""
     return Finding(check=check, state="warning", seen=seen, remedy=remedy, who=who)
 
 
 def failed(
     check: str, seen: str, remedy: str, *, who: str = "", code: Exit = Exit.PREFLIGHT
 ) -> Finding:
-    """Build a finding that ends the run."""
+    """Return a finding that ends the run."""
     return Finding(check=check, state="failed", seen=seen, remedy=remedy, who=who, code=code)
 
 
 def failure(findings: Sequence[Finding], name: str) -> LaunchError | None:
-    """Return the error of a preflight that failed, None when it passed.
+    """Return the error of a failed preflight; None if it passed.
 
-    All failures are told; a user's decides the code, since after a restart it would be there again.
+    The error lists all failures; a user code takes precedence, since a restart would fail again.
 
     Args:
-        findings: all that was found.
-        name: the rank that found it, with its pod and node.
+        findings: all findings.
+        name: the rank, with its pod and node.
     """
     bad = [f for f in findings if f.state == "failed"]
     if not bad:

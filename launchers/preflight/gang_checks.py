@@ -1,6 +1,6 @@
-"""What the ranks tell rank 0 before the gang starts, and what rank 0 makes of it. Pure.
+"""Checks between ranks before the gang starts: clocks, shared workspace, master port. Pure.
 
-The question travels with ``prepared``, the answer with ``ready``: no message of its own.
+The question travels in the message ``prepared``, the answer in ``ready``.
 """
 
 from __future__ import annotations
@@ -14,32 +14,32 @@ from launchers.gang.protocol import Message
 from launchers.preflight.finding import Finding, failed, ok, warning
 
 DRIFT, BROKEN_CLOCK = 1.0, 60.0
-"""Seconds between two clocks: a warning (logs and file times mislead), a failure (certificates and
-tokens of the hubs' stores are dated, a clock that far off is a fault)."""
+"""Clock differences, seconds: a warning (timestamps of logs and files mislead) and a failure
+(certificates and tokens of hubs are dated)."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """One rank's answer, with the four times of an exchange."""
+    """One rank's answer with the four timestamps of the exchange."""
 
     name: str
     sent: float
-    """Rank 0's clock when it asked."""
+    """Rank 0's clock when it sent the question."""
     heard: float
-    """The rank's clock when it heard that."""
+    """The rank's clock when it received the question."""
     said: float
-    """The rank's clock when it answered."""
+    """The rank's clock when it sent the answer."""
     got: float
-    """Rank 0's clock when the answer came."""
+    """Rank 0's clock when it received the answer."""
     nonce: str
-    """What it read on the workspace."""
+    """Nonce read on the workspace, or an error."""
     port: str
-    """What it heard at the master port."""
+    """Nonce read from the master port, or an error."""
     card: str
 
     @property
     def skew(self) -> float:
-        """Return the seconds that its clock is ahead, as NTP reckons them (RFC 5905, section 8).
+        """Return the offset of its clock, seconds, as NTP defines it (RFC 5905, section 8).
 
         >>> Answer(name="", sent=0, heard=12, said=20, got=10, nonce="", port="", card="").skew
         11.0
@@ -48,31 +48,31 @@ class Answer:
 
 
 def answer_of(message: Message) -> Answer:
-    """Parse a rank's ``ready``, to which member and leader have added the times.
+    """Parse a rank's ``ready`` message, to which both sides have added the timestamps.
 
     Raises:
-        KeyError: it holds no answer.
+        KeyError: it does not contain an answer.
     """
-    told = message["preflight"]
+    answer = message["preflight"]
     return Answer(
         name=str(message["name"]),
         sent=float(message["sent"]),
         heard=float(message["heard"]),
         said=float(message["said"]),
         got=float(message["got"]),
-        nonce=str(told["nonce"]),
-        port=str(told["port"]),
-        card=str(told["card"]),
+        nonce=str(answer["nonce"]),
+        port=str(answer["port"]),
+        card=str(answer["card"]),
     )
 
 
-def judge(answers: Sequence[Answer], nonce: str, card: str) -> list[Finding]:
+def judge_answers(answers: Sequence[Answer], nonce: str, card: str) -> list[Finding]:
     """Judge all answers.
 
     Args:
-        answers: of the other ranks.
-        nonce: what rank 0 wrote on the workspace, and tells at the port.
-        card: rank 0's GPUs.
+        answers: answers of the peers.
+        nonce: the nonce that rank 0 wrote on the workspace and sends at the port.
+        card: rank 0's GPU model.
     """
     return [
         *clocks(answers),
@@ -83,7 +83,7 @@ def judge(answers: Sequence[Answer], nonce: str, card: str) -> list[Finding]:
 
 
 def clocks(answers: Sequence[Answer]) -> list[Finding]:
-    """Check that the clocks agree."""
+    """Check the differences between clocks."""
     found, remedy = [], "look at the time service of that node (chronyc tracking)"
     for answer in answers:
         if abs(answer.skew) > DRIFT:
@@ -95,7 +95,7 @@ def clocks(answers: Sequence[Answer]) -> list[Finding]:
 
 
 def shared(answers: Sequence[Answer], nonce: str) -> list[Finding]:
-    """Check that every rank sees what rank 0 wrote on the workspace just now."""
+    """Check that every rank reads rank 0's nonce on the workspace."""
     found = [
         failed(
             "workspace",
@@ -126,7 +126,7 @@ def reached(answers: Sequence[Answer], nonce: str) -> list[Finding]:
 
 
 def alike(answers: Sequence[Answer], card: str) -> list[Finding]:
-    """Warn of a gang of different cards: the slowest sets the pace."""
+    """Warn about different GPU models in a gang: the slowest sets the pace."""
     kinds = Counter([card, *(answer.card for answer in answers)])
     if len(kinds) == 1:
         return []

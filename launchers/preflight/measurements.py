@@ -1,4 +1,4 @@
-"""What the GPUs of a gang measured together: records, one a rank, and the arithmetic. Pure."""
+"""Records of the measurement, one per rank, and their arithmetic. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 PHASES = ("start", "rendezvous", "compute", "node", "world", "pairs", "report", "done")
-"""What a rank goes through, in this order."""
+"""Phases of a rank, in order."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,14 +19,14 @@ class Row:
     op: str
     """``all_reduce`` or ``all_to_all``."""
     size: int
-    """Bytes a rank, as nccl-tests counts them."""
+    """Bytes per rank, as nccl-tests defines them."""
     gbs: float
     """Bus bandwidth, GB/s."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """Two ranks that send to each other at once."""
+    """Two ranks that send to each other simultaneously."""
 
     kind: str
     """``node`` or ``network``."""
@@ -38,7 +38,7 @@ class Pair:
 
 @dataclass(frozen=True, kw_only=True)
 class Record:
-    """What one rank saw."""
+    """Measurements of one rank."""
 
     rank: int
     node_rank: int
@@ -50,18 +50,18 @@ class Record:
     """The GPU's name."""
     tflops: float
     inside: tuple[str, ...]
-    """Transports to ranks of the same node, as NCCL names them."""
+    """Transports to ranks of the same node, in NCCL's names."""
     across: tuple[str, ...]
     """Transports to ranks of other nodes."""
     network: str
-    """The network that NCCL chose, whether or not it sent anything."""
+    """The network that NCCL chose, used or not."""
     rows: tuple[Row, ...]
-    """Of the groups that it is the first rank of."""
+    """Rows of the groups whose first rank this is."""
     pairs: tuple[Pair, ...]
 
     @property
     def name(self) -> str:
-        """Return who this is, down to the device.
+        """Return the rank with its pod, node and device.
 
         Example:
             ``rank 3 (r-node-0-1 on host-b, GPU 1 GPU-0a1b)``
@@ -70,12 +70,12 @@ class Record:
         return f"rank {self.rank} ({place}, {self.device})"
 
     def fields(self) -> dict[str, Any]:
-        """Spell it as JSON can hold it."""
+        """Return the fields as JSON types."""
         return asdict(self)
 
 
 def record_of(fields: Mapping[str, Any]) -> Record:
-    """Parse what ``Record.fields`` spelt."""
+    """Parse the output of ``Record.fields``."""
     sequences = {name: tuple(fields[name]) for name in ("inside", "across")}
     rows = tuple(Row(**row) for row in fields["rows"])
     pairs = tuple(Pair(**pair) for pair in fields["pairs"])
@@ -96,9 +96,9 @@ def busbw(op: str, size: int, seconds: float, ranks: int) -> float:
 
 
 def rounds(nodes: int, nproc: int) -> list[tuple[str, list[tuple[int, int]]]]:
-    """Pair each rank with its neighbours: (kind, pairs of ranks that send at the same time).
+    """Pair each rank with its neighbours: (kind, pairs of ranks that exchange simultaneously).
 
-    Inside a node the next card, between nodes the same card of the next node.
+    Inside a node the next GPU, between nodes the same GPU of the next node.
 
     >>> rounds(1, 4)
     [('node', [(0, 1), (2, 3)]), ('node', [(1, 2)]), ('node', [(0, 3)])]
@@ -128,7 +128,7 @@ def _neighbours(count: int) -> list[list[tuple[int, int]]]:
 
 
 def behind(phases: Mapping[int, str], world: int) -> str:
-    """Say which ranks came least far, and to where.
+    """Return text on the ranks in the earliest phase.
 
     >>> behind({0: "world", 1: "rendezvous"}, 3)
     'rank 2 has not started'

@@ -1,7 +1,6 @@
-"""What ``nvidia-smi -q -x`` says of the GPUs of this pod, parsed. Pure.
+"""Parse ``nvidia-smi -q -x``. Pure.
 
-Field names as drivers 470 to 580 print them; one that a driver or a card lacks (``N/A``) counts
-as unremarkable.
+Field names are those of drivers 470 to 580; missing fields (``N/A``) are ignored.
 """
 
 from __future__ import annotations
@@ -29,23 +28,23 @@ class Gpu:
     uncorrected: int
     """Uncorrected memory errors since the driver was loaded."""
     faults: tuple[str, ...]
-    """Lasting faults that the driver reports, in words."""
+    """Persistent faults reported by the driver, in words."""
     slowed: tuple[str, ...]
-    """Why the hardware holds its clocks down just now, in words."""
+    """Reasons of current hardware clock throttling, in words."""
 
     @property
     def label(self) -> str:
-        """Return what names it to whoever has to replace it."""
+        """Return index, UUID and bus id, which identify the GPU to an administrator."""
         return f"GPU {self.index} ({self.uuid}, {self.bus})"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Smi:
-    """The answer of nvidia-smi."""
+    """Output of nvidia-smi."""
 
     driver: str
     cuda: str
-    """Newest CUDA that the driver knows, such as ``13.0``."""
+    """Newest CUDA version that the driver supports, e.g. ``13.0``."""
     gpus: tuple[Gpu, ...]
 
 
@@ -53,7 +52,7 @@ def parse(text: str) -> Smi:
     """Parse ``nvidia-smi -q -x``.
 
     Raises:
-        ValueError: it is no such answer.
+        ValueError: the text is not that output.
     """
     try:
         root = ElementTree.fromstring(text)
@@ -67,11 +66,11 @@ def parse(text: str) -> Smi:
 
 
 def visible(gpus: Sequence[Gpu], chosen: str | None) -> tuple[Gpu, ...]:
-    """Keep what ``CUDA_VISIBLE_DEVICES`` lets CUDA see: nvidia-smi does not read it.
+    """Return the GPUs that ``CUDA_VISIBLE_DEVICES`` allows; nvidia-smi ignores it.
 
     Args:
         gpus: all GPUs of the pod or host.
-        chosen: the variable, indices or UUIDs; None where it is not set.
+        chosen: the variable, indices or UUIDs; None if it is not set.
     """
     if chosen is None:
         return tuple(gpus)
@@ -103,9 +102,9 @@ def _gpu(index: int, gpu: Element) -> Gpu:
 
 
 def _faults(gpu: Element) -> list[str]:
-    """List the lasting faults.
+    """List the persistent faults.
 
-    What each means: NVIDIA's "GPU Memory Error Management" (row remaps), the fabric manager's
+    Sources: NVIDIA's "GPU Memory Error Management" (row remaps), the fabric manager's
     user guide (a GPU behind NVSwitch computes only once its fabric state is Completed), and
     nvidia-smi's manual (GPU Recovery Action).
     """
@@ -137,7 +136,7 @@ def _slowed(gpu: Element) -> list[str]:
 
 
 def _number(text: str) -> int:
-    """Read the number at a field's begin; 0 for ``N/A``.
+    """Return the leading number of a field; 0 for ``N/A``.
 
     >>> _number("143771 MiB"), _number("N/A")
     (143771, 0)

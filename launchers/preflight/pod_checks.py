@@ -1,58 +1,73 @@
-"""The checks of one pod: which facts, which judgements."""
+"""Checks of one pod: packages, disk, RDMA, shared memory, GPUs. Pure but for ``read_facts``."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
+from launchers.config import gpu_models
+from launchers.config.gpu_models import Card
 from launchers.config.recipe import Backend
 from launchers.config.settings import Settings
-from launchers.preflight import gpu_checks as gpu
-from launchers.preflight import host_checks as host
-from launchers.preflight.finding import Finding, failed, warning
-from launchers.preflight.nvidia_smi import visible
-from launchers.preflight.probes import Facts, gather
+from launchers.exits import Exit
+from launchers.preflight.finding import Finding, failed, ok, skipped, warning
+from launchers.preflight.nvidia_smi import Gpu, Smi, visible
+from launchers.preflight.probes import REQUIRED_PACKAGES, Facts, gather
+
+GIB = 1 << 30
+SHM = GIB
+"""Minimum /dev/shm of a pod with GPUs, bytes: NVIDIA's NCCL guide asks for ``--shm-size=1g``. With
+a container's default of 64 MiB, NCCL and data loaders end with SIGBUS."""
+MEMLOCK = GIB
+"""Minimum locked memory for RDMA, bytes; usual default limits are 64 KiB and 8 MiB."""
+SOCKETS = ("NET/Socket", "NET/FasTrak", "NET/GPUDirectTCPX")
+"""Transports that register no memory with an RDMA adapter."""
+IN_USE = 0.05
+"""Share of a GPU's memory that may be in use before the run; the driver uses less than 1 %."""
+_DRAIN = "cordon the node and reset or replace the GPU"
 
 
-def facts(settings: Settings, backend: Backend | None, env: Mapping[str, str]) -> Facts:
-    """Look at this pod, through the edge."""
+def read_facts(settings: Settings, backend: Backend | None, env: Mapping[str, str]) -> Facts:
+    """Read the facts of this pod."""
     return gather(env, settings.work.root, backend, gpus=settings.gpus_per_node > 0)
 
 
-def judge(
+def judge_pod(
     seen: Facts, settings: Settings, backend: Backend | None, needed: int | None
 ) -> list[Finding]:
-    """Judge what was seen; the GPUs' checks are left out on CPU.
+    """Judge the facts of a pod; checks of GPUs are omitted on CPU.
 
     Args:
         seen: the facts.
         settings: the launcher's settings.
-        backend: the recipe's; None where there is no recipe.
-        needed: bytes that the checkpoints need; asked of rank 0 alone, since all write one volume.
+        backend: the recipe's backend; None without a recipe.
+        needed: bytes needed by checkpoints; checked on rank 0 only: all ranks share one volume.
     """
     place = settings.place
     found = [
-        host.caches(seen.caches, place.nodes),
-        host.versions(seen.versions, backend),
+        caches(seen.caches, place.nodes),
+        versions(seen.versions, backend),
     ]
     if place.rank == 0:
-        found.append(host.disk(seen.free, needed))
+        found.append(disk(seen.free, needed))
     if settings.gpus_per_node == 0:
         return found
-    found.append(host.shm(seen.shm))
+    found.append(shm(seen.shm))
     if place.nodes > 1:
         found.append(
-            host.rdma(
+            rdma(
                 settings.preflight.transport,
                 adapters=seen.adapters,
                 memlock=seen.memlock,
                 ipc_lock=seen.ipc_lock,
             )
         )
-    return [*found, *gpus(seen, settings)]
+    return [*found, *judge_gpus(seen, settings)]
 
 
-def gpus(seen: Facts, settings: Settings) -> list[Finding]:
-    """Judge the GPUs."""
+def judge_gpus(seen: Facts, settings: Settings) -> list[Finding]:
+    """Judge the GPUs of the pod."""
     if seen.smi is None and seen.smi_error:
         remedy = "cordon the node: its driver or a GPU does not answer"
         return [failed("health", seen.smi_error, remedy)]
@@ -61,9 +76,219 @@ def gpus(seen: Facts, settings: Settings) -> list[Finding]:
         return [warning("cards", why, "let NVIDIA_DRIVER_CAPABILITIES hold utility")]
     own = visible(seen.smi.gpus, seen.visible)
     return [
-        *gpu.present(own, settings.gpus_per_node, settings.preflight.card),
-        *gpu.healthy(own),
-        *gpu.unused(own),
-        gpu.driver(seen.smi, seen.torch_cuda),
-        *gpu.told(seen.xids),
+        *present(own, settings.gpus_per_node, settings.preflight.card),
+        *healthy(own),
+        *unused(own),
+        driver(seen.smi, seen.torch_cuda),
+        *kernel_log(seen.xids),
     ]
+
+
+def rdma(transport: str, *, adapters: int, memlock: int, ipc_lock: bool) -> Finding:
+    """Check adapters and locked memory if NCCL must use RDMA.
+
+    Args:
+        transport: transport that NCCL must use.
+        adapters: number of RDMA devices that the pod may open.
+        memlock: limit of locked memory in bytes, -1 for none.
+        ipc_lock: whether the pod has the capability IPC_LOCK, which lifts the limit.
+    """
+    if not transport or transport.startswith(SOCKETS):
+        return skipped("rdma", "the network is not RDMA")
+    if not adapters:
+        return failed(
+            "rdma",
+            f"{transport} is wanted, and the pod has no RDMA device in /dev/infiniband",
+            "see network.resourceName, and the device plugin's log on this node",
+        )
+    if 0 <= memlock < MEMLOCK and not ipc_lock:
+        return failed(
+            "rdma",
+            f"locked memory is limited to {memlock // 1024} KiB, without IPC_LOCK",
+            "leave the network profile's capability and user 0, or raise the runtime's memlock",
+            code=Exit.CONFIG,
+        )
+    limit = "unlimited" if memlock < 0 or ipc_lock else f"{memlock / GIB:.0f} GiB"
+    return ok("rdma", f"{adapters} RDMA devices, locked memory {limit}")
+
+
+def shm(size: int) -> Finding:
+    """Check /dev/shm of a pod with GPUs; ``size`` in bytes, 0 if it is not mounted.
+
+    >>> shm(64 << 20).state, shm(16 << 30).state
+    ('failed', 'ok')
+    """
+    seen = f"/dev/shm has {size / GIB:.2f} GiB"
+    if size >= SHM:
+        return ok("shm", seen)
+    return failed("shm", seen, "raise sharedMemory.sizeLimit to 16Gi", code=Exit.CONFIG)
+
+
+def disk(free: int, needed: int | None) -> Finding:
+    """Check the workspace's free space.
+
+    Args:
+        free: bytes that this user may write.
+        needed: bytes that checkpoints will still need (``plan_file.room``).
+
+    >>> disk(10 ** 12, 2 * 10 ** 12).code.name
+    'QUOTA'
+    """
+    seen = f"{free / 1e9:.0f} GB free"
+    if needed is None:
+        return ok("disk", seen)
+    seen += f", {needed / 1e9:.0f} GB needed by the checkpoints"
+    if free >= needed:
+        return ok("disk", seen)
+    remedy = "free or enlarge the workspace, or lower recipe.args.save_total_limit"
+    return failed("disk", seen, remedy, code=Exit.QUOTA)
+
+
+def caches(shared: Mapping[str, bool], nodes: int) -> Finding:
+    """Check that the hubs' caches are on the workspace; otherwise each node tokenises on its own.
+
+    Args:
+        shared: variable to whether its folder is on the workspace.
+        nodes: pods of the gang.
+    """
+    own = sorted(name for name, is_shared in shared.items() if not is_shared)
+    if own and nodes > 1:
+        seen = f"{' and '.join(own)} of each pod {'is its' if len(own) == 1 else 'are their'} own"
+        return warning("caches", seen, "leave these variables to the chart")
+    return ok("caches", "shared" if shared and not own else "one node, or none set")
+
+
+def versions(found: Mapping[str, str | None], backend: Backend | None) -> Finding:
+    """Check the packages that a backend needs.
+
+    Args:
+        found: versions by package; empty if unknown, None if it is not installed.
+        backend: the recipe's backend; None without a recipe.
+    """
+    seen, image = [], []
+    for name, (_, first, beyond) in (REQUIRED_PACKAGES[backend] if backend else {}).items():
+        version = found.get(name)
+        if version is None:
+            seen.append(f"{name} is not installed")
+        elif version and not _numbers(first) <= _numbers(version) < _numbers(beyond):
+            seen.append(f"{name} is {version}")
+        else:
+            continue
+        image.append(f"{name} >= {first}, < {beyond}")
+    if seen:
+        text = f"{', '.join(seen)}, and backend {backend} needs {'; '.join(image)}"
+        return failed("versions", text, "write an image that has them", code=Exit.CONFIG)
+    spelt = {None: "missing", "": "of unknown version"}
+    told = ", ".join(f"{name} {spelt.get(version, version)}" for name, version in found.items())
+    return ok("versions", told or "nothing asked for")
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return the numeric parts of a version.
+
+    >>> _numbers("2.11.0+cu130") < _numbers("2.12"), _numbers("0.18.0rc1")
+    (True, (0, 18, 0))
+    """
+    match = re.match(r"\d+(\.\d+)*", version)
+    return tuple(int(n) for n in match.group(0).split(".")) if match else ()
+
+
+def present(gpus: Sequence[Gpu], wanted: int, card: Card | None) -> list[Finding]:
+    """Check number and model of the GPUs.
+
+    A model other than ``gpuModel`` on all GPUs is an error in the values (exit 78), since a restart
+    would meet it again. Two models in one pod are a fault of the node (exit 80).
+    """
+    kinds = Counter(gpu.name for gpu in gpus)
+    seen = ", ".join(f"{count} x {name}" for name, count in sorted(kinds.items())) or "no GPU"
+    if len(gpus) < wanted:
+        return [failed("cards", f"{seen}, and gpusPerNode is {wanted}", _DRAIN)]
+    if len(kinds) > 1:
+        return [failed("cards", f"{seen}: two kinds of GPU in one pod", _DRAIN)]
+    if card is not None and next(iter(kinds)) not in card.smi:
+        return [_other(next(iter(kinds)), card)]
+    if len(gpus) > wanted:
+        many = f"{seen}, and gpusPerNode is {wanted}"
+        return [warning("cards", many, "let the device plugin give the pod its own GPUs only")]
+    return [ok("cards", seen)]
+
+
+def _other(name: str, card: Card) -> Finding:
+    found = gpu_models.seen(name)
+    write = f"write gpuModel: {found.name}" if found else 'write gpuModel: ""'
+    return failed(
+        "cards",
+        f"the GPUs are {name}, and gpuModel is {card.name}",
+        f"{write}, or a nodeSelector of the nodes that have it",
+        code=Exit.CONFIG,
+    )
+
+
+def healthy(gpus: Sequence[Gpu]) -> list[Finding]:
+    """Check for memory errors and faults; warn about clocks limited by the hardware."""
+    found = []
+    for gpu in gpus:
+        faults = list(gpu.faults)
+        if gpu.uncorrected:
+            faults.insert(0, f"{gpu.uncorrected} uncorrected memory errors")
+        if faults:
+            found.append(failed("health", "; ".join(faults), _DRAIN, who=gpu.label))
+        elif gpu.slowed:
+            slowed = f"the hardware holds its clocks down: {', '.join(gpu.slowed)}"
+            found.append(warning("health", slowed, "look at power and cooling", who=gpu.label))
+    return found or [ok("health", f"{len(gpus)} GPUs without errors")]
+
+
+def unused(gpus: Sequence[Gpu]) -> list[Finding]:
+    """Check that no other process holds a GPU's memory, which would cause out-of-memory errors."""
+    found = [
+        failed(
+            "idle",
+            f"{gpu.used_mib} of {gpu.memory_mib} MiB are taken by another process",
+            "end what is left of an earlier job there; GPUs of a run are its own",
+            who=gpu.label,
+        )
+        for gpu in gpus
+        if gpu.used_mib > IN_USE * gpu.memory_mib
+    ]
+    return found or [ok("idle", f"at most {max((g.used_mib for g in gpus), default=0)} MiB taken")]
+
+
+def driver(smi: Smi, cuda: str | None) -> Finding:
+    """Check the driver against the CUDA that the image's torch was built with.
+
+    Within a major release any driver of that release works (NVIDIA, CUDA Compatibility, "minor
+    version compatibility"); otherwise the driver must be newer.
+
+    Args:
+        smi: output of nvidia-smi.
+        cuda: ``torch.version.cuda``; empty for a torch without CUDA, None if unknown.
+
+    >>> driver(Smi(driver="550.54.15", cuda="12.4", gpus=()), "13.0").state
+    'failed'
+    >>> driver(Smi(driver="580.65.06", cuda="13.0", gpus=()), "12.8").state
+    'ok'
+    """
+    seen = f"driver {smi.driver} (CUDA {smi.cuda}), image CUDA {cuda or 'unknown'}"
+    if cuda == "":
+        return failed(
+            "driver",
+            "the image's torch was built without CUDA",
+            "write an image with CUDA, or gpusPerNode: 0",
+            code=Exit.CONFIG,
+        )
+    if cuda is None or not smi.cuda[:1].isdigit():
+        return warning("driver", seen, "look at the versions of driver and image")
+    if int(cuda.partition(".")[0]) > int(smi.cuda.partition(".")[0]):
+        remedy = f"use nodes with a newer driver, or an image with CUDA {smi.cuda}"
+        return failed("driver", seen, remedy)
+    return ok("driver", seen)
+
+
+def kernel_log(xids: Sequence[str]) -> list[Finding]:
+    """Warn about the driver's errors in the kernel log, if the pod may read it.
+
+    They may precede the last reset, so they do not end the run.
+    """
+    remedy = "look them up in NVIDIA's Xid catalogue"
+    return [warning("health", f"in the kernel's log: {line}", remedy) for line in xids[-4:]]

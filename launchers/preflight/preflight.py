@@ -1,9 +1,9 @@
-"""The checks of pods, GPUs and network before a run may cost anything.
+"""The preflight of one rank: checks of pods, GPUs and network before a run costs anything.
 
-In every pod: ``local`` at the container's start, before the downloads; ``meeting`` (rank 0) and
-``answer`` (the others) in the handshake that starts the gang; ``collective`` before training. All
-that was found goes to ``attempts/<n>/preflight-<rank>.json``; what fails ``local`` does so before
-an attempt begins, and goes to the run's own folder.
+Each pod runs ``local`` at the container's start, before downloads; rank 0 runs ``meeting`` and the
+peers ``answer`` in the handshake that starts the gang; all run ``collective`` before training.
+Findings go to ``attempts/<n>/preflight-<rank>.json``; failures of ``local``, which come before an
+attempt begins, to the run's folder.
 """
 
 from __future__ import annotations
@@ -20,19 +20,24 @@ from launchers.exits import Exit, LaunchError, during
 from launchers.gang.barrier import Bond
 from launchers.gang.protocol import Hello, Message
 from launchers.preflight import gang_checks, pod_checks
-from launchers.preflight import judge as preflight_verdict
-from launchers.preflight import nonce as preflight_nonce
 from launchers.preflight.collective import measure
 from launchers.preflight.finding import failed, skipped
-from launchers.preflight.host_checks import disk
+from launchers.preflight.gang_probes import (
+    NONCE_FILE,
+    PortProbe,
+    free_port,
+    read_nonce,
+    read_word,
+    write_nonce,
+)
+from launchers.preflight.judge import judge_measurements
 from launchers.preflight.nvidia_smi import Smi
-from launchers.preflight.port import Door, free_port, knock
 from launchers.preflight.probes import free
 from launchers.preflight.report import Report
 from launchers.preflight.worker import Plan
 
-LEAST = 10
-"""Seconds that the GPUs have at least: what came before them may not use up the deadline."""
+MEASUREMENT_MINIMUM_SECONDS = 10
+"""Lower bound of the measurement's time limit, however much earlier checks have used."""
 
 
 class Preflight:
@@ -41,7 +46,7 @@ class Preflight:
     def __init__(
         self, settings: Settings, backend: Backend | None, own: Hello, env: Mapping[str, str]
     ) -> None:
-        """Note who checks what; ``backend`` is the recipe's, None where there is no recipe."""
+        """Create the preflight of one rank; ``backend`` is None without a recipe."""
         self.settings, self.backend, self.own, self.env = settings, backend, own, env
         self.report = Report(own, settings.preflight)
         self.card = ""
@@ -50,7 +55,7 @@ class Preflight:
 
     @property
     def unwanted(self) -> str:
-        """Return why this pod is not checked; empty where it is."""
+        """Return why this pod is not checked; empty if it is."""
         if self.settings.preflight.skip:
             return "SKIP_PREFLIGHT=1"
         return "SKIP_TRAIN=1" if "train" in self.settings.skips else ""
@@ -59,93 +64,95 @@ class Preflight:
         """Check this pod.
 
         Args:
-            needed: bytes that checkpoints will still take; None where not known.
+            needed: bytes that checkpoints will still need; None if unknown.
 
         Raises:
-            LaunchError: PREFLIGHT, or a user code, with all that failed.
+            LaunchError: PREFLIGHT, or a user code, with all failures.
         """
         if self.unwanted:
             logs.info("preflight skipped", why=self.unwanted)
             return
         with self.report.timed():
-            facts = pod_checks.facts(self.settings, self.backend, self.env)
+            facts = pod_checks.read_facts(self.settings, self.backend, self.env)
             self.adapters, self.smi = facts.adapters, facts.smi
             self.card = facts.smi.gpus[0].name if facts.smi and facts.smi.gpus else ""
-            found = pod_checks.judge(facts, self.settings, self.backend, needed)
+            found = pod_checks.judge_pod(facts, self.settings, self.backend, needed)
             self.report.settle(found, self.settings.work.home)
 
     def space(self, needed: int | None) -> None:
-        """Check the workspace's room once more: the model's sizes may be known only now.
+        """Check the workspace's free space again, once the model's sizes are known.
 
         Raises:
-            LaunchError: QUOTA, with what is free and what checkpoints will take.
+            LaunchError: QUOTA, with the free and the needed bytes.
         """
         if needed is not None and not self.unwanted:
             with self.report.timed():
                 left = free(self.settings.workspace)
-                self.report.settle([disk(left, needed)], self.settings.work.home)
+                self.report.settle([pod_checks.disk(left, needed)], self.settings.work.home)
 
     @contextmanager
     def meeting(
         self, folder: Path, why: str = ""
     ) -> Iterator[tuple[Message, Callable[[Sequence[Message]], None]]]:
-        """Ask the others (rank 0), with the master port open meanwhile.
+        """Ask the peers (rank 0), with the master port open meanwhile.
 
         Args:
-            folder: of the attempt.
-            why: there is nothing to train; empty when there is.
+            folder: the attempt's folder.
+            why: why there is nothing to train; empty if there is.
 
         Yields:
-            What goes with the message ``prepared``, and what judges the answers.
+            The addition to the message ``prepared``, and the function that judges the answers.
         """
         if self.settings.preflight.skip or why:
             yield {}, lambda answers: None
             return
         with self.report.timed():
-            nonce = preflight_nonce.write(folder)
+            nonce = write_nonce(folder)
             door = self._door(nonce, folder)
 
         def judge(answers: Sequence[Message]) -> None:
             if answers:
-                told = [gang_checks.answer_of(answer) for answer in answers]
+                answers_read = [gang_checks.answer_of(answer) for answer in answers]
                 with during("preflight"):
-                    self.report.settle(gang_checks.judge(told, nonce, self.card), folder)
+                    self.report.settle(
+                        gang_checks.judge_answers(answers_read, nonce, self.card), folder
+                    )
 
         with door:
-            question = {"nonce": str(folder / preflight_nonce.NAME), "collective": free_port()}
+            question = {"nonce": str(folder / NONCE_FILE), "collective": free_port()}
             yield {"preflight": question}, judge
 
     def _door(self, nonce: str, folder: Path) -> AbstractContextManager[object]:
-        """Open the master port, if there is anybody to knock."""
+        """Open the master port if peers will connect to it."""
         if self.own.nodes == 1 or not self.settings.preflight.wants("port"):
             return nullcontext()
         port = self.settings.place.master_port
         try:
-            return Door(port, nonce, self.own.nodes)
+            return PortProbe(port, nonce, self.own.nodes)
         except OSError as error:
             remedy = "free the port or set rendezvous.masterPort"
             self.report.settle([failed("port", f"master port {port}: {error}", remedy)], folder)
             return nullcontext()
 
     def answer(self, prepared: Message) -> Message:
-        """Answer rank 0 (any other rank)."""
+        """Answer rank 0 (peers)."""
         if "preflight" not in prepared:
             return {}
         with self.report.timed():
             place, port = self.settings.place, ""
             if self.settings.preflight.wants("port"):
                 try:
-                    port = knock(place.master_addr, place.master_port)
+                    port = read_word(place.master_addr, place.master_port)
                 except OSError as error:
                     port = str(error)
-            nonce = preflight_nonce.read(Path(prepared["preflight"]["nonce"]))
+            nonce = read_nonce(Path(prepared["preflight"]["nonce"]))
         return {"preflight": {"nonce": nonce, "port": port, "card": self.card}}
 
     def collective(self, folder: Path, prepared: Message, bond: Bond) -> None:
-        """Let the GPUs of the gang measure together; write the report.
+        """Measure all GPUs of the gang together; write the report.
 
         Raises:
-            LaunchError: PREFLIGHT with all that failed, on every rank alike.
+            LaunchError: PREFLIGHT with all failures, equal on every rank.
         """
         if "preflight" not in prepared:
             return
@@ -158,7 +165,7 @@ class Preflight:
         self.report.passed(folder)
 
     def _no_collective(self) -> str:
-        """Say why the GPUs do not measure; empty when they do."""
+        """Return why the GPUs are not measured; empty if they are."""
         if self.settings.gpus_per_node == 0:
             return "no GPU"
         wants = self.settings.preflight.wants
@@ -177,7 +184,7 @@ class Preflight:
             raise
         self.report.records = records
         wanted = self.settings.preflight
-        found = preflight_verdict.judge(records, plan, wanted, self.env, adapters=self.adapters)
+        found = judge_measurements(records, plan, wanted, self.env, adapters=self.adapters)
         self.report.settle(found, folder)
 
     def _plan(self, folder: Path) -> Plan:
@@ -190,6 +197,9 @@ class Preflight:
             node_rank=own.rank,
             pod=own.pod,
             node=own.node,
-            seconds=max(LEAST, int(self.settings.preflight.deadline - self.report.spent)),
+            seconds=max(
+                MEASUREMENT_MINIMUM_SECONDS,
+                int(self.settings.preflight.deadline - self.report.spent),
+            ),
             cuda=True,
         )

@@ -1,4 +1,4 @@
-"""What is seen of this pod before training: the edge that the local checks stand on."""
+"""Read the facts of this pod: nvidia-smi, limits, devices, disks, package versions."""
 
 from __future__ import annotations
 
@@ -15,24 +15,38 @@ from importlib import metadata
 from pathlib import Path
 
 from launchers.config.recipe import Backend
-from launchers.preflight.host_checks import NEEDED
 from launchers.preflight.nvidia_smi import Smi, parse
 
 SMI = ("nvidia-smi", "-q", "-x")
-SMI_PATIENCE = 20.0
-"""Seconds for nvidia-smi: with eight GPUs it takes 1 to 3, on a GPU that hangs for ever."""
+SMI_TIMEOUT_SECONDS = 20.0
+"""With eight GPUs nvidia-smi takes 1 to 3 s; with a hung GPU it never returns."""
 CACHES = ("MODELSCOPE_CACHE", "HF_HOME")
 _IPC_LOCK = 14
 """Bit of CAP_IPC_LOCK in linux/capability.h."""
 
 
+REQUIRED_PACKAGES: Mapping[Backend, Mapping[str, tuple[str, str, str]]] = {
+    "megatron": {
+        "torch": ("torch", "2.6", "3"),
+        "ms-swift": ("swift", "4.0", "5"),
+        "megatron-core": ("megatron.core", "0.16", "0.20"),
+        "mcore-bridge": ("mcore_bridge", "1.0", "2"),
+        "transformer-engine": ("transformer_engine", "2.3", "3"),
+    },
+    "transformers": {"torch": ("torch", "2.0", "3"), "ms-swift": ("swift", "4.0", "5")},
+}
+"""Module of each package, the first supported release and the first unsupported one. Source: the
+table of versions in ms-swift's docs/source_en/Megatron-SWIFT/Quick-start.md (megatron-core >=0.16,
+<0.20), and this launcher's flags, which are those of ms-swift 4."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Facts:
-    """What was seen."""
+    """Facts of one pod."""
 
     smi: Smi | None
     smi_error: str
-    """Why nvidia-smi told nothing; empty when it is not installed, or told."""
+    """Error of nvidia-smi; empty if it succeeded or is not installed."""
     torch_cuda: str | None
     memlock: int
     ipc_lock: bool
@@ -49,7 +63,7 @@ class Facts:
 def gather(
     env: Mapping[str, str], workspace: Path, backend: Backend | None, *, gpus: bool
 ) -> Facts:
-    """Look at this pod; no GPU is asked for with ``gpus`` false."""
+    """Read the facts; with ``gpus`` false nvidia-smi is not run."""
     smi, error = ask(env) if gpus else (None, "")
     return Facts(
         smi=smi,
@@ -68,16 +82,16 @@ def gather(
 
 
 def ask(env: Mapping[str, str]) -> tuple[Smi | None, str]:
-    """Ask nvidia-smi; with no answer say why, or nothing where it is not installed."""
+    """Run nvidia-smi; return its output or an error, neither if it is not installed."""
     program = shutil.which(SMI[0], path=env.get("PATH"))
     if program is None:
         return None, ""
     child = subprocess.Popen([program, *SMI[1:]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
-        output, _ = child.communicate(timeout=SMI_PATIENCE)
+        output, _ = child.communicate(timeout=SMI_TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired:
-        child.kill()  # and not waited for: in the driver's hands it may never end
-        return None, f"nvidia-smi did not answer in {SMI_PATIENCE:.0f} s"
+        child.kill()  # without waiting: blocked in the driver it may never exit
+        return None, f"nvidia-smi did not answer in {SMI_TIMEOUT_SECONDS:.0f} s"
     text = output.decode(errors="replace")
     if child.returncode != 0:
         return None, f"nvidia-smi: exit {child.returncode}: {' '.join(text.split())[-300:]}"
@@ -91,7 +105,7 @@ def torch_cuda(folder: Path | None) -> str | None:
     """Read ``torch.version.cuda`` without importing torch, which costs seconds.
 
     Returns:
-        The version; empty for a torch without CUDA; None when there is none to read.
+        The version; empty for a torch without CUDA; None if it cannot be read.
     """
     try:
         text = (folder / "version.py").read_text(encoding="utf-8") if folder else ""
@@ -102,7 +116,7 @@ def torch_cuda(folder: Path | None) -> str | None:
 
 
 def _module(name: str) -> Path | None:
-    """Locate a package's folder without importing it (but for its parent)."""
+    """Locate a package's folder without importing it (only its parent)."""
     with contextlib.suppress(ImportError, ValueError):
         spec = importlib.util.find_spec(name)
         if spec is not None:
@@ -112,7 +126,7 @@ def _module(name: str) -> Path | None:
 
 
 def _needed(backend: Backend | None) -> Mapping[str, tuple[str, str, str]]:
-    return NEEDED[backend] if backend else {"torch": ("torch", "", "")}
+    return REQUIRED_PACKAGES[backend] if backend else {"torch": ("torch", "", "")}
 
 
 def _version(name: str, module: str) -> str | None:
@@ -135,7 +149,7 @@ def _size(folder: Path) -> int:
 
 
 def free(folder: Path) -> int:
-    """Return the bytes that this user may still write where a folder is, or will be."""
+    """Return the bytes that this user may write on the volume of a folder, existing or not."""
     there = next((p for p in (folder, *folder.parents) if p.exists()), Path("/"))
     with contextlib.suppress(OSError):
         return shutil.disk_usage(there).free
@@ -149,7 +163,7 @@ def _caches(env: Mapping[str, str], workspace: Path) -> dict[str, bool]:
 
 
 def _xids() -> tuple[str, ...]:
-    """Read the driver's errors in the kernel's ring buffer; few pods may."""
+    """Read the driver's errors from the kernel's ring buffer, if permitted."""
     lines = []
     with contextlib.suppress(OSError):
         log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)

@@ -1,4 +1,4 @@
-"""The report of one rank's preflight: what was found, in the log, in a file, as the run's end."""
+"""Report of one rank's preflight: log lines, a JSON file, the error that ends the run."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from launchers.exits import during
 from launchers.gang.protocol import Hello
 from launchers.preflight.finding import Finding, failure
 from launchers.preflight.measurements import Record
-from launchers.storage.checkpoint import replace
+from launchers.system.atomic_file import replace
 
 
 class Report:
-    """Findings as they come."""
+    """Collects findings and the time spent."""
 
     def __init__(self, own: Hello, wanted: Preflight) -> None:
-        """Note whose it is, and which checks count."""
+        """Create the report of one rank."""
         self.own, self.wanted = own, wanted
         self.findings: list[Finding] = []
         self.records: list[Record] = []
         self.spent = 0.0
-        """Seconds of checking; waiting for other ranks' stages is not counted."""
+        """Seconds spent on checks, without waiting for the stages of other ranks."""
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """Count the time, and name the stage in what is raised."""
+        """Add the block's time; name the stage in errors."""
         begin = monotonic()
         try:
             with during("preflight"):
@@ -39,14 +39,14 @@ class Report:
             self.spent += monotonic() - begin
 
     def settle(self, found: Sequence[Finding], folder: Path | None) -> None:
-        """Keep what was found, and end the run on a failure.
+        """Record findings; raise on a failure.
 
         Args:
-            found: of checks that may have been skipped: those do not count.
-            folder: where a failure is written.
+            found: findings; those of skipped checks are ignored.
+            folder: folder for the report of a failure.
 
         Raises:
-            LaunchError: PREFLIGHT or a user code, with all that failed.
+            LaunchError: PREFLIGHT or a user code, with all failures.
         """
         counted = [finding for finding in found if self.wanted.wants(finding.check)]
         self.findings += counted
@@ -60,14 +60,14 @@ class Report:
             raise error
 
     def passed(self, folder: Path) -> None:
-        """Write and log the report of a preflight that let the run go on."""
+        """Write and log the report of a passed preflight."""
         self.write(folder)
         warnings = sum(finding.state == "warning" for finding in self.findings)
         seconds = round(self.spent, 2)
         logs.info("preflight passed", checks=len(self.findings), warnings=warnings, seconds=seconds)
 
     def write(self, folder: Path) -> None:
-        """Write the file; that it cannot be written must not hide what it says."""
+        """Write the file; a write error is only logged, so as not to hide the findings."""
         fields = {
             "rank": self.own.rank,
             "pod": self.own.pod,
@@ -75,7 +75,7 @@ class Report:
             "passed": all(finding.state != "failed" for finding in self.findings),
             "seconds": round(self.spent, 3),
             "findings": [finding.row() for finding in self.findings],
-            # the same on every rank, and one row for each GPU of the gang
+            # equal on every rank, one row for each GPU of the gang
             "records": [r.fields() for r in self.records] if self.own.rank == 0 else [],
         }
         try:

@@ -1,4 +1,4 @@
-"""What NCCL says it sends over: parsed from its log at NCCL_DEBUG=INFO, and judged. Pure."""
+"""Transports that NCCL uses: parsed from its log at NCCL_DEBUG=INFO, and judged. Pure."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _CHANNEL = re.compile(
 _NETWORK = re.compile(r"(?:Using network|Assigned NET plugin|Initialized NET plugin) (\S+)")
 _LIBFABRIC = ("NET/AWS Libfabric", "NET/Libfabric", "NET/OFI")
 _ALIASES = dict.fromkeys(_LIBFABRIC, _LIBFABRIC)
-"""Other names of a transport: aws-ofi-nccl changed its own between releases."""
+"""Alternative names of a transport: aws-ofi-nccl renamed its own between releases."""
 _CABLE = "look at NVLink (nvidia-smi nvlink -s, topo -m), NCCL_P2P_DISABLE, NCCL_SHM_DISABLE"
 
 
 def transports(text: str, node_rank: int, nproc: int) -> tuple[set[str], set[str], str]:
-    """Read one rank's log: transports inside the node, to other nodes, and the network chosen.
+    """Parse one rank's log: transports inside the node, to other nodes, and the chosen network.
 
-    Ranks are counted within a communicator: two numbers below ``nproc`` are of the node's own one,
-    or of node 0; what is left are the gang's.
+    Ranks are numbered within a communicator: two numbers below ``nproc`` belong to the node's
+    communicator or to node 0; all others to the gang's.
 
     >>> transports("h:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 2[0] [send] via NET/IB/0/GDRDMA",
     ...            0, 2)
@@ -41,7 +41,7 @@ def transports(text: str, node_rank: int, nproc: int) -> tuple[set[str], set[str
 
 
 def matches(seen: str, wanted: str) -> bool:
-    """Tell whether a transport is the one wanted; vendors' plugins lengthen the name.
+    """Return whether a transport is the required one; vendors' plugins append to the name.
 
     >>> matches("NET/IBext_v8", "NET/IB"), matches("NET/Socket", "NET/IB")
     (True, False)
@@ -51,17 +51,17 @@ def matches(seen: str, wanted: str) -> bool:
     return seen.lower().startswith(tuple(n.lower() for n in _ALIASES.get(wanted, (wanted,))))
 
 
-def judge(
+def judge_transports(
     records: Sequence[Record], wanted: str, *, nodes: int, adapters: int, chosen: bool
 ) -> list[Finding]:
-    """Judge what the ranks sent over.
+    """Judge the transports of all ranks.
 
     Args:
         records: of all ranks.
-        wanted: what the fabric's profile says must be used between nodes; empty for anything.
+        wanted: transport required between nodes by the network profile; empty accepts any.
         nodes: pods of the gang.
         adapters: RDMA devices that this pod may open.
-        chosen: whether the environment itself chooses NCCL's network.
+        chosen: whether the environment chooses NCCL's network.
     """
     found = [finding for record in records if (finding := _inside(record)) is not None]
     if nodes > 1:
@@ -71,7 +71,7 @@ def judge(
 
 
 def _inside(record: Record) -> Finding | None:
-    """Judge one rank's links inside its node: a listed card has NVLink to all others."""
+    """Judge one rank's links inside its node: known GPU models have NVLink to all others."""
     slow = sorted(t for t in record.inside if t.startswith("NET/") or t.startswith("SHM"))
     if not slow:
         return None
@@ -100,5 +100,5 @@ def _across(
 
 
 def _is_nvlink(record: Record) -> bool:
-    """Tell whether NVLink joins the nodes (GB200 NVL72): then there is no network to ask for."""
+    """Return whether NVLink connects the nodes (GB200 NVL72), so that no network is used."""
     return any("MNNVL" in t for t in (*record.inside, *record.across))

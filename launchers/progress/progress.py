@@ -17,7 +17,7 @@ from launchers.config.settings import STAGES
 from launchers.exits import USER, Exit, LaunchError
 from launchers.gang.barrier import Bond, Loss
 from launchers.progress.phases import CONTAINER, process_start
-from launchers.storage.checkpoint import replace
+from launchers.system.atomic_file import replace
 from launchers.system.process import Stopped
 
 

@@ -14,7 +14,7 @@ from launchers import logs
 from launchers.metrics import rows
 from launchers.metrics.rows import Row
 from launchers.progress.progress import Progress
-from launchers.system.threads import regularly
+from launchers.system.threads import repeat
 
 EVERY = 10.0
 """Seconds between two looks at the file."""
@@ -111,7 +111,7 @@ def telling(progress: Progress, path: Path, *, every: float = EVERY) -> Iterator
             logs.warning("progress of training not written", cause=repr(error))
 
     try:
-        with regularly(work, every, "telling") as teller:
+        with repeat(work, every, "telling") as teller:
             yield
     finally:
         if not teller.is_alive():

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from launchers import logs
 from launchers.storage import manifest
-from launchers.storage.checkpoint import flush
+from launchers.system.atomic_file import flush
 
 NAMES = ("first.tar.gz", "last.tar.gz")
 LIMIT = 2 * 1024**3

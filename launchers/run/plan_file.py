@@ -16,7 +16,7 @@ from launchers.plan.job import job_of
 from launchers.plan.model_config import Shape
 from launchers.plan.plan import Plan, build
 from launchers.storage import disk
-from launchers.storage.checkpoint import replace
+from launchers.system.atomic_file import replace
 
 
 def record(

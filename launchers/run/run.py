@@ -31,7 +31,7 @@ from launchers.stages.attempt import Attempt, decide
 from launchers.stages.export import export
 from launchers.stages.train import train
 from launchers.storage.checkpoint import Checkpoint, read
-from launchers.storage.visible import PATIENCE, await_outputs
+from launchers.storage.visible import VISIBILITY_TIMEOUT_SECONDS, await_outputs
 from launchers.system.process import Stopped
 
 CASCADE_DELAY = 2.0
@@ -141,7 +141,9 @@ def follow(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str
             _train(preflight, recipe, attempt, plan, member)
 
 
-def _resume(work: Workspace, name: str, *, patience: float = PATIENCE) -> Checkpoint | None:
+def _resume(
+    work: Workspace, name: str, *, patience: float = VISIBILITY_TIMEOUT_SECONDS
+) -> Checkpoint | None:
     """Find the checkpoint that rank 0 has chosen, as late as NFS shows it.
 
     Raises:

@@ -14,6 +14,7 @@ from launchers.gang.protocol import Message
 from launchers.stages.export import is_exported
 from launchers.storage import checkpoint
 from launchers.storage.checkpoint import Checkpoint
+from launchers.system.atomic_file import replace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +58,7 @@ def keep_identity(work: Workspace, inputs: Mapping[str, object]) -> None:
                 f"choose another release name, or remove {work.home}",
             )
     work.home.mkdir(parents=True, exist_ok=True)
-    checkpoint.replace(path, text)
+    replace(path, text)
 
 
 def _identity(path: Path) -> dict[str, object]:

@@ -19,6 +19,7 @@ from launchers.flags import features
 from launchers.storage import checkpoint, marker
 from launchers.storage.checkpoint import Checkpoint
 from launchers.storage.output import Outcome, produce, usable
+from launchers.system.atomic_file import replace
 
 SUFFIXES = (".json", ".jinja", ".model", ".py", ".safetensors", ".txt")
 ARGUMENTS = "args.json"
@@ -62,7 +63,7 @@ def export(work: Workspace, inputs: Mapping[str, object], *, holder: str) -> Out
         for name, file in files.items():
             (folder / name).parent.mkdir(exist_ok=True)
             if file.name == ARGUMENTS:  # not linked: the checkpoint keeps what it was made with
-                checkpoint.replace(folder / name, without_own(file.read_text(encoding="utf-8")))
+                replace(folder / name, without_own(file.read_text(encoding="utf-8")))
             else:
                 link_or_copy(file, folder / name)
 

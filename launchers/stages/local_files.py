@@ -15,7 +15,7 @@ from launchers.storage.lock import Lock
 from launchers.storage.manifest import Entry, Manifest
 from launchers.storage.marker import Marker
 from launchers.storage.output import Made, Outcome, outcome, produce
-from launchers.system.log_periodically import pulse
+from launchers.system.log_periodically import log_periodically
 from launchers.system.threads import each
 
 STAGE = "download"
@@ -95,7 +95,7 @@ def _stat(path: Path) -> os.stat_result:
 
 def _read(source: Source, place: Path) -> dict[str, Entry]:
     """Read all files; symbolic links stand for what they lead to (the hubs' caches have them)."""
-    with pulse("download reading", lambda: {"name": source.text}):
+    with log_periodically("download reading", lambda: {"name": source.text}):
         found = manifest.of(place, follow=True)
     if not found:
         raise LaunchError(

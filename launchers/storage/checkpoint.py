@@ -1,17 +1,18 @@
-"""Which checkpoint of a run is the newest that is whole.
+"""Checkpoints of a run: seal one, find the newest that is complete.
 
 ms-swift's own tracker file is written before the checkpoint is complete
 (``swift/megatron/utils/megatron_lm_utils.py``, ``swift/megatron/trainers/base.py``), so only the
-launcher's manifest counts: ``COMPLETE.json``, written last by ``training/seal_*.py``.
+launcher's manifest counts: ``COMPLETE.json``, written last, once all ranks have saved.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
+
+from launchers.system.atomic_file import flush, replace
 
 COMPLETE = "COMPLETE.json"
 FEATURES = "features.json"
@@ -28,17 +29,17 @@ class Checkpoint:
 
     @property
     def has_megatron_state(self) -> bool:
-        """Tell whether Megatron's distributed checkpoint (weights, optimizer) is in it."""
+        """Return whether it holds Megatron's distributed checkpoint (weights, optimizer)."""
         return any(self.path.glob("iter_*/.metadata"))
 
     @property
     def is_merged_whole(self) -> bool:
-        """Tell whether the merged model beside an adapter's checkpoint is complete."""
+        """Return whether the merged model of an adapter's checkpoint is complete."""
         return _sealed(merged(self.path)) == self.step
 
 
 def merged(folder: Path) -> Path:
-    """Return where ms-swift puts the model into which a checkpoint's adapter was merged.
+    """Return the folder in which ms-swift puts the model merged with a checkpoint's adapter.
 
     >>> merged(Path("checkpoints/checkpoint-8")).name
     'checkpoint-8-merged'
@@ -47,11 +48,11 @@ def merged(folder: Path) -> Path:
 
 
 def seal(folder: Path, step: int) -> Path:
-    """Declare a checkpoint complete: list its files and sizes, flush it, rename the list in.
+    """Mark a checkpoint complete: flush its files, then write their names and sizes atomically.
 
     Args:
         folder: ``checkpoint-<step>``, written in full by all ranks.
-        step: optimizer steps done.
+        step: number of completed optimizer steps.
     """
     files = [p for p in sorted(folder.rglob("*")) if p.is_file() and p.name != COMPLETE]
     for file in files:
@@ -65,8 +66,8 @@ def seal(folder: Path, step: int) -> Path:
 def newest(checkpoints: Path) -> Checkpoint | None:
     """Return the complete checkpoint of the highest step, or None.
 
-    A folder whose manifest is missing, unreadable, or lists a file that is gone or of another
-    size is passed over: it was torn by a kill, or by a rotation that a kill interrupted.
+    A folder is skipped if its manifest is missing or unreadable, or if a listed file is missing or
+    has another size: a save or a rotation was interrupted.
     """
     found = [c for p in checkpoints.glob("checkpoint-*") if (c := read(p)) is not None]
     return max(found, key=lambda c: c.step, default=None)
@@ -81,7 +82,7 @@ def read(folder: Path) -> Checkpoint | None:
 
 
 def _sealed(folder: Path) -> int | None:
-    """Return the step of a folder whose manifest holds; None for any other."""
+    """Return the step of a folder whose manifest matches its files; None otherwise."""
     try:
         manifest = json.loads((folder / COMPLETE).read_text(encoding="utf-8"))
         files: dict[str, int] = manifest["files"]
@@ -90,26 +91,3 @@ def _sealed(folder: Path) -> int | None:
     except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return None
     return step if whole else None
-
-
-def flush(path: Path) -> None:
-    """Force a file's or folder's data to the disk (``fsync``)."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def replace(path: Path, content: str | bytes, writer: str = "partial") -> None:
-    """Write a file so that a reader sees the old or the new content, never a part.
-
-    Where several may write it at once, each names itself another ``writer``.
-    """
-    part = path.with_name(f".{path.name}.{writer}")
-    with part.open("wb") as handle:
-        handle.write(content if isinstance(content, bytes) else content.encode())
-        handle.flush()
-        os.fsync(handle.fileno())
-    part.replace(path)
-    flush(path.parent)

@@ -1,4 +1,4 @@
-"""What an error of the file system means for the run."""
+"""File system errors as exit codes, free space, sizes, removal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from launchers.exits import Exit, LaunchError
 from launchers.storage import manifest
-from launchers.storage.checkpoint import flush
+from launchers.system.atomic_file import flush
 from launchers.system.threads import each
 
 _MEANING = {
@@ -34,7 +34,7 @@ _MEANING = {
 
 
 def meaning(error: OSError, place: Path) -> LaunchError | None:
-    """Translate an error of the file system; None when it is not one of its faults.
+    """Translate a file system error into a ``LaunchError``; None for other errors.
 
     >>> meaning(OSError(28, "No space left on device"), Path("/w")).code.name
     'QUOTA'
@@ -49,7 +49,7 @@ def meaning(error: OSError, place: Path) -> LaunchError | None:
 
 @contextmanager
 def reporting(place: Path) -> Iterator[None]:
-    """Raise a full, read-only or broken disk as the ``LaunchError`` that the contract wants."""
+    """Raise errors of a full, read-only or broken disk as ``LaunchError``."""
     try:
         yield
     except OSError as error:
@@ -60,11 +60,11 @@ def reporting(place: Path) -> Iterator[None]:
 
 
 def require_space(folder: Path, needed: int) -> None:
-    """Refuse to start what can't fit.
+    """Raise if the volume has less free space than needed.
 
     Args:
         folder: an existing folder on the volume.
-        needed: bytes that will be written.
+        needed: bytes to be written.
 
     Raises:
         LaunchError: QUOTA with both numbers.
@@ -79,7 +79,7 @@ def require_space(folder: Path, needed: int) -> None:
 
 
 def flush_tree(folder: Path) -> None:
-    """Force all files and folders below ``folder`` to the disk, folders last."""
+    """Flush all files and folders below ``folder`` to the disk, folders last."""
     found = [p for p in manifest.files(folder) if not p.is_symlink()]
     each(flush, found)
     for root, _, _ in os.walk(folder, topdown=False):
@@ -87,7 +87,7 @@ def flush_tree(folder: Path) -> None:
 
 
 def size(folder: Path) -> int:
-    """Return the bytes of all files below ``folder``; files that vanish meanwhile are none."""
+    """Return the bytes of all files below ``folder``; files that vanish meanwhile count as 0."""
     found = 0
     for path in manifest.files(folder):
         try:
@@ -98,13 +98,13 @@ def size(folder: Path) -> int:
 
 
 def note_use(folder: Path) -> None:
-    """Make a cache's folder as new as its last use, for whoever removes old ones."""
-    with suppress(OSError):  # there is none yet, or a workspace that can only be read
+    """Set a cache folder's modification time to now, for cleanup by age."""
+    with suppress(OSError):  # missing, or a read-only workspace
         os.utime(folder)
 
 
 def remove(path: Path) -> None:
-    """Remove a file or a folder; nothing there is fine."""
+    """Remove a file or folder if it exists."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
     else:

@@ -1,13 +1,13 @@
-"""One writer at a time on a file system that several hosts share.
+"""A lock file that admits one writer on a file system shared by several hosts.
 
-No ``flock``, which many NFS mounts keep on one host only. A lock is a file that only one can
-create; its holder touches it (heartbeat). Who finds no heartbeat for ``stale`` seconds, or
-knows that the holder is dead, takes over by creating the file ``<lock>.<holder's token>``, again
-something that only one can do: the end of this chain holds the lock. Tokens are never used
-twice, so that a slow taker can't take over a lock that has meanwhile changed hands.
+``flock`` is not used: many NFS mounts keep it local to one host. The lock is a file created
+exclusively; its owner touches it (heartbeat). A process that sees no heartbeat for ``stale``
+seconds, or knows that the owner is dead, takes over by exclusively creating
+``<lock>.<owner's token>``; the last file of this chain holds the lock. Tokens are unique, so a slow
+process cannot take over a lock that has changed owners meanwhile.
 
-A lease, not a proof: a holder that slept for ``stale`` seconds may wake beside its successor.
-Hence ``check``, to be called before anything is put under its final name.
+This is a lease: an owner suspended for ``stale`` seconds may resume while its successor works.
+Therefore call ``check`` before renaming an output to its final name.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from typing import Self
 
 from launchers import logs
 from launchers.exits import Exit, LaunchError
-from launchers.storage.lock_owner import Holder, is_dead, parse, this_process
+from launchers.storage.lock_owner import LockOwner, is_dead, parse, this_process
 
 STALE = 60.0
-"""Seconds without a heartbeat after which a holder counts as dead."""
+"""Seconds without a heartbeat after which an owner counts as dead."""
 BEAT = 5.0
 NOTICE = 30.0
-"""Seconds between two lines about waiting."""
+"""Seconds between log lines while waiting."""
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
 
 
 class Lock:
-    """A lock file; use it in a ``with`` statement, which waits until the lock is free."""
+    """A lock file; ``with`` waits until the lock is free and acquires it."""
 
     def __init__(
         self,
@@ -45,14 +45,14 @@ class Lock:
         beat: float = BEAT,
         poll: float = 0.5,
     ) -> None:
-        """Name the lock file and who wants it; nothing happens yet.
+        """Create the lock without acquiring it.
 
         Args:
             path: the lock file, in an existing folder.
-            holder: who holds it, for people: the pod or the run.
-            stale: seconds without a heartbeat after which a holder is dead.
+            holder: name of the owner for messages: the pod or the run.
+            stale: seconds without a heartbeat after which an owner counts as dead.
             beat: seconds between two heartbeats, well below ``stale``.
-            poll: seconds between two looks at another's lock.
+            poll: seconds between two reads of another owner's lock.
         """
         self.path = path
         self._me = this_process(holder)
@@ -64,7 +64,7 @@ class Lock:
         self._file = -1
 
     def __enter__(self) -> Self:
-        """Wait for the lock and take it."""
+        """Wait for the lock and acquire it."""
         self._acquire()
         self._file = os.open(self._own, os.O_RDWR)
         self._last_beat = time.monotonic()
@@ -78,7 +78,7 @@ class Lock:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Give the lock back, unless it has been taken over."""
+        """Release the lock, unless another process has taken it over."""
         self._ended.set()
         if self._beater is not None:
             self._beater.join()
@@ -87,10 +87,10 @@ class Lock:
             self._release()
 
     def check(self) -> None:
-        """Make sure that this process still holds the lock.
+        """Verify that this process still holds the lock.
 
         Raises:
-            LaunchError: IO when another has taken it over.
+            LaunchError: IO when another process has taken it over.
         """
         late = time.monotonic() - self._last_beat
         chain = self._chain()
@@ -112,7 +112,7 @@ class Lock:
             if not chain:
                 if self._claim(self.path):
                     return
-                time.sleep(self._poll)  # a name that no one can create or read: don't spin
+                time.sleep(self._poll)  # neither creatable nor readable: do not spin
                 continue
             _, tail, beat = chain[-1]
             if (tail.token, beat) != seen:
@@ -129,13 +129,13 @@ class Lock:
     def _successor(self, token: str) -> Path:
         return self.path.with_name(f"{self.path.name}.{token}")
 
-    def _chain(self) -> list[tuple[Path, Holder, int]]:
-        """Return the lock and its successors: path, holder, last heartbeat (ns)."""
-        chain: list[tuple[Path, Holder, int]] = []
+    def _chain(self) -> list[tuple[Path, LockOwner, int]]:
+        """Return the lock and its successors: path, owner, last heartbeat (ns)."""
+        chain: list[tuple[Path, LockOwner, int]] = []
         path = self.path
         while True:
             try:
-                # opening makes an NFS client ask the server for fresh attributes
+                # opening makes an NFS client fetch current attributes
                 with path.open(encoding="utf-8") as handle:
                     holder, beat = parse(handle.read()), os.fstat(handle.fileno()).st_mtime_ns
             except FileNotFoundError:
@@ -144,10 +144,10 @@ class Lock:
             path = self._successor(holder.token)
 
     def _claim(self, path: Path) -> bool:
-        """Create a link of the chain; tell whether this process now holds the lock."""
+        """Create the next file of the chain; return whether this process now holds the lock."""
         if not self._create(path):
             return False
-        # A taker that was slow may have created a successor in a chain that is gone.
+        # A slow process may have created a successor in a chain that no longer exists.
         chain = self._chain()
         if chain and chain[-1][1].token == self._me.token:
             self._own = path
@@ -156,7 +156,7 @@ class Lock:
         return False
 
     def _create(self, path: Path) -> bool:
-        """Create a file with its text in one step; False when it exists."""
+        """Create the file with its content atomically; return False if it exists."""
         part = self.path.with_name(f".{self.path.name}.{self._me.token}")
         part.write_text(self._me.text(), encoding="utf-8")
         try:
@@ -172,7 +172,7 @@ class Lock:
         return True
 
     def _create_exclusively(self, path: Path) -> bool:
-        """Do the same where there are no links; a kill may leave the file empty."""
+        """Create the file where hard links are unsupported; a kill may leave it empty."""
         try:
             handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o644)
         except FileExistsError:
@@ -185,7 +185,7 @@ class Lock:
 
     def _beats(self) -> None:
         while not self._ended.wait(self._beat):
-            with contextlib.suppress(OSError):  # check() sees beats that did not arrive
+            with contextlib.suppress(OSError):  # check() detects missed heartbeats
                 os.utime(self._file)
                 self._last_beat = time.monotonic()
 
@@ -195,5 +195,5 @@ class Lock:
         if not chain or chain[-1][1].token != self._me.token or late > self._stale / 2:
             logs.warning("lock lost", path=self.path, late=late)
             return
-        for path, _, _ in chain:  # the first one first: from then on the lock is free
+        for path, _, _ in chain:  # in order: removing the first one frees the lock
             path.unlink(missing_ok=True)

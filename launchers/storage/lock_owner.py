@@ -1,4 +1,4 @@
-"""Who holds a lock, and whether that process is known to be dead."""
+"""Owner of a lock: the process, and whether it is known to have ended."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 UNWRITTEN = "unwritten"
-"""Token of a lock file whose creator was killed before it could write."""
+"""Token of a lock file whose creator was killed before writing it."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Holder:
-    """One process that holds or wants a lock."""
+class LockOwner:
+    """One process that holds or waits for a lock."""
 
     token: str
     """Unique to one use of one lock."""
@@ -25,24 +25,24 @@ class Holder:
     host: str = ""
     pid: int = 0
     started: str = ""
-    """The process's start, in clock ticks since boot: a pid may be used again."""
+    """Start of the process, in clock ticks since boot: pids are reused."""
     place: str = ""
-    """Boot id and pid namespace: only there does the pid mean anything. Pods of one JobSet keep
-    their host name over restarts, and are pid 1 each time."""
+    """Boot id and pid namespace, in which the pid is valid. Pods of one JobSet keep their host name
+    over restarts, with pid 1 each time."""
     at: str = ""
 
     def text(self) -> str:
-        """Spell it as the lock file's JSON."""
+        """Return the lock file's JSON."""
         return json.dumps(asdict(self)) + "\n"
 
     def __str__(self) -> str:
-        """Name it in a log line."""
+        """Return the text for log lines."""
         return f"{self.holder or '?'}@{self.host or '?'}:{self.pid} since {self.at or '?'}"
 
 
-def this_process(holder: str) -> Holder:
+def this_process(holder: str) -> LockOwner:
     """Describe this process, with a new token."""
-    return Holder(
+    return LockOwner(
         token=uuid.uuid4().hex,
         holder=holder,
         host=socket.gethostname(),
@@ -53,28 +53,28 @@ def this_process(holder: str) -> Holder:
     )
 
 
-def parse(text: str) -> Holder:
-    """Read a lock file's text; an unreadable one has a holder without a name.
+def parse(text: str) -> LockOwner:
+    """Parse a lock file; an unreadable one has an owner without a name.
 
     >>> parse("").token
     'unwritten'
     """
     try:
         document = json.loads(text)
-        return Holder(**{f.name: document[f.name] for f in fields(Holder)})
+        return LockOwner(**{f.name: document[f.name] for f in fields(LockOwner)})
     except (ValueError, KeyError, TypeError):
-        return Holder(token=UNWRITTEN)
+        return LockOwner(token=UNWRITTEN)
 
 
-def is_dead(holder: Holder) -> bool:
-    """Tell whether the holder is a process of this pid namespace that has ended."""
+def is_dead(holder: LockOwner) -> bool:
+    """Return whether the owner is a process of this pid namespace that has ended."""
     if not holder.place or holder.place != _place():
         return False
     return not holder.started or _started(holder.pid) != holder.started
 
 
 def _started(pid: int) -> str:
-    """Return when a process started (field 22 of ``/proc/<pid>/stat``); empty once it is dead."""
+    """Return the start of a process (field 22 of ``/proc/<pid>/stat``); empty once it has ended."""
     try:
         values = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
@@ -83,7 +83,7 @@ def _started(pid: int) -> str:
 
 
 def _place() -> str:
-    """Return what identifies this pid namespace; empty where /proc does not tell."""
+    """Return the identity of this pid namespace; empty if /proc lacks it."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot} {Path('/proc/self/ns/pid').readlink()}"

@@ -1,4 +1,4 @@
-"""What a folder holds: the size and SHA-256 of each file."""
+"""Manifest of a folder: the size and SHA-256 of each file."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def files(folder: Path, skip: Collection[str] = ()) -> Iterator[Path]:
     """List the files and symbolic links below ``folder``; links are not followed.
 
     Args:
-        folder: where to look.
-        skip: names directly below ``folder`` that are left out.
+        folder: the folder to list.
+        skip: names directly below ``folder`` to leave out.
     """
     for root, folders, names in os.walk(folder):
         here = Path(root)
@@ -43,12 +43,12 @@ def files(folder: Path, skip: Collection[str] = ()) -> Iterator[Path]:
 
 
 def of(folder: Path, skip: Collection[str] = (), *, follow: bool = False) -> dict[str, Entry]:
-    """Read all files of a folder, several at a time (``hashlib`` releases Python's lock).
+    """Digest all files of a folder, several at a time (``hashlib`` releases the GIL).
 
     Args:
-        folder: a folder, or one file, which is then the only entry, under its name.
-        skip: names directly below ``folder`` that are left out.
-        follow: read the files that symbolic links lead to.
+        folder: a folder, or one file, which becomes the only entry.
+        skip: names directly below ``folder`` to leave out.
+        follow: digest the targets of symbolic links.
     """
     found = list(files(folder, skip)) if folder.is_dir() else [folder]
     start = folder if folder.is_dir() else folder.parent
@@ -57,7 +57,7 @@ def of(folder: Path, skip: Collection[str] = (), *, follow: bool = False) -> dic
 
 
 def entry(path: Path) -> Entry:
-    """Read one file; of a symbolic link its target's spelling is what counts."""
+    """Digest one file; for a symbolic link, the text of its target."""
     if path.is_symlink():
         target = os.fsencode(path.readlink())
         return Entry(len(target), hashlib.sha256(b"link " + target).hexdigest())
@@ -85,14 +85,14 @@ def total(manifest: Manifest) -> int:
 
 
 def verify(folder: Path, manifest: Manifest, full: bool) -> list[str]:
-    """Compare a folder with its manifest; return what is wrong, a line a file.
+    """Compare a folder with its manifest; return one message for each difference.
 
-    Files that the manifest does not list are not looked at: training may leave caches.
+    Files missing from the manifest are ignored: training may leave caches.
 
     Args:
-        folder: where the files are.
-        manifest: what they should be.
-        full: read them all and compare digests; else only sizes are compared.
+        folder: the folder to compare.
+        manifest: the expected files.
+        full: compare digests; otherwise only sizes.
     """
     found = each(lambda item: _problem(folder / item[0], item[1], full), manifest.items())
     return [f"{name}: {wrong}" for name, wrong in zip(manifest, found, strict=True) if wrong]

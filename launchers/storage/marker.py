@@ -9,25 +9,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from launchers.storage.checkpoint import replace
 from launchers.storage.manifest import Entry, Manifest
+from launchers.system.atomic_file import replace
 
 NAME = ".complete.json"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Marker:
-    """What an output was made from, and what it holds."""
+    """Inputs and manifest of an output."""
 
     inputs: Mapping[str, Any]
-    """Compared for equality: other inputs, another output."""
+    """Compared for equality: other inputs make another output."""
     manifest: Manifest
     made: Mapping[str, Any] = field(default_factory=dict)
-    """For people: seconds, at, commit ... Not part of the digest."""
+    """For readers: seconds, at, commit … Not part of the digest."""
 
 
 def read(folder: Path) -> Marker | None:
-    """Return the marker of ``folder``, or None when there is none that can be read."""
+    """Return the marker of ``folder``; None if it is missing or unreadable."""
     try:
         document = json.loads((folder / NAME).read_text(encoding="utf-8"))
         manifest = {
@@ -42,12 +42,12 @@ def read(folder: Path) -> Marker | None:
 
 
 def write(folder: Path, marker: Marker) -> None:
-    """Write the marker; a reader sees all of it or nothing."""
+    """Write the marker atomically."""
     replace(folder / NAME, json.dumps(_document(marker), indent=1, sort_keys=True) + "\n")
 
 
 def digest(marker: Marker) -> str:
-    """Return the SHA-256 of inputs and manifest: equal outputs, equal digests.
+    """Return the SHA-256 of inputs and manifest; equal outputs have equal digests.
 
     >>> from launchers.storage.manifest import Entry
     >>> one = Marker(inputs={"ref": "v1"}, manifest={"a": Entry(1, "x")}, made={"seconds": 1})
@@ -69,7 +69,7 @@ def _document(marker: Marker) -> dict[str, Any]:
 
 
 def plain(inputs: Mapping[str, object]) -> dict[str, Any]:
-    """Return inputs as they read back from JSON, so that they compare equal.
+    """Return inputs as parsed from JSON, so that they compare equal to stored ones.
 
     >>> plain({"flags": ("a", "b")})
     {'flags': ['a', 'b']}

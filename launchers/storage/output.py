@@ -1,7 +1,7 @@
-"""How a stage makes an output: once, whole or not at all, resumable after a kill.
+"""Outputs of stages: made once, atomically, and resumable after a kill.
 
 Inputs -> work in ``<name>.partial`` -> verify -> marker -> fsync -> rename. The final name never
-holds anything half-written, and an older output stays until the newer one is complete.
+holds a partial output, and an older output stays until the newer one is complete.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from launchers.storage import disk, manifest, marker, partial
 from launchers.storage.lock import Lock
 from launchers.storage.manifest import Manifest
 from launchers.storage.marker import Marker
-from launchers.system.log_periodically import pulse
+from launchers.system.log_periodically import log_periodically
 
 FULL = 1024**3
-"""Bytes up to which an output found on the workspace is read and its digests compared; of a
-larger one sizes are compared, since reading 60 GB costs a minute of all GPUs at each restart."""
+"""Largest output, in bytes, whose digests are compared when it is found on the workspace. For larger
+ones only sizes are compared: reading 60 GB takes a minute of all GPUs at each restart."""
 
 
 State = Literal["done", "up to date", "skipped"]
@@ -30,7 +30,7 @@ State = Literal["done", "up to date", "skipped"]
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What a stage did for one output."""
+    """Result of a stage for one output."""
 
     stage: str
     name: str
@@ -38,18 +38,18 @@ class Outcome:
     why: str
     path: Path
     digest: str
-    """Digest of the marker at ``path``; empty where there is no marker."""
+    """Digest of the marker at ``path``; empty without a marker."""
     seconds: float
 
 
 @dataclass(frozen=True, kw_only=True)
 class Made:
-    """What ``make`` may tell about its output."""
+    """Optional facts about an output, returned by its maker."""
 
     manifest: Manifest | None = None
-    """Spares reading all files again, when ``make`` has just verified them."""
+    """Manifest of files that ``make`` has just verified; avoids digesting them again."""
     notes: Mapping[str, object] = field(default_factory=dict)
-    """Goes into the marker for people, outside its digest."""
+    """Recorded in the marker, outside its digest."""
 
 
 Make = Callable[[Path], Made | None]
@@ -66,21 +66,21 @@ def produce(
     holder: str,
     is_cache: bool = False,
 ) -> Outcome:
-    """Make an output, unless it is already there.
+    """Make an output unless it is up to date.
 
     Args:
         stage: the stage, for logs.
         name: the output, for logs.
         path: its final folder.
-        inputs: what it is made from, as JSON: equal inputs, equal output.
-        make: fills the folder it is given, which may hold what a killed attempt left.
-        skip: SKIP_<STAGE>: trust what is there.
-        holder: who makes it, for those who wait for the lock.
-        is_cache: nobody but the launcher puts anything there: what has no marker is half removed.
+        inputs: inputs as JSON; equal inputs make an equal output.
+        make: fills the given folder, which may hold files of a killed attempt.
+        skip: SKIP_<STAGE>=1: use the existing output.
+        holder: name of the maker, shown to processes that wait for the lock.
+        is_cache: only the launcher writes there: a folder without a marker is half removed.
 
     Raises:
-        LaunchError: INPUT_MISSING when a skipped output is not there; QUOTA, IO from the disk;
-            CONFIG when something is there that the launcher has not made; what ``make`` raises.
+        LaunchError: INPUT_MISSING when a skipped output does not exist; QUOTA, IO from the disk;
+            CONFIG when the path holds files the launcher did not make; errors of ``make``.
     """
     started = time.monotonic()
     if skip:
@@ -93,7 +93,7 @@ def produce(
             path.parent.mkdir(parents=True, exist_ok=True)
             with Lock(path.with_name(f"{path.name}.lock"), holder) as lock:
                 partial.restore(path)
-                found = usable(path, wanted)  # another may have made it while we waited
+                found = usable(path, wanted)  # another process may have made it meanwhile
                 if found is None:
                     if is_cache and not (path / marker.NAME).exists():
                         disk.remove(path)
@@ -115,7 +115,7 @@ def outcome(
     found: Marker | None,
     seconds: float = 0.0,
 ) -> Outcome:
-    """Build an outcome with the digest of its marker, if it has one."""
+    """Return an outcome with the digest of its marker, if any."""
     digest = "" if found is None else marker.digest(found)
     return Outcome(
         stage=stage, name=name, state=state, why=why, path=path, digest=digest, seconds=seconds
@@ -123,16 +123,16 @@ def outcome(
 
 
 def trusted(stage: str, name: str, path: Path, there: Path | None = None) -> Outcome:
-    """Take what is there, unchecked, because the user said so.
+    """Use an existing output without verification, as the user requested.
 
     Args:
         stage: the skipped stage.
         name: the output, for logs.
         path: the folder of the marker, if the launcher made the output.
-        there: what has to exist; ``path`` by default.
+        there: the path that must exist; ``path`` by default.
 
     Raises:
-        LaunchError: INPUT_MISSING when nothing is there.
+        LaunchError: INPUT_MISSING when it does not exist.
     """
     setting = f"SKIP_{stage.upper()}"
     wanted = there or path
@@ -147,7 +147,7 @@ def trusted(stage: str, name: str, path: Path, there: Path | None = None) -> Out
 
 
 def usable(path: Path, wanted: Mapping[str, Any]) -> Marker | None:
-    """Return the marker at ``path`` if it is of these inputs and its files are there."""
+    """Return the marker at ``path`` if its inputs match and its files are intact."""
     found = marker.read(path)
     if found is None or found.inputs != wanted:
         return None
@@ -166,16 +166,18 @@ def _made(
     make: Make,
     lock: Lock,
 ) -> Marker:
-    """Make the output in its partial folder and put it under its final name."""
+    """Make the output in its partial folder and rename it."""
     folder = partial.of(path)
     partial.refuse_foreign(stage, path)
     partial.salvage(path, wanted)
-    found = usable(folder, wanted)  # a kill between marker and rename
+    found = usable(folder, wanted)  # killed between marker and rename
     if found is None:
         partial.begin(folder, wanted)
         logs.info(f"{stage} start", name=name, path=path)
         started = time.monotonic()
-        with pulse(f"{stage} working", lambda: {"name": name, "bytes": disk.size(folder)}):
+        with log_periodically(
+            f"{stage} working", lambda: {"name": name, "bytes": disk.size(folder)}
+        ):
             made = make(folder) or Made()
             found = _seal(folder, wanted, made, time.monotonic() - started)
     lock.check()

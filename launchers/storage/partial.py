@@ -1,4 +1,4 @@
-"""The folder in which an output is made, and its way to the final name."""
+"""Partial folder of an output, and its rename to the final name."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 from launchers.config.settings import STAGES
 from launchers.exits import Exit, LaunchError
 from launchers.storage import disk, marker
-from launchers.storage.checkpoint import flush, replace
+from launchers.system.atomic_file import flush, replace
 
 RECORD = ".making.json"
-"""Inputs of a partial output, inside it: it is only resumed for the same inputs."""
+"""Inputs of a partial output, stored inside it; only equal inputs resume it."""
 
 
 def of(path: Path) -> Path:
@@ -25,13 +25,13 @@ def of(path: Path) -> Path:
     return path.with_name(f"{path.name}.partial")
 
 
-def aside(path: Path) -> Path:
-    """Return where the older output is while the newer one goes in."""
+def replaced(path: Path) -> Path:
+    """Return the temporary name of the older output during a replacement."""
     return path.with_name(f"{path.name}.old")
 
 
 def refuse_foreign(stage: str, path: Path) -> None:
-    """Refuse to replace what the launcher has not made: the user may have put it there."""
+    """Refuse to replace files that the launcher did not make: they may be the user's."""
     if path.is_dir() and not any(path.iterdir()):
         path.rmdir()
     if path.exists() and not (path / marker.NAME).exists():
@@ -44,7 +44,7 @@ def refuse_foreign(stage: str, path: Path) -> None:
 
 
 def salvage(path: Path, wanted: dict[str, Any]) -> None:
-    """Turn a damaged output of these inputs back into a partial one, to be mended."""
+    """Rename a damaged output of these inputs to a partial one, to be repaired."""
     found = marker.read(path)
     if found is not None and found.inputs == wanted:
         disk.remove(of(path))
@@ -52,7 +52,7 @@ def salvage(path: Path, wanted: dict[str, Any]) -> None:
 
 
 def begin(partial: Path, wanted: dict[str, Any]) -> None:
-    """Keep what an attempt with the same inputs has left, and nothing else."""
+    """Keep files of an earlier attempt with the same inputs; remove others."""
     left = marker.read(partial)
     recorded: object = None if left is None else dict(left.inputs)
     with contextlib.suppress(OSError, ValueError):
@@ -65,19 +65,19 @@ def begin(partial: Path, wanted: dict[str, Any]) -> None:
 
 
 def into_place(path: Path) -> None:
-    """Rename the complete output in; an older one goes aside first and is removed last."""
+    """Rename the complete output to its final name; keep an older one until then."""
     if path.exists():
-        path.rename(aside(path))
+        path.rename(replaced(path))
     of(path).rename(path)
     flush(path.parent)
-    disk.remove(aside(path))
+    disk.remove(replaced(path))
 
 
 def restore(path: Path) -> None:
-    """Undo a replacement that a kill cut in two, or finish it."""
-    if not aside(path).exists():
+    """Finish or undo a replacement that a kill interrupted."""
+    if not replaced(path).exists():
         return
     if path.exists():
-        disk.remove(aside(path))
+        disk.remove(replaced(path))
     else:
-        aside(path).rename(path)
+        replaced(path).rename(path)

@@ -1,4 +1,4 @@
-"""How far training is, from the trainer's own log of steps."""
+"""The trainer's log of steps (``logging.jsonl``)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 from launchers.system.failures import tail
 
 LOG = "logging.jsonl"
-"""ms-swift writes it into its output folder, a row per logged step."""
+"""Written by ms-swift into its output folder, one row per logged step."""
 _COUNTERS = ("global_step/max_steps", "iteration")
-"""``34/107`` under the transformers and the Megatron trainer's name."""
+"""Names of the counter ``34/107`` in the transformers and the Megatron trainer."""
 
 
 def last_step(checkpoints: Path) -> int | None:
-    """Return the last optimizer step that the trainer has logged; None before the first.
+    """Return the last optimizer step in the log; None before the first.
 
-    A torn last row, and the row without a step that ends a log, are passed over.
+    Skips a partial last row and the final row, which has no step.
     """
     for line in reversed(tail(checkpoints / LOG).splitlines()):
         step = step_of(line)
@@ -26,7 +26,7 @@ def last_step(checkpoints: Path) -> int | None:
 
 
 def step_of(line: str) -> int | None:
-    """Return the step of one row.
+    """Return the step of one row; None without one.
 
     >>> step_of('{"loss": 0.6, "iteration": "34/107"}'), step_of('{"last_model_checkpoint": ""}')
     (34, None)

@@ -9,24 +9,26 @@ from pathlib import Path
 from launchers.exits import Exit, LaunchError
 from launchers.storage import marker
 
-PATIENCE = 60.0
-"""Seconds in which rank 0's files must appear on the other nodes (NFS caches attributes)."""
+VISIBILITY_TIMEOUT_SECONDS = 60.0
+"""Time for rank 0's files to appear on other nodes: NFS clients cache attributes."""
 
 
-def await_outputs(outputs: Sequence[Sequence[str]], *, patience: float = PATIENCE) -> None:
-    """Check that this node sees rank 0's outputs, on a workspace that really is shared.
+def await_outputs(
+    outputs: Sequence[Sequence[str]], *, timeout: float = VISIBILITY_TIMEOUT_SECONDS
+) -> None:
+    """Wait until this node sees rank 0's outputs.
 
     Raises:
-        LaunchError: CONFIG naming the first output that is missing or differs.
+        LaunchError: CONFIG naming the first output that is missing or differs: the workspace is not shared.
     """
-    stop = time.monotonic() + patience
+    stop = time.monotonic() + timeout
     for path, digest in outputs:
         while (seen := _digest(Path(path))) != digest:
             if time.monotonic() >= stop:
                 what = "differs" if seen else "is missing"
                 raise LaunchError(
                     Exit.CONFIG,
-                    f"{path} {what} on this node after {patience:.0f} s",
+                    f"{path} {what} on this node after {timeout:.0f} s",
                     "use a workspace that all pods share: existingClaim, pvc (ReadWriteMany), nfs",
                 )
             time.sleep(0.5)

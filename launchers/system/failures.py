@@ -1,8 +1,8 @@
-"""Why training ended: from the ranks' logs to an exit code of the contract. Pure but for reading.
+"""Classify why training ended: from the ranks' logs to an exit code of the contract.
 
-torchrun exits 1 whatever happened (measured: worker exit 42, SIGKILL, exception), and ms-swift
-has no ``@record``, so that torchrun's error file stays empty: the last exception of each rank's
-stderr is what there is.
+torchrun exits 1 in every case (measured: worker exit 42, SIGKILL, exception), and ms-swift has no
+``@record``, so torchrun's error file stays empty. The last exception in each rank's stderr decides.
+Add a rule for a new message to ``RULES``; the first rule that matches wins.
 """
 
 from __future__ import annotations
@@ -13,7 +13,101 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launchers.exits import NOTE, Exit
-from launchers.system.failure_rules import CASCADE, RULES, WRAPPERS
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailureRule:
+    """A pattern of the last exception and its exit code."""
+
+    pattern: re.Pattern[str]
+    code: Exit
+    remedy: str
+    early: bool = False
+    """Applies only before the first step: later, the same exception may be transient."""
+
+
+def _rule(pattern: str, code: Exit, remedy: str, *, early: bool = False) -> FailureRule:
+    return FailureRule(pattern=re.compile(pattern), code=code, remedy=remedy, early=early)
+
+
+CASCADE = re.compile(
+    r"Connection (?:reset|closed|refused)|Broken pipe|NCCL|ncclRemoteError|[Gg]loo|TCPStore"
+    r"|DistNetworkError|DistStoreError|DistBackendError|SignalException|SIGTERM"
+)
+WRAPPERS = re.compile(r"DatasetGenerationError")
+"""Exceptions that only wrap another one."""
+RULES = (
+    _rule(
+        r"remaining_argv|error: (?:unrecognized|argument|ambiguous)",
+        Exit.CONFIG,
+        "mend recipe.args: ms-swift does not take this flag or value",
+    ),
+    _rule(
+        r"CUDA out of memory|OutOfMemoryError",
+        Exit.OUT_OF_MEMORY,
+        "lower recipe.args max_length or raise the parallel sizes or recomputation",
+        early=True,
+    ),
+    _rule(
+        r"setup doesn't support bf16/gpu|libcuda|No CUDA GPUs|no GPUs found|CUDA driver version",
+        Exit.PREFLIGHT,
+        "look at the node's GPUs and driver",
+    ),
+    _rule(
+        # the second is torch.save's only message for a full disk
+        r"No space left on device|Disk quota exceeded|Errno 28|Errno 122"
+        r"|inline_container\.cc.*unexpected pos",
+        Exit.QUOTA,
+        "free or enlarge the workspace",
+    ),
+    _rule(
+        r"^(?!.*ConnectionError).*(?:Read-only file system|Permission denied)",
+        Exit.QUOTA,
+        "let the pod's user write to the workspace (podSecurityContext.fsGroup)",
+    ),
+    _rule(
+        r"Input/output error|Stale file handle|Errno 5\b|Errno 116",
+        Exit.IO,
+        "look at the workspace's storage",
+    ),
+    _rule(
+        r"401 Client Error|403 Client Error|GatedRepoError",
+        Exit.AUTH,
+        "set secrets.hf.existingSecret or secrets.modelscope.existingSecret",
+    ),
+    _rule(
+        # transformers trainer.py, for a data loader without batches
+        r"max_steps must be set to a positive value if dataloader does not have a length",
+        Exit.DATA,
+        "the rows make no step: add some, or lower recipe.args.per_device_train_batch_size, or "
+        "write dataloader_drop_last: false",
+        early=True,
+    ),
+    _rule(
+        r"DatasetGenerationError|ArrowInvalid|DatasetNotFoundError|EmptyDataset",
+        Exit.DATA,
+        "mend the dataset (recipe.dataset)",
+    ),
+    _rule(
+        r"JSONDecodeError",  # later it may come from a server's response
+        Exit.DATA,
+        "mend the dataset (recipe.dataset)",
+        early=True,
+    ),
+    _rule(
+        r"FileNotFoundError|does not exist",
+        Exit.INPUT_MISSING,
+        "write paths that the pods can see",
+        early=True,
+    ),
+    _rule(
+        r"^(?:ModuleNotFoundError|ImportError|ValueError|TypeError|KeyError|AttributeError"
+        r"|AssertionError|NotImplementedError)",
+        Exit.CONFIG,
+        "mend the recipe or plugin: before the first step the same would happen again",
+        early=True,
+    ),
+)
 
 TAIL = 64 * 1024
 """Bytes read from the end of a rank's log."""
@@ -29,20 +123,20 @@ _ARGPARSE = re.compile(r"^\S+\.py: error: (.*)$", re.MULTILINE)
 _IGNORED = re.compile(
     r"^Exception ignored in.*\n(?:Traceback .*\n)?(?:[ \t]+.*\n)*(?:\S.*(?:\n|\Z))?", re.MULTILINE
 )
-"""What a finaliser raised while the process ended: never the cause."""
+"""Exceptions raised by finalisers at exit are never the cause."""
 _CHAINED = re.compile(
     r"The above exception was the direct cause of|During handling of the above exception"
 )
 _ROOT_EXIT = re.compile(
     r"Root Cause \(first observed failure\):.*?exitcode\s*:\s*(-?\d+)", re.DOTALL
 )
-"""In torchrun's table; the ranks that torchrun itself ended stand above it."""
+"""The root cause in torchrun's table; ranks that torchrun terminated are listed above it."""
 _SIGTERM = 15
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What a log says about its end."""
+    """Classification of one log."""
 
     code: Exit
     cause: str
@@ -51,11 +145,11 @@ class Verdict:
 
 
 def verdict(text: str, *, started: bool) -> Verdict | None:
-    """Judge one log by its last exception; None when it holds none.
+    """Classify one log by its last exception; None if it holds none.
 
     Args:
         text: the end of a rank's stderr.
-        started: whether a training step was done.
+        started: whether a training step was completed.
 
     >>> verdict("ValueError: remaining_argv: ['--lora_rnk', '8']", started=False).code.name
     'CONFIG'
@@ -80,7 +174,7 @@ def verdict(text: str, *, started: bool) -> Verdict | None:
 
 
 def _last_chain(text: str) -> list[str]:
-    """Return the last exception and what led to it, first cause first."""
+    """Return the last exception and its causes, the first cause first."""
     found = [(m.start(), m.end(), m.group(0).strip()) for m in _EXCEPTION.finditer(text)]
     found += [(m.start(), m.end(), f"error: {m.group(1)}") for m in _ARGPARSE.finditer(text)]
     chain: list[str] = []
@@ -94,15 +188,15 @@ def _last_chain(text: str) -> list[str]:
 
 
 def why(ranks: Path, agent_log: Path, *, started: bool) -> Verdict | None:
-    """Judge one node's training processes after torchrun has ended.
+    """Classify the end of one node's training processes after torchrun has exited.
 
     Args:
         ranks: torchrun's ``--log-dir``.
         agent_log: output of torchrun itself.
-        started: whether a training step was done, in this attempt or before.
+        started: whether any attempt has completed a training step.
 
-    A rank that a signal ended has the last word over exceptions in its log, which were caught; but
-    NCCL's watchdog aborts a rank whose peer is gone, and that is a cascade.
+    A rank killed by a signal takes precedence over exceptions in its log, which were caught. But
+    NCCL's watchdog aborts a rank whose peer is gone, which is a cascade.
     """
     texts = [tail(path) for path in sorted(ranks.rglob("stderr.log"))]
     found = worst(v for text in texts if (v := verdict(text, started=started)))
@@ -118,7 +212,7 @@ def why(ranks: Path, agent_log: Path, *, started: bool) -> Verdict | None:
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
-    """Choose the root among several ranks: a cause before its cascade, known before unknown."""
+    """Choose the root cause among several ranks: causes before cascades, known before unknown."""
 
     def order(v: Verdict) -> tuple[bool, bool]:
         return v.cascade, v.code == Exit.PEER
@@ -127,7 +221,7 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
 
 
 def tail(path: Path) -> str:
-    """Read the end of a log; an unreadable one is empty."""
+    """Read the end of a log; return an empty text if it is unreadable."""
     try:
         with path.open("rb") as handle:
             handle.seek(max(0, path.stat().st_size - TAIL))

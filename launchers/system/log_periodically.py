@@ -1,4 +1,4 @@
-"""A line every half minute from work that is silent by itself."""
+"""Log lines at intervals from work that logs nothing itself."""
 
 from __future__ import annotations
 
@@ -7,25 +7,24 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
 from launchers import logs
-from launchers.system.threads import regularly
+from launchers.system.threads import repeat
 
-EVERY = 30.0
-"""Seconds between two lines."""
+INTERVAL_SECONDS = 30.0
 
 
 @contextmanager
-def pulse(
-    event: str, measure: Callable[[], Mapping[str, object]], *, every: float = EVERY
+def log_periodically(
+    event: str, measure: Callable[[], Mapping[str, object]], *, every: float = INTERVAL_SECONDS
 ) -> Iterator[None]:
-    """Log ``event`` with what ``measure`` says and the seconds so far, until the block ends."""
+    """Log ``event`` with the fields of ``measure`` and the elapsed seconds until the block ends."""
     started = time.monotonic()
 
-    def tell() -> None:
+    def report() -> None:
         try:
             fields = measure()
-        except OSError as error:  # a broken disk is reported by the work itself
+        except OSError as error:  # the work itself reports a broken disk
             fields = {"unknown": error}
         logs.info(event, **fields, seconds=time.monotonic() - started)
 
-    with regularly(tell, every, "pulse"):
+    with repeat(report, every, "log"):
         yield

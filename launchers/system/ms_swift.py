@@ -1,4 +1,4 @@
-"""Where the image's ms-swift is, found without importing it (an import costs seconds)."""
+"""Locate the installed ms-swift without importing it, which takes seconds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def package_folder(name: str) -> Path:
     """Return the folder of an installed top-level package.
 
     Raises:
-        LaunchError: CONFIG when it is not installed.
+        LaunchError: CONFIG if it is not installed.
     """
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:

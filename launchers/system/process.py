@@ -1,8 +1,8 @@
-"""The launcher's child: one process group, whose every process ends with it.
+"""Child processes of the launcher: started in their own session, ended with all descendants.
 
 The wrappers of ms-swift swallow SIGTERM and leave torchrun as an orphan
 (``swift/cli/main.py``), and torchrun's workers lead sessions of their own, so the launcher
-owns torchrun itself and adopts what torchrun leaves behind.
+starts torchrun itself and becomes the parent of the processes that torchrun leaves.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from types import FrameType
 from typing import IO
 
 _PR_SET_CHILD_SUBREAPER = 36
-"""``prctl`` option of linux/prctl.h: orphans below us become our children."""
+"""``prctl`` option of linux/prctl.h: orphaned descendants become children of this process."""
 
 
 class Stopped(BaseException):
-    """SIGTERM or SIGINT reached the launcher; no ``Exception``, so that no stage eats it."""
+    """SIGTERM or SIGINT was received. Not an ``Exception``, so that no stage swallows it."""
 
     def __init__(self, number: int) -> None:
-        """Keep which signal it was."""
+        """Record the signal number."""
         super().__init__(signal.Signals(number).name)
         self.number = number
 
 
-def raise_on_signals(last_words: Callable[[Stopped], None]) -> None:
-    """Turn SIGTERM and SIGINT into ``Stopped``: as PID 1 the kernel would ignore them.
+def raise_on_signals(on_first: Callable[[Stopped], None]) -> None:
+    """Raise ``Stopped`` on SIGTERM and SIGINT: the kernel ignores them for PID 1 without a handler.
 
-    A second signal ends this process at once: no grace, and no process left.
+    A second signal kills all descendants and exits at once.
 
     Args:
-        last_words: called at the first signal, as the second leaves no time.
+        on_first: called at the first signal, since a second one leaves no time.
     """
 
     def end_now(number: int, _: FrameType | None) -> None:
@@ -50,7 +50,7 @@ def raise_on_signals(last_words: Callable[[Stopped], None]) -> None:
         for each in (signal.SIGTERM, signal.SIGINT):
             signal.signal(each, end_now)
         stopped = Stopped(number)
-        last_words(stopped)
+        on_first(stopped)
         raise stopped
 
     for each in (signal.SIGTERM, signal.SIGINT):
@@ -58,7 +58,7 @@ def raise_on_signals(last_words: Callable[[Stopped], None]) -> None:
 
 
 def adopt_orphans() -> None:
-    """Become the parent of orphaned descendants (PID 1 of a pod is it already)."""
+    """Become the parent of orphaned descendants, as PID 1 of a pod already is."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
@@ -67,7 +67,7 @@ class Child:
     """A running command; its output goes to stdout and to a file."""
 
     def __init__(self, argv: Sequence[str], env: Mapping[str, str], output: Path) -> None:
-        """Start it in a session of its own."""
+        """Start the command in a new session."""
         self._output = output.open("ab")
         self._process = subprocess.Popen(
             argv,
@@ -84,7 +84,7 @@ class Child:
         self._copier.start()
 
     def wait(self, wake: threading.Event, pause: float = 0.2) -> int | None:
-        """Wait for its end; return its code, or None when ``wake`` is set first."""
+        """Wait for the exit; return the code, or None if ``wake`` is set first."""
         while True:
             code = self._process.poll()
             if code is not None:
@@ -94,11 +94,11 @@ class Child:
             wake.wait(pause)
 
     def poll(self) -> int | None:
-        """Return its code if it has ended."""
+        """Return the exit code, or None while it runs."""
         return self._process.poll()
 
     def end(self, grace: float) -> None:
-        """End it and all its descendants: SIGTERM, after ``grace`` seconds SIGKILL."""
+        """Terminate the group with SIGTERM; after ``grace`` seconds kill all descendants."""
         if self._process.poll() is None:
             _signal_group(self._process.pid, signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -106,15 +106,14 @@ class Child:
         kill_descendants()
         self._process.wait()
         self._copier.join(timeout=5)
-        with contextlib.suppress(OSError):  # what a full disk did not take
+        with contextlib.suppress(OSError):  # buffered output that a full disk rejects
             self._output.close()
 
 
 def _copy(source: int, target: IO[bytes]) -> None:
-    """Copy to stdout and the file as it comes (progress bars end no line), to the last writer.
+    """Copy output to stdout and the file unbuffered (progress bars write no newline) until EOF.
 
-    A target that can't be written (a full disk) is left out from then on: a pipe that nobody
-    reads would hang the training.
+    A target that cannot be written (full disk) is dropped: an unread pipe would block training.
     """
     targets = [sys.stdout.buffer, target]
     while chunk := os.read(source, 1 << 16):
@@ -131,9 +130,9 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
         os.killpg(pid, number)
 
 
-def kill_descendants(patience: float = 5.0) -> None:
-    """Kill and reap whatever is left below this process; nothing to do where /proc is missing."""
-    stop = time.monotonic() + patience
+def kill_descendants(timeout: float = 5.0) -> None:
+    """Kill and reap all descendants; does nothing without /proc."""
+    stop = time.monotonic() + timeout
     while time.monotonic() < stop:
         left = descendants(os.getpid())
         if not left:
@@ -148,11 +147,11 @@ def kill_descendants(patience: float = 5.0) -> None:
 
 
 def descendants(root: int) -> list[int]:
-    """List the processes below ``root``, by ``/proc/<pid>/stat``; zombies count."""
+    """List the descendants of ``root``, zombies included, from ``/proc/<pid>/stat``."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            # the second field, the name, may hold blanks and brackets: cut after its last bracket
+            # the second field, the command name, may hold spaces and brackets
             fields = entry.read_text().rpartition(")")[2].split()
             children.setdefault(int(fields[1]), []).append(int(entry.parent.name))
     found, queue = [], [root]

@@ -1,4 +1,4 @@
-"""Try again what a network may have spoilt, for a bounded time."""
+"""Retry with exponential backoff and jitter, up to a time limit."""
 
 from __future__ import annotations
 
@@ -14,33 +14,32 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Patience:
-    """How long and how often to try."""
+class RetryPolicy:
+    """Time limit and delays of retries."""
 
-    total: float = 300.0
-    """Seconds after the first failure in a row in which a new try may start: an outage of a hub
-    is survived, a run that can't work ends."""
+    limit: float = 300.0
+    """Seconds after the first failure within which a retry may start."""
     first: float = 1.0
-    """Seconds before the second try; doubled each time."""
-    most: float = 60.0
-    """Seconds between two tries at most."""
+    """Seconds before the first retry; doubled after each failure."""
+    longest: float = 60.0
+    """Upper bound of the delay, seconds."""
 
-    def pause(self, failures: int, chance: float) -> float:
-        """Return the seconds to wait: between half and all of the doubled pause.
+    def delay(self, failures: int, random: float) -> float:
+        """Return the seconds to wait: between half of the doubled delay and all of it.
 
         Args:
-            failures: failed tries so far, 1 or more.
-            chance: from [0, 1): many pods must not come back at the same moment.
+            failures: failed attempts so far, at least 1.
+            random: from [0, 1), so that many pods do not retry at the same moment.
 
-        >>> [Patience().pause(n, 0.0) for n in (1, 2, 3, 20)]
+        >>> [RetryPolicy().delay(n, 0.0) for n in (1, 2, 3, 20)]
         [0.5, 1.0, 2.0, 30.0]
         """
-        longest = min(self.most, self.first * float(2 ** min(failures - 1, 30)))
-        return longest * (0.5 + 0.5 * chance)
+        bound = min(self.longest, self.first * float(2 ** min(failures - 1, 30)))
+        return bound * (0.5 + 0.5 * random)
 
 
 def is_transient(status: int) -> bool:
-    """Tell whether an HTTP status is worth another try.
+    """Return whether an HTTP status may succeed on a retry.
 
     >>> [s for s in (200, 401, 403, 404, 408, 416, 429, 500, 503) if is_transient(s)]
     [408, 429, 500, 503]
@@ -52,27 +51,27 @@ def retry(
     what: str,
     act: Callable[[], T],
     transient: Callable[[Exception], bool],
-    patience: Patience | None = None,
+    policy: RetryPolicy | None = None,
 ) -> T:
-    """Return what ``act`` returns; after a transient error wait and try again.
+    """Return the result of ``act``; retry it after transient errors.
 
     Args:
-        what: the work, for logs.
-        act: does it, from where the last try left off.
-        transient: tells whether an error may pass by itself; others are raised at once.
-        patience: how long and how often; the last error is raised when it is used up.
+        what: name of the work, for logs.
+        act: the work; continues where the last attempt stopped.
+        transient: returns whether an error may pass; others are raised at once.
+        policy: time limit and delays; the last error is raised at the limit.
     """
-    patience = patience or Patience()
-    stop = time.monotonic() + patience.total
+    policy = policy or RetryPolicy()
+    stop = time.monotonic() + policy.limit
     failures = 0
     while True:
         try:
             return act()
         except Exception as error:
             failures += 1
-            pause = patience.pause(failures, random.random())
-            if not transient(error) or time.monotonic() + pause > stop:
+            delay = policy.delay(failures, random.random())
+            if not transient(error) or time.monotonic() + delay > stop:
                 raise
             cause = str(error).splitlines()[0] if str(error) else type(error).__name__
-            logs.warning("retry", what=what, failures=failures, pause=pause, cause=cause)
-            time.sleep(pause)
+            logs.warning("retry", what=what, failures=failures, pause=delay, cause=cause)
+            time.sleep(delay)

@@ -1,4 +1,4 @@
-"""Several things at a time, without making a signal wait for them."""
+"""Threads that delay neither signals nor the exit of the process."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ def each(
 ) -> list[R]:
     """Apply ``act`` to all items, ``workers`` at a time; return the results in order.
 
-    The first error is raised at once and no further item is begun. Unlike an executor's, these
-    threads hold up neither the caller nor the end of the process: a pod has few seconds after
-    SIGTERM, and a file on its way from a hub takes minutes.
+    The first error is raised at once and no further item is started. Unlike an executor's, these
+    threads delay neither the caller nor the exit: a pod has few seconds after SIGTERM, while a
+    download takes minutes.
 
     Raises:
-        TimeoutError: no item was done for so many ``seconds``, if they are given.
+        TimeoutError: no item finished within ``seconds``, if given.
 
     >>> each(lambda x: x * x, [1, 2, 3])
     [1, 4, 9]
@@ -61,25 +61,25 @@ def each(
     return [found[index] for index in range(len(listed))]
 
 
-def aside(act: Callable[[], R], seconds: float | None = None) -> R:
-    """Do one thing in a thread of its own, because it may block in C: no signal is heard there.
+def in_thread(act: Callable[[], R], seconds: float | None = None) -> R:
+    """Run ``act`` in a thread, because it may block in C code, where signals are not handled.
 
-    Looking up a name does, for up to 40 s where the name server is silent.
+    A DNS lookup blocks for up to 40 s if the name server does not answer.
 
     Raises:
-        TimeoutError: it takes longer than ``seconds``, if they are given; nobody waits for it then.
+        TimeoutError: it takes longer than ``seconds``, if given; the thread is abandoned.
 
-    >>> aside(lambda: 1)
+    >>> in_thread(lambda: 1)
     1
     """
     return each(lambda one: one(), [act], seconds=seconds)[0]
 
 
 @contextmanager
-def regularly(act: Callable[[], None], every: float, name: str) -> Iterator[threading.Thread]:
-    """Do something every so many seconds beside the block, in a thread that is handed over.
+def repeat(act: Callable[[], None], every: float, name: str) -> Iterator[threading.Thread]:
+    """Call ``act`` every so many seconds while the block runs; yields the thread.
 
-    The block's end waits a second for what is under way: it may hang in a slow disk.
+    The end of the block waits at most a second for a call in progress: the disk may be slow.
     """
     ended = threading.Event()
 

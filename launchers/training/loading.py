@@ -11,6 +11,7 @@ from launchers import logs
 from launchers.exits import Exit, LaunchError
 from launchers.flags.features import FEATURES, VARIABLE
 from launchers.storage import checkpoint
+from launchers.system import atomic_file
 
 _BY_NAME = {feature.name: feature for feature in FEATURES}
 _installed: list[str] = []
@@ -63,4 +64,4 @@ def install(name: str) -> None:
 def record(folder: Path) -> None:
     """Write the names of the installed features into a checkpoint, before it is sealed."""
     document = {"features": _installed}
-    checkpoint.replace(folder / checkpoint.FEATURES, json.dumps(document, indent=1) + "\n")
+    atomic_file.replace(folder / checkpoint.FEATURES, json.dumps(document, indent=1) + "\n")

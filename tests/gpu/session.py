@@ -54,7 +54,7 @@ def run(
                 time.sleep(PAUSE)
             code = process.poll()
         finally:
-            kill_descendants(patience=20.0)
+            kill_descendants(timeout=20.0)
     return why, code if why == "exited" else None
 
 

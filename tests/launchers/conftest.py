@@ -35,8 +35,8 @@ def server(tmp_path: Path) -> Iterator[GitServer]:
 def calm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Neither this machine's settings nor long waits."""
     monkeypatch.setenv("HOME", str(tmp_path))
-    patience = retry_module.Patience(total=0.6, first=0.01, most=0.05)
-    monkeypatch.setattr(retry_module, "Patience", lambda: patience)
+    policy = retry_module.RetryPolicy(limit=0.6, first=0.01, longest=0.05)
+    monkeypatch.setattr(retry_module, "RetryPolicy", lambda: policy)
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from swift.utils import get_logger
 
 from launchers.exits import Exit, LaunchError
 from launchers.plan import model_config
-from launchers.storage.checkpoint import replace
+from launchers.system.atomic_file import replace
 from launchers.training.packs import dealing
 from launchers.training.packs.dealing import Round
 from launchers.training.packs.report import Packs, Report, report

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from launchers.exits import Exit, LaunchError
-from launchers.storage.checkpoint import replace
+from launchers.system.atomic_file import replace
 from launchers.training.reference.pairs import SIZE
 
 Pairs = dict[bytes, tuple[float, float]]

@@ -16,7 +16,7 @@ from launchers.config.rank import Place
 from launchers.config.recipe import Recipe, Value
 from launchers.flags import command_line
 from launchers.flags.command_line import Inputs
-from launchers.preflight.port import free_port
+from launchers.preflight.gang_probes import free_port
 from launchers.run import kernel_folder
 from launchers.system.ms_swift import swift_folder
 from tests.gpu import host, session

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from launchers.preflight.port import free_port
+from launchers.preflight.gang_probes import free_port
 from tests.gpu import host
 
 TOKENS = 16384 * 8

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from launchers.preflight.port import free_port
+from launchers.preflight.gang_probes import free_port
 from tests.gpu import host
 
 WEIGHTS, SIZE = 3000, 768 * 2048

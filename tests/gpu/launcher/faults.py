@@ -166,7 +166,7 @@ def main(words: Sequence[str] | None = None) -> int:
         record["error"] = str(error)
         record["tail"] = run.log.read_text(errors="replace")[-2500:]
     finally:
-        kill_descendants(patience=20.0)
+        kill_descendants(timeout=20.0)
         conclude(run, record)
         told = judge.complaints(record, STEPS)
         _write(options.results / f"bench-{options.label}.json", {**record, "complaints": told})

@@ -7,8 +7,8 @@ import pytest
 
 from launchers.exits import Exit
 from launchers.preflight.finding import failed, failure, ok, warning
-from launchers.preflight.gang_checks import Answer, answer_of, judge
-from launchers.preflight.port import Door, free_port, knock
+from launchers.preflight.gang_checks import Answer, answer_of, judge_answers
+from launchers.preflight.gang_probes import PortProbe, free_port, read_word
 
 GOOD = Answer(
     name="rank 1 (r-node-0-1 on b)",
@@ -23,7 +23,7 @@ GOOD = Answer(
 
 
 def states(*answers: Answer) -> dict[str, str]:
-    return {finding.check: finding.state for finding in judge(answers, "n", "NVIDIA H200")}
+    return {finding.check: finding.state for finding in judge_answers(answers, "n", "NVIDIA H200")}
 
 
 def test_a_sound_gang_passes() -> None:
@@ -47,13 +47,13 @@ def test_clocks_are_compared_whatever_the_answer_took(ahead: float, state: str) 
 
 def test_a_workspace_of_its_own_is_the_users_mistake() -> None:
     other = replace(GOOD, nonce="[Errno 2] No such file", name="rank 2 (p on c)")
-    [found] = [f for f in judge([GOOD, other], "n", "") if f.check == "workspace"]
+    [found] = [f for f in judge_answers([GOOD, other], "n", "") if f.check == "workspace"]
     assert (found.state, found.code, found.who) == ("failed", Exit.CONFIG, "rank 2 (p on c)")
 
 
 def test_a_rank_that_cannot_reach_the_master_port_is_named() -> None:
     other = replace(GOOD, port="timed out")
-    [found] = [f for f in judge([other], "n", "") if f.check == "port"]
+    [found] = [f for f in judge_answers([other], "n", "") if f.check == "port"]
     assert (found.state, found.code) == ("failed", Exit.PREFLIGHT)
     assert "timed out" in found.seen
 
@@ -64,15 +64,15 @@ def test_different_cards_in_a_gang_are_a_warning() -> None:
 
 def test_the_door_tells_its_word_and_leaves_the_port_free() -> None:
     port = free_port()
-    with Door(port, "word", 3):
-        assert [knock("127.0.0.1", port) for _ in range(3)] == ["word"] * 3
+    with PortProbe(port, "word", 3):
+        assert [read_word("127.0.0.1", port) for _ in range(3)] == ["word"] * 3
         with pytest.raises(OSError):
-            Door(port, "other", 1)
+            PortProbe(port, "other", 1)
     with socket.socket() as sock:  # as torchrun's store binds, without waiting
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(("", port))
     with pytest.raises(OSError):
-        knock("127.0.0.1", port)
+        read_word("127.0.0.1", port)
 
 
 def test_all_failures_are_told_and_a_users_decides_the_code() -> None:

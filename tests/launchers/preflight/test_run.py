@@ -102,7 +102,7 @@ def test_a_driver_that_does_not_answer_is_the_nodes_fault(pods: Pods) -> None:
 def test_an_nvidia_smi_that_hangs_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(probes, "SMI_PATIENCE", 0.3)
+    monkeypatch.setattr(probes, "SMI_TIMEOUT_SECONDS", 0.3)
     path = smi.install(tmp_path / "smi", "", script="exec sleep 30")
     env = {"PATH": f"{path}:{os.environ['PATH']}"}
     begin = time.monotonic()

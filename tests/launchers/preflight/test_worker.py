@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from launchers.config.preflight import from_env
-from launchers.preflight.judge import judge
+from launchers.preflight.gang_probes import free_port
+from launchers.preflight.judge import judge_measurements
 from launchers.preflight.measurements import record_of
-from launchers.preflight.port import free_port
 from launchers.preflight.worker import Plan
 from tests.launchers.training_environment import PYTHON, needs_training
 
@@ -85,7 +85,7 @@ def test_two_nodes_measure_and_agree(tmp_path: Path) -> None:
     [pair] = records[0].pairs
     assert (pair.kind, pair.one, pair.other, pair.gbs > 0) == ("network", 0, 1, True)
     assert all(record.tflops > 0 for record in records)
-    found = judge(records, plans[0], from_env({}), {}, adapters=0)
+    found = judge_measurements(records, plans[0], from_env({}), {}, adapters=0)
     assert {f.check for f in found} == {"transport", "bandwidth", "pairs", "compute"}
 
 

@@ -46,7 +46,7 @@ def test_a_rank_that_does_not_see_the_outputs_never_trains(
     source = {"model": "hf://o/m@v", "dataset": ["hf://o/d@v"]}
     recipe = parse({"backend": "megatron", "task": "rlhf", **source})
     monkeypatch.setattr(running, "Member", Stub)
-    monkeypatch.setattr(await_outputs, "__kwdefaults__", {"patience": 0.0})
+    monkeypatch.setattr(await_outputs, "__kwdefaults__", {"timeout": 0.0})
     monkeypatch.setattr(running, "train", lambda *_: pytest.fail("it trained"))
     with pytest.raises(LaunchError, match="/nowhere is missing on this node"):
         running.follow(settings, recipe, time.monotonic(), env)

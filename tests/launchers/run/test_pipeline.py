@@ -22,14 +22,14 @@ def output(folder: Path, text: str = "x") -> str:
 
 def test_outputs_that_are_there_pass_at_once(tmp_path: Path) -> None:
     digest = output(tmp_path / "m")
-    await_outputs([[str(tmp_path / "m"), digest]], patience=0)
+    await_outputs([[str(tmp_path / "m"), digest]], timeout=0)
 
 
 def test_outputs_that_appear_late_are_waited_for(tmp_path: Path) -> None:
     digest = output(tmp_path / "elsewhere")
     late = threading.Timer(0.3, (tmp_path / "elsewhere").rename, (tmp_path / "m",))
     late.start()
-    await_outputs([[str(tmp_path / "m"), digest]], patience=10)
+    await_outputs([[str(tmp_path / "m"), digest]], timeout=10)
 
 
 @pytest.mark.parametrize("there", ["nothing", "other"])
@@ -38,6 +38,6 @@ def test_a_workspace_that_is_not_shared_is_refused(tmp_path: Path, there: str) -
     if there == "other":
         output(tmp_path / "m", "y")
     with pytest.raises(LaunchError, match="m (is missing|differs) on this node") as no:
-        await_outputs([[str(tmp_path / "m"), digest]], patience=0)
+        await_outputs([[str(tmp_path / "m"), digest]], timeout=0)
     assert no.value.code == Exit.CONFIG
     assert "ReadWriteMany" in no.value.remedy

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from launchers.storage.checkpoint import COMPLETE, merged, newest, read, replace, seal
+from launchers.storage.checkpoint import COMPLETE, merged, newest, read, seal
+from launchers.system.atomic_file import replace
 from tests.launchers.disk_order import record_disk
 
 

@@ -17,7 +17,7 @@ import pytest
 from launchers.exits import Exit, LaunchError
 from launchers.storage import lock_owner
 from launchers.storage.lock import Lock
-from launchers.storage.lock_owner import Holder, this_process
+from launchers.storage.lock_owner import LockOwner, this_process
 
 ROOT = Path(__file__).parents[3]
 QUICK = {"stale": 0.4, "beat": 0.05, "poll": 0.01}
@@ -41,7 +41,7 @@ def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def left_behind(path: Path, **change: object) -> Holder:
+def left_behind(path: Path, **change: object) -> LockOwner:
     """Leave the lock of a holder that gives no more sign."""
     fields: dict[str, Any] = {"place": "another host", **change}
     gone = replace(this_process("gone"), **fields)
@@ -141,7 +141,7 @@ def test_of_two_takers_that_saw_the_same_dead_holder_the_later_one_waits(
     gone = left_behind(path)
     taken, inside = threading.Event(), threading.Event()
 
-    def is_dead(found: Holder) -> bool:
+    def is_dead(found: LockOwner) -> bool:
         if threading.current_thread() is later and found.token == gone.token:
             taken.wait(5)  # from here on it acts on what it has seen
         return found.token == gone.token

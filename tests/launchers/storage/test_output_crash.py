@@ -72,7 +72,7 @@ def test_a_kill_at_any_point_leaves_whole_outputs_only(path: Path) -> None:
             there = version_at(path)
             seen.add("new" if there == version else "old")
         else:  # the older one is aside, and the newer one not under its name yet
-            there = version_at(partial.aside(path))
+            there = version_at(partial.replaced(path))
             assert version_at(partial.of(path)) == version
             seen.add("between")
         assert there in (before, version)

@@ -116,7 +116,7 @@ def test_too_little_space_is_said_before_the_work_with_both_numbers(tmp_path: Pa
 @pytest.mark.parametrize("name", ["old", "both"])
 def test_a_replacement_cut_in_two_is_undone_or_finished(path: Path, name: str) -> None:
     run(path, writer(a="1"), {"v": 1})
-    path.rename(partial.aside(path))
+    path.rename(partial.replaced(path))
     if name == "both":
         run(path, writer(b="2"), {"v": 2})
     assert run(path, never, {"v": 2 if name == "both" else 1}).state == "up to date"

@@ -4,9 +4,9 @@ import time
 
 import pytest
 
-from launchers.system.retry import Patience, retry
+from launchers.system.retry import RetryPolicy, retry
 
-QUICK = Patience(total=0.5, first=0.01, most=0.05)
+QUICK = RetryPolicy(limit=0.5, first=0.01, longest=0.05)
 
 
 def failing(times: int, error: Exception) -> tuple[list[int], object]:
@@ -44,6 +44,6 @@ def test_patience_ends() -> None:
 
 
 def test_pauses_grow_to_a_bound_and_differ_between_pods() -> None:
-    patience = Patience(first=1, most=60)
-    assert [patience.pause(n, 0.999999) for n in (1, 2, 7, 1000)] == pytest.approx([1, 2, 60, 60])
-    assert patience.pause(3, 0.0) < patience.pause(3, 0.9)
+    policy = RetryPolicy(first=1, longest=60)
+    assert [policy.delay(n, 0.999999) for n in (1, 2, 7, 1000)] == pytest.approx([1, 2, 60, 60])
+    assert policy.delay(3, 0.0) < policy.delay(3, 0.9)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from launchers.system.threads import aside, each
+from launchers.system.threads import each, in_thread
 
 ROOT = Path(__file__).parents[3]
 
@@ -49,14 +49,14 @@ def test_a_signal_is_heard_while_something_aside_blocks_in_c() -> None:
     """A mutex that is locked twice, like a name server that is silent, lets no handler run."""
     blocks = """
 import ctypes, signal
-from launchers.system.threads import aside
+from launchers.system.threads import in_thread
 def stop(*_):
     raise SystemExit(143)
 signal.signal(signal.SIGTERM, stop)
 c, mutex = ctypes.CDLL(None), ctypes.create_string_buffer(128)
 c.pthread_mutex_lock(mutex)
 print("blocked", flush=True)
-aside(lambda: c.pthread_mutex_lock(mutex))
+in_thread(lambda: c.pthread_mutex_lock(mutex))
 """
     process = subprocess.Popen([sys.executable, "-c", blocks], stdout=subprocess.PIPE, cwd=ROOT)
     assert process.stdout is not None
@@ -72,7 +72,7 @@ aside(lambda: c.pthread_mutex_lock(mutex))
 
 def test_what_fails_aside_fails_here() -> None:
     with pytest.raises(ZeroDivisionError):
-        aside(lambda: 1 / 0)
+        in_thread(lambda: 1 / 0)
 
 
 def test_nobody_waits_any_longer_for_what_is_slow_aside() -> None:
@@ -82,8 +82,8 @@ def test_nobody_waits_any_longer_for_what_is_slow_aside() -> None:
 
     begin = time.monotonic()
     with pytest.raises(TimeoutError):
-        aside(silent, 0.2)
+        in_thread(silent, 0.2)
     assert time.monotonic() - begin < 1
     with pytest.raises(ZeroDivisionError):
-        aside(lambda: str(1 // 0), 1)
-    assert aside(lambda: "x", 1) == "x"
+        in_thread(lambda: str(1 // 0), 1)
+    assert in_thread(lambda: "x", 1) == "x"

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from launchers.exits import Exit
-from launchers.preflight.host_checks import NEEDED, caches, disk, rdma, shm, versions
-from launchers.preflight.probes import gather, torch_cuda
+from launchers.preflight.pod_checks import caches, disk, rdma, shm, versions
+from launchers.preflight.probes import REQUIRED_PACKAGES, gather, torch_cuda
 
 MEGATRON = {
     "torch": "2.11.0+cu130",
@@ -60,7 +60,7 @@ def test_caches_of_each_pods_own_are_a_warning_in_a_gang() -> None:
 
 def test_packages_that_the_backend_needs() -> None:
     assert versions(MEGATRON, "megatron").state == "ok"
-    assert set(MEGATRON) == set(NEEDED["megatron"])
+    assert set(MEGATRON) == set(REQUIRED_PACKAGES["megatron"])
 
 
 @pytest.mark.parametrize(

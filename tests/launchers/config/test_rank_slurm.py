@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from launchers.config.slurm import hosts
+from launchers.config.rank import slurm_hosts
 from launchers.exits import LaunchError
 
 
@@ -19,7 +19,7 @@ from launchers.exits import LaunchError
     ],
 )
 def test_host_lists_expand_like_scontrol(text: str, expanded: list[str]) -> None:
-    assert hosts(text) == expanded
+    assert slurm_hosts(text) == expanded
 
 
 @pytest.mark.parametrize(
@@ -27,4 +27,4 @@ def test_host_lists_expand_like_scontrol(text: str, expanded: list[str]) -> None
 )
 def test_a_broken_host_list_is_refused(text: str) -> None:
     with pytest.raises(LaunchError, match="can't be read"):
-        hosts(text)
+        slurm_hosts(text)

@@ -4,8 +4,8 @@ import pytest
 
 from launchers.config.gpu_models import CARDS
 from launchers.exits import Exit
-from launchers.preflight.gpu_checks import driver, healthy, present, told, unused
 from launchers.preflight.nvidia_smi import Gpu, Smi, parse, visible
+from launchers.preflight.pod_checks import driver, healthy, kernel_log, present, unused
 from tests.launchers.smi import answer, gpu
 
 
@@ -120,5 +120,5 @@ def test_cuda_visible_devices_chooses_by_index_and_uuid() -> None:
 
 
 def test_errors_in_the_kernels_log_warn_only() -> None:
-    found = told(["NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus."] * 6)
+    found = kernel_log(["NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus."] * 6)
     assert [f.state for f in found] == ["warning"] * 4

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchers.config.preflight import Preflight, from_env
-from launchers.preflight.bandwidth import slow_cards, slow_pairs
 from launchers.preflight.finding import Finding
-from launchers.preflight.judge import judge
+from launchers.preflight.judge import judge_measurements, slow_cards, slow_pairs
 from launchers.preflight.measurements import Pair, Record, Row, behind, record_of, rounds
 from launchers.preflight.transport import transports
 from launchers.preflight.worker import Plan
@@ -80,7 +79,7 @@ def found(
         seconds=1,
         cuda=True,
     )
-    return judge(records, plan, preflight, env, adapters=adapters)
+    return judge_measurements(records, plan, preflight, env, adapters=adapters)
 
 
 def bad(findings: Sequence[Finding]) -> list[Finding]:

@@ -1,0 +1,107 @@
+"""Probes between ranks before torchrun needs them: a nonce on the workspace, the master port."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import socket
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+
+from launchers.gang.protocol import server
+from launchers.system.atomic_file import replace
+from launchers.system.threads import in_thread
+
+NONCE_FILE = "nonce"
+NONCE_TIMEOUT_SECONDS = 60.0
+"""Time for rank 0's file to appear: NFS clients cache a missing name for up to 60 s."""
+CONNECT_TIMEOUT_SECONDS = 10.0
+"""Longer than two retransmissions of a lost SYN (1 s, 3 s, 7 s)."""
+
+
+def write_nonce(folder: Path) -> str:
+    """Write a new nonce into a folder and return it."""
+    word = secrets.token_hex(8)
+    folder.mkdir(parents=True, exist_ok=True)
+    replace(folder / NONCE_FILE, word + "\n")
+    return word
+
+
+def read_nonce(path: Path) -> str:
+    """Return rank 0's nonce as soon as this node sees it; an error text at the timeout."""
+    stop = time.monotonic() + NONCE_TIMEOUT_SECONDS
+    while True:
+        try:
+            return path.read_text(encoding="utf-8").strip()
+        except OSError as error:
+            if time.monotonic() >= stop:
+                return str(error)
+        time.sleep(0.5)
+
+
+class PortProbe:
+    """Rank 0's side: listens on the master port and sends a word to each peer."""
+
+    def __init__(self, port: int, word: str, ranks: int) -> None:
+        """Listen on all addresses.
+
+        Raises:
+            OSError: the port is in use.
+        """
+        self._word = word.encode()
+        self._server = server(port, backlog=ranks)
+        self._thread = threading.Thread(target=self._serve, name="preflight-port", daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                guest, _ = self._server.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._tell, args=(guest,), daemon=True).start()
+
+    def _tell(self, guest: socket.socket) -> None:
+        with guest, contextlib.suppress(OSError):
+            guest.settimeout(CONNECT_TIMEOUT_SECONDS)
+            guest.sendall(self._word)
+            guest.shutdown(socket.SHUT_WR)
+            guest.recv(1)  # wait for the peer's end, so that TIME_WAIT stays on its side
+
+    def __enter__(self) -> PortProbe:
+        """Return the listening probe."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
+    ) -> None:
+        """Free the port; a thread blocked in ``accept`` would keep it bound."""
+        with contextlib.suppress(OSError):
+            self._server.shutdown(socket.SHUT_RDWR)
+        self._thread.join(CONNECT_TIMEOUT_SECONDS)
+        self._server.close()
+
+
+def read_word(address: str, port: int) -> str:
+    """Return rank 0's word, read from its master port.
+
+    Raises:
+        OSError: it cannot be reached.
+    """
+
+    def connect() -> str:
+        with socket.create_connection((address, port), timeout=CONNECT_TIMEOUT_SECONDS) as sock:
+            heard = b""
+            while chunk := sock.recv(256):
+                heard += chunk
+        return heard.decode(errors="replace")
+
+    return in_thread(connect)
+
+
+def free_port() -> int:
+    """Return a port of this host that is currently free."""
+    with server(0, backlog=1) as sock:
+        return int(sock.getsockname()[1])

@@ -1,0 +1,29 @@
+"""Files that a reader sees whole: written aside, flushed to the disk, renamed in."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def flush(path: Path) -> None:
+    """Force a file's or folder's data to the disk (``fsync``)."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def replace(path: Path, content: str | bytes, writer: str = "partial") -> None:
+    """Write a file so that a reader sees the old or the new content, never a part.
+
+    Where several may write it at once, each names itself another ``writer``.
+    """
+    part = path.with_name(f".{path.name}.{writer}")
+    with part.open("wb") as handle:
+        handle.write(content if isinstance(content, bytes) else content.encode())
+        handle.flush()
+        os.fsync(handle.fileno())
+    part.replace(path)
+    flush(path.parent)
