@@ -27,7 +27,8 @@ ADAPTERS = ("adapters", "ref_adapters", "mcore_adapter", "mcore_ref_adapter")
 """Flags that name an adapter; with one of them ms-swift's Megatron trainer trains LoRA whatever
 ``tuner_type`` says (``swift/megatron/arguments/megatron_args.py``, ``__post_init__``)."""
 PAIRED = ("dpo", "rm", "cpo", "orpo", "simpo")
-"""``rlhf_type`` of the losses on pairs of a chosen and a rejected text (``swift/template/base.py``)."""
+"""``rlhf_type`` of the losses on pairs of a chosen and a rejected text
+(``swift/template/base.py``)."""
 _REFERENCE_TYPES = ("dpo", "kto")
 KEYS = ("backend", "task", "model", "dataset", "args", "reference")
 _CHOICES = {
@@ -86,7 +87,8 @@ def load(path: Path) -> Recipe:
     """Read the recipe file.
 
     Raises:
-        LaunchError: CONFIG, naming the key of the values file, the given value and the allowed ones.
+        LaunchError: CONFIG, naming the key of the values file, the given value and the allowed
+        ones.
     """
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))

@@ -101,7 +101,7 @@ def _has_grouped_experts(recipe: Recipe) -> bool:
 
 
 def _merges_last(recipe: Recipe) -> bool:
-    """Tell whether an adapter is trained and the user leaves the time of merging to the launcher."""
+    """Tell whether an adapter is trained and the user does not set ``merge_lora``."""
     return recipe.trains_adapter and "merge_lora" not in recipe.args
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 LENGTHS = ("seq_lens", "completion_seq_lens")
 """Keys of the lengths in ms-swift's Megatron batches; the second is KTO's (4.4.1
-``template/base.py`` ``_kto_data_collator``), whose KL rows (``KL_completion_*``) are not trained."""
+``template/base.py`` ``_kto_data_collator``), whose KL rows (``KL_completion_*``) are not
+trained."""
 
 
 @dataclass(kw_only=True)

@@ -15,7 +15,8 @@ _CURVES = (
     *("seconds", "data_seconds", "tokens_per_second_per_gpu", "hardware_tflops_per_gpu", "mfu"),
     *("reserved_gib", "token_balance", "expert_load"),
 )
-"""Columns drawn by TensorBoard; few, as ms-swift plots each when training ends (``plot_images``)."""
+"""Columns drawn by TensorBoard; few, as ms-swift plots each when training ends
+(``plot_images``)."""
 
 
 @dataclass(frozen=True, kw_only=True)

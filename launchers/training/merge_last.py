@@ -2,9 +2,9 @@
 
 By default ms-swift writes the whole merged model next to every checkpoint of an adapter
 (``swift/megatron/trainers/base.py``, ``save_checkpoint``): 61 GB for Qwen3-30B-A3B, while the
-adapter with its optimizer takes 5 GB. For that it adds the adapter to the bf16 weights and subtracts
-it again (``mcore_bridge/tuners/lora.py``, ``merge``), which does not restore the weights exactly:
-model and reference would drift with every save.
+adapter with its optimizer takes 5 GB. For that it adds the adapter to the bf16 weights and
+subtracts it again (``mcore_bridge/tuners/lora.py``, ``merge``), which does not restore the weights
+exactly: model and reference would drift with every save.
 """
 
 from swift.megatron.callbacks.base import MegatronCallback

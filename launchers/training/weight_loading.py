@@ -1,16 +1,17 @@
 """Load Hugging Face weights into Megatron faster: read once, and straight to the GPU.
 
-``one_read``: ms-swift reads the whole model for the policy and again for the reference from the same
-files (``swift/megatron/trainers/base.py: _prepare_peft_model``, ``rlhf_mixin.py: prepare_model``),
-both through one bridge. The second read of a folder becomes a copy of the policy's parameters and
-persistent buffers on the device, if all agree in name, shape and type; between the two reads they
-have only been moved into Megatron's buffers. A resume reads the policy from elsewhere (another
-folder, or Megatron's format), so that it reads both.
+``one_read``: ms-swift reads the whole model for the policy and again for the reference from the
+same files (``swift/megatron/trainers/base.py: _prepare_peft_model``, ``rlhf_mixin.py:
+prepare_model``), both through one bridge. The second read of a folder becomes a copy of the
+policy's parameters and persistent buffers on the device, if all agree in name, shape and type;
+between the two reads they have only been moved into Megatron's buffers. A resume reads the policy
+from elsewhere (another folder, or Megatron's format), so that it reads both.
 
 ``device_read``: mcore-bridge stacks and concatenates the weights of a layer's experts on the CPU
 before it copies them to the GPU (``mcore_bridge/bridge/gpt_bridge.py: _set_mlp_state``): on one
-core, as torchrun sets ``OMP_NUM_THREADS=1``, from pages of the file into fresh memory, twice. On the
-GPU the same moves cost nothing and change no byte. Quantized weights are unpacked as upstream does.
+core, as torchrun sets ``OMP_NUM_THREADS=1``, from pages of the file into fresh memory, twice. On
+the GPU the same moves cost nothing and change no byte. Quantized weights are unpacked as upstream
+does.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Parts of rows added up over four ranks, dealt to them in two ways; run by the training Python.
 
-What NCCL's ring does is written out here, in bf16; the plugin is the real one.
+What NCCL's ring does is written out here, in bf16; our feature is the real one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Reads a policy and a reference through the plugins, and says what was read: run by a test.
+"""Reads a policy and a reference with our features, and prints what was read: run by a test.
 
 The training environment's torch is real; mcore-bridge is a fake, as it needs Transformer Engine.
 """
@@ -22,10 +22,33 @@ class Model(torch.nn.Module):  # type: ignore[misc]
         self.register_buffer("scratch", torch.zeros(1), persistent=False)
 
 
-def main(folder: Path, case: str) -> None:
-    import launchers.training.device_read  # noqa: F401, I001 (in the order of launchers.flags.features)
-    import launchers.training.one_read
+class Quantized(torch.Tensor):  # type: ignore[misc]
+    """A tensor whose bytes are not its numbers."""
 
+
+def differences() -> None:
+    """Print why models that differ are read twice."""
+    from launchers.training.weight_loading import difference
+
+    weight = torch.zeros(2, 3, dtype=torch.bfloat16)
+    others: dict[str, dict[str, torch.Tensor]] = {
+        "equal": {"w": torch.ones_like(weight)},
+        "shape": {"w": weight.reshape(3, 2)},
+        "type": {"w": weight.float()},
+        "missing": {},
+        "more": {"w": weight, "b": weight},
+    }
+    told = {name: difference({"w": weight}, other) for name, other in others.items()}
+    quantized = {"w": weight.as_subclass(Quantized)}
+    print(json.dumps(told | {"quantized": difference(quantized, quantized)}))
+
+
+def main(folder: Path, case: str) -> None:
+    from launchers.training import loading
+
+    read = gpt_bridge.GPTBridge.load_weights
+    for feature in ("one_read", "device_read"):
+        loading.install(feature)
     for name in ("base", "other"):
         (folder / name).mkdir()
         torch.manual_seed(len(name))
@@ -41,7 +64,7 @@ def main(folder: Path, case: str) -> None:
     third = Model()
     bridge.load_weights([third], str(folder / "base"))
     fresh = Model()
-    launchers.training.one_read._read(bridge, [fresh], second)
+    read(bridge, [fresh], second)
     equal = [
         torch.equal(a, b)
         for a, b in zip(reference.state_dict().values(), fresh.state_dict().values(), strict=True)
@@ -52,4 +75,7 @@ def main(folder: Path, case: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])
+    if sys.argv[2] == "differences":
+        differences()
+    else:
+        main(Path(sys.argv[1]), sys.argv[2])

@@ -53,7 +53,7 @@ class ExpertRows:
             part.rows = rows.clone() if part.rows is None else part.rows.add_(rows)
 
     def drain(self, host: torch.Tensor, device: torch.Tensor | None, places: Places) -> None:
-        """Move the counts on the CPU into the host's vector, or those on the GPU into the device's."""
+        """Move the counts on the CPU to the host's vector, or those on the GPU to the device's."""
         for part in self._parts:
             rows = part.rows
             if rows is None or rows.is_cuda == (device is None):

@@ -1,9 +1,9 @@
 """Write a row of ``metrics.jsonl`` for each optimizer step of ms-swift's Megatron trainer.
 
 Nothing here synchronises with the GPU. A step's seconds are read on the CPU between
-``on_step_begin`` and ``on_step_end``: ms-swift's ``train_step`` reads the gradient norm from the GPU
-after the optimizer has run (``reduce_max_stat_across_model_parallel_group``), so that the GPU has
-finished the step by then. Tokens are counted on the CPU, in the iterator that the trainer reads
+``on_step_begin`` and ``on_step_end``: ms-swift's ``train_step`` reads the gradient norm from the
+GPU after the optimizer has run (``reduce_max_stat_across_model_parallel_group``), so that the GPU
+has finished the step by then. Tokens are counted on the CPU, in the iterator that the trainer reads
 from. Sums over the ranks use one all-reduce, whose result is copied to pinned memory and read one
 step later, or when the trainer logs, which synchronises anyway.
 """

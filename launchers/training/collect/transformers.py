@@ -2,8 +2,8 @@
 
 A step lasts from the reading of its batches to ``on_step_end``. Sums over the ranks are read when
 the trainer logs, which synchronises with the GPU anyway: rows of steps that are not logged are
-written then, and on a GPU their seconds are those of the CPU. FLOP/s, memory and expert load are not
-measured.
+written then, and on a GPU their seconds are those of the CPU. FLOP/s, memory and expert load are
+not measured.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class MetricsCallback(TrainerCallback):  # type: ignore[misc]
         return found
 
     def _counted(self, batch: Any) -> torch.Tensor:
-        """Return tokens, sum of squared lengths and sequences of a batch; zeros without a 2-D mask."""
+        """Return tokens, sum of squared lengths and sequences; zeros without a 2-D mask."""
         masks = [batch.get(name) for name in _MASKS] if isinstance(batch, dict) else []
         mask = next((mask for mask in masks if mask is not None), None)
         shared = getattr(self.trainer.template, "sequence_parallel_size", 1) > 1

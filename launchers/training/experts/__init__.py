@@ -1,1 +1,1 @@
-"""Products and sums over a layer's experts: one kernel per layer, and a fixed order of summation."""
+"""Products and sums over a layer's experts."""

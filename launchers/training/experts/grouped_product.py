@@ -4,8 +4,8 @@ Transformer Engine 2.12 (``module/grouped_linear.py``) runs one GEMM for the gra
 expert's weight and returns each to autograd, whose node calls a hook of megatron-core's DDP, which
 adds it to the gradient buffer: 64 GEMMs, additions and hooks a layer if a GPU has 32 experts.
 Launching them was half of the host's work in a backward pass, and the host was slower than the GPU.
-Here the GEMMs of a layer are one kernel, the additions another, and DDP is notified directly, as its
-hook does (``megatron/core/distributed/distributed_data_parallel.py``).
+Here the GEMMs of a layer are one kernel, the additions another, and DDP is notified directly, as
+its hook does (``megatron/core/distributed/distributed_data_parallel.py``).
 
 An adapter adds two such layers to each: 6,100 GEMMs and hooks a microbatch of 12 layers of 128
 experts, during which the GPU was idle two thirds of the time. Its matrices and the frozen weights
@@ -25,7 +25,8 @@ from launchers.training.experts.grouped_weights import Frozen, Trained, prepared
 from launchers.training.upstream import require
 
 ARCHITECTURES = (9, 10)
-"""Major compute capabilities with a grouped kernel (PyTorch, ``ATen/native/cuda/GroupedBlas.cpp``)."""
+"""Major compute capabilities with a grouped kernel (PyTorch,
+``ATen/native/cuda/GroupedBlas.cpp``)."""
 require(trainer, "wrap_model")
 require(TEGroupedLinear, "forward")
 _wrap, _forward = trainer.wrap_model, TEGroupedLinear.forward

@@ -51,7 +51,7 @@ class Frozen:
 
     @cached_property
     def side(self) -> torch.Tensor:
-        """Move the weights into one tensor, [experts, out, in]; runs in the first pass, after loading."""
+        """Move the weights into one tensor, [experts, out, in]; runs in the first pass."""
         side = torch.stack([weight.data for weight in self.weights])
         for weight, moved in zip(self.weights, side.unbind(), strict=True):
             weight.data = moved

@@ -1,15 +1,16 @@
-"""Sum the experts' outputs of all ranks in rank order, with ``moe_token_dispatcher_type: allgather``.
+"""Sum the experts' outputs of all ranks in rank order (dispatcher ``allgather``).
 
-The rank that holds a token adds up what the experts of each rank have computed for it. megatron-core
-0.18.0 uses a reduce-scatter, in fp32 at twice the bytes of the bf16 addends. NCCL's ring starts at a
-different rank for each receiver and rounds every partial sum, so that with three or more ranks a
-text's log-probability depends on the rank that its pack is dealt to. With sums in bf16 a precomputed
-reference was 0.0023 off in the first loss on 4 x H200; sums in fp32, as upstream, cross a rounding
-boundary of bf16 less often; their error was not measured.
+The rank that holds a token adds up what the experts of each rank have computed for it.
+megatron-core 0.18.0 uses a reduce-scatter, in fp32 at twice the bytes of the bf16 addends. NCCL's
+ring starts at a different rank for each receiver and rounds every partial sum, so that with three
+or more ranks a text's log-probability depends on the rank that its pack is dealt to. With sums in
+bf16 a precomputed reference was 0.0023 off in the first loss on 4 x H200; sums in fp32, as
+upstream, cross a rounding boundary of bf16 less often; their error was not measured.
 
-Here each rank receives the addends unchanged by an all-to-all in bf16 and adds them in rank order in
-fp32, rounded once: the same on each rank. The backward pass gathers the same gradients as upstream's,
-in bf16 instead of fp32. The gradients of the gathered tokens are upstream's, which adds them in bf16.
+Here each rank receives the addends unchanged by an all-to-all in bf16 and adds them in rank order
+in fp32, rounded once: the same on each rank. The backward pass gathers the same gradients as
+upstream's, in bf16 instead of fp32. The gradients of the gathered tokens are upstream's, which adds
+them in bf16.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The optimizer's step: Adam in chunks, the gradients' norm by fused kernels, NaN found once a step."""
+"""The optimizer's step: Adam in chunks, the gradients' norm, and the check for NaN."""

@@ -3,10 +3,10 @@
 ms-swift 4.4.1 always lets megatron-core check each bucket of gradients before it is reduced
 (``swift/megatron/utils/megatron_lm_utils.py: wrap_model``), which synchronises host and GPU twice a
 bucket (``megatron/core/distributed/param_and_grad_buffer.py: check_grads``): some 400 times in the
-last backward pass of each step, and each time the GPU runs out of work. Here the buckets' norms stay
-on the GPU. A value that is not finite makes the step's total norm not finite, which the host reads
-anyway before weights change; only then are the buckets' norms read, and the error is upstream's,
-with rank and bucket.
+last backward pass of each step, and each time the GPU runs out of work. Here the buckets' norms
+stay on the GPU. A value that is not finite makes the step's total norm not finite, which the host
+reads anyway before weights change; only then are the buckets' norms read, and the error is
+upstream's, with rank and bucket.
 """
 
 import math

@@ -2,10 +2,11 @@
 
 ms-swift fills packs well (``swift/dataset/packing.py``, best fit decreasing in chunks of 1000
 rows), so that every replica gets as many tokens. But the cost of attention grows with the square of
-a text's length: a pack of few long texts takes longer than one of many short texts, and all replicas
-wait for it in every layer in which experts exchange tokens. A step keeps the packs that ms-swift's
-shuffle gives it; only the replica and the round of each are chosen here, so that packs of similar
-cost are processed at the same time. The loss of a step is the same up to the order of summation.
+a text's length: a pack of few long texts takes longer than one of many short texts, and all
+replicas wait for it in every layer in which experts exchange tokens. A step keeps the packs that
+ms-swift's shuffle gives it; only the replica and the round of each are chosen here, so that packs
+of similar cost are processed at the same time. The loss of a step is the same up to the order of
+summation.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Distribute the packs of a step evenly over the replicas, and report how full they are.
 
 Upstream chooses the packs of a step (``swift/megatron/trainers/batch_sampler.py``, a permutation
-seeded by the epoch); ``packs/dealing.py`` assigns them to replicas and rounds. All ranks verify that
-they see the same data before the first step.
+seeded by the epoch); ``packs/dealing.py`` assigns them to replicas and rounds. All ranks verify
+that they see the same data before the first step.
 """
 
 import json
@@ -75,7 +75,7 @@ class DealtSampler:
         return order[: self.usable]
 
     def rounds(self, epoch: int, done: int, first: int) -> Iterator[Round]:
-        """Yield the rounds of an epoch after ``done`` packs; for ``first`` see ``dealing.epoch``."""
+        """Yield the rounds of an epoch after ``done`` packs; ``first`` is ``dealing.epoch``'s."""
         sizes = {"replicas": self.replicas, "micro": self.micro, "batch": self.batch}
         return dealing.epoch(self.shuffled(epoch)[done:], self.costs, **sizes, first=first)
 

@@ -32,7 +32,8 @@ ARGUMENTS = (
     *("torch_dtype", "fp8_format", "fp8_recipe", "attention_backend", "rope_scaling"),
     *("moe_expert_capacity_factor", "megatron_extra_kwargs"),
 )
-"""Arguments of ms-swift that change the numbers or the pairs, in addition to the files' contents."""
+"""Arguments of ms-swift that change the numbers or the pairs, in addition to the files'
+contents."""
 
 
 def facts_of(args: object, home: Path, version: str) -> dict[str, str]:

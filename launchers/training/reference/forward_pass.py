@@ -26,10 +26,10 @@ from torch.utils.data import DataLoader
 
 from launchers import logs
 from launchers.training.reference import store
-from launchers.training.reference.part_writer import Batch, PartWriter
 from launchers.training.reference.loss import bounds_of, sums
-from launchers.training.reference.run_store import Opened, open_store, record
 from launchers.training.reference.pairs import ROUND, batches, pair_id, rows_of, tokens
+from launchers.training.reference.part_writer import Batch, PartWriter
+from launchers.training.reference.run_store import Opened, open_store, record
 from launchers.training.reference.store import Pairs
 
 
@@ -114,10 +114,10 @@ def rounds(
 ) -> Iterator[tuple[Iterable[Batch], list[bool]]]:
     """Yield this rank's micro-batches, ``ROUND`` at a time, and for each whether it counts.
 
-    Rounds that an earlier pass has stored on all ranks are skipped; all ranks agree on that, because
-    experts are distributed over them. Without stored pairs a batch is read when its turn comes, so
-    that the GPU does not wait for a whole round. A separate generator leaves the training's random
-    state unchanged.
+    Rounds that an earlier pass has stored on all ranks are skipped; all ranks agree on that,
+    because experts are distributed over them. Without stored pairs a batch is read when its turn
+    comes, so that the GPU does not wait for a whole round. A separate generator leaves the
+    training's random state unchanged.
     """
     args = trainer.args
     rank, ranks = mpu.get_data_parallel_rank(), mpu.get_data_parallel_world_size()

@@ -1,8 +1,8 @@
 """Train DPO in Megatron with precomputed log-probabilities of the reference.
 
 Before the first step the policy is the reference. One forward pass of it over all pairs gives the
-log-probabilities that ms-swift otherwise computes with a second model in every step; they are stored
-on the workspace, and no reference model is built. After ms-swift 4.4.1
+log-probabilities that ms-swift otherwise computes with a second model in every step; they are
+stored on the workspace, and no reference model is built. After ms-swift 4.4.1
 (``swift/megatron/trainers/{base,rlhf_mixin,dpo_trainer}.py``) and megatron-core 0.18.0.
 """
 

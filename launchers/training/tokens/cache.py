@@ -2,8 +2,8 @@
 
 ``swift/pipelines/train/sft.py`` tokenises each row for its length before the first step and again
 each time that it is drawn, in every attempt. With this feature all ranks read
-``cache/tokens/<digest>``. If that is not possible (multimodal rows, a stream, a workspace that can't
-be written), upstream's functions run unchanged and the log says why.
+``cache/tokens/<digest>``. If that is not possible (multimodal rows, a stream, a workspace that
+can't be written), upstream's functions run unchanged and the log says why.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Everything that the rows of a tokenised dataset depend on: equal inputs, equal rows.
 
-ms-swift's own cache (``load_from_cache_file``) only keeps lengths, in the pod, and does not notice a
-change of a plugin's code: in a test it returned the rows of the old code. Here the contents of
+ms-swift's own cache (``load_from_cache_file``) only keeps lengths, in the pod, and does not notice
+a change of a plugin's code: in a test it returned the rows of the old code. Here the contents of
 everything that affects a row are compared.
 """
 

@@ -36,15 +36,6 @@ TRACE = "Traceback (most recent call last):\n  File 'x.py', line 1, in f\n"
         ("ModuleNotFoundError: No module named 'x'", False, Exit.CONFIG),
         ("AssertionError: heads", False, Exit.CONFIG),
         ("AssertionError: heads", True, Exit.PEER),
-        (
-            "launchers.training.reference.policy.ReferenceConfigError: the policy has done 3",
-            True,
-            Exit.CONFIG,
-        ),
-        ("launchers.flags.overlap.OverlapConfigError: recipe.args.x: no plan", True, Exit.CONFIG),
-        ("launchers.training.reference.store.ReferenceDataError: pair 0a has no", True, Exit.DATA),
-        ("launchers.flags.equal_packs.PacksConfigError: recipe.args.x: pixels", True, Exit.CONFIG),
-        ("launchers.flags.equal_packs.PacksDataError: recipe.args.x: 40 tokens", True, Exit.DATA),
         ("ReferenceError: weakly-referenced object no longer exists", True, Exit.PEER),
         (
             "ValueError: args.max_steps must be set to a positive value if dataloader does not have"

@@ -1,4 +1,4 @@
-"""The plugin among fakes that call each other as ms-swift 4.4.1 does (it needs a GPU)."""
+"""The feature among fakes that call each other as ms-swift 4.4.1 does (it needs a GPU)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Sft:
         self._prepare_template()
 
     def _parse_args(self) -> None:
-        importlib.import_module("launchers.training.startup_megatron")
+        importlib.import_module("launchers.training.startup_megatron").install()
 
     def _set_seed(self) -> None:
         pass

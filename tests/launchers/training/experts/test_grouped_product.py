@@ -53,7 +53,8 @@ torch.cuda.get_device_capability = lambda: (MAJOR, 0)
 torch.manual_seed(7)
 from megatron.core.distributed import DistributedDataParallel
 from megatron.core.extensions.transformer_engine import TEGroupedLinear
-import launchers.training.experts.grouped_product
+from launchers.training.experts import grouped_product
+grouped_product.install()
 from swift.megatron.trainers import base
 exact = torch._grouped_mm
 def spoilt(a, b, *, offs):  # as on compute capability 10

@@ -8,7 +8,6 @@ import pytest
 
 from tests.launchers import fake_upstream
 
-PLUGIN = Path(__file__).parents[3] / "launchers" / "training/optimizer/fused_norm.py"
 ENGINE = "multi_tensor_applier = 'applier'\nmulti_tensor_l2norm = 'norm'\n"
 SCALE = "multi_tensor_scale = 'scale'\n"
 LOCAL = "from megatron.core.utils import local as multi_tensor_applier\n"
@@ -25,7 +24,7 @@ def seen(folder: Path, engine: str, clip: str) -> str:
         "transformer_engine/pytorch/optimizers.py": engine,
     }
     fake_upstream.lay(folder, files)
-    program = f"import runpy; runpy.run_path({str(PLUGIN)!r})\n"
+    program = "from launchers.training.optimizer import fused_norm; fused_norm.install()\n"
     program += f"from megatron.core.optimizer import clip_grads as c; {SHOW}"
     return fake_upstream.run(folder, program, torch=False)
 

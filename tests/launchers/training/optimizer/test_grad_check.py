@@ -33,7 +33,8 @@ from megatron.core import rerun_state_machine
 from megatron.core.distributed.param_and_grad_buffer import _ParamAndGradBucketGroup
 from megatron.core.optimizer import optimizer
 import launchers.training.optimizer.grad_check as ours
-ours.PATIENCE = 0
+ours.GRACE_SECONDS = 0
+ours.install()
 grads = [torch.ones(4), torch.ones(4)]
 group = _ParamAndGradBucketGroup([SimpleNamespace(grad_data=grad) for grad in grads])
 def step(large=False):

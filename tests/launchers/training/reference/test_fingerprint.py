@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from launchers.config.workspace import Workspace
-from launchers.flags import installed
+from launchers.flags import features, installed
 from launchers.stages.attempt import keep_identity
 from launchers.training.reference.fingerprint import (
     ARGUMENTS,
@@ -22,7 +22,7 @@ from tests.launchers.training_environment import needs_training, swift_classes
 
 def test_facts_follow_what_the_numbers_follow_from(tmp_path: Path) -> None:
     def name(**changed: Any) -> str:
-        return store_name(facts_of(arguments(tmp_path, **changed), tmp_path, tmp_path, "4.4.1"))
+        return store_name(facts_of(arguments(tmp_path, **changed), tmp_path, "4.4.1"))
 
     base = name()
     assert base == name(output_dir="/elsewhere", lr=1e-6, tensor_model_parallel_size=4)
@@ -45,15 +45,11 @@ def test_facts_follow_what_the_numbers_follow_from(tmp_path: Path) -> None:
     assert len({base, *seen}) == len(seen) + 1
 
 
-def test_our_own_plugins_change_no_pair(tmp_path: Path) -> None:
-    """Also where their files are links, as in the pods: a ConfigMap's are."""
-    mount, own = tmp_path / "launchers", "training/seal_megatron.py"
-    (mount / "..2026_11_21").mkdir(parents=True)
-    (mount / "..2026_11_21" / own).write_text("1\n")
-    (mount / "..data").symlink_to("..2026_11_21")
-    (mount / own).symlink_to(Path("..data") / own)
-    given = [arguments(tmp_path, external_plugins=p) for p in ([], [str(mount / own)])]
-    assert len({store_name(facts_of(a, tmp_path, mount, "4.4.1")) for a in given}) == 1
+def test_our_own_plugin_changes_no_pair(tmp_path: Path) -> None:
+    given = [
+        arguments(tmp_path, external_plugins=plugins) for plugins in ([], [str(features.PLUGIN)])
+    ]
+    assert len({store_name(facts_of(each, tmp_path, "4.4.1")) for each in given}) == 1
 
 
 def test_a_module_beside_a_plugin_is_part_of_it(tmp_path: Path) -> None:
@@ -63,16 +59,16 @@ def test_a_module_beside_a_plugin_is_part_of_it(tmp_path: Path) -> None:
     given = arguments(tmp_path, external_plugins=[str(plugin)])
     seen = []
     for text in ("1\n", "2\n"):
-        (plugin.parent / "inputs/dataset_check.py").write_text(text)
-        seen.append(store_name(facts_of(given, tmp_path, tmp_path, "4.4.1")))
+        (plugin.parent / "rows.py").write_text(text)
+        seen.append(store_name(facts_of(given, tmp_path, "4.4.1")))
     assert seen[0] != seen[1]
 
 
 def test_equal_data_elsewhere_is_the_same_data(tmp_path: Path) -> None:
-    first = facts_of(arguments(tmp_path), tmp_path, tmp_path, "4.4.1")
+    first = facts_of(arguments(tmp_path), tmp_path, "4.4.1")
     moved = tmp_path / "moved"
     moved.mkdir()
-    assert facts_of(arguments(moved), tmp_path, tmp_path, "4.4.1") == first
+    assert facts_of(arguments(moved), tmp_path, "4.4.1") == first
 
 
 @needs_training
@@ -99,7 +95,7 @@ def test_a_hash_in_a_file_name_is_no_number_of_samples(tmp_path: Path) -> None:
     for text in ("1", "2"):
         odd.write_text(text)
         seen += [
-            store_name(facts_of(arguments(tmp_path, dataset=[given]), tmp_path, tmp_path, "4.4.1"))
+            store_name(facts_of(arguments(tmp_path, dataset=[given]), tmp_path, "4.4.1"))
             for given in (str(odd), f"{odd}#7")
         ]
     assert len(set(seen)) == 4
@@ -124,12 +120,12 @@ def test_models_that_differ_between_the_samples_are_told_by_the_download(tmp_pat
         (tmp_path / "model" / "model.safetensors").write_bytes(weights)
         work = Workspace(root=tmp_path, run=run)
         keep_identity(work, {"recipe": run, "download hf://o/m@v": digest})
-        seen.append(facts_of(args, work.home, tmp_path, "4.4.1"))
+        seen.append(facts_of(args, work.home, "4.4.1"))
         weights[4 * SAMPLE] = 1
     assert seen[0]["model"] == seen[1]["model"]
     assert store_name(seen[0]) != store_name(seen[1])
     keep_identity(work, {"recipe": "three", "download hf://o/m@v": "a"})
-    assert facts_of(args, work.home, tmp_path, "4.4.1") == seen[0]  # of another recipe
+    assert facts_of(args, work.home, "4.4.1") == seen[0]  # of another recipe
 
 
 def test_differences_are_told_by_name() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from launchers.training.reference import open, store
+from launchers.exits import Exit, LaunchError
+from launchers.training.reference import run_store, store
 from launchers.training.reference.run_store import Opened, open_store, record, recorded, stores
-from launchers.training.reference.policy import ReferenceConfigError
 from launchers.training.reference.store import Pairs
 from tests.launchers.references import arguments
 
@@ -68,17 +68,18 @@ def test_a_resumed_run_without_a_whole_store_is_told_what_to_do(tmp_path: Path) 
     home = run_of(tmp_path)
     begun = open_store(home, arguments(tmp_path), 0, "4.4.1")
     store.add_part(begun.folder, ONE)
-    with pytest.raises(ReferenceConfigError) as told:
+    with pytest.raises(LaunchError) as told:
         open_store(home, arguments(tmp_path), 3, "4.4.1")
     for word in ("has done 3 steps", str(begun.folder), "is not whole", "online", "checkpoints"):
         assert word in str(told.value)
+    assert told.value.code == Exit.CONFIG
 
 
 def test_a_resumed_run_with_other_facts_is_told_them(tmp_path: Path) -> None:
     home = run_of(tmp_path)
     finish(home, arguments(tmp_path))
     finish(home.with_name("two"), arguments(tmp_path, max_length=4096))
-    with pytest.raises(ReferenceConfigError, match="max_length was 8192 and is 4096; undo"):
+    with pytest.raises(LaunchError, match="max_length was 8192 and is 4096; undo"):
         open_store(home, arguments(tmp_path, max_length=4096), 3, "4.4.1")
 
 
@@ -92,5 +93,5 @@ def test_a_fresh_run_with_other_facts_begins_another_store(tmp_path: Path) -> No
 def test_a_torn_note_counts_as_none(tmp_path: Path) -> None:
     home = run_of(tmp_path)
     home.mkdir(parents=True)
-    (home / open.RECORD).write_text('{"from": ')
+    (home / run_store.RECORD).write_text('{"from": ')
     assert recorded(home) == {}

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from launchers.flags import features
 from scripts.demo import sources
 from scripts.demo.sources import PLUGIN, Sources
 from scripts.helm import ROOT
@@ -50,7 +51,7 @@ def probe(made: Path, model: str = "model", **env: str) -> tuple[dict[str, Any],
         "check_model": "false",
         "report_to": "none",
     }
-    plugins = [str(PLUGIN), str(ROOT / "launchers" / "training/tokens/cache.py")]
+    plugins = [str(features.PLUGIN), str(PLUGIN)]
     words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
     done = subprocess.run(
         [
@@ -64,6 +65,7 @@ def probe(made: Path, model: str = "model", **env: str) -> tuple[dict[str, Any],
             "HF_HUB_OFFLINE": "1",
             "MODELSCOPE_CACHE": str(made / "cache"),
             "PYTHONPATH": str(ROOT),
+            features.VARIABLE: "tokens",
             **env,
         },
         capture_output=True,

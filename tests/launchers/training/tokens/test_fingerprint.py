@@ -9,7 +9,7 @@ import pytest
 from launchers.storage import manifest, marker
 from launchers.storage.manifest import Entry
 from launchers.storage.marker import Marker
-from launchers.training.tokens import inputs
+from launchers.training.tokens import fingerprint
 
 
 @pytest.fixture
@@ -33,14 +33,14 @@ def run(tmp_path: Path) -> Path:
 
 def place(run: Path, **changed: object) -> Path:
     flags: dict[str, object] = {"max_length": 8192, "dataset_num_proc": 1} | changed
-    made_from = inputs.inputs(
+    made_from = fingerprint.inputs(
         flags=flags,
         datasets=[f"{run}/data/pairs.jsonl#500"],
         plugins=[run / "code" / "plugin.py"],
         model=run / "model",
         versions={"ms-swift": "4.4.1"},
     )
-    return inputs.folder(run, made_from)
+    return fingerprint.folder(run, made_from)
 
 
 @pytest.mark.parametrize(
@@ -70,10 +70,10 @@ def test_flags_that_change_no_row_do_not_count(run: Path) -> None:
 
 
 def test_a_module_is_told_from_another_of_the_same_name(run: Path) -> None:
-    (run / "code" / "inputs/dataset_check.py").write_text("2")
+    (run / "code" / "rows.py").write_text("2")
     before = place(run)
-    (run / "code" / "inputs/dataset_check.py").write_text("1")
-    (run / "code" / "lib" / "inputs/dataset_check.py").write_text("2")
+    (run / "code" / "rows.py").write_text("1")
+    (run / "code" / "lib" / "rows.py").write_text("2")
     assert place(run) != before
 
 
@@ -89,8 +89,8 @@ def test_digests_of_a_marker_spare_reading_where_sizes_agree(
     sealed(run / "data", size=size)
     file = run / "data" / "pairs.jsonl"
     read = manifest.entry(file).sha256
-    assert inputs.content(file) == {"pairs.jsonl": "of the marker" if trusted else read}
-    assert inputs.content(run / "data") == {
+    assert fingerprint.content(file) == {"pairs.jsonl": "of the marker" if trusted else read}
+    assert fingerprint.content(run / "data") == {
         "data/pairs.jsonl": "of the marker" if trusted else read
     }
 
@@ -100,19 +100,11 @@ def test_a_link_is_read_whatever_the_marker_says(run: Path) -> None:
     file.rename(run / "real")
     file.symlink_to(run / "real")
     sealed(run / "data", size=2)
-    assert inputs.content(file) == {"pairs.jsonl": manifest.entry(run / "real").sha256}
+    assert fingerprint.content(file) == {"pairs.jsonl": manifest.entry(run / "real").sha256}
 
 
 def test_a_hash_in_a_file_name_is_no_number_of_samples(tmp_path: Path) -> None:
     odd = tmp_path / "a#1.jsonl"
     odd.write_text("{}")
-    assert inputs.path_of(str(odd)) == odd
-    assert inputs.path_of(f"{odd}#20") == odd
-
-
-def test_only_a_users_plugins_decide_also_where_ours_are_links(tmp_path: Path) -> None:
-    (tmp_path / "..data").mkdir()
-    (tmp_path / "..data" / "swift_a.py").touch()
-    (tmp_path / "swift_a.py").symlink_to("..data/swift_a.py")
-    given = [str(tmp_path / "swift_a.py"), "/code/plugin.py"]
-    assert inputs.users(given, tmp_path) == [Path("/code/plugin.py")]
+    assert fingerprint.path_of(str(odd)) == odd
+    assert fingerprint.path_of(f"{odd}#20") == odd
