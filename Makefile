@@ -42,9 +42,10 @@ LOCK := $(UV) pip compile --quiet --universal --generate-hashes --python-version
 # The independent parts are built side by side; finished ones cost nothing.
 build = @$(MAKE) --silent --no-print-directory --jobs 4 $(1)
 
-# A cluster that is up is used and left up, else one starts and ends with the command.
-WITH_CLUSTER = if ! .venv/bin/megatron-dpo cluster status >/dev/null 2>&1; then \
-	trap '.venv/bin/megatron-dpo cluster down' EXIT; .venv/bin/megatron-dpo cluster up --backend $(BACKEND); fi;
+CLUSTER_COMMAND := .venv/bin/python -m tests.e2e.cluster
+# Use a cluster that is up and leave it up; otherwise start one for the duration of the command.
+WITH_CLUSTER = if ! $(CLUSTER_COMMAND) status >/dev/null 2>&1; then \
+	trap '$(CLUSTER_COMMAND) down' EXIT; $(CLUSTER_COMMAND) up --backend $(BACKEND); fi;
 
 help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^##@ / {printf "\n%s\n", substr($$0, 5)} \
@@ -52,15 +53,18 @@ help: ## list the targets
 
 ##@ Try it
 demo: ## run the main job on this machine: two local nodes, real DPO of a tiny model
-	$(call build,$(COMMAND) $(TRAIN) $(HELM))
+	$(call build,chart $(COMMAND) $(TRAIN) $(HELM))
 	@.venv/bin/megatron-dpo demo
+
+chart: ## pack launchers/ into chart/, as `helm install chart` needs; other targets do it too
+	@$(PYTHON) -m scripts.archive
 
 demo-clean: ## remove all that `make demo` made
 	$(call build,$(COMMAND))
 	@.venv/bin/megatron-dpo demo-clean
 
 render: ## render every file of values/ into .tools/render
-	$(call build,$(HELM))
+	$(call build,chart $(HELM))
 	@mkdir -p .tools/render
 	@for file in values/*.yaml; do name=$$(basename "$$file" .yaml); under=; \
 		if [[ $$name == e2e ]]; then under="-f values/a100-2node.yaml"; fi; \
@@ -69,36 +73,36 @@ render: ## render every file of values/ into .tools/render
 
 ##@ Check it
 test: ## lint, types and all tests that need no cluster
-	$(call build,lint types $(TRAIN) $(ORACLE) $(HELM) $(HELM3) $(CHECKERS))
+	$(call build,chart lint types $(TRAIN) $(ORACLE) $(HELM) $(HELM3) $(CHECKERS))
 	@.venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(PYTEST)
 
-chart: ## the tests of the chart alone, chart-testing and kubeconform included
-	$(call build,$(TESTS) $(HELM) $(HELM3) $(CHECKERS))
+test-chart: ## the tests of the chart alone, chart-testing and kubeconform included
+	$(call build,chart $(TESTS) $(HELM) $(HELM3) $(CHECKERS))
 	@.venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 tests/chart $(PYTEST)
 
 refusals: ## the wrong configurations: what refuses each, and how soon
-	$(call build,$(TESTS) $(HELM))
+	$(call build,chart $(TESTS) $(HELM))
 	@.venv/bin/python -m tests.refusals $(SUBJECTS)
 
 fuzz: ## generated values files, FUZZ of them, through the chart
-	$(call build,$(TESTS) $(HELM) $(CHECKERS))
+	$(call build,chart $(TESTS) $(HELM) $(CHECKERS))
 	@echo "FUZZ=$(FUZZ) FUZZ_SEED=$(FUZZ_SEED)"
 	@FUZZ=$(FUZZ) FUZZ_SEED=$(FUZZ_SEED) .venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 \
 		--timeout 0 tests/fuzz $(PYTEST)
 
 differential: ## our rules against ms-swift's and megatron-core's own checks, on CASES runs
-	$(call build,$(TESTS) $(TRAIN) $(ORACLE) $(HELM))
+	$(call build,chart $(TESTS) $(TRAIN) $(ORACLE) $(HELM))
 	@echo "CASES=$(CASES) CASES_SEED=$(FUZZ_SEED)"
 	@CASES=$(CASES) CASES_SEED=$(FUZZ_SEED) .venv/bin/python -m pytest --numprocesses auto \
 		--maxprocesses 4 --timeout 0 tests/differential $(PYTEST)
 
 e2e: ## all tests that need a cluster, on one that starts for them (Linux, root); about 15 minutes
-	$(call build,$(TESTS) $(TRAIN) $(HELM) $(HELM3) $(CLUSTER) $(CHECKERS))
+	$(call build,chart $(TESTS) $(TRAIN) $(HELM) $(HELM3) $(CLUSTER) $(CHECKERS))
 	@.venv/bin/python -m tests.e2e.image
 	@$(WITH_CLUSTER) .venv/bin/python -m pytest --timeout 900 --durations 0 tests/e2e $(PYTEST)
 
 bench-cluster: ## measure admission and start of gangs, up to 1,024 pods; JSON result
-	$(call build,$(TESTS) $(TRAIN) $(HELM) $(CLUSTER) $(STAMPS)/go-kwok)
+	$(call build,chart $(TESTS) $(TRAIN) $(HELM) $(CLUSTER) $(STAMPS)/go-kwok)
 	@.venv/bin/python -m tests.e2e.image
 	@$(WITH_CLUSTER) .venv/bin/python -m tests.e2e.bench
 
@@ -124,21 +128,21 @@ bench-8gpu: ## the same on 8 GPUs, weak scaling, two nodes, faults; an hour, 10 
 	@$(PYTHON) -m tests.gpu.bench_visit 8gpu $(TOKENIZER) $(RESULTS) $(LINES)
 
 ##@ A cluster on this machine
-cluster: ## start it, with JobSet, Kueue and three nodes; `megatron-dpo cluster` says more
-	$(call build,$(COMMAND) $(CLUSTER))
-	@.venv/bin/megatron-dpo cluster up --backend $(BACKEND)
+cluster: ## start Kubernetes with JobSet, Kueue and three nodes (BACKEND=auto|kind|processes)
+	$(call build,$(TESTS) $(CLUSTER))
+	@$(CLUSTER_COMMAND) up --backend $(BACKEND)
 
-cluster-down: ## end it, and leave nothing behind
-	$(call build,$(COMMAND))
-	@.venv/bin/megatron-dpo cluster down
+cluster-down: ## stop it and remove everything but its logs
+	$(call build,$(TESTS))
+	@$(CLUSTER_COMMAND) down
 
 ##@ Regenerate
 golden: ## rewrite the golden manifests of tests/chart
-	$(call build,$(TESTS) $(HELM))
+	$(call build,chart $(TESTS) $(HELM))
 	@.venv/bin/python -m pytest -q tests/chart --update-golden
 
 figures: ## rewrite the tables of values/README.md and the plot, from predictions and results
-	$(call build,$(COMMAND) $(HELM))
+	$(call build,chart $(COMMAND) $(HELM))
 	@.venv/bin/python -m scripts.figures
 
 flags: ## rewrite the chart's table of training flags from the pinned ms-swift
@@ -153,16 +157,19 @@ locks: $(UV) ## rewrite the locks from pyproject.toml
 		-c launchers/requirements-cpu.txt
 
 package: ## the chart as an archive in dist/
-	$(call build,$(HELM))
+	$(call build,chart $(HELM))
 	@.tools/bin/helm package chart --destination dist
+
+wheel: $(UV) ## the launcher as a wheel in dist/, for images that bring it (launcher.from: image)
+	@$(UV) build --quiet --wheel --out-dir dist
 
 ##@ Set up
 setup: ## install all tools; the other targets install what they need by themselves
 	$(call build,$(TESTS) $(TRAIN) $(ORACLE) $(HELM) $(HELM3) $(CHECKERS))
 
 clean: ## remove everything that make installed or made
-	@if [[ -d .tools/cluster/run ]]; then .venv/bin/megatron-dpo cluster down; fi
-	rm -rf .venv .tools .demo dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	@if [[ -d .tools/cluster/run ]]; then $(CLUSTER_COMMAND) down; fi
+	rm -rf chart/launchers.tar.xz chart/launchers.digest .venv .tools .demo dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(UV): scripts/tools/uv.sh
 	@echo "setup: uv"
@@ -209,4 +216,4 @@ $(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
 	@scripts/tools/go.sh $*
 	@touch $@
 
-.PHONY: help demo demo-clean render test chart refusals fuzz differential e2e bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package setup clean
+.PHONY: help demo chart demo-clean render test test-chart refusals fuzz differential e2e bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup clean

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import replace
 
-from launchers import logs, termination
+from launchers import logs, termination, version
 from launchers.config.recipe import load
 from launchers.config.settings import Settings, describe, from_env
 from launchers.exits import Exit, LaunchError
@@ -39,6 +39,7 @@ def main(argv: list[str], env: Mapping[str, str]) -> int:
         command = _command(argv)
         settings = known = from_env({**DEFAULTS, **env} if command == "preflight" else env)
         logs.configure(settings.place.rank)
+        version.check_installed(settings.launcher_version)
         process.raise_on_signals(lambda stopped: _write_end(known, _stopped(stopped), command))
         process.adopt_orphans()
         logs.info(f"{command} start", **describe(settings))

@@ -11,7 +11,6 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from scripts.cluster.command import app as cluster_app
 from scripts.demo import demo as demo_module
 from scripts.local.command import Request, run_locally
 from scripts.plan import command as planning
@@ -24,7 +23,6 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.add_typer(cluster_app, name="cluster")
 LOCAL_WORKSPACE = Path(".demo/local")
 
 Values = Annotated[

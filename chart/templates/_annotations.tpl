@@ -1,8 +1,9 @@
 {{/* Annotations of the pod template: provenance, topology (the gang only), network, user. */}}
 {{- define "megatron-dpo.annotations" -}}
-{{- $annotations := dict
-  "checksum/launchers" ((.root.Files.Glob "launchers/*.py").AsConfig | sha256sum)
-  "checksum/recipe" (include "megatron-dpo.recipe" .root | sha256sum) -}}
+{{- $annotations := dict "checksum/recipe" (include "megatron-dpo.recipe" .root | sha256sum) -}}
+{{- with include "megatron-dpo.launcher.digest" .root }}
+{{- $_ := set $annotations "checksum/launchers" . }}
+{{- end }}
 {{- if .root.Values.kueue.forceDeleteOnNodeFailure }}
 {{- $_ := set $annotations "kueue.x-k8s.io/safe-to-forcefully-delete" "true" }}
 {{- end }}

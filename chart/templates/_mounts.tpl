@@ -3,8 +3,12 @@
 {{- $v := .root.Values -}}
 {{- $isTest := eq .role "test" -}}
 - name: launchers
-  mountPath: /opt/launchers
+  mountPath: {{ include "megatron-dpo.configMap.path" .root }}
   readOnly: true
+{{- if eq $v.launcher.from "chart" }}
+- name: package
+  mountPath: /opt/launchers
+{{- end }}
 - name: workspace
   mountPath: {{ $v.workspace.mountPath | quote }}
   {{- with $v.workspace.subPath }}

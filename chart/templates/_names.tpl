@@ -7,6 +7,16 @@
 {{ .Release.Name }}-launchers
 {{- end }}
 
+{{/* Folder of the ConfigMap in the pods: recipe.yaml and launchers.tar.xz. */}}
+{{- define "megatron-dpo.configMap.path" -}}
+/etc/megatron-dpo/launchers
+{{- end }}
+
+{{/* The SHA-256 of the launcher's sources (`make chart`); empty where the image brings them. */}}
+{{- define "megatron-dpo.launcher.digest" -}}
+{{- if eq .Values.launcher.from "chart" }}{{ .Files.Get "launchers.digest" | trim }}{{ end }}
+{{- end }}
+
 {{- define "megatron-dpo.claim.name" -}}
 {{ .Values.workspace.existingClaim | default (printf "%s-workspace" .Release.Name) }}
 {{- end }}

@@ -10,6 +10,7 @@ the role `node` is the gang; a stage pod (clone, download) and the test stand al
 {{- $settings := dict
   "DPO_RUN" $name
   "DPO_WORKSPACE" $v.workspace.mountPath
+  "DPO_RECIPE" (printf "%s/recipe.yaml" (include "megatron-dpo.configMap.path" .root))
   "DPO_NODES" (toString $nodes)
   "DPO_COMPLETIONS" (toString $nodes)
   "DPO_GPUS_PER_NODE" (toString (ternary $v.gpusPerNode 0 $gang | int))
@@ -34,6 +35,12 @@ the role `node` is the gang; a stage pod (clone, download) and the test stand al
 {{- $_ := set $settings "DPO_RELEASE_RECORD" "/etc/megatron-dpo/release/release" }}
 {{- else if $v.code.existingSecret }}
 {{- $_ := set $settings "DPO_CODE_SECRET" "/etc/megatron-dpo/code-secret" }}
+{{- end }}
+{{- if eq $v.launcher.from "image" }}
+{{- $_ := set $settings "DPO_LAUNCHER_VERSION" .root.Chart.Version }}
+{{- else }}
+{{- $field := dict "fieldPath" "metadata.annotations['checksum/launchers']" }}
+{{- $_ := set $settings "DPO_LAUNCHER_DIGEST" (dict "valueFrom" (dict "fieldRef" $field)) }}
 {{- end }}
 {{- range $setting, $path := dict
   "DPO_JOB_INDEX" "metadata.labels['jobset.sigs.k8s.io/job-index']"

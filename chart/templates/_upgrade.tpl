@@ -45,14 +45,8 @@ anything is sent, in one message. Each part prints `- <what>: <what changed>`; t
 {{- end }}
 
 {{- define "megatron-dpo.upgrade.launchers" -}}
-{{- $old := omit .live.ConfigMap.data "recipe.yaml" }}
-{{- $new := dict }}
-{{- range $path, $text := .root.Files.Glob "launchers/*.py" }}{{ $_ := set $new (base $path) (toString $text) }}{{ end }}
-{{- $names := list }}
-{{- range $name := concat (keys $old) (keys $new) | uniq | sortAlpha }}
-{{- if ne (get $old $name) (get $new $name) }}{{ $names = append $names $name }}{{ end }}
-{{- end }}
-{{- if $names }}
-- launchers: {{ len $names }} of their files ({{ first $names }}{{ if rest $names }}, ...{{ end }}); upgrade with the chart that the run was installed with ({{ dig "metadata" "labels" "helm.sh/chart" "?" .live.ConfigMap }})
+{{- $old := get (.live.ConfigMap.metadata.annotations | default dict) "checksum/launchers" }}
+{{- if ne $old (include "megatron-dpo.launcher.digest" .root) }}
+- launchers: the launcher's code; upgrade with the chart that the run was installed with ({{ dig "metadata" "labels" "helm.sh/chart" "?" .live.ConfigMap }})
 {{- end }}
 {{- end }}

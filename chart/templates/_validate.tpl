@@ -28,8 +28,8 @@ To add a check: print `- <path>: <what is wrong>; <what to write>` in the file o
 {{- end }}
 
 {{- define "megatron-dpo.validate.launchers" -}}
-{{- if not (.Files.Glob "launchers/*.py") }}
-- chart/launchers: no *.py; it is a symlink to ../launchers that this checkout dropped. Install the packaged chart (make package), or check out with core.symlinks=true
+{{- if and (eq .Values.launcher.from "chart") (not (and (.Files.Get "launchers.tar.xz") (.Files.Get "launchers.digest"))) }}
+- chart/launchers.tar.xz: not built; run `make chart` in the checkout, or install the packaged chart (make package)
 {{- end }}
 {{- $table := printf "flags/ms-swift-%s.yaml" .Chart.AppVersion }}
 {{- if not (.Files.Get $table) }}

@@ -1,8 +1,8 @@
 {{/* Volumes and mounts of the user's: no name or path twice, and no source that the API server refuses. */}}
 {{- define "megatron-dpo.validate.volumes" -}}
 {{- $network := include "megatron-dpo.network" . | fromJson -}}
-{{- $taken := list "launchers" "workspace" "shm" "tmp" "release" }}
-{{- $paths := list "/opt/launchers" "/dev/shm" "/tmp" "/etc/megatron-dpo/release" .Values.workspace.mountPath }}
+{{- $taken := list "launchers" "package" "workspace" "shm" "tmp" "release" }}
+{{- $paths := list "/opt/launchers" (include "megatron-dpo.configMap.path" .) "/dev/shm" "/tmp" "/etc/megatron-dpo/release" .Values.workspace.mountPath }}
 {{- if .Values.code.existingSecret }}
 {{- $taken = append $taken "code-secret" }}
 {{- $paths = append $paths "/etc/megatron-dpo/code-secret" }}
@@ -23,7 +23,7 @@
 {{- end }}
 {{- range .Values.extraVolumeMounts }}
 {{- $folder := clean .mountPath }}
-{{- if or (has $folder $paths) (hasPrefix "/opt/launchers/" $folder) }}
+{{- if or (has $folder $paths) (regexMatch "^(/opt|/etc/megatron-dpo)/launchers/" $folder) }}
 - extraVolumeMounts: {{ $folder }} is taken; write another path
 {{- end }}
 {{- $paths = append $paths $folder }}

@@ -5,6 +5,10 @@
 - name: launchers
   configMap:
     name: {{ include "megatron-dpo.configMap.name" .root }}
+{{- if eq $v.launcher.from "chart" }}
+- name: package
+  emptyDir: {}
+{{- end }}
 - name: workspace
   {{- include "megatron-dpo.workspace" .root | trim | nindent 2 }}
 {{- if not $isTest }}

@@ -28,11 +28,14 @@ CHECKS = {
     "transport": "the transport that NCCL chose",
     "bandwidth": "bandwidth of all-reduce and all-to-all",
     "pairs": "bandwidth between neighbouring GPUs",
-    "collective": "the measurement on GPUs as a whole; skipping it also skips the four checks above",
+    "collective": "the measurement on GPUs; skipping it skips the four checks above",
 }
 """All checks; ``preflight.skipChecks`` names some of them (a test compares the chart's schema)."""
 COLLECTIVE = frozenset({"compute", "transport", "bandwidth", "pairs"})
 """Checks that run work on the GPUs."""
+
+FLOOR_SHARE = 0.85
+"""Floor of a link's bandwidth, as a share of its expected bandwidth."""
 
 SETTINGS = (
     "SKIP_PREFLIGHT",
@@ -55,7 +58,8 @@ class Preflight:
     node_floor: float | None
     """Expected all-reduce bus bandwidth inside a node, GB/s; None uses the GPU model's."""
     network_floor: float | None
-    """Expected bus bandwidth across nodes, GB/s, from the network profile or ``network.floorGBs``."""
+    """Expected bus bandwidth across nodes, GB/s, from the network profile or
+    ``network.floorGBs``."""
     strict: bool
     """Whether bandwidth below a floor ends the run; otherwise only a broken link does."""
     transport: str

@@ -1,7 +1,7 @@
 """Node rank and rendezvous address of this pod.
 
-Read from the first source that is present: the JobSet (downward API), explicit variables
-of a bare host (``NODE_RANK``, ``NNODES``, ``MASTER_ADDR``), Slurm. Without any of them the run has one node.
+Read from the first source that is present: the JobSet (downward API), explicit variables of a bare
+host (``NODE_RANK``, ``NNODES``, ``MASTER_ADDR``), Slurm. Without any of them the run has one node.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def slurm_hosts(node_list: str) -> list[str]:
 
 
 def _expand_entry(entry: str) -> list[str]:
-    """Expand all brackets of one entry, the last one varying fastest; empty if a range is malformed."""
+    """Expand all brackets of one entry, the last one varying fastest; empty if malformed."""
     choices = [[text] if text else _expand_ranges(ranges) for ranges, text in _PART.findall(entry)]
     return ["".join(parts) for parts in itertools.product(*choices)]
 

@@ -28,6 +28,8 @@ _SETTINGS = (
     "DPO_RUN",
     "DPO_WORKSPACE",
     "DPO_RECIPE",
+    "DPO_LAUNCHER_DIGEST",
+    "DPO_LAUNCHER_VERSION",
     "DPO_NODES",
     "DPO_GPUS_PER_NODE",
     "DPO_JOB_INDEX",
@@ -70,6 +72,10 @@ class Settings:
     run: str
     workspace: Path
     recipe: Path
+    launcher_digest: str
+    """Digest of the launcher that the chart brings; empty where it is computed."""
+    launcher_version: str
+    """Version that an image's own launcher must have; empty where the chart brings the launcher."""
     place: Place
     gpus_per_node: int
     """GPUs of this pod; 0 on CPU, where one process runs per node."""
@@ -120,6 +126,8 @@ def from_env(env: Mapping[str, str]) -> Settings:
         run=required(env, "DPO_RUN"),
         workspace=Path(required(env, "DPO_WORKSPACE")),
         recipe=Path(env.get("DPO_RECIPE") or PACKAGE / "recipe.yaml"),
+        launcher_digest=env.get("DPO_LAUNCHER_DIGEST", ""),
+        launcher_version=env.get("DPO_LAUNCHER_VERSION", ""),
         place=place_of(env),
         gpus_per_node=integer(env, "DPO_GPUS_PER_NODE", 0, lowest=0),
         gang_port=port(env, "DPO_GANG_PORT", 29400),

@@ -1,4 +1,4 @@
-"""Bytes of activations on one rank: kept between forward and backward, and passing.
+"""Bytes of activations on one rank: kept for the backward pass, and temporary.
 
 The bytes of a layer follow Korthikanti et al., "Reducing activation recomputation in large
 transformer models" (arXiv 2205.05198), adapted to grouped queries, gated MLPs and experts, for bf16
@@ -9,23 +9,23 @@ with flash attention; which tensors are saved was read in megatron-core 0.18
 from __future__ import annotations
 
 from launchers.plan.model_config import Shape
-from launchers.plan.shard import Shard
+from launchers.plan.parameters import Shard
 from launchers.plan.training_job import Training
 
 LOGIT_BYTES = 10
-"""For each logit: bf16, its fp32 copy, and the fp32 buffer that the compiled in-place steps make
-(megatron-core ``fusions/fused_cross_entropy.py`` says so; the backward has the same three)."""
+"""Per logit: bf16, an fp32 copy, and the fp32 buffer of the compiled in-place steps (megatron-core
+``fusions/fused_cross_entropy.py``; the backward pass has the same three)."""
 TE_LOGIT_BYTES = 2
-"""Their gradient takes the place of the bf16 logits (Transformer Engine 2.12,
-``common/triton/cross_entropy.py``). Measured: 17.9 GiB less than with the other at 16,384 tokens,
-7.7 bytes a logit (tests/gpu/README.md)."""
+"""Per logit: the gradient overwrites the bf16 logits (Transformer Engine 2.12,
+``common/triton/cross_entropy.py``). Measured: 17.9 GiB less than the native implementation at
+16,384 tokens, 7.7 bytes per logit (tests/gpu/NOTES.md)."""
 
 
 def tokens(training: Training, positions: int) -> int:
     """Return the tokens of the longest microbatch, before context parallelism.
 
-    Each row may have ``max_length`` tokens, so a pair twice that; a pair that is longer than a pack
-    has one of its own (``swift/dataset/packing.py``). Where the data is known, ``longest`` says it.
+    A row has at most ``max_length`` tokens, a pair twice that; a pair longer than a pack gets its
+    own pack (``swift/dataset/packing.py``). If the data is known, ``longest`` holds the value.
     """
     if training.longest:
         return training.longest
@@ -35,7 +35,7 @@ def tokens(training: Training, positions: int) -> int:
 
 
 def usual(training: Training, positions: int) -> float:
-    """Return the tokens of a full microbatch, which is what most are: see ``tokens``."""
+    """Return the tokens of a full microbatch, the usual case; see ``tokens``."""
     row = training.max_length or positions or 1
     if training.packing:
         return float((training.packing_length or row) * training.micro_batch_size)
@@ -43,16 +43,16 @@ def usual(training: Training, positions: int) -> float:
 
 
 def split(training: Training) -> int:
-    """Return by how many ranks the sequence is divided outside of attention and MLP."""
+    """Return the number of ranks that divide the sequence outside attention and MLP."""
     return training.layout.tp if training.sequence_parallel else 1
 
 
 def rows(shape: Shape, training: Training, local: float, imbalance: float) -> float:
-    """Return the rows that a rank's experts take of one microbatch.
+    """Return the rows of one microbatch that a rank's experts process.
 
-    Each token of the EP x ETP ranks goes to ``topk`` experts; ranks of one ETP group see the same.
-    ``imbalance`` is the fullest rank's share over the mean, unless the job's own is known; a
-    capacity factor bounds it.
+    Each token of the EP x ETP ranks goes to ``topk`` experts; ranks of one ETP group process the
+    same rows. ``imbalance`` is the fullest rank's share over the mean, unless the job's own is
+    known; a capacity factor bounds it.
     """
     layout = training.layout
     worst = min(training.imbalance or imbalance, float(layout.ep))
@@ -62,13 +62,13 @@ def rows(shape: Shape, training: Training, local: float, imbalance: float) -> fl
 
 
 def layer(shape: Shape, training: Training, local: float, expert_rows: float) -> float:
-    """Return the bytes one layer keeps for its backward pass, without recomputing all of it.
+    """Return the bytes that one layer keeps for its backward pass, without full recomputation.
 
     Args:
-        shape: of the model.
+        shape: sizes of the model.
         training: the job.
         local: tokens of the microbatch on this context parallel rank.
-        expert_rows: what ``rows`` says; 0 for a layer with a dense MLP.
+        expert_rows: the result of ``rows``; 0 for a layer with a dense MLP.
     """
     tp, of_sequence = training.layout.tp, split(training)
     drops = training.recompute_modules if training.recompute == "selective" else ()
@@ -96,7 +96,7 @@ def _experts(
 
 
 def in_flight(training: Training, stage: int) -> float:
-    """Return how many microbatches of all its layers a stage keeps at once.
+    """Return the number of microbatches that a stage holds at once.
 
     megatron-core ``pipeline_parallel/schedules.py``: 1F1B, and the interleaved schedule in units
     of a model chunk.
@@ -109,18 +109,18 @@ def in_flight(training: Training, stage: int) -> float:
 
 
 def kept(shape: Shape, training: Training, shard: Shard, local: float, each: float) -> float:
-    """Return the bytes kept of the microbatches in flight.
+    """Return the bytes kept for the microbatches in flight.
 
     Args:
-        shape: of the model.
+        shape: sizes of the model.
         training: the job.
-        shard: the rank's part of the model.
+        shard: parameters of the rank.
         local: tokens on this context parallel rank.
         each: mean of ``layer`` over the stage's layers.
     """
     boundary = 2 * shape.hidden * local / split(training)
     flying = in_flight(training, shard.stage)
-    # the pipeline hands on the hidden states of reference and policy together (dpo_trainer.py)
+    # the pipeline passes hidden states of reference and policy together (dpo_trainer.py)
     received = boundary * training.compares * (shard.stage > 0)
     if training.recompute != "full":
         return flying * (shard.layers * each + received)
@@ -132,7 +132,7 @@ def kept(shape: Shape, training: Training, shard: Shard, local: float, each: flo
 
 
 def working(training: Training, shard: Shard, each: float) -> float:
-    """Return the bytes of the block that is recomputed, with its gradients of the same size."""
+    """Return the bytes of a recomputed block and its gradients, which have the same size."""
     block = 1
     if training.recompute == "full" and training.recompute_method != "block":
         block = min(shard.layers, training.recompute_num_layers)
@@ -141,7 +141,7 @@ def working(training: Training, shard: Shard, each: float) -> float:
 
 
 def scores(shape: Shape, training: Training, positions: int, local: float) -> float:
-    """Return the attention scores that unfused attention makes: 5 bytes each (2205.05198)."""
+    """Return the bytes of attention scores in unfused attention: 5 bytes each (2205.05198)."""
     if training.attention_backend not in ("unfused", "local"):
         return 0.0
     length = training.max_length or positions
@@ -149,7 +149,7 @@ def scores(shape: Shape, training: Training, positions: int, local: float) -> fl
 
 
 def logits(shape: Shape, training: Training, shard: Shard, local: float) -> float:
-    """Return the bytes of the last stage's logits and of the loss over them."""
+    """Return the bytes of the last stage's logits and their loss."""
     if not shard.head:
         return 0.0
     fused = training.cross_entropy_fusion and training.cross_entropy_impl == "te"

@@ -29,8 +29,8 @@ from __future__ import annotations
 from typing import Any
 
 from launchers.config.settings import STAGES
+from launchers.plan.layout import KINDS, spread, stages_of_node
 from launchers.plan.plan import Plan
-from launchers.plan.rank_groups import KINDS, spread, stages_of_node
 from launchers.plan.training_job import Training
 
 VERSION = 1

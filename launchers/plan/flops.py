@@ -1,6 +1,6 @@
-"""Arithmetic of a model: floating point operations per token.
+"""Floating point operations of a model per token.
 
-The formula is that of megatron-core (``megatron/training/training.py``,
+The formula is megatron-core's (``megatron/training/training.py``,
 ``num_floating_point_operations``), with causal attention counted as half; it reproduces the
 figures that NVIDIA publishes for Qwen3-30B-A3B:
 
@@ -28,7 +28,7 @@ class Forward:
     linear: float
     """Projections of attention, dense MLPs and shared experts."""
     attention: float
-    """Scores and their product with the values."""
+    """Attention scores and their product with the values."""
     experts: float
     head: float
 
@@ -39,11 +39,11 @@ class Forward:
 
 
 def parts(shape: Shape, s_eff: float) -> Forward:
-    """Return the FLOP of one token's forward pass by kind.
+    """Return the FLOP of one token's forward pass, by kind.
 
     Args:
-        shape: of the model.
-        s_eff: sum(L^2) / sum(L) of the sequences' lengths, not the length of a pack.
+        shape: sizes of the model.
+        s_eff: sum(L^2) / sum(L) over sequence lengths, not the length of a pack.
     """
     attention = shape.hidden * (2 * shape.q_width + 2 * shape.kv_width)
     moe, plain = shape.moe_layers, shape.layers - shape.moe_layers
@@ -62,9 +62,9 @@ def forward(shape: Shape, s_eff: float) -> float:
 
 
 def passes(training: Training) -> float:
-    """Return a training step's FLOP as a multiple of one forward pass; recomputing not counted.
+    """Return a training step's FLOP as a multiple of one forward pass, without recomputation.
 
-    DPO: reference 1, policy 1, backward 2; this is what MFU counts. LoRA has no gradients of the
+    DPO: reference 1, policy 1, backward 2, as MFU counts them. LoRA computes no gradients of
     frozen weights: backward 1.
 
     >>> from launchers.plan.layout import Layout
@@ -76,16 +76,16 @@ def passes(training: Training) -> float:
 
 
 def model(shape: Shape, training: Training, s_eff: float) -> float:
-    """Return the FLOP of a token that MFU counts: 4 forward passes for DPO."""
+    """Return the FLOP per token that MFU counts: 4 forward passes for DPO."""
     return passes(training) * forward(shape, s_eff)
 
 
 def recomputed(shape: Shape, training: Training) -> float:
-    """Return the part of the layers whose forward pass is done again in the backward pass.
+    """Return the share of layers that the backward pass recomputes.
 
-    megatron-core 0.18 ``recompute.py``: full and uniform all of them,
-    block the first ``recompute_num_layers`` of each model chunk. Selective counts as none: what it
-    does again is small beside a layer.
+    megatron-core 0.18 ``recompute.py``: full and uniform: all layers;
+    block: the first ``recompute_num_layers`` of each model chunk. Selective counts as 0: it
+    recomputes a small part of a layer.
 
     >>> from launchers.plan.layout import Layout
     >>> some = Layout(nodes=1, gpus_per_node=2, pp=2)
@@ -103,5 +103,5 @@ def recomputed(shape: Shape, training: Training) -> float:
 
 
 def hardware(shape: Shape, training: Training, s_eff: float) -> float:
-    """Return the FLOP of a token that the GPU does: with full recompute a pass more."""
+    """Return the FLOP per token that the GPU executes, including recomputation."""
     return model(shape, training, s_eff) + recomputed(shape, training) * forward(shape, s_eff)

@@ -1,4 +1,9 @@
-"""How a model is spread over GPUs: the parallel sizes, and which layers each stage holds."""
+"""Parallel sizes of a run, the layers of each pipeline stage, and the groups of ranks.
+
+Megatron-core numbers ranks in the order tp-cp-ep-dp-pp (``parallel_state.py``, class
+``RankGenerator``; ms-swift keeps this default): neighbours in rank are tensor parallel, pipeline
+stages are farthest apart. Expert layers have their own axes over the same ranks: etp, ep, edp, pp.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +35,7 @@ class Layout:
 
     @property
     def world(self) -> int:
-        """Return the number of processes, one a GPU."""
+        """Return the number of processes, one per GPU."""
         return self.nodes * self.gpus_per_node
 
     @property
@@ -44,7 +49,7 @@ class Layout:
 
     @property
     def edp(self) -> int:
-        """Return the number of replicas of the experts: TP and CP are not in it.
+        """Return the number of replicas of the experts; TP and CP do not divide it.
 
         >>> Layout(nodes=2, gpus_per_node=8, tp=4, pp=2, ep=8).edp
         1
@@ -57,17 +62,17 @@ class Layout:
         return self.vpp or 1
 
     def microbatches(self, global_batch_size: int, micro_batch_size: int) -> int:
-        """Return the microbatches of a step, as ms-swift ``_init_distributed`` counts them."""
+        """Return the microbatches of a step, as in ms-swift's ``_init_distributed``."""
         return global_batch_size // (micro_batch_size * self.dp)
 
     def stage_layers(self, layers: int) -> tuple[int, ...]:
-        """Return how many decoder layers each pipeline stage holds.
+        """Return the number of decoder layers of each pipeline stage.
 
         megatron-core 0.18 ``transformer_block.py:get_num_layers_to_build``: uneven first and last
-        stages, or the embedding and the loss counted as a layer each.
+        stages, or embedding and loss counted as one layer each.
 
         Raises:
-            LaunchError: CONFIG if the layers can't be spread so.
+            LaunchError: CONFIG if the layers cannot be divided that way.
 
         >>> Layout(nodes=2, gpus_per_node=8, pp=4, first_layers=9).stage_layers(48)
         (9, 13, 13, 13)
@@ -100,3 +105,71 @@ class Layout:
             "change it, or set decoder_first_pipeline_num_layers or "
             "decoder_last_pipeline_num_layers",
         )
+
+
+KINDS = ("tp", "cp", "dp", "pp", "etp", "ep", "edp")
+DENSE = ("tp", "cp", "dp", "pp")
+EXPERT = ("etp", "ep", "edp", "pp")
+"""Axes from the one with consecutive ranks to the one with the largest stride."""
+
+
+def stride(layout: Layout, kind: str) -> int:
+    """Return the stride in rank between neighbours of a group.
+
+    >>> stride(Layout(nodes=2, gpus_per_node=8, tp=4, pp=2, ep=8), "pp")
+    8
+    """
+    order = EXPERT if kind in EXPERT and kind != "pp" else DENSE
+    distance = 1
+    for axis in order[: order.index(kind)]:
+        distance *= size(layout, axis)
+    return distance
+
+
+def size(layout: Layout, kind: str) -> int:
+    """Return the number of ranks in a group."""
+    return int(getattr(layout, kind))
+
+
+def groups(layout: Layout, kind: str) -> list[tuple[int, ...]]:
+    """Return all groups of a kind as tuples of ranks; every rank is in exactly one.
+
+    >>> groups(Layout(nodes=1, gpus_per_node=4, tp=2), "dp")
+    [(0, 2), (1, 3)]
+    """
+    step, count = stride(layout, kind), size(layout, kind)
+    firsts = (rank for rank in range(layout.world) if rank // step % count == 0)
+    return [tuple(first + i * step for i in range(count)) for first in firsts]
+
+
+def spread(layout: Layout, kind: str) -> int:
+    """Return the largest number of nodes that a group of a kind spans.
+
+    >>> layout = Layout(nodes=2, gpus_per_node=8, tp=4, pp=2, ep=8)
+    >>> {kind: spread(layout, kind) for kind in KINDS}
+    {'tp': 1, 'cp': 1, 'dp': 1, 'pp': 2, 'etp': 1, 'ep': 1, 'edp': 1}
+    """
+    nodes = (
+        len({rank // layout.gpus_per_node for rank in group}) for group in groups(layout, kind)
+    )
+    return max(nodes)
+
+
+def stage_of(layout: Layout, rank: int) -> int:
+    """Return the pipeline stage of a rank.
+
+    >>> stage_of(Layout(nodes=2, gpus_per_node=8, pp=2), 8)
+    1
+    """
+    return rank // stride(layout, "pp")
+
+
+def stages_of_node(layout: Layout, node: int) -> tuple[int, ...]:
+    """Return the pipeline stages of the ranks on a node.
+
+    >>> stages_of_node(Layout(nodes=1, gpus_per_node=8, pp=4), 0)
+    (0, 1, 2, 3)
+    """
+    first = node * layout.gpus_per_node
+    ranks = range(first, first + layout.gpus_per_node)
+    return tuple(sorted({stage_of(layout, rank) for rank in ranks}))

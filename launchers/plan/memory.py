@@ -1,77 +1,76 @@
 """Predicted GPU memory of a job, itemised, for the fullest rank.
 
-What is kept (weights, gradients, reference, optimizer) is arithmetic; activations, logits and
-buffers follow the sources in the modules they come from; three constants were fitted by least
-squares over measured and published runs (``scripts/calibrate``, which also prints the errors). A
-fourth, for the allocator's fragmentation, came out as zero: those runs used expandable segments.
+Persistent memory (weights, gradients, reference, optimizer) is arithmetic; activations, logits and
+buffers follow the sources that their functions name. Three constants were fitted by least squares
+to measured and published runs (``make calibrate`` prints the errors). A fourth, for fragmentation
+of the allocator, fitted to zero: those runs used expandable segments.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from launchers.plan import activations as activations
-from launchers.plan import optimizer_memory as optimizer
-from launchers.plan.adapter import trained
-from launchers.plan.host_memory import host
 from launchers.plan.model_config import Shape
-from launchers.plan.shard import Shard, shards
-from launchers.plan.training_job import Training
+from launchers.plan.optimizer_parts import CHUNK
+from launchers.plan.parameters import IN_PEFT, Shard, shards, trained, whole
+from launchers.plan.training_job import BYTES, Training
 
 GIB = 2**30
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fit:
-    """The constants that were fitted."""
+    """Fitted constants."""
 
     imbalance: float = 1.0
-    """Rows of the fullest rank's experts over the mean, where a job's own are not known; it stands
-    for all that grows with them. Its least, 1, fits best."""
+    """Rows of the fullest rank's experts over the mean, if unknown for a job. The minimum, 1, fits
+    best."""
     context: float = 4.927
-    """GiB outside of PyTorch: CUDA context, NCCL's communicators, cuBLAS."""
+    """GiB outside PyTorch: CUDA context, NCCL communicators, cuBLAS."""
     staging: float = 4.988
-    """GiB on the GPU while an optimizer in host memory steps. Not explained by the source: seen in
-    all runs with offload."""
+    """GiB on the GPU during the step of an optimizer in host memory. Observed in all runs with
+    offload; not explained by the source."""
 
 
 FIT = Fit()
 SPREAD = 0.035
-"""Root mean square of the relative error, each row predicted by a fit of the others: a job that is
-nearer to the card's memory than this is tight."""
+"""Root mean square of the relative error, with each row predicted by a fit of the others. A job
+closer than this to the GPU's memory is tight."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
-    """GiB of the fullest rank; ``host`` is per node and no part of ``total``."""
+    """GiB of the fullest rank; ``host`` is per node and not part of ``total``."""
 
     weights: float
     gradients: float
     reference: float
     optimizer: float
-    """State, and what a step needs beyond the room that activations have left."""
+    """State, and temporary memory of a step beyond the space that activations free."""
     activations: float
     logits: float
     buffers: float
-    """All-to-all and permuted rows of the experts."""
+    """Buffers of the all-to-all and of permuted rows."""
     overhead: float
-    """What is outside of PyTorch, and what an optimizer in host memory takes here."""
+    """Memory outside PyTorch, and GPU memory of an optimizer in host memory."""
     host: float
     per_stage: tuple[float, ...]
     """Totals by pipeline stage."""
     context: float
-    """The part of ``overhead`` that PyTorch's own counters do not see."""
+    """Part of ``overhead`` that PyTorch's counters do not include."""
 
     @property
     def total(self) -> float:
-        """Return the GiB that must fit in the card."""
+        """Return the GiB needed on the GPU."""
         kept = self.weights + self.gradients + self.reference + self.optimizer
         return kept + self.activations + self.logits + self.buffers + self.overhead
 
     @property
     def reserved(self) -> float:
-        """Return what ``torch.cuda.max_memory_reserved`` would say: ms-swift's ``memory(GiB)``."""
+        """Return ``torch.cuda.max_memory_reserved``, ms-swift's ``memory(GiB)``."""
         return self.total - self.context
 
 
@@ -92,12 +91,12 @@ def predict(shape: Shape, training: Training, fit: Fit = FIT) -> Memory:
     """Predict the memory of a job.
 
     Args:
-        shape: of the model.
+        shape: sizes of the model.
         training: the job; its layout must pass the rules.
-        fit: constants, for the calibration.
+        fit: fitted constants.
 
     Raises:
-        LaunchError: CONFIG if the layers can't be spread over the stages.
+        LaunchError: CONFIG if the layers cannot be divided among the stages.
     """
     parts = list(shards(shape, training.layout, head=training.head))
     stages = [_stage(shape, training, shard, fit) for shard in parts]
@@ -118,14 +117,14 @@ def _stage(shape: Shape, training: Training, shard: Shard, fit: Fit) -> _Items:
     dense, experts = part.owned(training.layout, distributed=training.distributed_optimizer)
     reference = 2.0 + training.reference_grads * training.grad_bytes
     acts, logits, buffers = _work(shape, training, shard, fit)
-    passing = optimizer.passing(training, dense, experts)
+    passing = optimizer_passing(training, dense, experts)
     beside = part.parameters if training.tuner == "lora" else 0.0
     return _Items(
         weights=2.0 * (shard.parameters + beside),
         gradients=training.grad_bytes * part.parameters,
         reference=reference * shard.parameters if training.reference else 0.0,
-        # the step reuses what the backward pass has freed
-        optimizer=optimizer.kept(training) * (dense + experts)
+        # the step reuses memory that the backward pass freed
+        optimizer=optimizer_kept(training) * (dense + experts)
         + max(0.0, passing - acts - logits - buffers),
         activations=acts,
         logits=logits,
@@ -154,10 +153,130 @@ def _work(shape: Shape, training: Training, shard: Shard, fit: Fit) -> tuple[flo
 
 
 def _sent(shape: Shape, training: Training, local: float, rows: float) -> float:
-    """Return the bytes of what one layer's experts get and give (``moe/token_dispatcher.py``)."""
+    """Return the bytes of rows that experts of a layer exchange (``moe/token_dispatcher.py``)."""
     layout = training.layout
-    if training.dispatcher != "allgather":  # sent and received rows, and their sorted copy
+    if training.dispatcher != "allgather":  # sent and received rows, and a sorted copy
         return 6.0 * shape.hidden * rows
-    # all tokens of the group, those of own experts sorted, and their sum for all tokens
+    # all tokens of the group, the sorted rows of own experts, and the sum for all tokens
     gathered = local / activations.split(training) * layout.ep * layout.etp if rows else 0.0
     return 2.0 * shape.hidden * (2.0 * gathered + rows)
+
+
+PROCESS = 16 * 2**30
+"""Bytes of a rank with its data loader workers (estimate)."""
+OFFLOADED = 22
+"""Host bytes per parameter with offloaded optimizer. fp32 weights and moments take 12, pinned
+gradients 4.0 to 8.0, since PyTorch rounds each up to a power of two (``aten/src/ATen/core/
+CachingHostAllocator.h``): 17.3 with 768-wide experts. 22 is the minimum that explains the two
+measured runs, 0.8 and 0.6 of 30.5 B parameters on 4 ranks, which needed more than 489 and 436 GiB;
+the remainder is unexplained."""
+SHARD_FILE = 5e9
+"""Bytes of one safetensors file (``max_shard_size``), which rank 0 gathers before writing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """Bytes of host memory on the fullest node."""
+
+    processes: float
+    offload: float
+    """Offloaded part of the optimizer."""
+    save: float
+    """Temporary memory while a checkpoint is written."""
+
+    @property
+    def total(self) -> float:
+        """Return the peak."""
+        return self.processes + self.offload + self.save
+
+
+def host(shape: Shape, training: Training, shards: Sequence[Shard]) -> Host:
+    """Return the host memory of a node.
+
+    The offloaded optimizer is megatron-core's ``optimizer/cpu_offloading/hybrid_optimizer.py``. A
+    checkpoint with the optimizer is copied from the GPUs before writing (``dist_checkpointing``):
+    trained parameters, with replicated weights divided among ranks
+    (``FullyParallelSaveStrategyWrapper``).
+
+    Args:
+        shape: sizes of the model.
+        training: the job.
+        shards: parameters of each pipeline stage.
+    """
+    layout = training.layout
+    ranks = layout.gpus_per_node
+    parts = [trained(shape, training, shard) for shard in shards]
+    # all ranks of a node may belong to the fullest stage
+    owned = max(sum(p.owned(layout, distributed=training.distributed_optimizer)) for p in parts)
+    offload = owned * training.optimizer_offload * OFFLOADED
+    weights = 2 * max(sum(part.owned(layout, distributed=True)) for part in parts)
+    on_gpu = owned * 12 * (1 - training.optimizer_offload)
+    state = ranks * (on_gpu + weights) if training.saves_optimizer else 0.0
+    return Host(
+        processes=ranks * PROCESS,
+        offload=ranks * offload,
+        save=max(state, _gathered(shape, training)),
+    )
+
+
+def _gathered(shape: Shape, training: Training) -> float:
+    """Return the peak bytes of safetensors held by rank 0 (``save_weights``).
+
+    An adapter is one file, a model several; with merging an adapter's checkpoint writes both.
+    """
+    model = SHARD_FILE + 2 * shape.embedding_parameters
+    if training.tuner == "full":
+        return model
+    own = 2 * whole(shape, training, IN_PEFT)
+    return own if training.merges == "never" else max(own, model)
+
+
+def optimizer_kept(training: Training) -> float:
+    """Return the persistent optimizer bytes on the GPU per parameter whose state the rank holds.
+
+    Sources: megatron-core 0.18 ``optimizer/distrib_optimizer.py`` and
+    ``optimizer/cpu_offloading/hybrid_optimizer.py``; Transformer Engine
+    ``pytorch/optimizers/fused_adam.py`` (the fp32 master is kept as the 16 bits that bf16 weights
+    lack, ``store_param_remainders``).
+
+    >>> from launchers.plan.layout import Layout
+    >>> one = Layout(nodes=1, gpus_per_node=1)
+    >>> optimizer_kept(Training(layout=one))
+    12.0
+    >>> optimizer_kept(Training(layout=one, precision_aware=True))
+    10.0
+    """
+    left = 1 - training.optimizer_offload
+    if training.optimizer != "adam":
+        return 8.0 * left  # fp32 master and one momentum
+    if not training.precision_aware:
+        # the fp32 shard of the weights stays on the GPU even when offloaded
+        return 4.0 + 8.0 * left
+    if training.offloads:  # the hybrid optimizer keeps a plain fp32 copy
+        return 12.0 * left
+    moments = BYTES[training.exp_avg_dtype] + BYTES[training.exp_avg_sq_dtype]
+    return 2.0 + moments
+
+
+def optimizer_passing(training: Training, dense: float, experts: float) -> float:
+    """Return the temporary bytes of an optimizer step.
+
+    Transformer Engine's FusedAdam makes fp32 copies of all moments that are not fp32 of a
+    parameter group at once (``get_unscaled_state``); experts are a group of their own. Without the
+    precision-aware optimizer, bf16 gradients are copied to fp32 (``optimizer.py``:
+    ``_copy_model_grads_to_main_grads``).
+
+    Args:
+        training: the job.
+        dense: dense parameters whose state the rank holds.
+        experts: expert parameters whose state the rank holds.
+    """
+    if training.optimizer != "adam":
+        return 4.0 * (dense + experts)
+    if not training.precision_aware or training.offloads:
+        copies = 4 - BYTES[training.main_grads_dtype] and 4
+        on_gpu = 1 - training.optimizer_offload if training.precision_aware else 1.0
+        return copies * on_gpu * (dense + experts)
+    narrow = sum(BYTES[d] < 4 for d in (training.exp_avg_dtype, training.exp_avg_sq_dtype))
+    group = max(dense, experts)
+    return 4.0 * narrow * (min(group, CHUNK) if training.chunked_step else group)

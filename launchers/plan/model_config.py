@@ -1,6 +1,6 @@
-"""The sizes of a decoder-only transformer, read from its ``config.json``.
+"""Sizes of a decoder-only transformer, read from its ``config.json``.
 
-Counts follow Hugging Face's modeling_*.py; tests compare them with the published totals, exactly.
+Parameter counts follow Hugging Face's modeling_*.py; tests compare them with published totals.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from typing import Any
 from launchers.exits import Exit, LaunchError
 
 EXPERTS = ("num_experts", "n_routed_experts", "moe_num_experts", "num_local_experts")
-"""Keys that count the routed experts: mcore-bridge ``config/parser.py`` accepts all of them."""
+"""Keys of the number of routed experts, as in mcore-bridge ``config/parser.py``."""
 _TOPK = ("num_experts_per_tok", "moe_topk", "moe_k", "num_experts_per_token")
 _UNMODELLED = ("kv_lora_rank", "vision_config", "num_nextn_predict_layers", "linear_num_key_heads")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """A model's sizes. Parameter counts are whole numbers, of the model as a whole."""
+    """Sizes of a model. Parameter counts are of the whole model."""
 
     layers: int
     hidden: int
@@ -31,12 +31,12 @@ class Shape:
     """Intermediate size of a dense MLP."""
     vocab: int
     tied: bool
-    """Whether the head is the embedding."""
+    """Whether head and embedding share weights."""
     experts: int = 0
     topk: int = 0
     expert_ffn: int = 0
     shared_ffn: int = 0
-    """Intermediate size of the shared experts together."""
+    """Total intermediate size of the shared experts."""
     shared_gate: bool = False
     dense_layers: int = 0
     """Layers with a dense MLP in a model with experts, e.g. ``first_k_dense_replace``."""
@@ -45,13 +45,13 @@ class Shape:
     out_bias: bool = False
     dtype: str = "bfloat16"
     positions: int = 0
-    """``max_position_embeddings``: ms-swift's ``max_length`` if none is given."""
+    """``max_position_embeddings``, the default of ms-swift's ``max_length``."""
     unmodelled: tuple[str, ...] = ()
-    """Keys of config.json whose effect is not counted here: predictions are rough then."""
+    """Keys of config.json whose effect is not modelled; predictions are then rough."""
 
     @property
     def is_moe(self) -> bool:
-        """Tell whether layers have routed experts."""
+        """Return whether the model has routed experts."""
         return self.experts > 0
 
     @property
@@ -61,58 +61,58 @@ class Shape:
 
     @property
     def q_width(self) -> int:
-        """Return the width of all heads together."""
+        """Return the total width of the query heads."""
         return self.heads * self.head_dim
 
     @property
     def kv_width(self) -> int:
-        """Return the width of all key heads together; values have as many."""
+        """Return the total width of the key heads; the value heads have the same."""
         return self.kv_heads * self.head_dim
 
     @cached_property
     def attention_parameters(self) -> int:
-        """Return what tensor parallelism splits of one layer's attention."""
+        """Return the attention parameters of one layer that tensor parallelism divides."""
         weights = self.hidden * (2 * self.q_width + 2 * self.kv_width)
         return weights + self.qkv_bias * (self.q_width + 2 * self.kv_width)
 
     @cached_property
     def norm_parameters(self) -> int:
-        """Return what every tensor rank of one layer holds whole: norms, the output bias."""
+        """Return the parameters of one layer that every tensor rank holds: norms, output bias."""
         return 2 * self.hidden + self.qk_norm * 2 * self.head_dim + self.out_bias * self.hidden
 
     @cached_property
     def mlp_parameters(self) -> int:
-        """Return one dense MLP's parameters: gate, up and down."""
+        """Return the parameters of one dense MLP: gate, up and down."""
         return 3 * self.hidden * self.ffn
 
     @cached_property
     def shared_parameters(self) -> int:
-        """Return one layer's shared experts, which tensor parallelism splits."""
+        """Return the parameters of one layer's shared experts, which tensor parallelism divides."""
         return 3 * self.hidden * self.shared_ffn
 
     @cached_property
     def router_parameters(self) -> int:
-        """Return one layer's router and gate, which every tensor rank holds whole."""
+        """Return the parameters of one layer's router and gate, which every tensor rank holds."""
         return self.hidden * (self.experts + self.shared_gate)
 
     @cached_property
     def expert_layer_parameters(self) -> int:
-        """Return the routed experts of one layer, all of them."""
+        """Return the parameters of all routed experts of one layer."""
         return self.experts * 3 * self.hidden * self.expert_ffn
 
     @property
     def embedding_parameters(self) -> int:
-        """Return one vocabulary matrix; an untied model has two."""
+        """Return the parameters of one vocabulary matrix; an untied model has two."""
         return self.vocab * self.hidden
 
     @cached_property
     def expert_parameters(self) -> int:
-        """Return all routed experts, which expert parallelism splits."""
+        """Return the parameters of all routed experts, which expert parallelism divides."""
         return self.moe_layers * self.expert_layer_parameters
 
     @cached_property
     def dense_parameters(self) -> int:
-        """Return everything but the routed experts."""
+        """Return all parameters except the routed experts."""
         each = self.attention_parameters + self.norm_parameters
         moe = self.moe_layers * (self.shared_parameters + self.router_parameters)
         dense = (self.layers - self.moe_layers) * self.mlp_parameters
@@ -121,21 +121,21 @@ class Shape:
 
     @property
     def parameters(self) -> int:
-        """Return the parameters of the whole model."""
+        """Return the number of parameters."""
         return self.dense_parameters + self.expert_parameters
 
     @cached_property
     def active_parameters(self) -> int:
-        """Return the parameters that one token passes."""
+        """Return the parameters active for one token."""
         used = self.moe_layers * self.topk * 3 * self.hidden * self.expert_ffn
         return self.dense_parameters + used
 
 
 def parse(config: Mapping[str, object]) -> Shape:
-    """Read the sizes from a ``config.json``.
+    """Parse a ``config.json``.
 
     Raises:
-        LaunchError: DATA, naming the key that is missing or is no size.
+        LaunchError: DATA, naming a key that is missing or not a size.
 
     >>> parse({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "vocab_size": 100,
     ...        "num_attention_heads": 4, "intermediate_size": 128}).parameters
@@ -168,7 +168,7 @@ def parse(config: Mapping[str, object]) -> Shape:
 
 
 def _experts(config: Mapping[str, object], ffn: int) -> dict[str, Any]:
-    """Return the sizes of the experts; none for a dense model."""
+    """Return the sizes of the experts; empty for a dense model."""
     if (experts := _size(config, *EXPERTS, default=0)) < 2:
         return {}
     width = _size(config, "moe_intermediate_size", default=ffn)
@@ -186,7 +186,7 @@ def _experts(config: Mapping[str, object], ffn: int) -> dict[str, Any]:
 
 
 def _size(config: Mapping[str, object], *keys: str, default: int | None = None) -> int:
-    """Return the first of the keys that is set."""
+    """Return the value of the first key that is set."""
     key = next((k for k in keys if config.get(k) is not None), None)
     if key is None and default is not None:
         return default

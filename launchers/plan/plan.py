@@ -1,7 +1,7 @@
-"""What a run is going to do, predicted before it starts.
+"""Predictions for a run: layout, memory, time, length, footprint.
 
-``megatron-dpo plan`` builds it on a person's machine, node rank 0 at the start of a run: the same
-job gives the same plan. What cannot be predicted is None, and ``unknown`` says why.
+Built by ``megatron-dpo plan`` and by rank 0 at the start of a run; equal jobs give equal plans.
+Parts that cannot be predicted are None, with the reason in ``unknown``.
 """
 
 from __future__ import annotations
@@ -11,19 +11,84 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from launchers.config.gpu_models import CARDS, Card
+from launchers.config.preflight import FLOOR_SHARE
+from launchers.config.recipe import Recipe
+from launchers.config.settings import Settings
 from launchers.exits import LaunchError
 from launchers.plan import footprint, memory
 from launchers.plan import run_length as length
 from launchers.plan import step_time as speed
-from launchers.plan.duration import Duration, of_steps, once
 from launchers.plan.footprint import Footprint
-from launchers.plan.job import Job
 from launchers.plan.memory import Memory
 from launchers.plan.model_config import Shape
-from launchers.plan.run_length import Length
-from launchers.plan.step_time import Speed
+from launchers.plan.run_length import Data, Duration, Length, of_steps, once
+from launchers.plan.step_time import Link, Speed
 from launchers.plan.training_job import Training
 from launchers.plan.training_job import parse as parse_training
+
+ADAPTER = 20.0
+"""Assumed GB/s of a node: an all-reduce over one 200 Gb/s adapter reaches 20 to 23."""
+SOCKETS = 2.5
+"""Assumed GB/s over TCP: 25 GbE reaches 2 to 3, 100 GbE 6 to 11 (estimates)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """Inputs of a plan: what runs, where, and the known facts."""
+
+    run: str
+    recipe: Recipe
+    nodes: int
+    gpus_per_node: int
+    skips: frozenset[str] = frozenset()
+    card: str = ""
+    """A name of ``gpu_models.CARDS``; empty if unknown."""
+    link: Link
+    """Network between the nodes."""
+    assumes_link: bool = False
+    """Whether the network's bandwidth is an assumption."""
+    shape: Shape | None = None
+    shape_source: str = ""
+    """Source of the model's sizes, or why they are unknown."""
+    data: Data | None = None
+
+
+def job_of(
+    settings: Settings,
+    recipe: Recipe,
+    env: Mapping[str, str],
+    *,
+    shape: Shape | None,
+    shape_source: str,
+    data: Data | None = None,
+) -> Job:
+    """Return the job that the pods' environment describes."""
+    return Job(
+        run=settings.run,
+        recipe=recipe,
+        nodes=settings.place.nodes,
+        gpus_per_node=settings.gpus_per_node,
+        skips=settings.skips,
+        card=env.get("GPU_MODEL", ""),
+        link=link_of(env),
+        assumes_link=not env.get("NETWORK_FLOOR_GBS"),
+        shape=shape,
+        shape_source=shape_source,
+        data=data,
+    )
+
+
+def link_of(env: Mapping[str, str]) -> Link:
+    """Return the network between the nodes from the container's environment.
+
+    The environment holds the preflight's floor if known; otherwise a typical bandwidth is assumed.
+    """
+    name = env.get("NETWORK_TRANSPORT", "") or f"NET/{env.get('NCCL_NET', 'Socket')}"
+    floor = float(env.get("NETWORK_FLOOR_GBS", "") or 0)
+    if floor:
+        return Link(name=name, gbs=round(floor / FLOOR_SHARE, 1))
+    return Link(name=name, gbs=SOCKETS if name == "NET/Socket" else ADAPTER)
+
 
 Made = TypeVar("Made")
 NO_CARD = "the GPU model is not known: write gpuModel"

@@ -1,13 +1,109 @@
-"""What the data tell of a run: the tokens of a microbatch, and the number of steps."""
+"""Length of a run: tokens of a microbatch, steps, hours and GPU-hours."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from launchers.config.recipe import Recipe
-from launchers.plan.arguments import Arguments
-from launchers.plan.duration import PACKED, steps
-from launchers.plan.training_job import Training
+from launchers.plan import flops
+from launchers.plan.model_config import Shape
+from launchers.plan.step_time import Speed
+from launchers.plan.training_job import Arguments, Training
+
+PACKED = 0.99
+"""Mean fill of packs with ms-swift's bin packing, as a share: 0.996 to 0.998 of 40,000 pairs
+in packs of 8k to 32k (README.md, "Rows and packs"), 0.986 of 1,500 longer ones in packs of 8k in
+training (tests/gpu/results/bench-8-layers-2xh200.json); within 0.8 % of them all. A run's own
+part is in its ``packing.json``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Duration:
+    """Duration of a training run, without saving and start-up."""
+
+    steps: int
+    hours: float
+    low: float
+    """Hours if a step takes ``Speed.low``."""
+    high: float
+    gpu_hours: float
+    reference_hours: float = 0.0
+    """Part of ``hours`` spent on computing the reference once, before the first step."""
+
+
+def per_step(training: Training, tokens: float) -> float:
+    """Return the samples of one step; with packing, as many as fill the packs.
+
+    ms-swift packs the texts of a pair together; a pair longer than a pack gets its own pack
+    (``swift/dataset/packing.py``).
+    """
+    pack = training.packing_length or training.max_length
+    if not training.packing or not pack:
+        return float(training.global_batch_size)
+    return training.global_batch_size * max(1.0, PACKED * pack / tokens)
+
+
+def steps(training: Training, *, samples: float, tokens: float, epochs: float = 1.0) -> int:
+    """Return the number of optimizer steps; arguments as in ``duration``."""
+    # Megatron-SWIFT drops an incomplete last step
+    return max(1, math.floor(samples * epochs / per_step(training, tokens)))
+
+
+def duration(
+    shape: Shape,
+    training: Training,
+    speed: Speed,
+    *,
+    samples: int,
+    tokens: float,
+    epochs: float = 1.0,
+) -> Duration:
+    """Return the duration of training on the samples.
+
+    Args:
+        shape: sizes of the model.
+        training: the job.
+        speed: time of its step, predicted or measured.
+        samples: pairs (or rows, for supervised training) of the data set.
+        tokens: mean tokens of a sample; of a pair, chosen and rejected together.
+        epochs: passes over the samples.
+    """
+    count = steps(training, samples=samples, tokens=tokens, epochs=epochs)
+    before = once(shape, training, speed, samples=samples, tokens=tokens)
+    return of_steps(training, speed, count, before)
+
+
+def once(shape: Shape, training: Training, speed: Speed, *, samples: float, tokens: float) -> float:
+    """Return the seconds of the pass that computes the reference once; 0 without one.
+
+    The pass is forward only, over all samples in the microbatches of the steps. Its time is
+    that of a step without its optimizer, divided by the step's forward passes, recomputed layers
+    included (``plan/flops.py``). An online reference costs the same in every epoch, so computing
+    it once pays from the second epoch; the memory is saved at once.
+    """
+    if not training.precomputed:
+        return 0.0
+    whole = samples / per_step(training, tokens)
+    passes = flops.passes(training) + flops.recomputed(shape, training)
+    return whole * (speed.step_seconds - speed.optimizer_seconds) / passes
+
+
+def of_steps(training: Training, speed: Speed, count: int, before: float = 0.0) -> Duration:
+    """Return the duration of ``count`` steps plus ``before`` seconds."""
+    low, hours, high = (
+        (count * each + before * each / speed.step_seconds) / 3600
+        for each in (speed.low, speed.step_seconds, speed.high)
+    )
+    return Duration(
+        steps=count,
+        hours=hours,
+        low=low,
+        high=high,
+        gpu_hours=hours * training.layout.world,
+        reference_hours=before / 3600,
+    )
+
 
 TOKENS = 2048
 """Tokens of a pair when nobody says: chosen and rejected of a thousand each."""

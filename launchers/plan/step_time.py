@@ -1,8 +1,9 @@
-"""Predicted time of a step, by arithmetic and bandwidths, with the band of its own errors.
+"""Predict the time of a step from arithmetic and bandwidths, with an error band.
 
-A microbatch costs matrix products at a part of the card's peak, the rest of a layer at the speed of
-its memory, and what it sends; or, where that is longer, the time in which the host launches the
-layers with experts. ``low`` and ``high`` are the spread of the residuals (``speed_pace``).
+A microbatch costs matrix products at a share of the GPU's peak, the rest of a layer at memory
+bandwidth, and communication; or, if longer, the time the host needs to launch layers with experts.
+``low`` and ``high`` are one standard deviation of the residuals (``Pace.spread``). An adapter adds
+memory traffic and optimizer time.
 """
 
 from __future__ import annotations
@@ -12,23 +13,50 @@ from dataclasses import dataclass
 
 from launchers.config.gpu_models import Card
 from launchers.plan import activations as activations
-from launchers.plan import adapter_time, flops
+from launchers.plan import flops
 from launchers.plan import traffic as traffic
-from launchers.plan.adapter import trained
 from launchers.plan.model_config import Shape
-from launchers.plan.pace import (
-    A2A_HIDDEN,
-    EXPOSED,
-    GPU_ADAM_BYTES,
-    GROUPED,
-    NVLINK,
-    PACE,
-    PRODUCTS,
-    Pace,
-)
-from launchers.plan.shard import Shard, shards
+from launchers.plan.parameters import EXPERTS, Shard, layers, shards, trained
 from launchers.plan.traffic import Traffic
 from launchers.plan.training_job import Training
+
+
+@dataclass(frozen=True, kw_only=True)
+class Pace:
+    """The constants that were fitted."""
+
+    passing: float = 8.32
+    """How often a layer's saved activations pass through the card's memory in one pass."""
+    host: float = 6.35e-3
+    """Seconds in which the host launches one pass of a layer with experts, beside the GPU."""
+    idle: float = 3.456e-3
+    """Seconds of such a pass that the GPU has nothing to do, where the host waits for it in every
+    layer (``Training.host_waits``)."""
+    host_adam: float = 2.794e9
+    """Parameters that a node's CPUs update in a second."""
+    spread: float = 0.17
+    """Standard deviation of the logarithm of predicted over measured, each file of rows predicted
+    by a fit of the others."""
+
+
+PACE = Pace()
+PRODUCTS = 0.80
+"""Part of the peak that matrix products of dense layers reach: 790 of 989 TFLOP/s in the preflight
+of H200 (tests/gpu/NOTES.md)."""
+GROUPED = 0.60
+"""The same of experts: 3.71 TFLOP of a pack of 16,384 tokens in 6.28 ms, unevenly routed, there
+and back (tests/gpu/results/experts-h200.json)."""
+NVLINK = 0.67
+"""Part of the card's all-reduce that an all-to-all of 235 MiB reaches: 281 and 296 of 431 GB/s in
+the preflight of 2 and 4 H200 (tests/gpu/NOTES.md). Taken for all that goes over NVLink."""
+A2A_HIDDEN = 0.37
+"""Part of the all-to-all that an overlapped schedule hides: a profile in NVIDIA-NeMo/
+Megatron-Bridge ``skills/nemo-mbridge-perf-moe-hardware-configs/SKILL.md``."""
+EXPOSED = 0.5
+"""Part of data parallel traffic that waits when it is overlapped; an estimate, not measured."""
+GPU_ADAM_BYTES = 93.0
+"""Bytes that the card's memory could move in the time of a parameter's Adam step, its moments'
+conversions included: 38.1 ms for 1.97e9 on H200 (tests/gpu/results/adam-h200.json)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,27 +66,27 @@ class Link:
     name: str
     """E.g. ``ib``, ``roce``, ``tcp``."""
     gbs: float
-    """GB/s that one node sends to others, all its adapters together."""
+    """GB/s that one node sends to others over all its adapters."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Speed:
-    """What a step takes. Seconds are of one step; tokens count chosen and rejected once."""
+    """Predicted time of a step, in seconds; tokens count chosen and rejected once."""
 
     step_seconds: float
     low: float
-    """Seconds if the prediction is as far off as its residuals (one standard deviation)."""
+    """Seconds at one standard deviation of the residuals."""
     high: float
     tokens_per_step: float
     tokens_per_second_per_gpu: float
     mfu: float
-    """Model FLOP of the step over the card's peak."""
+    """Model FLOPs utilisation: model FLOPs of the step over the peak of the GPU."""
     compute_seconds: float
-    """On the GPU, and where it has nothing to do until the host has launched more."""
+    """Time on the GPU, including idle time while the host launches kernels."""
     bubble_seconds: float
     optimizer_seconds: float
     communication: dict[str, float]
-    """Seconds that are not hidden, by link: ``nvlink`` and the link's name."""
+    """Exposed communication by link: ``nvlink`` and the link's name."""
 
 
 def predict(
@@ -74,16 +102,16 @@ def predict(
     """Predict the time of a step.
 
     Args:
-        shape: of the model.
+        shape: sizes of the model.
         training: the job; its layout must pass the rules.
         card: the GPU.
         link: the network between nodes.
         s_eff: sum(L^2) / sum(L) of the sequences' lengths.
-        tokens: of a microbatch on average; 0: a full pack, or rows of ``max_length``.
-        pace: constants, for the calibration.
+        tokens: mean tokens of a microbatch; 0: a full pack, or rows of ``max_length``.
+        pace: fitted constants.
 
     Raises:
-        LaunchError: CONFIG if the layers can't be spread over the stages.
+        LaunchError: CONFIG if the layers cannot be divided among the stages.
     """
     tokens = tokens or activations.usual(training, shape.positions)
     layout, local = training.layout, tokens / training.layout.cp
@@ -123,7 +151,7 @@ def _microbatch(
     s_eff: float,
     pace: Pace,
 ) -> float:
-    """Return what one stage's GPU computes of one microbatch, in seconds."""
+    """Return the seconds of compute of one microbatch on a GPU of one stage."""
     layout, peak = training.layout, card.peak_tflops * 1e12
     of = flops.parts(shape, s_eff)
     part = shard.layers / shape.layers
@@ -138,19 +166,19 @@ def _microbatch(
     memory = saved * shard.layers * all_passes
     memory += activations.logits(shape, training, shard, local) * model_passes
     again = flops.recomputed(shape, training)
-    beside = adapter_time.moved(shape, training, shard, local, rows, again)
+    beside = adapter_bytes_moved(shape, training, shard, local, rows, again)
     return products + (memory * pace.passing + beside) / (card.hbm_gbs * 1e9)
 
 
 def _passes(shape: Shape, training: Training) -> float:
-    """Return how often a layer is passed in a microbatch, recomputing included."""
+    """Return the number of passes through a layer per microbatch, including recomputation."""
     return flops.passes(training) + flops.recomputed(shape, training)
 
 
 def _waits(
     shape: Shape, training: Training, parts: list[Shard], local: float, card: Card, link: Link
 ) -> dict[str, float]:
-    """Return what the slowest stage waits for in one microbatch, by link."""
+    """Return the exposed communication of the slowest stage per microbatch, by link."""
     shown = 1 - (A2A_HIDDEN if training.overlap_a2a else 0.0)
     stages = [_seconds(_sent(shape, training, part, local), card, link) for part in parts]
     slowest = max(stages, key=lambda seconds: sum(seconds.values()))
@@ -177,16 +205,57 @@ def _step(
     link: Link,
     pace: Pace,
 ) -> tuple[float, dict[str, float]]:
-    """Return the seconds of the optimizer, and of data parallel traffic by link."""
+    """Return the seconds of the optimizer and of data-parallel traffic by link."""
     part = max((trained(shape, training, p) for p in parts), key=lambda part: part.parameters)
     state = sum(part.owned(training.layout, distributed=training.distributed_optimizer))
     offload = training.optimizer_offload
     on_gpu = state * (1 - offload) * GPU_ADAM_BYTES / (card.hbm_gbs * 1e9)
     on_host = state * offload * training.layout.gpus_per_node / pace.host_adam
-    on_host += adapter_time.WEIGHT_SECONDS * max(
-        adapter_time.weights(shape, training, part) for part in parts
+    on_host += ADAPTER_WEIGHT_SECONDS * max(
+        adapter_weights(shape, training, part) for part in parts
     )
     overlaps = training.overlap_grad_reduce and training.overlap_param_gather
     waits = EXPOSED if overlaps else 1.0
     sent = traffic.gradients(training, part.dense, part.experts)
     return on_gpu + on_host, {n: s * waits for n, s in _seconds(sent, card, link).items()}
+
+
+ADAPTER_WEIGHT_SECONDS = 75e-6
+"""Host seconds per trained weight in the optimizer step: Megatron copies each gradient to fp32 and
+the result back. 0.46 of 1.28 s for 6,148 weights, in a
+trace of 12 layers on H200 (tests/gpu/results/ablation-lora-12-layers-1xh200.json)."""
+BF16 = 2
+
+
+def adapter_bytes_moved(
+    shape: Shape, training: Training, shard: Shard, tokens: float, rows: float, recomputed: float
+) -> float:
+    """Return the memory traffic of the adapter per microbatch, in bytes.
+
+    The forward pass reads the input twice and writes it once, and reads and writes the output three
+    times (product, scaling, addition). The backward pass reads the input's gradients four times and
+    writes them three times, and reads the output's three times and writes them once.
+
+    Args:
+        shape: sizes of the model.
+        training: the job.
+        shard: parameters of one GPU.
+        tokens: tokens of the microbatch on this GPU.
+        rows: rows of the microbatch that reach its experts.
+        recomputed: share of the layers whose forward pass runs twice.
+    """
+    if training.tuner == "full":
+        return 0.0
+    total = 0.0
+    for layer in layers(shape, training, shard):
+        forward = (3 * layer.inputs + 6 * layer.outputs) * (1 + recomputed)
+        through = rows if layer.owner == EXPERTS else tokens
+        total += layer.number * through * (forward + 7 * layer.inputs + 4 * layer.outputs)
+    return total * BF16
+
+
+def adapter_weights(shape: Shape, training: Training, shard: Shard) -> float:
+    """Return the number of adapter weights a GPU steps: two per adapted layer."""
+    if training.tuner == "full":
+        return 0.0
+    return sum(2 * layer.number * layer.experts for layer in layers(shape, training, shard))

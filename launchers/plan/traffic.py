@@ -1,8 +1,8 @@
-"""Bytes that one rank sends in a step, by what they are for and which link they take.
+"""Bytes that one rank sends in a step, by purpose and link.
 
-The arithmetic of NVIDIA's collectives: a ring moves (n-1)/n of the bytes past each rank, an
-all-to-all sends (n-1)/n of them away. Ranks are numbered tp, cp, ep, dp, pp from the inside, and a
-node's ranks are contiguous (megatron-core ``parallel_state.py``).
+In NCCL's collectives a ring moves (n-1)/n of the bytes through each rank, and an all-to-all sends
+(n-1)/n of them. Ranks are numbered in the order tp, cp, ep, dp, pp, and a node's ranks are
+contiguous (megatron-core ``parallel_state.py``).
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from launchers.plan.flops import passes, recomputed
 from launchers.plan.layout import Layout
 from launchers.plan.model_config import Shape
-from launchers.plan.shard import Shard
+from launchers.plan.parameters import Shard
 from launchers.plan.training_job import Training
 
 
 @dataclass(frozen=True, kw_only=True)
 class Traffic:
-    """Bytes of one rank inside its node, and of one node to others."""
+    """Bytes that one rank sends inside its node, and one node to others."""
 
     inside: float = 0.0
     across: float = 0.0
@@ -29,14 +29,14 @@ class Traffic:
 
 
 def _group(layout: Layout, size: int, span: int, sent: float, *, scattered: bool) -> Traffic:
-    """Split what a rank sends in a group between NVLink and the network.
+    """Divide the bytes a rank sends in a group between NVLink and network.
 
     Args:
         layout: parallel sizes.
         size: ranks of the group.
         span: ranks from its first to its last.
-        sent: bytes that one rank sends.
-        scattered: an all-to-all, which sends to each rank alike; else a ring.
+        sent: bytes sent by one rank.
+        scattered: whether it is an all-to-all; otherwise a ring.
     """
     per_node = layout.gpus_per_node
     if size <= 1:
@@ -44,7 +44,7 @@ def _group(layout: Layout, size: int, span: int, sent: float, *, scattered: bool
     if span <= per_node:
         return Traffic(inside=sent)
     in_node = max(1.0, size * per_node / span)
-    if not scattered:  # NCCL's rings cross a node's border once for each group
+    if not scattered:  # NCCL's rings leave a node once per group
         return Traffic(inside=sent, across=sent * per_node / in_node)
     away = (size - in_node) / (size - 1)
     return Traffic(inside=sent * (1 - away), across=sent * away * per_node)
@@ -53,9 +53,9 @@ def _group(layout: Layout, size: int, span: int, sent: float, *, scattered: bool
 def sequence(shape: Shape, training: Training, shard: Shard, local: float) -> Traffic:
     """Return tensor and context parallel traffic of one microbatch.
 
-    Each forward pass gathers and scatters the hidden states around attention and around a dense
-    MLP; experts with ETP 1 work on the split sequence. The backward pass does the same and
-    gathers the inputs again (``tensor_parallel/layers.py``).
+    Each forward pass gathers and scatters the hidden states before and after attention and a dense
+    MLP; experts with ETP 1 work on the split sequence. The backward pass does the same and gathers
+    the inputs again (``tensor_parallel/layers.py``).
     """
     layout = training.layout
     around = 2.0 * shard.layers + 2.0 * (shard.layers - shard.moe_layers)
@@ -69,17 +69,17 @@ def sequence(shape: Shape, training: Training, shard: Shard, local: float) -> Tr
 
 
 def experts(shape: Shape, training: Training, shard: Shard, sent_rows: float) -> Traffic:
-    """Return the experts' traffic of one microbatch: sent and returned, forward and backward.
+    """Return the experts' traffic of one microbatch, forward and backward.
 
-    An all-to-all sends a copy of each token for each of its top-k experts; ``allgather`` passes
-    all tokens of the group around once, and with them fp32 probabilities and a map of all experts
-    (megatron-core ``moe/token_dispatcher.py``).
+    An all-to-all sends a copy of each token to each of its top-k experts; ``allgather`` sends all
+    tokens of the group once, with fp32 probabilities and a map of all experts (megatron-core
+     ``moe/token_dispatcher.py``).
 
     Args:
-        shape: of the model.
+        shape: sizes of the model.
         training: the job.
-        shard: the rank's part of the model.
-        sent_rows: rows that a rank sends away and gets back in one layer.
+        shard: parameters of the rank.
+        sent_rows: rows that a rank sends and receives back in one layer.
     """
     layout, forwards = training.layout, _forwards(shape, training)
     phases = 2.0 * (forwards + 1)
@@ -94,7 +94,7 @@ def experts(shape: Shape, training: Training, shard: Shard, sent_rows: float) ->
 
 
 def pipeline(shape: Shape, training: Training, local: float) -> Traffic:
-    """Return the traffic between stages of one microbatch, both directions."""
+    """Return the traffic between stages per microbatch, in both directions."""
     layout = training.layout
     if layout.pp == 1:
         return Traffic()
@@ -108,12 +108,12 @@ def pipeline(shape: Shape, training: Training, local: float) -> Traffic:
 
 
 def gradients(training: Training, dense: float, moe: float) -> Traffic:
-    """Return data parallel traffic of one step: gradients scattered, weights gathered.
+    """Return the data-parallel traffic of one step, of gradients and weights.
 
     Args:
         training: the job.
         dense: trained dense parameters of a rank.
-        moe: trained experts of a rank.
+        moe: trained expert parameters of a rank.
     """
     layout = training.layout
     each = training.grad_bytes + 2.0
@@ -126,6 +126,6 @@ def gradients(training: Training, dense: float, moe: float) -> Traffic:
 
 
 def _forwards(shape: Shape, training: Training) -> float:
-    """Return forward passes through a layer: reference, policy, and again to recompute."""
+    """Return the forward passes through a layer: reference, policy, recomputation."""
     backward = 2.0 if training.tuner == "full" else 1.0
     return passes(training) - backward + recomputed(shape, training)

@@ -1,4 +1,4 @@
-"""What memory and speed need of a recipe: its flags, with the defaults of ms-swift 4.4.1.
+"""The flags of a recipe that memory and time depend on, with the defaults of ms-swift 4.4.1.
 
 Defaults and their consequences are those of ``swift/megatron/arguments/megatron_args.py``; a test
 compares them with the installed source.
@@ -6,16 +6,99 @@ compares them with the installed source.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from launchers.config.recipe import ADAPTERS, Recipe
+from launchers.config.recipe import ADAPTERS, NO, Recipe, Value
 from launchers.exits import Exit, LaunchError
-from launchers.plan.arguments import Arguments
 from launchers.plan.layout import Layout
 
+YES = ("yes", "true", "t", "y", "1", "on")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Arguments:
+    """Typed access to the flags of one recipe."""
+
+    args: Mapping[str, Value]
+
+    def word(self, name: str, default: str) -> str:
+        """Return a flag of one word."""
+        value = self.args.get(name, default)
+        if isinstance(value, list):
+            value = " ".join(value)
+        return value if isinstance(value, str) else default
+
+    def words(self, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
+        """Return a flag of several words."""
+        value = self.args.get(name)
+        if isinstance(value, list):
+            return tuple(value)
+        return tuple(value.split()) if isinstance(value, str) else default
+
+    def choice(self, name: str, default: str, choices: tuple[str, ...]) -> str:
+        """Return one of the allowed words."""
+        value = self.word(name, default)
+        if value in choices:
+            return value
+        raise _refused(name, value, " or ".join(choices))
+
+    def size(self, name: str, default: int) -> int:
+        """Return a whole number of at least 1."""
+        value = self.word(name, str(default))
+        if value.isascii() and value.isdecimal() and (int(value) > 0 or name not in self.args):
+            return int(value)
+        raise _refused(name, value, "a whole number from 1")
+
+    def optional(self, name: str) -> int | None:
+        """Return a whole number of at least 1; None if the flag is not given."""
+        return self.size(name, 1) if name in self.args else None
+
+    def number(self, name: str, default: float) -> float:
+        """Return a finite number of at least 0."""
+        value = self.word(name, str(default))
+        try:
+            number = float(value)
+        except ValueError:
+            number = math.nan
+        if math.isfinite(number) and number >= 0:
+            return number
+        raise _refused(name, value, "a number from 0")
+
+    def flag(self, name: str, default: bool) -> bool:
+        """Return a boolean, as ms-swift's parser reads it."""
+        value = self.word(name, str(default)).lower()
+        if value in YES or value in NO:
+            return value in YES
+        raise _refused(name, value, "true or false")
+
+    def layout(self, nodes: int, gpus_per_node: int) -> Layout:
+        """Return the parallel sizes."""
+        vpp = self.optional("virtual_pipeline_model_parallel_size")
+        return Layout(
+            nodes=nodes,
+            gpus_per_node=gpus_per_node,
+            tp=self.size("tensor_model_parallel_size", 1),
+            pp=self.size("pipeline_model_parallel_size", 1),
+            cp=self.size("context_parallel_size", 1),
+            ep=self.size("expert_model_parallel_size", 1),
+            etp=self.size("expert_tensor_parallel_size", 1),
+            vpp=None if vpp == 1 else vpp,
+            first_layers=self.optional("decoder_first_pipeline_num_layers"),
+            last_layers=self.optional("decoder_last_pipeline_num_layers"),
+            embedding_is_layer=self.flag("account_for_embedding_in_pipeline_split", False),
+            loss_is_layer=self.flag("account_for_loss_in_pipeline_split", False),
+        )
+
+
+def _refused(name: str, value: str, allowed: str) -> LaunchError:
+    return LaunchError(Exit.CONFIG, f'recipe.args.{name}: "{value}"', f"write {allowed}")
+
+
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
-"""Flag value to bytes of an element."""
+"""Bytes of an element by the value of a dtype flag."""
 NO_REFERENCE = ("rm", "gkd")
 """``rlhf_type`` without a forward pass of a reference: ms-swift ``rlhf_mixin.py``."""
 _DTYPES = ("fp32", "fp16", "bf16", "fp8")
@@ -44,39 +127,39 @@ _CHOICES = {
     "recompute": ("recompute_granularity", ("selective", "full", "none")),
     "recompute_method": ("recompute_method", ("", "uniform", "block")),
 }
-"""Field of ``Training`` to the flag it is read from."""
+"""Flag and choices by field of ``Training``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """One training job. Defaults are ms-swift's."""
+    """One training job. Defaults are those of ms-swift."""
 
     layout: Layout
     micro_batch_size: int = 1
     global_batch_size: int = 16
     max_length: int = 0
-    """Tokens of a row, of chosen and of rejected each; 0: the model's context length."""
+    """Tokens of a row; chosen and rejected are one row each. 0: the model's context length."""
     packing: bool = False
     packing_length: int = 0
     """Tokens of a pack; 0: ``max_length``."""
     longest: int = 0
-    """Tokens of the longest microbatch of the data, where known; 0: the worst that flags allow."""
+    """Tokens of the longest microbatch of the data, if known; 0: the maximum of the flags."""
     pairs: bool = True
-    """A sample is a chosen and a rejected row (DPO)."""
+    """Whether a sample is a chosen and a rejected row (DPO)."""
     reference: bool = True
-    """A frozen copy of the model is loaded; with LoRA the policy without adapter serves."""
+    """Whether a frozen copy of the model is loaded; with LoRA the frozen policy is used."""
     compares: bool = True
-    """Each microbatch is also run forward through the reference."""
+    """Whether each microbatch also runs forward through the reference."""
     precomputed: bool = False
-    """The reference's part is taken once before the first step (``recipe.reference``)."""
+    """Whether the reference is computed once, before the first step (``recipe.reference``)."""
     head: bool = True
-    """The model ends in logits over the vocabulary; reward and class models do not."""
+    """Whether the model ends in logits over the vocabulary; false for reward and class models."""
     tuner: str = "full"
     lora_rank: int = 8
     lora_modules: tuple[str, ...] = ("all-linear",)
     merges: str = "last"
-    """Checkpoints beside which an adapter is merged into a copy of the model: ``last`` of the run
-    (``training/merge_last.py``), ``every`` one, ``never``."""
+    """Checkpoints whose adapter is also merged into a copy of the model: the ``last`` of the run,
+    ``every`` one, or ``never``."""
     sequence_parallel: bool = False
     recompute: str = "selective"
     recompute_method: str = ""
@@ -90,9 +173,9 @@ class Training:
     main_grads_dtype: str = "fp32"
     main_params_dtype: str = "fp32"
     optimizer_offload: float = 0.0
-    """Part of the optimizer in host memory: 0 to 1."""
+    """Share of the optimizer in host memory: 0 to 1."""
     chunked_step: bool = True
-    """The optimizer steps in chunks, which bounds the fp32 copies of bf16 moments."""
+    """Whether the optimizer steps in chunks, which bounds the fp32 copies of bf16 moments."""
     attention_backend: str = "flash"
     cross_entropy_fusion: bool = True
     cross_entropy_impl: str = "native"
@@ -102,17 +185,17 @@ class Training:
     permute_fusion: bool = False
     dispatcher: str = "alltoall"
     capacity_factor: float = 0.0
-    """Rows an expert takes, as a multiple of the balanced number; 0: all (dropless)."""
+    """Capacity of an expert as a multiple of its balanced number of rows; 0: dropless."""
     overlap_a2a: bool = False
-    """All-to-all runs beside other work; no flag of ms-swift does that for DPO."""
+    """Whether all-to-all overlaps other work; ms-swift has no flag for it with DPO."""
     imbalance: float = 0.0
-    """Rows of the fullest rank's experts over the mean, where it is known (1: forced balance)."""
+    """Rows of the fullest rank's experts over the mean, if known (1: forced balance)."""
     saves_optimizer: bool = True
     host_waits: bool = False
-    """The host waits for the GPU in every layer: ms-swift without the launcher's features
+    """Whether the host waits for the GPU in every layer: ms-swift without the features
     ``pack_lengths``, ``grouped_product`` and ``grad_check``."""
     reference_grads: bool = False
-    """The reference has a gradient buffer too: ms-swift 3.8, before its pull request 6027."""
+    """Whether the reference has a gradient buffer: ms-swift 3.8, before its pull request 6027."""
 
     @property
     def microbatches(self) -> int:
@@ -121,28 +204,28 @@ class Training:
 
     @property
     def offloads(self) -> bool:
-        """Tell whether part of the optimizer is in host memory."""
+        """Return whether part of the optimizer is in host memory."""
         return self.optimizer_offload > 0
 
     @property
     def grad_bytes(self) -> int:
-        """Return the bytes of an element of the gradient buffer.
+        """Return the bytes of a gradient element.
 
-        ``_map_dtype``: fp32 unless ``main_grads_dtype`` says bf16, whatever the optimizer.
+        ``_map_dtype``: fp32 unless ``main_grads_dtype`` is bf16, for every optimizer.
         """
         return BYTES[self.main_grads_dtype]
 
 
 def parse(recipe: Recipe, *, nodes: int, gpus_per_node: int) -> Training:
-    """Read a recipe of the Megatron backend.
+    """Parse a recipe of the Megatron backend.
 
     Args:
-        recipe: with ``args`` as the values file has them.
+        recipe: the recipe.
         nodes: pods of the gang.
-        gpus_per_node: GPUs, and so processes, of each.
+        gpus_per_node: GPUs, hence processes, of each.
 
     Raises:
-        LaunchError: CONFIG, naming the flag; also for the transformers backend.
+        LaunchError: CONFIG, naming the flag, or for the transformers backend.
     """
     if recipe.backend != "megatron":
         raise LaunchError(
@@ -159,7 +242,7 @@ def parse(recipe: Recipe, *, nodes: int, gpus_per_node: int) -> Training:
 
 
 def _plain(a: Arguments) -> dict[str, Any]:
-    """Read the flags that mean what they say."""
+    """Parse the flags that need no interpretation."""
     default: dict[str, Any] = {field.name: field.default for field in fields(Training)}
     sizes = {name: a.size(flag, default[name]) for name, flag in _SIZES.items()}
     flags = {name: a.flag(flag, default[name]) for name, flag in _FLAGS.items()}

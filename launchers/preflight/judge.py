@@ -11,16 +11,14 @@ from collections.abc import Mapping, Sequence
 from statistics import median_high
 
 from launchers.config import gpu_models
-from launchers.config.preflight import Preflight
+from launchers.config.preflight import FLOOR_SHARE, Preflight
 from launchers.preflight import transport
 from launchers.preflight.finding import Finding, failed, ok, warning
 from launchers.preflight.measurements import Record, Row
 from launchers.preflight.pod_checks import SOCKETS
 from launchers.preflight.worker import Plan
 
-FLOOR = 0.85
-"""Floor of a link, as a share of its typical bandwidth."""
-BROKEN = 0.5 / FLOOR
+BROKEN = 0.5 / FLOOR_SHARE
 """Share of a floor below which a link is broken: half of its typical bandwidth."""
 A2A = 0.75
 """Floor of an all-to-all as a share of that of an all-reduce. Inside nodes of 4 and 2 H200 it is
@@ -85,7 +83,7 @@ def node_bandwidth(records: Sequence[Record], nproc: int, wanted: Preflight) -> 
     found = []
     for record in records:
         usual = node_class(record.card, nproc)
-        floor = wanted.node_floor or (None if usual is None else FLOOR * usual)
+        floor = wanted.node_floor or (None if usual is None else FLOOR_SHARE * usual)
         for op, share in (("all_reduce", 1.0), ("all_to_all", A2A)):
             seen = best(record.rows, "node", op)
             if seen is not None:

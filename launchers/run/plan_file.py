@@ -12,9 +12,8 @@ from launchers.config.settings import Settings
 from launchers.inputs.paths import inputs_of
 from launchers.plan import model_config
 from launchers.plan.document import document
-from launchers.plan.job import job_of
 from launchers.plan.model_config import Shape
-from launchers.plan.plan import Plan, build
+from launchers.plan.plan import Plan, build, job_of
 from launchers.storage import disk
 from launchers.system.atomic_file import replace
 

@@ -12,11 +12,10 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-from launchers import PACKAGE
+from launchers import version
 from launchers.config.recipe import load
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
-from launchers.gang.hello import launcher_digest
 from launchers.gang.leader import Leader
 from launchers.gang.member import Member
 from launchers.gang.protocol import Hello
@@ -50,7 +49,7 @@ def _hello(settings: Settings) -> Hello:
         run=settings.run,
         rank=settings.place.rank,
         nodes=settings.place.nodes,
-        digest=launcher_digest(PACKAGE),
+        digest=version.own_digest(settings.launcher_digest),
         pod=settings.pod,
         node=settings.node,
     )

@@ -21,8 +21,8 @@ from launchers.storage.marker import Marker
 from launchers.system.log_periodically import log_periodically
 
 FULL = 1024**3
-"""Largest output, in bytes, whose digests are compared when it is found on the workspace. For larger
-ones only sizes are compared: reading 60 GB takes a minute of all GPUs at each restart."""
+"""Largest output, in bytes, whose digests are compared when it is found on the workspace. For
+larger ones only sizes are compared: reading 60 GB takes a minute of all GPUs at each restart."""
 
 
 State = Literal["done", "up to date", "skipped"]

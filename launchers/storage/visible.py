@@ -19,7 +19,8 @@ def await_outputs(
     """Wait until this node sees rank 0's outputs.
 
     Raises:
-        LaunchError: CONFIG naming the first output that is missing or differs: the workspace is not shared.
+        LaunchError: CONFIG naming the first output that is missing or differs: the workspace is not
+        shared.
     """
     stop = time.monotonic() + timeout
     for path, digest in outputs:

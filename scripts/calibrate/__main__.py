@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from rich.console import Console
 
 from launchers.plan.memory import FIT, SPREAD
-from launchers.plan.pace import PACE
+from launchers.plan.step_time import PACE
 from scripts.calibrate import memory, speed
 from scripts.calibrate.rows import Row, load
 from scripts.calibrate.table import GOAL, memory_table, speed_table

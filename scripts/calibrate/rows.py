@@ -13,12 +13,10 @@ import yaml
 from launchers.config import recipe
 from launchers.config.gpu_models import Card, named
 from launchers.plan import model_config, training_job
-from launchers.plan.host_memory import host
-from launchers.plan.memory import FIT, Fit, Memory, predict
+from launchers.plan.memory import FIT, Fit, Memory, host, predict
 from launchers.plan.model_config import Shape
-from launchers.plan.pace import PACE, Pace
-from launchers.plan.shard import shards
-from launchers.plan.step_time import Link, Speed
+from launchers.plan.parameters import shards
+from launchers.plan.step_time import PACE, Link, Pace, Speed
 from launchers.plan.step_time import predict as step_time
 from launchers.plan.training_job import Training
 from scripts.problem import Problem

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 
-from launchers.plan.pace import PACE, Pace
+from launchers.plan.step_time import PACE, Pace
 from scripts.calibrate.fit import Bounds, Vector, left_out, solve
 from scripts.calibrate.rows import Row
 

@@ -82,6 +82,18 @@ def localise(value: str, addresses: Iterable[str], mounts: Mapping[str, str]) ->
     return value
 
 
+def moved(text: str, mounts: Mapping[str, str]) -> str:
+    """`text` of a command with each path below a mount as the path here.
+
+    >>> moved('open("/etc/a/b") # /etc/ab, /x/etc/a', {"/etc/a": "/pod/etc/a", "/etc": "/pod/etc"})
+    'open("/pod/etc/a/b") # /pod/etc/ab, /x/etc/a'
+    """
+    if not mounts:
+        return text
+    paths = "|".join(re.escape(path) for path in sorted(mounts, key=len, reverse=True))
+    return re.sub(rf"(?<![\w./-])({paths})(?![\w.-])", lambda found: mounts[found[1]], text)
+
+
 def _value(
     pod: Pod,
     item: Fields,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -52,6 +53,9 @@ class JobSet:
     """`failurePolicy.rules`."""
     jobs: tuple[ReplicatedJob, ...]
     config_maps: Mapping[str, Mapping[str, str]]
+    """Their `data`, by name."""
+    files: Mapping[str, Mapping[str, bytes]]
+    """Their `data` and `binaryData` as a volume's files, by name."""
 
 
 def parse(text: str, *, runnable: bool = True) -> JobSet:
@@ -81,7 +85,7 @@ def _jobset(item: Fields, objects: Sequence[Fields], runnable: bool) -> JobSet:
     spec = item["spec"]
     name = item["metadata"]["name"]
     policy = spec.get("failurePolicy") or {}
-    maps = (other for other in objects if other.get("kind") == "ConfigMap")
+    maps = [other for other in objects if other.get("kind") == "ConfigMap"]
     return JobSet(
         name=name,
         labels=item["metadata"].get("labels") or {},
@@ -90,7 +94,19 @@ def _jobset(item: Fields, objects: Sequence[Fields], runnable: bool) -> JobSet:
         failure_rules=policy.get("rules") or [],
         jobs=tuple(_job(job, runnable) for job in spec["replicatedJobs"]),
         config_maps={each["metadata"]["name"]: each.get("data") or {} for each in maps},
+        files={each["metadata"]["name"]: _files(each) for each in maps},
     )
+
+
+def _files(item: Fields) -> dict[str, bytes]:
+    text = {name: value.encode() for name, value in (item.get("data") or {}).items()}
+    try:
+        binary = item.get("binaryData") or {}
+        return text | {name: b64decode(value, validate=True) for name, value in binary.items()}
+    except ValueError as error:
+        raise Problem(
+            f"binaryData of the ConfigMap {item['metadata']['name']} is not base64: {error}"
+        ) from None
 
 
 def _job(item: Fields, runnable: bool) -> ReplicatedJob:

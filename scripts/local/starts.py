@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.local.environment import dereference, resolve
+from scripts.local.environment import dereference, moved, resolve
 from scripts.local.gpus import devices
 from scripts.local.manifest import JobSet
 from scripts.local.pods import Pod, expand, order, requested, share
@@ -60,13 +60,13 @@ def _start(
 ) -> Start:
     folder = machine.folder / pod.attempt / pod.name
     folder.mkdir(parents=True)
-    mounts = place(pod, folder, scratch, jobset.config_maps)
+    mounts = place(pod, folder, scratch, jobset.files)
     container = pod.job.container
     env = resolve(pod, machine.caller, jobset.config_maps, addresses, mounts)
     named = {"JOB_COMPLETION_INDEX", *(item["name"] for item in container.get("env") or [])}
     own = {name: value for name, value in env.items() if name in named}
     given = [*(container.get("command") or []), *(container.get("args") or [])]
-    words = [dereference(word, own) for word in given]
+    words = [moved(dereference(word, own), mounts) for word in given]
     if "/tmp" in mounts:
         env["TMPDIR"] = mounts["/tmp"]
     # What the training path starts by name is in its own bin folder.
@@ -76,5 +76,5 @@ def _start(
         command=[str(machine.python) if word in ("python3", "python") else word for word in words],
         env=env,
         folder=folder,
-        working_dir=working_dir(pod, folder, mounts),
+        working_dir=working_dir(pod, (scratch, folder), mounts),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,7 @@ TERMINATION_LOG = "/dev/termination-log"
 
 
 def place(
-    pod: Pod, folder: Path, scratch: Path, config_maps: Mapping[str, Mapping[str, str]]
+    pod: Pod, folder: Path, scratch: Path, config_maps: Mapping[str, Mapping[str, bytes]]
 ) -> dict[str, str]:
     """Makes the pod's volumes; returns path in the pod -> path here.
 
@@ -59,19 +59,27 @@ def inside(folder: Path, path: str) -> Path:
     return folder / path.lstrip("/")
 
 
-def working_dir(pod: Pod, folder: Path, mounts: Mapping[str, str]) -> Path:
-    """The pod's workingDir: where its mounts are, else this machine's."""
+def working_dir(pod: Pod, roots: Sequence[Path], mounts: Mapping[str, str]) -> Path:
+    """The pod's workingDir: below the first of `roots` that has a mount there, else this machine's.
+
+    Args:
+        pod: the pod.
+        roots: folders that stand for the pod's root: those of `place`.
+        mounts: path in the pod -> path here.
+    """
     path: str = pod.job.container.get("workingDir", "/")
     moved = localise(path, [], mounts)
     if moved != path:
         return Path(moved)
-    here = inside(folder, path)
     made = [Path(target) for target in mounts.values()]
-    return here if any(target.is_relative_to(here) for target in made) else Path(path)
+    for here in (inside(root, path) for root in roots):
+        if any(target.is_relative_to(here) for target in made):
+            return here
+    return Path(path)
 
 
 def _write(
-    target: Path, path: str, source: Fields, config_maps: Mapping[str, Mapping[str, str]]
+    target: Path, path: str, source: Fields, config_maps: Mapping[str, Mapping[str, bytes]]
 ) -> None:
     data = config_maps.get(source["name"])
     if data is None:
@@ -79,8 +87,8 @@ def _write(
             f"{path} is the ConfigMap {source['name']}, which the manifest does not hold; "
             "add it to the file given by --manifest"
         )
-    for name, text in data.items():
-        (target / name).write_text(text, encoding="utf-8")
+    for name, content in data.items():
+        (target / name).write_bytes(content)
 
 
 def _check_host_path(volume: Mapping[str, Any], mount: Fields) -> None:

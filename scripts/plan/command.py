@@ -15,10 +15,9 @@ from launchers.config.gpu_models import CARDS
 from launchers.config.settings import from_env
 from launchers.exits import LaunchError
 from launchers.plan import plan as planning
-from launchers.plan.job import Job
-from launchers.plan.job import job_of as job_from
 from launchers.plan.layout import Layout
-from launchers.plan.plan import NO_CARD, Plan
+from launchers.plan.plan import NO_CARD, Job, Plan
+from launchers.plan.plan import job_of as job_from
 from scripts.helm import template
 from scripts.plan import data, document, model, ranking, release, screen
 from scripts.plan.args import layout_flags

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from launchers.plan.layout import Layout
+from launchers.plan.layout import Layout, groups, size, spread, stages_of_node
 from launchers.plan.plan import Plan
-from launchers.plan.rank_groups import groups, size, spread, stages_of_node
 from launchers.plan.training_job import Training
 
 NODES = 4

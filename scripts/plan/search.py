@@ -11,11 +11,10 @@ from math import ceil
 
 from launchers.config.gpu_models import Card
 from launchers.plan import memory
-from launchers.plan.job import Job
 from launchers.plan.layout import Layout
 from launchers.plan.memory import Memory
 from launchers.plan.model_config import Shape
-from launchers.plan.plan import speed_of
+from launchers.plan.plan import Job, speed_of
 from launchers.plan.step_time import Speed
 from launchers.plan.training_job import Training
 from launchers.rules import table

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import json
 import os
@@ -137,6 +138,19 @@ def _lay(below: Document, above: Mapping[str, Any]) -> None:
             _lay(below[key], value)
         else:
             below[key] = copy.deepcopy(value)
+
+
+def launcher(documents: list[Document]) -> bytes:
+    """Return the archive of the launcher that the ConfigMap holds."""
+    return base64.b64decode(kind(documents, "ConfigMap")["binaryData"]["launchers.tar.xz"])
+
+
+def runs(command: list[str]) -> str:
+    """Return the launcher's command that a container's command line ends in."""
+    script = command[2]
+    assert command[:2] == ["python3", "-c"] and script.splitlines()[-1].startswith("os.execv(")
+    [word] = command[3:]
+    return word
 
 
 def kind(documents: list[Document], wanted: str) -> Document:

@@ -19,7 +19,7 @@ FILES = sorted((CHART / "ci").glob("*-values.yaml"))
 
 pytestmark = pytest.mark.skipif(
     not ct.PROGRAM.exists() or shutil.which("go") is None,
-    reason="no .tools/cluster/bin/ct, or no go for its schemas: `make chart` builds it",
+    reason="no .tools/cluster/bin/ct, or no go for its schemas: `make test-chart` builds it",
 )
 
 
@@ -46,7 +46,7 @@ def lint(checkout: Path, helm: str, folder: Path) -> ct.Done:
 @pytest.fixture
 def checkout(frozen: Path, tmp_path: Path) -> Path:
     """Return a folder with the chart and ct.yaml, to be spoilt."""
-    folder = shutil.copytree(frozen.parent, tmp_path / "checkout", symlinks=True)
+    folder = shutil.copytree(frozen.parent, tmp_path / "checkout")
     shutil.copy(ROOT / "ct.yaml", folder)
     return folder
 

@@ -153,7 +153,7 @@ def wrapped(profile: str, folder: Path, given: dict[str, str]) -> subprocess.Com
     command = pod(render(selected(profile)))["containers"][0]["command"]
     program = folder / "bin" / "python3"
     program.parent.mkdir(exist_ok=True)
-    program.write_text('#!/bin/sh\necho "$@"\nenv\n', encoding="utf-8")
+    program.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\nenv\n', encoding="utf-8")
     program.chmod(0o755)
     script = command[-1].replace(". /usr", f". {folder}/usr")
     path = {"PATH": f"{program.parent}:{os.environ['PATH']}"}
@@ -171,7 +171,9 @@ def test_the_fabrics_script_adds_to_the_environment_and_the_pods_own_wins(
     file.write_text("export NEW=1 MINE=theirs\nexport LD_LIBRARY_PATH=/theirs\n", encoding="utf-8")
     done = wrapped(profile, tmp_path, {"MINE": "a 'b'\n\"c\" $d", "LD_LIBRARY_PATH": "/image"})
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[0] == "-m launchers run"
+    lines = done.stdout.splitlines()
+    unpack = pod(render())["containers"][0]["command"][2].splitlines()
+    assert lines[: len(unpack) + 3] == ["-c", "", *unpack, "run"]
     assert "NEW=1\n" in done.stdout
     assert "MINE=a 'b'\n\"c\" $d\n" in done.stdout
     path = ":".join([*PROFILES[profile]["libraryPath"], "/image"])

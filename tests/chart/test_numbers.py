@@ -79,8 +79,8 @@ def test_lists_are_words() -> None:
 
 @pytest.mark.parametrize("helm", ["helm", "helm3"])
 def test_a_map_reaches_the_trainer_as_typed_json(helm: str) -> None:
-    from launchers.flags.command_line import flatten
     from launchers.config.recipe import parse
+    from launchers.flags.command_line import flatten
 
     given = {"min_lr": 5e-7, "n": 1000000, "b": True, "é": {'"<\\': [1e-05, None]}}
     layer = {"recipe": {"args": {"megatron_extra_kwargs": given}}}

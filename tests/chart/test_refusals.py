@@ -37,18 +37,17 @@ def test_a_name_that_is_no_host_name_is_refused(name: str) -> None:
         template(merged(), name=name)
 
 
-@pytest.mark.parametrize("broken", ["missing", "text"])
+@pytest.mark.parametrize("missing", ["launchers.tar.xz", "launchers.digest"])
 @pytest.mark.parametrize("helm", ["helm", "helm3"])
-def test_a_checkout_without_the_launchers_link_is_refused(
-    tmp_path: Path, broken: str, helm: str
+def test_a_checkout_that_was_not_built_is_refused_unless_the_image_brings_the_launcher(
+    tmp_path: Path, missing: str, helm: str
 ) -> None:
     chart = tmp_path / "chart"
-    shutil.copytree(CHART, chart, symlinks=True)
-    (chart / "launchers").unlink()
-    if broken == "text":
-        (chart / "launchers").write_text("../launchers")
-    with pytest.raises(Refused, match=r"chart/launchers: no \*\.py; .*Install the packaged chart"):
+    shutil.copytree(CHART, chart)
+    (chart / missing).unlink()
+    with pytest.raises(Refused, match=r"chart/launchers\.tar\.xz: not built; run `make chart`"):
         template(merged(), chart=chart, helm=helm)
+    assert template(merged({"launcher": {"from": "image"}}), chart=chart, helm=helm)
 
 
 def test_a_version_without_flags_table_is_refused(tmp_path: Path) -> None:

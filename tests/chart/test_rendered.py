@@ -2,14 +2,39 @@
 
 from __future__ import annotations
 
+import io
+import tarfile
+import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
-from tests.chart.helm import BASE, Document, env, jobs, kind, objects, pod, render, template
+from launchers import version
+from tests.chart.fabrics import selected
+from tests.chart.helm import (
+    BASE,
+    CHART,
+    ROOT,
+    Document,
+    env,
+    jobs,
+    kind,
+    launcher,
+    objects,
+    pod,
+    render,
+    runs,
+    template,
+)
 
 CPU: Document = {"gpusPerNode": 0, "recipe": {"backend": "transformers"}}
 STAGED: Document = {"stages": {"placement": "jobs", "convert": {"skip": True}}}
+
+
+def pod_template(documents: list[Document]) -> Document:
+    found: Document = jobs(documents)["node"]["template"]
+    return found
 
 
 def resources(documents: list[Document], role: str = "node") -> Document:
@@ -17,11 +42,56 @@ def resources(documents: list[Document], role: str = "node") -> Document:
     return found
 
 
-def test_the_config_map_holds_the_launchers_as_they_are(frozen: Path) -> None:
-    config = kind(objects(template(BASE, chart=frozen)), "ConfigMap")
-    sources = {p.name: p.read_text(encoding="utf-8") for p in (frozen / "launchers").glob("*.py")}
-    assert {k: v for k, v in config["data"].items() if k.endswith(".py")} == sources
+def test_the_config_map_holds_the_launcher_as_it_is(frozen: Path) -> None:
+    documents = objects(template(BASE, chart=frozen))
+    with tarfile.open(fileobj=io.BytesIO(launcher(documents))) as archive:
+        opened = {name: archive.extractfile(name) for name in archive.getnames()}
+        held = {name: file.read() for name, file in opened.items() if file is not None}
+    package = frozen.parent / "launchers"
+    files = {f"launchers/{p.relative_to(package)}": p.read_bytes() for p in package.rglob("*.py")}
+    assert held == files
+    config = kind(documents, "ConfigMap")
     assert config["immutable"] is True
+    digest = version.digest(version.sources(package))
+    assert config["metadata"]["annotations"]["checksum/launchers"] == digest
+    for role in (pod_template(documents), kind(documents, "Pod")):
+        assert role["metadata"]["annotations"]["checksum/launchers"] == digest
+
+
+def test_an_image_that_brings_the_launcher_gets_no_code_but_the_version_that_it_must_have() -> None:
+    documents = render(STAGED, {"launcher": {"from": "image"}})
+    config = kind(documents, "ConfigMap")
+    assert set(config["data"]) == {"recipe.yaml"}
+    assert "binaryData" not in config and "annotations" not in config["metadata"]
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    specs = {role: pod(documents, role) for role in ("node", "clone", "download")}
+    specs["test"] = kind(documents, "Pod")["spec"]
+    for role, spec in specs.items():
+        [container] = spec["containers"]
+        word = {"node": "run", "test": "prove"}.get(role, role)
+        assert container["command"] == ["python3", "-m", "launchers", word]
+        given = {entry["name"]: entry.get("value") for entry in container["env"]}
+        assert given["DPO_LAUNCHER_VERSION"] == chart["version"]
+        assert "DPO_LAUNCHER_DIGEST" not in given
+        assert "package" not in {v["name"] for v in spec["volumes"]}
+        recipe = f"{container['volumeMounts'][0]['mountPath']}/recipe.yaml"
+        assert given["DPO_RECIPE"] == recipe
+    assert "checksum/launchers" not in pod_template(documents)["metadata"]["annotations"]
+    fabric = render({"launcher": {"from": "image"}}, selected("gke-tcpxo"))
+    assert pod(fabric)["containers"][0]["command"][-1].endswith("\nexec python3 -m launchers run\n")
+
+
+def test_python_and_the_chart_have_one_version() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert chart["version"] == project["version"]
+    assert project["name"] == version.DISTRIBUTION
+
+
+def test_the_image_that_brings_the_launcher_is_made_from_the_default_one() -> None:
+    given = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))["image"]
+    text = (ROOT / "scripts" / "image" / "Dockerfile").read_text(encoding="utf-8")
+    assert f"\nARG IMAGE={given['repository']}:{given['tag']}\n" in text
 
 
 @pytest.mark.parametrize("name", ["null", "true", "no"])
@@ -153,8 +223,7 @@ def test_stage_jobs_run_before_the_gang_without_gpu() -> None:
         assert found["tolerations"] == bare["tolerations"]
         assert jobs(documents)[role]["completions"] == 1
         assert "nvidia.com/gpu" not in resources(documents, role)["limits"]
-        command = pod(documents, role)["containers"][0]["command"]
-        assert command == ["python3", "-m", "launchers", role]
+        assert runs(pod(documents, role)["containers"][0]["command"]) == role
 
 
 @pytest.mark.parametrize(

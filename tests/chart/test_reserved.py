@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from launchers.stages.clone import _check
-from launchers.exits import LaunchError
 from launchers.config.settings import _SETTINGS, Code
+from launchers.exits import LaunchError
+from launchers.stages.clone import _check
 from tests.chart.helm import Document, Refused, merged, render, template
 
 ENVIRONMENT = [
@@ -66,7 +66,7 @@ def test_a_variable_from_a_secret_is_no_secret_in_the_open() -> None:
 
 
 def test_no_volume_of_the_chart_is_the_users() -> None:
-    names = ["launchers", "workspace", "shm", "tmp", "release", "code-secret"]
+    names = ["launchers", "package", "workspace", "shm", "tmp", "release", "code-secret"]
     told = refusal({**CODE, "extraVolumes": [{"name": n, "emptyDir": {}} for n in names]})
     for name in names:
         assert f"extraVolumes: the name {name} is taken" in told
@@ -75,6 +75,7 @@ def test_no_volume_of_the_chart_is_the_users() -> None:
 
 def test_no_path_of_the_chart_is_the_users() -> None:
     paths = ["/opt/launchers", "/opt/launchers/x", "/workspace", "/dev/shm", "/tmp"]
+    paths += ["/etc/megatron-dpo/launchers", "/etc/megatron-dpo/launchers/x"]
     paths += ["/etc/megatron-dpo/code-secret", "/etc/megatron-dpo/release"]
     mounts = [{"name": "shm", "mountPath": path} for path in paths]
     told = refusal({**CODE, "extraVolumeMounts": mounts})

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from launchers.exits import LaunchError
 from launchers.config.sources import parse
+from launchers.exits import LaunchError
 from tests.chart.helm import Document, Refused, merged, template
 
 TEXTS = [

@@ -83,15 +83,23 @@ def test_a_changed_recipe_alone_is_not_told_as_changed_pods(chart: Path) -> None
     assert [c.partition(":")[0] for c in changes(upgrade(chart, both))] == ["recipe", "pods"]
 
 
-def test_another_version_of_the_launchers_is_refused(chart: Path) -> None:
+@pytest.mark.parametrize("older", [{"checksum/launchers": "0" * 64}, None])
+def test_another_version_of_the_launcher_is_refused(chart: Path, older: Document | None) -> None:
     put(chart)
     live = json.loads((chart / "live.json").read_text())
-    live["ConfigMap"]["data"] |= {"run.py": "old", "gone.py": "x"}
+    live["ConfigMap"]["metadata"]["annotations"] = older
     live["ConfigMap"]["metadata"]["labels"]["helm.sh/chart"] = "megatron-dpo-0.0.9"
     (chart / "live.json").write_text(json.dumps(live))
     [change] = changes(upgrade(chart))
-    assert change.startswith("launchers: 2 of their files (gone.py, ...); upgrade with the chart")
+    assert change.startswith("launchers: the launcher's code; upgrade with the chart that the run")
     assert change.endswith("(megatron-dpo-0.0.9)")
+
+
+def test_a_run_of_an_image_with_the_launcher_has_no_code_to_compare(chart: Path) -> None:
+    image: Document = {"launcher": {"from": "image"}}
+    put(chart, image)
+    assert upgrade(chart, image) == ""
+    assert [c.partition(":")[0] for c in changes(upgrade(chart))] == ["launchers", "pods"]
 
 
 def test_a_run_that_is_gone_is_not_started_by_an_upgrade(chart: Path) -> None:

@@ -70,14 +70,18 @@ def test_the_archive_holds_all_and_renders_the_same(
     with tarfile.open(archive) as tar:
         names = {name.partition("/")[2] for name in tar.getnames()}
         assert all(member.isfile() for member in tar.getmembers())
-    sources = {f"launchers/{p.name}" for p in (frozen / "launchers").glob("*.py")}
+        [packed] = [m for m in tar.getmembers() if m.name.endswith("/launchers.tar.xz")]
+        held = tar.extractfile(packed)
+        assert held is not None
+        assert held.read() == (frozen / "launchers.tar.xz").read_bytes()
     data = {
         str(p.relative_to(CHART))
         for folder in ("flags", "networks")
         for p in (CHART / folder).iterdir()
     }
-    assert sources | data | {"exits.yaml", "values.schema.json"} <= names
-    assert {name for name in names if name.startswith("launchers/")} == sources
+    own = {"exits.yaml", "values.schema.json", "launchers.tar.xz", "launchers.digest"}
+    assert data | own <= names
+    assert not {name for name in names if name.endswith(".py")}
     assert objects(template(BASE, chart=archive, helm=helm)) == objects(
         template(BASE, chart=frozen)
     )

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 import yaml
 
-from scripts.cluster import kind_config
 from scripts.helm import ROOT
+from tests.e2e.cluster.kind import config as kind_config
 
 FILES = sorted((ROOT / ".github" / "workflows").glob("*.yaml"))
 BIN = Path(sys.executable).parent

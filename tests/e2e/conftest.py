@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from scripts.cluster import cluster as clusters
-from scripts.cluster import kubectl as program
-from scripts.cluster.cluster import Cluster
-from scripts.cluster.layout import Layout
 from scripts.problem import Problem
 from tests.e2e import diagnosis, preflight, queues, real, space, standin, volumes
+from tests.e2e.cluster import cluster as clusters
+from tests.e2e.cluster import kubectl as program
+from tests.e2e.cluster.cluster import Cluster
+from tests.e2e.cluster.layout import Layout
 from tests.e2e.faults import Faults
 from tests.e2e.image import __main__ as image
 from tests.e2e.kubectl import Kubectl

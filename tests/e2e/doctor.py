@@ -12,9 +12,9 @@ from typing import Any
 
 import yaml
 
-from scripts.cluster.controllers import merge
 from scripts.helm import ROOT
 from tests.e2e import standin
+from tests.e2e.merge import merge
 from tests.e2e.release import A100, Values
 from tests.e2e.space import Space
 

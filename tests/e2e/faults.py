@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from scripts.cluster.cluster import Cluster
+from tests.e2e.cluster.cluster import Cluster
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.until import until
 

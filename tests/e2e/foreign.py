@@ -12,8 +12,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from scripts.cluster import access, control_plane, programs, supervise
-from scripts.cluster.layout import Layout
+from tests.e2e.cluster import supervise
+from tests.e2e.cluster.layout import Layout
+from tests.e2e.cluster.processes import kubernetes
 from tests.e2e.kubectl import Kubectl
 
 NAME = "foreign-apiserver"
@@ -23,7 +24,7 @@ NAME = "foreign-apiserver"
 def api_server(layout: Layout, kubectl: Kubectl, folder: Path) -> Iterator[Kubectl]:
     """Run it; return kubectl for it."""
     port = free_port(str(layout.gateway))
-    shipped = control_plane.api_server(layout)
+    shipped = kubernetes.api_server(layout)
     words = [word for word in map(str, shipped.argv) if not word.startswith("--secure-port")]
     prefix = f"--etcd-prefix=/foreign-{secrets.token_hex(4)}"
     url = f"https://{layout.gateway}:{port}"
@@ -34,11 +35,11 @@ def api_server(layout: Layout, kubectl: Kubectl, folder: Path) -> Iterator[Kubec
         ready=f"{url}/readyz",
     )
     config = folder / "kubeconfig"
-    text = access.kubeconfig(layout, "admin").read_text(encoding="utf-8")
+    text = layout.kubeconfig.read_text(encoding="utf-8")
     config.write_text(text.replace(layout.api, url), encoding="utf-8")
-    programs.start(layout, program)
+    supervise.start(layout, NAME, program.argv)
     try:
-        programs.wait(layout, program)
+        supervise.wait_ready(layout, program)
         yield replace(kubectl, kubeconfig=config)
     finally:
         supervise.stop(layout, NAME)

@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from scripts.cluster.controllers import merge
 from tests.e2e import standin
 from tests.e2e.faults import OUT_OF_SERVICE, Faults
 from tests.e2e.kubectl import Object
+from tests.e2e.merge import merge
 from tests.e2e.runs import Pod, Run
 from tests.e2e.space import Space
 from tests.e2e.until import until

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from scripts.cluster.controllers import merge
 from tests.e2e import sources, standin
 from tests.e2e.kubectl import Object
+from tests.e2e.merge import merge
 from tests.e2e.runs import INDEX
 from tests.e2e.space import Space
 

@@ -73,7 +73,7 @@ def _groups(kubectl: Kubectl) -> dict[str, list[str]]:
     except Refused as refused:
         cause = str(refused).splitlines()[-1].partition(": ")[2]
         raise Problem(
-            f"no cluster answers ({cause}); run `megatron-dpo cluster up`, or mend the kubeconfig"
+            f"no cluster answers ({cause}); run `make cluster`, or correct the kubeconfig"
         ) from None
     return {
         group["name"]: [version["version"] for version in group["versions"]]

@@ -8,9 +8,9 @@ from typing import Any
 
 import yaml
 
-from scripts.cluster.controllers import merge
 from scripts.helm import ROOT
 from tests.e2e.kubectl import Kubectl, Object
+from tests.e2e.merge import merge
 from tests.e2e.space import Space
 
 SAMPLES = ROOT / "values" / "kueue"

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.cluster.cluster import Cluster
-from scripts.cluster.controllers import merge
 from tests.e2e import queues, sources, space, standin, volumes
+from tests.e2e.cluster.cluster import Cluster
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.measured import measured
+from tests.e2e.merge import merge
 from tests.e2e.release import A100, CPU, Release, Values
 from tests.e2e.runs import Run
 from tests.e2e.space import Space

@@ -36,6 +36,8 @@ class Release:
     values: Values
     """Laid over the files."""
     helm: Path = HELM4
+    chart: Path = CHART
+    """The checkout's, or a packaged one."""
 
     def install(self, *words: str) -> str:
         """Install it; return what Helm prints."""
@@ -45,9 +47,13 @@ class Release:
         """Upgrade it, with these values laid over the installed ones."""
         return self._with_values("upgrade", *words, changes=changes)
 
+    def manifest(self, *words: str) -> str:
+        """Return the objects that it would make, as text."""
+        return self._with_values("template", *words)
+
     def render(self) -> list[dict[str, Any]]:
         """Return the objects that it would make."""
-        return [item for item in yaml.safe_load_all(self._with_values("template")) if item]
+        return [item for item in yaml.safe_load_all(self.manifest()) if item]
 
     def test(self, seconds: float) -> str:
         """Run ``helm test``; return what it prints, with Helm 4 the pod's log too."""
@@ -67,7 +73,7 @@ class Release:
             file.write_text(text, encoding="utf-8")
             files.append(file)
         given = [word for file in files for word in ("--values", str(file))]
-        return self._run(verb, self.name, str(CHART), *given, *words)
+        return self._run(verb, self.name, str(self.chart), *given, *words)
 
     def _run(self, *words: str) -> str:
         scope = (f"--namespace={self.space.name}", f"--kubeconfig={self.space.kubectl.kubeconfig}")

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from scripts.cluster.cluster import Cluster
 from tests.e2e import diagnosis
+from tests.e2e.cluster.cluster import Cluster
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.until import until
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from scripts.cluster.controllers import merge
 from tests.e2e.kubectl import Object
+from tests.e2e.merge import merge
 from tests.e2e.release import A100, HELM4, Release, Values
 from tests.e2e.runs import Run
 from tests.e2e.space import Space

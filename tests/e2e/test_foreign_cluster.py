@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from scripts.cluster import manifests
-from scripts.cluster.layout import Layout
 from scripts.helm import ROOT
 from scripts.problem import Problem
 from tests.e2e import foreign, preflight
+from tests.e2e.cluster.layout import Layout
+from tests.e2e.cluster.processes import manifests
 from tests.e2e.kubectl import Kubectl, Object
 from tests.e2e.until import until
 
@@ -23,7 +23,7 @@ ELSEWHERE = """
 import sys
 from types import SimpleNamespace
 import pytest
-from scripts.cluster import cluster
+from tests.e2e.cluster import cluster
 from pathlib import Path
 cluster.connect = lambda: SimpleNamespace(kubeconfig=Path(sys.argv[1]))
 sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "tests/e2e/test_names.py"]))
@@ -81,7 +81,7 @@ def test_no_cluster_answers(kubectl: Kubectl, tmp_path: Path) -> None:
     )
     text = refusal(replace(kubectl, kubeconfig=config))
     assert text.startswith("no cluster answers")
-    assert "run `megatron-dpo cluster up`" in text
+    assert "run `make cluster`" in text
 
 
 def test_what_is_missing_old_or_stale_is_named_in_turn(bare: Kubectl) -> None:

@@ -8,9 +8,9 @@ import json
 import yaml
 
 from launchers.storage import checkpoint, marker
-from scripts.cluster.controllers import merge
 from tests.e2e import real, sources, standin
 from tests.e2e.measured import measured
+from tests.e2e.merge import merge
 from tests.e2e.real import MainJob
 from tests.e2e.release import A100
 from tests.e2e.runs import Run

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from launchers.gang.barrier import SILENCE
-from scripts.cluster.cluster import Cluster
 from tests.e2e import queues, space, standin, volumes
+from tests.e2e.cluster.cluster import Cluster
 from tests.e2e.faults import Faults
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.loss import BOUND, Loss, watch

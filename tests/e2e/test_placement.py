@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from scripts.cluster.controllers import merge
 from tests.e2e import standin
+from tests.e2e.merge import merge
 from tests.e2e.release import HELM3, Release
 from tests.e2e.runs import Run
 from tests.e2e.space import Space

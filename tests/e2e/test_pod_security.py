@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scripts.cluster.cluster import Cluster
-from scripts.cluster.controllers import merge
 from scripts.helm import CHART
 from tests.e2e import space as spaces
 from tests.e2e import standin
+from tests.e2e.cluster.cluster import Cluster
 from tests.e2e.kubectl import Kubectl, Object
 from tests.e2e.kubectl import Refused as NotAdmitted
+from tests.e2e.merge import merge
 from tests.e2e.release import Release
 from tests.e2e.space import Space
 from tests.e2e.until import until

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from scripts.cluster.cluster import Cluster
 from tests.e2e import queues, space, standin, volumes
+from tests.e2e.cluster.cluster import Cluster
 from tests.e2e.kubectl import Kubectl, Object
 from tests.e2e.release import HELM3, HELM4, Refused, Release
 from tests.e2e.runs import Run

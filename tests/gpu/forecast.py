@@ -2,8 +2,8 @@
 
 ``python -m tests.gpu.forecast`` prints a table of the lines of ``visits.yaml`` for 4 and 8 H200;
 with ``--write`` it goes between the markers of ``values/README.md``. Memory and seconds are the
-planner's (``launchers/plan/memory.py``, ``launchers/plan/step_time.py``); what is measured is read
-from ``results/bench-<visit>-<line>.json`` where there is one.
+planner's (``launchers/plan/memory.py``, ``step_time.py``); measured values are read from
+``results/bench-<visit>-<line>.json`` where there is one.
 """
 
 from __future__ import annotations

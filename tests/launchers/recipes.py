@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from launchers.config.recipe import Recipe, parse
-from launchers.plan.job import Job, link_of
 from launchers.plan.model_config import Shape
+from launchers.plan.plan import Job, link_of
 
 SHAPE = Shape(
     layers=48,

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import base64
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import yaml
+
+from scripts.archive import ARCHIVE, pack
+from scripts.helm import ROOT, template
 
 RULES = [
     {
@@ -96,6 +100,19 @@ def manifest(script: str = "", jobs: Sequence[dict[str, Any]] = (), max_restarts
             },
         },
     ]
+    return yaml.safe_dump_all(objects)
+
+
+def packed(script: str, workspace: Path) -> str:
+    """Render the chart, and put a fake launcher into its archive."""
+    paths = [f"workspace.{key}={workspace}" for key in ("mountPath", "hostPath.path")]
+    text = template("run", [ROOT / "values" / "demo-cpu.yaml"], [*paths, "restarts.max=0"])
+    objects = [item for item in yaml.safe_load_all(text) if item]
+    main = textwrap.dedent(script).encode()
+    code = {"__init__.py": b"", "sub/__init__.py": b"NAME = 'sub'", "__main__.py": main}
+    for item in objects:
+        if item["kind"] == "ConfigMap":
+            item["binaryData"][ARCHIVE] = base64.b64encode(pack(code)).decode()
     return yaml.safe_dump_all(objects)
 
 

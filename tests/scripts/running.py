@@ -16,7 +16,11 @@ ROOT = Path(__file__).resolve().parents[2]
 def start(
     folder: Path, script: str, jobs: Sequence[dict[str, Any]] = (), **more: int
 ) -> subprocess.Popen[str]:
-    path = write(folder, manifest(script, jobs, **more))
+    return start_manifest(folder, manifest(script, jobs, **more))
+
+
+def start_manifest(folder: Path, text: str) -> subprocess.Popen[str]:
+    path = write(folder, text)
     command = [sys.executable, "-m", "scripts.cli", "local", "--manifest", str(path)]
     command += ["--workspace", str(folder / "ws"), "--python", sys.executable]
     return subprocess.Popen(

@@ -7,13 +7,9 @@ import sys
 
 import pytest
 from rich.console import Console
-from rich.text import Text
 
 from scripts import cli
-from scripts.cluster import lock
-from scripts.cluster.layout import Layout
 from scripts.plan import command as planning
-from scripts.problem import Problem
 
 
 def end(*words: str) -> int:
@@ -55,20 +51,7 @@ def test_a_number_that_no_dataset_has_is_a_wrong_flag(words: tuple[str, str]) ->
     assert end("plan", *words) == 2
 
 
-def test_a_cluster_of_no_node_is_a_wrong_flag(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def begun(layout: Layout) -> None:
-        raise Problem("it would start")
-
-    monkeypatch.setattr(lock, "held", begun)
-    assert end("cluster", "up", "--nodes", "0") == 2
-    told = Text.from_ansi(capsys.readouterr().err).plain
-    assert "'--nodes'" in told and " 1 " in told
-    assert end("cluster", "up", "--nodes", "1") == 1  # it gets as far as the lock
-
-
-@pytest.mark.parametrize("verb", [(), ("plan",), ("cluster",), ("cluster", "up")])
+@pytest.mark.parametrize("verb", [(), ("plan",)])
 def test_h_is_help(verb: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert end(*verb, "-h") == 0
     assert "Usage:" in capsys.readouterr().out

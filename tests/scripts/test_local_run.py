@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
 import subprocess
 import sys
 import time
@@ -12,9 +14,10 @@ import pytest
 from rich.console import Console
 
 from scripts.local.command import Request, run_locally
+from scripts.local.manifest import parse
 from scripts.problem import Problem
-from tests.scripts.rendered import job, manifest, write
-from tests.scripts.running import ROOT, pod_folder, run
+from tests.scripts.rendered import job, manifest, packed, write
+from tests.scripts.running import ROOT, pod_folder, run, start_manifest
 
 
 def test_a_pod_sees_its_own_files_names_and_places(tmp_path: Path) -> None:
@@ -39,6 +42,50 @@ def test_a_pod_sees_its_own_files_names_and_places(tmp_path: Path) -> None:
     # Sockets in it must fit into 107 characters, and it is gone with the pod.
     assert len(home) < 60
     assert not Path(home).exists()
+
+
+def test_the_charts_command_unpacks_its_archive_and_becomes_the_launcher(tmp_path: Path) -> None:
+    script = """
+        import os, signal, sys, pathlib
+        from launchers.sub import NAME
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        here = pathlib.Path(__file__).parent
+        recipe = pathlib.Path(os.environ["DPO_RECIPE"])
+        print(NAME, sys.argv[1:], here == pathlib.Path.cwd() / "launchers", recipe.read_text()[:8])
+        print(os.environ["DPO_LAUNCHER_DIGEST"], sys.orig_argv[1:])
+        sys.exit(78)
+    """
+    (tmp_path / "ws").mkdir()
+    process = start_manifest(tmp_path, packed(script, tmp_path / "ws"))
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 78, output
+    folder = pod_folder(tmp_path, "run-node-0-1")
+    first, second = (folder / "log").read_text().splitlines()
+    assert first == "sub ['run'] True backend:"
+    digest = (ROOT / "chart" / "launchers.digest").read_text().strip()
+    assert second == f"{digest} ['-m', 'launchers', 'run']"
+    assert (folder / "etc" / "megatron-dpo" / "launchers" / "launchers.tar.xz").is_file()
+
+
+def test_a_pod_that_is_stopped_while_it_unpacks_ends_by_the_signal(tmp_path: Path) -> None:
+    (tmp_path / "ws").mkdir()
+    [container] = parse(packed("", tmp_path / "ws")).jobs[0].pod["containers"]
+    script = container["command"][2]
+    archive = tmp_path / "launchers.tar.xz"
+    os.mkfifo(archive)  # opening it waits for a writer
+    script = script.replace("/etc/megatron-dpo/launchers/launchers.tar.xz", str(archive))
+    with subprocess.Popen([sys.executable, "-c", script, "run"], cwd=tmp_path) as pod:
+        status = Path(f"/proc/{pod.pid}/status")
+        while not caught(status.read_text(), signal.SIGTERM):
+            time.sleep(0.01)
+        pod.terminate()
+        assert pod.wait(timeout=10) == 143
+
+
+def caught(status: str, number: int) -> bool:
+    """Tell whether a process has a handler for a signal (SigCgt of /proc/PID/status)."""
+    [mask] = re.findall(r"^SigCgt:\s*([0-9a-f]+)$", status, re.MULTILINE)
+    return bool(int(mask, 16) >> (number - 1) & 1)
 
 
 def test_a_command_may_name_the_pods_own_variables(tmp_path: Path) -> None:

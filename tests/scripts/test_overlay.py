@@ -25,7 +25,7 @@ def test_the_users_cluster_values_run_here_under_the_overlay(tmp_path: Path) -> 
     env = {item["name"]: item.get("value") for item in pod.job.container["env"]}
     assert env["DPO_WORKSPACE"] == str(tmp_path)
     assert (env["DPO_MASTER_PORT"], env["DPO_GANG_PORT"]) == ("1234", "1235")
-    place(pod, tmp_path / "pod", tmp_path / "scratch", jobset.config_maps)
+    place(pod, tmp_path / "pod", tmp_path / "scratch", jobset.files)
 
 
 def test_the_overlay_takes_the_queue_away(tmp_path: Path) -> None:
@@ -42,9 +42,11 @@ def test_the_overlay_takes_the_fabric_away(tmp_path: Path) -> None:
     file = tmp_path / "local.yaml"
     file.write_text(yaml.safe_dump(overlay(tmp_path, 2001, 2002)))
     fabric = tmp_path / "fabric.yaml"
-    fabric.write_text("network: {profile: ib-sriov, attachment: a/b, transport: NET/IB}\n")
+    fabric.write_text(
+        "network: {profile: ib-sriov, attachment: team-a/fabric, transport: NET/IB}\n"
+    )
     rendered = template("run", [VALUES, fabric, file])
-    assert "a/b" not in rendered
+    assert "team-a/fabric" not in rendered
     [job] = parse(rendered).jobs
     env = {item["name"]: item.get("value") for item in job.container["env"]}
     assert env["NETWORK_TRANSPORT"] == "NET/Socket"

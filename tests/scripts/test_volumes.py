@@ -13,7 +13,7 @@ from scripts.local.volumes import place, working_dir
 from scripts.problem import Problem
 from tests.scripts.rendered import job, manifest
 
-MAPS = {"run-launchers": {"__main__.py": "print(1)"}}
+MAPS = {"run-launchers": {"__main__.py": b"print(1)"}}
 
 
 def pod(volume: dict[str, Any] | None = None, mount: dict[str, Any] | None = None) -> Pod:
@@ -26,7 +26,15 @@ def pod(volume: dict[str, Any] | None = None, mount: dict[str, Any] | None = Non
 def test_a_config_map_becomes_files_and_the_working_folder_is_above_them(tmp_path: Path) -> None:
     mounts = place(pod(), tmp_path, tmp_path / "s", MAPS)
     assert (tmp_path / "opt/launchers/__main__.py").read_text() == "print(1)"
-    assert working_dir(pod(), tmp_path, mounts) == tmp_path / "opt"
+    assert working_dir(pod(), [tmp_path / "s", tmp_path], mounts) == tmp_path / "opt"
+
+
+def test_the_working_folder_is_above_an_empty_dir_as_well(tmp_path: Path) -> None:
+    unpacked = pod({"emptyDir": {}}, {"mountPath": "/opt/more"})
+    mounts = place(unpacked, tmp_path, tmp_path / "s", MAPS)
+    assert working_dir(unpacked, [tmp_path / "s", tmp_path], mounts) == tmp_path / "s" / "opt"
+    bare = {path: here for path, here in mounts.items() if not path.startswith("/opt")}
+    assert working_dir(unpacked, [tmp_path / "s", tmp_path], bare) == Path("/opt")
 
 
 def test_an_empty_dir_is_a_folder_that_ends_with_the_attempt(tmp_path: Path) -> None:
@@ -51,7 +59,7 @@ def test_a_host_path_is_used_as_it_is_even_below_the_pods_tmp() -> None:
         mounts = place(here, folder, folder / "s", MAPS)
         assert localise(f"{own}/runs", [], mounts) == f"{own}/runs"
         assert localise("/tmp/x", [], mounts) == f"{folder}/s/tmp/x"
-        assert working_dir(pod(), folder, mounts) == folder / "opt"
+        assert working_dir(pod(), [folder / "s", folder], mounts) == folder / "opt"
 
 
 @pytest.mark.parametrize(

@@ -15,10 +15,10 @@ from typing import Annotated, Any
 
 import typer
 
-from scripts.cluster.cluster import connect
-from scripts.cluster.layout import Layout
 from scripts.problem import Problem
 from tests.e2e.bench import api, cases, kwok, queues
+from tests.e2e.cluster.cluster import connect
+from tests.e2e.cluster.layout import Layout
 from tests.e2e.image import __main__ as image
 
 QUOTA = 8 * 1024

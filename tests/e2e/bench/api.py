@@ -6,8 +6,8 @@ import json
 import subprocess
 from typing import Any
 
-from scripts.cluster.kubectl import binary
-from scripts.cluster.layout import Layout
+from tests.e2e.cluster.kubectl import binary
+from tests.e2e.cluster.layout import Layout
 
 
 def command(layout: Layout, *words: str) -> list[str]:

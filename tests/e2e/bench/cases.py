@@ -11,16 +11,16 @@ from typing import Any
 
 import yaml
 
-from scripts.cluster.layout import Layout
 from scripts.helm import CHART, ROOT, find_helm, template
 from scripts.problem import Problem
 from tests.e2e.bench import api, kwok, queues
 from tests.e2e.bench.clock import wait_for, watching
+from tests.e2e.cluster.layout import RACK_LABEL, Layout
 
 VALUES = ROOT / "tests" / "e2e" / "bench" / "values.yaml"
 TOPOLOGY = (
     "kueue.topology.mode=preferred",
-    f"kueue.topology.key={kwok.RACK.replace('.', chr(92) + '.')}",
+    f"kueue.topology.key={RACK_LABEL.replace('.', chr(92) + '.')}",
 )
 
 

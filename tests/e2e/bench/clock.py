@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from scripts.cluster.layout import Layout
 from tests.e2e.bench import api
+from tests.e2e.cluster.layout import Layout
 
 WAIT = 0.01
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scripts.cluster import supervise
-from scripts.cluster.layout import Layout
 from scripts.helm import ROOT
 from scripts.problem import Problem
 from tests.e2e.bench import api
 from tests.e2e.bench.clock import wait_for
+from tests.e2e.cluster import supervise
+from tests.e2e.cluster.layout import RACK_LABEL, Layout
 
 TOOL = ROOT / "tests" / "e2e" / "tools" / "kwok"
 TAINT = "kwok.x-k8s.io/node"
@@ -24,7 +24,6 @@ STAGES = {
     "complete": ("pod-ready", "pod-complete", "pod-delete"),
 }
 """Which of kwok's own pod stages run: a Job's pod is held in Running, or succeeds at once."""
-RACK = "cloud.provider.com/topology-block"
 PER_RACK = 16
 
 
@@ -62,7 +61,7 @@ def fake_node(number: int) -> dict[str, Any]:
             "labels": {
                 "type": "kwok",
                 "kubernetes.io/hostname": name,
-                RACK: f"fake-rack-{number // PER_RACK:03}",
+                RACK_LABEL: f"fake-rack-{number // PER_RACK:03}",
             },
         },
         "spec": {"taints": [{"key": TAINT, "value": "fake", "effect": "NoSchedule"}]},

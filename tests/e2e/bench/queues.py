@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from scripts.cluster.layout import Layout
-from tests.e2e.bench.kwok import RACK, TAINT
+from tests.e2e.bench.kwok import TAINT
+from tests.e2e.cluster.layout import RACK_LABEL, Layout
 
 API = "kueue.x-k8s.io/v1beta2"
 NAMESPACE = "bench"
@@ -16,7 +16,7 @@ def objects(gpus: int) -> list[dict[str, Any]]:
     """Return namespace, topology, flavor, cluster queue and local queue; ``gpus`` is the quota."""
     limits = {"cpu": "1M", "memory": "1Ei", "nvidia.com/gpu": str(gpus)}
     quota = [{"name": name, "nominalQuota": limits[name]} for name in COVERED]
-    levels = [{"nodeLabel": RACK}, {"nodeLabel": "kubernetes.io/hostname"}]
+    levels = [{"nodeLabel": RACK_LABEL}, {"nodeLabel": "kubernetes.io/hostname"}]
     tolerations = [{"key": TAINT, "operator": "Equal", "value": "fake", "effect": "NoSchedule"}]
     flavor = {"nodeLabels": {"type": "kwok"}, "topologyName": "fake", "tolerations": tolerations}
     group = {"coveredResources": list(COVERED), "flavors": [{"name": "fake", "resources": quota}]}

@@ -12,12 +12,12 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from scripts.cluster import archive
-from scripts.cluster.calls import run
-from scripts.cluster.cluster import choose
-from scripts.cluster.kind_commands import engine
 from scripts.helm import ROOT
 from scripts.problem import Problem
+from tests.e2e.cluster import image_archive
+from tests.e2e.cluster.cluster import choose
+from tests.e2e.cluster.commands import run
+from tests.e2e.cluster.kind.engine import engine
 from tests.e2e.image import debian
 
 NAME = "localhost/megatron-dpo-e2e:1"
@@ -79,7 +79,7 @@ def by_debootstrap(target: Path) -> None:
         root, layer = Path(folder) / "root", Path(folder) / "layer.tar"
         root.mkdir()
         run(debian.command(root, suite, mirror, train_python(), layer))
-        archive.write(target, NAME, layer, CONFIG)
+        image_archive.write(target, NAME, layer, CONFIG)
 
 
 def train_python() -> str:

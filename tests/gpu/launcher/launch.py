@@ -7,6 +7,8 @@ here or on the host: ``pack_visits.py`` writes the manifests for a host that has
 from __future__ import annotations
 
 import argparse
+import io
+import tarfile
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,6 +17,8 @@ from typing import Any
 
 import yaml
 
+from launchers import version
+from scripts.archive import ARCHIVE
 from scripts.helm import template
 from scripts.local import manifest, overlay
 from scripts.problem import Problem
@@ -105,15 +109,17 @@ def manifest_of(launch: Launch, packed: Path) -> str:
 
 def stale(text: str, launchers: Path) -> list[str]:
     """Return the launchers' files that a manifest has otherwise than this folder."""
-    maps = manifest.parse(text).config_maps.values()
-    held = next((data for data in maps if "__main__.py" in data), {})
-    here = {path.name: path.read_text(encoding="utf-8") for path in launchers.glob("*.py")}
-    # a manifest is YAML, which may lose blanks at the end of a file: nothing that runs
-    return sorted(
-        name
-        for name in held.keys() | here.keys()
-        if name.endswith(".py") and held.get(name, "\0").rstrip() != here.get(name, "\0").rstrip()
-    )
+    maps = manifest.parse(text).files.values()
+    packed = next((files[ARCHIVE] for files in maps if ARCHIVE in files), None)
+    held = {} if packed is None else _unpacked(packed)
+    here = version.sources(launchers)
+    return sorted(name for name in held.keys() | here.keys() if held.get(name) != here.get(name))
+
+
+def _unpacked(archive: bytes) -> dict[str, bytes]:
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        opened = {name.removeprefix("launchers/"): tar.extractfile(name) for name in tar.getnames()}
+        return {name: file.read() for name, file in opened.items() if file is not None}
 
 
 def parser(program: str) -> argparse.ArgumentParser:

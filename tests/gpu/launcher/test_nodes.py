@@ -1,5 +1,7 @@
 """One node against two: the runs that visits.yaml asks for, and what is told of them."""
 
+import re
+from base64 import b64encode
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -7,10 +9,12 @@ from typing import Any
 import pytest
 import yaml
 
+from launchers import version
 from launchers.config import recipe as recipes
 from launchers.metrics.rows import Row
 from launchers.plan import model_config
 from launchers.rules import table
+from scripts import archive
 from scripts.local import manifest
 from scripts.problem import Problem
 from tests.gpu import pack_visits
@@ -63,9 +67,10 @@ def test_a_manifest_of_other_launchers_is_refused(tmp_path: Path) -> None:
     text = launch.render(each)
     file.write_text(text)
     assert launch.manifest_of(each, tmp_path) == text
-    other = (ROOT / "launchers" / "duration.py").read_text().splitlines()[0]
-    file.write_text(text.replace(other, '"""Something else."""'))
-    with pytest.raises(Problem, match=r"another duration\.py; write python -m tests\.gpu\.pack_v"):
+    other = {**version.sources(ROOT / "launchers"), "__main__.py": b"pass"}
+    packed = b64encode(archive.pack(other)).decode()
+    file.write_text(re.sub(r"(?m)^(  launchers\.tar\.xz): .*", rf"\1: {packed}", text))
+    with pytest.raises(Problem, match=r"another __main__\.py; write python -m tests\.gpu\.pack_v"):
         launch.manifest_of(each, tmp_path)
 
 

@@ -25,7 +25,7 @@ SHAPE = Shape(
 GAINS = Gains(attention=6.0, experts=10.0)
 """With gains of 1 the layers add a hundredth to the stream, and a model without one of eight
 experts would pass for the same; much larger ones make each router's near-ties count, and rounding
-looks like a fault (``faults.py``; figures in README)."""
+looks like a fault (``faults.py``; figures in NOTES.md)."""
 PAIRS = 64
 """All of them are one step: every variant's first step then has the same pairs."""
 PROMPT, ANSWERS, SHORTEST = 40, 830, 300

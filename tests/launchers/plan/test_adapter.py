@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from launchers.plan.adapter import IN_PEFT, adapter, whole
 from launchers.plan.layout import Layout
 from launchers.plan.model_config import Shape
-from launchers.plan.shard import shards
+from launchers.plan.parameters import IN_PEFT, adapter, shards, whole
 from launchers.plan.training_job import Training
 from tests.launchers.models import shape_of
 

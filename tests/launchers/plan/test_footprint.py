@@ -8,8 +8,8 @@ import pytest
 
 from launchers.exits import LaunchError
 from launchers.plan import footprint
-from launchers.plan.adapter import IN_PEFT, whole
 from launchers.plan.footprint import Footprint
+from launchers.plan.parameters import IN_PEFT, whole
 from launchers.plan.training_job import parse
 from tests.launchers.recipes import SHAPE, recipe
 

@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from launchers.plan.adapter import IN_PEFT, whole
-from launchers.plan.host_memory import PROCESS, SHARD_FILE, Host, host
 from launchers.plan.layout import Layout
-from launchers.plan.shard import shards
+from launchers.plan.memory import PROCESS, SHARD_FILE, Host, host
+from launchers.plan.parameters import IN_PEFT, shards, whole
 from launchers.plan.training_job import Training
 from tests.launchers.models import shape_of
 

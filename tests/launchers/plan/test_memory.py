@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from launchers.plan.layout import Layout
 from launchers.plan.memory import FIT, GIB, predict
 from launchers.plan.model_config import Shape
-from launchers.plan.shard import shards
+from launchers.plan.parameters import shards
 from launchers.plan.training_job import Training
 from tests.launchers.models import shape_of
 

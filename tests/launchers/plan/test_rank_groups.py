@@ -6,8 +6,7 @@ from itertools import product
 
 import pytest
 
-from launchers.plan.layout import Layout
-from launchers.plan.rank_groups import KINDS, groups, size, spread, stage_of, stages_of_node
+from launchers.plan.layout import KINDS, Layout, groups, size, spread, stage_of, stages_of_node
 
 LAYOUTS = [
     Layout(nodes=2, gpus_per_node=8, tp=4, pp=2, ep=8),

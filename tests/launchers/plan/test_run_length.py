@@ -9,8 +9,7 @@ import pytest
 
 from launchers.config.recipe import Recipe, parse
 from launchers.plan import run_length
-from launchers.plan.duration import PACKED
-from launchers.plan.run_length import Data
+from launchers.plan.run_length import PACKED, Data
 from launchers.plan.training_job import parse as parse_training
 
 

@@ -11,13 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchers.config.gpu_models import CARDS
-from launchers.plan import adapter_time, memory
+from launchers.plan import memory
 from launchers.plan import traffic as traffic
-from launchers.plan.duration import PACKED, duration, per_step
 from launchers.plan.layout import Layout
-from launchers.plan.pace import PACE
-from launchers.plan.shard import Shard, shards
-from launchers.plan.step_time import Link, predict
+from launchers.plan.parameters import Shard, shards
+from launchers.plan.run_length import PACKED, duration, per_step
+from launchers.plan.step_time import PACE, Link, adapter_bytes_moved, adapter_weights, predict
 from launchers.plan.training_job import Training
 from tests.launchers.models import shape_of
 
@@ -212,19 +211,19 @@ def adapting(**fields: Any) -> Training:
 def test_an_adapter_has_two_weights_beside_each_expert() -> None:
     # of each layer two for qkv and proj, and two for each of 128 experts' two products
     expected = 48 * (2 * 2 + 128 * 2 * 2)
-    assert adapter_time.weights(QWEN, adapting(), first(ONE)) == expected
+    assert adapter_weights(QWEN, adapting(), first(ONE)) == expected
     dense = adapting(lora_modules=("linear_qkv", "linear_proj"))
-    assert adapter_time.weights(QWEN, dense, first(ONE)) == 48 * 2 * 2
-    assert adapter_time.weights(QWEN, job(ONE), first(ONE)) == 0
+    assert adapter_weights(QWEN, dense, first(ONE)) == 48 * 2 * 2
+    assert adapter_weights(QWEN, job(ONE), first(ONE)) == 0
 
 
 def test_an_adapter_moves_what_its_kernels_read_and_write() -> None:
-    moved = adapter_time.moved(QWEN, adapting(), first(ONE), 1, 8, 0.0)
+    moved = adapter_bytes_moved(QWEN, adapting(), first(ONE), 1, 8, 0.0)
     qkv, proj = (2048, 5120), (4096, 2048)
     fc1, fc2 = (8 * 2048, 8 * 1536), (8 * 768, 8 * 2048)
     each = sum(10 * inside + 10 * out for inside, out in (qkv, proj, fc1, fc2))
     assert moved == 48 * each * 2
-    twice = adapter_time.moved(QWEN, adapting(), first(ONE), 1, 8, 1.0)
+    twice = adapter_bytes_moved(QWEN, adapting(), first(ONE), 1, 8, 1.0)
     again = sum(3 * inside + 6 * out for inside, out in (qkv, proj, fc1, fc2))
     assert twice - moved == 48 * again * 2
 

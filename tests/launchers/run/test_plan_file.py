@@ -16,8 +16,7 @@ from launchers.gang.hello import hello
 from launchers.inputs.paths import inputs_of
 from launchers.plan import document
 from launchers.plan import model_config as shape
-from launchers.plan.job import job_of
-from launchers.plan.plan import build
+from launchers.plan.plan import build, job_of
 from launchers.preflight.preflight import Preflight
 from launchers.run import plan_file
 from tests.launchers.pods import Pods

@@ -17,7 +17,7 @@ from launchers.config.rank import Place
 from launchers.config.recipe import Recipe, parse
 from launchers.flags import command_line, features
 from launchers.metrics import rows
-from launchers.preflight.port import free_port
+from launchers.preflight.gang_probes import free_port
 from launchers.stages.export import without_own
 from launchers.storage import checkpoint
 from launchers.storage.checkpoint import Checkpoint

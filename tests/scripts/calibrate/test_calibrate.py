@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from launchers.plan.memory import FIT
-from launchers.plan.pace import PACE
+from launchers.plan.step_time import PACE
 from scripts.calibrate import memory, speed
 from scripts.calibrate.__main__ import main
 from scripts.calibrate.fit import Bounds, Vector, left_out, solve

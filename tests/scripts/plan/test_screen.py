@@ -10,7 +10,7 @@ from rich.console import Console
 
 from launchers.config.recipe import Backend
 from launchers.plan import plan as planning
-from launchers.plan.job import Job, link_of
+from launchers.plan.plan import Job, link_of
 from scripts.plan import bars, layout_lines, screen
 from scripts.plan.release import Release
 from scripts.plan.verdict import judge

@@ -1,0 +1,199 @@
+"""Parameters of one rank of each pipeline stage, and the trained ones among them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from launchers.plan.layout import Layout
+from launchers.plan.model_config import Shape
+from launchers.plan.training_job import Training
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shard:
+    """One rank's part. Counts are parameters."""
+
+    stage: int
+    layers: int
+    moe_layers: int
+    """How many of the layers have experts; leading layers are the dense ones."""
+    dense: float
+    """Everything but routed experts: divided by TP, replicated over data parallel ranks."""
+    experts: float
+    """Routed experts: divided by EP and ETP."""
+    head: bool
+    """Whether the stage computes logits."""
+
+    @property
+    def parameters(self) -> float:
+        """Return what the rank holds."""
+        return self.dense + self.experts
+
+    def owned(self, layout: Layout, *, distributed: bool) -> tuple[float, float]:
+        """Return dense and expert parameters whose optimizer state this rank keeps.
+
+        megatron-core ``distrib_optimizer.py``: dense state is sharded over DP x CP ranks, that of
+        experts over the ranks that hold the same experts.
+        """
+        if not distributed:
+            return self.dense, self.experts
+        return self.dense / (layout.dp * layout.cp), self.experts / max(1, layout.edp)
+
+
+def shards(shape: Shape, layout: Layout, *, head: bool) -> Iterator[Shard]:
+    """Yield the part of a rank of each stage.
+
+    Args:
+        shape: of the model.
+        layout: parallel sizes.
+        head: whether the model ends in logits over the vocabulary (not for reward models).
+
+    Raises:
+        LaunchError: CONFIG if the layers can't be spread over the stages.
+    """
+    before = 0
+    for stage, layers in enumerate(layout.stage_layers(shape.layers)):
+        dense_layers = layers
+        if shape.is_moe:
+            dense_layers = min(layers, max(0, shape.dense_layers - before))
+        last = stage == layout.pp - 1
+        yield Shard(
+            stage=stage,
+            layers=layers,
+            moe_layers=layers - dense_layers,
+            dense=_layers(shape, layout.tp, layers, dense_layers)
+            + _ends(shape, layout.tp, first=stage == 0, last=last, head=head),
+            experts=(layers - dense_layers)
+            * (shape.expert_layer_parameters / (layout.ep * layout.etp)),
+            head=last and head,
+        )
+        before += layers
+
+
+def _layers(shape: Shape, tp: int, layers: int, dense_layers: int) -> float:
+    """Return the dense parameters of a stage's layers on one rank.
+
+    Keys and values are replicated where TP exceeds their heads (``transformer_config.py``).
+    """
+    repeated = max(1, tp // shape.kv_heads) - 1
+    copies = repeated * 2 * shape.hidden * shape.kv_width
+    attention = (shape.attention_parameters + copies) / tp + shape.norm_parameters
+    moe = shape.shared_parameters / tp + shape.router_parameters
+    mlp = shape.mlp_parameters / tp
+    return layers * attention + (layers - dense_layers) * moe + dense_layers * mlp
+
+
+def _ends(shape: Shape, tp: int, *, first: bool, last: bool, head: bool) -> float:
+    """Return embedding, head and final norm; a tied model split in stages holds both copies.
+
+    The vocabulary is padded to a multiple of TP (mcore-bridge ``gpt_model.py``).
+    """
+    matrix = -(-shape.vocab // tp) * shape.hidden
+    own_head = last and head and not (shape.tied and first)
+    return matrix * (first + own_head) + shape.hidden * last
+
+
+class Copies(NamedTuple):
+    """Copies of the first matrix of an adapter whose layer joins several projections."""
+
+    qkv: int = 1
+    fc1: int = 1
+
+
+EXPERTS = "mlp.experts"
+ONCE = Copies()
+IN_PEFT = Copies(qkv=3, fc1=2)
+"""Hugging Face separates q, k and v, and gate and up; PEFT's file holds one matrix for each
+(mcore-bridge ``bridge/gpt_bridge.py``: ``lora_A.clone()``)."""
+
+
+class Layer(NamedTuple):
+    """Adapted layers of one kind on one GPU."""
+
+    owner: str
+    number: int
+    inputs: float
+    """Input width on this GPU."""
+    outputs: float
+    joins: str = ""
+    """Field of ``Copies`` if the layer joins several projections."""
+    experts: float = 1.0
+    """Number of experts, each with its own weights."""
+
+
+def layers(shape: Shape, training: Training, shard: Shard) -> Iterator[Layer]:
+    """Yield the adapted layers, without the router.
+
+    Tensor parallelism splits the side on which it splits the layer: outputs of qkv and fc1, inputs
+    of proj and fc2 (mcore-bridge ``tuners/lora.py``).
+    """
+    tp, named, hidden = training.layout.tp, training.lora_modules, shape.hidden
+    if is_adapted(named, "self_attention.linear_qkv"):
+        wide = (shape.q_width + 2 * shape.kv_width) / tp
+        yield Layer("self_attention", shard.layers, hidden, wide, "qkv")
+    if is_adapted(named, "self_attention.linear_proj"):
+        yield Layer("self_attention", shard.layers, shape.q_width / tp, hidden)
+    moe, experts = shard.moe_layers, shape.experts / training.layout.ep
+    for owner, number, width, each in (
+        ("mlp", shard.layers - moe, shape.ffn / tp, 1.0),
+        ("mlp.shared_experts", moe * (shape.shared_ffn > 0), shape.shared_ffn / tp, 1.0),
+        (EXPERTS, moe, shape.expert_ffn / training.layout.etp, experts),
+    ):
+        if is_adapted(named, f"{owner}.linear_fc1"):
+            yield Layer(owner, number, hidden, 2 * width, "fc1", each)
+        if is_adapted(named, f"{owner}.linear_fc2"):
+            yield Layer(owner, number, width, hidden, "", each)
+
+
+def adapter(
+    shape: Shape, training: Training, shard: Shard, copies: Copies = ONCE
+) -> tuple[float, float]:
+    """Return the adapter's dense and expert parameters of one rank.
+
+    Each adapted layer has two matrices of the adapter's rank, for experts one pair each.
+    ``all-linear`` includes neither router nor head (``swift/megatron/utils/utils.py``,
+    ``find_all_linears``). Modules in ``modules_to_save`` are not counted.
+    """
+    named = training.lora_modules
+    router = ("all-router" in named or "router" in named) * (shape.hidden + shape.experts)
+    sizes = [
+        (layer.owner == EXPERTS, _size(layer, copies)) for layer in layers(shape, training, shard)
+    ]
+    dense = router * shard.moe_layers + sum(size for of_experts, size in sizes if not of_experts)
+    experts = sum(size for of_experts, size in sizes if of_experts)
+    return training.lora_rank * dense, training.lora_rank * experts
+
+
+def _size(layer: Layer, copies: Copies) -> float:
+    """Return an adapter's parameters per unit of rank for layers of one kind."""
+    first = getattr(copies, layer.joins) if layer.joins else 1
+    return layer.number * layer.experts * (first * layer.inputs + layer.outputs)
+
+
+def is_adapted(named: tuple[str, ...], module: str) -> bool:
+    """Return whether a module matches one of the names by suffix, as in PEFT.
+
+    >>> is_adapted(("experts.linear_fc1",), "mlp.experts.linear_fc1")
+    True
+    >>> is_adapted(("experts.linear_fc1",), "mlp.shared_experts.linear_fc1")
+    False
+    """
+    return any(name == "all-linear" or f".{module}".endswith(f".{name}") for name in named)
+
+
+def whole(shape: Shape, training: Training, copies: Copies = ONCE) -> int:
+    """Return the adapter's parameters of the whole model."""
+    alone = dataclasses.replace(training, layout=Layout(nodes=1, gpus_per_node=1))
+    (shard,) = shards(shape, alone.layout, head=training.head)
+    return round(sum(adapter(shape, alone, shard, copies)))
+
+
+def trained(shape: Shape, training: Training, shard: Shard) -> Shard:
+    """Return the trained parameters of a rank as a shard."""
+    if training.tuner == "full":
+        return shard
+    dense, experts = adapter(shape, training, shard)
+    return dataclasses.replace(shard, dense=dense, experts=experts)

@@ -1,0 +1,74 @@
+"""The identity of a launcher: its version, and a digest of its sources.
+
+The chart hands the digest to the code that it brings (``DPO_LAUNCHER_DIGEST``), and to an image's
+own code the version that it needs (``DPO_LAUNCHER_VERSION``). ``scripts/archive.py`` imports this
+module, with the standard library alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+
+from launchers.exits import Exit, LaunchError
+
+DISTRIBUTION = "megatron-dpo"
+"""Name of the Python distribution (``pyproject.toml``) that an image installs."""
+
+
+def sources(package: Path) -> dict[str, bytes]:
+    """Return the package's Python files: relative POSIX path to content, sorted by path.
+
+    Folders that begin with ``..`` are skipped: kubelet keeps a mounted ConfigMap's versions there.
+    """
+    found = {}
+    for path in package.rglob("*.py"):
+        name = path.relative_to(package)
+        if not any(part == "__pycache__" or part.startswith("..") for part in name.parts):
+            found[name.as_posix()] = path.read_bytes()
+    return dict(sorted(found.items()))
+
+
+def digest(files: Mapping[str, bytes]) -> str:
+    r"""Return the SHA-256 of names and contents, in the order of the names.
+
+    >>> digest({"a.py": b"1", "b.py": b""}) == digest({"b.py": b"", "a.py": b"1"})
+    True
+    >>> digest({"a.py": b"1"}) == digest({"a.py": b"2"})
+    False
+    """
+    whole = hashlib.sha256()
+    for name, content in sorted(files.items()):
+        whole.update(f"{name}\0{len(content)}\0".encode() + content)
+    return whole.hexdigest()
+
+
+def own_digest(given: str = "") -> str:
+    """Return the digest of the running launcher: the chart's, else computed from its files."""
+    return given or digest(sources(Path(__file__).parent))
+
+
+def check_installed(needed: str) -> None:
+    """Check that an image's own launcher has the version that the chart needs.
+
+    Args:
+        needed: the chart's version; empty where the chart brings the launcher.
+
+    Raises:
+        LaunchError: CONFIG, naming both versions.
+    """
+    if needed and (found := _installed()) != needed:
+        raise LaunchError(
+            Exit.CONFIG,
+            f"the image has launcher {found or '(not installed)'}, the chart needs {needed}",
+            f"install {DISTRIBUTION} {needed} in the image, or set launcher.from: chart",
+        )
+
+
+def _installed() -> str:
+    try:
+        return metadata.version(DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        return ""

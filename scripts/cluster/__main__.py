@@ -1,7 +1,0 @@
-"""`python -m scripts.cluster`, the same as `megatron-dpo cluster`."""
-
-import sys
-
-from scripts.cli import main
-
-main(["cluster", *sys.argv[1:]])

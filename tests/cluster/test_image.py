@@ -1,0 +1,135 @@
+"""The archives of images, and where the image of the end-to-end tests comes from."""
+
+import hashlib
+import io
+import json
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from scripts.problem import Problem
+from tests.e2e.cluster import image_archive
+from tests.e2e.image import __main__ as image
+from tests.e2e.image import debian
+
+ONE_LINE = """\
+# deb http://commented.example.org/debian bookworm main
+deb-src http://source.example.org/debian bookworm main
+deb [signed-by=/usr/share/keyrings/a.gpg] http://other.example.org/apt stable main
+deb [arch=amd64] http://security.example.org/debian bookworm-security main
+deb [arch=amd64 trusted=yes] http://mirror.example.org/debian bookworm main contrib
+"""
+STANZAS = """\
+Types: deb
+URIs: http://other.example.org/debian
+Suites: nodistro
+Components: main
+
+Types: deb
+# comment
+URIs: http://mirror.example.org/debian http://second.example.org/debian
+Suites: bookworm bookworm-updates
+Components: main
+Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg
+"""
+
+
+@pytest.fixture
+def layer(tmp_path: Path) -> Path:
+    file = tmp_path / "layer.tar"
+    with tarfile.open(file, "w") as tar:
+        entry = tarfile.TarInfo("pause")
+        entry.size = 3
+        tar.addfile(entry, io.BytesIO(b"abc"))
+    return file
+
+
+def _read(file: Path) -> dict[str, bytes]:
+    with tarfile.open(file) as tar:
+        found = {entry.name: tar.extractfile(entry) for entry in tar.getmembers()}
+        return {name: content.read() for name, content in found.items() if content}
+
+
+def test_an_archive_names_its_image_and_holds_what_it_names(tmp_path: Path, layer: Path) -> None:
+    target = tmp_path / "images" / "pause.tar"
+    image_archive.write(target, "localhost/x:1", layer, {"Entrypoint": ["/pause"]})
+    content = _read(target)
+    [entry] = json.loads(content["manifest.json"])
+    assert entry["RepoTags"] == ["localhost/x:1"]
+    [name] = entry["Layers"]
+    assert content[name] == layer.read_bytes()
+    config = json.loads(content[entry["Config"]])
+    assert config["config"] == {"Entrypoint": ["/pause"]}
+    assert config["os"] == "linux"
+    assert set(content) == {"manifest.json", entry["Config"], name}
+
+
+def test_digests_are_those_of_the_content(tmp_path: Path, layer: Path) -> None:
+    target = tmp_path / "pause.tar"
+    image_archive.write(target, "localhost/x:1", layer, {})
+    content = _read(target)
+    [entry] = json.loads(content["manifest.json"])
+    config = content[entry["Config"]]
+    assert entry["Config"] == f"{hashlib.sha256(config).hexdigest()}.json"
+    digest = hashlib.sha256(layer.read_bytes()).hexdigest()
+    assert json.loads(config)["rootfs"] == {"type": "layers", "diff_ids": [f"sha256:{digest}"]}
+
+
+def test_the_same_layer_gives_the_same_archive_and_no_part_of_one_is_left(
+    tmp_path: Path, layer: Path
+) -> None:
+    for name in ("one.tar", "two.tar"):
+        image_archive.write(tmp_path / name, "localhost/x:1", layer, {})
+    assert (tmp_path / "one.tar").read_bytes() == (tmp_path / "two.tar").read_bytes()
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_a_file_that_is_not_an_image_archive_is_refused(tmp_path: Path, layer: Path) -> None:
+    good, text = tmp_path / "pause.tar", tmp_path / "text.tar"
+    image_archive.write(good, "localhost/x:1", layer, {})
+    image_archive.check(good)
+    text.write_text("no archive")
+    for bad in (layer, text, tmp_path / "none.tar", tmp_path):
+        with pytest.raises(Problem, match="is not an image archive; write one with"):
+            image_archive.check(bad)
+
+
+@pytest.mark.parametrize("sources", [ONE_LINE, STANZAS], ids=["list", "sources"])
+def test_the_mirror_is_the_one_that_apt_has_for_the_release(sources: str) -> None:
+    assert debian.mirror(sources, "bookworm") == "http://mirror.example.org/debian"
+    assert debian.mirror(sources, "trixie") is None
+
+
+def test_the_script_that_makes_the_image_is_one_that_a_shell_reads() -> None:
+    subprocess.run(["sh", "-n"], input=debian.SCRIPT, text=True, check=True)
+
+
+def test_the_image_is_made_in_namespaces_so_that_no_mount_stays() -> None:
+    argv = debian.command(Path("/r"), "bookworm", "http://m", "python3.11", Path("/l.tar"))
+    assert argv[0] == "unshare"
+    assert {"--mount", "--pid", "--propagation=private"} <= set(argv)
+    assert argv[-5:] == ["/r", "bookworm", "http://m", "python3.11", "/l.tar"]
+
+
+def test_an_image_is_made_anew_when_what_it_is_made_of_changes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[Path] = []
+
+    def make(target: Path) -> None:
+        made.append(target)
+        target.write_bytes(b"image")
+
+    current = {"key": "first"}
+    monkeypatch.setattr(image, "ARCHIVE", tmp_path / "e2e.tar")
+    monkeypatch.setattr(image, "by_debootstrap", make)
+    monkeypatch.setattr(image, "by_engine", make)
+    monkeypatch.setattr(image, "key", lambda: current["key"])
+    image.main()
+    image.main()
+    assert len(made) == 1
+    current["key"] = "second"
+    image.main()
+    assert len(made) == 2

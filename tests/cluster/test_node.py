@@ -1,0 +1,178 @@
+"""Nodes: mounts, files and command lines of their programs."""
+
+import json
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from scripts.problem import Problem
+from tests.e2e.cluster import supervise
+from tests.e2e.cluster.commands import run
+from tests.e2e.cluster.layout import Layout
+from tests.e2e.cluster.node import cgroups, containerd, kube_proxy, kubelet, lifecycle, namespaces
+
+LAYOUT = Layout(home=Path("/home/some one/checkout/.tools/cluster"))
+NODE = LAYOUT.nodes[1]
+FILES = lifecycle.files(LAYOUT, NODE)
+MIXED = """\
+cgroup /sys/fs/cgroup/cpu cgroup rw,relatime,cpu 0 0
+cgroup /sys/fs/cgroup/systemd cgroup rw,relatime,name=systemd 0 0
+cgroup2 /sys/fs/cgroup/unified cgroup2 rw,relatime 0 0
+tmpfs /run tmpfs rw 0 0
+"""
+
+
+def test_all_files_of_a_node_are_in_its_own_folder() -> None:
+    assert all(file.is_relative_to(NODE.folder) for file in FILES)
+
+
+def test_what_a_node_mounts_is_among_its_files_or_a_folder_with_some(tmp_path: Path) -> None:
+    made = Layout(home=tmp_path)
+    for path, text in lifecycle.files(made, made.nodes[0]).items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (made.nodes[0].folder / "log").mkdir()
+    sources = [
+        line.split()[2]
+        for line in namespaces.script(made.nodes[0]).splitlines()
+        if line.startswith("mount --bind")
+    ]
+    assert len(sources) == len(namespaces.PRIVATE) + len(namespaces.TUNABLES)
+    assert all(Path(source).exists() for source in sources)
+
+
+def test_the_script_is_one_that_a_shell_reads_also_with_a_space_in_the_path() -> None:
+    script = namespaces.script(NODE)
+    subprocess.run(["sh", "-n"], input=script, text=True, check=True)
+    assert f"mount --bind '{NODE.folder}/lib' /var/lib\n" in script
+
+
+def test_kubelet_reads_the_settings_that_it_wants_and_so_changes_none_of_the_machine() -> None:
+    script = namespaces.script(NODE)
+    for name, value in namespaces.TUNABLES.items():
+        file = namespaces.tunable(NODE, name)
+        assert FILES[file] == f"{value}\n"
+        assert f"'{file}' /proc/sys/{name}\n" in script
+
+
+def test_a_node_has_its_own_proc_before_it_writes_there() -> None:
+    lines = namespaces.script(NODE).splitlines()
+    written = [number for number, line in enumerate(lines) if "/proc/sys" in line]
+    assert lines.index("mount -t proc proc /proc") < min(written)
+
+
+def test_containerd_is_given_the_cgroup_driver_that_kubelet_has() -> None:
+    config = tomllib.loads(containerd.config(NODE))
+    cri = config["plugins"]["io.containerd.grpc.v1.cri"]
+    assert cri["containerd"]["runtimes"]["runc"]["options"] == {"SystemdCgroup": False}
+    assert kubelet.config(LAYOUT, NODE)["cgroupDriver"] == "cgroupfs"
+    assert cri["sandbox_image"] == containerd.PAUSE
+    assert Path(cri["cni"]["conf_dir"]) / "pods.conflist" in FILES
+
+
+def test_containerd_writes_nothing_outside_the_nodes_own_folders() -> None:
+    config = tomllib.loads(containerd.config(NODE))
+    assert config["plugins"]["io.containerd.internal.v1.opt"]["path"].startswith("/var/lib/")
+    assert kubelet.config(LAYOUT, NODE)["volumePluginDir"].startswith("/var/lib/")
+
+
+def test_pods_get_addresses_of_their_nodes_own_range() -> None:
+    [plugin] = json.loads(containerd.pod_network(NODE))["plugins"]
+    assert plugin["ipam"]["ranges"] == [[{"subnet": "10.201.2.0/24"}]]
+    assert "ipMasq" not in plugin
+
+
+def test_kubelet_takes_requests_of_the_clusters_own_servers_only() -> None:
+    config = kubelet.config(LAYOUT, NODE)
+    assert config["authentication"]["anonymous"] == {"enabled": False}
+    assert config["authentication"]["x509"] == {"clientCAFile": str(LAYOUT.pki / "ca.crt")}
+    assert config["cgroupRoot"] == cgroups.group(LAYOUT, NODE)
+    assert config["clusterDNS"] == ["10.201.0.1"]
+
+
+def test_kubelet_gets_its_node_name_address_and_rack() -> None:
+    argv = [str(word) for word in kubelet.program(LAYOUT, NODE).argv]
+    assert "--hostname-override=node-2" in argv
+    assert "--node-ip=10.201.0.12" in argv
+    assert "--node-labels=cloud.provider.com/topology-block=rack-1" in argv
+    assert f"--config={NODE.folder / 'kubelet.json'}" in argv
+    assert json.loads(FILES[NODE.folder / "kubelet.json"]) == kubelet.config(LAYOUT, NODE)
+
+
+def test_a_file_where_plugins_register_keeps_kubelet_from_taking_the_devices() -> None:
+    assert NODE.folder / "lib" / "kubelet" / "device-plugins" / "fake" in FILES
+    assert namespaces.PRIVATE["/var/lib"] == "lib"
+
+
+def test_kube_proxy_leaves_the_machines_connection_table_alone() -> None:
+    argv = [str(word) for word in kube_proxy.program(LAYOUT, NODE).argv]
+    limits = [word.rpartition("=")[2] for word in argv if word.startswith("--conntrack")]
+    assert limits == ["0", "0s", "0s"]
+
+
+def test_nodes_know_each_other_by_name() -> None:
+    lines = FILES[NODE.folder / "hosts"].splitlines()
+    assert lines[0] == "127.0.0.1 localhost"
+    assert "10.201.0.13 node-3" in lines
+
+
+def test_two_checkouts_have_different_groups_so_that_no_kubelet_kills_the_others_pods() -> None:
+    other = Layout(home=Path("/home/someone/else/.tools/cluster"))
+    assert cgroups.group(LAYOUT, NODE) != cgroups.group(other, other.nodes[1])
+    assert cgroups.group(LAYOUT, NODE) == cgroups.group(Layout(home=LAYOUT.home), NODE)
+
+
+def test_a_mixed_machine_has_hierarchies_of_both_versions() -> None:
+    first = [str(path) for path in cgroups.hierarchies(MIXED, "cgroup")]
+    assert first == ["/sys/fs/cgroup/cpu", "/sys/fs/cgroup/systemd"]
+    assert [path.name for path in cgroups.hierarchies(MIXED, "cgroup2")] == ["unified"]
+
+
+def test_what_runs_in_a_node_that_is_off_says_so(tmp_path: Path) -> None:
+    layout = Layout(home=tmp_path)
+    with pytest.raises(Problem, match="node-1 does not run; start it, or run"):
+        namespaces.first(layout, layout.nodes[0])
+
+
+def test_the_children_of_a_process_are_found_and_none_of_one_that_is_gone() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        assert child.pid in namespaces.children(os.getpid())
+    finally:
+        child.communicate(b"\n")
+    assert namespaces.children(child.pid) == []
+
+
+def test_killing_the_first_process_ends_its_parent_and_forgets_both(tmp_path: Path) -> None:
+    layout = Layout(home=tmp_path)
+    # A shell that waits for its child stands for unshare, which needs root.
+    process = supervise.start(layout, "node-1", ["sh", "-c", "sleep 60; exit 1"])
+    [first] = [namespaces.first(layout, layout.nodes[0])]
+    namespaces.kill(layout, layout.nodes[0])
+    assert supervise.start_time(first) is None
+    assert not process.alive
+    assert supervise.find(layout, "node-1") is None
+
+
+def test_to_kill_a_node_that_is_off_is_no_fault(tmp_path: Path) -> None:
+    layout = Layout(home=tmp_path)
+    namespaces.kill(layout, layout.nodes[0])
+
+
+def test_a_failed_call_is_one_line_with_the_programs_own_words() -> None:
+    script = "echo first >&2; echo last >&2; exit 3" + " #" * 100
+    with pytest.raises(Problem) as caught:
+        run(("sh", "-c", script))
+    text = str(caught.value)
+    assert text.endswith("failed: first; last")
+    assert len(text.splitlines()) == 1
+    assert len(text) < 150
+
+
+def test_a_failed_call_that_said_nothing_gives_its_exit_status() -> None:
+    with pytest.raises(Problem, match="`false` failed: exit status 1"):
+        run(("false",))

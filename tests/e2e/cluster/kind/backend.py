@@ -1,0 +1,183 @@
+"""The cluster on kind: nodes are containers; JobSet and Kueue come from their released charts.
+
+It is tested in public CI only (.github/workflows/e2e.yaml). E2E_KUBERNETES, E2E_JOBSET and
+E2E_KUEUE select other versions.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from scripts.helm import ROOT, find_helm
+from scripts.problem import Problem
+from tests.e2e.cluster import kubectl, storage
+from tests.e2e.cluster.commands import run
+from tests.e2e.cluster.kind import config
+from tests.e2e.cluster.kind.config import NAME
+from tests.e2e.cluster.kind.engine import engine, kind, wait_until
+from tests.e2e.cluster.layout import Layout
+from tests.e2e.merge import merge
+
+CONTROL_PLANE = f"{NAME}-control-plane"
+MANIFEST = "kube-apiserver.yaml"
+PROBES: tuple[dict[str, Any], ...] = (
+    {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "spec": {}},
+    {"apiVersion": "kueue.x-k8s.io/v1beta2", "kind": "ResourceFlavor", "spec": {}},
+)
+"""A dry-run create of each passes its controller's webhooks, which shows that they answer."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Implements ``Cluster`` with kind and a container engine."""
+
+    layout: Layout
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Return the administrator's kubeconfig."""
+        return self.layout.kubeconfig
+
+    @property
+    def shared(self) -> Path:
+        """Return the host's folder behind the storage class ``shared``."""
+        return self.layout.shared
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """Return the names of the workers."""
+        return config.workers(self.layout)
+
+    def check(self) -> None:
+        """Verify the versions, the tools and that no kind cluster of this name exists."""
+        config.versions(os.environ)
+        kubectl.binary(self.layout)
+        find_helm()
+        if NAME in kind(self.layout, "get", "clusters").split():
+            raise Problem(
+                f"a kind cluster {NAME} exists, of another checkout or of a failed start;"
+                f" run `kind delete cluster --name {NAME}`"
+            )
+
+    def up(self) -> None:
+        """Start the cluster and wait until pods can run and the webhooks answer."""
+        chosen = config.versions(os.environ)
+        storage.make_folders(self.layout)
+        train = ROOT / ".tools" / "train"
+        # The engine would create a missing folder, as root.
+        read_only = [train] if train.exists() else []
+        text = json.dumps(config.config(self.layout, chosen.image, read_only))
+        create = ("create", "cluster", "--name", NAME, "--kubeconfig", str(self.kubeconfig))
+        kind(self.layout, *create, "--config", "-", text=text)
+        kubectl.run(self.layout, "wait", "node", "--all", "--for=condition=Ready", "--timeout=5m")
+        for name, version in (("jobset", chosen.jobset), ("kueue", chosen.kueue)):
+            words = config.helm_install(name, version)
+            run((find_helm(), *words, "--kubeconfig", self.kubeconfig))
+        kubectl.create(self.layout, storage.objects(self.layout))
+        self._kueue_base.write_text(self._kueue_config(), encoding="utf-8")
+        for node in self.nodes:
+            self._fake_devices(node)
+        self._wait_webhooks()
+
+    def down(self) -> None:
+        """Stop the cluster; remove pods' files inside a node first: other users own them."""
+        running = run((engine(), "ps", "--format", "{{.Names}}")).split()
+        for node in [name for name in self.nodes if name in running][:1]:
+            self._in(node, "find", str(self.shared), "-mindepth", "1", "-delete")
+        kind(self.layout, "delete", "cluster", "--name", NAME)
+
+    def load_image(self, archive: Path) -> None:
+        """Load an image archive on all nodes."""
+        kind(self.layout, "load", "image-archive", str(archive), "--name", NAME)
+
+    def stop_kubelet(self, node: str) -> None:
+        """Stop a node's kubelet; its pods keep running."""
+        self._in(node, "systemctl", "stop", "kubelet")
+
+    def start_kubelet(self, node: str) -> None:
+        """Start a stopped kubelet."""
+        self._in(node, "systemctl", "start", "kubelet")
+
+    def power_off(self, node: str) -> None:
+        """Kill everything that runs on a node."""
+        run((engine(), "kill", node))
+
+    def power_on(self, node: str) -> None:
+        """Start a node that was powered off; none of its containers survives."""
+        run((engine(), "start", node))
+        wait_until(f"{node} is not ready", lambda: kubectl.node_ready(self.layout, node))
+        self._fake_devices(node)
+
+    def restart(self, controller: str) -> None:
+        """Restart a controller and wait until it is ready."""
+        if controller in ("jobset", "kueue"):
+            rollout = (f"-n{controller}-system", "rollout")
+            kubectl.run(self.layout, *rollout, "restart", "deployment")
+            kubectl.run(self.layout, *rollout, "status", "deployment", "--timeout=5m")
+            self._wait_webhooks()
+            return
+        before = self._containers(controller)
+        self._in(CONTROL_PLANE, "crictl", "stop", *before)
+        # The kubelet of the control plane restarts it.
+        wait_until(
+            f"{controller} does not run", lambda: bool(self._containers(controller) - before)
+        )
+
+    def stop_api(self) -> None:
+        """Stop the API server: kubelet ends a static pod when its manifest is removed."""
+        self._in(CONTROL_PLANE, "mv", f"/etc/kubernetes/manifests/{MANIFEST}", f"/{MANIFEST}")
+        wait_until("the API server is not stopped", lambda: not self._containers("kube-apiserver"))
+
+    def start_api(self) -> None:
+        """Start the API server with the same data."""
+        self._in(CONTROL_PLANE, "mv", f"/{MANIFEST}", f"/etc/kubernetes/manifests/{MANIFEST}")
+        wait_until("the API server is not ready", lambda: kubectl.api_ready(self.layout))
+
+    def configure_kueue(self, overrides: Mapping[str, Any]) -> None:
+        """Restart Kueue with these overrides over its configuration; {} restores it."""
+        base = yaml.safe_load(self._kueue_base.read_text(encoding="utf-8"))
+        data = {"controller_manager_config.yaml": yaml.safe_dump(merge(base, overrides))}
+        words = ("-nkueue-system", "patch", "configmap", "kueue-manager-config", "--type=merge")
+        kubectl.run(self.layout, *words, f"--patch={json.dumps({'data': data})}")
+        self.restart("kueue")
+
+    @property
+    def _kueue_base(self) -> Path:
+        return self.layout.run / "kueue.yaml"
+
+    def _kueue_config(self) -> str:
+        found = kubectl.get(self.layout, "configmap", "kueue-manager-config", "-nkueue-system")
+        return str(found["data"]["controller_manager_config.yaml"])
+
+    def _containers(self, name: str) -> set[str]:
+        """Return the ids of the running containers of a static pod."""
+        return set(self._in(CONTROL_PLANE, "crictl", "ps", "--quiet", "--name", name).split())
+
+    def _fake_devices(self, node: str) -> None:
+        """Add the fake devices; the file in device-plugins keeps kubelet from removing them."""
+        self._in(node, "touch", "/var/lib/kubelet/device-plugins/fake")
+        kubectl.set_fake_devices(self.layout, node)
+
+    def _wait_webhooks(self) -> None:
+        wait_until(
+            "the webhooks of JobSet and Kueue do not answer",
+            lambda: all(map(self._accepts, PROBES)),
+        )
+
+    def _accepts(self, probe: Mapping[str, Any]) -> bool:
+        content = json.dumps({**probe, "metadata": {"name": "probe", "namespace": "default"}})
+        try:
+            kubectl.run(self.layout, "create", "--dry-run=server", "-f", "-", stdin=content)
+        except Problem:
+            return False
+        return True
+
+    def _in(self, node: str, *words: str) -> str:
+        return run((engine(), "exec", node, *words))

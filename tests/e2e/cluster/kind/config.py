@@ -1,0 +1,94 @@
+"""Versions, node images and configuration of the kind cluster; runs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scripts.problem import Problem
+from tests.e2e.cluster.layout import RACK_LABEL, Layout
+from tests.e2e.cluster.versions import pinned
+
+NAME = "megatron-dpo"
+IMAGES: Mapping[str, str] = {
+    "1.33": "v1.33.7@sha256:d26ef333bdb2cbe9862a0f7c3803ecc7b4303d8cea8e814b481b09949d353040",
+    "1.34": "v1.34.3@sha256:08497ee19eace7b4b5348db5c6a1591d7752b164530a36f855cb0f2bdcbadd48",
+    "1.35": "v1.35.0@sha256:452d707d4862f52530247495d180205e029056831160e22870e37e3f6c1ac31f",
+}
+"""Node images of kind v0.31.0 by Kubernetes minor version, from its release notes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Versions:
+    """Versions to install, without the ``v``."""
+
+    kubernetes: str
+    """Major and minor version."""
+    jobset: str
+    kueue: str
+
+    @property
+    def image(self) -> str:
+        """Return the node image."""
+        return f"kindest/node:{IMAGES[self.kubernetes]}"
+
+
+def versions(environment: Mapping[str, str]) -> Versions:
+    """Return the pinned versions, or those in E2E_KUBERNETES, E2E_JOBSET and E2E_KUEUE.
+
+    Raises:
+        Problem: ``IMAGES`` has no node image of this Kubernetes.
+
+    >>> versions({"E2E_KUBERNETES": "1.33", "E2E_JOBSET": "0.10.1", "E2E_KUEUE": "v0.17.1"})
+    Versions(kubernetes='1.33', jobset='0.10.1', kueue='0.17.1')
+    """
+    found = {
+        tool: environment.get(f"E2E_{tool.upper()}", pinned(tool)).removeprefix("v")
+        for tool in ("kubernetes", "jobset", "kueue")
+    }
+    minor = ".".join(found["kubernetes"].split(".")[:2])
+    if minor not in IMAGES:
+        raise Problem(f"no kind node image for Kubernetes {minor}; known: {', '.join(IMAGES)}")
+    return Versions(kubernetes=minor, jobset=found["jobset"], kueue=found["kueue"])
+
+
+def workers(layout: Layout) -> tuple[str, ...]:
+    """Return the names of kind's worker nodes, which are also their containers' names.
+
+    >>> workers(Layout(size=3))
+    ('megatron-dpo-worker', 'megatron-dpo-worker2', 'megatron-dpo-worker3')
+    """
+    return tuple(f"{NAME}-worker{n if n > 1 else ''}" for n in range(1, layout.size + 1))
+
+
+def config(layout: Layout, image: str, read_only: Sequence[Path]) -> dict[str, Any]:
+    """Return kind's configuration; host folders are mounted at the same path in the nodes.
+
+    These are the folder of the storage class, and the folders ``read_only``.
+    """
+    mounts = [
+        {"hostPath": str(path), "containerPath": str(path), "readOnly": path in read_only}
+        for path in (layout.shared, *read_only)
+    ]
+    nodes = [
+        {"role": "worker", "image": image, "labels": {RACK_LABEL: node.rack}, "extraMounts": mounts}
+        for node in layout.nodes
+    ]
+    return {
+        "kind": "Cluster",
+        "apiVersion": "kind.x-k8s.io/v1alpha4",
+        "nodes": [{"role": "control-plane", "image": image}, *nodes],
+    }
+
+
+def helm_install(name: str, version: str) -> tuple[str, ...]:
+    """Return the arguments of `helm` that install ``jobset`` or ``kueue``.
+
+    Use the published chart: the one in the Go module names a staging image.
+    """
+    return (
+        *("install", name, f"oci://registry.k8s.io/{name}/charts/{name}", "--version", version),
+        *("--namespace", f"{name}-system", "--create-namespace", "--wait", "--timeout", "5m"),
+    )

@@ -1,0 +1,111 @@
+"""Files, addresses, names and node labels of the cluster.
+
+There is one cluster per checkout. It writes below ``.tools/cluster`` only, and listens on its own
+bridge only, so that its ports do not conflict with other programs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv4Network
+from pathlib import Path
+
+from scripts.helm import ROOT
+
+DOMAIN = "cluster.local"
+SERVICES = IPv4Network("10.96.0.0/16")
+"""Addresses of Services; the first one is the API server's."""
+RACK_LABEL = "cloud.provider.com/topology-block"
+FAKE_DEVICES = {"nvidia.com/gpu": "8", "rdma/hca_shared_devices_a": "8"}
+"""Extended resources of each node, as the shipped values request them; no such hardware exists."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Node:
+    """Name, rack and addresses of a node."""
+
+    name: str
+    rack: str
+    address: IPv4Address
+    pods: IPv4Network
+    folder: Path
+    """Holds the files that are mounted over the machine's own in the node's namespaces."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layout:
+    """Files, addresses and ports of one cluster; creates nothing."""
+
+    home: Path = ROOT / ".tools" / "cluster"
+    size: int = 3
+    """Number of nodes: two for a gang of two pods, one spare for the loss of a node."""
+    bridge: str = "mdpo0"
+    network: IPv4Network = field(default=IPv4Network("10.201.0.0/16"))
+
+    @property
+    def bin(self) -> Path:
+        """Return the folder of the built programs."""
+        return self.home / "bin"
+
+    @property
+    def run(self) -> Path:
+        """Return the folder of the running cluster; ``down`` removes it."""
+        return self.home / "run"
+
+    @property
+    def logs(self) -> Path:
+        """Return the folder of the programs' logs; ``down`` keeps it."""
+        return self.home / "logs"
+
+    @property
+    def pki(self) -> Path:
+        """Return the folder of the certificates and keys."""
+        return self.run / "pki"
+
+    @property
+    def shared(self) -> Path:
+        """Return the folder behind the storage class ``shared``, the same one on all nodes."""
+        return self.run / "shared"
+
+    @property
+    def kubeconfig(self) -> Path:
+        """Return the administrator's kubeconfig."""
+        return self.run / "kubeconfig"
+
+    def kubeconfig_of(self, user: str) -> Path:
+        """Return the kubeconfig of a program or a node, by its name."""
+        return self.run / "kubeconfigs" / f"{user}.kubeconfig"
+
+    @property
+    def tokens(self) -> Path:
+        """Return the file of the API server's ``--token-auth-file``."""
+        return self.run / "tokens.csv"
+
+    @property
+    def gateway(self) -> IPv4Address:
+        """Return the bridge's address: API server, DNS and webhooks listen there."""
+        return next(self.network.hosts())
+
+    @property
+    def api(self) -> str:
+        """Return the URL of the API server."""
+        return f"https://{self.gateway}:6443"
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """Return the nodes: two per rack, a /24 of pod addresses per node.
+
+        >>> [(it.name, it.rack, str(it.address), str(it.pods)) for it in Layout(size=3).nodes][2:]
+        [('node-3', 'rack-2', '10.201.0.13', '10.201.3.0/24')]
+        """
+        subnets = list(self.network.subnets(new_prefix=24))
+        return tuple(
+            Node(
+                name=f"node-{number}",
+                rack=f"rack-{(number + 1) // 2}",
+                address=subnets[0][10 + number],
+                pods=subnets[number],
+                folder=self.run / "nodes" / f"node-{number}",
+            )
+            for number in range(1, self.size + 1)
+        )

@@ -1,0 +1,102 @@
+"""The launcher's archive: equal sources give equal bytes, and the pods' digest is theirs."""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from launchers.version import digest, sources
+from scripts import archive
+
+NAMES = [f"python3.{minor}" for minor in range(11, 15)]
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """Return a copy of what the archive is made from and by."""
+    folder = tmp_path / "checkout"
+    for name in ("launchers", "scripts"):
+        unwanted = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(archive.ROOT / name, folder / name, ignore=unwanted)
+    (folder / "chart").mkdir()
+    return folder
+
+
+def made(checkout: Path) -> tuple[bytes, str]:
+    chart = checkout / "chart"
+    text = (chart / archive.DIGEST).read_text(encoding="ascii").strip()
+    return (chart / archive.ARCHIVE).read_bytes(), text
+
+
+def interpreters() -> list[str]:
+    """Return the Pythons of this machine that work: of some managers a name alone does not."""
+    found = [sys.executable, *filter(None, map(shutil.which, NAMES))]
+    command = ["-I", "-c", "import lzma, sys; sys.exit(sys.version_info < (3, 11))"]
+    return [p for p in found if subprocess.run([p, *command], capture_output=True).returncode == 0]
+
+
+@pytest.mark.parametrize("python", interpreters())
+def test_times_umask_folder_and_python_change_no_byte(checkout: Path, python: str) -> None:
+    expected = archive.pack(sources(archive.ROOT / "launchers"))
+    for number, path in enumerate(sorted((checkout / "launchers").rglob("*.py"))):
+        os.utime(path, (number, number))
+        path.chmod(0o600)
+    subprocess.run(
+        [python, "-m", "scripts.archive"],
+        cwd=checkout / "chart",
+        env={"PYTHONPATH": str(checkout), "TZ": "Asia/Kolkata", "LC_ALL": "C"},
+        umask=0o077,
+        check=True,
+    )
+    packed, seal = made(checkout)
+    assert packed == expected
+    assert seal == digest(sources(archive.ROOT / "launchers"))
+    for name in (archive.ARCHIVE, archive.DIGEST):
+        assert (checkout / "chart" / name).stat().st_mode & 0o777 == 0o644
+    assert sorted(p.name for p in checkout.iterdir()) == ["chart", "launchers", "scripts"]
+
+
+def test_it_holds_plain_files_below_launchers_and_nothing_of_their_owner(checkout: Path) -> None:
+    assert archive.build(checkout)
+    with tarfile.open(fileobj=io.BytesIO(made(checkout)[0])) as tar:
+        members = tar.getmembers()
+    assert [m.name for m in members] == sorted(m.name for m in members)
+    assert "launchers/__main__.py" in {m.name for m in members}
+    assert {(m.isfile(), m.mode, m.mtime, m.uid, m.gid, m.uname, m.gname) for m in members} == {
+        (True, 0o644, 0, 0, 0, "", "")
+    }
+
+
+def test_what_is_unpacked_has_the_digest_of_the_checkout(checkout: Path, tmp_path: Path) -> None:
+    archive.build(checkout)
+    packed, seal = made(checkout)
+    with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
+        tar.extractall(tmp_path / "pod", filter="data")
+    assert digest(sources(tmp_path / "pod" / "launchers")) == seal
+
+
+def test_it_is_made_again_when_a_source_changes_and_only_then(checkout: Path) -> None:
+    assert archive.build(checkout)
+    assert not archive.build(checkout)
+    before = made(checkout)
+    (checkout / "launchers" / "__pycache__").mkdir()
+    (checkout / "launchers" / "__pycache__" / "run.py").write_text("")
+    (checkout / "launchers" / "README.md").write_text("")
+    assert not archive.build(checkout)
+    (checkout / "launchers" / "more").mkdir()
+    (checkout / "launchers" / "more" / "one.py").write_text("")
+    assert archive.build(checkout)
+    assert made(checkout)[1] != before[1]
+    (checkout / "launchers" / "more" / "one.py").unlink()
+    assert archive.build(checkout)
+    assert made(checkout) == before
+    (checkout / "chart" / archive.ARCHIVE).unlink()
+    assert archive.build(checkout)
+    assert made(checkout) == before
