@@ -48,7 +48,7 @@ def classes() -> installed.Classes:
 
 def package(folder: Path, text: str) -> installed.Classes:
     folder.mkdir()
-    (folder / "plan/training_job.py").write_text(text, encoding="utf-8")
+    (folder / "arguments.py").write_text(text, encoding="utf-8")
     return installed.read({"swift": folder})
 
 
