@@ -51,7 +51,9 @@ def main(argv: list[str], env: Mapping[str, str]) -> int:
         return _end(settings, _stopped(stopped), argv)
     except Exception as error:
         traceback.print_exc(file=sys.stdout)
-        unknown = LaunchError(Exit.PEER, repr(error), "report this: the launcher did not expect it")
+        unknown = LaunchError(
+            Exit.PEER, repr(error), "report this: the launcher did not expect it", id="unexpected"
+        )
         return _end(settings, unknown, argv)
     return Exit.OK
 
@@ -62,6 +64,7 @@ def _command(argv: list[str]) -> str:
             Exit.USAGE,
             f"command {' '.join(argv) or '(none)'}",
             f"write python3 -m launchers {'|'.join(COMMANDS)}",
+            id="command-unknown",
         )
     return argv[0]
 
@@ -88,7 +91,10 @@ def _act(command: str, settings: Settings, env: Mapping[str, str]) -> None:
 
 def _stopped(stopped: process.Stopped) -> LaunchError:
     return LaunchError(
-        Exit.TERMINATED, f"stopped by {stopped}", "the run resumes from its last checkpoint"
+        Exit.TERMINATED,
+        f"stopped by {stopped}",
+        "the run resumes from its last checkpoint",
+        id="stopped",
     )
 
 
@@ -96,7 +102,12 @@ def _end(settings: Settings | None, error: LaunchError, argv: list[str]) -> int:
     """Say why the launcher ends, as its last line and as the termination message."""
     stage = error.stage or (argv[0] if argv else "")
     logs.error(
-        "run ended", code=int(error.code), stage=stage, cause=error.cause, remedy=error.remedy
+        "run ended",
+        code=int(error.code),
+        stage=stage,
+        cause=error.cause,
+        remedy=error.remedy,
+        id=error.id,
     )
     if settings is not None:
         _write_end(settings, error, stage)

@@ -22,13 +22,16 @@ class Termination:
     rank: int | None
     cause: str
     remedy: str
+    id: str
+    """Stable name of the error; several, joined by commas, where several messages were found."""
     step: int | None = None
 
     def line(self) -> str:
         """Return the message, cut so that it fits the kubelet's limit.
 
-        >>> Termination(code=Exit.AUTH, stage="download", rank=0, cause="401", remedy="x").line()
-        '{"code": 77, "stage": "download", "rank": 0, "step": null, "cause": "401", "remedy": "x"}'
+        >>> end = Termination(code=Exit.IO, stage="x", rank=0, cause="c", remedy="r", id="i")
+        >>> print(end.line())
+        {"code": 74, "stage": "x", "rank": 0, "step": null, "cause": "c", "remedy": "r", "id": "i"}
         """
         fields = {
             "code": int(self.code),
@@ -37,6 +40,7 @@ class Termination:
             "step": self.step,
             "cause": cut(self.cause, 1200),
             "remedy": cut(self.remedy, 600),
+            "id": cut(self.id, 200),
         }
         return json.dumps(fields, ensure_ascii=False)
 
@@ -54,7 +58,13 @@ def cut(text: str, size: int) -> str:
 def of(error: LaunchError, *, stage: str, rank: int | None, step: int | None = None) -> Termination:
     """Describe an expected failure."""
     return Termination(
-        code=error.code, stage=stage, rank=rank, step=step, cause=error.cause, remedy=error.remedy
+        code=error.code,
+        stage=stage,
+        rank=rank,
+        step=step,
+        cause=error.cause,
+        remedy=error.remedy,
+        id=error.id,
     )
 
 

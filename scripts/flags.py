@@ -75,7 +75,6 @@ def _backend(backend: str, classes: installed.Classes) -> dict[str, object]:
         "renamed": {old: new.advice for old, new in sorted(RENAMED[backend].items())},
         "secret": {name: advice for name, advice in secret.items() if advice},
         "overrides": rules.OVERRIDES[backend],
-        "switches": list(rules.SWITCHES[backend]),
         "kinds": _kinds(backend, classes),
         "defaults": dict(sorted(rules.DEFAULTS[backend].items())),
         "rules": [{"kind": type(r).__name__, **row(asdict(r))} for r in rules.ROWS[backend]],

@@ -12,16 +12,6 @@ may be spelt as JSON, under the flag that the table calls overrides.
 {{- end -}}
 {{- end }}
 
-{{/* The switches of the table that such a map turns on, as a JSON list. Takes (backend, map). */}}
-{{- define "megatron-dpo.switched" -}}
-{{- $map := include "megatron-dpo.overrides" .map | default "{}" | fromJson -}}
-{{- $on := list -}}
-{{- range .backend.switches }}
-{{- if get $map (trimPrefix (printf "%s." $.backend.overrides) .) }}{{ $on = append $on . }}{{ end }}
-{{- end -}}
-{{ toJson $on }}
-{{- end }}
-
 {{/* The keys of such a map, as a JSON list. */}}
 {{- define "megatron-dpo.keys" -}}
 {{ include "megatron-dpo.overrides" . | default "{}" | fromJson | keys | sortAlpha | toJson }}
@@ -32,11 +22,11 @@ may be spelt as JSON, under the flag that the table calls overrides.
 {{- $map := include "megatron-dpo.overrides" .map -}}
 {{- if not (has (toJson .map) (list "null" "\"\"" "[]" "[\"\"]")) }}
 {{- if not $map }}
-- recipe.args.{{ .flag }}: "{{ include "megatron-dpo.words" .map }}" is no map; write key: value lines below it, or a JSON object
+- recipe.args.{{ .flag }}: "{{ include "megatron-dpo.words" .map }}" is no map; write key: value lines below it, or a JSON object [overrides-map]
 {{- else }}
 {{- range $key, $value := fromJson $map }}
 {{- if and (kindIs "string" $value) (has (toString $value | lower) (list "true" "false" "yes" "no" "on" "off")) }}
-- recipe.args.{{ $.flag }}.{{ $key }}: "{{ $value }}" is a text, which megatron-core takes for true; write true or false without quotes
+- recipe.args.{{ $.flag }}.{{ $key }}: "{{ $value }}" is a text, which megatron-core takes for true; write true or false without quotes [overrides-text]
 {{- end }}
 {{- end }}
 {{- end }}

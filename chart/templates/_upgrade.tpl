@@ -22,7 +22,7 @@ anything is sent, in one message. Each part prints `- <what>: <what changed>`; t
 
 {{- define "megatron-dpo.upgrade.jobset" -}}
 {{- if not .live.JobSet }}
-- JobSet: it was deleted, or has ended more than ttlSecondsAfterFinished ago; an upgrade would start the run again
+- JobSet: it was deleted, or has ended more than ttlSecondsAfterFinished ago; an upgrade would start the run again [upgrade-ended]
 {{- end }}
 {{- end }}
 
@@ -40,13 +40,13 @@ anything is sent, in one message. Each part prints `- <what>: <what changed>`; t
 {{- range $flag := concat (keys $new.args) (keys $flags) | uniq | sortAlpha }}
 {{- if ne (get $new.args $flag | toJson) (get $flags $flag | toJson) }}{{ $keys = append $keys (printf "args.%s" $flag) }}{{ end }}
 {{- end }}
-- recipe: {{ join ", " $keys | default "its form, of another version of the chart" }}
+- recipe: {{ join ", " $keys | default "its form, of another version of the chart" }} [upgrade-recipe]
 {{- end }}
 {{- end }}
 
 {{- define "megatron-dpo.upgrade.launchers" -}}
 {{- $old := get (.live.ConfigMap.metadata.annotations | default dict) "checksum/launchers" }}
 {{- if ne $old (include "megatron-dpo.launcher.digest" .root) }}
-- launchers: the launcher's code; upgrade with the chart that the run was installed with ({{ dig "metadata" "labels" "helm.sh/chart" "?" .live.ConfigMap }})
+- launchers: the launcher's code; upgrade with the chart that the run was installed with ({{ dig "metadata" "labels" "helm.sh/chart" "?" .live.ConfigMap }}) [upgrade-launcher]
 {{- end }}
 {{- end }}

@@ -29,11 +29,11 @@ To add a check: print `- <path>: <what is wrong>; <what to write>` in the file o
 
 {{- define "megatron-dpo.validate.launchers" -}}
 {{- if and (eq .Values.launcher.from "chart") (not (and (.Files.Get "launchers.tar.xz") (.Files.Get "launchers.digest"))) }}
-- chart/launchers.tar.xz: not built; run `make chart` in the checkout, or install the packaged chart (make package)
+- chart/launchers.tar.xz: not built; run `make chart` in the checkout, or install the packaged chart (make package) [chart-launcher]
 {{- end }}
 {{- $table := printf "flags/ms-swift-%s.yaml" .Chart.AppVersion }}
 {{- if not (.Files.Get $table) }}
-- chart/{{ $table }}: missing; run `make flags` with that ms-swift, or undo the change of appVersion
+- chart/{{ $table }}: missing; run `make flags` with that ms-swift, or undo the change of appVersion [chart-flags]
 {{- end }}
 {{- end }}
 
@@ -47,9 +47,9 @@ To add a check: print `- <path>: <what is wrong>; <what to write>` in the file o
 {{- end }}
 {{- $budget := sub 63 (len $longest) | int -}}
 {{- if gt (len $name) $budget }}
-- release name: "{{ $name }}" has {{ len $name }} characters, and pods are called <name>{{ $longest }}; choose a name of at most {{ $budget }}
+- release name: "{{ $name }}" has {{ len $name }} characters, and pods are called <name>{{ $longest }}; choose a name of at most {{ $budget }} [release-name-length]
 {{- end }}
 {{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) }}
-- release name: "{{ $name }}" cannot be a host name; begin with a letter and write a-z, 0-9 and - only
+- release name: "{{ $name }}" cannot be a host name; begin with a letter and write a-z, 0-9 and - only [release-name-form]
 {{- end }}
 {{- end }}

@@ -7,13 +7,13 @@
 {{- range $path, $env := dict "extraEnv" .Values.extraEnv "network.env" .Values.network.env }}
 {{- range $name, $value := $env }}
 {{- if not (regexMatch "^[A-Za-z_][A-Za-z0-9_]*$" $name) }}
-- {{ $path }}: {{ $name | quote }} is no variable's name; write {{ regexReplaceAll "^[0-9]|[^A-Za-z0-9_]" $name "_" | default "letters, digits and _" }}
+- {{ $path }}: {{ $name | quote }} is no variable's name; write {{ regexReplaceAll "^[0-9]|[^A-Za-z0-9_]" $name "_" | default "letters, digits and _" }} [env-name]
 {{- else if or (has $name $reserved) (regexMatch "^(DPO|SKIP|PET|TORCHELASTIC)_" $name) }}
-- {{ $path }}.{{ $name }}: reserved, the launcher or Kubernetes sets it; remove it, and use the key of the values that stands for it
+- {{ $path }}.{{ $name }}: reserved, the launcher or Kubernetes sets it; remove it, and use the key of the values that stands for it [env-reserved]
 {{- else if hasKey $tokens $name }}
-- {{ $path }}.{{ $name }}: reserved, tokens come from Secrets; write secrets.{{ get $tokens $name }}.existingSecret
+- {{ $path }}.{{ $name }}: reserved, tokens come from Secrets; write secrets.{{ get $tokens $name }}.existingSecret [env-token]
 {{- else if and (regexMatch "(^|_)(TOKEN|SECRET|PASSWORD|API_?KEY|ACCESS_KEY)$" (upper $name)) (not (kindIs "map" $value)) (not (kindIs "invalid" $value)) }}
-- {{ $path }}.{{ $name }}: a secret in the open; write extraEnv.{{ $name }}: {valueFrom: {secretKeyRef: {name: SECRET, key: KEY}}}
+- {{ $path }}.{{ $name }}: a secret in the open; write extraEnv.{{ $name }}: {valueFrom: {secretKeyRef: {name: SECRET, key: KEY}}} [env-secret]
 {{- end }}
 {{- end }}
 {{- end }}

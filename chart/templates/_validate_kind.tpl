@@ -1,6 +1,7 @@
 {{/* One flag's value against what its annotation takes, as launchers/flags/flag_types.py; takes (flag, text, kind). */}}
 {{- define "megatron-dpo.validate.kind" -}}
 {{- $wrong := "" -}}
+{{- $id := ternary "flag-choice" (printf "flag-%v" .kind) (kindIs "slice" .kind) -}}
 {{- if kindIs "slice" .kind }}
 {{- if not (has .text .kind) }}{{ $wrong = printf "is not known; write one of %s" (join ", " .kind) }}{{ end }}
 {{- else if eq .kind "switch" }}
@@ -13,7 +14,7 @@
 {{- $wrong = "is no number; write one, such as 0.1 or 5e-6" }}
 {{- end }}
 {{- if $wrong }}
-- recipe.args.{{ .flag }}: "{{ .text }}" {{ $wrong }}
+- recipe.args.{{ .flag }}: "{{ .text }}" {{ $wrong }} [{{ $id }}]
 {{- end }}
 {{- end }}
 

@@ -16,7 +16,7 @@
 {{- $factors := join " x " $spelt }}
 {{- if eq $rule.total "world" }}
 {{- if mod $facts.world $divisor }}
-- recipe.args: {{ $facts.world }} processes (nodes {{ $facts.nodes }} x gpusPerNode {{ $facts.gpus }}) are not a multiple of {{ $factors }} = {{ $divisor }}; change the sizes, nodes or gpusPerNode
+- recipe.args: {{ $facts.world }} processes (nodes {{ $facts.nodes }} x gpusPerNode {{ $facts.gpus }}) are not a multiple of {{ $factors }} = {{ $divisor }}; change the sizes, nodes or gpusPerNode [{{ $rule.id }}]
 {{- end }}
 {{- else }}
 {{- $replica := 1 }}
@@ -27,7 +27,7 @@
 {{- /* A replica that does not fit is the message of another rule. */}}
 {{- if not (mod $facts.world $replica) }}
 {{- if mod (int64 $total) $divisor }}
-- recipe.args.{{ $rule.total }}: {{ $total }} is not a multiple of {{ $factors }} x {{ $replicas }} replicas = {{ $divisor }}; write a multiple of {{ $divisor }}
+- recipe.args.{{ $rule.total }}: {{ $total }} is not a multiple of {{ $factors }} x {{ $replicas }} replicas = {{ $divisor }}; write a multiple of {{ $divisor }} [{{ $rule.id }}]
 {{- end }}
 {{- end }}
 {{- end }}

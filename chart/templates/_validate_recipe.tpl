@@ -2,19 +2,19 @@
 {{- $recipe := .Values.recipe -}}
 {{- $forms := "write hf://org/name@revision, ms://org/name@revision or file:///path" -}}
 {{- if not (include "megatron-dpo.isSource" $recipe.model) }}
-- recipe.model: {{ $recipe.model | quote }} is no source; {{ $forms }}
+- recipe.model: {{ $recipe.model | quote }} is no source; {{ $forms }} [model-source]
 {{- end }}
 {{- if not $recipe.dataset }}
-- recipe.dataset: empty; write a list of sources, each hf://org/name@revision, ms://org/name@revision, file:///path or a path in the cloned code
+- recipe.dataset: empty; write a list of sources, each hf://org/name@revision, ms://org/name@revision, file:///path or a path in the cloned code [dataset-missing]
 {{- end }}
 {{- range $position, $dataset := $recipe.dataset }}
 {{- $path := regexReplaceAll "#[1-9][0-9]*$" $dataset "" }}
 {{- if include "megatron-dpo.isInClone" $path }}
 {{- if not $.Values.code.url }}
-- recipe.dataset[{{ $position }}]: {{ $dataset | quote }} is a path in the cloned code, and code.url is empty; set code.url and code.ref, or {{ $forms }}
+- recipe.dataset[{{ $position }}]: {{ $dataset | quote }} is a path in the cloned code, and code.url is empty; set code.url and code.ref, or {{ $forms }} [source-no-clone]
 {{- end }}
 {{- else if not (include "megatron-dpo.isSource" $path) }}
-- recipe.dataset[{{ $position }}]: {{ $dataset | quote }} is no source; {{ $forms }}, and #N after it for N samples
+- recipe.dataset[{{ $position }}]: {{ $dataset | quote }} is no source; {{ $forms }}, and #N after it for N samples [dataset-source]
 {{- end }}
 {{- end }}
 {{- end }}

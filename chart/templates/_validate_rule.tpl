@@ -17,7 +17,7 @@
 {{- end }}
 {{- end }}
 {{- if not $fits }}
-- recipe.args.{{ $rule.flag }}: "{{ $text }}" is no {{ $rule.noun }}; write {{ ternary "a whole number" "a number" $whole }} {{ $bounds }}
+- recipe.args.{{ $rule.flag }}: "{{ $text }}" is no {{ $rule.noun }}; write {{ ternary "a whole number" "a number" $whole }} {{ $bounds }} [{{ $rule.id }}]
 {{- end }}
 {{- end }}
 {{- end }}
@@ -26,7 +26,7 @@
 {{- $rule := .rule -}}
 {{- range regexSplit "\\s+" (get .facts.texts $rule.flag | trim) -1 }}
 {{- if and . (not (has . $rule.known)) }}
-- recipe.args.{{ $rule.flag }}: "{{ . }}" is not known; write one of {{ join ", " $rule.known }}
+- recipe.args.{{ $rule.flag }}: "{{ . }}" is not known; write one of {{ join ", " $rule.known }} [{{ $rule.id }}]
 {{- end }}
 {{- end }}
 {{- end }}
@@ -38,10 +38,10 @@
 {{- if and (include "megatron-dpo.isNumber" $least) (include "megatron-dpo.isNumber" $most) }}
 {{- if .rule.twice }}
 {{- if gt (mulf 2 (float64 $least)) (float64 $most) }}
-- recipe.args.{{ .rule.most }}: {{ $most }} is less than twice {{ .rule.least }} {{ $least }}; write twice as much
+- recipe.args.{{ .rule.most }}: {{ $most }} is less than twice {{ .rule.least }} {{ $least }}; write twice as much [{{ .rule.id }}]
 {{- end }}
 {{- else if or (gt (float64 $least) (float64 $most)) (and $strict (eq (float64 $least) (float64 $most))) }}
-- recipe.args.{{ .rule.least }}: {{ $least }} is {{ ternary "not below" "above" $strict }} {{ .rule.most }} {{ $most }}; write {{ ternary "less" (printf "at most %s" $most) $strict }}
+- recipe.args.{{ .rule.least }}: {{ $least }} is {{ ternary "not below" "above" $strict }} {{ .rule.most }} {{ $most }}; write {{ ternary "less" (printf "at most %s" $most) $strict }} [{{ .rule.id }}]
 {{- end }}
 {{- end }}
 {{- end }}
@@ -52,5 +52,5 @@
 {{- range .rule.when }}
 {{- $says = replace (printf "{%s}" .flag) (get $texts .flag) $says }}
 {{- end }}
-- {{ ternary "" "recipe.args." (hasPrefix "recipe." .rule.flag) }}{{ .rule.flag }}: {{ $says }}
+- {{ ternary "" "recipe.args." (hasPrefix "recipe." .rule.flag) }}{{ .rule.flag }}: {{ $says }} [{{ .rule.id }}]
 {{- end }}

@@ -17,9 +17,6 @@ them. Takes (backend, recipe, nodes, gpus). Rules of a release are left out with
 {{- end }}
 {{- $overrides := get $recipe.args .backend.overrides -}}
 {{- include "megatron-dpo.validate.overrides" (dict "flag" .backend.overrides "map" $overrides) }}
-{{- range include "megatron-dpo.switched" (dict "backend" .backend "map" $overrides) | fromJsonArray }}
-{{- $_ := set $texts . "true" }}
-{{- end }}
 {{- $facts := dict "texts" $texts "nodes" .nodes "gpus" .gpus "world" (mul .nodes .gpus) -}}
 {{- $overridden := include "megatron-dpo.keys" $overrides | fromJsonArray -}}
 {{- range .backend.rules }}

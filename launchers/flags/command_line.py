@@ -79,8 +79,9 @@ def training_flags(
     for name in filter(recipe.is_on, IN_BACKGROUND):
         raise LaunchError(
             Exit.CONFIG,
-            f"recipe.args.{name}=true returns before a checkpoint is whole",
+            f"recipe.args.{name}: true returns before a checkpoint is whole",
             "remove it: the launcher would call a torn checkpoint complete",
+            id="async-checkpoint",
         )
     cpu = ON_CPU if on_cpu and recipe.backend == "transformers" else {}
     weights = _weights(recipe, inputs, resume)

@@ -64,6 +64,7 @@ def judge(batch: Mapping[str, object], real: int, padded: int, space: int) -> No
             f"recipe.args.{DISPATCHER}: {NAME} was not tried with a batch that holds "
             f"{', '.join(others)}",
             "write alltoall",
+            id="gather-batch",
         )
     if padded != space:
         raise LaunchError(
@@ -71,4 +72,5 @@ def judge(batch: Mapping[str, object], real: int, padded: int, space: int) -> No
             f"recipe.args.packing_length: a microbatch has {real} tokens and the others {space}: "
             f"a row is longer than a pack, and {DISPATCHER} {NAME} needs equal ones",
             "raise packing_length, or write alltoall",
+            id="gather-long-row",
         )

@@ -234,6 +234,7 @@ def plugins(recipe: Recipe, clone: Path | None) -> list[str]:
             Exit.CONFIG,
             f"recipe.args.external_plugins: the launcher has a plugin named {PLUGIN.name}, too",
             "rename yours: ms-swift imports plugins by their names, and only one of a name",
+            id="plugin-name-taken",
         )
     return [str(PLUGIN), *(_in_clone(plugin, clone) for plugin in given)]
 
@@ -273,7 +274,8 @@ def _in_clone(plugin: str, clone: Path | None) -> str:
     if clone is None:
         raise LaunchError(
             Exit.CONFIG,
-            f"recipe.args.external_plugins names {plugin!r}, and there is no clone",
+            f"recipe.args.external_plugins: names {plugin!r}, and there is no clone",
             "set code.url and code.ref, or write an absolute path",
+            id="plugin-no-clone",
         )
     return str(clone / plugin)

@@ -41,7 +41,9 @@ class Loss:
         is free whichever pod Kubernetes sees first.
         """
         code = Exit.TERMINATED if self.code in FREE else Exit.PEER
-        return LaunchError(code, f"{self.who} ended: {self.cause}", f"see the log of {self.who}")
+        return LaunchError(
+            code, f"{self.who} ended: {self.cause}", f"see the log of {self.who}", id="peer-ended"
+        )
 
     def message(self) -> Message:
         """Spell it for the other ranks."""

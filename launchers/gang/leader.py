@@ -49,6 +49,7 @@ class Leader:
                 Exit.UNAVAILABLE,
                 f"gang port {port} of rank 0: {error}",
                 "free the port or set rendezvous.gangPort",
+                id="gang-port",
             ) from None
         threading.Thread(target=self._accept, name="gang-accept", daemon=True).start()
         pulse(self.bond, self._all_lines)

@@ -75,11 +75,14 @@ class Member:
             message = self._line.receive()
         except Closed as error:
             raise LaunchError(
-                Exit.PEER, f"rank 0 is gone: {error}", "see the log of rank 0"
+                Exit.PEER, f"rank 0 is gone: {error}", "see the log of rank 0", id="leader-gone"
             ) from None
         if "refused" in message:
             raise LaunchError(
-                Exit(message["code"]), message["refused"], "start all ranks of one run alike"
+                Exit(message["code"]),
+                message["refused"],
+                "start all ranks of one run alike",
+                id="gang-refused",
             )
         loss = loss_of(message, "rank 0")
         if loss is not None:
@@ -125,6 +128,7 @@ def _connect(address: str, port: int, deadline: float) -> socket.socket:
                 Exit.UNAVAILABLE,
                 f"rank 0 not found at {address}:{port} in {waited:.0f} s: {cause}",
                 "see whether the pod of rank 0 runs, and its name resolves (kubectl get pods)",
+                id="leader-not-found",
             )
         if waited - reported >= 30:
             reported = waited

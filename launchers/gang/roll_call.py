@@ -74,4 +74,5 @@ def late(nodes: int, joined: Collection[int], ready: Collection[int]) -> LaunchE
         Exit.UNAVAILABLE,
         f"gang of {nodes} nodes: {', '.join(what)} within the deadline",
         "see why these pods don't run (kubectl describe), or raise rendezvous.deadlineSeconds",
+        id="gang-incomplete",
     )

@@ -139,6 +139,7 @@ def _one(hub: Hub, file: HubFile, commit: str, root: Path, policy: RetryPolicy |
         Exit.IO,
         f"{file.path} came twice with another content than the hub lists ({file.digest[:12]})",
         "try again later, or look at the proxy or mirror between the pods and the hub",
+        id="hub-digest",
     )
 
 

@@ -34,6 +34,7 @@ class HuggingFace:
                 Exit.CONFIG,
                 "huggingface_hub is not installed here",
                 "use an image that has it, or write file:// or ms:// sources",
+                id="huggingface-missing",
             ) from None
         self._hub = huggingface_hub
         self._endpoint = os.environ.get("HF_ENDPOINT", "").rstrip("/") or None
@@ -67,20 +68,26 @@ class HuggingFace:
         name, what = type(error).__name__, f"recipe.{self._kind}: {self._source.text}"
         if name == "OfflineModeIsEnabled":
             remedy = "remove HF_HUB_OFFLINE from extraEnv, or write stages.download.skip: true"
-            return _failure(Exit.CONFIG, f"{what}: HF_HUB_OFFLINE is set", remedy)
+            return _failure("hub-offline", Exit.CONFIG, f"{what}: HF_HUB_OFFLINE is set", remedy)
         if name == "HFValidationError":
-            return _failure(Exit.CONFIG, f"{what}: {error}", "write hf://org/name@revision")
+            return _failure(
+                "huggingface-name", Exit.CONFIG, f"{what}: {error}", "write hf://org/name@revision"
+            )
         status = status_of(error)
         if name == "GatedRepoError":
             remedy = f"accept its licence on the hub, and {SECRET}"
-            return _failure(Exit.AUTH, f"{what} is gated", remedy)
+            return _failure("huggingface-gated", Exit.AUTH, f"{what} is gated", remedy)
         if status in (401, 403):
             remedy = f"check the name, and {SECRET}"
-            return _failure(Exit.AUTH, f"{what}: the hub answers {status}", remedy)
+            return _failure(
+                "huggingface-access", Exit.AUTH, f"{what}: the hub answers {status}", remedy
+            )
         if status == 404:
             missing = "no such revision" if name == "RevisionNotFoundError" else "not found"
             remedy = f"check name, revision and path; if it is private, {SECRET}"
-            return _failure(Exit.INPUT_MISSING, f"{what}: {missing}", remedy)
+            return _failure(
+                "huggingface-not-found", Exit.INPUT_MISSING, f"{what}: {missing}", remedy
+            )
         if status is not None:
             return _unavailable(f"{what}: the hub answers {status}", is_transient(status))
         if is_network(error) or name == "LocalEntryNotFoundError":
@@ -111,12 +118,15 @@ def _file(sibling: object) -> HubFile:
     return HubFile(path=path, size=size, digest=blob or "", kind="git" if blob else "none")
 
 
-def _failure(code: Exit, cause: str, remedy: str) -> Failure:
-    return Failure(error=LaunchError(code, cause, remedy), transient=False)
+def _failure(id: str, code: Exit, cause: str, remedy: str) -> Failure:
+    return Failure(error=LaunchError(code, cause, remedy, id=id), transient=False)
 
 
 def _unavailable(cause: str, transient: bool) -> Failure:
     remedy = "check the pods' way to the hub (HF_ENDPOINT, proxy); a restart goes on from here"
     return Failure(
-        error=LaunchError(Exit.UNAVAILABLE, cause.splitlines()[0], remedy), transient=transient
+        error=LaunchError(
+            Exit.UNAVAILABLE, cause.splitlines()[0], remedy, id="huggingface-unavailable"
+        ),
+        transient=transient,
     )

@@ -47,7 +47,7 @@ def wanted(listing: Listing, source: Source, kind: Kind) -> tuple[HubFile, ...]:
     """
     found = [f for f in listing.files if _is_below(f.path, source.path)]
     if not found:
-        raise LaunchError(Exit.INPUT_MISSING, *_nothing(listing, source, kind))
+        raise LaunchError(Exit.INPUT_MISSING, *_nothing(listing, source, kind), id="hub-no-file")
     if kind == "model" and any(f.path.endswith(".safetensors") for f in found):
         found = [f for f in found if not f.path.endswith(_OTHER_WEIGHTS)]
     return tuple(found)

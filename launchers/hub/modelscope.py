@@ -36,6 +36,7 @@ class ModelScope:
                 Exit.CONFIG,
                 "modelscope_hub is not installed here",
                 "use an image with modelscope >= 1.38, or write hf:// or file:// sources",
+                id="modelscope-missing",
             ) from None
         self._hub = modelscope_hub
         self._api: Any = None
@@ -73,13 +74,17 @@ class ModelScope:
         status = status_of(error)
         if status in (401, 403) or name in ("AuthenticationError", "PermissionDeniedError"):
             remedy = f"check the name, and {SECRET}"
-            return _failure(Exit.AUTH, f"{what}: the hub refuses access", remedy)
+            return _failure(
+                "modelscope-access", Exit.AUTH, f"{what}: the hub refuses access", remedy
+            )
         if status == 404 or name == "NotExistError":
             remedy = f"check name, revision and path; if it is private, {SECRET}"
-            return _failure(Exit.INPUT_MISSING, f"{what}: not found", remedy)
+            return _failure(
+                "modelscope-not-found", Exit.INPUT_MISSING, f"{what}: not found", remedy
+            )
         if name in ("FileIntegrityError", "FileSizeMismatchError"):
             remedy = "try again later, or look at the proxy between the pods and the hub"
-            return _failure(Exit.IO, f"{what}: {error}", remedy)
+            return _failure("modelscope-digest", Exit.IO, f"{what}: {error}", remedy)
         if status is not None and status < 600:
             return _unavailable(f"{what}: the hub answers {status}", is_transient(status))
         if is_network(error) or getattr(error, "retryable", False):
@@ -98,11 +103,13 @@ def _file(entry: Any) -> HubFile:
     return HubFile(path=entry.path, size=entry.size, digest=digest, kind=kind)
 
 
-def _failure(code: Exit, cause: str, remedy: str) -> Failure:
-    return Failure(error=LaunchError(code, cause.splitlines()[0], remedy), transient=False)
+def _failure(id: str, code: Exit, cause: str, remedy: str) -> Failure:
+    return Failure(error=LaunchError(code, cause.splitlines()[0], remedy, id=id), transient=False)
 
 
 def _unavailable(cause: str, transient: bool) -> Failure:
     remedy = "check the pods' way to the hub (MODELSCOPE_ENDPOINT, proxy); a restart goes on"
-    error = LaunchError(Exit.UNAVAILABLE, cause.splitlines()[0], remedy)
+    error = LaunchError(
+        Exit.UNAVAILABLE, cause.splitlines()[0], remedy, id="modelscope-unavailable"
+    )
     return Failure(error=error, transient=transient)

@@ -87,6 +87,7 @@ def _refuse_too_few(recipe: Recipe, rows: int, replicas: int) -> None:
             f"recipe.dataset: {rows} rows x num_train_epochs {epochs} make no batch of "
             f"global_batch_size {batch} (micro_batch_size {micro} x {replicas} replicas a step)",
             "add rows or epochs, or lower recipe.args.global_batch_size",
+            id="dataset-no-batch",
         )
 
 
@@ -100,7 +101,7 @@ def _judge(recipe: Recipe, dataset: Dataset) -> int | None:
     if not path.is_file():
         return dataset.sample
     if path.stat().st_size == 0:
-        raise _refusal(dataset, "is empty", "write a file with rows")
+        raise _refusal("dataset-empty", dataset, "is empty", "write a file with rows")
     if path.suffix == ".parquet":
         _refuse_broken_parquet(dataset)
     if path.suffix not in (".json", ".jsonl"):
@@ -108,7 +109,7 @@ def _judge(recipe: Recipe, dataset: Dataset) -> int | None:
     is_whole = path.stat().st_size <= LIMIT
     rows = list(_rows(dataset, is_whole=is_whole))
     if is_whole and not rows:
-        raise _refusal(dataset, "has no rows", "write a file with rows")
+        raise _refusal("dataset-no-rows", dataset, "has no rows", "write a file with rows")
     pairs = recipe.task == "rlhf" and recipe.arg("rlhf_type", "dpo") in PAIRED
     if rows and pairs and not any(name in recipe.args for name in _MENDERS):
         _refuse_without_pairs(dataset, rows)
@@ -124,7 +125,12 @@ def _refuse_broken_parquet(dataset: Dataset) -> None:
         last = handle.read(4)
     if first not in _MAGIC or last not in _MAGIC:
         where = "begin" if first not in _MAGIC else "end: it is cut"
-        raise _refusal(dataset, f"is no parquet file: PAR1 is not at its {where}", "copy it again")
+        raise _refusal(
+            "dataset-parquet",
+            dataset,
+            f"is no parquet file: PAR1 is not at its {where}",
+            "copy it again",
+        )
 
 
 def _rows(dataset: Dataset, *, is_whole: bool) -> Iterator[Mapping[str, Any]]:
@@ -145,7 +151,12 @@ def _maps(dataset: Dataset, parsed: Iterable[tuple[int, Any]]) -> Iterator[Mappi
     for number, value in parsed:
         for row in value if isinstance(value, list) else [value]:
             if not isinstance(row, Mapping):
-                raise _refusal(dataset, f"line {number}: a row is no map", "write one map a line")
+                raise _refusal(
+                    "dataset-row",
+                    dataset,
+                    f"line {number}: a row is no map",
+                    "write one map a line",
+                )
             yield row
 
 
@@ -154,7 +165,9 @@ def _parse(dataset: Dataset, text: bytes, number: int) -> Any:
         return json.loads(text.decode("utf-8-sig" if number == 1 else "utf-8"))
     except ValueError as error:  # no JSON, or no UTF-8
         wrong = f"line {number} is no JSON: {error}"
-        raise _refusal(dataset, wrong, "write one JSON map a line, in UTF-8") from None
+        raise _refusal(
+            "dataset-json", dataset, wrong, "write one JSON map a line, in UTF-8"
+        ) from None
 
 
 def _refuse_without_pairs(dataset: Dataset, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -162,10 +175,15 @@ def _refuse_without_pairs(dataset: Dataset, rows: Sequence[Mapping[str, Any]]) -
         wrong = (
             f"has no rejected answers: its rows have {', '.join(sorted(rows[0])) or 'no columns'}"
         )
-        raise _refusal(dataset, wrong, dataset_advice.remedy(rows[0]))
+        raise _refusal("dataset-no-pairs", dataset, wrong, dataset_advice.remedy(rows[0]))
     if all(_is_same(row) for row in rows):
         wrong = f"rejected_response is missing or is the chosen answer in all {len(rows)} rows"
-        raise _refusal(dataset, wrong, "write another rejected answer: ms-swift drops such rows")
+        raise _refusal(
+            "dataset-same-answers",
+            dataset,
+            wrong,
+            "write another rejected answer: ms-swift drops such rows",
+        )
 
 
 def _is_same(row: Mapping[str, Any]) -> bool:
@@ -180,5 +198,5 @@ def _is_same(row: Mapping[str, Any]) -> bool:
     return any(rejected == row[name] for name in _ANSWERS if name in row)
 
 
-def _refusal(dataset: Dataset, wrong: str, remedy: str) -> LaunchError:
-    return LaunchError(Exit.DATA, f"{dataset.key}: {dataset.path} {wrong}", remedy)
+def _refusal(id: str, dataset: Dataset, wrong: str, remedy: str) -> LaunchError:
+    return LaunchError(Exit.DATA, f"{dataset.key}: {dataset.path} {wrong}", remedy, id=id)

@@ -12,6 +12,7 @@ from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
 from launchers.inputs import preview
 from launchers.plan.model_config import Shape
+from launchers.refusal import Refusal
 from launchers.rules import table
 
 
@@ -40,31 +41,34 @@ def check_model(settings: Settings, recipe: Recipe, *, may_ask: bool) -> Judged:
     if shape is None and may_ask and recipe.backend == "megatron":
         return Judged(is_whole=False, shape=None)
     known = broken(settings, recipe, None)
-    refuse([message for message in broken(settings, recipe, shape) if message not in known])
+    refuse([found for found in broken(settings, recipe, shape) if found not in known])
     for what in unwise(settings, recipe, shape):
         logs.warning("recipe", what=what)
     return Judged(is_whole=True, shape=shape)
 
 
-def refuse(messages: list[str]) -> None:
+def refuse(refusals: list[Refusal]) -> None:
     """Refuse the run if anything is wrong.
 
     Raises:
         LaunchError: CONFIG with all messages.
     """
-    if messages:
-        count = "" if len(messages) == 1 else f" ({len(messages)} mistakes)"
+    if refusals:
+        count = "" if len(refusals) == 1 else f" ({len(refusals)} mistakes)"
         raise LaunchError(
-            Exit.CONFIG, " | ".join(messages), f"mend the values file{count} and install again"
+            Exit.CONFIG,
+            " | ".join(map(str, refusals)),
+            f"mend the values file{count} and install again",
+            id=",".join(dict.fromkeys(refusal.id for refusal in refusals)),
         )
 
 
-def broken(settings: Settings, recipe: Recipe, shape: Shape | None) -> list[str]:
+def broken(settings: Settings, recipe: Recipe, shape: Shape | None) -> list[Refusal]:
     """Return a message for each rule that the recipe breaks."""
     return table.check(recipe.args, **_gang(settings, recipe, shape))
 
 
-def unwise(settings: Settings, recipe: Recipe, shape: Shape | None) -> list[str]:
+def unwise(settings: Settings, recipe: Recipe, shape: Shape | None) -> list[Refusal]:
     """Return a message for each thing that works, but is surely not wanted."""
     return table.warn(recipe.args, **_gang(settings, recipe, shape))
 

@@ -25,13 +25,13 @@ def check(model: Path, name: str) -> None:
     try:
         document = json.loads((model / NAME).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise _refusal(f"{name} has no {NAME}") from None
+        raise _refusal("model-config-missing", f"{name} has no {NAME}") from None
     except NotADirectoryError:
-        raise _refusal(f"{name} is a file, not a folder with a {NAME}") from None
+        raise _refusal("model-is-file", f"{name} is a file, not a folder with a {NAME}") from None
     except ValueError as error:
-        raise _refusal(f"{name}: {NAME} is no JSON: {error}") from None
+        raise _refusal("model-config-json", f"{name}: {NAME} is no JSON: {error}") from None
     if not isinstance(document, dict) or "model_type" not in document:
-        raise _refusal(f"{name}: {NAME} has no model_type")
+        raise _refusal("model-type-missing", f"{name}: {NAME} has no model_type")
 
 
 def check_early(text: str) -> None:
@@ -49,6 +49,6 @@ def check_early(text: str) -> None:
         check(folder, text)
 
 
-def _refusal(wrong: str) -> LaunchError:
+def _refusal(id: str, wrong: str) -> LaunchError:
     remedy = "name the folder with config.json, tokenizer and safetensors of one model"
-    return LaunchError(Exit.DATA, f"recipe.model: {wrong}", remedy)
+    return LaunchError(Exit.DATA, f"recipe.model: {wrong}", remedy, id=id)

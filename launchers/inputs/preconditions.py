@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from launchers.flags.flag_types import Kind
 from launchers.flags.renames import OWNED, RENAMED, secret_advice
 from launchers.inputs.model_check import broken, refuse
 from launchers.inputs.paths import inputs_of
+from launchers.refusal import Refusal
 from launchers.rules import table
 from launchers.system.ms_swift import swift_folder
 
@@ -41,53 +41,61 @@ def check(settings: Settings, recipe: Recipe, *, is_gang: bool = True) -> None:
     Raises:
         LaunchError: CONFIG with all messages, each naming its values key.
     """
-    messages = owned(recipe) + secret(recipe) + unsaved(recipe) + table.empty(recipe.args)
+    found = owned(recipe) + secret(recipe) + unsaved(recipe) + table.empty(recipe.args)
     inputs = inputs_of(settings, recipe, settings.work)
     try:
         merged(settings, recipe, inputs)
     except LaunchError as error:
-        messages.append(f"{error.cause}; {error.remedy}")
+        found.append(_of_error(error))
     known = known_flags(recipe)
     if known.names:
-        messages += installed.check_flags(recipe.args, known.names, RENAMED[recipe.backend])
+        found += installed.check_flags(recipe.args, known.names, RENAMED[recipe.backend])
         judged = kinds.check(recipe.args, known.kinds)
         judged += broken(settings, recipe, None) if is_gang else []
-        named = {_flag(message) for message in messages}  # of which enough was said
-        messages += [message for message in judged if _flag(message) not in named]
-    refuse(messages)
+        named = {refusal.path for refusal in found}  # one message for each key
+        found += [refusal for refusal in judged if refusal.path not in named]
+    refuse(found)
 
 
-def _flag(message: str) -> str:
-    """Return the values key that a message begins with."""
-    return re.split("[:=]", message, maxsplit=1)[0]
+def _of_error(error: LaunchError) -> Refusal:
+    """Return an error of one key as a refusal of that key."""
+    path, _, wrong = error.cause.partition(": ")
+    return Refusal(id=error.id, path=path, says=f"{wrong}; {error.remedy}")
 
 
-def owned(recipe: Recipe) -> list[str]:
+def owned(recipe: Recipe) -> list[Refusal]:
     """Return a message for each flag that only the launcher may set."""
     return [
-        f"recipe.args.{name}: the launcher sets this flag; remove it"
+        _refused("flag-owned", name, "the launcher sets this flag; remove it")
         for name in recipe.args
         if name in OWNED[recipe.backend]
     ]
 
 
-def secret(recipe: Recipe) -> list[str]:
+def secret(recipe: Recipe) -> list[Refusal]:
     """Return a message for each flag that holds a secret; its value is not repeated."""
     seen = "a secret, and whoever sees the run sees its recipe; remove it, and"
     advice = {name: secret_advice(name) for name in recipe.args}
-    return [f"recipe.args.{name}: {seen} {what}" for name, what in advice.items() if what]
+    return [
+        _refused("flag-secret", name, f"{seen} {what}") for name, what in advice.items() if what
+    ]
 
 
-def unsaved(recipe: Recipe) -> list[str]:
+def unsaved(recipe: Recipe) -> list[Refusal]:
     """Return a message for each flag that would leave nothing to export."""
-    messages = []
+    found = []
     if _word(recipe, "save_strategy") in NO:
-        given = f"recipe.args.save_strategy={recipe.args['save_strategy']!r}"
-        messages.append(f"{given}: nothing would be saved; write steps or epoch")
+        says = f"{recipe.args['save_strategy']!r}: nothing would be saved; write steps or epoch"
+        found.append(_refused("nothing-saved", "save_strategy", says))
     if recipe.backend == "megatron" and _word(recipe, "save_safetensors") in NO:
-        given = f"recipe.args.save_safetensors={recipe.args['save_safetensors']!r}"
-        messages.append(f"{given}: the export is made of safetensors; remove it")
-    return messages
+        given = recipe.args["save_safetensors"]
+        says = f"{given!r}: the export is made of safetensors; remove it"
+        found.append(_refused("nothing-to-export", "save_safetensors", says))
+    return found
+
+
+def _refused(id: str, flag: str, says: str) -> Refusal:
+    return Refusal(id=id, path=f"recipe.args.{flag}", says=says)
 
 
 def _word(recipe: Recipe, name: str) -> str:

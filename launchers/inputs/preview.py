@@ -91,7 +91,9 @@ def _from_hub(model: Source) -> str:
         return in_thread(lambda: _fetch(model), PATIENCE)
     except TimeoutError:
         cause = f"no answer from the hub in {PATIENCE:.0f} s"
-        raise LaunchError(Exit.UNAVAILABLE, cause, "the download asks again") from None
+        raise LaunchError(
+            Exit.UNAVAILABLE, cause, "the download asks again", id="hub-no-answer"
+        ) from None
 
 
 def _fetch(model: Source) -> str:
@@ -108,5 +110,7 @@ def _fetch(model: Source) -> str:
             return (Path(folder) / path).read_text(encoding="utf-8")
     except Exception as error:
         failure = hub.translate(error)
-        unknown = LaunchError(Exit.UNAVAILABLE, type(error).__name__, "the download asks again")
+        unknown = LaunchError(
+            Exit.UNAVAILABLE, type(error).__name__, "the download asks again", id="hub-error"
+        )
         raise (unknown if failure is None else failure.error) from error

@@ -88,7 +88,7 @@ def _await(children: Mapping[int, Child], plan: Plan, bond: Bond, stop: float) -
             raise bond.loss.error()
         if time.monotonic() >= stop:
             cause = f"after {plan.seconds} s {behind(_phases(plan), plan.world)}"
-            raise LaunchError(Exit.PREFLIGHT, cause, _LOOK)
+            raise LaunchError(Exit.PREFLIGHT, cause, _LOOK, id="preflight-timeout")
 
 
 def _broken(children: Mapping[int, Child], plan: Plan, bond: Bond) -> LaunchError:
@@ -104,7 +104,7 @@ def _broken(children: Mapping[int, Child], plan: Plan, bond: Bond) -> LaunchErro
         )
         why = found.cause if found else f"exit {code}" if code > 0 else f"killed by signal {-code}"
         where = f"rank {rank} (GPU {rank % plan.nproc})"
-        error = LaunchError(Exit.PREFLIGHT, f"{where}: {why}", _LOOK)
+        error = LaunchError(Exit.PREFLIGHT, f"{where}: {why}", _LOOK, id="preflight-worker")
         if found is None or not found.cascade:
             return error
         cascade = cascade or error

@@ -93,7 +93,12 @@ def local_folder(key: str) -> Path:
     home = Path(tempfile.gettempdir()) / f"megatron-dpo-jit-{os.getuid()}"
     home.mkdir(parents=True, exist_ok=True)
     if home.lstat().st_uid != os.getuid():  # of a link its own
-        raise LaunchError(Exit.CONFIG, f"{home} is another user's", "remove it, or set TMPDIR")
+        raise LaunchError(
+            Exit.CONFIG,
+            f"{home} is another user's",
+            "remove it, or set TMPDIR",
+            id="kernel-folder-owner",
+        )
     home.chmod(0o700)
     return home / key
 

@@ -89,6 +89,9 @@ def _count(env: Mapping[str, str]) -> int:
         done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=20)
     except subprocess.TimeoutExpired:
         raise LaunchError(
-            Exit.PREFLIGHT, "nvidia-smi -L did not answer in 20 s", "look at the host's driver"
+            Exit.PREFLIGHT,
+            "nvidia-smi -L did not answer in 20 s",
+            "look at the host's driver",
+            id="nvidia-smi-timeout",
         ) from None
     return sum(line.startswith("GPU ") for line in done.stdout.splitlines())

@@ -158,6 +158,7 @@ def _resume(
                 Exit.IO,
                 f"{work.checkpoints / name} is not whole on this node after {patience:.0f} s",
                 "look at the workspace's storage",
+                id="checkpoint-incomplete",
             )
         time.sleep(0.5)
     return found

@@ -104,7 +104,9 @@ def standing(settings: Settings, found: Found) -> str:
 def failed(settings: Settings, found: Found) -> LaunchError:
     """Say why the run failed, with its own code: no restart will follow."""
     cause = f"run {settings.run} {standing(settings, found)}"
-    return LaunchError(Exit(found["code"]), cause, "then uninstall the run and install it again")
+    return LaunchError(
+        Exit(found["code"]), cause, "then uninstall the run and install it again", id="run-failed"
+    )
 
 
 def late(settings: Settings, found: Found, strange: str) -> LaunchError:
@@ -118,7 +120,10 @@ def late(settings: Settings, found: Found, strange: str) -> LaunchError:
         remedy = "test again later, or with a longer test.deadlineSeconds and helm test --timeout"
     where = strange or standing(settings, found)
     return LaunchError(
-        Exit.UNAVAILABLE, f"run {settings.run} after {settings.test_deadline} s: {where}", remedy
+        Exit.UNAVAILABLE,
+        f"run {settings.run} after {settings.test_deadline} s: {where}",
+        remedy,
+        id="run-late",
     )
 
 
@@ -141,7 +146,7 @@ def verify(settings: Settings, recipe: Recipe, outputs: Sequence[Sequence[str]])
     export = settings.work.export
     there = marker.read(export)
     if there is None or there.inputs.get("recipe") != recipe.digest:
-        raise _changed(f"{export} is not what this recipe leaves")
+        raise _changed("export-changed", f"{export} is not what this recipe leaves")
     _whole(export, there)
     held = {"files": len(there.manifest), "bytes": manifest.total(there.manifest)}
     logs.info("run proved", export=export, **held, recipe=recipe.digest[:12])
@@ -150,7 +155,7 @@ def verify(settings: Settings, recipe: Recipe, outputs: Sequence[Sequence[str]])
 def _same(path: Path, digest: str) -> None:
     there = marker.read(path)
     if there is None or marker.digest(there) != digest:
-        raise _changed(f"{path} is not what the run left there")
+        raise _changed("output-changed", f"{path} is not what the run left there")
     if not there.inputs.get("in place"):  # else the files are elsewhere
         _whole(path, there)
 
@@ -158,10 +163,15 @@ def _same(path: Path, digest: str) -> None:
 def _whole(path: Path, there: Marker) -> None:
     problems = manifest.verify(path, there.manifest, manifest.total(there.manifest) <= FULL)
     if problems:
-        raise LaunchError(Exit.IO, f"{path}: {problems[0]}", "look at the workspace's storage")
+        raise LaunchError(
+            Exit.IO,
+            f"{path}: {problems[0]}",
+            "look at the workspace's storage",
+            id="export-damaged",
+        )
 
 
-def _changed(cause: str) -> LaunchError:
+def _changed(id: str, cause: str) -> LaunchError:
     return LaunchError(
-        Exit.INPUT_MISSING, f"the run says succeeded, and {cause}", "install the run again"
+        Exit.INPUT_MISSING, f"the run says succeeded, and {cause}", "install the run again", id=id
     )

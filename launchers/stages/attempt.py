@@ -56,6 +56,7 @@ def keep_identity(work: Workspace, inputs: Mapping[str, object]) -> None:
                 Exit.CONFIG,
                 f"run {work.run} has checkpoints made with another {', '.join(changed)}",
                 f"choose another release name, or remove {work.home}",
+                id="run-changed",
             )
     work.home.mkdir(parents=True, exist_ok=True)
     replace(path, text)

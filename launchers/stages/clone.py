@@ -59,16 +59,21 @@ def _check(code: Code) -> None:
             Exit.CONFIG,
             f"code.url holds a name or password for {host}: everybody who sees the run sees it",
             "remove it from the url; put a token into a Secret and name it in code.existingSecret",
+            id="code-url-secret",
         )
     if not _URL.fullmatch(code.url):
         raise LaunchError(
             Exit.CONFIG,
             f"code.url={code.url!r} is no git url",
             "write https://host/path.git, ssh://git@host/path.git, git@host:path or file:///path",
+            id="code-url",
         )
     if not code.ref or code.ref.startswith("-") or re.search(r"[\s~^:?*\[\\]|\.\.", code.ref):
         raise LaunchError(
-            Exit.CONFIG, f"code.ref={code.ref!r} is no ref", "write a commit, tag or branch"
+            Exit.CONFIG,
+            f"code.ref={code.ref!r} is no ref",
+            "write a commit, tag or branch",
+            id="code-ref",
         )
 
 
@@ -152,4 +157,5 @@ def _unknown_ref(code: Code, refs: list[str]) -> LaunchError:
         Exit.INPUT_MISSING,
         f"code.ref={code.ref!r} is no branch, tag or commit of {code.url}",
         f"did you mean {near[0]}?" if near else "push something to the repository first",
+        id="code-ref-unknown",
     )

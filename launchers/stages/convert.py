@@ -101,7 +101,10 @@ def expert_parallel(model: Path, gpus: int) -> int:
         config = json.loads((model / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise LaunchError(
-            Exit.DATA, f"{model / 'config.json'}: {error}", "name a model in recipe.model"
+            Exit.DATA,
+            f"{model / 'config.json'}: {error}",
+            "name a model in recipe.model",
+            id="model-config",
         ) from None
     experts = next((int(config[name]) for name in EXPERTS if config.get(name)), 1)
     return math.gcd(experts, max(1, gpus))
@@ -145,5 +148,7 @@ def _export(
 def _failure(ranks: Path, log: Path) -> LaunchError:
     found = failures.why(ranks, log, started=False)
     if found is None:
-        return LaunchError(Exit.PEER, "conversion failed without an exception", f"see {log}")
-    return LaunchError(found.code, f"conversion failed: {found.cause}", found.remedy)
+        return LaunchError(
+            Exit.PEER, "conversion failed without an exception", f"see {log}", id="convert-failed"
+        )
+    return LaunchError(found.code, f"conversion failed: {found.cause}", found.remedy, id=found.id)

@@ -89,12 +89,14 @@ def _in_clone(what: Source, kind: Kind, place: Path) -> Outcome:
             Exit.INPUT_MISSING,
             f"recipe.{kind}: {what.repo!r} is not in the clone",
             f"mend the path or code.ref; if it is on a hub, write hf://{what.repo}@REVISION",
+            id="clone-path",
         )
     if _is_pointer(place):
         raise LaunchError(
             Exit.DATA,
             f"recipe.{kind}: {what.repo!r} is a git-lfs pointer: git did not fetch its content",
             "use an image with git-lfs set up, or put the data on a hub or the workspace",
+            id="git-lfs-pointer",
         )
     logs.info("download up to date: in the clone", name=what.repo, path=place)
     return outcome(STAGE, what.repo, "up to date", "in the clone", place, None)

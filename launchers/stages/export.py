@@ -50,6 +50,7 @@ def export(work: Workspace, inputs: Mapping[str, object], *, holder: str) -> Out
             Exit.INPUT_MISSING,
             f"training ended, and {work.checkpoints} has no complete checkpoint",
             "let it save: remove save_strategy and save_only flags from recipe.args",
+            id="export-no-checkpoint",
         )
     files = files_of(last)
     if not any(file.suffix == ".safetensors" for file in files.values()):
@@ -57,6 +58,7 @@ def export(work: Workspace, inputs: Mapping[str, object], *, holder: str) -> Out
             Exit.INPUT_MISSING,
             f"{last.path} has no safetensors: there are no weights to export",
             "remove save_safetensors from recipe.args, and choose another release name",
+            id="export-no-weights",
         )
 
     def make(folder: Path) -> None:
@@ -85,6 +87,7 @@ def files_of(last: Checkpoint) -> dict[str, Path]:
             Exit.INPUT_MISSING,
             f"{whole} is not whole: it was never sealed, or has lost files since",
             f"bring them back; where {whole.name} is removed, the adapter alone is exported",
+            id="export-merged-incomplete",
         )
     adapter = {f"{ADAPTER}/{f.name}": f for f in own if f.name.startswith(ADAPTER)}
     return {file.name: file for file in hugging_face_files(whole)} | adapter

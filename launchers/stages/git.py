@@ -24,15 +24,27 @@ _NETWORK = (
     r"|RPC failed|unexpected disconnect|Empty reply from server|returned error: (?:429|5\d\d)"
     r"|kex_exchange_identification"
 )
-_RULES: tuple[tuple[str, Exit, str], ...] = (
-    (r"No space left|[Qq]uota exceeded", Exit.QUOTA, "free space on the workspace, or enlarge it"),
-    (r"Input/output error|Stale file handle", Exit.IO, "look at the workspace's storage"),
+_RULES: tuple[tuple[str, str, Exit, str], ...] = (
     (
+        "git-disk-full",
+        r"No space left|[Qq]uota exceeded",
+        Exit.QUOTA,
+        "free space on the workspace, or enlarge it",
+    ),
+    (
+        "git-disk-fault",
+        r"Input/output error|Stale file handle",
+        Exit.IO,
+        "look at the workspace's storage",
+    ),
+    (
+        "git-host-key",
         r"Host key verification failed|REMOTE HOST IDENTIFICATION HAS CHANGED",
         Exit.AUTH,
         "put the server's key into known_hosts of code.existingSecret",
     ),
     (
+        "git-access",
         r"Authentication failed|could not read (?:Username|Password)|terminal prompts disabled"
         r"|Access denied|returned error: 40[13]|Permission denied \(|invalid format"
         r"|Load key|UNPROTECTED",
@@ -40,22 +52,44 @@ _RULES: tuple[tuple[str, Exit, str], ...] = (
         SECRET,
     ),
     (
+        "git-user",
         r"No user exists for uid",
         Exit.CONFIG,
         "ssh needs a user name: use a https url with a token, or an image that names the user",
     ),
-    (r"SSL certificate|certificate verif", Exit.CONFIG, "set extraEnv.GIT_SSL_CAINFO to your CA"),
-    (r"dubious ownership", Exit.CONFIG, "let the repository belong to the pod's user"),
-    (r"cannot run ssh|ssh: not found|ssh: No such", Exit.CONFIG, "use an image with ssh, or https"),
-    (_NETWORK, Exit.UNAVAILABLE, "check the pods' way to the git server; a restart tries again"),
     (
+        "git-certificate",
+        r"SSL certificate|certificate verif",
+        Exit.CONFIG,
+        "set extraEnv.GIT_SSL_CAINFO to your CA",
+    ),
+    ("git-owner", r"dubious ownership", Exit.CONFIG, "let the repository belong to the pod's user"),
+    (
+        "git-ssh-missing",
+        r"cannot run ssh|ssh: not found|ssh: No such",
+        Exit.CONFIG,
+        "use an image with ssh, or https",
+    ),
+    (
+        "git-unavailable",
+        _NETWORK,
+        Exit.UNAVAILABLE,
+        "check the pods' way to the git server; a restart tries again",
+    ),
+    (
+        "git-not-found",
         r"[Rr]epository .*not found|does not exist|not appear to be a git repo|returned error: 404"
         r"|couldn't find remote ref|not our ref|unadvertised object|No such remote ref"
         r"|not found",
         Exit.INPUT_MISSING,
         f"check code.url and code.ref; if it is private, {SECRET}",
     ),
-    (r"Permission denied|Read-only", Exit.QUOTA, "let the pod's user write to the workspace"),
+    (
+        "git-permission",
+        r"Permission denied|Read-only",
+        Exit.QUOTA,
+        "let the pod's user write to the workspace",
+    ),
 )
 
 
@@ -78,10 +112,12 @@ class GitError(Exception):
         'AUTH'
         """
         text = str(self)
-        for pattern, code, remedy in _RULES:
+        for id, pattern, code, remedy in _RULES:
             if re.search(pattern, text):
-                return LaunchError(code, f"git: {_telling(text, pattern)}", remedy)
-        return LaunchError(Exit.PEER, f"git: {_telling(text, 'fatal|error')}", "see the log")
+                return LaunchError(code, f"git: {_telling(text, pattern)}", remedy, id=id)
+        return LaunchError(
+            Exit.PEER, f"git: {_telling(text, 'fatal|error')}", "see the log", id="git-failed"
+        )
 
 
 def _telling(text: str, pattern: str) -> str:
@@ -99,7 +135,10 @@ def git(folder: Path, access: Access, *words: str) -> str:
     """
     if shutil.which("git", path=access.env.get("PATH")) is None:
         raise LaunchError(
-            Exit.CONFIG, "git is not installed here", "use an image with git, or set code.url empty"
+            Exit.CONFIG,
+            "git is not installed here",
+            "use an image with git, or set code.url empty",
+            id="git-missing",
         )
     process = subprocess.Popen(
         ["git", *words],

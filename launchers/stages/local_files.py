@@ -76,6 +76,7 @@ def _seen(place: Path) -> dict[str, list[int]]:
             Exit.INPUT_MISSING,
             f"file://{place} is not there",
             "write a path that the pods see: on the workspace or another mounted volume",
+            id="source-file-missing",
         )
     found = manifest.files(place) if place.is_dir() else [place]
     stats = {str(p.relative_to(place)): _stat(p) for p in found}
@@ -90,6 +91,7 @@ def _stat(path: Path) -> os.stat_result:
             Exit.INPUT_MISSING,
             f"{path} leads to {path.resolve()}, which is not there",
             "copy a hub's cache with the files behind its links: cp -rL",
+            id="source-link-broken",
         ) from None
 
 
@@ -99,7 +101,10 @@ def _read(source: Source, place: Path) -> dict[str, Entry]:
         found = manifest.of(place, follow=True)
     if not found:
         raise LaunchError(
-            Exit.INPUT_MISSING, f"{source.text} is an empty folder", "name one that has files"
+            Exit.INPUT_MISSING,
+            f"{source.text} is an empty folder",
+            "name one that has files",
+            id="source-folder-empty",
         )
     return found
 
@@ -128,4 +133,5 @@ def _copy(source: Path, goal: Path, wanted: Entry) -> None:
             Exit.IO,
             f"{source} changed while it was copied, or {goal} does not hold what was written",
             "let nothing write to the source; look at the workspace's storage",
+            id="source-changed",
         )

@@ -109,11 +109,13 @@ def _failure(ranks: Path, bond: Bond, *, started: bool) -> LaunchError:
     """
     found = failures.why(ranks, ranks.with_suffix(".log"), started=started)
     if found is not None and found.code in USER:
-        return LaunchError(found.code, found.cause, found.remedy)
+        return LaunchError(found.code, found.cause, found.remedy, id=found.id)
     is_cascade = found is None or found.cascade
     if bond.loss is not None or (is_cascade and bond.lost.wait(ECHO)):
         assert bond.loss is not None
         return bond.loss.error()
     if found is None:
-        return LaunchError(Exit.PEER, "training failed without an exception", f"see {ranks}")
-    return LaunchError(found.code, found.cause, f"{found.remedy}; see {ranks}")
+        return LaunchError(
+            Exit.PEER, "training failed without an exception", f"see {ranks}", id="train-failed"
+        )
+    return LaunchError(found.code, found.cause, f"{found.remedy}; see {ranks}", id=found.id)

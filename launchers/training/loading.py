@@ -48,12 +48,14 @@ def install(name: str) -> None:
             Exit.CONFIG,
             f"{VARIABLE}: {name} is not a feature of the launcher",
             "let the launcher set it: it comes from the recipe",
+            id="feature-unknown",
         )
     if name in _installed:
         raise LaunchError(
             Exit.CONFIG,
             f"{VARIABLE}: the feature {name} is already installed in this process",
             "name it once, and load swift_plugin.py once",
+            id="feature-twice",
         )
     feature = _BY_NAME[name]
     module = importlib.import_module(f"{__package__}.{feature.module}")

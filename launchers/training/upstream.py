@@ -45,4 +45,9 @@ def require_parameters(function: Callable[..., object], *names: str, otherwise: 
 
 def _other(what: str, otherwise: str = "") -> LaunchError:
     remedy = f"use an image with {KNOWN}"
-    return LaunchError(Exit.CONFIG, what, f"{remedy}, or {otherwise}" if otherwise else remedy)
+    return LaunchError(
+        Exit.CONFIG,
+        what,
+        f"{remedy}, or {otherwise}" if otherwise else remedy,
+        id="upstream-changed",
+    )

@@ -63,4 +63,8 @@ def upgrade(chart: Path, *layers: Document) -> str:
 
 
 def changes(text: str) -> list[str]:
-    return re.findall(r"^- (.*)$", text, re.MULTILINE)
+    """Return what a refusal names, without the ids; each line has one."""
+    lines = re.findall(r"^- (.*)$", text, re.MULTILINE)
+    named = [match for line in lines if (match := re.fullmatch(r"(.*) \[upgrade-[a-z-]+\]", line))]
+    assert len(named) == len(lines)
+    return [match[1] for match in named]

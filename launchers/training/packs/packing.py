@@ -144,6 +144,7 @@ def _compare(digest: str) -> None:
             Exit.DATA,
             f"ranks {others} see other rows or packs than rank 0: {digest[:12]}",
             "let a dataset plugin give the same rows on every rank",
+            id="packs-differ",
         )
 
 

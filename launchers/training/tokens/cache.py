@@ -119,7 +119,10 @@ def _verify(folder: Path) -> None:
     problems = manifest.verify(folder, listed, reads and manifest.total(listed) <= FULL)
     if problems:
         raise LaunchError(
-            Exit.IO, f"{folder}: {problems[0]} here, and not on rank 0", "look at the workspace"
+            Exit.IO,
+            f"{folder}: {problems[0]} here, and not on rank 0",
+            "look at the workspace",
+            id="tokens-not-shared",
         )
 
 

@@ -104,6 +104,7 @@ def _tokenise(self: Any, partial: Path) -> Made:
             Exit.DATA,
             f"recipe.dataset: no row could be tokenised in max_length {args.max_length}",
             "see the errors above, write a larger recipe.args.max_length or mend the dataset",
+            id="tokens-none",
         )
     return Made(notes={"rows": rows})
 

@@ -140,15 +140,16 @@ def test_a_class_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_unknown_flags_are_told_the_nearest_and_old_ones_the_new() -> None:
-    messages = installed.check_flags(
+    found = installed.check_flags(
         ["save_interval", "lrr", "lr", "load"], {"lr", "save_steps"}, RENAMED["megatron"]
     )
-    assert messages == [
-        "recipe.args.load: ms-swift 4 has no such flag; remove it (the launcher sets model, "
-        "or mcore_model after a conversion)",
-        "recipe.args.lrr: ms-swift has no such flag; the nearest is lr",
-        "recipe.args.save_interval: ms-swift 4 has no such flag; write save_steps",
+    assert [(each.id, each.path) for each in found] == [
+        ("flag-renamed", "recipe.args.load"),
+        ("flag-unknown", "recipe.args.lrr"),
+        ("flag-renamed", "recipe.args.save_interval"),
     ]
+    assert found[1].says.endswith(" lr")
+    assert found[2].says.endswith(" save_steps")
 
 
 def test_nothing_installed_is_nothing_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,6 +111,7 @@ def test_a_user_error_of_one_rank_is_its_code_and_the_others_cascade(pods: Pods)
         "step": None,
         "cause": "ValueError: heads must be divisible",
         "remedy": "mend the recipe or plugin: before the first step the same would happen again",
+        "id": "recipe-or-plugin",
     }
     assert pods.message(0)["code"] == 1
     assert pods.progress()["state"] == "failed"

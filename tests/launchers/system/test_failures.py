@@ -57,15 +57,18 @@ def test_the_last_exception_decides(last: str, started: bool, code: Exit) -> Non
 @pytest.mark.parametrize("prefix", ["", "[rank3]: "])
 @pytest.mark.parametrize("code", [Exit.IO, Exit.CONFIG, Exit.DATA])
 def test_an_error_of_our_own_ends_with_the_code_that_it_carries(prefix: str, code: Exit) -> None:
-    error = LaunchError(code, "/w/rows: a is missing here, and not on rank 0", "look at it")
+    error = LaunchError(
+        code, "/w/rows: a is missing here, and not on rank 0", "look at it", id="i-d"
+    )
     printed = "".join(traceback.format_exception(error)).splitlines()
     found = verdict("".join(f"{prefix}{line}\n" for line in printed), started=True)
     assert found is not None and found.code == code
     assert found.cause == f"launchers.exits.LaunchError: {error}"
+    assert found.id == "i-d"
 
 
 def test_an_error_of_our_own_with_no_known_code_is_of_no_known_cause() -> None:
-    text = "launchers.exits.LaunchError: x; y\nexit code: NONE\n"
+    text = "launchers.exits.LaunchError: x; y\nexit code: NONE [i]\n"
     found = verdict(text, started=True)
     assert found is not None and found.code == Exit.PEER
 
@@ -136,9 +139,9 @@ def test_a_log_without_an_exception_says_nothing() -> None:
 
 
 def test_the_cause_comes_before_its_cascade() -> None:
-    cascade = Verdict(code=Exit.PEER, cause="NCCL", remedy="", cascade=True)
-    unknown = Verdict(code=Exit.PEER, cause="segfault", remedy="")
-    known = Verdict(code=Exit.DATA, cause="bad row", remedy="")
+    cascade = Verdict(code=Exit.PEER, id="cascade", cause="NCCL", remedy="", cascade=True)
+    unknown = Verdict(code=Exit.PEER, id="exception", cause="segfault", remedy="")
+    known = Verdict(code=Exit.DATA, id="dataset-broken", cause="bad row", remedy="")
     assert worst([cascade, unknown, known]) == known
     assert worst([cascade, unknown]) == unknown
     assert worst([]) is None
