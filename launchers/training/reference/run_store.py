@@ -86,6 +86,7 @@ def _too_late(home: Path, folder: Path, iteration: int, changed: str) -> LaunchE
         f"recipe.reference: precomputed, but the policy {state}, so that it can't stand for the "
         f"reference, and {lack}",
         f"{undo}write recipe.reference: online, or remove {home / 'checkpoints'} to begin anew",
+        id="reference-too-late",
     )
 
 

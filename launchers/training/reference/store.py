@@ -69,6 +69,7 @@ def add(pairs: Pairs, others: Iterable[tuple[bytes, tuple[float, float]]], folde
                 Exit.DATA,
                 f"the reference's log-probability of pair {name.hex()} is {values}",
                 "look at the model's weights and at the pair",
+                id="reference-not-finite",
             )
         known = pairs.setdefault(name, values)
         if any(differ(*both) for both in zip(known, values, strict=True)):
@@ -77,6 +78,7 @@ def add(pairs: Pairs, others: Iterable[tuple[bytes, tuple[float, float]]], folde
                 f"pair {name.hex()} has log-probabilities {known} and {values}, more than "
                 f"{TOLERANCE:g} apart: two different models wrote into one store",
                 f"remove {folder}",
+                id="reference-two-models",
             )
 
 

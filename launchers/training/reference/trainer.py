@@ -55,6 +55,7 @@ class Collator:
                 f"pair {absent[0]} has no reference log-probability: its tokens are not those of "
                 "any pair when the run began",
                 "give each row one fixed encoding, or write recipe.reference: online",
+                id="reference-unknown-pair",
             )
         values = torch.tensor([self.pairs[name] for name in names], dtype=torch.float32)
         return {**self.inner(batch), KEY: values.T.contiguous()}
@@ -72,6 +73,7 @@ class PrecomputedDPOTrainer(_Upstream):  # type: ignore[misc]
                 Exit.CONFIG,
                 f"recipe.reference: precomputed with {'; '.join(found)}",
                 "write online",
+                id="reference-unsupported",
             )
         super().__init__(args, template)
 
