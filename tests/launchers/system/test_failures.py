@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 import traceback
 from pathlib import Path
 
@@ -153,3 +154,14 @@ def test_only_the_end_of_a_log_is_read(tmp_path: Path) -> None:
     assert len(tail(log)) == TAIL
     assert tail(log).endswith("end")
     assert tail(tmp_path / "none") == ""
+
+
+def test_an_error_of_our_own_is_the_same_on_another_rank() -> None:
+    error = LaunchError(Exit.DATA, "a row is too long", "cut it", id="row-long")
+    found = pickle.loads(pickle.dumps(error))
+    printed = ["".join(traceback.format_exception(each)) for each in (error, found)]
+    assert printed[0] == printed[1]
+    assert (found.code, found.cause, found.remedy, found.id) == (
+        *(error.code, error.cause, error.remedy),
+        error.id,
+    )
