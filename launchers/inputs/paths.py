@@ -6,7 +6,6 @@ import hashlib
 import re
 from pathlib import Path
 
-from launchers import PACKAGE
 from launchers.config import sources
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Code, Settings
@@ -60,5 +59,4 @@ def inputs_of(settings: Settings, recipe: Recipe, work: Workspace) -> Inputs:
             for d in datasets
         ),
         clone=clone_folder,
-        plugins=PACKAGE,
     )

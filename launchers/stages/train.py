@@ -12,6 +12,7 @@ from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.config.workspace import Workspace
 from launchers.exits import USER, Exit, LaunchError
+from launchers.flags import features
 from launchers.flags.command_line import (
     Inputs,
     environment,
@@ -60,6 +61,7 @@ def train(
     package, nproc = PACKAGE, settings.nproc_per_node
     inside = {
         **environment(env, settings.place, nproc=nproc, package=package),
+        **features.environment(recipe, on_cpu=settings.gpus_per_node == 0),
         "TRAINING_HOME": str(work.home),  # for our in-training code
         "TRAINING_ATTEMPT": str(folder),
     }
