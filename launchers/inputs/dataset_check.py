@@ -14,15 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from launchers.config.recipe import Recipe
+from launchers.config.recipe import PAIRED, Recipe
 from launchers.exits import Exit, LaunchError
 
 MAX_READ_BYTES = 64 * 1024**2
 """Part of a file that is read: about a second."""
 _MAGIC = (b"PAR1", b"PARE")
 """First and last bytes of a parquet file (Apache Parquet, File Format; PARE: encrypted footer)."""
-_PAIRED = ("dpo", "rm", "cpo", "orpo", "simpo")
-"""``rlhf_type`` of the losses that need a rejected answer (``swift/template/base.py``)."""
 _ROW_MAKERS = ("columns", "external_plugins", "custom_dataset_info")
 """Flags by which a user's code or column map makes the rows."""
 _ANSWERS = ("response", "answer", "output", "targets", "target", "completion", "content")
@@ -118,7 +116,7 @@ def _judge(recipe: Recipe, dataset: Dataset) -> int | None:
     rows = list(_rows(dataset, is_whole=is_whole))
     if is_whole and not rows:
         raise _refusal("dataset-no-rows", dataset, "has no rows", "write a file with rows")
-    pairs = recipe.task == "rlhf" and recipe.arg("rlhf_type", "dpo") in _PAIRED
+    pairs = recipe.task == "rlhf" and recipe.arg("rlhf_type", "dpo") in PAIRED
     if rows and pairs and not any(name in recipe.args for name in _ROW_MAKERS):
         _refuse_without_pairs(dataset, rows)
     if dataset.sample is not None:

@@ -6,7 +6,6 @@ import hashlib
 import re
 from pathlib import Path
 
-from launchers import PACKAGE
 from launchers.config import sources
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Code, Settings
@@ -36,7 +35,6 @@ def inputs_of(settings: Settings, recipe: Recipe) -> Inputs:
             for d in datasets
         ),
         clone=clone,
-        plugins=PACKAGE,
     )
 
 

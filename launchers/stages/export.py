@@ -15,7 +15,7 @@ from pathlib import Path
 
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
-from launchers.flags.features import OWN
+from launchers.flags import features
 from launchers.storage import checkpoint, marker
 from launchers.storage.checkpoint import Checkpoint
 from launchers.storage.output import Outcome, produce, usable
@@ -26,7 +26,10 @@ ARGUMENTS = "args.json"
 """ms-swift's arguments, which it reads again when it opens the export."""
 ADAPTER = "adapter"
 """Folder in the export, and prefix of PEFT's file names."""
-TRAINER_STATE = (checkpoint.COMPLETE, "latest_checkpointed_iteration.txt", "trainer_state.json")
+TRAINER_STATE = (
+    *(checkpoint.COMPLETE, checkpoint.FEATURES),
+    *("latest_checkpointed_iteration.txt", "trainer_state.json"),
+)
 
 
 def is_exported(work: Workspace, inputs: Mapping[str, object]) -> bool:
@@ -91,20 +94,19 @@ def files_of(last: Checkpoint) -> dict[str, Path]:
 
 
 def without_own(arguments: str) -> str:
-    r"""Return ``args.json`` without the launcher's own plugins and callbacks.
+    r"""Return ``args.json`` without the launcher's own plugin and callbacks.
 
-    ms-swift imports what stands there wherever it opens the export
-    (``swift/arguments/base_args/base_args.py``, ``load_args_from_ckpt``), and ours are not there.
+    ms-swift imports the plugins listed there wherever it opens the export
+    (``swift/arguments/base_args/base_args.py``, ``load_args_from_ckpt``), where ours do not exist.
 
-    >>> without_own('{"external_plugins": ["/opt/launchers/training/collect/megatron.py", "mine.py"]}')
+    >>> without_own('{"external_plugins": ["/opt/launchers/training/swift_plugin.py", "mine.py"]}')
     '{\n  "external_plugins": [\n    "mine.py"\n  ]\n}\n'
     """
     found = json.loads(arguments)
-    files, callbacks = {each.file for each in OWN}, {each.callback for each in OWN}
     if isinstance(plugins := found.get("external_plugins"), list):
-        found["external_plugins"] = [p for p in plugins if Path(str(p)).name not in files]
+        found["external_plugins"] = features.users_plugins(map(str, plugins))
     if isinstance(named := found.get("callbacks"), list):
-        found["callbacks"] = [each for each in named if each not in callbacks]
+        found["callbacks"] = features.users_callbacks(named)
     return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
 
 

@@ -11,6 +11,7 @@ from launchers import PACKAGE, logs
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.exits import USER, Exit, LaunchError
+from launchers.flags import features
 from launchers.flags.command_line import (
     Inputs,
     environment,
@@ -59,6 +60,7 @@ def train(
     package, nproc = PACKAGE, settings.nproc_per_node
     inside = {
         **environment(env, settings.place, nproc=nproc, package=package),
+        **features.environment(recipe, on_cpu=settings.gpus_per_node == 0),
         "TRAINING_HOME": str(work.home),  # read by launchers/training
         "TRAINING_ATTEMPT": str(folder),
     }
