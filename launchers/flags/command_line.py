@@ -44,6 +44,8 @@ class Inputs:
     """Paths, each with an optional ``#samples``."""
     clone: Path | None
     """The training code; relative plugin paths start here."""
+    not_converted: str = ""
+    """Reason why the convert stage does not run; empty when it does."""
 
 
 def torchrun(

@@ -15,7 +15,8 @@ from typing import Any
 from launchers import logs
 from launchers.config.settings import STAGES
 from launchers.exits import USER, Exit, LaunchError
-from launchers.gang.barrier import Bond, Loss
+from launchers.gang.peer_monitor import PeerMonitor
+from launchers.gang.protocol import Loss
 from launchers.progress.phases import CONTAINER, process_start
 from launchers.system.atomic_file import replace
 from launchers.system.process import Stopped
@@ -140,17 +141,17 @@ def _trained(before: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
 
 
 @contextmanager
-def reporting(progress: Progress, bond: Bond | None = None) -> Iterator[None]:
+def reporting(progress: Progress, peers: PeerMonitor | None = None) -> Iterator[None]:
     """Note in ``progress.json`` why the run failed, if it fails.
 
     Args:
         progress: the run's.
-        bond: knows whether a peer has ended the gang.
+        peers: knows whether a peer has ended the gang.
     """
     try:
         yield
     except BaseException as error:
-        _quietly(progress, *_fate(error, bond.loss if bond else None))
+        _quietly(progress, *_fate(error, peers.loss if peers else None))
         raise
 
 

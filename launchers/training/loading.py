@@ -33,7 +33,7 @@ def load(env: Mapping[str, str]) -> None:
     for name in names:
         install(name)
     if names and env.get("RANK", "0") == "0":
-        print(logs.line("features", installed=",".join(names)), flush=True)
+        print(logs.format_event("features", installed=",".join(names)), flush=True)
 
 
 def install(name: str) -> None:

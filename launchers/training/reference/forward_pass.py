@@ -47,7 +47,9 @@ def take(trainer: Any, datasets: list[Any]) -> Pairs:
         opened = _pass(trainer, [d for d in datasets if d is not None], opened)
     if dist.get_rank() == 0:
         record(home, opened)
-        line = logs.line("reference", source=opened.source, store=opened.folder, **opened.cost)
+        line = logs.format_event(
+            "reference", source=opened.source, store=opened.folder, **opened.cost
+        )
         print(line, flush=True)
     return opened.pairs
 

@@ -72,4 +72,4 @@ class PartWriter:
         if self.logs_progress:
             seconds = self._flushed - self._started
             fields = {"pairs": len(self.pairs), "tokens": self.tokens, "seconds": seconds}
-            print(logs.line("reference pass, rank 0", **fields), flush=True)
+            print(logs.format_event("reference pass, rank 0", **fields), flush=True)

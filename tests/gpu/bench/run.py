@@ -17,7 +17,7 @@ from launchers.config.recipe import Recipe, Value
 from launchers.flags import command_line, features
 from launchers.flags.command_line import Inputs
 from launchers.preflight.gang_probes import free_port
-from launchers.run import kernel_folder
+from launchers.run import kernel_cache
 from launchers.system.ms_swift import swift_folder
 from tests.gpu import host, session
 from tests.gpu.bench import figures, read
@@ -79,14 +79,14 @@ def environment(
     parsed = bench_profiles.recipe(values, bench.own_flags)
     given = {**inherited(), **bench_profiles.environment(values)}
     inside = command_line.environment(given, place, nproc=bench.gpus, package=LAUNCHERS)
-    kernels = kernel_folder.variables(
+    kernels = kernel_cache.variables(
         caches,
         inside,
         run=folder.name,
         warm=caches.exists(),
         cores=len(os.sched_getaffinity(0)),
         nproc=bench.gpus,
-        bytecode=kernel_folder.has_bytecode(),
+        bytecode=kernel_cache.has_bytecode(),
     )
     return {
         **inside,

@@ -11,7 +11,7 @@ import pytest
 from launchers.config import gpu_models
 from launchers.flags import command_line
 from launchers.plan import flops, model_config
-from launchers.run import kernel_folder
+from launchers.run import kernel_cache
 from tests.gpu import host, session
 from tests.gpu.bench import command, figures, profiles
 from tests.gpu.bench import options as bench_options
@@ -41,7 +41,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, int]
     monkeypatch.setattr(host, "about", lambda: about)
     monkeypatch.setattr(bench_run, "swift_folder", lambda: tmp_path / "swift")
     monkeypatch.setattr(bench_run, "LOG_LAG", 0.0)
-    monkeypatch.setattr(kernel_folder, "has_bytecode", lambda: True)
+    monkeypatch.setattr(kernel_cache, "has_bytecode", lambda: True)
     home = tmp_path / "home"
     (home / "model-8").mkdir(parents=True)
     (home / "model-8" / "READY").touch()

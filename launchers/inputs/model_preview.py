@@ -1,8 +1,8 @@
-"""The model's ``config.json`` before the model: one small file instead of tens of gigabytes.
+"""The model's sizes before the download: its ``config.json``, one small file.
 
-What needs the model's sizes is refused within seconds of the start, not after the download. When
-the file can't be had, nothing is refused: the download stage reports why, and the rules are judged
-after it.
+A recipe that the model's sizes rule out is refused within seconds of the start, not after a
+download of tens of gigabytes. When the file is not available, nothing is refused: the download
+stage reports the cause, and the rules are judged after it.
 """
 
 from __future__ import annotations
@@ -15,36 +15,35 @@ from pathlib import Path
 from launchers import logs
 from launchers.config import sources
 from launchers.config.recipe import Recipe
-from launchers.config.settings import Settings
 from launchers.config.sources import Source
 from launchers.exits import Exit, LaunchError
+from launchers.flags.command_line import Inputs
 from launchers.hub.fetch import Hub
 from launchers.hub.huggingface import HuggingFace
 from launchers.hub.modelscope import ModelScope
-from launchers.inputs.paths import clone_path
+from launchers.inputs.model_files import NAME
 from launchers.plan.model_config import Shape, parse
 from launchers.system.threads import in_thread
 
-NAME = "config.json"
-PATIENCE = 8.0
-"""Seconds for the hub's answer: imports before it and the refusal after it fit into 15."""
-_LARGEST = 4 * 1024**2
-"""Bytes of a config.json that is still believed to be one."""
+HUB_TIMEOUT_SECONDS = 8.0
+"""Timeout of the hub's answer: with the imports before and the refusal after it 15 s at most."""
+_MAX_BYTES = 4 * 1024**2
+"""A larger file is not a config.json."""
 
 
-def shape(settings: Settings, recipe: Recipe, *, may_ask: bool = True) -> Shape | None:
-    """Return the model's sizes; None while they are not known.
+def shape(recipe: Recipe, inputs: Inputs, *, may_ask: bool = True) -> Shape | None:
+    """Return the model's sizes; None when they are not known yet.
 
     Args:
-        settings: the launcher's settings.
-        recipe: the run's recipe; only models of the Megatron backend are looked at.
-        may_ask: whether a hub may be asked; else only what is on this node.
+        recipe: the run's recipe; only the Megatron backend needs the sizes.
+        inputs: the paths of its inputs.
+        may_ask: whether the model's hub may be asked; otherwise only files of this node are read.
     """
     if recipe.backend != "megatron":
         return None
     model = sources.parse(recipe.model, "recipe.model")
     try:
-        text = _local(settings, model) or (_from_hub(model) if may_ask else "")
+        text = _local(inputs, model) or (_from_hub(model) if may_ask else "")
         found = parse(_document(text)) if text else None
     except LaunchError as error:
         logs.warning("model not looked at", why=error.cause)
@@ -57,7 +56,7 @@ def shape(settings: Settings, recipe: Recipe, *, may_ask: bool = True) -> Shape 
 
 
 def _document(text: str) -> Mapping[str, object]:
-    """Parse the file; one that is none says nothing."""
+    """Parse the file; empty when it is not a JSON map."""
     try:
         document = json.loads(text)
     except ValueError:
@@ -65,10 +64,9 @@ def _document(text: str) -> Mapping[str, object]:
     return document if isinstance(document, dict) else {}
 
 
-def _local(settings: Settings, model: Source) -> str:
-    """Read the file where the model lies after the download, or lies already."""
-    clone = clone_path(settings.code, settings.work)
-    folders = [sources.local(model, "model", settings.work, clone)]
+def _local(inputs: Inputs, model: Source) -> str:
+    """Read the file at the model's place after the download, or at its source; otherwise empty."""
+    folders = [inputs.model]
     if model.hub == "file":
         folders.append(Path(model.repo))
     for folder in folders:
@@ -80,30 +78,30 @@ def _local(settings: Settings, model: Source) -> str:
 
 
 def _from_hub(model: Source) -> str:
-    """Fetch the file from the model's hub; empty when there is none.
+    """Fetch the file from the model's hub; empty when the hub does not have it.
 
     Raises:
-        LaunchError: why it can't be had.
+        LaunchError: why it is not available.
     """
     if model.hub not in ("hf", "ms"):
         return ""
     try:
-        return in_thread(lambda: _fetch(model), PATIENCE)
+        return in_thread(lambda: _fetch(model), HUB_TIMEOUT_SECONDS)
     except TimeoutError:
-        cause = f"no answer from the hub in {PATIENCE:.0f} s"
+        cause = f"no answer from the hub in {HUB_TIMEOUT_SECONDS:.0f} s"
         raise LaunchError(
             Exit.UNAVAILABLE, cause, "the download asks again", id="hub-no-answer"
         ) from None
 
 
 def _fetch(model: Source) -> str:
-    """Ask once: an outage is for the download stage, which is patient."""
+    """Ask once: the download stage retries, this check does not."""
     hub: Hub = HuggingFace(model, "model") if model.hub == "hf" else ModelScope(model, "model")
     path = f"{model.path}/{NAME}".lstrip("/")
     try:
         listing = hub.list()
         file = next((f for f in listing.files if f.path == path), None)
-        if file is None or file.size > _LARGEST:
+        if file is None or file.size > _MAX_BYTES:
             return ""
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
             hub.fetch(file, listing.commit, Path(folder), afresh=False)

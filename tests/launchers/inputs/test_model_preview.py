@@ -14,8 +14,9 @@ import pytest
 from launchers.config.recipe import load
 from launchers.config.settings import from_env
 from launchers.exits import Exit
-from launchers.inputs import preview
-from launchers.inputs.model_check import broken, check_model
+from launchers.inputs import model_preview
+from launchers.inputs.paths import inputs_of
+from launchers.inputs.preconditions import broken_rules, check_model
 from tests.launchers.fake_hub import FakeHub, serve
 from tests.launchers.pods import Pods, end
 
@@ -147,9 +148,10 @@ def test_a_config_that_says_nothing_refuses_nothing(pods: Pods, config: str) -> 
 def test_the_model_is_judged_apart_from_what_is_judged_without_it(pods: Pods) -> None:
     env = pods.env(0, **write(pods, num_train_epochs=None, tensor_model_parallel_size=1))
     settings, recipe = from_env(env), load(pods.folder / "recipe.yaml")
-    assert check_model(settings, recipe, may_ask=False).is_whole
-    assert broken(settings, recipe, None) != []
+    inputs = inputs_of(settings, recipe)
+    assert check_model(settings, recipe, inputs, may_ask=False).is_final
+    assert broken_rules(settings, recipe, None) != []
 
 
 def test_the_hubs_answer_leaves_time_to_refuse() -> None:
-    assert preview.PATIENCE < LIMIT - 5
+    assert model_preview.HUB_TIMEOUT_SECONDS < LIMIT - 5

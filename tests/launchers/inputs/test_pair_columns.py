@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from launchers.inputs.dataset_advice import remedy
+from launchers.inputs.dataset_check import pair_columns_remedy
 from scripts.helm import ROOT
 from tests.launchers.training_environment import PYTHON, needs_training
 
@@ -41,7 +41,7 @@ print(json.dumps(found))
 
 def advised(row: dict[str, Any]) -> dict[str, str]:
     """Return the map of columns that a remedy gives."""
-    _, _, text = remedy(row).partition("recipe.args.columns: {")
+    _, _, text = pair_columns_remedy(row).partition("recipe.args.columns: {")
     return dict(pair.split(": ") for pair in text.rstrip("}").split(", "))
 
 
@@ -58,8 +58,8 @@ def advised(row: dict[str, Any]) -> dict[str, str]:
     ],
 )
 def test_a_map_by_which_the_prompt_is_lost_is_not_advised(row: dict[str, Any]) -> None:
-    assert "recipe.args.columns" not in remedy(row)
-    assert "recipe.args.external_plugins" in remedy(row)
+    assert "recipe.args.columns" not in pair_columns_remedy(row)
+    assert "recipe.args.external_plugins" in pair_columns_remedy(row)
 
 
 @needs_training
