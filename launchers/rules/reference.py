@@ -22,13 +22,13 @@ REFERENCES: tuple[Rule, ...] = (
     _no(
         "precomputed-task",
         "is for DPO, and recipe.task is {recipe.task}",
-        "training/reference/reference.py replaces SW trainers/dpo_trainer.py only",
+        "training/reference/trainer.py replaces SW trainers/dpo_trainer.py only",
         none_of(TASK, "rlhf"),
     ),
     _no(
         "precomputed-rlhf-type",
         "is for DPO, and rlhf_type is {rlhf_type}",
-        "training/reference/reference.py replaces SW trainers/dpo_trainer.py only",
+        "training/reference/trainer.py replaces SW trainers/dpo_trainer.py only",
         one_of(TASK, "rlhf"),
         none_of("rlhf_type", "dpo"),
     ),
