@@ -34,9 +34,9 @@ FIRST = 4
 SAMPLED = (0, 1, 3, 4, 5, -1)
 STEPS, LR, BETAS, EPS, DECAY = 4, 1e-2, (0.9, 0.95), 1e-8, 0.1
 MOST, RMS = 3e-2, 1e-3
-"""Of the distance to AdamW, in parts of the learning rate: seen on CPU are 6e-3 and 2e-4. One moment
-in a thousand is so close to the middle of two bf16 numbers that fp32 rounds it to the other one,
-0.4 % away; a weight of 4 is rounded by 2.4e-7."""
+"""Of the distance to AdamW, in parts of the learning rate: on CPU 6e-3 and 2e-4 were seen. One
+moment in a thousand is so close to the middle of two bf16 numbers that fp32 rounds it to the other
+one, 0.4 % away; a weight of 4 is rounded by 2.4e-7."""
 
 
 def train(case: str) -> dict[str, Any]:
