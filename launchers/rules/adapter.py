@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from launchers.rules.condition import given, none_of, one_of, over
-from launchers.rules.engine import Conflict, Rule
+from launchers.rules.engine import Conflict, Rule, given, none_of, one_of, over
 from launchers.rules.parallelism import VPP
 
 _TUNER = "tuner_type"

@@ -10,24 +10,33 @@ from dataclasses import dataclass
 
 from launchers.plan.model_config import Shape
 from launchers.refusal import Refusal
-from launchers.rules.condition import has, missing, on
-from launchers.rules.divisors import divisors
-from launchers.rules.facts import Facts
+from launchers.rules.engine import Facts, has, missing, on
 from launchers.rules.parallelism import (
     CP,
     ENDS,
     EP,
     ETP,
     FIRST,
+    GRANULARITY,
     LAST,
     LAYOUT,
+    MODULES,
     NEEDS_SEQUENCE,
     PP,
     SEQUENCE,
     TP,
     VPP,
 )
-from launchers.rules.recompute import GRANULARITY, MODULES
+
+
+def divisors(number: int) -> list[int]:
+    """Return the divisors of a number, ascending.
+
+    >>> divisors(12)
+    [1, 2, 3, 4, 6, 12]
+    """
+    return [n for n in range(1, number + 1) if number % n == 0]
+
 
 Check = Callable[[Shape, "Known"], Refusal | None]
 

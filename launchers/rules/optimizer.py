@@ -2,8 +2,21 @@
 
 from __future__ import annotations
 
-from launchers.rules.condition import given, missing, none_of, off, on, one_of, over, under
-from launchers.rules.engine import Conflict, Order, Range, Rule, Words
+from launchers.rules.engine import (
+    Conflict,
+    Order,
+    Range,
+    Rule,
+    Words,
+    given,
+    missing,
+    none_of,
+    off,
+    on,
+    one_of,
+    over,
+    under,
+)
 from launchers.rules.parallelism import PP
 
 _AWARE, _OPTIMIZER = "use_precision_aware_optimizer", "optimizer"

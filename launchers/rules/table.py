@@ -2,7 +2,7 @@
 
 Rows of data, which the chart judges too, are in ``rules/parallelism.py`` and its neighbours; rules that
 need the model's sizes in ``rules/model.py``; what is only unwise in ``rules/warnings.py`` and
-``rules/hints.py``. To add a rule: one more row or function there, and its line in ``ROWS``.
+``rules/warnings.py``. To add a rule: one more row or function there, and its line in ``ROWS``.
 """
 
 from __future__ import annotations
@@ -13,19 +13,22 @@ from launchers.config.recipe import Value
 from launchers.flags import core_overrides as overrides
 from launchers.plan.model_config import Shape
 from launchers.refusal import Refusal
-from launchers.rules import facts as facts_of
-from launchers.rules import hints, model, warnings
+from launchers.rules import engine, model, warnings
 from launchers.rules.adapter import ADAPTER
-from launchers.rules.data import DATA, ELSEWHERE, LOSS, SAVING, TRANSFORMERS
-from launchers.rules.engine import Range, Rule
-from launchers.rules.experts import EIGHT_BITS, EXPERTS
-from launchers.rules.facts import Facts
-from launchers.rules.gather import GATHER
+from launchers.rules.data import (
+    DATA,
+    ELSEWHERE,
+    LOSS,
+    REFERENCES,
+    REFERENCES_ELSEWHERE,
+    SAVING,
+    TRANSFORMERS,
+)
+from launchers.rules.engine import Facts, Range, Rule
 from launchers.rules.model import READ, Known
+from launchers.rules.moe import EIGHT_BITS, EXPERTS, GATHER
 from launchers.rules.optimizer import OPTIMIZER, RANGES, SCHEDULE
-from launchers.rules.parallelism import DENSE, GBS, MBS, PIPELINE, SIZES, TENSOR, WORLD
-from launchers.rules.recompute import RECOMPUTE
-from launchers.rules.reference import REFERENCES, REFERENCES_ELSEWHERE
+from launchers.rules.parallelism import DENSE, GBS, MBS, PIPELINE, RECOMPUTE, SIZES, TENSOR, WORLD
 
 CORE = "0.18.0"
 """megatron-core of the pinned image; older ones allow more."""
@@ -119,8 +122,8 @@ def warn(
     messages = [message for rule in UNWISE[backend] for message in rule.judge(facts)]
     if backend == "megatron" and _is_sized(facts):
         known = Known(facts=facts, core=version(core))
-        messages += [found for hint in hints.PLAIN if (found := hint(known))]
-        messages += [found for hint in hints.MODEL if shape and (found := hint(shape, known))]
+        messages += [found for hint in warnings.PLAIN if (found := hint(known))]
+        messages += [found for hint in warnings.MODEL if shape and (found := hint(shape, known))]
     return messages
 
 
@@ -153,7 +156,7 @@ def version(text: str) -> tuple[int, ...]:
 
 def _facts(args: Mapping[str, Value], backend: str, nodes: int, gpus: int, **recipe: str) -> Facts:
     defaults, overrides = DEFAULTS[backend], OVERRIDES[backend]
-    return facts_of.of(args, defaults, nodes=nodes, gpus=gpus, overrides=overrides, **recipe)
+    return engine.facts(args, defaults, nodes=nodes, gpus=gpus, overrides=overrides, **recipe)
 
 
 def _is_sized(facts: Facts) -> bool:

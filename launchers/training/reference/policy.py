@@ -19,7 +19,7 @@ class ReferenceConfigError(Exception):
 def refusals(args: object) -> list[str]:
     """Return why the log-probabilities can't be taken once, a sentence each.
 
-    The chart and the launcher refuse the same by ``rules/reference.py``; this is for a run without.
+    The chart and the launcher refuse the same by ``rules/data.py``; this is for a run without.
     """
     wanted: tuple[tuple[str, tuple[object, ...], str], ...] = (
         ("rlhf_type", ("dpo",), "only DPO reads them"),

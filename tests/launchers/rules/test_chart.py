@@ -16,9 +16,7 @@ from launchers.config import recipe
 from launchers.flags import flag_types
 from launchers.flags.flag_types import Kind
 from launchers.rules import table
-from launchers.rules.condition import When
-from launchers.rules.engine import Local, Multiple, Order, Range, Rule, Words
-from launchers.rules.facts import REFERENCE, TASK
+from launchers.rules.engine import REFERENCE, TASK, Local, Multiple, Order, Range, Rule, When, Words
 from tests.chart.helm import CHART, template
 
 TABLE = yaml.safe_load((CHART / "flags" / "ms-swift-4.4.1.yaml").read_text(encoding="utf-8"))

@@ -12,8 +12,8 @@ from launchers.config import recipe
 from launchers.flags import installed
 from launchers.flags.command_line import DEFAULTS as LAUNCHERS
 from launchers.plan.model_config import Shape
-from launchers.rules import hints, model, table
-from launchers.rules.divisors import divisors
+from launchers.rules import model, table, warnings
+from launchers.rules.model import divisors
 from tests.launchers.training_environment import needs_training, swift_classes
 
 SIZES: dict[str, Any] = {
@@ -75,7 +75,7 @@ def test_every_rule_names_its_source_once() -> None:
     for rows in (*table.ROWS.values(), *table.UNWISE.values()):
         assert len(set(rows)) == len(rows)
         assert all(row.source for row in rows)
-    for function in (*model.MODEL, *hints.MODEL, *hints.PLAIN):
+    for function in (*model.MODEL, *warnings.MODEL, *warnings.PLAIN):
         assert "MC " in str(function.__doc__) or len(str(function.__doc__)) > 40, function
 
 

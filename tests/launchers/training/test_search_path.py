@@ -23,7 +23,7 @@ def test_a_users_module_is_not_hidden_by_one_of_ours_of_the_same_name(tmp_path: 
     (tmp_path / "plugins" / "mine.py").write_text("import metrics\nprint(metrics.__file__)\n")
     (tmp_path / "metrics/rows.py").touch()
     last = OWN / "training/search_path.py"
-    plugins = [OWN / "rules/divisors.py", last, tmp_path / "plugins" / "mine.py"]
+    plugins = [OWN / "rules/model.py", last, tmp_path / "plugins" / "mine.py"]
     done = subprocess.run(
         [sys.executable, "-c", LOAD, *map(str, plugins)],
         env={"PYTHONPATH": f"{ROOT}:{tmp_path}"},
