@@ -22,11 +22,11 @@ may be spelt as JSON, under the flag that the table calls overrides.
 {{- $map := include "megatron-dpo.overrides" .map -}}
 {{- if not (has (toJson .map) (list "null" "\"\"" "[]" "[\"\"]")) }}
 {{- if not $map }}
-- recipe.args.{{ .flag }}: "{{ include "megatron-dpo.words" .map }}" is no map; write key: value lines below it, or a JSON object [overrides-map]
+- recipe.args.{{ .flag }}: "{{ include "megatron-dpo.words" .map }}" is not a map; use key: value lines below it or a JSON object [overrides-map]
 {{- else }}
 {{- range $key, $value := fromJson $map }}
 {{- if and (kindIs "string" $value) (has (toString $value | lower) (list "true" "false" "yes" "no" "on" "off")) }}
-- recipe.args.{{ $.flag }}.{{ $key }}: "{{ $value }}" is a text, which megatron-core takes for true; write true or false without quotes [overrides-text]
+- recipe.args.{{ $.flag }}.{{ $key }}: "{{ $value }}" is a string, which megatron-core treats as true; use true or false without quotes [overrides-text]
 {{- end }}
 {{- end }}
 {{- end }}

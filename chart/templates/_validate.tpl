@@ -50,6 +50,6 @@ To add a check: print `- <path>: <what is wrong>; <what to write>` in the file o
 - release name: "{{ $name }}" has {{ len $name }} characters, and pods are called <name>{{ $longest }}; choose a name of at most {{ $budget }} [release-name-length]
 {{- end }}
 {{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) }}
-- release name: "{{ $name }}" cannot be a host name; begin with a letter and write a-z, 0-9 and - only [release-name-form]
+- release name: "{{ $name }}" is not a valid host name; begin with a letter and use a-z, 0-9 and - only [release-name-form]
 {{- end }}
 {{- end }}

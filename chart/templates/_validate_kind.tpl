@@ -3,15 +3,15 @@
 {{- $wrong := "" -}}
 {{- $id := ternary "flag-choice" (printf "flag-%v" .kind) (kindIs "slice" .kind) -}}
 {{- if kindIs "slice" .kind }}
-{{- if not (has .text .kind) }}{{ $wrong = printf "is not known; write one of %s" (join ", " .kind) }}{{ end }}
+{{- if not (has .text .kind) }}{{ $wrong = printf "is unknown; use one of %s" (join ", " .kind) }}{{ end }}
 {{- else if eq .kind "switch" }}
 {{- if not (has (lower .text) (concat (include "megatron-dpo.yes" . | splitList " ") (include "megatron-dpo.no" . | splitList " "))) }}
-{{- $wrong = "is neither true nor false; write one of them" }}
+{{- $wrong = "is neither true nor false; use true or false" }}
 {{- end }}
 {{- else if eq .kind "whole" }}
-{{- if not (include "megatron-dpo.isWhole" .text) }}{{ $wrong = "is no whole number; write digits only" }}{{ end }}
+{{- if not (include "megatron-dpo.isWhole" .text) }}{{ $wrong = "is not a whole number; use digits only" }}{{ end }}
 {{- else if not (include "megatron-dpo.isNumber" .text) }}
-{{- $wrong = "is no number; write one, such as 0.1 or 5e-6" }}
+{{- $wrong = "is not a number; use e.g. 0.1 or 5e-6" }}
 {{- end }}
 {{- if $wrong }}
 - recipe.args.{{ .flag }}: "{{ .text }}" {{ $wrong }} [{{ $id }}]
@@ -30,7 +30,7 @@
 {{ if regexMatch "^[-+]?([0-9]{1,30}[.]?[0-9]{0,30}|[.][0-9]{1,30})([eE][-+]?[0-9]{1,2})?$" . }}yes{{ end }}
 {{- end }}
 
-{{/* Not empty where one of a rule's conditions does not hold, as launchers/rules/condition.py; takes (when, texts). */}}
+{{/* Not empty where one of a rule's conditions does not hold, as launchers/rules/engine.py; takes (when, texts). */}}
 {{- define "megatron-dpo.silent" -}}
 {{- $texts := .texts -}}
 {{- range .when }}

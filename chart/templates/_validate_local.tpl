@@ -2,6 +2,6 @@
 {{- define "megatron-dpo.validate.local" -}}
 {{- $text := get .facts.texts .rule.flag -}}
 {{- if and $text (or (not (hasPrefix "/" $text)) (contains "://" $text)) }}
-- recipe.args.{{ .rule.flag }}: "{{ $text }}" would not be downloaded, as recipe.dataset is; write the absolute path of what is on the workspace{{ .rule.instead | default "" }} [{{ .rule.id }}]
+- recipe.args.{{ .rule.flag }}: "{{ $text }}" would not be downloaded, unlike recipe.dataset; use the absolute path of a file on the workspace{{ .rule.instead | default "" }} [{{ .rule.id }}]
 {{- end }}
 {{- end }}

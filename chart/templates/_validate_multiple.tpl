@@ -27,7 +27,7 @@
 {{- /* A replica that does not fit is the message of another rule. */}}
 {{- if not (mod $facts.world $replica) }}
 {{- if mod (int64 $total) $divisor }}
-- recipe.args.{{ $rule.total }}: {{ $total }} is not a multiple of {{ $factors }} x {{ $replicas }} replicas = {{ $divisor }}; write a multiple of {{ $divisor }} [{{ $rule.id }}]
+- recipe.args.{{ $rule.total }}: {{ $total }} is not a multiple of {{ $factors }} x {{ $replicas }} replicas = {{ $divisor }}; use a multiple of {{ $divisor }} [{{ $rule.id }}]
 {{- end }}
 {{- end }}
 {{- end }}

@@ -10,21 +10,21 @@
 {{- $_ := set $given (printf "%s.mountPath" $path) $mount.mountPath }}
 {{- $_ := set $below (printf "%s.subPath" $path) ($mount.subPath | default "") }}
 {{- if and $mount.subPath $mount.subPathExpr }}
-- {{ $path }}.subPathExpr: given with subPath, and Kubernetes takes one; remove one of them [sub-path-both]
+- {{ $path }}.subPathExpr: set with subPath, and Kubernetes accepts one of them; remove one [sub-path-both]
 {{- end }}
 {{- end }}
 {{- range $path, $folder := $given }}
 {{- if or (ne $folder (clean $folder)) (not (isAbs $folder)) }}
-- {{ $path }}: {{ $folder | quote }} is not clean; write {{ printf "/%s" $folder | clean }} [path-unclean]
+- {{ $path }}: {{ $folder | quote }} is not a clean path; use {{ printf "/%s" $folder | clean }} [path-unclean]
 {{- end }}
 {{- end }}
 {{- range $path, $folder := $below }}
 {{- if and $folder (or (ne $folder (clean $folder)) (isAbs $folder) (regexMatch "^[.]{1,2}(/|$)" $folder)) }}
-- {{ $path }}: {{ $folder | quote }} is no clean path below the volume; write folders without a / at the ends, //, . and .. [sub-path-unclean]
+- {{ $path }}: {{ $folder | quote }} is not a clean path below the volume; use folders without leading or trailing /, and without //, . and .. [sub-path-unclean]
 {{- end }}
 {{- end }}
 {{- $folder := clean $workspace.mountPath }}
 {{- if or (regexMatch "^/(bin|boot|dev|etc|lib|lib32|lib64|libx32|proc|sbin|sys|usr|opt/launchers)(/|$)" $folder) (has $folder (list "/" "/home" "/opt" "/root" "/run" "/tmp" "/var")) }}
-- workspace.mountPath: {{ $folder }} is the system's or the chart's; write another path, such as /workspace [mount-path-taken]
+- workspace.mountPath: {{ $folder }} is reserved by the system or the chart; use another path, e.g. /workspace [mount-path-taken]
 {{- end }}
 {{- end }}

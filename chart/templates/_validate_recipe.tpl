@@ -1,11 +1,11 @@
 {{- define "megatron-dpo.validate.recipe" -}}
 {{- $recipe := .Values.recipe -}}
-{{- $forms := "write hf://org/name@revision, ms://org/name@revision or file:///path" -}}
+{{- $forms := "use hf://org/name@revision, ms://org/name@revision or file:///path" -}}
 {{- if not (include "megatron-dpo.isSource" $recipe.model) }}
-- recipe.model: {{ $recipe.model | quote }} is no source; {{ $forms }} [model-source]
+- recipe.model: {{ $recipe.model | quote }} is not a source; {{ $forms }} [model-source]
 {{- end }}
 {{- if not $recipe.dataset }}
-- recipe.dataset: empty; write a list of sources, each hf://org/name@revision, ms://org/name@revision, file:///path or a path in the cloned code [dataset-missing]
+- recipe.dataset: empty; set a list of sources, each hf://org/name@revision, ms://org/name@revision, file:///path or a path in the cloned code [dataset-missing]
 {{- end }}
 {{- range $position, $dataset := $recipe.dataset }}
 {{- $path := regexReplaceAll "#[1-9][0-9]*$" $dataset "" }}
@@ -14,7 +14,7 @@
 - recipe.dataset[{{ $position }}]: {{ $dataset | quote }} is a path in the cloned code, and code.url is empty; set code.url and code.ref, or {{ $forms }} [source-no-clone]
 {{- end }}
 {{- else if not (include "megatron-dpo.isSource" $path) }}
-- recipe.dataset[{{ $position }}]: {{ $dataset | quote }} is no source; {{ $forms }}, and #N after it for N samples [dataset-source]
+- recipe.dataset[{{ $position }}]: {{ $dataset | quote }} is not a source; {{ $forms }}, and append #N for N samples [dataset-source]
 {{- end }}
 {{- end }}
 {{- end }}

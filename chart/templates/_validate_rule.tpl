@@ -17,7 +17,7 @@
 {{- end }}
 {{- end }}
 {{- if not $fits }}
-- recipe.args.{{ $rule.flag }}: "{{ $text }}" is no {{ $rule.noun }}; write {{ ternary "a whole number" "a number" $whole }} {{ $bounds }} [{{ $rule.id }}]
+- recipe.args.{{ $rule.flag }}: "{{ $text }}" is not a valid {{ $rule.noun }}; use {{ ternary "a whole number" "a number" $whole }} {{ $bounds }} [{{ $rule.id }}]
 {{- end }}
 {{- end }}
 {{- end }}
@@ -26,7 +26,7 @@
 {{- $rule := .rule -}}
 {{- range regexSplit "\\s+" (get .facts.texts $rule.flag | trim) -1 }}
 {{- if and . (not (has . $rule.known)) }}
-- recipe.args.{{ $rule.flag }}: "{{ . }}" is not known; write one of {{ join ", " $rule.known }} [{{ $rule.id }}]
+- recipe.args.{{ $rule.flag }}: "{{ . }}" is unknown; use one of {{ join ", " $rule.known }} [{{ $rule.id }}]
 {{- end }}
 {{- end }}
 {{- end }}
@@ -38,10 +38,10 @@
 {{- if and (include "megatron-dpo.isNumber" $least) (include "megatron-dpo.isNumber" $most) }}
 {{- if .rule.twice }}
 {{- if gt (mulf 2 (float64 $least)) (float64 $most) }}
-- recipe.args.{{ .rule.most }}: {{ $most }} is less than twice {{ .rule.least }} {{ $least }}; write twice as much [{{ .rule.id }}]
+- recipe.args.{{ .rule.most }}: {{ $most }} is less than twice {{ .rule.least }} {{ $least }}; use at least twice as much [{{ .rule.id }}]
 {{- end }}
 {{- else if or (gt (float64 $least) (float64 $most)) (and $strict (eq (float64 $least) (float64 $most))) }}
-- recipe.args.{{ .rule.least }}: {{ $least }} is {{ ternary "not below" "above" $strict }} {{ .rule.most }} {{ $most }}; write {{ ternary "less" (printf "at most %s" $most) $strict }} [{{ .rule.id }}]
+- recipe.args.{{ .rule.least }}: {{ $least }} is {{ ternary "not less than" "greater than" $strict }} {{ .rule.most }} {{ $most }}; use {{ ternary "less" (printf "at most %s" $most) $strict }} [{{ .rule.id }}]
 {{- end }}
 {{- end }}
 {{- end }}

@@ -11,7 +11,7 @@
 {{- range $network.volumeMounts }}{{ $paths = append $paths (clean .mountPath) }}{{ end }}
 {{- range $position, $volume := .Values.extraVolumes }}
 {{- if has .name $taken }}
-- extraVolumes: the name {{ .name }} is taken; write another one [volume-name]
+- extraVolumes: the name {{ .name }} is in use; use another one [volume-name]
 {{- end }}
 {{- range $kind, $key := dict "configMap" "name" "ephemeral" "volumeClaimTemplate" "secret" "secretName" }}
 {{- $source := get $volume $kind }}
@@ -24,11 +24,11 @@
 {{- range .Values.extraVolumeMounts }}
 {{- $folder := clean .mountPath }}
 {{- if or (has $folder $paths) (regexMatch "^(/opt|/etc/megatron-dpo)/launchers/" $folder) }}
-- extraVolumeMounts: {{ $folder }} is taken; write another path [mount-path]
+- extraVolumeMounts: {{ $folder }} is in use; use another path [mount-path]
 {{- end }}
 {{- $paths = append $paths $folder }}
 {{- if not (has .name $taken) }}
-- extraVolumeMounts: no volume is called {{ .name }}; add it to extraVolumes [volume-mount]
+- extraVolumeMounts: there is no volume {{ .name }}; add it to extraVolumes [volume-mount]
 {{- end }}
 {{- end }}
 {{- end }}

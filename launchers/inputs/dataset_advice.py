@@ -1,7 +1,7 @@
 """What makes pairs of the two forms that most datasets on hubs have, those of TRL.
 
 Tried with ``AutoPreprocessor`` and ``TemplateInputs`` of ms-swift 4.4.1: a map of columns keeps the
-prompt where it is text beside texts, or in the conversations. Where ``chosen`` is a conversation
+prompt where it is a text column, or in the conversations. Where ``chosen`` is a conversation
 that begins with the answer (TRL's explicit prompt), or ``prompt`` a list, no map does: the prompt
 is lost without a word, or each row fails.
 """
@@ -27,19 +27,19 @@ def remedy(row: Mapping[str, Any]) -> str:
         row: one of them.
 
     >>> remedy({"prompt": "q", "chosen": "a", "rejected": "b"})
-    'write recipe.args.columns: {chosen: response, rejected: rejected_response}'
+    'set recipe.args.columns: {chosen: response, rejected: rejected_response}'
     """
     if _is_texts(row):
-        return f"write recipe.args.columns: {_TEXTS}"
+        return f"set recipe.args.columns: {_TEXTS}"
     if all(_has_prompt(row.get(name)) for name in _PAIR):
-        return f"write recipe.args.columns: {_CONVERSATIONS}"
+        return f"set recipe.args.columns: {_CONVERSATIONS}"
     if all(isinstance(row.get(name), str | list) for name in _PAIR):
         return (
-            "name a plugin that joins the prompt and each answer, which no map of columns does: "
-            "recipe.args.external_plugins; or write messages and rejected_response"
+            "use a plugin that joins the prompt and each answer, which a map of columns cannot do: "
+            "recipe.args.external_plugins; or use messages and rejected_response"
         )
     return (
-        "write messages and rejected_response, or name a plugin or a map of columns: "
+        "use messages and rejected_response, or a plugin or a map of columns: "
         "recipe.args.external_plugins, recipe.args.columns"
     )
 

@@ -58,7 +58,7 @@ def refuse(refusals: list[Refusal]) -> None:
         raise LaunchError(
             Exit.CONFIG,
             " | ".join(map(str, refusals)),
-            f"mend the values file{count} and install again",
+            f"correct the values file{count} and install again",
             id=",".join(dict.fromkeys(refusal.id for refusal in refusals)),
         )
 

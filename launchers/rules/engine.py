@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Literal
 
-from launchers.config.recipe import Value
+from launchers.config.recipe import Value, spell, switch
 from launchers.flags.core_overrides import read
-from launchers.flags.values import NO, YES, is_number, is_size, is_whole, spell
+from launchers.flags.values import is_number, is_size, is_whole
 from launchers.refusal import Refusal
 
 TASK = "recipe.task"
@@ -49,7 +49,7 @@ class Facts:
 
     def is_on(self, flag: str) -> bool:
         """Tell whether a switch is on."""
-        return self.text(flag).lower() in YES
+        return switch(self.text(flag)) is True
 
     def size(self, flag: str) -> int | None:
         """Return a flag's size, a whole number from 1 to 999999."""
@@ -103,12 +103,14 @@ class When:
     """Allowed or forbidden texts; of ``over`` and ``under`` one number, of ``has`` one word."""
 
     def holds(self, facts: Facts) -> bool:
-        """Tell whether the condition holds; a text that is no number is neither over nor under."""
+        """Return whether the condition holds; text that is not a number is neither over nor under."""
         text, number = facts.text(self.flag), facts.number(self.flag)
         if self.test in ("given", "missing"):
             return (text != "") == (self.test == "given")
-        if self.test in ("on", "off"):
-            return facts.is_on(self.flag) if self.test == "on" else text.lower() in (*NO, "")
+        if self.test == "on":
+            return facts.is_on(self.flag)
+        if self.test == "off":
+            return not text or switch(text) is False
         if self.test == "has":
             return self.words[0] in facts.words(self.flag)
         if self.test in ("is", "isnt"):
@@ -201,7 +203,7 @@ _FLAG_FIELDS = ("flag", "total", "factors", "replica", "least", "most")
 
 @dataclass(frozen=True, kw_only=True)
 class Multiple(Rule):
-    """A total must be a multiple of a product; silent where one of them is no size."""
+    """A total must be a multiple of a product; not judged where one of them is not a size."""
 
     total: str
     """``world``, the processes of the gang, or the name of a flag."""
@@ -233,7 +235,7 @@ class Multiple(Rule):
             yield self._refusal(
                 f"recipe.args.{self.total}",
                 f"{facts.text(self.total)} is not a multiple of {spelt} "
-                f"x {replicas} replicas = {divisor}; write a multiple of {divisor}",
+                f"x {replicas} replicas = {divisor}; use a multiple of {divisor}",
             )
 
 
@@ -257,7 +259,7 @@ class Range(Rule):
             number = "a whole number" if self.whole else "a number"
             most = f"to {'less than ' if self.below else ''}{self.high}"
             bounds = f"from {self.low} {most}" if self.high else f"of {self.low} or more"
-            says = f'"{text}" is no {self.noun}; write {number} {bounds}'
+            says = f'"{text}" is not a valid {self.noun}; use {number} {bounds}'
             yield self._refusal(f"recipe.args.{self.flag}", says)
 
     def _fits(self, text: str) -> bool:
@@ -280,7 +282,7 @@ class Words(Rule):
         for word in facts.words(self.flag):
             if word not in self.known:
                 known = ", ".join(self.known)
-                says = f'"{word}" is not known; write one of {known}'
+                says = f'"{word}" is unknown; use one of {known}'
                 yield self._refusal(f"recipe.args.{self.flag}", says)
 
 
@@ -301,8 +303,8 @@ class Local(Rule):
         if text and (not text.startswith("/") or "://" in text):
             yield self._refusal(
                 f"recipe.args.{self.flag}",
-                f'"{text}" would not be downloaded, as recipe.dataset is; '
-                f"write the absolute path of what is on the workspace{self.instead}",
+                f'"{text}" would not be downloaded, unlike recipe.dataset; '
+                f"use the absolute path of a file on the workspace{self.instead}",
             )
 
 
@@ -327,11 +329,13 @@ class Order(Rule):
         if self.twice:
             yield self._refusal(
                 f"recipe.args.{self.most}",
-                f"{most} is less than twice {self.least} {least}; write twice as much",
+                f"{most} is less than twice {self.least} {least}; use at least twice as much",
             )
             return
-        wrong, right = ("not below", "less") if self.strict else ("above", f"at most {most}")
-        says = f"{least} is {wrong} {self.most} {most}; write {right}"
+        wrong, right = (
+            ("not less than", "less") if self.strict else ("greater than", f"at most {most}")
+        )
+        says = f"{least} is {wrong} {self.most} {most}; use {right}"
         yield self._refusal(f"recipe.args.{self.least}", says)
 
 

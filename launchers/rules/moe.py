@@ -34,28 +34,28 @@ EXPERTS: tuple[Rule, ...] = (
         id="deepep-dispatcher",
         flag=_DEEPEP,
         when=(on(_DEEPEP), none_of(DISPATCHER, "flex")),
-        says=f"needs {DISPATCHER} flex, and it is {{{DISPATCHER}}}; write flex, or remove it",
+        says=f"requires {DISPATCHER} flex, not {{{DISPATCHER}}}; use flex or remove this flag",
         source="MC transformer_config.py: ValueError",
     ),
     Conflict(
         id="capacity-padding-flex",
         flag=_PAD,
         when=(on(_PAD), one_of(DISPATCHER, "flex")),
-        says=f"does not go with {DISPATCHER} flex, whose backend is deepep; remove it",
+        says=f"cannot be combined with {DISPATCHER} flex, whose backend is deepep; remove it",
         source="MC transformer_config.py: ValueError; moe_flex_dispatcher_backend is deepep",
     ),
     Conflict(
         id="capacity-padding-factor",
         flag=_PAD,
         when=(on(_PAD), missing(_CAPACITY)),
-        says=f"needs {_CAPACITY}, which is missing; write it, or remove this",
+        says=f"requires {_CAPACITY}, which is missing; set it or remove this flag",
         source="MC transformer_config.py: ValueError",
     ),
     Conflict(
         id="capacity-sinkhorn",
         flag=_CAPACITY,
         when=(given(_CAPACITY), has(BALANCING, "sinkhorn")),
-        says=f"{{{_CAPACITY}}} does not go with {BALANCING} sinkhorn; remove one",
+        says=f"{{{_CAPACITY}}} cannot be combined with {BALANCING} sinkhorn; remove one",
         source="MC transformer_config.py: ValueError",
     ),
     Words(
@@ -71,7 +71,7 @@ EIGHT_BITS: tuple[Rule, ...] = (
             id="param-gather-format",
             flag=f"{kind}_param_gather",
             when=(on(f"{kind}_param_gather"), missing(f"{kind}_format")),
-            says=f"needs {kind}_format, which is missing; write it, or remove this",
+            says=f"requires {kind}_format, which is missing; set it or remove this flag",
             source="MC transformer_config.py: ValueError",
         )
         for kind in ("fp8", "fp4")
@@ -80,7 +80,7 @@ EIGHT_BITS: tuple[Rule, ...] = (
         id="fp4-and-fp8",
         flag="fp4_format",
         when=(given("fp4_format"), given("fp8_format")),
-        says="fp8_format is given too; remove one",
+        says="fp8_format is set too; remove one",
         source="MC transformer_config.py: ValueError",
     ),
     *(
@@ -93,7 +93,7 @@ EIGHT_BITS: tuple[Rule, ...] = (
                 given("fp8_format"),
                 one_of("fp8_recipe", "delayed"),
             ),
-            says=f"{module} does not go with fp8_recipe delayed; write another recipe, "
+            says=f"{module} cannot be combined with fp8_recipe delayed; use another recipe, "
             f"or remove {module}",
             source="MC transformer_config.py: ValueError",
         )
@@ -110,7 +110,7 @@ EIGHT_BITS: tuple[Rule, ...] = (
         id="mtp-shared-weights",
         flag="mtp_shared_weights",
         when=(on("mtp_shared_weights"), missing("mtp_num_layers")),
-        says="needs mtp_num_layers, which is missing; write it, or remove this",
+        says="requires mtp_num_layers, which is missing; set it or remove this flag",
         source="MB model_config.py: AssertionError",
     ),
 )
@@ -120,30 +120,30 @@ _RLHF = one_of(TASK, "rlhf")
 _LONGER = "SW dataset/packing.py: a longer row is a pack of its own, longer than the others"
 
 
-def _no(id: str, says: str, source: str, *when: When) -> Conflict:
+def _gather_conflict(id: str, says: str, source: str, *when: When) -> Conflict:
     return Conflict(
         id=id, flag=DISPATCHER, when=(_GATHERS, *when), says=f"{NAME} {says}", source=source
     )
 
 
 GATHER: tuple[Rule, ...] = (
-    _no(
+    _gather_conflict(
         "gather-packing",
-        "takes as many tokens from each rank, and without packing they differ; write packing: "
-        "true, or alltoall",
+        "requires equal token counts on all ranks, and without packing they differ; set packing: "
+        "true or use alltoall",
         "MC transformer_config.py: ValueError for variable_seq_lengths",
         off("packing"),
     ),
-    _no(
+    _gather_conflict(
         "gather-streaming",
-        "was not tried with streaming; remove it, or write alltoall",
+        "is untested with streaming; remove streaming or use alltoall",
         "training/packs/packing.py, which looks at packs before the first step, is not loaded",
         on("streaming"),
     ),
     *(
-        _no(
+        _gather_conflict(
             "gather-length",
-            f"needs {flag}: no row may be longer than a pack; write it, or alltoall",
+            f"requires {flag}, since no row may be longer than a pack; set it or use alltoall",
             _LONGER,
             on("packing"),
             _RLHF,
@@ -167,9 +167,9 @@ GATHER: tuple[Rule, ...] = (
         source=_LONGER,
     ),
     *(
-        _no(
+        _gather_conflict(
             "gather-parallelism",
-            f"was not tried with {flag} {{{flag}}}; write alltoall",
+            f"is untested with {flag} {{{flag}}}; use alltoall",
             source,
             over(flag, "1"),
         )
@@ -181,22 +181,22 @@ GATHER: tuple[Rule, ...] = (
             ("context_parallel_size", "SW template/base.py pads each text then"),
         )
     ),
-    _no(
+    _gather_conflict(
         "gather-rlhf-type",
-        "was not tried with rlhf_type {rlhf_type}; write alltoall",
+        "is untested with rlhf_type {rlhf_type}; use alltoall",
         "SW template/base.py:_kto_data_collator names a batch's parts otherwise",
         _RLHF,
         none_of("rlhf_type", "dpo"),
     ),
-    _no(
+    _gather_conflict(
         "gather-shared-expert-overlap",
-        "does not go with moe_shared_expert_overlap; remove one",
+        "cannot be combined with moe_shared_expert_overlap; remove one",
         "MC transformer_config.py: ValueError",
         on("moe_shared_expert_overlap"),
     ),
-    _no(
+    _gather_conflict(
         "gather-mtp",
-        "was not tried with mtp_num_layers; write alltoall",
+        "is untested with mtp_num_layers; use alltoall",
         "MB modules/mtp_layer.py rolls the words of each text",
         given("mtp_num_layers"),
     ),

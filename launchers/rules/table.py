@@ -1,8 +1,8 @@
-"""All that Megatron and Megatron-SWIFT refuse by arithmetic, told before anything is reserved.
+"""All rules of a backend: what Megatron and Megatron-SWIFT refuse, checked before GPUs are reserved.
 
-Rows of data, which the chart judges too, are in ``rules/parallelism.py`` and its neighbours; rules that
-need the model's sizes in ``rules/model.py``; what is only unwise in ``rules/warnings.py`` and
-``rules/warnings.py``. To add a rule: one more row or function there, and its line in ``ROWS``.
+To add a rule: a row in the module of its subject, which the chart judges too after `make flags`, or
+a function in ``rules/model.py`` if it needs the model's sizes, or in ``rules/warnings.py`` if the
+setting is valid but almost certainly unintended.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ ROWS: dict[str, tuple[Rule, ...]] = {
     ),
     "transformers": (*TRANSFORMERS, *ELSEWHERE, *REFERENCES_ELSEWHERE),
 }
-"""Backend to the rules that need no model, in the order they are told."""
+"""Backend to the rules that need no model, in the order of their messages."""
 UNWISE: dict[str, tuple[Rule, ...]] = {
     "megatron": warnings.MEGATRON,
     "transformers": warnings.TRANSFORMERS,
 }
-"""Backend to the rules of what works, but is surely not wanted."""
+"""Backend to the rules of settings that are valid but almost certainly unintended."""
 
 _MEGATRON = {
     **dict.fromkeys((*DENSE, "expert_model_parallel_size", "expert_tensor_parallel_size"), "1"),
@@ -117,7 +117,7 @@ def warn(
     reference: str = "online",
     core: str = CORE,
 ) -> list[Refusal]:
-    """Return a message for what works, but is surely not wanted; arguments as of ``check``."""
+    """Return what is valid but almost certainly unintended; arguments as of ``check``."""
     facts = _facts(args, backend, nodes, gpus_per_node, task=task, reference=reference)
     messages = [message for rule in UNWISE[backend] for message in rule.judge(facts)]
     if backend == "megatron" and _is_sized(facts):
@@ -135,7 +135,7 @@ def ranged(backend: str) -> frozenset[str]:
 
 def empty(args: Mapping[str, Value]) -> list[Refusal]:
     """Return a message for each flag that is given without a word, as the chart does."""
-    says = 'empty; write null to drop it, or [""] for an empty word'
+    says = 'empty; use null to remove it, or [""] for an empty word'
     return [
         Refusal(id="flag-empty", path=f"recipe.args.{name}", says=says)
         for name, value in sorted(args.items())
@@ -160,7 +160,7 @@ def _facts(args: Mapping[str, Value], backend: str, nodes: int, gpus: int, **rec
 
 
 def _is_sized(facts: Facts) -> bool:
-    """Tell whether all sizes can be counted with; those that can't are told already."""
+    """Return whether all sizes are valid; the rows refuse those that are not."""
     return all(not facts.text(flag) or facts.size(flag) for flag in (*READ, MBS, GBS))
 
 

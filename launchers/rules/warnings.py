@@ -55,15 +55,15 @@ MEGATRON: tuple[Rule, ...] = (
         id="offload-fp32-weights",
         flag=_OFFLOAD,
         when=(on(_OFFLOAD), off(_AWARE), one_of("optimizer", "adam")),
-        says=f"without {_AWARE} the fp32 weights stay on the GPU: 4 bytes a parameter; "
-        f"write {_AWARE}: true",
+        says=f"without {_AWARE} the fp32 weights stay on the GPU, 4 bytes per parameter; "
+        f"set {_AWARE}: true",
         source="MC distrib_optimizer.py keeps shard_fp32_from_float16; measured: +14 GiB",
     ),
     Conflict(
         id="offload-adapter",
         flag=_OFFLOAD,
         when=(on(_OFFLOAD), none_of("tuner_type", "full")),
-        says="with tuner_type {tuner_type} has ended in illegal memory accesses; remove it",
+        says="with tuner_type {tuner_type} has caused illegal memory accesses; remove it",
         source="ms-swift issue 9554",
     ),
     Conflict(
@@ -77,15 +77,15 @@ MEGATRON: tuple[Rule, ...] = (
         id="param-gather-bucket",
         flag="overlap_param_gather",
         when=(on("overlap_param_gather"), off("overlap_grad_reduce")),
-        says="does nothing without overlap_grad_reduce: all parameters are one bucket; "
-        "write overlap_grad_reduce: true",
+        says="has no effect without overlap_grad_reduce, since all parameters form one bucket; "
+        "set overlap_grad_reduce: true",
         source="SW megatron_lm_utils.py:wrap_model sets bucket_size None",
     ),
     Conflict(
         id="padding-free-packing",
         flag="padding_free",
         when=(on("packing"), off("padding_free")),
-        says="false has no effect: packing turns it on",
+        says="false has no effect: packing enables it",
         source="SW megatron_base_args.py:__post_init__",
     ),
     *(
@@ -102,36 +102,36 @@ MEGATRON: tuple[Rule, ...] = (
         id="recompute-block-mtp",
         flag=METHOD,
         when=(one_of(METHOD, "block"), given("mtp_num_layers"), one_of(GRANULARITY, "full")),
-        says="block does not recompute the layers of mtp_num_layers; write uniform",
+        says="block does not recompute the layers of mtp_num_layers; use uniform",
         source="MC multi_token_prediction.py warns and skips",
     ),
     Conflict(
         id="capacity-drops-tokens",
         flag=_CAPACITY,
         when=(over(_CAPACITY, "0"),),
-        says=f"{{{_CAPACITY}}} drops tokens, and training differs; remove it, except to measure",
+        says=f"{{{_CAPACITY}}} drops tokens, which changes training; remove it except for measurements",
         source="MC moe_utils.py:topk_routing_with_score_function drops above the capacity",
     ),
     Conflict(
         id="packing-micro-batch",
         flag="micro_batch_size",
         when=(on("packing"), over("micro_batch_size", "1")),
-        says="{micro_batch_size} with packing joins that many packs; "
-        "a larger max_length does the same with less waste",
+        says="{micro_batch_size} with packing concatenates that many packs; "
+        "a larger max_length does the same with less padding",
         source="SW template/base.py:data_collator joins the rows of a microbatch",
     ),
     Conflict(
         id="ddp-timeout-long",
         flag="ddp_timeout",
         when=(over("ddp_timeout", "86400"),),
-        says="{ddp_timeout} seconds: a hang would not be seen for more than a day",
+        says="{ddp_timeout} seconds: a hang would go unnoticed for more than a day",
         source="SW megatron_lm_utils.py hands it to the process groups",
     ),
     Conflict(
         id="loss-split-no-pipeline",
         flag="account_for_loss_in_pipeline_split",
         when=(on("account_for_loss_in_pipeline_split"), one_of(PP, "1")),
-        says=f"has no use at {PP} 1",
+        says=f"has no effect at {PP} 1",
         source="MC transformer_block.py:get_num_layers_to_build",
     ),
     Conflict(
@@ -147,8 +147,8 @@ TRANSFORMERS: tuple[Rule, ...] = tuple(
         id="best-model-not-exported",
         flag="load_best_model_at_end",
         when=(on("load_best_model_at_end"), is_not_one),
-        says="does not choose what is exported, which is the last checkpoint; with "
-        "save_total_limit: 1 the best one alone is left in the end, and exported",
+        says="does not affect the export, which is made from the last checkpoint; with "
+        "save_total_limit: 1 only the best checkpoint remains, and it is exported",
         source="transformers trainer.py:_finalize_training loads it and writes nothing, and of "
         "a limit of 1 deletes all but the best; measured with 5.12.1",
     )
@@ -167,7 +167,7 @@ def tensor_across_nodes(known: Known) -> Refusal | None:
     return refused(
         "tensor-across-nodes",
         TP,
-        f"{tp} is more than the {gpus} GPUs of a node: each layer waits for the network",
+        f"{tp} is more than the {gpus} GPUs of a node, so each layer communicates over the network",
     )
 
 
@@ -183,7 +183,7 @@ def experts_across_nodes(known: Known) -> Refusal | None:
         "experts-across-nodes",
         EP,
         f"{ep} x {ETP} {etp} is more than the {gpus} GPUs of a node: tokens "
-        f"cross the network twice a layer; {PP} over nodes costs far less",
+        f"cross the network twice per layer; {PP} across nodes costs far less",
     )
 
 
@@ -200,7 +200,7 @@ def bubble(known: Known) -> Refusal | None:
         "pipeline-bubble",
         GBS,
         f"{known.size(GBS)} is {batches} microbatches for {pp} stages, which "
-        f"idle {idle:.0%} of the time; write a larger one",
+        f"idle {idle:.0%} of the time; use a larger one",
     )
 
 
@@ -208,7 +208,7 @@ def no_experts(shape: Shape, known: Known) -> Refusal | None:
     """SW model/utils.py:get_mcore_model_config sets both sizes to 1 for a dense model."""
     used = [flag for flag in (EP, ETP) if known.size(flag) > 1 and not shape.is_moe]
     return (
-        refused("no-experts", used[0], "has no effect, the model has no experts") if used else None
+        refused("no-experts", used[0], "has no effect: the model has no experts") if used else None
     )
 
 
@@ -244,7 +244,7 @@ def uneven_context(shape: Shape, known: Known) -> Refusal | None:
     return refused(
         "context-parallel-short",
         CP,
-        f"{cp} leaves {length / cp:.0f} tokens a GPU of {_LENGTH} {length:.0f}",
+        f"{cp} leaves {length / cp:.0f} tokens per GPU of {_LENGTH} {length:.0f}",
     )
 
 
