@@ -1,7 +1,8 @@
 """The kinds of rules: rows of data that the launcher and the chart judge alike.
 
-``scripts/flags.py`` writes rows into the chart's table, and ``chart/templates/_validate_*.tpl`` say
-the same words; a test compares both sides. To add a kind: a class here, a template there.
+``scripts/flags.py`` writes rows into the chart's table, and ``chart/templates/recipe`` says the
+same words, or ``values.schema.json`` the same bounds; tests compare both sides. To
+add a kind: a class here, a template there.
 """
 
 from __future__ import annotations
