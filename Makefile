@@ -145,7 +145,7 @@ figures: ## rewrite the tables of values/README.md and the plot, from prediction
 	$(call build,chart $(COMMAND) $(HELM))
 	@.venv/bin/python -m scripts.figures
 
-flags: ## rewrite the chart's table of training flags from the pinned ms-swift
+flags: ## rewrite what the chart knows of training flags (table and schema) from the pinned ms-swift
 	$(call build,$(COMMAND) $(TRAIN))
 	@.venv/bin/python -m scripts.flags
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
+from functools import partial
+from typing import Any
 
 
 class Exit(IntEnum):
@@ -76,6 +78,10 @@ class LaunchError(Exception):
         self.id = id
         self.stage = ""
         """The stage it ended, noted by ``during``."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle it by its constructor's arguments: rank 0 sends its error to the other ranks."""
+        return partial(type(self), id=self.id), (self.code, self.cause, self.remedy)
 
 
 @contextmanager

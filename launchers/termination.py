@@ -1,4 +1,4 @@
-"""The termination message: one line of JSON that ``kubectl describe pod`` shows."""
+"""The termination message: one line of JSON, shown by ``kubectl describe pod``."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 from launchers import logs
 from launchers.exits import Exit, LaunchError
 
-LIMIT = 4096
-"""Bytes that the kubelet keeps of a container's termination message."""
+MAX_BYTES = 4096
+"""The kubelet truncates a longer termination message."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Termination:
-    """Why a launcher ended."""
+    """The content of a termination message: why a launcher ended."""
 
     code: Exit
     stage: str
@@ -27,7 +27,7 @@ class Termination:
     step: int | None = None
 
     def line(self) -> str:
-        """Return the message, cut so that it fits the kubelet's limit.
+        """Return the message, shortened to fit ``MAX_BYTES``.
 
         >>> end = Termination(code=Exit.IO, stage="x", rank=0, cause="c", remedy="r", id="i")
         >>> print(end.line())
@@ -46,7 +46,7 @@ class Termination:
 
 
 def cut(text: str, size: int) -> str:
-    """Make one line of at most ``size`` bytes; JSON at most doubles it (quotes, backslashes).
+    """Return one line of at most ``size`` bytes; JSON at most doubles it (quotes, backslashes).
 
     >>> cut("a  b c", 4)
     'a b '
@@ -55,8 +55,10 @@ def cut(text: str, size: int) -> str:
     return " ".join(printable.split()).encode()[:size].decode(errors="ignore")
 
 
-def of(error: LaunchError, *, stage: str, rank: int | None, step: int | None = None) -> Termination:
-    """Describe an expected failure."""
+def from_error(
+    error: LaunchError, *, stage: str, rank: int | None, step: int | None = None
+) -> Termination:
+    """Build the message of an expected failure."""
     return Termination(
         code=error.code,
         stage=stage,
@@ -69,7 +71,7 @@ def of(error: LaunchError, *, stage: str, rank: int | None, step: int | None = N
 
 
 def write(path: Path | None, termination: Termination) -> None:
-    """Write the message where the kubelet looks; log it when that place can't be written."""
+    """Write the message to the file that the kubelet reads; an error is only logged."""
     if path is None:
         return
     try:

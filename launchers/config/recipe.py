@@ -28,6 +28,9 @@ them; it refuses any other word, such as ``on``."""
 ADAPTERS = ("adapters", "ref_adapters", "mcore_adapter", "mcore_ref_adapter")
 """Flags that name an adapter; with one of them ms-swift's Megatron trainer trains LoRA whatever
 ``tuner_type`` says (``swift/megatron/arguments/megatron_args.py``, ``__post_init__``)."""
+PAIRED = ("dpo", "rm", "cpo", "orpo", "simpo")
+"""``rlhf_type`` of the losses on pairs of a chosen and a rejected text
+(``swift/template/base.py``)."""
 _REFERENCE_TYPES = ("dpo", "kto")
 KEYS = ("backend", "task", "model", "dataset", "args", "reference")
 _CHOICES = {

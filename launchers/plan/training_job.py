@@ -98,7 +98,8 @@ def _refused(id: str, name: str, value: str, allowed: str) -> LaunchError:
 
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
 """Bytes of an element by the value of a dtype flag."""
-_NO_REFERENCE = ("rm", "gkd")
+NO_REFERENCE = ("rm", "gkd")
+"""``rlhf_type`` without a forward pass of a reference: ms-swift ``rlhf_mixin.py``."""
 _DTYPES = ("fp32", "fp16", "bf16", "fp8")
 _SIZES = {
     **{name: name for name in ("micro_batch_size", "global_batch_size", "lora_rank")},
@@ -256,7 +257,7 @@ def _derived(a: Arguments, task: str, tp: int) -> dict[str, Any]:
     kind = a.word("rlhf_type", "dpo") if task == "rlhf" else ""
     full = a.choice("tuner_type", "full", ("full", "lora", "lora_llm")) == "full"
     full = full and not any(a.words(name, ()) for name in ADAPTERS)
-    compares = bool(kind) and kind not in _NO_REFERENCE
+    compares = bool(kind) and kind not in NO_REFERENCE
     fraction = min(1.0, a.number("optimizer_offload_fraction", 1.0))
     return {
         "tuner": "full" if full else "lora",

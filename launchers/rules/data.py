@@ -153,7 +153,8 @@ SAVING: tuple[Rule, ...] = (
         id="async-save",
         flag="async_save",
         when=(on("async_save"),),
-        says="returns before the checkpoint is complete, so a partial one would count as complete; remove it",
+        says="returns before the checkpoint is complete, so a partial one would count as complete; "
+        "remove it",
         source="flags/command_line.py refuses it too; SW base.py:save_checkpoint writes the "
         "tracker at once",
     ),
@@ -209,7 +210,8 @@ TRANSFORMERS: tuple[Rule, ...] = (
         id="flash-checkpoint",
         flag="use_flash_ckpt",
         when=(on("use_flash_ckpt"),),
-        says="returns before the checkpoint is complete, so a partial one would count as complete; remove it",
+        says="returns before the checkpoint is complete, so a partial one would count as complete; "
+        "remove it",
         source="SW trainers/mixin.py:_save_flash_checkpoint leaves the files to dlrover's agent; "
         "on_save, and so the seal, comes before they are written",
     ),

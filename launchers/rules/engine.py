@@ -1,8 +1,8 @@
 """Rules as rows of data, the conditions that they consist of, and the facts that they judge.
 
-``scripts/flags.py`` writes the rows into the chart's table; the templates under
-``chart/templates`` judge the same rows and print the same messages, and a test compares both
-sides. To add a kind of rule: a class here and a template there.
+``make flags`` writes the rows into the chart's table. ``chart/templates/recipe`` prints the same
+messages, or ``values.schema.json`` holds the same bounds; tests compare both sides. To add a kind
+of rule: a class here and a template there.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ class When:
     """Allowed or forbidden texts; of ``over`` and ``under`` one number, of ``has`` one word."""
 
     def holds(self, facts: Facts) -> bool:
-        """Return whether the condition holds; text that is not a number is neither over nor under."""
+        """Return whether the condition holds; other text is neither over nor under."""
         text, number = facts.text(self.flag), facts.number(self.flag)
         if self.test in ("given", "missing"):
             return (text != "") == (self.test == "given")

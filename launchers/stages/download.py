@@ -30,23 +30,23 @@ def download(
     holder: str,
     judge: Callable[[], None] = lambda: None,
 ) -> list[Outcome]:
-    """Bring the datasets and then the model onto the workspace.
+    """Download the datasets, then the model, to the workspace.
 
     Args:
         recipe_model: the recipe's model.
-        recipe_dataset: the recipe's datasets; those inside the clone only have to exist.
-        workspace: where they go.
-        clone: the clone, if there is one.
-        skip: SKIP_DOWNLOAD: trust what is there.
-        holder: who downloads, for those who wait for the lock.
-        judge: looks at the datasets before the model comes, which takes minutes.
+        recipe_dataset: the recipe's datasets; those inside the clone must exist.
+        workspace: the target.
+        clone: the folder of the clone, if the run has one.
+        skip: SKIP_DOWNLOAD: use the existing files unverified.
+        holder: name of this pod, shown to others that wait for the lock.
+        judge: checks the datasets before the model is downloaded, which takes minutes.
 
     Returns:
         The model's outcome, then the datasets'.
 
     Raises:
-        LaunchError: what ``judge`` raises; CONFIG for a source that can't be; INPUT_MISSING, AUTH,
-            UNAVAILABLE, QUOTA or IO when it can't be had. Nothing half-written is left under a
+        LaunchError: what ``judge`` raises; CONFIG for an invalid source; INPUT_MISSING, AUTH,
+            UNAVAILABLE, QUOTA or IO when the download fails. No incomplete output is left under a
             final name.
     """
     wanted: list[tuple[Source, Kind, Path]] = []
@@ -83,7 +83,7 @@ def _one(
 
 
 def _in_clone(what: Source, kind: Kind, place: Path) -> Outcome:
-    """Check that it is there; the clone's own marker covers what it holds."""
+    """Check that a path inside the clone exists; the clone's marker covers its content."""
     if not place.exists():
         raise LaunchError(
             Exit.INPUT_MISSING,
@@ -103,7 +103,7 @@ def _in_clone(what: Source, kind: Kind, place: Path) -> Outcome:
 
 
 def _is_pointer(place: Path) -> bool:
-    """Tell whether a file is what git leaves of a large file where git-lfs is missing."""
+    """Tell whether a file is a git-lfs pointer, checked out without git-lfs."""
     if not place.is_file():
         return False
     with place.open("rb") as handle:

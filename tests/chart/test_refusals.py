@@ -45,7 +45,9 @@ def test_a_checkout_that_was_not_built_is_refused_unless_the_image_brings_the_la
     chart = tmp_path / "chart"
     shutil.copytree(CHART, chart)
     (chart / missing).unlink()
-    with pytest.raises(Refused, match=r"chart/launchers\.tar\.xz: .*`make chart`.*\[chart-launcher\]"):
+    with pytest.raises(
+        Refused, match=r"chart/launchers\.tar\.xz: .*`make chart`.*\[chart-launcher\]"
+    ):
         template(merged(), chart=chart, helm=helm)
     assert template(merged({"launcher": {"from": "image"}}), chart=chart, helm=helm)
 
@@ -54,7 +56,9 @@ def test_a_version_without_flags_table_is_refused(tmp_path: Path) -> None:
     chart = tmp_path / "chart"
     shutil.copytree(CHART, chart)
     (chart / "flags" / "ms-swift-4.4.1.yaml").unlink()
-    with pytest.raises(Refused, match=r"chart/flags/ms-swift-4.4.1.yaml: .*`make flags`.*\[chart-flags\]"):
+    with pytest.raises(
+        Refused, match=r"chart/flags/ms-swift-4.4.1.yaml: .*`make flags`.*\[chart-flags\]"
+    ):
         template(merged(), chart=chart)
 
 

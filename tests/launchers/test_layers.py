@@ -29,7 +29,7 @@ ENTRIES = ("launchers.command", "launchers.__main__")
 """Root modules that import every layer."""
 LARGEST = 13
 """Modules of a package, without ``__init__``."""
-LARGER = frozenset({"plan", "training"})
+LARGER = frozenset({"plan"})
 """Packages that may still be larger; remove a name when its package fits."""
 
 

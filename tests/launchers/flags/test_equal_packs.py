@@ -7,14 +7,13 @@ from typing import Any
 import pytest
 
 from launchers.config import recipe
+from launchers.exits import Exit, LaunchError
 from launchers.flags import equal_packs, features
-from launchers.flags.equal_packs import PacksConfigError, PacksDataError
 from launchers.rules import table
 from tests.gpu.bench.profiles import Profile
 
 FILES = ("values/a100-2node.yaml", "values/hardware/h200-4.yaml")
 DISPATCHER = "moe_token_dispatcher_type"
-PLUGIN = "training/packs/equal_packs.py"
 
 
 def parsed(**changes: Any) -> recipe.Recipe:
@@ -76,17 +75,19 @@ def test_rows_of_one_text_need_no_more_than_their_own_length() -> None:
     ("changes", "loads"),
     [({}, True), ({"packing": False}, False), ({DISPATCHER: "alltoall"}, False)],
 )
-def test_the_plugin_is_for_packs_that_are_gathered(changes: dict[str, Any], loads: bool) -> None:
-    [plugin] = [each for each in features.OWN if each.file == PLUGIN]
-    assert plugin.loads(parsed(**changes), on_cpu=False) is loads
+def test_the_feature_is_for_packs_that_are_gathered(changes: dict[str, Any], loads: bool) -> None:
+    names = features.names(parsed(**changes), on_cpu=False)
+    assert ("equal_packs" in names, "rank_order" in names) == (loads, loads)
 
 
 def test_a_batch_of_more_than_texts_is_refused() -> None:
     equal_packs.judge({"input_ids": 1, "channel": None}, 5, 8, 8)
-    with pytest.raises(PacksConfigError, match="a batch that holds pixel_values"):
+    with pytest.raises(LaunchError, match="a batch that holds pixel_values") as refusal:
         equal_packs.judge({"input_ids": 1, "pixel_values": 1}, 5, 8, 8)
+    assert refusal.value.code == Exit.CONFIG
 
 
 def test_a_pack_that_is_too_long_is_refused() -> None:
-    with pytest.raises(PacksDataError, match="has 9 tokens and the others 8"):
+    with pytest.raises(LaunchError, match="has 9 tokens and the others 8") as refusal:
         equal_packs.judge({"input_ids": 1}, 9, 16, 8)
+    assert refusal.value.code == Exit.DATA

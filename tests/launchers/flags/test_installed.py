@@ -89,6 +89,10 @@ def test_the_charts_table_is_generated_from_the_pinned_ms_swift() -> None:
     version, text = generator.render(generator.site_packages(TRAIN))
     table = ROOT / "chart" / "flags" / f"ms-swift-{version}.yaml"
     assert table.read_text(encoding="utf-8") == text, "run `make flags`"
+    schema = (ROOT / "chart" / "values.schema.json").read_text(encoding="utf-8")
+    assert generator.render_schema(generator.site_packages(TRAIN), schema) == schema
+    with pytest.raises(ValueError, match=r"no definitions\.flags"):
+        generator.render_schema(generator.site_packages(TRAIN), "{}")
 
 
 @needs_training

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from launchers.config.recipe import parse
+from launchers.config.recipe import Recipe, parse
 from launchers.config.settings import Settings, from_env
 from launchers.exits import Exit, LaunchError
 from launchers.flags.flag_types import Kind
 from launchers.inputs import preconditions as checking
+from launchers.inputs.paths import inputs_of
 
 NAMES = """
 async_save context_parallel_size expert_model_parallel_size expert_tensor_parallel_size
@@ -19,6 +20,10 @@ pipeline_model_parallel_size save_safetensors save_strategy tensor_model_paralle
 """
 KINDS = {"optimizer": Kind(sort="choice", choices=("adam", "sgd"))}
 KNOWN = checking.Known(names=frozenset(NAMES.split()), kinds=KINDS)
+
+
+def check(settings: Settings, recipe: Recipe, *, is_gang: bool = True) -> None:
+    checking.check(settings, recipe, inputs_of(settings, recipe), is_gang=is_gang)
 
 
 @pytest.fixture
@@ -36,7 +41,7 @@ def refusal(settings: Settings, **change: Any) -> str:
     }
     change["args"] = {"num_train_epochs": 1, **change.get("args", {})}
     with pytest.raises(LaunchError) as no:
-        checking.check(settings, parse(document | change))
+        check(settings, parse(document | change))
     assert no.value.code == Exit.CONFIG
     return str(no.value)
 
@@ -63,8 +68,8 @@ def test_a_sound_recipe_passes(settings: Settings) -> None:
         "args": {"num_train_epochs": 1},
     }
     with pytest.raises(LaunchError, match=r"code\.url is empty"):
-        checking.check(settings, parse(document))
-    checking.check(settings, parse(document | {"dataset": ["hf://o/d@v#100"]}))
+        check(settings, parse(document))
+    check(settings, parse(document | {"dataset": ["hf://o/d@v#100"]}))
 
 
 def test_all_mistakes_are_told_at_once(settings: Settings) -> None:
@@ -82,9 +87,9 @@ def test_a_stages_own_pod_does_not_judge_the_sizes_of_the_gang(tmp_path: Path) -
     document = {"backend": "megatron", "task": "rlhf", "model": "hf://o/m@v"}
     args = {"tensor_model_parallel_size": "4", "num_train_epochs": "1"}
     recipe = parse(document | {"dataset": ["hf://o/d@v"], "args": args})
-    checking.check(from_env(env), recipe, is_gang=False)
+    check(from_env(env), recipe, is_gang=False)
     with pytest.raises(LaunchError) as no:
-        checking.check(from_env(env), recipe)
+        check(from_env(env), recipe)
     assert no.value.id == "world-model-parallel"
 
 
@@ -130,7 +135,7 @@ def test_a_run_without_safetensors_is_refused(settings: Settings, no: object) ->
 def test_saving_by_steps_or_epochs_passes(settings: Settings) -> None:
     args = {"save_strategy": "epoch", "save_safetensors": True, "num_train_epochs": 1}
     document = {"backend": "megatron", "task": "rlhf", "model": "hf://o/m@v"}
-    checking.check(settings, parse(document | {"dataset": ["hf://o/d@v"], "args": args}))
+    check(settings, parse(document | {"dataset": ["hf://o/d@v"], "args": args}))
 
 
 def test_a_value_that_ms_swift_cannot_read_is_refused_once(settings: Settings) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 import traceback
 from pathlib import Path
 
@@ -36,15 +37,6 @@ TRACE = "Traceback (most recent call last):\n  File 'x.py', line 1, in f\n"
         ("ModuleNotFoundError: No module named 'x'", False, Exit.CONFIG),
         ("AssertionError: heads", False, Exit.CONFIG),
         ("AssertionError: heads", True, Exit.PEER),
-        (
-            "launchers.training.reference.policy.ReferenceConfigError: the policy has done 3",
-            True,
-            Exit.CONFIG,
-        ),
-        ("launchers.flags.overlap.OverlapConfigError: recipe.args.x: no plan", True, Exit.CONFIG),
-        ("launchers.training.reference.store.ReferenceDataError: pair 0a has no", True, Exit.DATA),
-        ("launchers.flags.equal_packs.PacksConfigError: recipe.args.x: pixels", True, Exit.CONFIG),
-        ("launchers.flags.equal_packs.PacksDataError: recipe.args.x: 40 tokens", True, Exit.DATA),
         ("ReferenceError: weakly-referenced object no longer exists", True, Exit.PEER),
         (
             "ValueError: args.max_steps must be set to a positive value if dataloader does not have"
@@ -162,3 +154,14 @@ def test_only_the_end_of_a_log_is_read(tmp_path: Path) -> None:
     assert len(tail(log)) == TAIL
     assert tail(log).endswith("end")
     assert tail(tmp_path / "none") == ""
+
+
+def test_an_error_of_our_own_is_the_same_on_another_rank() -> None:
+    error = LaunchError(Exit.DATA, "a row is too long", "cut it", id="row-long")
+    found = pickle.loads(pickle.dumps(error))
+    printed = ["".join(traceback.format_exception(each)) for each in (error, found)]
+    assert printed[0] == printed[1]
+    assert (found.code, found.cause, found.remedy, found.id) == (
+        *(error.code, error.cause, error.remedy),
+        error.id,
+    )
