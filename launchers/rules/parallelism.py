@@ -83,7 +83,8 @@ PIPELINE: tuple[Rule, ...] = (
         id="vpp-no-pipeline",
         flag=VPP,
         when=(_VIRTUAL, under(PP, "2")),
-        says=f"{{{VPP}}} requires a pipeline, and {PP} is {{{PP}}}; remove it or set {PP} to 2 or more",
+        says=f"{{{VPP}}} requires a pipeline, and {PP} is {{{PP}}}; remove it or set {PP} to 2 "
+        "or more",
         source="MC parallel_state.py: RuntimeError; SW _init_vpp_size takes 1 for none",
     ),
     Multiple(
@@ -116,7 +117,8 @@ PIPELINE: tuple[Rule, ...] = (
             id="pipeline-end-no-pipeline",
             flag=flag,
             when=(one_of(PP, "1"), given(flag)),
-            says=f"{{{flag}}} requires a pipeline, and {PP} is 1; remove it or set {PP} to 2 or more",
+            says=f"{{{flag}}} requires a pipeline, and {PP} is 1; remove it or set {PP} to 2 "
+            "or more",
             source="SW megatron_args.py:__post_init__: ValueError",
         )
         for flag in (FIRST, LAST)
@@ -237,7 +239,8 @@ RECOMPUTE: tuple[Rule, ...] = (
             one_of(METHOD, "uniform"),
             over(LAYERS, "1"),
         ),
-        says=f"{{{LAYERS}}} is not allowed: mtp_num_layers with full uniform recomputation requires 1; use 1",
+        says=f"{{{LAYERS}}} is not allowed: mtp_num_layers with full uniform recomputation "
+        "requires 1; use 1",
         source="MC multi_token_prediction.py: AssertionError in the first forward",
     ),
 )

@@ -1,4 +1,4 @@
-"""All rules of a backend: what Megatron and Megatron-SWIFT refuse, checked before GPUs are reserved.
+"""All rules of a backend: what Megatron and ms-swift refuse, checked before GPUs are reserved.
 
 To add a rule: a row in the module of its subject, which the chart judges too after `make flags`, or
 a function in ``rules/model.py`` if it needs the model's sizes, or in ``rules/warnings.py`` if the

@@ -109,7 +109,8 @@ MEGATRON: tuple[Rule, ...] = (
         id="capacity-drops-tokens",
         flag=_CAPACITY,
         when=(over(_CAPACITY, "0"),),
-        says=f"{{{_CAPACITY}}} drops tokens, which changes training; remove it except for measurements",
+        says=f"{{{_CAPACITY}}} drops tokens, which changes training; remove it except for "
+        "measurements",
         source="MC moe_utils.py:topk_routing_with_score_function drops above the capacity",
     ),
     Conflict(

@@ -103,9 +103,9 @@ def kind_of(backend: str, flag: str) -> Kind | None:
 
 def bounded(messages: list[str], backend: str) -> list[str]:
     """Return the launcher's messages of what the chart's schema refuses."""
-    flags = {rule.flag for rule in table.ROWS[backend] if is_bound(rule)}
-    pattern = rf"recipe\.args\.({'|'.join(flags)}): \".*\" is no \w+; write a whole number "
-    return [message for message in messages if re.match(pattern, message)]
+    rules = [rule for rule in table.ROWS[backend] if is_bound(rule)]
+    ends = [(f"recipe.args.{rule.flag}: ", f" [{rule.id}]") for rule in rules]
+    return [m for m in messages if any(m.startswith(a) and m.endswith(z) for a, z in ends)]
 
 
 def case_of(
