@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from launchers.process import kill_descendants
+from scripts.local.display import View
 from scripts.local.pods import Pod
 from scripts.local.process import PodProcess, Start
 from scripts.local.signals import Stop
-from scripts.local.view import View
 
 PAUSE = 0.05
 """Seconds between two looks at the pods."""

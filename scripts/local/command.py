@@ -12,10 +12,12 @@ from pathlib import Path
 import yaml
 from rich.console import Console
 
+from scripts import manifest
 from scripts.helm import ROOT, template
-from scripts.local import manifest, overlay, runner
-from scripts.local.starts import Machine
-from scripts.local.view import make_view
+from scripts.local import overlay, runner
+from scripts.local.display import make_view
+from scripts.local.pods import refuse_unrunnable
+from scripts.local.schedule import Machine
 from scripts.problem import Problem
 
 
@@ -58,6 +60,7 @@ def render(request: Request) -> str:
 def run_locally(request: Request, console: Console) -> int:
     """Renders and runs; returns the run's exit status."""
     jobset = manifest.parse(render(request))
+    refuse_unrunnable(jobset)
     workspace = request.workspace.resolve()
     folder = workspace / "pods" / jobset.name
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from rich.live import Live
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from scripts.local.steps import Follower
+from scripts.local.trainer_log import Follower
 
 EVENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ (\w+) (?:rank=\d+ )?(.*)")
 LIMIT = 100

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from scripts.local.manifest import Fields, JobSet
 from scripts.local.pods import Pod
+from scripts.manifest import Fields, JobSet
 
 
 class Action(StrEnum):

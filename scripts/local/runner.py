@@ -8,12 +8,12 @@ import tempfile
 from pathlib import Path
 
 from launchers.process import adopt_orphans
-from scripts.local import policy
+from scripts.local import failure_policy
 from scripts.local.attempt import run_attempt
-from scripts.local.manifest import JobSet
+from scripts.local.display import View
+from scripts.local.schedule import Machine, plan
 from scripts.local.signals import stopping
-from scripts.local.starts import Machine, plan
-from scripts.local.view import View
+from scripts.manifest import JobSet
 from scripts.problem import Problem
 
 TAIL = 15
@@ -39,8 +39,8 @@ def run(jobset: JobSet, machine: Machine, view: View) -> int:
                 return stop.exit_code
             if outcome.failed is None:
                 return 0
-            failure = policy.job_failure(outcome.failed, outcome.code)
-            again, counted = policy.restarts(jobset, failure, counted)
+            failure = failure_policy.job_failure(outcome.failed, outcome.code)
+            again, counted = failure_policy.restarts(jobset, failure, counted)
             _explain(machine.folder / str(restarts) / outcome.failed.name, view)
             if not again:
                 view.note(f"JobSet {jobset.name} failed: {failure.message}")

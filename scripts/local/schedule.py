@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import shutil
+import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.local.environment import dereference, resolve
-from scripts.local.gpus import devices
-from scripts.local.manifest import JobSet
 from scripts.local.pods import Pod, expand, order, requested, share
 from scripts.local.process import Start
 from scripts.local.volumes import place, working_dir
+from scripts.manifest import JobSet
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,8 +52,19 @@ def plan(jobset: JobSet, machine: Machine, restarts: int, scratch: Path) -> list
 
 def _with_gpus(pods: Sequence[Pod], machine: Machine) -> list[Pod]:
     counts = [requested(pod.job, machine.gpu_resource) for pod in pods]
-    slices = share(counts, devices(machine.caller) if any(counts) else [])
+    slices = share(counts, visible_gpus(machine.caller) if any(counts) else [])
     return [dataclasses.replace(pod, gpus=own) for pod, own in zip(pods, slices, strict=True)]
+
+
+def visible_gpus(caller: Mapping[str, str]) -> list[str]:
+    """Return the caller's CUDA_VISIBLE_DEVICES, or all GPUs that nvidia-smi lists."""
+    given = caller.get("CUDA_VISIBLE_DEVICES")
+    if given is not None:
+        return [device.strip() for device in given.split(",") if device.strip()]
+    if shutil.which("nvidia-smi") is None:
+        return []
+    done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
+    return [str(i) for i, _ in enumerate(line for line in done.stdout.splitlines() if line)]
 
 
 def _start(

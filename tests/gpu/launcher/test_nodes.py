@@ -10,7 +10,7 @@ import yaml
 from launchers import recipe as recipes
 from launchers import rules, shape
 from launchers.metrics import Row
-from scripts.local import manifest
+from scripts import manifest
 from scripts.problem import Problem
 from tests.gpu import pack_visits
 from tests.gpu.bench.profiles import ROOT

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scripts.local.environment import PASSED, localise, resolve
-from scripts.local.manifest import parse
 from scripts.local.pods import Pod, expand
+from scripts.manifest import parse
 from scripts.problem import Problem
-from tests.scripts.rendered import field, job, manifest
+from tests.scripts.local.rendered import field, job, manifest
 
 NAMES = st.text("ABCDEFGHIJKLMNOPQRSTUVWXYZ_", min_size=1)
 

@@ -5,10 +5,10 @@ import pytest
 from launchers.exits import FREE, USER, Exit
 from scripts.demo.sources import VALUES
 from scripts.helm import template
-from scripts.local.manifest import JobSet, parse
+from scripts.local.failure_policy import Action, action, job_failure, restarts
 from scripts.local.pods import expand
-from scripts.local.policy import Action, action, job_failure, restarts
-from tests.scripts.rendered import manifest
+from scripts.manifest import JobSet, parse
+from tests.scripts.local.rendered import manifest
 
 FAILURES = [code for code in Exit if code]
 

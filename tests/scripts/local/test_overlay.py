@@ -6,10 +6,10 @@ import yaml
 
 from scripts.demo.sources import VALUES
 from scripts.helm import ROOT, template
-from scripts.local.manifest import parse
 from scripts.local.overlay import free_ports, overlay
 from scripts.local.pods import expand
 from scripts.local.volumes import place
+from scripts.manifest import parse
 
 
 def test_free_ports_differ() -> None:

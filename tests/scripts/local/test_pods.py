@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scripts.local.manifest import parse
-from scripts.local.pods import expand, order, share
+from scripts.local.pods import expand, order, refuse_unrunnable, share
+from scripts.manifest import parse
 from scripts.problem import Problem
-from tests.scripts.rendered import job, manifest
+from tests.scripts.local.rendered import job, manifest
 
 
 def test_every_completion_of_the_gang_is_a_pod_with_its_cluster_name() -> None:
@@ -66,7 +66,7 @@ def test_two_containers_are_refused_with_the_way_out() -> None:
     two = job("node", 1)
     two["template"]["spec"]["template"]["spec"]["containers"] *= 2
     with pytest.raises(Problem, match="2 containers.*network.profile"):
-        parse(manifest(jobs=[two]))
+        refuse_unrunnable(parse(manifest(jobs=[two])))
 
 
 def test_a_manifest_without_a_jobset_is_refused() -> None:

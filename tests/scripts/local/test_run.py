@@ -13,8 +13,8 @@ from rich.console import Console
 
 from scripts.local.command import Request, run_locally
 from scripts.problem import Problem
-from tests.scripts.rendered import job, manifest, write
-from tests.scripts.running import ROOT, pod_folder, run
+from tests.scripts.local.rendered import job, manifest, write
+from tests.scripts.local.running import ROOT, pod_folder, run
 
 
 def test_a_pod_sees_its_own_files_names_and_places(tmp_path: Path) -> None:
@@ -150,8 +150,8 @@ def test_bad_input_is_one_line_and_no_traceback(tmp_path: Path) -> None:
 
 
 BROKEN = {
-    b"\xff\x00": "the manifest is no YAML",
-    b"a: [": "the manifest is no YAML",
+    b"\xff\x00": "the manifest is not YAML",
+    b"a: [": "the manifest is not YAML",
     b"- a": "the manifest holds 0 JobSets",
     b"kind: JobSet": "the JobSet has no 'spec'; give what `helm template` prints",
 }

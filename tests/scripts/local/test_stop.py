@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from launchers.process import descendants
-from tests.scripts.rendered import job
-from tests.scripts.running import gone, pod_folder, run, start, wait_for_lines
+from tests.scripts.local.rendered import job
+from tests.scripts.local.running import gone, pod_folder, run, start, wait_for_lines
 
 # Starts a grandchild in a session of its own that ignores SIGTERM, as torchrun's workers may.
 STUBBORN = """

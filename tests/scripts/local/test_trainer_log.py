@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from scripts.local.steps import Follower, read_steps
+from scripts.local.trainer_log import Follower, read_steps
 
 
 def row(number: int, loss: float) -> str:

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from scripts.local.environment import localise
-from scripts.local.manifest import parse
 from scripts.local.pods import Pod, expand
 from scripts.local.volumes import place, working_dir
+from scripts.manifest import parse
 from scripts.problem import Problem
-from tests.scripts.rendered import job, manifest
+from tests.scripts.local.rendered import job, manifest
 
 MAPS = {"run-launchers": {"__main__.py": "print(1)"}}
 
