@@ -1,4 +1,4 @@
-"""The layout in words: which ranks share a node, which groups leave it."""
+"""The layout as lines of text: ranks of each node, and groups that span nodes."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from launchers.plan import Plan
 from launchers.training import Training
 
 NODES = 4
-"""Nodes that are listed one by one; more are listed by what they hold."""
+"""Up to this many nodes are listed one by one; more are grouped by their stages."""
 GPUS = 8
-"""Ranks of a node that are listed one by one."""
+"""Up to this many ranks of a node are listed one by one."""
 NAMES = ("tp", "pp", "cp", "ep", "etp", "dp", "edp")
 
 
 def lines(plan: Plan, training: Training) -> Iterator[str]:
-    """Yield the sizes, the nodes, and which groups stay inside a node."""
+    """Yield the sizes, the nodes, and the groups inside a node and across nodes."""
     layout, shape = training.layout, plan.job.shape
     yield "  ".join(f"{name.upper()} {size(layout, name)}" for name in NAMES)
     spans = [] if shape is None else _spans(layout.stage_layers(shape.layers))
@@ -37,13 +37,13 @@ def lines(plan: Plan, training: Training) -> Iterator[str]:
 
 
 def fabric(plan: Plan) -> str:
-    """What connects the nodes, and what it is expected to reach."""
+    """Return the network between nodes with its expected bandwidth."""
     job = plan.job
     return f"{job.link.name}, {job.link.gbs:g} GB/s {'assumed' if job.assumes_link else 'expected'}"
 
 
 def _blocks(layout: Layout, spans: list[str]) -> Iterator[str]:
-    """Nodes in a row that hold the same stages."""
+    """Yield runs of consecutive nodes that hold the same stages."""
     nodes = range(layout.nodes)
     for _, same in groupby(nodes, key=lambda node: stages_of_node(layout, node)):
         block = list(same)
@@ -60,7 +60,7 @@ def _stages(layout: Layout, node: int, spans: list[str]) -> str:
 
 
 def _ranks(layout: Layout, node: int) -> str:
-    """Ranks of a node; brackets are tensor parallel groups.
+    """Return the ranks of a node; brackets are tensor parallel groups.
 
     >>> _ranks(Layout(nodes=2, gpus_per_node=4, tp=2), 1)
     '[4 5][6 7]'
@@ -74,7 +74,7 @@ def _ranks(layout: Layout, node: int) -> str:
 
 
 def _spans(stage_layers: tuple[int, ...]) -> list[str]:
-    """First and last layer of each stage.
+    """Return first and last layer of each stage.
 
     >>> _spans((2, 3))
     ['0-1', '2-4']

@@ -1,4 +1,4 @@
-"""A training job as ``recipe.args``, and what that changes in a recipe."""
+"""A training job as ``recipe.args``, and the difference from a recipe."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Args = Mapping[str, str | None]
 
 
 def flags(training: Training) -> dict[str, str | None]:
-    """Spell what a way decides as ``recipe.args``; None drops a flag."""
+    """Return all flags that a search decides on; None drops a flag."""
     return {
         **layout_flags(training),
         DISPATCHER: training.dispatcher,
@@ -24,7 +24,7 @@ def flags(training: Training) -> dict[str, str | None]:
 
 
 def layout_flags(training: Training) -> dict[str, str | None]:
-    """Spell the parallel sizes."""
+    """Return the flags of the parallel sizes."""
     layout = training.layout
     return {
         "tensor_model_parallel_size": str(layout.tp),
@@ -42,7 +42,7 @@ def layout_flags(training: Training) -> dict[str, str | None]:
 
 
 def recompute_flags(training: Training) -> dict[str, str | None]:
-    """Spell what is recomputed."""
+    """Return the flags of recomputation."""
     full = training.recompute == "full"
     modules = training.recompute == "selective"
     return {
@@ -54,7 +54,7 @@ def recompute_flags(training: Training) -> dict[str, str | None]:
 
 
 def optimizer_flags(training: Training) -> dict[str, str | None]:
-    """Spell how the optimizer is kept."""
+    """Return the flags of the optimizer's precision and place."""
     aware, offload = training.precision_aware, training.offloads
     return {
         "use_precision_aware_optimizer": "true" if aware else None,
@@ -81,11 +81,11 @@ DEFAULTS = {
     "main_grads_dtype": "fp32",
     "optimizer_cpu_offload": "false",
 }
-"""ms-swift's own (``swift/megatron/arguments/megatron_args.py``): writing one changes nothing."""
+"""Defaults of ms-swift (``swift/megatron/arguments/megatron_args.py``)."""
 
 
 def changes(recipe: Recipe, wanted: Args) -> dict[str, str | None]:
-    """Return the flags that a recipe has otherwise.
+    """Return the wanted flags whose values differ from the recipe's.
 
     >>> from launchers.recipe import parse
     >>> recipe = parse({"backend": "megatron", "task": "rlhf", "model": "m", "dataset": ["d"],
@@ -101,6 +101,6 @@ def changes(recipe: Recipe, wanted: Args) -> dict[str, str | None]:
 
 
 def merged(recipe: Recipe, wanted: Args) -> Recipe:
-    """Return the recipe with other flags; None drops one."""
+    """Return the recipe with the wanted flags; None drops a flag."""
     args: dict[str, Value] = {k: v for k, v in recipe.args.items() if k not in wanted}
     return replace(recipe, args=args | {k: v for k, v in wanted.items() if v is not None})

@@ -1,10 +1,9 @@
-"""What the chart rendered, as plain data: who runs, where, with what."""
+"""A release as it is submitted: the numbers and words of its manifest that a plan needs."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import yaml
 
@@ -12,26 +11,23 @@ from launchers.exits import LaunchError
 from launchers.recipe import Recipe
 from launchers.recipe import parse as parse_recipe
 from launchers.settings import STAGES
-from scripts.local.manifest import Fields, JobSet, ReplicatedJob, parse
-from scripts.plan.quantity import parse as quantity
+from scripts.manifest import KUEUE, Fields, JobSet, Release, ReplicatedJob, parse_release
 from scripts.problem import Problem
+from scripts.quantity import parse_amounts, parse_quantity
 
-GANG = "node"
-"""Name of the replicated job whose pods train (chart/templates/_spec.tpl)."""
-KUEUE = "kueue.x-k8s.io"
 _TOPOLOGY = f"{KUEUE}/podset-"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pod:
-    """What one pod of the gang may use."""
+class GangPod:
+    """Resources of one pod of the gang."""
 
     cpus: float
     """Requested cores."""
     memory: float | None
-    """Limit in bytes, with what lies in /dev/shm; None when the values removed it."""
+    """Limit in bytes, including /dev/shm; None when the values removed it."""
     shared_memory: float | None
-    """Bytes of /dev/shm, which count as memory."""
+    """Size of /dev/shm in bytes; it counts as memory."""
     ephemeral: float | None
     """Limit of the node's own disk in bytes, when there is one."""
     devices: Mapping[str, int]
@@ -39,19 +35,21 @@ class Pod:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Release:
-    """A rendered release."""
+class Submission:
+    """A rendered release, as a plan describes it."""
 
     run: str
     recipe: Recipe
     nodes: int
     gpus_per_node: int
+    gpu_model: str
+    """The chart's `gpuModel`; empty when the values do not name one."""
     env: Mapping[str, str]
     """Plain variables of the gang's container; those from a Secret or a field are left out."""
-    pod: Pod
+    pod: GangPod
     image: str
     queue: str
-    """Kueue's LocalQueue; empty when the run starts at once."""
+    """Kueue's LocalQueue; empty when the run starts without Kueue."""
     priority: str
     topology: str
     """Such as ``preferred cloud.provider.com/topology-block``; empty for none."""
@@ -61,51 +59,42 @@ class Release:
     workspace: str
     """The shared volume in words."""
     workspace_size: float | None
-    """Bytes of a claim that this release makes."""
+    """Bytes of the claim that this release creates; None when it creates none."""
     restarts: int
 
 
-def read(text: str) -> Release:
+def read_submission(text: str) -> Submission:
     """Read a rendered manifest.
 
     Raises:
-        Problem: it is not of this chart, or its recipe can't be read.
+        Problem: it was not rendered from this chart, or its recipe can't be read.
     """
-    jobset = parse(text, runnable=False)
-    gang = next((job for job in jobset.jobs if job.name == GANG), None)
-    if gang is None:
-        raise Problem(f"the JobSet {jobset.name} has no replicated job {GANG}: not of this chart")
-    env = {item["name"]: str(item["value"]) for item in _list(gang.container, "env", "value")}
-    volumes = {volume["name"]: volume for volume in _list(gang.pod, "volumes")}
-    return Release(
+    release = parse_release(text)
+    jobset, gang = release.jobset, release.gang
+    volumes = {volume["name"]: volume for volume in gang.pod.get("volumes") or []}
+    return Submission(
         run=jobset.name,
         recipe=_recipe(jobset),
-        nodes=gang.replicas * gang.completions,
-        gpus_per_node=int(env.get("DPO_GPUS_PER_NODE", "0")),
-        env=env,
+        nodes=gang.count,
+        gpus_per_node=int(gang.env.get("DPO_GPUS_PER_NODE", "0")),
+        gpu_model=jobset.gpu_model,
+        env=gang.env,
         pod=_pod(gang, volumes.get("shm") or {}),
         image=str(gang.container["image"]),
-        queue=jobset.labels.get(f"{KUEUE}/queue-name", ""),
-        priority=jobset.labels.get(f"{KUEUE}/priority-class", ""),
+        queue=jobset.queue,
+        priority=jobset.priority,
         topology=_topology(gang.annotations),
         placement="jobs" if len(jobset.jobs) > 1 else "inline",
-        skips=frozenset(stage for stage in STAGES if env.get(f"SKIP_{stage.upper()}") == "1"),
-        workspace=_words(volumes.get("workspace") or {}),
-        workspace_size=_claim(text),
+        skips=frozenset(stage for stage in STAGES if gang.env.get(f"SKIP_{stage.upper()}") == "1"),
+        workspace=_volume_text(volumes.get("workspace") or {}),
+        workspace_size=_claim_size(release),
         restarts=jobset.max_restarts,
     )
 
 
-def _claim(text: str) -> float | None:
-    """Bytes of the claim that a release makes; None when it makes none."""
-    objects = (item for item in yaml.safe_load_all(text) if item)
-    claims = (item for item in objects if item.get("kind") == "PersistentVolumeClaim")
-    sizes = (claim["spec"]["resources"]["requests"]["storage"] for claim in claims)
-    return next((quantity(str(size)) for size in sizes), None)
-
-
-def _list(owner: Fields, key: str, having: str = "name") -> list[dict[str, Any]]:
-    return [item for item in owner.get(key) or [] if having in item]
+def _claim_size(release: Release) -> float | None:
+    sizes = (each["spec"]["resources"]["requests"]["storage"] for each in release.claims.values())
+    return next((float(parse_quantity(size)) for size in sizes), None)
 
 
 def _recipe(jobset: JobSet) -> Recipe:
@@ -118,22 +107,22 @@ def _recipe(jobset: JobSet) -> Recipe:
     raise Problem(f"no ConfigMap of {jobset.name} holds a recipe.yaml: not of this chart")
 
 
-def _pod(gang: ReplicatedJob, shm: Fields) -> Pod:
+def _pod(gang: ReplicatedJob, shm: Fields) -> GangPod:
     resources = gang.container.get("resources") or {}
-    limits = {name: quantity(str(n)) for name, n in (resources.get("limits") or {}).items()}
+    limits = {name: float(n) for name, n in parse_amounts(resources.get("limits")).items()}
     requests = resources.get("requests") or {}
     shared = (shm.get("emptyDir") or {}).get("sizeLimit")
-    return Pod(
-        cpus=quantity(str(requests.get("cpu", 0))),
+    return GangPod(
+        cpus=float(parse_quantity(requests.get("cpu", 0))),
         memory=limits.get("memory"),
-        shared_memory=None if shared is None else quantity(str(shared)),
+        shared_memory=None if shared is None else float(parse_quantity(shared)),
         ephemeral=limits.get("ephemeral-storage"),
         devices={name: int(number) for name, number in limits.items() if "/" in name},
     )
 
 
 def _topology(annotations: Mapping[str, str]) -> str:
-    """The topology that Kueue is asked for.
+    """Return the topology that the gang asks Kueue for.
 
     >>> _topology({"kueue.x-k8s.io/podset-required-topology": "block"})
     'required block'
@@ -145,10 +134,10 @@ def _topology(annotations: Mapping[str, str]) -> str:
     return "unconstrained" if f"{_TOPOLOGY}unconstrained-topology" in annotations else ""
 
 
-def _words(volume: Fields) -> str:
-    """A volume in words.
+def _volume_text(volume: Fields) -> str:
+    """Describe a volume.
 
-    >>> _words({"name": "workspace", "persistentVolumeClaim": {"claimName": "training"}})
+    >>> _volume_text({"name": "workspace", "persistentVolumeClaim": {"claimName": "training"}})
     'claim training'
     """
     claim, nfs, host = (volume.get(k) for k in ("persistentVolumeClaim", "nfs", "hostPath"))

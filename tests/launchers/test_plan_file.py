@@ -22,7 +22,7 @@ from tests.launchers.pods import Pods
 from tests.launchers.recipes import recipe
 
 ROOT = Path(__file__).parents[2]
-CONFIG = yaml.safe_load((ROOT / "scripts/plan/models/Qwen3-30B-A3B.yaml").read_text())
+CONFIG = yaml.safe_load((ROOT / "scripts/plan/models.yaml").read_text())["Qwen3-30B-A3B"]
 
 
 @pytest.fixture

@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from rich.console import Console
 
 from launchers import plan_file
 from launchers.prepare import inputs_of
 from launchers.settings import from_env
 from scripts import cli
-from scripts.figures.predicted import Predicted, predictions
+from scripts.dev.figures.predicted import Predicted, predictions
 from scripts.helm import ROOT
 from scripts.plan import command
+from scripts.plan.inputs import known_models
 from scripts.problem import Problem
 from tests.scripts.plan.values import A100, rendered, request
 
-CONFIG = ROOT / "scripts" / "plan" / "models" / "Qwen3-30B-A3B.yaml"
+CONFIG = known_models()["Qwen3-30B-A3B"]
 
 
 def screen(*words: str, columns: int = 80) -> tuple[int, str]:
@@ -149,7 +149,7 @@ def test_an_unknown_model_still_shows_what_is_known(tmp_path: Path) -> None:
     assert code == 0
     assert "the sizes of Nobody-7B are not known: give --model-config config.json" in text
     config = tmp_path / "config.json"
-    config.write_text(json.dumps(yaml.safe_load(CONFIG.read_text())))
+    config.write_text(json.dumps(CONFIG))
     code, found = document(*words, "--model-config", str(config))
     assert (code, found["plan"]["model"]["layers"]) == (0, 48)
 
@@ -193,7 +193,7 @@ def test_the_launcher_writes_the_plan_that_the_command_shows(tmp_path: Path) -> 
     model = inputs_of(settings, found.recipe, settings.work).model
     model.mkdir(parents=True)
     config = model / "config.json"
-    config.write_text(json.dumps(yaml.safe_load(CONFIG.read_text())))
+    config.write_text(json.dumps(CONFIG))
     plan_file.record(settings, found.recipe, env)
     written = json.loads(settings.work.plan.read_text())
     _code, shown = document(*SHIPPED, "--model-config", str(config))
