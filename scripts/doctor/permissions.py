@@ -1,78 +1,72 @@
-"""What a user does in the course of a run, as rights that the cluster can be asked for."""
+"""Permissions that a user needs during a run, and those that are missing."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from scripts.doctor.answer import Object
-from scripts.doctor.kinds import CLAIMS, CONFIG_MAPS, JOBSETS, KUEUE, PODS, SECRETS, Kind
-
-EVENTS = Kind(plural="events")
-WORKLOADS = Kind(plural="workloads", group=KUEUE, version="v1beta2")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Right:
-    """A verb on a kind in the release's namespace."""
-
-    verb: str
-    kind: Kind
-    subresource: str = ""
-    purpose: str
-    """What can't be done without it."""
-    needed: bool = True
-    """Whether nothing starts without it."""
-
-    @property
-    def words(self) -> str:
-        """The right in words: `create jobsets.jobset.x-k8s.io`."""
-        name = self.kind.plural + (f".{self.kind.group}" if self.kind.group else "")
-        return f"{self.verb} {name}" + (f"/{self.subresource}" if self.subresource else "")
-
-    def review(self, namespace: str) -> Object:
-        """The question, as the API takes it."""
-        attributes = {
-            "namespace": namespace,
-            "verb": self.verb,
-            "group": self.kind.group,
-            "resource": self.kind.plural,
-            "subresource": self.subresource,
-        }
-        return {
-            "apiVersion": "authorization.k8s.io/v1",
-            "kind": "SelfSubjectAccessReview",
-            "spec": {"resourceAttributes": attributes},
-        }
-
-
-def _rights(kind: Kind, purpose: str, *verbs: str, needed: bool = True) -> list[Right]:
-    return [Right(verb=verb, kind=kind, purpose=purpose, needed=needed) for verb in verbs]
-
+from scripts.doctor.api import (
+    CLAIMS,
+    CONFIG_MAPS,
+    EVENTS,
+    JOBSETS,
+    PODS,
+    SECRETS,
+    WORKLOADS,
+    Kind,
+    Permission,
+)
+from scripts.doctor.findings import Finding, fail, ok, unchecked, warn
+from scripts.doctor.snapshot import Snapshot
 
 INSTALL = "helm install"
 """Helm 4 applies (get, create, patch) and keeps its record in Secrets (`HELM_DRIVER`)."""
 
 
-def rights(*, claim: bool, queue: bool) -> list[Right]:
-    """What a release needs.
+def needed_permissions(*, claim: bool, queue: bool) -> list[Permission]:
+    """Return the permissions that a release needs.
 
     Args:
-        claim: the release makes a claim.
-        queue: it goes through Kueue.
+        claim: the release creates a PersistentVolumeClaim.
+        queue: it is submitted to Kueue.
     """
     found = [
-        *_rights(SECRETS, INSTALL, "get", "list", "create", "update"),
-        *_rights(CONFIG_MAPS, INSTALL, "get", "create", "patch"),
-        *_rights(JOBSETS, INSTALL, "get", "create", "patch"),
-        *(_rights(CLAIMS, INSTALL, "get", "create", "patch") if claim else []),
-        *_rights(SECRETS, "helm uninstall", "delete", needed=False),
-        *_rights(CONFIG_MAPS, "helm uninstall", "delete", needed=False),
-        *_rights(JOBSETS, "helm uninstall", "delete", needed=False),
-        *_rights(PODS, "helm test", "create", "delete", needed=False),
-        *_rights(PODS, "seeing the run's pods", "get", "list", needed=False),
-        *_rights(EVENTS, "seeing why a pod does not start", "list", needed=False),
-        Right(verb="get", kind=PODS, subresource="log", purpose="kubectl logs", needed=False),
+        *_permissions(SECRETS, INSTALL, "get", "list", "create", "update"),
+        *_permissions(CONFIG_MAPS, INSTALL, "get", "create", "patch"),
+        *_permissions(JOBSETS, INSTALL, "get", "create", "patch"),
+        *(_permissions(CLAIMS, INSTALL, "get", "create", "patch") if claim else []),
+        *_permissions(SECRETS, "helm uninstall", "delete", required=False),
+        *_permissions(CONFIG_MAPS, "helm uninstall", "delete", required=False),
+        *_permissions(JOBSETS, "helm uninstall", "delete", required=False),
+        *_permissions(PODS, "helm test", "create", "delete", required=False),
+        *_permissions(PODS, "listing the run's pods", "get", "list", required=False),
+        *_permissions(EVENTS, "reading why a pod does not start", "list", required=False),
+        Permission(
+            verb="get", kind=PODS, subresource="log", purpose="kubectl logs", required=False
+        ),
     ]
     if queue:
-        found += _rights(WORKLOADS, "seeing why the queue waits", "list", needed=False)
+        why = "reading why the queue does not admit the run"
+        found += _permissions(WORKLOADS, why, "list", required=False)
     return found
+
+
+def _permissions(kind: Kind, purpose: str, *verbs: str, required: bool = True) -> list[Permission]:
+    return [Permission(verb=verb, kind=kind, purpose=purpose, required=required) for verb in verbs]
+
+
+def check_permissions(snapshot: Snapshot) -> list[Finding]:
+    """Return one finding per missing permission, or one if none is missing."""
+    reviews = snapshot.permissions
+    found = [each for each in (_missing(permission, snapshot) for permission in reviews) if each]
+    return found or [ok("permissions-ok", "permissions", f"all {len(reviews)} that a run needs")]
+
+
+def _missing(permission: Permission, snapshot: Snapshot) -> Finding | None:
+    answer = snapshot.permissions[permission]
+    subject = f"permission {permission}"
+    if not answer.found:
+        return unchecked("permission", subject, answer)
+    if (answer.content.get("status") or {}).get("allowed"):
+        return None
+    found = f"missing in namespace {snapshot.namespace}, needed for {permission.purpose}"
+    remedy = "ask the administrator for a Role that grants it"
+    level = fail if permission.required else warn
+    return level("permission-missing", subject, found, remedy)

@@ -1,17 +1,15 @@
-"""All that was asked of the cluster, for the checks to judge."""
+"""The answers of a cluster that the checks read."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from scripts.doctor.answer import Answer, Object, named
-from scripts.doctor.kinds import Kind
-from scripts.doctor.right import Right
+from scripts.doctor.api import NO_ANSWER, Answer, Kind, Object, Permission
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class Snapshot:
     """The cluster as this user sees it, at one moment."""
 
     namespace: str
@@ -20,31 +18,32 @@ class Seen:
     groups: Answer
     """/apis."""
     schema: Answer
-    """The OpenAPI schema of JobSet's group, which everybody may read, unlike the CRD."""
-    kueue: Answer = field(default_factory=lambda: Answer(status=0))
+    """The OpenAPI schema of JobSet's group, which every user may read, unlike the CRD."""
+    kueue_config: Answer = NO_ANSWER
     """The ConfigMap with Kueue's configuration."""
     jobset: Answer
     """Dry run of creating the JobSet."""
     lists: Mapping[str, Answer] = field(default_factory=dict)
-    """By kind's plural."""
+    """By the kind's plural."""
     objects: Mapping[tuple[str, str], Answer] = field(default_factory=dict)
-    """By kind's plural and name: what is not listed, since a list shows more than is needed."""
+    """By the kind's plural and the name: kinds that are not listed, since a list shows more than
+    is needed."""
     pods: Mapping[str, Answer] = field(default_factory=dict)
-    """By PodSet: dry run of creating one of its pods."""
-    rights: Mapping[Right, Answer] = field(default_factory=dict)
-    """Reviews of what the user may do."""
+    """Dry run of creating one pod, by replicated job."""
+    permissions: Mapping[Permission, Answer] = field(default_factory=dict)
+    """Access reviews of the user."""
 
-    def all(self, kind: Kind) -> Answer:
-        """The list of a kind."""
+    def listed(self, kind: Kind) -> Answer:
+        """Return the list of a kind."""
         return self.lists[kind.plural]
 
-    def one(self, kind: Kind, name: str) -> Answer:
-        """One object."""
+    def named(self, kind: Kind, name: str) -> Answer:
+        """Return one object."""
         single = self.objects.get((kind.plural, name))
-        return single or named(self.lists[kind.plural], name)
+        return single or self.lists[kind.plural].item(name)
 
     def versions(self, group: str) -> list[str]:
-        """Versions of an API group that are served; none without the group."""
+        """Return the served versions of an API group; none when the group is not served."""
         return [
             version["version"]
             for item in self.groups.content.get("groups") or []
@@ -53,5 +52,5 @@ class Seen:
         ]
 
     def admitted(self) -> dict[str, Object]:
-        """Specs of the pods that the API server accepted, with what it filled in."""
+        """Return the pod specs that the API server accepted, with its defaults filled in."""
         return {name: answer.content["spec"] for name, answer in self.pods.items() if answer.found}

@@ -1,4 +1,4 @@
-"""A healthy cluster for values/a100-2node.yaml as plain objects, and `Seen` made of them."""
+"""A healthy cluster for values/a100-2node.yaml as plain objects, and the `Snapshot` of them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 import yaml
 
-from scripts.doctor.answer import Answer
-from scripts.doctor.card import PRODUCT
-from scripts.doctor.release import PodSet, Release, parse
-from scripts.doctor.right import rights
-from scripts.doctor.seen import Seen
+from scripts.doctor.api import Answer
+from scripts.doctor.nodes import GPU_PRODUCT
+from scripts.doctor.permissions import needed_permissions
+from scripts.doctor.snapshot import Snapshot
 from scripts.helm import ROOT, template
+from scripts.manifest import Release, parse_release
 
 Object = dict[str, Any]
 A100 = ROOT / "values" / "a100-2node.yaml"
@@ -45,7 +45,7 @@ PLURALS = {
 def release(*sets: str) -> Release:
     """The shipped values as the chart renders them, with a pinned image."""
     pinned = f"image.digest=sha256:{'0' * 64}"
-    return parse("dpo", template("dpo", [A100], [pinned, *sets]))
+    return parse_release(template("dpo", [A100], [pinned, *sets]))
 
 
 def named(kind: str, name: str, **fields: Any) -> Object:
@@ -56,7 +56,7 @@ def named(kind: str, name: str, **fields: Any) -> Object:
 def node(name: str, rack: str = "rack-1", **allocatable: str) -> Object:
     """A ready host of 8 GPUs."""
     labels = {"kubernetes.io/os": "linux", "kubernetes.io/hostname": name, BLOCK: rack}
-    labels[PRODUCT] = "NVIDIA-A100-SXM4-80GB"
+    labels[GPU_PRODUCT] = "NVIDIA-A100-SXM4-80GB"
     status = {
         "allocatable": HOST | allocatable,
         "conditions": [{"type": "Ready", "status": "True"}],
@@ -129,13 +129,13 @@ def document(schema: Object) -> Answer:
 
 
 def healthy_schema(of: Release) -> Object:
-    content = dict(of.jobset["spec"])
+    content = dict(of.jobset.manifest["spec"])
     jobs = [{**content["replicatedJobs"][0], "dependsOn": []}, *content["replicatedJobs"]]
     return schema_of({"spec": {**content, "replicatedJobs": jobs}})
 
 
-def seen(of: Release, there: Iterable[Object] | None = None, **fields: Any) -> Seen:
-    """The cluster with these objects; `fields` are laid over what is seen."""
+def snapshot(of: Release, there: Iterable[Object] | None = None, **fields: Any) -> Snapshot:
+    """The cluster with these objects; `fields` replace those of the snapshot."""
     lists: dict[str, list[Object]] = {plural: [] for plural in (*PLURALS.values(), "secrets")}
     singles: dict[tuple[str, str], Answer] = {}
     for item in objects() if there is None else there:
@@ -155,17 +155,11 @@ def seen(of: Release, there: Iterable[Object] | None = None, **fields: Any) -> S
         "schema": document(healthy_schema(of)),
         "lists": {plural: found({"items": items}) for plural, items in lists.items()},
         "objects": singles,
-        "pods": {each.name: found({"spec": each.spec}) for each in of.pod_sets},
+        "pods": {each.name: found({"spec": each.pod}) for each in of.jobset.jobs},
         "jobset": found({"spec": {"suspend": True}}),
-        "rights": {
-            right: found({"status": {"allowed": True}})
-            for right in rights(claim=bool(of.claims), queue=bool(of.queue))
+        "permissions": {
+            each: found({"status": {"allowed": True}})
+            for each in needed_permissions(claim=bool(of.claims), queue=bool(of.jobset.queue))
         },
     }
-    return Seen(**{**base, **fields})
-
-
-def pods(count: int, **requests: str) -> PodSet:
-    """Pods that ask for these resources."""
-    container = {"name": "launcher", "resources": {"requests": requests}}
-    return PodSet(name="node", count=count, template={"spec": {"containers": [container]}})
+    return Snapshot(**{**base, **fields})

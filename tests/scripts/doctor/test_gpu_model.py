@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
-from launchers.cards import CARDS
-from scripts.doctor.card import PRODUCT, check, wanted
-from scripts.doctor.release import PodSet
-from tests.scripts.doctor.world import node, objects, release, seen
+from scripts.doctor.nodes import GPU_PRODUCT, check_gpu_model
+from tests.scripts.doctor.healthy import node, objects, release, snapshot
 
-SMI = ("NVIDIA A100-SXM4-80GB", "NVIDIA A100 80GB PCIe")
 A100 = "NVIDIA-A100-SXM4-80GB"
 
 
@@ -29,18 +24,19 @@ def test_the_product_label(products: tuple[str | None, ...], levels: list[str]) 
     there = [item for item in objects() if item["kind"] != "Node"]
     for number, product in enumerate(products):
         host = node(f"host-{number}")
-        del host["metadata"]["labels"][PRODUCT]
-        host["metadata"]["labels"] |= {PRODUCT: product} if product else {}
+        del host["metadata"]["labels"][GPU_PRODUCT]
+        host["metadata"]["labels"] |= {GPU_PRODUCT: product} if product else {}
         there.append(host)
-    assert [each.level.value for each in check(release(), seen(release(), there), SMI)] == levels
+    findings = check_gpu_model(release(), snapshot(release(), there))
+    assert [each.level.value for each in findings] == levels
 
 
-def test_without_a_model_nothing_is_said() -> None:
-    assert check(release(), seen(release()), ()) == []
+def test_the_model_is_the_chart_s() -> None:
+    assert release().jobset.gpu_model == "a100-80g"
 
 
-def test_the_model_is_read_from_the_gang_s_environment() -> None:
-    assert wanted(release()) == CARDS["a100-80g"].smi
-    assert "NVIDIA A100-SXM4-80GB" in wanted(release())
-    gang = PodSet(name="node", count=2, template={"spec": {"containers": [{"env": []}]}})
-    assert wanted(replace(release(), pod_sets=(gang,))) == ()
+def test_without_a_model_nothing_is_checked() -> None:
+    pod = {**release().gang.pod, "containers": [{"env": []}]}
+    unknown = release().with_pods({"node": pod})
+    assert unknown.jobset.gpu_model == ""
+    assert check_gpu_model(unknown, snapshot(release())) == []

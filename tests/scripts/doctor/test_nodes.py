@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from scripts.doctor.selectors import chosen, selects, tolerates, untolerated
-from tests.scripts.doctor.world import node
+from scripts.doctor.nodes import selects, selects_node, tolerates, untolerated
+from tests.scripts.doctor.healthy import node
 
 GPU = {"key": "nvidia.com/gpu", "value": "present", "effect": "NoSchedule"}
 
@@ -44,7 +44,7 @@ HOSTNAME = "kubernetes.io/hostname"
     ],
 )
 def test_nodes_are_chosen_by_selector_and_affinity(pod: dict[str, Any], is_chosen: bool) -> None:
-    assert chosen(pod, node("host-1")) is is_chosen
+    assert selects_node(pod, node("host-1")) is is_chosen
 
 
 @pytest.mark.parametrize(
