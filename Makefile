@@ -114,7 +114,7 @@ types: $(TESTS) ## mypy --strict
 
 calibrate: ## predicted memory and step time against measured and published runs
 	$(call build,$(COMMAND))
-	@.venv/bin/python -m scripts.calibrate
+	@.venv/bin/python -m scripts.dev.calibrate
 
 ##@ Measure on GPUs (on a host with the training stack; TOKENIZER=folder RESULTS=folder)
 bench-gpu: ## the seed's flags against the tuned profile, 48 layers on 4 GPUs; an hour, 10 JSON results
@@ -139,11 +139,11 @@ golden: ## rewrite the golden manifests of tests/chart
 
 figures: ## rewrite the tables of values/README.md and the plot, from predictions and results
 	$(call build,$(COMMAND) $(HELM))
-	@.venv/bin/python -m scripts.figures
+	@.venv/bin/python -m scripts.dev.figures
 
 flags: ## rewrite the chart's table of training flags from the pinned ms-swift
 	$(call build,$(COMMAND) $(TRAIN))
-	@.venv/bin/python -m scripts.flags
+	@.venv/bin/python -m scripts.dev.flags
 
 locks: $(UV) ## rewrite the locks from pyproject.toml
 	@$(LOCK) -o launchers/requirements-cpu.txt --group train

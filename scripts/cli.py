@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from scripts.cluster.command import app as cluster_app
-from scripts.demo import demo as demo_module
+from scripts.demo import command as demo_module
 from scripts.local.command import Request, run_locally
 from scripts.plan import command as planning
 from scripts.problem import Problem

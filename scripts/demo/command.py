@@ -19,7 +19,7 @@ from scripts.demo.sources import Sources
 from scripts.helm import ROOT
 from scripts.local.command import Request, run_locally
 from scripts.local.runner import training_python
-from scripts.local.steps import read_steps
+from scripts.local.trainer_log import read_steps
 from scripts.problem import Problem
 
 FOLDER = ROOT / ".demo"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from scripts.local.steps import Step
+from scripts.local.trainer_log import Step
 
 STAGES = ("clone", "download", "convert", "train")
 

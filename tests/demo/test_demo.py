@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from scripts.demo import demo, sources
+from scripts.demo import command as demo
+from scripts.demo import sources
 from scripts.demo.score import accuracy, margin
 from scripts.demo.sources import Sources
 from scripts.problem import Problem

@@ -2,7 +2,7 @@
 
     python3 -m tests.gpu.calibration tests/gpu/results/bench-layouts.json
 
-writes ``scripts/calibrate/rows/bench-layouts.yaml``; ``make calibrate`` then prints how far the
+writes ``scripts/dev/calibrate/rows/bench-layouts.yaml``; ``make calibrate`` then prints how far the
 predictors are from each row and which constants fit best. A run with measured steps gives memory
 and time, one that ran out of GPU memory a row that must be refused; others say nothing and are
 left out.
@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from scripts.calibrate.rows import ROWS
+from scripts.dev.calibrate.rows import ROWS
 
 MODEL = "Qwen3-30B-A3B"
 SIZES = {"layers": ("num_hidden_layers", 48), "experts": ("num_experts", 128)}
@@ -98,7 +98,7 @@ def write(result: Path, folder: Path = ROWS) -> Path:
     document = {"rows": rows(record, source)}
     path = folder / f"{result.stem}.yaml"
     head = f"# Made by `python3 -m tests.gpu.calibration {source}`.\n"
-    head += "# Fields: scripts/calibrate/rows.py.\n"
+    head += "# Fields: scripts/dev/calibrate/rows.py.\n"
     path.write_text(head + yaml.safe_dump(document, sort_keys=False, width=100), encoding="utf-8")
     return path
 

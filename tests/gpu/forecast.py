@@ -18,7 +18,7 @@ from typing import Any
 from launchers import cards, memory, speed
 from launchers.memory import Memory
 from launchers.speed import Link, Speed
-from scripts.figures import markdown
+from scripts.dev.figures import markdown
 from tests.gpu import bench_visit
 from tests.gpu.bench import options as bench_options
 from tests.gpu.bench import profiles as bench_profiles

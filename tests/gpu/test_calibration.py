@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from launchers import training
-from scripts.calibrate.rows import load
+from scripts.dev.calibrate.rows import load
 from tests.gpu import calibration
 from tests.gpu.bench import options as bench_options
 from tests.gpu.bench import profiles as bench_profiles

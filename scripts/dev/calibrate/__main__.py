@@ -1,4 +1,4 @@
-"""``python -m scripts.calibrate``: fit the constants, and print how far each row is off."""
+"""``python -m scripts.dev.calibrate``: fit the constants, and print how far each row is off."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from rich.console import Console
 
 from launchers.memory import FIT, SPREAD
 from launchers.speed_pace import PACE
-from scripts.calibrate import memory, speed
-from scripts.calibrate.rows import Row, load
-from scripts.calibrate.table import GOAL, memory_table, speed_table
+from scripts.dev.calibrate import memory, speed
+from scripts.dev.calibrate.rows import Row, load
+from scripts.dev.calibrate.table import GOAL, memory_table, speed_table
 from scripts.problem import Problem
 
 

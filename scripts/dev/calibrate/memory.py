@@ -6,8 +6,8 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from launchers.memory import FIT, Fit
-from scripts.calibrate.fit import Bounds, Vector, left_out, solve
-from scripts.calibrate.rows import Row
+from scripts.dev.calibrate.fit import Bounds, Vector, left_out, solve
+from scripts.dev.calibrate.rows import Row
 
 BOUNDS = {
     "imbalance": Bounds(low=1.0, start=2.0, high=4.0),

@@ -20,10 +20,10 @@ from launchers.speed import Link, Speed
 from launchers.speed import predict as step_time
 from launchers.speed_pace import PACE, Pace
 from launchers.training import Training
+from scripts.plan.inputs import known_models
 from scripts.problem import Problem
 
 ROWS = Path(__file__).with_name("rows")
-MODELS = Path(__file__).resolve().parent.parent / "plan" / "models"
 READINGS = ("reserved", "device", "allocated")
 
 
@@ -41,7 +41,7 @@ class Row:
     nodes: int = 1
     task: str = "rlhf"
     model: str = ""
-    """A file of ``scripts/plan/models``; ``config`` is laid over it."""
+    """A model of ``scripts/plan/models.yaml``; ``config`` overrides its keys."""
     config: dict[str, Any] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
     """Fields of ``Training`` that flags do not say: the data's longest microbatch, plugins."""
@@ -75,7 +75,7 @@ class Row:
     @cached_property
     def shape(self) -> Shape:
         """Return the model's sizes."""
-        base = yaml.safe_load((MODELS / f"{self.model}.yaml").read_text()) if self.model else {}
+        base = known_models()[self.model] if self.model else {}
         return shape.parse({**base, **self.config})
 
     @cached_property

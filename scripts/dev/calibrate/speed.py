@@ -7,8 +7,8 @@ import math
 from collections.abc import Callable, Sequence
 
 from launchers.speed_pace import PACE, Pace
-from scripts.calibrate.fit import Bounds, Vector, left_out, solve
-from scripts.calibrate.rows import Row
+from scripts.dev.calibrate.fit import Bounds, Vector, left_out, solve
+from scripts.dev.calibrate.rows import Row
 
 BOUNDS = {
     "passing": Bounds(low=0.5, start=3.0, high=20.0),

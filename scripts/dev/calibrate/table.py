@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from rich.table import Table
 
-from scripts.calibrate import memory, speed
-from scripts.calibrate.rows import Row
+from scripts.dev.calibrate import memory, speed
+from scripts.dev.calibrate.rows import Row
 
 GOAL = 0.05
 """Relative error that the memory of a row should not exceed."""

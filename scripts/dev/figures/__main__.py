@@ -1,4 +1,4 @@
-"""``python -m scripts.figures``: rewrite the figures of values/README.md and the plot beside it."""
+"""``python -m scripts.dev.figures``: rewrite the figures of values/README.md and the plot."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from scripts.figures import table
-from scripts.figures.markdown import filled
-from scripts.figures.measured import Run, runs
-from scripts.figures.plot import draw
-from scripts.figures.predicted import Predicted, predictions
+from scripts.dev.figures import table
+from scripts.dev.figures.markdown import filled
+from scripts.dev.figures.measured import Run, runs
+from scripts.dev.figures.plot import draw
+from scripts.dev.figures.predicted import Predicted, predictions
 from scripts.helm import ROOT
 from scripts.problem import Problem
 

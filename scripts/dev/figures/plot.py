@@ -9,9 +9,9 @@ import matplotlib
 from matplotlib.figure import Figure
 
 from launchers.speed import Speed
-from scripts.figures import measured
-from scripts.figures.measured import Run
-from scripts.figures.predicted import Predicted
+from scripts.dev.figures import measured
+from scripts.dev.figures.measured import Run
+from scripts.dev.figures.predicted import Predicted
 
 COLOURS = {
     "compute": "#4477aa",

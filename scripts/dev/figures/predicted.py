@@ -9,8 +9,8 @@ from pathlib import Path
 from launchers import plan as planning
 from launchers.plan import Plan
 from scripts.helm import ROOT, template
-from scripts.plan import release
 from scripts.plan.command import Request, job_of
+from scripts.plan.submission import read_submission
 
 BASE = ROOT / "values" / "a100-2node.yaml"
 HARDWARE = ROOT / "values" / "hardware"
@@ -58,6 +58,6 @@ def _profiles() -> Iterator[tuple[Path, str]]:
 def _predict(file: Path, card: str) -> Predicted:
     files = [BASE] if file == BASE else [BASE, file]
     request = Request(run="figures", files=files, gpu=card, pairs=PAIRS)
-    found = release.read(template(request.run, files))
+    found = read_submission(template(request.run, files))
     plan = planning.build(job_of(found, request))
     return Predicted(gpus=found.nodes * found.gpus_per_node, card=card, file=file, plan=plan)

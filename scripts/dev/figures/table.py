@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from launchers import flops
-from scripts.figures import measured
-from scripts.figures.markdown import table
-from scripts.figures.measured import WHOLE, Run
-from scripts.figures.predicted import BASE, Predicted
+from scripts.dev.figures import measured
+from scripts.dev.figures.markdown import table
+from scripts.dev.figures.measured import WHOLE, Run
+from scripts.dev.figures.predicted import BASE, Predicted
 
 PREDICTED = (
     *("card", "GPUs", "file", "trains", "layout", "recomputed"),

@@ -12,10 +12,10 @@ import pytest
 
 from launchers.memory import FIT
 from launchers.speed_pace import PACE
-from scripts.calibrate import memory, speed
-from scripts.calibrate.__main__ import main
-from scripts.calibrate.fit import Bounds, Vector, left_out, solve
-from scripts.calibrate.rows import Row, load
+from scripts.dev.calibrate import memory, speed
+from scripts.dev.calibrate.__main__ import main
+from scripts.dev.calibrate.fit import Bounds, Vector, left_out, solve
+from scripts.dev.calibrate.rows import Row, load
 from scripts.problem import Problem
 
 ROWS = load()

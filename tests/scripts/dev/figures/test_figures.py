@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from scripts.figures import measured, plot, table
-from scripts.figures.__main__ import README, readme
-from scripts.figures.markdown import filled
-from scripts.figures.predicted import BASE, HARDWARE, Predicted, predictions
+from scripts.dev.figures import measured, plot, table
+from scripts.dev.figures.__main__ import README, readme
+from scripts.dev.figures.markdown import filled
+from scripts.dev.figures.predicted import BASE, HARDWARE, Predicted, predictions
 from scripts.helm import template
-from scripts.plan import release
-from scripts.plan.quantity import GIB
+from scripts.plan.submission import read_submission
+from scripts.plan.units import GIB
 from scripts.problem import Problem
 
 ROWS = predictions()
@@ -63,7 +63,7 @@ def test_every_profile_is_in_the_table_and_each_card_but_one_has_all_counts() ->
 @pytest.mark.parametrize("file", [BASE, *sorted(HARDWARE.glob("*.yaml"))], ids=lambda f: f.stem)
 def test_a_pods_memory_leaves_a_tenth_of_it_beside_what_is_predicted(file: Path) -> None:
     row = next(row for row in ROWS if row.file == file)
-    limit = release.read(template("figures", row.files)).pod.memory
+    limit = read_submission(template("figures", row.files)).pod.memory
     assert row.plan.memory is not None and limit is not None
     assert row.plan.memory.host <= 0.9 * limit / GIB
 
