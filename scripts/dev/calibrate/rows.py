@@ -64,8 +64,8 @@ class Row:
     fit_seconds: bool | None = None
     """The same for the time, where it differs."""
     note: str = ""
-    file: str = ""
-    """Where it stands: rows of one file were measured together."""
+    visit: str = ""
+    """Name of the document: its rows were measured together."""
 
     @property
     def gpu(self) -> Card:
@@ -129,23 +129,32 @@ class Row:
 
 
 def load(folder: Path = ROWS) -> list[Row]:
-    """Read all rows; the ``facts`` of a file are those of each of its rows.
+    """Read all rows; the ``facts`` of a document apply to each of its rows.
+
+    A file holds one document per visit: runs that were measured, or published, together.
 
     Raises:
-        Problem: a row is not understood, or is left out of the fit without a note.
+        Problem: a row can't be parsed, or is not fitted and has no note.
     """
     rows = []
     for file in sorted(folder.glob("*.yaml")):
-        document = yaml.safe_load(file.read_text(encoding="utf-8"))
-        for each in document["rows"]:
-            facts = document.get("facts", {}) | each.get("facts", {})
-            try:
-                rows.append(Row(**each | {"facts": facts, "file": file.stem}))
-            except TypeError as error:
-                raise Problem(f"{file.name}: {each.get('name')}: {error}") from None
+        for document in yaml.safe_load_all(file.read_text(encoding="utf-8")):
+            rows += _rows(file, document)
     for row in rows:
         if not row.fit and not row.note:
-            raise Problem(f"{row.name}: write in note why it is not fitted")
+            raise Problem(f"{row.name}: set note to the reason why it is not fitted")
         if row.gib is not None and row.reads not in READINGS:
-            raise Problem(f"{row.name}: reads={row.reads!r}; write {' or '.join(READINGS)}")
+            raise Problem(f"{row.name}: reads={row.reads!r}; use {' or '.join(READINGS)}")
+    return sorted(rows, key=lambda row: row.visit)
+
+
+def _rows(file: Path, document: dict[str, Any]) -> list[Row]:
+    visit = document.get("visit", file.stem)
+    rows = []
+    for each in document["rows"]:
+        facts = document.get("facts", {}) | each.get("facts", {})
+        try:
+            rows.append(Row(**each | {"facts": facts, "visit": visit}))
+        except TypeError as error:
+            raise Problem(f"{file.name}: {each.get('name')}: {error}") from None
     return rows

@@ -42,13 +42,13 @@ def refit(rows: Sequence[Row]) -> Pace:
 
 
 def cross_errors(rows: Sequence[Row]) -> list[float]:
-    """Return each row's error by constants fitted without its file: rows of one visit agree."""
+    """Return each row's error by constants fitted without its visit, whose rows agree."""
 
     def without(kept: list[int]) -> Callable[[int], float]:
         pace = refit([rows[i] for i in kept])
         return lambda number: error(rows[number], pace)
 
-    return left_out([row.file for row in rows], without)
+    return left_out([row.visit for row in rows], without)
 
 
 def _logarithm(bounds: Bounds) -> Bounds:

@@ -52,10 +52,10 @@ def speed_table(rows: Sequence[Row], crossed: Mapping[str, float]) -> Table:
 
     Args:
         rows: with seconds.
-        crossed: name of a row to the logarithm of its error, by constants fitted without its file.
+        crossed: name of a row to the logarithm of its error, by constants fitted without its visit.
     """
     table = Table(title="seconds of a step")
-    for column in ("row", "card", "measured", "predicted", "error", "file left out", "MFU"):
+    for column in ("row", "card", "measured", "predicted", "error", "visit left out", "MFU"):
         table.add_column(column, justify="left" if column in ("row", "card") else "right")
     for row in rows:
         predicted = row.speed()

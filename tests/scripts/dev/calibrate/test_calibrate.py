@@ -81,7 +81,7 @@ def test_offloading_saves_in_a_row_what_it_saved() -> None:
 def test_a_row_that_is_left_out_says_why(tmp_path: Path) -> None:
     text = "rows: [{name: x, source: y, card: h200, gpusPerNode: 1, args: {}, fit: false}]"
     (tmp_path / "a.yaml").write_text(text)
-    with pytest.raises(Problem, match="x: write in note why it is not fitted"):
+    with pytest.raises(Problem, match="x: set note"):
         load(tmp_path)
 
 
@@ -123,7 +123,7 @@ def test_facts_of_a_file_are_those_of_each_row(tmp_path: Path) -> None:
     row = "{name: x, source: y, card: h200, gpusPerNode: 1, args: {}, facts: {longest: 8}}"
     (tmp_path / "a.yaml").write_text(f"facts: {{host_waits: true}}\nrows: [{row}]")
     (found,) = load(tmp_path)
-    assert (found.training.host_waits, found.training.longest, found.file) == (True, 8, "a")
+    assert (found.training.host_waits, found.training.longest, found.visit) == (True, 8, "a")
 
 
 def test_the_tables_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
