@@ -1,4 +1,4 @@
-"""`megatron-dpo demo`: makes the sources, runs the chart's JobSet here, scores the checkpoint."""
+"""`megatron-dpo demo`: create the sources, run the chart's JobSet here, score the checkpoint."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from scripts.problem import Problem
 FOLDER = ROOT / ".demo"
 RUN = "demo"
 REQUIRED_ACCURACY = 0.95
-"""The demo fails below: a random model has about 0.5, and what it has to learn is easy."""
+"""Minimum held-out accuracy; a random model has about 0.5, and the task is easy to learn."""
 UP_TO_DATE = "up to date"
 
 Phases = dict[str, tuple[float, str]]
 
 
 def run(folder: Path, console: Console) -> int:
-    """Runs the demo in `folder`; returns its exit status."""
+    """Run the demo in `folder`; return its exit status."""
     folder = folder.resolve()
     made, workspace = Sources(root=folder / "sources"), folder / "workspace"
     python = training_python(ROOT)
     phases: Phases = {}
     if not sources.is_current(made):
-        remove(folder)  # an old run started from something else
+        remove(folder)  # an earlier run used other sources
     prepare(made, python, phases, console)
     request = Request(run=RUN, files=[sources.VALUES, made.values], workspace=workspace)
     code = run_locally(request, console)
@@ -63,7 +63,7 @@ def run(folder: Path, console: Console) -> int:
 
 
 def verdict(accuracy: float, console: Console) -> int:
-    """0 when the model has learned; 1 and a message when it has not."""
+    """Return 0 when the model has learned; print a message and return 1 when it has not."""
     if accuracy >= REQUIRED_ACCURACY:
         return 0
     message = f"held-out accuracy {accuracy:.3f} is below {REQUIRED_ACCURACY}: training is broken"
@@ -72,7 +72,7 @@ def verdict(accuracy: float, console: Console) -> int:
 
 
 def prepare(made: Sources, python: Path, phases: Phases, console: Console) -> None:
-    """Makes pairs, model and code repository, or says that they are up to date."""
+    """Create pairs, model and code repository, unless they are up to date."""
     with phase("pairs", phases, console) as note:
         if sources.is_current(made):
             note(UP_TO_DATE)
@@ -90,7 +90,7 @@ def prepare(made: Sources, python: Path, phases: Phases, console: Console) -> No
 
 @contextmanager
 def phase(name: str, phases: Phases, console: Console) -> Iterator[Callable[[str], None]]:
-    """Times one phase, shows that it goes on, and prints what the body notes."""
+    """Time a phase, show a spinner, and print the note that the body gives."""
     started, texts = time.monotonic(), ["done"]
     with console.status(f"{name} ..."):
         yield texts.append
@@ -99,7 +99,7 @@ def phase(name: str, phases: Phases, console: Console) -> Iterator[Callable[[str
 
 
 def scored(made: Sources, export: Path, python: Path, cache: Path) -> tuple[report.Score, str]:
-    """The score of the exported checkpoint, measured once for the same files."""
+    """Return the score of the exported checkpoint; it is cached by the digest of the files."""
     key = digest([made.held_out, *sorted(export.glob("*.safetensors"))])
     if cache.exists():
         kept = json.loads(cache.read_text(encoding="utf-8"))
@@ -112,7 +112,7 @@ def scored(made: Sources, export: Path, python: Path, cache: Path) -> tuple[repo
 
 
 def digest(files: list[Path]) -> str:
-    """SHA-256 of the files' bytes."""
+    """Return the SHA-256 of the files' contents."""
     whole = hashlib.sha256()
     for file in files:
         whole.update(file.read_bytes())
@@ -120,12 +120,12 @@ def digest(files: list[Path]) -> str:
 
 
 def beta() -> float:
-    """DPO's beta in the demo's values."""
+    """Return DPO's beta in the demo's values."""
     return float(_values()["recipe"]["args"]["beta"])
 
 
 def pairs_per_step() -> int:
-    """Pairs that all nodes together read in one step."""
+    """Return the global batch size in pairs."""
     values = _values()
     return int(values["nodes"]) * int(values["recipe"]["args"]["per_device_train_batch_size"])
 
@@ -136,19 +136,21 @@ def _values() -> dict[str, Any]:
 
 
 def clean(folder: Path, console: Console) -> None:
-    """Removes all that the demo made."""
+    """Remove all files of the demo."""
     remove(folder.resolve())
     console.print(f"removed {folder.resolve()}", soft_wrap=True)
 
 
 def remove(folder: Path) -> None:
-    """Removes a folder, and only one that the demo made.
+    """Remove a folder that the demo created.
 
     Raises:
-        Problem: the folder holds something else.
+        Problem: the folder was not created by the demo.
     """
     if not folder.exists() or not any(folder.iterdir()):
         return
     if not (folder / "sources").is_dir():
-        raise Problem(f"{folder} holds no demo, so nothing is removed; choose another --folder")
+        raise Problem(
+            f"{folder} was not created by the demo, so nothing is removed; choose another --folder"
+        )
     shutil.rmtree(folder)

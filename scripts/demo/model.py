@@ -43,12 +43,12 @@ CHAT_TEMPLATE = (
 
 
 def texts(pairs: list[Pair]) -> list[str]:
-    """What the tokenizer learns from: the training pairs only."""
+    """Return the texts to train the tokenizer on: those of the training pairs."""
     return [text for pair in pairs for text in (pair.prompt, pair.chosen)]
 
 
 def train_tokenizer(texts: Iterable[str], vocabulary: int = VOCABULARY) -> Any:
-    """A `PreTrainedTokenizerFast` of at most `vocabulary` tokens, the same for the same texts."""
+    """Return a `PreTrainedTokenizerFast` of at most `vocabulary` tokens; deterministic."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
     from transformers import PreTrainedTokenizerFast
 
@@ -78,7 +78,7 @@ def train_tokenizer(texts: Iterable[str], vocabulary: int = VOCABULARY) -> Any:
 
 
 def make_model(pairs: list[Pair], folder: Path) -> int:
-    """Writes model and tokenizer into `folder`; returns the number of parameters."""
+    """Write model and tokenizer into `folder`; return the number of parameters."""
     import torch
     from transformers import Qwen3Config, Qwen3ForCausalLM
 
@@ -100,7 +100,7 @@ def make_model(pairs: list[Pair], folder: Path) -> int:
 
 
 def main() -> None:
-    """Makes the model of the two command line arguments."""
+    """Create the model for the command line arguments."""
     if len(sys.argv) != 3:
         sys.exit("usage: python -m scripts.demo.model PAIRS.jsonl FOLDER")
     os.environ.setdefault("HF_HUB_OFFLINE", "1")

@@ -84,7 +84,7 @@ def _backend(backend: str, classes: flags.Classes) -> dict[str, object]:
 
 
 def _kinds(backend: str, classes: flags.Classes) -> dict[str, str | list[str]]:
-    """Return what flags take, or their choices; without those that a rule bounds more tightly."""
+    """Return the kind or the choices of flags, without those that a rule bounds more tightly."""
     found: dict[str, Kind] = {}
     for entry in reversed(flags.ENTRIES[backend].values()):  # of two the first task's counts
         found |= flags.kinds(classes, entry)
@@ -93,7 +93,7 @@ def _kinds(backend: str, classes: flags.Classes) -> dict[str, str | list[str]]:
 
 
 def row(fields: Mapping[str, object]) -> dict[str, object]:
-    """Spell a rule for the table: what is empty is left out, and where it was read.
+    """Return a rule for the table, without empty fields and its source.
 
     >>> row({"source": "x.py", "flag": "lr", "low": "0", "high": "", "when": ()})
     {'flag': 'lr', 'low': '0'}

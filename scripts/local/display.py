@@ -1,4 +1,4 @@
-"""What a person sees of a local run: one line a node and the training steps, or plain lines."""
+"""The terminal output of a local run: a live table and progress bar, or plain lines."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from scripts.local.trainer_log import Follower
 
 EVENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ (\w+) (?:rank=\d+ )?(.*)")
 LIMIT = 100
-"""Characters of an event that are shown; the rest is in the pod's log."""
+"""Characters of an event that are shown; the pod's log has all of it."""
 
 
 def event(line: str) -> str | None:
-    """The event of one line of a launcher; None for the output of what it started.
+    """Return the event in a line of a launcher; None for lines of its child processes.
 
     >>> event("2026-11-21T02:03:04Z INFO rank=0 clone done seconds=2")
     'clone done seconds=2'
@@ -34,63 +34,63 @@ def event(line: str) -> str | None:
     return match[2] if match[1] == "INFO" else f"{match[1]} {match[2]}"
 
 
-class View:
-    """Plain lines, for a pipe or a log: every event, and a step every few seconds."""
+class Display:
+    """Plain lines, for a pipe or a file: every event, and a step every few seconds."""
 
     every = 5.0
     """Seconds between two printed steps."""
 
     def __init__(self, console: Console, trainer_log: Path, *, verbose: bool = False) -> None:
-        """Shows on `console`; steps come from `trainer_log`; `verbose` shows all output."""
+        """Show events on `console` and steps of `trainer_log`; `verbose` shows all output."""
         self.console = console
         self._steps = Follower(trainer_log)
         self._verbose = verbose
         self._next = 0.0
         self._lock = threading.Lock()
 
-    def __enter__(self) -> View:
-        """Begins to show."""
+    def __enter__(self) -> Display:
+        """Start the display."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends."""
+        """Stop the display."""
 
     def begin(self, pods: Sequence[str]) -> None:
-        """A new attempt with these pods."""
+        """Start an attempt with these pods."""
 
     def line(self, pod: str, text: str) -> None:
-        """One line that a pod has printed; called from the pod's own thread."""
+        """Show a line that a pod printed; called from the thread that reads its output."""
         shown = text if self._verbose else event(text)
         if shown is not None:
             self.note(f"{pod}: {shown if self._verbose else shown[:LIMIT]}")
 
     def ended(self, pod: str, code: int) -> None:
-        """A pod has ended."""
+        """Show that a pod ended."""
         if code:
             self.note(f"{pod}: exit code {code}")
 
     def note(self, text: str) -> None:
-        """Something that the runner itself has to say."""
+        """Show a message of the runner."""
         with self._lock:
             self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def tick(self) -> None:
-        """Called often: shows the newest step."""
+        """Show the newest step; called several times a second."""
         if time.monotonic() < self._next:
             return
-        step = self._steps.news()
+        step = self._steps.newest()
         if step:
             self._next = time.monotonic() + self.every
             self.note(f"step {step.number}/{step.total} loss={step.row['loss']:.4f}")
 
 
-class LiveView(View):
-    """On a terminal: a table of the nodes and a bar of the steps, in place."""
+class LiveDisplay(Display):
+    """On a terminal: a table of the pods and a progress bar of the steps, updated in place."""
 
     every = 0.25
 
-    def __enter__(self) -> View:
-        """Takes the lower part of the terminal."""
+    def __enter__(self) -> Display:
+        """Start the live region of the terminal."""
         self._events: dict[str, str] = {}
         self._bar = Progress(
             TextColumn("train"),
@@ -105,15 +105,15 @@ class LiveView(View):
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Leaves the last state on the screen."""
+        """Stop updates and leave the last state on the screen."""
         self._live.__exit__(None, None, None)
 
     def begin(self, pods: Sequence[str]) -> None:
-        """A new attempt with these pods."""
+        """Start an attempt with these pods."""
         self._events = dict.fromkeys(pods, "starting")
 
     def line(self, pod: str, text: str) -> None:
-        """The newest event is the pod's line."""
+        """Show the newest event of a pod as its row."""
         if self._verbose:
             super().line(pod, text)
         shown = event(text)
@@ -121,12 +121,12 @@ class LiveView(View):
             self._events[pod] = shown
 
     def ended(self, pod: str, code: int) -> None:
-        """A pod has ended."""
+        """Show that a pod ended."""
         self._events[pod] = f"exit code {code}: {self._events.get(pod, '')}" if code else "done"
 
     def tick(self) -> None:
-        """Moves the bar."""
-        step = self._steps.news()
+        """Update the progress bar."""
+        step = self._steps.newest()
         if step:
             if not self._bar.task_ids:
                 self._bar.add_task("train", total=step.total, loss=0.0)
@@ -142,7 +142,7 @@ class LiveView(View):
         return Group(table, self._bar) if self._bar.task_ids else table
 
 
-def make_view(console: Console, trainer_log: Path, *, verbose: bool = False) -> View:
-    """The view that fits the console."""
-    kind = LiveView if console.is_terminal else View
+def make_display(console: Console, trainer_log: Path, *, verbose: bool = False) -> Display:
+    """Return a live display for a terminal, plain lines otherwise."""
+    kind = LiveDisplay if console.is_terminal else Display
     return kind(console, trainer_log, verbose=verbose)

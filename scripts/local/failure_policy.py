@@ -1,6 +1,6 @@
-"""What a failed pod means: the Job's podFailurePolicy, then the JobSet's failurePolicy.
+"""The consequence of a failed pod: the Job's podFailurePolicy, then the JobSet's failurePolicy.
 
-The rules are read from the manifest, so that a laptop decides as a cluster would.
+The rules are the manifest's, so that a local run restarts as it would on a cluster.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from scripts.manifest import Fields, JobSet
 
 
 class Action(StrEnum):
-    """What the JobSet does; the names are the API's."""
+    """Actions of a JobSet, by the API's names."""
 
     FAIL = "FailJobSet"
     RESTART = "RestartJobSet"
@@ -24,7 +24,7 @@ class Action(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """Why a Job failed, in the words of the Job controller."""
+    """The failure of a Job as the Job controller reports it."""
 
     job: str
     reason: str
@@ -32,7 +32,7 @@ class Failure:
 
 
 def job_failure(pod: Pod, code: int) -> Failure:
-    """The Job's failure after `pod` ended with `code` (backoffLimit is 0: one is enough)."""
+    """Return the Job's failure after `pod` ended with `code`; backoffLimit is 0."""
     for index, rule in enumerate(pod.job.failure_rules):
         codes = rule.get("onExitCodes")
         if codes and rule["action"] == "FailJob" and _matches(codes, code):
@@ -55,7 +55,7 @@ def _matches(codes: Fields, code: int) -> bool:
 
 
 def action(rules: Sequence[Fields], failure: Failure) -> Action:
-    """The first matching rule's action; without one the JobSet restarts and counts it."""
+    """Return the first matching rule's action; by default the JobSet restarts and counts it."""
     for rule in rules:
         reasons = rule.get("onJobFailureReasons") or [failure.reason]
         patterns = rule.get("onJobFailureMessagePatterns") or [""]
@@ -70,7 +70,7 @@ def action(rules: Sequence[Fields], failure: Failure) -> Action:
 
 
 def restarts(jobset: JobSet, failure: Failure, counted: int) -> tuple[bool, int]:
-    """(whether to restart, restarts counted against maxRestarts from then on)."""
+    """Return whether to restart, and the new count of restarts against maxRestarts."""
     chosen = action(jobset.failure_rules, failure)
     if chosen is Action.RESTART_FREE:
         return True, counted

@@ -1,4 +1,4 @@
-"""From a JobSet to the processes of one attempt: who starts when, where, with what."""
+"""The processes of one attempt of a JobSet: their order, commands, environments and GPUs."""
 
 from __future__ import annotations
 
@@ -19,26 +19,28 @@ from scripts.manifest import JobSet
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """What this machine gives the pods."""
+    """The resources of this machine for the pods."""
 
     python: Path
-    """Stands for the image's python3."""
+    """Replaces the image's python3."""
     folder: Path
     """Each pod gets `<folder>/<restart>/<pod>`."""
     caller: Mapping[str, str]
-    """The environment of whoever runs this."""
+    """The caller's environment."""
     gpu_resource: str = "nvidia.com/gpu"
 
 
-def plan(jobset: JobSet, machine: Machine, restarts: int, scratch: Path) -> list[list[Start]]:
-    """The starts of one attempt, in waves; makes the pods' folders.
+def schedule_attempt(
+    jobset: JobSet, machine: Machine, restarts: int, scratch: Path
+) -> list[list[Start]]:
+    """Return the processes to start in one attempt, in waves; create the pods' folders.
 
     Args:
         jobset: the JobSet.
         machine: this machine.
         restarts: restarts so far.
-        scratch: folder for what lives as long as the attempt; with a short path, since sockets in
-            a pod's /tmp may have only 107 characters.
+        scratch: folder for files of this attempt; its path is short, since a socket's path in a
+            pod's /tmp is limited to 107 characters.
     """
     pods = expand(jobset, restarts)
     addresses = [pod.address for pod in pods]
@@ -81,7 +83,7 @@ def _start(
     words = [dereference(word, own) for word in given]
     if "/tmp" in mounts:
         env["TMPDIR"] = mounts["/tmp"]
-    # What the training path starts by name is in its own bin folder.
+    # Programs that the launcher starts by name are in the interpreter's bin folder.
     env["PATH"] = os.pathsep.join([str(machine.python.parent), env.get("PATH", os.defpath)])
     return Start(
         pod=pod,

@@ -1,4 +1,4 @@
-"""The trainer's log as it grows: `checkpoints/logging.jsonl` of a run, written by ms-swift."""
+"""Steps in the trainer's log, `checkpoints/logging.jsonl` of a run, written by ms-swift."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 COUNTERS = ("global_step/max_steps", "iteration")
-"""Where the transformers and the Megatron trainer write "34/100"."""
+"""Keys in which the transformers and the Megatron trainer write e.g. "34/100"."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class Step:
 
 
 def parse_step(line: str) -> Step | None:
-    """The step of one row; None for rows of another kind (evaluation, summary, half a line).
+    """Return the step of a row; None for other rows (evaluation, summary, an incomplete line).
 
     >>> parse_step('{"loss": 0.5, "iteration": "3/10"}')
     Step(number=3, total=10, row={'loss': 0.5})
@@ -40,7 +40,7 @@ def parse_step(line: str) -> Step | None:
 
 
 def read_steps(path: Path) -> list[Step]:
-    """All steps logged, in order; a step that was trained again after a resume counts once."""
+    """Return all steps in order; a step that was repeated after a resume counts once."""
     if not path.exists():
         return []
     rows = (parse_step(line) for line in path.read_text(encoding="utf-8").splitlines())
@@ -48,15 +48,15 @@ def read_steps(path: Path) -> list[Step]:
 
 
 class Follower:
-    """Reads what is new in a log since the last look."""
+    """Read the rows that were added to a log since the last call."""
 
     def __init__(self, path: Path) -> None:
-        """Starts at the present end: an earlier attempt's steps are not news."""
+        """Start at the log's current end, after the steps of earlier attempts."""
         self._path = path
         self._offset = path.stat().st_size if path.exists() else 0
 
-    def news(self) -> Step | None:
-        """The newest complete step since the last call."""
+    def newest(self) -> Step | None:
+        """Return the newest complete step since the last call; None without one."""
         if not self._path.exists():
             return None
         with self._path.open("rb") as file:

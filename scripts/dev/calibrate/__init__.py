@@ -1,1 +1,1 @@
-"""How far predictions are from what was measured: rows as data, a fit, and a table of errors."""
+"""`make calibrate`: errors of the predictors on measured and published runs; see NOTES.md."""

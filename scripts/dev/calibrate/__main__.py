@@ -1,4 +1,4 @@
-"""``python -m scripts.dev.calibrate``: fit the constants, and print how far each row is off."""
+"""``python -m scripts.dev.calibrate``: fit the constants, and print the error of each row."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from scripts.problem import Problem
 
 
 def main() -> int:
-    """Print both tables; fail if a run that ran out of memory is said to fit."""
+    """Print both tables; return 1 if a run that ran out of memory is predicted to fit."""
     console = Console(width=150 if not sys.stdout.isatty() else None)
     try:
         rows = load()
@@ -78,7 +78,7 @@ def _speed(console: Console, rows: Sequence[Row]) -> None:
     spread = _rms(crossed)
     today = [e for row, e in zip(used, crossed, strict=True) if not row.training.host_waits]
     console.print(
-        f"speed: {len(used)} rows fitted with {len(speed.BOUNDS)} constants; by the other files' "
+        f"speed: {len(used)} rows fitted with {len(speed.BOUNDS)} constants; by the other visits' "
         f"rows the logarithm is off by {spread:.2f} (a factor of {math.exp(spread):.2f}); "
         f"the code has {PACE.spread}\n"
         f"  the {len(today)} rows of today's program are off by a factor of "
@@ -91,7 +91,7 @@ def _rms(errors: Sequence[float]) -> float:
 
 
 def _constants(console: Console, code: object, fitted: object) -> None:
-    """Print the constants in the code beside those that fit best now."""
+    """Print each constant in the code next to the value that fits best."""
     for name, value in dataclasses.asdict(fitted).items():  # type: ignore[call-overload]
         console.print(f"  {name}: in the code {getattr(code, name):.4g}, fits best {value:.4g}")
 

@@ -1,7 +1,7 @@
 """Least squares over the errors of rows, and the errors on rows that were left out.
 
 No row has a constant of its own: a handful of constants serve all rows, and each row is also
-predicted by a fit that never saw it (leave one out).
+predicted by a fit without it (leave one out).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NUDGE = 1e-5
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """What a constant may be, and where the search starts."""
+    """The range of a constant, and the start of the search."""
 
     low: float
     start: float
@@ -54,7 +54,7 @@ def left_out(
     """Return each row's error by a fit of the rows of all other groups.
 
     Args:
-        groups: what each row belongs to.
+        groups: the group of each row.
         fit: numbers of rows to a function from a row's number to its error.
     """
     fits = {

@@ -14,7 +14,7 @@ BOUNDS = {
     "context": Bounds(low=0.5, start=3.0, high=6.0),
     "staging": Bounds(low=0.0, start=4.0, high=10.0),
 }
-"""Constants of ``launchers.memory.Fit`` and what is plausible."""
+"""Constants of ``Fit`` and their plausible ranges."""
 
 
 def error(row: Row, fit: Fit = FIT) -> float:
@@ -49,7 +49,7 @@ def cross_errors(rows: Sequence[Row]) -> list[float]:
 
 
 def unseen(rows: Sequence[Row]) -> list[float]:
-    """Return the errors of what was measured here, by constants fitted on published rows alone."""
+    """Return the errors of rows measured here, by constants fitted on published rows alone."""
     fit = refit([row for row in rows if not row.ours])
     return [error(row, fit) for row in rows if row.ours]
 

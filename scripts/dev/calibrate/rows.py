@@ -1,4 +1,4 @@
-"""Rows of the calibration: a run that was measured or published, as data."""
+"""Rows of the calibration: measured and published runs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Row:
 
     name: str
     source: str
-    """Where it was published, or what it was measured with."""
+    """Its publication, or the versions it was measured with."""
     card: str
     gpusPerNode: int  # noqa: N815 - the chart's spelling
     args: dict[str, Any]
@@ -44,23 +44,23 @@ class Row:
     """A model of ``scripts/plan/models.yaml``; ``config`` overrides its keys."""
     config: dict[str, Any] = field(default_factory=dict)
     facts: dict[str, Any] = field(default_factory=dict)
-    """Fields of ``Training`` that flags do not say: the data's longest microbatch, plugins."""
+    """Fields of ``Training`` that are not flags: the data's longest microbatch, plugins."""
     reads: str = ""
-    """What ``gib`` counts: ``reserved`` or ``allocated`` by PyTorch, or the ``device``'s."""
+    """Meaning of ``gib``: ``reserved`` or ``allocated`` by PyTorch, or of the ``device``."""
     gib: float | None = None
     outOfMemory: bool = False  # noqa: N815
     hostGibOver: float | None = None  # noqa: N815
     """The node needed more GiB than this."""
     seconds: float | None = None
-    """Of a step."""
+    """Seconds per step."""
     tokens: int = 0
-    """Of a microbatch, on average."""
+    """Mean tokens of a microbatch."""
     mean_length: float = 0.0
     """sum(L^2) / sum(L) of the sequences: attention's length; an estimate for most rows."""
     link_gbs: float = 0.0
     """GB/s of a node to others; 0 where there is one node."""
     fit: bool = True
-    """Whether the constants are fitted on this row; why not is in ``note``."""
+    """False leaves the row out of the fit; ``note`` has the reason."""
     fit_seconds: bool | None = None
     """The same for the time, where it differs."""
     note: str = ""
@@ -95,7 +95,7 @@ class Row:
 
     @property
     def ours(self) -> bool:
-        """Tell whether this project measured it; other rows were published."""
+        """True when this project measured it; other rows were published."""
         return self.source.startswith("measured")
 
     def memory(self, fit: Fit = FIT) -> Memory:
@@ -122,7 +122,7 @@ class Row:
         )
 
     def reading(self, memory: Memory) -> float:
-        """Return what the row's reading would be, in GiB."""
+        """Return the predicted reading, in GiB."""
         if self.reads == "allocated":
             return memory.total - memory.overhead
         return memory.reserved if self.reads == "reserved" else memory.total

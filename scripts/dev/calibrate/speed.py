@@ -16,7 +16,7 @@ BOUNDS = {
     "idle": Bounds(low=1e-4, start=4e-3, high=2e-2),
     "host_adam": Bounds(low=1e9, start=3.5e9, high=1e10),
 }
-"""Constants of ``launchers.speed.Pace`` and what is plausible."""
+"""Constants of ``Pace`` and their plausible ranges."""
 
 
 def error(row: Row, pace: Pace = PACE) -> float:

@@ -1,1 +1,1 @@
-"""The figures of values/README.md: what each profile is predicted to do, and what was measured."""
+"""`make figures`: the tables and the plot of values/README.md, predicted and measured."""

@@ -1,4 +1,4 @@
-"""Tables in Markdown, and their places in a text."""
+"""Tables in Markdown, and blocks between markers of a text."""
 
 from __future__ import annotations
 

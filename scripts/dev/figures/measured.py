@@ -1,4 +1,4 @@
-"""What the bench has measured: ``tests/gpu/results/bench-*.json``."""
+"""Measurements of the bench: ``tests/gpu/results/bench-*.json``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WHOLE = (48, 128)
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One run that has measured steps."""
+    """One run with measured steps."""
 
     name: str
     result: str
@@ -27,7 +27,7 @@ class Run:
     gpus: int
     layers: int
     experts: int
-    """Of a layer: fewer stand for one GPU's share."""
+    """Experts per layer; fewer than the model's stand for one GPU's share."""
     files: tuple[str, ...]
     packs: int
     """Microbatches of a step, over all replicas."""
@@ -38,12 +38,12 @@ class Run:
 
     @property
     def is_whole(self) -> bool:
-        """Tell whether it ran the whole model."""
+        """True when it ran the whole model."""
         return (self.layers, self.experts) == WHOLE
 
     @property
     def rate(self) -> float:
-        """Return its median of tokens per second and GPU."""
+        """Its median of tokens per second and GPU."""
         return float(self.figures["tokens_per_second_per_gpu"]["median"])
 
 

@@ -1,4 +1,4 @@
-"""What the planner says of each profile of values/hardware, on each card that it is for."""
+"""Predictions for each profile of values/hardware, on each GPU that it is for."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from scripts.plan.submission import read_submission
 BASE = ROOT / "values" / "a100-2node.yaml"
 HARDWARE = ROOT / "values" / "hardware"
 CARDS = {"80g": ("a100-80g", "a800-80g", "h100-80g"), "h200": ("h200",), "b200": ("b200",)}
-"""Beginning of a file's name -> the cards that it is for."""
+"""Prefix of a file's name to the GPUs that it is for."""
 PAIRS = 40_000
-"""So many pairs of 2,048 tokens are assumed; the length of a run depends on them, not its speed."""
+"""Assumed pairs of 2,048 tokens; they determine the length of a run, not its speed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,7 +27,7 @@ class Predicted:
     gpus: int
     card: str
     file: Path
-    """Laid over ``BASE``, unless it is that."""
+    """Added after ``BASE``, unless it is that."""
     plan: Plan
 
     @property

@@ -95,7 +95,7 @@ def _ran(run: Run) -> tuple[str, ...]:
 
 
 def _count(number: float) -> str:
-    """Spell a number with two or three digits that mean something.
+    """Return a number rounded to two or three significant digits.
 
     >>> _count(7649.4), _count(83.2)
     ('7,650', '83')

@@ -129,7 +129,7 @@ def test_a_python_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     command += ["--workspace", str(tmp_path / "ws"), "--python", "python-of-tomorrow"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "--python python-of-tomorrow is no program" in done.stderr
+    assert "--python python-of-tomorrow is not a program" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -145,7 +145,7 @@ def test_bad_input_is_one_line_and_no_traceback(tmp_path: Path) -> None:
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == (
-        "error: nothing to run; write -f values/demo-cpu.yaml or --manifest FILE\n"
+        "error: nothing to run; use e.g. -f values/demo-cpu.yaml or --manifest FILE\n"
     )
 
 

@@ -44,7 +44,7 @@ def test_a_pod_that_ignores_sigterm_is_killed_after_its_grace_period(tmp_path: P
     below = descendants(process.pid)
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=30)
-    assert "is killed: still there after the grace period of 1 s" in output
+    assert "is killed: still running after the grace period of 1 s" in output
     assert gone(below)
 
 

@@ -20,21 +20,21 @@ def test_a_step_trained_again_after_a_resume_counts_once_with_its_last_value(
 
 def test_no_log_has_no_steps(tmp_path: Path) -> None:
     assert read_steps(tmp_path / "absent") == []
-    assert Follower(tmp_path / "absent").news() is None
+    assert Follower(tmp_path / "absent").newest() is None
 
 
 def test_a_follower_tells_only_what_is_new_and_whole(tmp_path: Path) -> None:
     log = tmp_path / "logging.jsonl"
     log.write_text(row(1, 0.9))
     follower = Follower(log)
-    assert follower.news() is None
+    assert follower.newest() is None
     half = row(3, 0.7)
     with log.open("a") as file:
         file.write(row(2, 0.8) + half[:10])
-    first = follower.news()
+    first = follower.newest()
     assert first and first.number == 2
     with log.open("a") as file:
         file.write(half[10:])
-    second = follower.news()
+    second = follower.newest()
     assert second and second.number == 3
-    assert follower.news() is None
+    assert follower.newest() is None

@@ -269,7 +269,7 @@ def test_host_memory_is_judged_without_a_card() -> None:
     [
         (("--gpu", "foo"), "--gpu foo is not known; write one of"),
         (("--set", "nodes=x"), "at '/nodes': got string, want integer"),
-        (("-f", "absent.yaml"), "absent.yaml is no values file"),
+        (("-f", "absent.yaml"), "absent.yaml is not a file"),
     ],
 )
 def test_a_problem_is_a_document_on_stdout_where_json_is_asked_for(
