@@ -1,8 +1,8 @@
 """Preference pairs from the docstrings of Python's standard library, which needs no download.
 
 prompt: a question about the named function or class; chosen: the docstring's first paragraph as
-written; rejected: the same words shuffled. A model that prefers chosen has learned word order, which
-a bag of words does not have. No module has both training pairs and held-out pairs.
+written; rejected: the same words shuffled. A model that prefers chosen has learned word order,
+which a bag of words does not have. No module has both training pairs and held-out pairs.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 No code is shared with the trainer: checkpoints are loaded with transformers alone, and the
 log-probabilities are computed here. Accuracy is the share of pairs with log p(chosen) >
-log p(rejected), both given the prompt; the margin is DPO's implicit reward, beta * (log-ratio of chosen - of
-rejected), against the base model (Rafailov et al. 2023, section 4), so it is 0 for the base itself.
+log p(rejected), both given the prompt. The margin is DPO's implicit reward, beta * (log-ratio of
+chosen - of rejected), against the base model (Rafailov et al. 2023, section 4): 0 for the base.
 
 Usage, in the training environment: python -m scripts.demo.score PAIRS.jsonl BASE EXPORT BETA
 """

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from launchers import plan_document, plan_file, shape
 from launchers.exits import Exit, LaunchError
@@ -18,11 +17,11 @@ from launchers.preflight import Preflight
 from launchers.prepare import inputs_of
 from launchers.recipe import Recipe
 from launchers.settings import Settings, from_env
+from scripts.plan.inputs import known_models
 from tests.launchers.pods import Pods
 from tests.launchers.recipes import recipe
 
-ROOT = Path(__file__).parents[2]
-CONFIG = yaml.safe_load((ROOT / "scripts/plan/models.yaml").read_text())["Qwen3-30B-A3B"]
+CONFIG = known_models()["Qwen3-30B-A3B"]
 
 
 @pytest.fixture
