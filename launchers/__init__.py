@@ -3,3 +3,8 @@
 Run it as ``python3 -m launchers run``. It needs the standard library, PyYAML and what the
 training image brings, each imported only where it is used.
 """
+
+from pathlib import Path
+
+PACKAGE = Path(__file__).parent
+"""Folder of this package; its parent goes on ``PYTHONPATH`` of the training processes."""

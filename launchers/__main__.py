@@ -8,8 +8,8 @@ if __name__ == "__main__":
     # As PID 1 the kernel drops SIGTERM until somebody handles it, and the imports take a while.
     signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
 
-    from launchers import process
     from launchers.command import main
+    from launchers.system import process
 
     exit_code = main(sys.argv[1:], os.environ)
     process.kill_descendants()  # a signal may have come between a child's start and its record

@@ -13,18 +13,20 @@ import traceback
 from collections.abc import Mapping
 from dataclasses import replace
 
-from launchers import disk, logs, process, termination
-from launchers.check import check, show
-from launchers.check_model import check_model
+from launchers import logs, termination
+from launchers.config.recipe import load
+from launchers.config.settings import Settings, describe, from_env
 from launchers.exits import Exit, LaunchError
-from launchers.preflight_alone import DEFAULTS, preflight
-from launchers.prove import prove
-from launchers.recipe import load
-from launchers.run import run
-from launchers.settings import Settings, describe, from_env
-from launchers.single import COMMANDS as SINGLE
-from launchers.single import run_stage
-from launchers.steps import last_step
+from launchers.inputs.model_check import check_model
+from launchers.inputs.preconditions import check, show
+from launchers.run.preflight_command import DEFAULTS, preflight
+from launchers.run.run import run
+from launchers.run.stage_command import COMMANDS as SINGLE
+from launchers.run.stage_command import run_stage
+from launchers.run.verify import prove
+from launchers.storage import disk
+from launchers.storage.trainer_log import last_step
+from launchers.system import process
 
 COMMANDS = ("run", *SINGLE, "train", "check", "prove", "preflight")
 

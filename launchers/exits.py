@@ -53,7 +53,7 @@ FREE = frozenset({Exit.PREEMPTED, Exit.TERMINATED})
 
 
 NOTE = "exit code: "
-"""Stands below the message in a traceback, where ``diagnose.py`` reads it."""
+"""Stands below the message in a traceback, where ``system/failures.py`` reads it."""
 
 
 class LaunchError(Exception):

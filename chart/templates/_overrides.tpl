@@ -1,5 +1,5 @@
 {{/*
-What a recipe sets straight in the trainer's configuration, as launchers/overrides.py: a map, which
+What a recipe sets straight in the trainer's configuration, as launchers/flags/core_overrides.py: a map, which
 may be spelt as JSON, under the flag that the table calls overrides.
 */}}
 

@@ -1,4 +1,4 @@
-{{/* What launchers/preflight_settings.py reads, as JSON of NAME -> string; what is not set is left out. */}}
+{{/* What launchers/config/preflight.py reads, as JSON of NAME -> string; what is not set is left out. */}}
 {{- define "megatron-dpo.preflight.settings" -}}
 {{- $p := .Values.preflight -}}
 {{- $settings := dict

@@ -1,5 +1,5 @@
 {{/*
-What launchers/settings.py reads, as JSON of NAME -> string or {valueFrom}. Takes (root, role):
+What launchers/config/settings.py reads, as JSON of NAME -> string or {valueFrom}. Takes (root, role):
 the role `node` is the gang; a stage pod (clone, download) and the test stand alone, without GPU.
 */}}
 {{- define "megatron-dpo.settings" -}}

@@ -1,4 +1,4 @@
-{{/* The rules of launchers/clone.py; a test compares them. A URL is never shown: it may hold a password. */}}
+{{/* The rules of launchers/stages/clone.py; a test compares them. A URL is never shown: it may hold a password. */}}
 {{- define "megatron-dpo.validate.code" -}}
 {{- with .Values.code }}
 {{- if regexMatch "^(https?://[^/]*@|\\w+://[^/@]*:[^/]*@)" .url }}

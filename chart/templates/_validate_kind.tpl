@@ -1,4 +1,4 @@
-{{/* One flag's value against what its annotation takes, as launchers/kinds.py; takes (flag, text, kind). */}}
+{{/* One flag's value against what its annotation takes, as launchers/flags/flag_types.py; takes (flag, text, kind). */}}
 {{- define "megatron-dpo.validate.kind" -}}
 {{- $wrong := "" -}}
 {{- if kindIs "slice" .kind }}
@@ -29,7 +29,7 @@
 {{ if regexMatch "^[-+]?([0-9]{1,30}[.]?[0-9]{0,30}|[.][0-9]{1,30})([eE][-+]?[0-9]{1,2})?$" . }}yes{{ end }}
 {{- end }}
 
-{{/* Not empty where one of a rule's conditions does not hold, as launchers/condition.py; takes (when, texts). */}}
+{{/* Not empty where one of a rule's conditions does not hold, as launchers/rules/condition.py; takes (when, texts). */}}
 {{- define "megatron-dpo.silent" -}}
 {{- $texts := .texts -}}
 {{- range .when }}

@@ -1,4 +1,4 @@
-{{/* A rule of the class Local in launchers/rule.py; takes (rule, facts). */}}
+{{/* A rule of the class Local in launchers/rules/engine.py; takes (rule, facts). */}}
 {{- define "megatron-dpo.validate.local" -}}
 {{- $text := get .facts.texts .rule.flag -}}
 {{- if and $text (or (not (hasPrefix "/" $text)) (contains "://" $text)) }}

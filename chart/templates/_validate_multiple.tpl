@@ -1,4 +1,4 @@
-{{/* A total that must be a multiple of a product, as launchers/rule.py:Multiple; takes (rule, facts). */}}
+{{/* A total that must be a multiple of a product, as launchers/rules/engine.py:Multiple; takes (rule, facts). */}}
 {{- define "megatron-dpo.validate.multiple" -}}
 {{- $facts := .facts -}}
 {{- $rule := .rule -}}

@@ -19,7 +19,7 @@
 {{- end }}
 {{- end }}
 
-{{/* Not empty for a model or dataset that launchers/source.py takes; a test compares them. */}}
+{{/* Not empty for a model or dataset that launchers/config/sources.py takes; a test compares them. */}}
 {{- define "megatron-dpo.isSource" -}}
 {{- $hub := "(hf|ms)://\\w[\\w.-]*/\\w[\\w.-]*@(refs/(pr|convert)/)?[^/@#\\s]+(/[^/#][^#]*)?" -}}
 {{- $parts := regexReplaceAll "^\\w+://" (trimSuffix "/" .) "" -}}

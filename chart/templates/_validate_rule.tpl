@@ -1,4 +1,4 @@
-{{/* The other kinds of rules, each as the class of its name in launchers/rule.py; take (rule, facts). */}}
+{{/* The other kinds of rules, each as the class of its name in launchers/rules/engine.py; take (rule, facts). */}}
 {{- define "megatron-dpo.validate.range" -}}
 {{- $rule := .rule -}}
 {{- $text := get .facts.texts $rule.flag -}}

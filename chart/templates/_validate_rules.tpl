@@ -1,5 +1,5 @@
 {{/*
-The rules of the table, in the words of launchers/kinds.py and launchers/rule.py, which explain
+The rules of the table, in the words of launchers/flags/flag_types.py and launchers/rules/engine.py, which explain
 them. Takes (backend, recipe, nodes, gpus). Rules of a release are left out with checkFlags: false.
 */}}
 {{- define "megatron-dpo.validate.rules" -}}

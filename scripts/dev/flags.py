@@ -13,9 +13,10 @@ from pathlib import Path
 
 import yaml
 
-from launchers import flags, rules
-from launchers.kinds import Kind
-from launchers.renames import OWNED, RENAMED, secret_advice
+from launchers.flags import installed
+from launchers.flags.flag_types import Kind
+from launchers.flags.renames import OWNED, RENAMED, secret_advice
+from launchers.rules import table as rules
 from scripts.helm import ROOT
 
 HEADER = """\
@@ -51,18 +52,20 @@ def site_packages(venv: Path) -> Path:
 
 def render(site: Path) -> tuple[str, str]:
     """Return the version of the ms-swift in ``site`` and the text of its table."""
-    classes = flags.read({name: site / name for name in ("swift", "transformers")})
+    classes = installed.read({name: site / name for name in ("swift", "transformers")})
     version = _version(site / "swift" / "version.py")
     table = {
         "version": version,
-        "backends": {backend: _backend(backend, classes) for backend in flags.ENTRIES},
+        "backends": {backend: _backend(backend, classes) for backend in installed.ENTRIES},
     }
     body = yaml.safe_dump(table, sort_keys=False, width=100)
     return version, HEADER.format(version=version) + body
 
 
-def _backend(backend: str, classes: flags.Classes) -> dict[str, object]:
-    found = {task: flags.flags(classes, entry) for task, entry in flags.ENTRIES[backend].items()}
+def _backend(backend: str, classes: installed.Classes) -> dict[str, object]:
+    found = {
+        task: installed.flags(classes, entry) for task, entry in installed.ENTRIES[backend].items()
+    }
     # A leading underscore marks what ms-swift sets by itself.
     public = {task: {name for name in names if name[0] != "_"} for task, names in found.items()}
     common = set.intersection(*public.values())
@@ -83,11 +86,11 @@ def _backend(backend: str, classes: flags.Classes) -> dict[str, object]:
     }
 
 
-def _kinds(backend: str, classes: flags.Classes) -> dict[str, str | list[str]]:
+def _kinds(backend: str, classes: installed.Classes) -> dict[str, str | list[str]]:
     """Return the kind or the choices of flags, without those that a rule bounds more tightly."""
     found: dict[str, Kind] = {}
-    for entry in reversed(flags.ENTRIES[backend].values()):  # of two the first task's counts
-        found |= flags.kinds(classes, entry)
+    for entry in reversed(installed.ENTRIES[backend].values()):  # of two the first task's counts
+        found |= installed.kinds(classes, entry)
     left = sorted(name for name in found.keys() - rules.ranged(backend) if name[0] != "_")
     return {name: list(found[name].choices) or found[name].sort for name in left}
 

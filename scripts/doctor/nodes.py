@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
-from launchers.cards import CARDS
+from launchers.config.gpu_models import CARDS
 from scripts.doctor.api import NODES, Object
 from scripts.doctor.findings import Finding, fail, names, ok, unchecked, warn
 from scripts.doctor.snapshot import Snapshot

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from launchers.process import kill_descendants
+from launchers.system.process import kill_descendants
 from scripts.local.display import Display
 from scripts.local.pods import Pod
 from scripts.local.process import PodProcess, Start

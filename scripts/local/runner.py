@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from launchers.process import adopt_orphans
+from launchers.system.process import adopt_orphans
 from scripts.local import failure_policy
 from scripts.local.attempt import run_attempt
 from scripts.local.display import Display

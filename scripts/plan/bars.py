@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from rich.text import Text
 
-from launchers.memory import Memory
+from launchers.plan.memory import Memory
 
 COLOURS = {
     "weights": "blue",

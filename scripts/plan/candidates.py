@@ -1,7 +1,7 @@
 """Candidates of a search: layouts, dispatchers, recomputation and optimizers.
 
 Layouts are generated so that megatron-core's divisions have no remainder. Whether one is legal is
-decided by ``launchers/rules.py``; a test checks every layout generated here against it.
+decided by ``launchers/rules/table.py``; a test checks every layout generated here against it.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
-from launchers import equal_packs
-from launchers.divisors import divisors
-from launchers.layout import Layout
-from launchers.shape import Shape
-from launchers.training import Training
+from launchers.flags import equal_packs
+from launchers.plan.layout import Layout
+from launchers.plan.model_config import Shape
+from launchers.plan.training_job import Training
+from launchers.rules.divisors import divisors
 
 Fields = Mapping[str, Any]
 

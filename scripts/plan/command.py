@@ -11,14 +11,14 @@ from typing import Any
 
 from rich.console import Console
 
-from launchers import plan as planning
-from launchers.cards import CARDS
+from launchers.config.gpu_models import CARDS
+from launchers.config.settings import from_env
 from launchers.exits import LaunchError
-from launchers.job import Job
-from launchers.job import job_of as job_from
-from launchers.layout import Layout
-from launchers.plan import NO_CARD, Plan
-from launchers.settings import from_env
+from launchers.plan import plan as planning
+from launchers.plan.job import Job
+from launchers.plan.job import job_of as job_from
+from launchers.plan.layout import Layout
+from launchers.plan.plan import NO_CARD, Plan
 from scripts.helm import template
 from scripts.manifest import GPU_MODEL
 from scripts.plan import document, ranking, screen

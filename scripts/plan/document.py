@@ -5,7 +5,7 @@ A plan:
     version  accepted  refusals[]  warnings[]
     submission{queue, priority, topology, image, placement, workspace, workspace_bytes, restarts,
                pod{cpus, memory_bytes, shared_memory_bytes, ephemeral_bytes, devices{name: count}}}
-    plan{...}       the document of launchers/plan_document.py: what the run writes as plan.json
+    plan{...}       the document of launchers/plan/document.py: what the run writes as plan.json
     proposals[]     layouts that fit when this one does not, as in a search
 
 When the values or options are refused, ``submission`` and ``plan`` are null. A search:
@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from launchers import plan_document
-from launchers.plan import Plan
+from launchers.plan import document
+from launchers.plan.plan import Plan
 from scripts.plan.search import Found, Search
 from scripts.plan.submission import Submission
 from scripts.plan.verdict import Verdict
@@ -41,7 +41,7 @@ def of_plan(
         "refusals": list(verdict.refusals),
         "warnings": list(verdict.warnings),
         "submission": _submission(submission),
-        "plan": plan_document.document(plan),
+        "plan": document.document(plan),
         "proposals": [_found(found, rank) for rank, found in enumerate(proposals, 1)],
     }
 

@@ -11,10 +11,11 @@ from typing import Any
 
 import yaml
 
-from launchers import shape, source
+from launchers.config import sources
 from launchers.exits import LaunchError
-from launchers.length import TOKENS, Data
-from launchers.shape import Shape
+from launchers.plan import model_config
+from launchers.plan.model_config import Shape
+from launchers.plan.run_length import TOKENS, Data
 from scripts.problem import Problem
 
 MODELS = Path(__file__).with_name("models.yaml")
@@ -41,7 +42,7 @@ def find_model(model: str, config: Path | None = None) -> tuple[Shape | None, st
     if config is not None:
         return read_config(config), str(config)
     try:
-        parsed = source.parse(model, "recipe.model")
+        parsed = sources.parse(model, "recipe.model")
     except LaunchError as error:
         raise Problem(f"{error.cause}; {error.remedy}") from None
     here = Path(parsed.repo) / "config.json"
@@ -49,7 +50,7 @@ def find_model(model: str, config: Path | None = None) -> tuple[Shape | None, st
         return read_config(here), str(here)
     name = known_model(parsed.name)
     if name:
-        return shape.parse(known_models()[name]), f"known as {name}"
+        return model_config.parse(known_models()[name]), f"known as {name}"
     return None, f"the sizes of {parsed.name} are not known: give --model-config config.json"
 
 
@@ -60,7 +61,7 @@ def read_config(config: Path) -> Shape:
         Problem: it does not exist, is not JSON, or a size is missing.
     """
     try:
-        return shape.parse(json.loads(config.read_text(encoding="utf-8")))
+        return model_config.parse(json.loads(config.read_text(encoding="utf-8")))
     except (OSError, ValueError, AttributeError) as error:
         raise Problem(f"{config} is not the config.json of a model: {error}") from None
     except LaunchError as error:
@@ -111,7 +112,7 @@ def find_data(
     counts, lengths = 0, list[float]()
     for place, text in enumerate(datasets):
         try:
-            parsed = source.parse(text, f"recipe.dataset[{place}]")
+            parsed = sources.parse(text, f"recipe.dataset[{place}]")
         except LaunchError as error:
             raise Problem(f"{error.cause}; {error.remedy}") from None
         file = Path(parsed.repo)

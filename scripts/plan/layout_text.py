@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import groupby
 
-from launchers.groups import groups, size, spread, stages_of_node
-from launchers.layout import Layout
-from launchers.plan import Plan
-from launchers.training import Training
+from launchers.plan.layout import Layout
+from launchers.plan.plan import Plan
+from launchers.plan.rank_groups import groups, size, spread, stages_of_node
+from launchers.plan.training_job import Training
 
 NODES = 4
 """Up to this many nodes are listed one by one; more are grouped by their stages."""

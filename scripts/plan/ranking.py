@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from launchers.training import Training
+from launchers.plan.training_job import Training
 from scripts.plan.search import Found, Search
 from scripts.plan.units import time_text
 
@@ -60,7 +60,7 @@ def table(found: Sequence[Found]) -> Table:
 def recomputed(training: Training) -> str:
     """Return the recomputation of a job in words.
 
-    >>> from launchers.layout import Layout
+    >>> from launchers.plan.layout import Layout
     >>> one = Layout(nodes=1, gpus_per_node=1)
     >>> recomputed(Training(layout=one, recompute="full", recompute_method="block",
     ...                     recompute_num_layers=18))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from launchers.equal_packs import DISPATCHER
-from launchers.recipe import Recipe, Value
-from launchers.training import Training
+from launchers.config.recipe import Recipe, Value
+from launchers.flags.equal_packs import DISPATCHER
+from launchers.plan.training_job import Training
 
 Args = Mapping[str, str | None]
 """Flag to value; None drops the flag."""
@@ -87,7 +87,7 @@ DEFAULTS = {
 def changes(recipe: Recipe, wanted: Args) -> dict[str, str | None]:
     """Return the wanted flags whose values differ from the recipe's.
 
-    >>> from launchers.recipe import parse
+    >>> from launchers.config.recipe import parse
     >>> recipe = parse({"backend": "megatron", "task": "rlhf", "model": "m", "dataset": ["d"],
     ...                 "args": {"tensor_model_parallel_size": 4}})
     >>> changes(recipe, {"tensor_model_parallel_size": "2", "context_parallel_size": "1"})

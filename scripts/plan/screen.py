@@ -11,9 +11,9 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from launchers.plan import Plan
-from launchers.recipe import Recipe
-from launchers.settings import STAGES
+from launchers.config.recipe import Recipe
+from launchers.config.settings import STAGES
+from launchers.plan.plan import Plan
 from scripts.plan import bars, layout_text, ranking
 from scripts.plan.search import Found, Search
 from scripts.plan.submission import Submission

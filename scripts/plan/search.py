@@ -10,15 +10,16 @@ from itertools import groupby, islice
 from math import ceil
 from operator import itemgetter
 
-from launchers import memory, rules
-from launchers.cards import Card
-from launchers.job import Job
-from launchers.layout import Layout
-from launchers.memory import Memory
-from launchers.plan import speed_of
-from launchers.shape import Shape
-from launchers.speed import Speed
-from launchers.training import Training
+from launchers.config.gpu_models import Card
+from launchers.plan import memory
+from launchers.plan.job import Job
+from launchers.plan.layout import Layout
+from launchers.plan.memory import Memory
+from launchers.plan.model_config import Shape
+from launchers.plan.plan import speed_of
+from launchers.plan.step_time import Speed
+from launchers.plan.training_job import Training
+from launchers.rules import table
 from scripts.plan import candidates, recipe_args
 from scripts.plan.candidates import OPTIMIZERS, Fields, Way, on
 from scripts.plan.recipe_args import Args
@@ -169,7 +170,7 @@ class Search:
 
     def _messages(self, wanted: Args) -> set[str]:
         job = self.job
-        messages = rules.check(
+        messages = table.check(
             recipe_args.merged(job.recipe, wanted).args,
             shape=self.shape,
             nodes=job.nodes,

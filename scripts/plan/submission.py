@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import yaml
 
+from launchers.config.recipe import Recipe
+from launchers.config.recipe import parse as parse_recipe
+from launchers.config.settings import STAGES
 from launchers.exits import LaunchError
-from launchers.recipe import Recipe
-from launchers.recipe import parse as parse_recipe
-from launchers.settings import STAGES
 from scripts.manifest import KUEUE, Fields, JobSet, Release, ReplicatedJob, parse_release
 from scripts.problem import Problem
 from scripts.quantity import parse_amounts, parse_quantity

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from launchers import rules
-from launchers.plan import Plan
+from launchers.plan.plan import Plan
+from launchers.rules import table
 from scripts.plan.search import TIGHT
 from scripts.plan.submission import Submission
 from scripts.plan.units import GIB, bytes_text, time_text
@@ -40,10 +40,10 @@ def judge(submission: Submission, plan: Plan) -> Verdict:
         "task": recipe.task,
         "reference": recipe.reference,
     }
-    broken = rules.check(recipe.args, **gang)
+    broken = table.check(recipe.args, **gang)
     memory = [] if broken else [*_gpu(plan), *_host(submission, plan)]
     disk = [] if broken else _disk(submission, plan)
-    doubts = [*rules.warn(recipe.args, **gang), *_doubts(plan), *_sources(submission)]
+    doubts = [*table.warn(recipe.args, **gang), *_doubts(plan), *_sources(submission)]
     return Verdict(
         refusals=tuple([*broken, *memory, *disk]),
         warnings=tuple(doubts),

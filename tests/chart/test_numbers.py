@@ -79,8 +79,8 @@ def test_lists_are_words() -> None:
 
 @pytest.mark.parametrize("helm", ["helm", "helm3"])
 def test_a_map_reaches_the_trainer_as_typed_json(helm: str) -> None:
-    from launchers.argv import flatten
-    from launchers.recipe import parse
+    from launchers.flags.command_line import flatten
+    from launchers.config.recipe import parse
 
     given = {"min_lr": 5e-7, "n": 1000000, "b": True, "é": {'"<\\': [1e-05, None]}}
     layer = {"recipe": {"args": {"megatron_extra_kwargs": given}}}
@@ -144,7 +144,7 @@ def test_set_on_the_command_line_is_spelt_the_same() -> None:
 
 
 def test_the_recipe_is_parsed_by_the_launcher_unchanged() -> None:
-    from launchers.recipe import parse
+    from launchers.config.recipe import parse
 
     parsed = parse(recipe(render({"recipe": {"args": {"lr": 5e-6}}})))
     assert parsed.args == {**BASE_ARGS, "lr": "5e-06"}

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from launchers.cards import CARDS
-from launchers.preflight_settings import CHECKS, Preflight, from_env
+from launchers.config.gpu_models import CARDS
+from launchers.config.preflight import CHECKS, Preflight, from_env
 from tests.chart.helm import CHART, Document, Refused, env, merged, render, template
 
 SCHEMA: Document = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))

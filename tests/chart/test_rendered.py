@@ -78,7 +78,7 @@ def test_the_environment_is_what_the_launcher_reads() -> None:
 
 
 def test_every_setting_is_known_to_the_launcher() -> None:
-    from launchers.settings import from_env
+    from launchers.config.settings import from_env
 
     code = {"url": "https://git.example.com/a", "ref": "v1", "existingSecret": "git"}
     documents = render(STAGED, {"code": code, "test": {"deadlineSeconds": 7}})

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from launchers.clone import _check
+from launchers.stages.clone import _check
 from launchers.exits import LaunchError
-from launchers.settings import _SETTINGS, Code
+from launchers.config.settings import _SETTINGS, Code
 from tests.chart.helm import Document, Refused, merged, render, template
 
 ENVIRONMENT = [

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from launchers.exits import LaunchError
-from launchers.source import parse
+from launchers.config.sources import parse
 from tests.chart.helm import Document, Refused, merged, template
 
 TEXTS = [

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from launchers import metrics
+from launchers.metrics import rows as metrics
 
 ROOT = Path(__file__).resolve().parents[2]
 SAVED, AFTER = 50, 54

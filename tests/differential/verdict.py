@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launchers import rules, shape
-from launchers.argv import flatten
-from launchers.recipe import Value, parse
+from launchers.config.recipe import Value, parse
+from launchers.flags.command_line import flatten
+from launchers.plan import model_config
+from launchers.rules import table
 from tests.differential.asked import Oracle
 from tests.differential.layouts import Run
 
@@ -40,9 +41,9 @@ def args_of(run: Run) -> Mapping[str, Value]:
 def judge(run: Run, oracle: Oracle) -> Verdict:
     """Ask both sides."""
     args = args_of(run)
-    ours = rules.check(
+    ours = table.check(
         args,
-        shape=shape.parse(run.config),
+        shape=model_config.parse(run.config),
         nodes=run.nodes,
         gpus_per_node=run.gpus,
         backend="megatron",

@@ -7,7 +7,7 @@ import json
 
 import yaml
 
-from launchers import checkpoint, marker
+from launchers.storage import checkpoint, marker
 from scripts.cluster.controllers import merge
 from tests.e2e import real, sources, standin
 from tests.e2e.measured import measured

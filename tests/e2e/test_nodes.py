@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from launchers.gang import SILENCE
+from launchers.gang.barrier import SILENCE
 from scripts.cluster.cluster import Cluster
 from tests.e2e import queues, space, standin, volumes
 from tests.e2e.faults import Faults

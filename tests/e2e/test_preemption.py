@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launchers import checkpoint
+from launchers.storage import checkpoint
 from tests.e2e import real, standin
 from tests.e2e.measured import measured
 from tests.e2e.real import MINUTES, MainJob

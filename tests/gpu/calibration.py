@@ -32,7 +32,7 @@ NAMES = (
     *("cross_entropy_loss_fusion", "cross_entropy_fusion_impl", "target_modules", "rlhf_type"),
     *("use_precision_aware_optimizer", "use_distributed_optimizer", "task_type"),
 )
-"""Flags that ``launchers/training.py`` reads, by their beginnings, ends or names."""
+"""Flags that ``launchers/plan/training_job.py`` reads, by their beginnings, ends or names."""
 
 
 def rows(record: Mapping[str, Any], source: str) -> list[dict[str, Any]]:

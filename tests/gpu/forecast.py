@@ -2,7 +2,7 @@
 
 ``python -m tests.gpu.forecast`` prints a table of the lines of ``visits.yaml`` for 4 and 8 H200;
 with ``--write`` it goes between the markers of ``values/README.md``. Memory and seconds are the
-planner's (``launchers/memory.py``, ``launchers/speed.py``); what is measured is read from
+planner's (``launchers/plan/memory.py``, ``launchers/plan/step_time.py``); what is measured is read from
 ``results/bench-<visit>-<line>.json`` where there is one.
 """
 
@@ -15,9 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from launchers import cards, memory, speed
-from launchers.memory import Memory
-from launchers.speed import Link, Speed
+from launchers.config import gpu_models
+from launchers.plan import memory
+from launchers.plan import step_time as speed
+from launchers.plan.memory import Memory
+from launchers.plan.step_time import Link, Speed
 from scripts.dev.figures import markdown
 from tests.gpu import bench_visit
 from tests.gpu.bench import options as bench_options
@@ -118,7 +120,7 @@ def table(rows: Sequence[Forecast]) -> str:
 
 
 def _row(row: Forecast) -> tuple[str, ...]:
-    fits = row.memory.total <= cards.named(CARD).memory_gib
+    fits = row.memory.total <= gpu_models.named(CARD).memory_gib
     return (
         row.visit,
         row.line,

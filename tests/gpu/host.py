@@ -11,7 +11,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from launchers.process import Stopped, raise_on_signals
+from launchers.system.process import Stopped, raise_on_signals
 
 HOME = Path("/data/dpo")
 """Where everything lies that goes through the launcher."""

@@ -14,8 +14,10 @@ from math import isclose
 from pathlib import Path
 from typing import Any
 
-from launchers import cards, flops, metrics, shape
-from launchers.metrics import Row
+from launchers.config import gpu_models
+from launchers.metrics import rows as metrics
+from launchers.metrics.rows import Row
+from launchers.plan import flops, model_config
 
 SKIP = 2
 """First steps that are left out of the medians: compilation."""
@@ -37,7 +39,7 @@ def problems(rows: list[Row], log: dict[int, dict[str, Any]], model: Path) -> li
     found = []
     if [row.step for row in rows] != sorted(log):
         found.append(f"steps {[row.step for row in rows]}, ms-swift logged {sorted(log)}")
-    sizes = shape.parse(json.loads((model / "config.json").read_text(encoding="utf-8")))
+    sizes = model_config.parse(json.loads((model / "config.json").read_text(encoding="utf-8")))
     for row in rows:
         theirs = log.get(row.step, {})
         pairs = {"grad_norm": row.grad_norm, "learning_rate": row.learning_rate, **row.values}
@@ -59,7 +61,7 @@ def problems(rows: list[Row], log: dict[int, dict[str, Any]], model: Path) -> li
     return found
 
 
-def speed(row: Row, sizes: shape.Shape) -> list[str]:
+def speed(row: Row, sizes: model_config.Shape) -> list[str]:
     """Say where a row's speed is not the offline formula's, for DPO with or without reference."""
     assert row.tokens and row.squares and row.mfu and row.card
     rate = row.tokens / row.seconds / row.world
@@ -67,7 +69,7 @@ def speed(row: Row, sizes: shape.Shape) -> list[str]:
     found = []
     if abs((row.tokens_per_second_per_gpu or 0.0) / rate - 1) > 1e-9:
         found.append(f"step {row.step}: {row.tokens_per_second_per_gpu} tokens/s/GPU, not {rate}")
-    passes = row.mfu * cards.CARDS[row.card].peak_tflops / one
+    passes = row.mfu * gpu_models.CARDS[row.card].peak_tflops / one
     if min(abs(passes - 3), abs(passes - 4)) > 1e-6:
         found.append(f"step {row.step}: mfu counts {passes} passes, not 3 or 4")
     return found

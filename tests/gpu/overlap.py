@@ -15,7 +15,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from launchers.overlap import SWITCH
+from launchers.flags.overlap import SWITCH
 from tests.gpu import host
 from tests.gpu.bench import command as bench
 from tests.gpu.bench import options as bench_options

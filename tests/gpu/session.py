@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from launchers.process import adopt_orphans, kill_descendants
+from launchers.system.process import adopt_orphans, kill_descendants
 
 PAUSE = 0.5
 """Seconds between two looks."""

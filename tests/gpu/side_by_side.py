@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from launchers.process import adopt_orphans, descendants, kill_descendants
+from launchers.system.process import adopt_orphans, descendants, kill_descendants
 from tests.gpu.session import GROUP, left, left_in_group
 
 PAUSE = 0.2

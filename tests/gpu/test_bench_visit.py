@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from launchers.process import descendants
+from launchers.system.process import descendants
 from tests.gpu import bench_visit, host
 from tests.gpu.bench import command as bench
 from tests.gpu.bench import options as bench_options

@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from launchers import training
+from launchers.plan import training_job
 from scripts.dev.calibrate.rows import load
 from tests.gpu import calibration
 from tests.gpu.bench import options as bench_options
@@ -73,7 +73,7 @@ def test_a_row_keeps_every_flag_that_memory_and_speed_depend_on(tmp_path: Path) 
         args = {k: v for k, v in given.items() if k != "output_dir"}
         recipe = {"backend": "megatron", "task": "rlhf", "args": args}
         parsed = bench_profiles.recipe({"recipe": recipe}, {})
-        whole = training.parse(parsed, nodes=1, gpus_per_node=4)
+        whole = training_job.parse(parsed, nodes=1, gpus_per_node=4)
         assert row.training == replace(whole, longest=row.training.longest)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from launchers import plugins
+from launchers.flags import features
 from tests.gpu import overlap
 from tests.gpu.bench import profiles as bench_profiles
 
@@ -56,7 +56,7 @@ def test_profiles_differ_by_the_switch_and_load_its_plugin() -> None:
     assert extra["on"] == {**extra["off"], "overlap_moe_expert_parallel_comm": True}
     assert extra["delayed"] == {**extra["on"], "delay_wgrad_compute": True}
     loaded = {
-        name: [p.file for p in plugins.OWN if p.loads(recipe, on_cpu=False)]
+        name: [p.file for p in features.OWN if p.loads(recipe, on_cpu=False)]
         for name, recipe in recipes.items()
     }
     assert set(loaded["on"]) - set(loaded["off"]) == {"swift_overlap.py"}

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from launchers.clone import clone, clone_path
+from launchers.config.settings import Code
+from launchers.config.workspace import Workspace
 from launchers.exits import LaunchError
-from launchers.output import Outcome
-from launchers.settings import Code
-from launchers.workspace import Workspace
+from launchers.inputs.paths import clone_path
+from launchers.stages.clone import clone
+from launchers.storage.output import Outcome
 
 CANARY = "hf_CANARY0123456789"
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from launchers import retry as retry_module
-from launchers.workspace import Workspace
+from launchers.config.workspace import Workspace
+from launchers.system import retry as retry_module
 from tests.launchers import git_server
 from tests.launchers.fake_hub import FakeHub, serve
 from tests.launchers.git_server import GitServer

@@ -130,10 +130,10 @@ def main() -> None:
 
 if __name__ == "__main__":
     megatron_on_cpu.join()
-    own: Any = importlib.import_module("launchers.swift_reference")
-    importlib.import_module("launchers.swift_equal_packs")
-    added: Any = importlib.import_module("launchers.swift_rank_order")
-    plugin: Any = importlib.import_module("launchers.equal_packs")
+    own: Any = importlib.import_module("launchers.training.reference.reference")
+    importlib.import_module("launchers.training.packs.equal_packs")
+    added: Any = importlib.import_module("launchers.training.rank_order")
+    plugin: Any = importlib.import_module("launchers.flags.equal_packs")
     dispatchers: Any = importlib.import_module("megatron.core.transformer.moe.token_dispatcher")
     main()
     dist.destroy_process_group()

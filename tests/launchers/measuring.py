@@ -9,12 +9,12 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
+from launchers.config.rank import Place
 from launchers.exits import LaunchError
-from launchers.gang import Bond
-from launchers.preflight_collective import Plan
-from launchers.preflight_network import measure
-from launchers.process import descendants
-from launchers.rank import Place
+from launchers.gang.barrier import Bond
+from launchers.preflight.collective import measure
+from launchers.preflight.worker import Plan
+from launchers.system.process import descendants
 
 if __name__ == "__main__":
     plan = Plan(**json.loads(sys.argv[1]))

@@ -107,7 +107,7 @@ def install(rank: int) -> Any:
         module.__dict__.update(content)
         module.__path__ = []
         sys.modules[name] = module
-    import launchers.swift_metrics  # noqa: F401
+    import launchers.training.collect.megatron  # noqa: F401
 
     return made["swift.megatron.callbacks.mapping"]["megatron_callbacks_map"]["metrics"]
 
@@ -164,7 +164,7 @@ def cost(steps: int) -> None:
     made = install(0)
     dist.init_process_group("gloo")
     dist.all_reduce = lambda _: None
-    from launchers import swift_metrics_device as gpu
+    from launchers.training.collect import device as gpu
 
     nothing = torch.zeros(0)
     gpu.means, gpu.fetch = lambda _: ([], nothing), lambda tensor: tensor  # type: ignore[assignment]

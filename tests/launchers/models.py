@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from launchers.shape import Shape, parse
+from launchers.plan.model_config import Shape, parse
 from scripts.plan.inputs import known_models
 
 

@@ -23,8 +23,8 @@ class Model(torch.nn.Module):  # type: ignore[misc]
 
 
 def main(folder: Path, case: str) -> None:
-    import launchers.swift_device_read  # noqa: F401, I001 (in the order of launchers.plugins)
-    import launchers.swift_one_read
+    import launchers.training.device_read  # noqa: F401, I001 (in the order of launchers.flags.features)
+    import launchers.training.one_read
 
     for name in ("base", "other"):
         (folder / name).mkdir()
@@ -41,7 +41,7 @@ def main(folder: Path, case: str) -> None:
     third = Model()
     bridge.load_weights([third], str(folder / "base"))
     fresh = Model()
-    launchers.swift_one_read._read(bridge, [fresh], second)
+    launchers.training.one_read._read(bridge, [fresh], second)
     equal = [
         torch.equal(a, b)
         for a, b in zip(reference.state_dict().values(), fresh.state_dict().values(), strict=True)

@@ -131,7 +131,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     megatron_on_cpu.join()
-    own: Any = importlib.import_module("launchers.swift_reference")
-    ours: Any = importlib.import_module("launchers.swift_overlap")
+    own: Any = importlib.import_module("launchers.training.reference.reference")
+    ours: Any = importlib.import_module("launchers.training.overlap")
     main()
     dist.destroy_process_group()

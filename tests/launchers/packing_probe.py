@@ -97,10 +97,12 @@ def sampler(dataset: Any, replica: int, sizes: tuple[int, int, int], consumed: i
 
 def figures(model: Path) -> dict[str, Any]:
     """Measure all distributions, lengths and layouts."""
-    from launchers import packing, shape, swift_packing
-    from launchers.packing_report import Packs, report
+    from launchers.plan import model_config
+    from launchers.training.packs import dealing
+    from launchers.training.packs import packing as swift_packing
+    from launchers.training.packs.report import Packs, report
 
-    cost = packing.cost(shape.parse(json.loads(model.read_text(encoding="utf-8"))))
+    cost = dealing.cost(model_config.parse(json.loads(model.read_text(encoding="utf-8"))))
     found: dict[str, Any] = {}
     for name in ("lognormal", "heavy", "long"):
         for length in LENGTHS:
@@ -131,7 +133,7 @@ def _endless(each: Any) -> Any:
 
 def faults() -> list[str]:
     """Compare our sampler with ms-swift's; return what is wrong."""
-    from launchers import swift_packing
+    from launchers.training.packs import packing as swift_packing
 
     dataset = packed(pairs("heavy", 4000), 8192)
     wrong = []
@@ -164,8 +166,8 @@ def edges(model: Path) -> list[str]:
     import torch.distributed as dist
     from swift.megatron.arguments import MegatronArguments
 
-    from launchers import swift_packing
     from launchers.exits import LaunchError
+    from launchers.training.packs import packing as swift_packing
 
     dataset = packed(pairs("heavy", 2000), 8192)
     args = types.SimpleNamespace(model=str(model.parent), global_batch_size=16)

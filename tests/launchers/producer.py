@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from launchers import logs
-from launchers.output import produce
+from launchers.storage.output import produce
 
 FILES = 12
 

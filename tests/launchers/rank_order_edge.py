@@ -70,6 +70,6 @@ def main() -> None:
 if __name__ == "__main__":
     megatron_on_cpu.enter()
     dist.init_process_group("gloo")
-    rank_order: Any = importlib.import_module("launchers.swift_rank_order")
+    rank_order: Any = importlib.import_module("launchers.training.rank_order")
     main()
     dist.destroy_process_group()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 
-from launchers.preflight_port import free_port
+from launchers.preflight.port import free_port
 from scripts.helm import ROOT
 from tests.launchers.training_environment import ORACLE, PYTHON
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from launchers.job import Job, link_of
-from launchers.recipe import Recipe, parse
-from launchers.shape import Shape
+from launchers.config.recipe import Recipe, parse
+from launchers.plan.job import Job, link_of
+from launchers.plan.model_config import Shape
 
 SHAPE = Shape(
     layers=48,

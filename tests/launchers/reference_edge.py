@@ -155,9 +155,9 @@ def resumed(own: Any, run: Any, packs: list[Any], val: list[Any], home: Path) ->
 if __name__ == "__main__":
     megatron_free.enter()
     theirs = importlib.import_module("swift.megatron.trainers.dpo_trainer")
-    keep: Any = importlib.import_module("launchers.reference_keep")
-    own_pass: Any = importlib.import_module("launchers.swift_reference_pass")
-    ours = importlib.import_module("launchers.swift_reference")
+    keep: Any = importlib.import_module("launchers.training.reference.keep")
+    own_pass: Any = importlib.import_module("launchers.training.reference.forward_pass")
+    ours = importlib.import_module("launchers.training.reference.reference")
     named = importlib.import_module("swift.megatron.trainers").MegatronDPOTrainer
     assert named is ours.PrecomputedDPOTrainer
     print("ms-swift finds our trainer")

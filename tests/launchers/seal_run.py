@@ -13,7 +13,8 @@ from typing import Any
 import torch
 from transformers import Trainer, TrainingArguments
 
-from launchers import checkpoint, swift_seal_transformers
+from launchers.storage import checkpoint
+from launchers.training import seal_transformers
 
 STEPS = 3
 
@@ -41,7 +42,7 @@ def main() -> None:
         left.append(found.step if found else 0)
         return checkpoint.seal(target, step)
 
-    vars(swift_seal_transformers)["seal"] = seal
+    vars(seal_transformers)["seal"] = seal
     arguments = TrainingArguments(
         output_dir=str(folder),
         max_steps=STEPS,
@@ -53,7 +54,7 @@ def main() -> None:
     )
     rows: Any = [{"x": torch.ones(2), "labels": torch.ones(1)}] * 8
     trainer = Trainer(model=Linear(), args=arguments, train_dataset=rows)
-    trainer.add_callback(swift_seal_transformers.SealCallback(arguments, trainer))
+    trainer.add_callback(seal_transformers.SealCallback(arguments, trainer))
     trainer.train()
     kept = sorted(path.name for path in folder.glob("checkpoint-*"))
     print(json.dumps({"left": left, "kept": kept}))

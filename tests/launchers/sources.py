@@ -7,12 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from launchers import marker, source
-from launchers.download import download
+from launchers.config import sources
+from launchers.config.sources import parse
+from launchers.config.workspace import Workspace
 from launchers.exits import LaunchError
-from launchers.output import Outcome
-from launchers.source import parse
-from launchers.workspace import Workspace
+from launchers.stages.download import download
+from launchers.storage import marker
+from launchers.storage.output import Outcome
 
 ROOT = Path(__file__).parents[2]
 CANARY = "hf_CANARY0123456789"
@@ -41,7 +42,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 def model_at(text: str, work: Workspace) -> Path:
-    return source.local(parse(text, "recipe.model"), "model", work, None)
+    return sources.local(parse(text, "recipe.model"), "model", work, None)
 
 
 def local_model(folder: Path) -> Path:

@@ -21,7 +21,7 @@ def main() -> None:
 
     pipeline = SwiftRLHF(sys.argv[1:])
     plugin: Any = sys.modules["swift_tokens"]
-    maker: Any = sys.modules["launchers.swift_tokens_make"]
+    maker: Any = sys.modules["launchers.training.tokens.make"]
     if os.environ.get("PROBE_NEVER"):
         maker.EncodePreprocessor = None
     if os.environ.get("PROBE_UNREADABLE"):

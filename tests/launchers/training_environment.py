@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from launchers import flags
+from launchers.flags import installed
 from scripts.dev.flags import site_packages
 from scripts.helm import ROOT
 
@@ -20,7 +20,7 @@ needs_oracle = pytest.mark.skipif(
 )
 
 
-def swift_classes() -> flags.Classes:
+def swift_classes() -> installed.Classes:
     """Read the dataclasses of the arguments in ms-swift's source."""
     site = site_packages(TRAIN)
-    return flags.read({name: site / name for name in ("swift", "transformers")})
+    return installed.read({name: site / name for name in ("swift", "transformers")})

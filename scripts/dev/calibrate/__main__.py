@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from launchers.memory import FIT, SPREAD
-from launchers.speed_pace import PACE
+from launchers.plan.memory import FIT, SPREAD
+from launchers.plan.pace import PACE
 from scripts.dev.calibrate import memory, speed
 from scripts.dev.calibrate.rows import Row, load
 from scripts.dev.calibrate.table import GOAL, memory_table, speed_table

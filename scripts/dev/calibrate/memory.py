@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-from launchers.memory import FIT, Fit
+from launchers.plan.memory import FIT, Fit
 from scripts.dev.calibrate.fit import Bounds, Vector, left_out, solve
 from scripts.dev.calibrate.rows import Row
 

@@ -10,16 +10,17 @@ from typing import Any
 
 import yaml
 
-from launchers import recipe, shape, training
-from launchers.cards import Card, named
-from launchers.memory import FIT, Fit, Memory, predict
-from launchers.memory_host import host
-from launchers.memory_shard import shards
-from launchers.shape import Shape
-from launchers.speed import Link, Speed
-from launchers.speed import predict as step_time
-from launchers.speed_pace import PACE, Pace
-from launchers.training import Training
+from launchers.config import recipe
+from launchers.config.gpu_models import Card, named
+from launchers.plan import model_config, training_job
+from launchers.plan.host_memory import host
+from launchers.plan.memory import FIT, Fit, Memory, predict
+from launchers.plan.model_config import Shape
+from launchers.plan.pace import PACE, Pace
+from launchers.plan.shard import shards
+from launchers.plan.step_time import Link, Speed
+from launchers.plan.step_time import predict as step_time
+from launchers.plan.training_job import Training
 from scripts.plan.inputs import known_models
 from scripts.problem import Problem
 
@@ -76,7 +77,7 @@ class Row:
     def shape(self) -> Shape:
         """Return the model's sizes."""
         base = known_models()[self.model] if self.model else {}
-        return shape.parse({**base, **self.config})
+        return model_config.parse({**base, **self.config})
 
     @cached_property
     def training(self) -> Training:
@@ -88,7 +89,7 @@ class Row:
             "dataset": ["hf://row/row"],
             "args": self.args,
         }
-        parsed = training.parse(
+        parsed = training_job.parse(
             recipe.parse(document), nodes=self.nodes, gpus_per_node=self.gpusPerNode
         )
         return dataclasses.replace(parsed, **self.facts)

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 
-from launchers.speed_pace import PACE, Pace
+from launchers.plan.pace import PACE, Pace
 from scripts.dev.calibrate.fit import Bounds, Vector, left_out, solve
 from scripts.dev.calibrate.rows import Row
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import matplotlib
 from matplotlib.figure import Figure
 
-from launchers.speed import Speed
+from launchers.plan.step_time import Speed
 from scripts.dev.figures import measured
 from scripts.dev.figures.measured import Run
 from scripts.dev.figures.predicted import Predicted

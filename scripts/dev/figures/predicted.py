@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from launchers import plan as planning
-from launchers.plan import Plan
+from launchers.plan import plan as planning
+from launchers.plan.plan import Plan
 from scripts.helm import ROOT, template
 from scripts.plan.command import Request, job_of
 from scripts.plan.submission import read_submission

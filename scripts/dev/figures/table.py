@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from launchers import flops
+from launchers.plan import flops
 from scripts.dev.figures import measured
 from scripts.dev.figures.markdown import table
 from scripts.dev.figures.measured import WHOLE, Run

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from launchers import argv, jit_cache
+from launchers.flags import command_line
+from launchers.run import kernel_folder
 from tests.gpu import host
 from tests.gpu.ablation import choice, command, figures, kernels, pin, plan
 from tests.gpu.ablation import run as ablation_run
@@ -142,14 +143,14 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., list[
             script = str(ROOT / "tests" / "gpu" / "bench" / "fake_ranks.py")
             return [sys.executable, script, str(nproc), str(steps), mode, str(log_dir.parent)]
 
-        monkeypatch.setattr(argv, "torchrun", torchrun)
+        monkeypatch.setattr(command_line, "torchrun", torchrun)
         return plans
 
     about = {"gpus": H200, "versions": {}}
     monkeypatch.setattr(host, "about", lambda: about)
     monkeypatch.setattr(bench_run, "swift_folder", lambda: tmp_path / "swift")
     monkeypatch.setattr(bench_run, "LOG_LAG", 0.0)
-    monkeypatch.setattr(jit_cache, "has_bytecode", lambda: True)
+    monkeypatch.setattr(kernel_folder, "has_bytecode", lambda: True)
     monkeypatch.chdir(ROOT)
     home = tmp_path / "home"
     (home / "model-8-32-experts").mkdir(parents=True)

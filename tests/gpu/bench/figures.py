@@ -7,10 +7,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from launchers import flops
-from launchers.cards import Card
-from launchers.shape import Shape
-from launchers.training import Training
+from launchers.config.gpu_models import Card
+from launchers.plan import flops
+from launchers.plan.model_config import Shape
+from launchers.plan.training_job import Training
 from tests.gpu.bench.read import Ranks, Step
 
 WARM_UP = 3
@@ -24,7 +24,7 @@ PRODUCT = (
     *("seconds", "data_seconds", "other_seconds", "metrics_seconds"),
     *("fill", "token_balance", "expert_load", "expert_load_worst", "grad_norm"),
 )
-"""Fields of ``launchers/metrics.py``."""
+"""Fields of ``launchers/metrics/rows.py``."""
 GIB = 2**30
 
 
@@ -52,7 +52,7 @@ def figures(
     """Return a run's figures over the steps after the warm-up; few where none is left.
 
     Tokens per second and GPU are a step's real tokens over its seconds and the world's size; model
-    FLOP/s count no recomputing and use the measured s_eff (``launchers.flops``).
+    FLOP/s count no recomputing and use the measured s_eff (``launchers.plan.flops``).
     """
     world = training.layout.world
     measured = [step for step in steps[warm_up:] if step.seconds > 0]

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import yaml
 
-from launchers import cards, shape
+from launchers.config import gpu_models
+from launchers.plan import model_config
 from tests.gpu.bench import figures
 from tests.gpu.bench import profiles as bench_profiles
 from tests.gpu.bench.profiles import Profile
@@ -90,14 +91,14 @@ def bench(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
         wanted = max(1, options.gpus)
         raise ValueError(f"this host has {len(seen)} GPUs and the bench needs {wanted}")
     name = seen[0].split(",")[0].strip()
-    card = cards.seen(name)
+    card = gpu_models.seen(name)
     if card is None:
-        raise ValueError(f"{name} is not in launchers/cards.py: its peak is not known")
+        raise ValueError(f"{name} is not in launchers/config/gpu_models.py: its peak is not known")
     return Bench(
         home=options.home,
         model=options.home / model_name(options.layers, options.experts),
         data=options.home / f"pairs-{options.pairs}.jsonl",
-        shape=shape.parse(random_model.config(model_shape(options))),
+        shape=model_config.parse(random_model.config(model_shape(options))),
         card=card,
         gpus=options.gpus or len(seen),
         steps=1 if options.start else options.steps,

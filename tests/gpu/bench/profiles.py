@@ -15,11 +15,12 @@ from typing import Any
 
 import yaml
 
-from launchers import recipe as recipes
-from launchers import rules, training
-from launchers.recipe import Recipe
-from launchers.shape import Shape
-from launchers.training import Training
+from launchers.config import recipe as recipes
+from launchers.config.recipe import Recipe
+from launchers.plan import training_job
+from launchers.plan.model_config import Shape
+from launchers.plan.training_job import Training
+from launchers.rules import table
 
 ROOT = Path(__file__).parents[3]
 DEFAULTS = ROOT / "chart" / "values.yaml"
@@ -107,7 +108,7 @@ def recipe(values: Mapping[str, Any], own: Mapping[str, Any]) -> Recipe:
         own: flags that the bench sets: steps, saving, logging.
 
     Raises:
-        LaunchError: as ``launchers.recipe.parse``.
+        LaunchError: as ``launchers.config.recipe.parse``.
     """
     given = {key: value for key, value in values["recipe"].items() if key in recipes.KEYS}
     kept = {k: v for k, v in given.get("args", {}).items() if k not in REPLACED}
@@ -119,9 +120,9 @@ def job(parsed: Recipe, gpus: int) -> Training:
     """Return the job on one host.
 
     Raises:
-        LaunchError: as ``launchers.training.parse``.
+        LaunchError: as ``launchers.plan.training_job.parse``.
     """
-    return training.parse(parsed, nodes=1, gpus_per_node=gpus)
+    return training_job.parse(parsed, nodes=1, gpus_per_node=gpus)
 
 
 def refuse(parsed: Recipe, shape: Shape, gpus: int) -> None:
@@ -130,7 +131,7 @@ def refuse(parsed: Recipe, shape: Shape, gpus: int) -> None:
     Raises:
         ValueError: in the rules' words.
     """
-    broken = rules.check(
+    broken = table.check(
         parsed.args,
         shape=shape,
         nodes=1,

@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from launchers import argv, jit_cache
-from launchers.argv import Inputs
-from launchers.preflight_port import free_port
-from launchers.rank import Place
-from launchers.recipe import Recipe, Value
-from launchers.swift import swift_folder
+from launchers.config.rank import Place
+from launchers.config.recipe import Recipe, Value
+from launchers.flags import command_line
+from launchers.flags.command_line import Inputs
+from launchers.preflight.port import free_port
+from launchers.run import kernel_folder
+from launchers.system.ms_swift import swift_folder
 from tests.gpu import host, session
 from tests.gpu.bench import figures, read
 from tests.gpu.bench import profiles as bench_profiles
@@ -41,7 +42,7 @@ def flags(
     inputs = Inputs(
         model=bench.model, mcore=None, datasets=(str(bench.data),), clone=None, plugins=LAUNCHERS
     )
-    spelt = argv.training_flags(
+    spelt = command_line.training_flags(
         parsed, inputs, output_dir=folder / "out", resume=None, on_cpu=False
     )
     plugins, callbacks = spelt["external_plugins"], spelt["callbacks"]
@@ -59,9 +60,11 @@ def torchrun(
     bench: Bench, parsed: Recipe, place: Place, folder: Path, spelt: Mapping[str, Value]
 ) -> list[str]:
     """Return the command of a run with these flags; its ranks' logs are in its folder."""
-    program = [str(argv.program(parsed, swift_folder())), *argv.flatten(spelt)]
+    program = [str(command_line.program(parsed, swift_folder())), *command_line.flatten(spelt)]
     logs, python = folder / "ranks", sys.executable
-    return argv.torchrun(place, nproc=bench.gpus, log_dir=logs, python=python, program=program)
+    return command_line.torchrun(
+        place, nproc=bench.gpus, log_dir=logs, python=python, program=program
+    )
 
 
 def inherited() -> dict[str, str]:
@@ -75,15 +78,15 @@ def environment(
 ) -> dict[str, str]:
     """Return the training processes' environment: the launcher's, and where to measure."""
     given = {**inherited(), **bench_profiles.environment(values)}
-    inside = argv.environment(given, place, nproc=bench.gpus, package=LAUNCHERS)
-    kernels = jit_cache.variables(
+    inside = command_line.environment(given, place, nproc=bench.gpus, package=LAUNCHERS)
+    kernels = kernel_folder.variables(
         caches,
         inside,
         run=folder.name,
         warm=caches.exists(),
         cores=len(os.sched_getaffinity(0)),
         nproc=bench.gpus,
-        bytecode=jit_cache.has_bytecode(),
+        bytecode=kernel_folder.has_bytecode(),
     )
     return {
         **inside,

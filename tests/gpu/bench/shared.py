@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from launchers.cards import Card
-from launchers.shape import Shape
+from launchers.config.gpu_models import Card
+from launchers.plan.model_config import Shape
 from tests.gpu.bench import figures
 
 PLUGINS = Path(__file__).parents[1] / "plugins"

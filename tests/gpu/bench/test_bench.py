@@ -8,7 +8,10 @@ from typing import Any
 
 import pytest
 
-from launchers import argv, cards, flops, jit_cache, shape
+from launchers.config import gpu_models
+from launchers.flags import command_line
+from launchers.plan import flops, model_config
+from launchers.run import kernel_folder
 from tests.gpu import host, session
 from tests.gpu.bench import command, figures, profiles
 from tests.gpu.bench import options as bench_options
@@ -32,13 +35,13 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, int]
             script = str(Path(__file__).with_name("fake_ranks.py"))
             return [sys.executable, script, str(nproc), str(steps), mode, str(log_dir.parent)]
 
-        monkeypatch.setattr(argv, "torchrun", torchrun)
+        monkeypatch.setattr(command_line, "torchrun", torchrun)
 
     about = {"gpus": H200, "versions": {}}
     monkeypatch.setattr(host, "about", lambda: about)
     monkeypatch.setattr(bench_run, "swift_folder", lambda: tmp_path / "swift")
     monkeypatch.setattr(bench_run, "LOG_LAG", 0.0)
-    monkeypatch.setattr(jit_cache, "has_bytecode", lambda: True)
+    monkeypatch.setattr(kernel_folder, "has_bytecode", lambda: True)
     home = tmp_path / "home"
     (home / "model-8").mkdir(parents=True)
     (home / "model-8" / "READY").touch()
@@ -64,7 +67,7 @@ def test_the_figures_are_the_formula_of_the_steps_after_the_warm_up(
     assert run["seconds"]["median"] == 2.0 and run["seconds"]["p95"] == 3.0
     assert run["tokens_per_step"] == 8000  # two replicas of two ranks that read the same
     assert run["tokens_per_second_per_gpu"]["median"] == 8000 / 2.0 / 4
-    qwen = shape.parse(random_model.config(random_model.Shape(num_hidden_layers=8)))
+    qwen = model_config.parse(random_model.config(random_model.Shape(num_hidden_layers=8)))
     work = 1000 * 4 * flops.forward(qwen, 1000.0) / 989e12
     assert run["mfu"] == pytest.approx(work, abs=1e-4)
     assert run["reserved_gib"] == 6.0
@@ -176,11 +179,11 @@ def test_what_can_not_be_measured_is_refused_before_anything_is_written(
 
 
 def test_a_self_report_is_held_against_the_formula() -> None:
-    qwen = shape.parse(random_model.config(random_model.Shape()))
+    qwen = model_config.parse(random_model.config(random_model.Shape()))
     values = {"recipe": {"backend": "megatron", "task": "rlhf", "args": {"rlhf_type": "dpo"}}}
     job = profiles.job(profiles.recipe(values, {}), 1)
     step = Step(number=4, seconds=2.1, tokens=8000, squares=16_000_000, sequences=8, balance=1.0)
-    card = cards.named("h200")
+    card = gpu_models.named("h200")
     rate = 8000 / 2.0
     mfu = rate * 4 * flops.forward(qwen, 2000.0) / card.peak_tflops / 1e12
     row = {"step": 4, "seconds": 2.0, "tokens": 8000, "tokens_per_second_per_gpu": rate, "mfu": mfu}

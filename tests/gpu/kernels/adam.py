@@ -23,7 +23,7 @@ def train(*, chunked: bool) -> tuple[list[torch.Tensor], int, float]:
     from transformer_engine.pytorch.optimizers import FusedAdam
 
     if chunked:
-        import launchers.swift_chunked_adam  # noqa: F401 - it replaces FusedAdam.step
+        import launchers.training.chunked_adam  # noqa: F401 - it replaces FusedAdam.step
     torch.manual_seed(7)
     weights = [
         torch.nn.Parameter(torch.randn(size, dtype=torch.bfloat16, device="cuda")) for size in SIZES

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from launchers.preflight_port import free_port
+from launchers.preflight.port import free_port
 from tests.gpu import host
 
 TOKENS = 16384 * 8
@@ -165,8 +165,8 @@ def main() -> None:
     dist.init_process_group("nccl", init_method=address, rank=0, world_size=1)
     parallel_state.initialize_model_parallel()
     tensor_parallel.model_parallel_cuda_manual_seed(7)
-    import launchers.swift_grouped_product  # noqa: F401
-    from launchers.swift_grouped_weights import prepared
+    import launchers.training.grouped_product  # noqa: F401
+    from launchers.training.grouped_weights import prepared
 
     seen: dict[str, Any] = {}
     for name, (experts, width_in, width_out) in CASES.items():

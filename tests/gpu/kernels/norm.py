@@ -15,7 +15,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from launchers.preflight_port import free_port
+from launchers.preflight.port import free_port
 from tests.gpu import host
 
 WEIGHTS, SIZE = 3000, 768 * 2048
@@ -48,7 +48,7 @@ def main() -> None:
     grads = [torch.randn(SIZE, dtype=torch.bfloat16, device="cuda") for _ in range(WEIGHTS)]
     exact = float(sum(grad.double().square().sum() for grad in grads)) ** 0.5
     before, _, before_ms = measure(grads)
-    import launchers.swift_fused_norm  # noqa: F401 - it replaces the functions
+    import launchers.training.fused_norm  # noqa: F401 - it replaces the functions
 
     after, clipped, after_ms = measure(grads)
     scale = 1.0 / (after + 1e-6)

@@ -17,9 +17,10 @@ import sys
 import time
 from pathlib import Path
 
-from launchers import checkpoint, metrics
-from launchers.metrics import Row
-from launchers.process import kill_descendants
+from launchers.metrics import rows
+from launchers.metrics.rows import Row
+from launchers.storage import checkpoint
+from launchers.system.process import kill_descendants
 
 SLOW = 0.4
 """Seconds of a save."""
@@ -59,7 +60,7 @@ def attempt(home: Path, steps: int, saves: int, mode: str) -> bool:
                     values={"loss": loss},
                 )
                 with (home / "metrics.jsonl").open("a") as stream:
-                    stream.write(metrics.line(row) + "\n")
+                    stream.write(rows.line(row) + "\n")
                 if step % saves == 0:
                     save(folder / f"checkpoint-{step}", step, mode)
             return True

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from launchers.process import adopt_orphans, kill_descendants
+from launchers.system.process import adopt_orphans, kill_descendants
 from scripts.problem import Problem
 from tests.gpu import host
 from tests.gpu.bench import profiles as bench_profiles

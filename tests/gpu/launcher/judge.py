@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from launchers.metrics import Row
+from launchers.metrics.rows import Row
 from tests.gpu.launcher import merged
 
 SAME = 1e-5

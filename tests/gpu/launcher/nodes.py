@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from launchers.metrics import Row
+from launchers.metrics.rows import Row
 from scripts.problem import Problem
 from tests.gpu import host, session
 from tests.gpu.bench import figures as bench_figures

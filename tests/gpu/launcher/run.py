@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from launchers import checkpoint, metrics
-from launchers.metrics import Row
+from launchers.metrics import rows as metrics
+from launchers.metrics.rows import Row
+from launchers.storage import checkpoint
 from scripts.local.volumes import TERMINATION_LOG
 from tests.gpu.bench import profiles as bench_profiles
 from tests.gpu.bench.run import inherited

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from launchers.metrics import Row
-from launchers.process import adopt_orphans, kill_descendants
+from launchers.metrics.rows import Row
+from launchers.system.process import adopt_orphans, kill_descendants
 from tests.gpu.launcher import faults, judge
 from tests.gpu.launcher.run import Run
 

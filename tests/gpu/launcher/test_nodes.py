@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import yaml
 
-from launchers import recipe as recipes
-from launchers import rules, shape
-from launchers.metrics import Row
+from launchers.config import recipe as recipes
+from launchers.metrics.rows import Row
+from launchers.plan import model_config
+from launchers.rules import table
 from scripts import manifest
 from scripts.problem import Problem
 from tests.gpu import pack_visits
@@ -39,9 +40,9 @@ def test_chart_and_rules_take_the_run(each: Launch) -> None:
     real = random_model.Shape(num_hidden_layers=8)
     tiny = replace(random_model.TINY, vocab_size=151_936)
     seen = tiny if "faults" in each.name else real
-    broken = rules.check(
+    broken = table.check(
         parsed.args,
-        shape=shape.parse(random_model.config(seen)),
+        shape=model_config.parse(random_model.config(seen)),
         nodes=each.nodes,
         gpus_per_node=each.gpus_per_node,
         backend=parsed.backend,

@@ -14,8 +14,8 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from launchers.reference_id import pair_id, rows_of
-from launchers.swift_reference_loss import bounds_of, sums
+from launchers.training.reference.loss import bounds_of, sums
+from launchers.training.reference.pair_id import pair_id, rows_of
 
 NAMES = "probe_names"
 trainers: Any = importlib.import_module("swift.megatron.trainers")

@@ -18,9 +18,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from launchers.argv import flatten
-from launchers.reference_open import recorded
-from launchers.swift import swift_folder
+from launchers.flags.command_line import flatten
+from launchers.system.ms_swift import swift_folder
+from launchers.training.reference.open import recorded
 from tests.gpu import host, side_by_side
 from tests.gpu.bench import read as bench_read
 from tests.gpu.bench.profiles import ROOT

@@ -18,9 +18,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from launchers import cards, shape
+from launchers.config import gpu_models
+from launchers.config.rank import Place
 from launchers.exits import LaunchError
-from launchers.rank import Place
+from launchers.plan import model_config
 from tests.gpu import host, side_by_side
 from tests.gpu.bench import options as bench_options
 from tests.gpu.bench import profiles as bench_profiles
@@ -106,14 +107,14 @@ def setting(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
         ValueError: the card is not known.
         OSError: there is no tokenizer.
     """
-    card = cards.seen(seen[0].split(",")[0])
+    card = gpu_models.seen(seen[0].split(",")[0])
     if card is None:
-        raise ValueError(f"{seen[0]} is not in launchers/cards.py")
+        raise ValueError(f"{seen[0]} is not in launchers/config/gpu_models.py")
     return Bench(
         home=options.home,
         model=options.home / "model",
         data=options.home / "pairs.jsonl",
-        shape=shape.parse(random_model.config(data.shape(options.tokenizer))),
+        shape=model_config.parse(random_model.config(data.shape(options.tokenizer))),
         card=card,
         gpus=len(seen),
         steps=variants_plan.STEPS,

@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 import yaml
 
-from launchers import cards, flags, kinds, rules, shape
-from launchers.renames import RENAMED
+from launchers.config import gpu_models
+from launchers.flags import flag_types, installed
+from launchers.flags.renames import RENAMED
+from launchers.plan import model_config
+from launchers.rules import table
 from tests.gpu.bench import profiles as bench_profiles
 from tests.gpu.bench.shared import Bench
 from tests.gpu.model import random_model
@@ -22,8 +25,8 @@ def setting(gpus: int, home: Path = Path("/nowhere")) -> Bench:
         home=home,
         model=home / "model",
         data=home / "pairs.jsonl",
-        shape=shape.parse(random_model.config(data.SHAPE)),
-        card=cards.CARDS["h200"],
+        shape=model_config.parse(random_model.config(data.SHAPE)),
+        card=gpu_models.CARDS["h200"],
         gpus=gpus,
         steps=variants_plan.STEPS,
         warm_up=0,
@@ -39,17 +42,17 @@ def test_every_line_is_accepted_by_the_launchers_rules(gpus: int) -> None:
     assert len(layouts) == (0 if gpus == 1 else 3)
     for each in plan:
         parsed = bench_profiles.recipe(each.profile.values(), setting(gpus).own_flags)
-        assert not rules.empty(parsed.args), each.name
+        assert not table.empty(parsed.args), each.name
         assert parsed.arg("rpo_alpha") == "" and parsed.arg("train_iters") == "2"
 
 
 @needs_training
 def test_every_flag_is_one_of_ms_swifts() -> None:
-    classes, entry = swift_classes(), flags.ENTRIES["megatron"]["rlhf"]
+    classes, entry = swift_classes(), installed.ENTRIES["megatron"]["rlhf"]
     for each in variants_plan.read(2) + variants_plan.read(4):
         args = bench_profiles.recipe(each.profile.values(), setting(2).own_flags).args
-        wrong = flags.check_flags(args, flags.flags(classes, entry), RENAMED["megatron"])
-        assert wrong + kinds.check(args, flags.kinds(classes, entry)) == [], each.name
+        wrong = installed.check_flags(args, installed.flags(classes, entry), RENAMED["megatron"])
+        assert wrong + flag_types.check(args, installed.kinds(classes, entry)) == [], each.name
 
 
 def test_the_steps_of_all_variants_have_all_pairs() -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from launchers import argv, jit_cache
+from launchers.flags import command_line
+from launchers.run import kernel_folder
 from scripts.helm import ROOT
 from tests.gpu import host
 from tests.gpu.bench import run as bench_run
@@ -29,14 +30,14 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
         mode = modes.get(log_dir.parent.name, "agrees")
         return [sys.executable, script, mode, str(log_dir.parent), str(PAIRS)]
 
-    monkeypatch.setattr(argv, "torchrun", torchrun)
+    monkeypatch.setattr(command_line, "torchrun", torchrun)
     about = {"gpus": ["NVIDIA H200, 580.1"] * 2, "versions": {}}
     monkeypatch.setattr(host, "about", lambda: about)
     monkeypatch.setattr(bench_run, "swift_folder", lambda: tmp_path / "swift")
     monkeypatch.setattr(command, "LEAD", 0.0)
     monkeypatch.setattr(data, "prepare", lambda *_: None)
     monkeypatch.setattr(random_model, "vocabulary", lambda _: 2048)
-    monkeypatch.setattr(jit_cache, "has_bytecode", lambda: True)
+    monkeypatch.setattr(kernel_folder, "has_bytecode", lambda: True)
     return modes
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from launchers.process import descendants
+from launchers.system.process import descendants
 from tests.scripts.local.rendered import job
 from tests.scripts.local.running import gone, pod_folder, run, start, wait_for_lines
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from itertools import product
 
-from launchers import memory
-from launchers.cards import CARDS
-from launchers.plan import build, speed_of
+from launchers.config.gpu_models import CARDS
+from launchers.plan import memory
+from launchers.plan.plan import build, speed_of
 from scripts.plan import candidates, recipe_args
 from scripts.plan.candidates import OPTIMIZERS
 from scripts.plan.inputs import find_model

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from launchers import plan_file
-from launchers.prepare import inputs_of
-from launchers.settings import from_env
+from launchers.config.settings import from_env
+from launchers.inputs.paths import inputs_of
+from launchers.run import plan_file
 from scripts import cli
 from scripts.dev.figures.predicted import Predicted, predictions
 from scripts.helm import ROOT

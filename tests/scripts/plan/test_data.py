@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from launchers import length
+from launchers.plan import run_length
 from scripts.plan.inputs import CHARACTERS_PER_TOKEN, find_data
 from scripts.problem import Problem
 
@@ -36,7 +36,7 @@ def test_what_the_caller_says_wins(file: Path) -> None:
 def test_an_assumed_length_is_told() -> None:
     found = find_data(["hf://o/d@main"], pairs=7)
     assert found is not None
-    assert found.tokens == length.TOKENS
+    assert found.tokens == run_length.TOKENS
     assert "2,048 tokens assumed (--tokens)" in found.source
 
 
@@ -72,7 +72,7 @@ def test_a_row_of_another_shape_counts_and_has_no_length(tmp_path: Path, line: s
     (tmp_path / "odd.jsonl").write_text(line)
     found = find_data([f"file://{tmp_path}/odd.jsonl"])
     assert found is not None
-    assert (found.pairs, found.tokens) == (1, length.TOKENS)
+    assert (found.pairs, found.tokens) == (1, run_length.TOKENS)
 
 
 def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from launchers import plan as planning
-from launchers.job import Job, link_of
-from launchers.recipe import Backend
+from launchers.config.recipe import Backend
+from launchers.plan import plan as planning
+from launchers.plan.job import Job, link_of
 from scripts.plan import bars, layout_text, screen
 from scripts.plan.submission import Submission
 from scripts.plan.verdict import judge

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from launchers import memory, rules
-from launchers.layout import Layout
-from launchers.training import parse
+from launchers.plan import memory
+from launchers.plan.layout import Layout
+from launchers.plan.training_job import parse
+from launchers.rules import table
 from scripts.plan import candidates, recipe_args
 from scripts.plan.candidates import OPTIMIZERS, Fields, Way, recompute
 from scripts.plan.search import nearest
@@ -57,7 +58,7 @@ def test_every_layout_is_legal(name: str, nodes: int, gpus: int) -> None:
         merged = recipe_args.merged(
             search.job.recipe, {**wanted, "global_batch_size": str(nodes * gpus * 4)}
         )
-        broken = rules.check(
+        broken = table.check(
             merged.args,
             shape=search.shape,
             nodes=nodes,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from launchers import plan as planning
-from launchers.plan import Plan
+from launchers.plan import plan as planning
+from launchers.plan.plan import Plan
 from scripts.helm import ROOT, template
 from scripts.plan.command import Request, job_of
 from scripts.plan.submission import Submission, read_submission

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from launchers.memory import FIT
-from launchers.speed_pace import PACE
+from launchers.plan.memory import FIT
+from launchers.plan.pace import PACE
 from scripts.dev.calibrate import memory, speed
 from scripts.dev.calibrate.__main__ import main
 from scripts.dev.calibrate.fit import Bounds, Vector, left_out, solve

@@ -1,0 +1,180 @@
+"""The launcher's settings, parsed once from the environment that the chart writes.
+
+Names are listed in ``_SETTINGS``; any other name that starts with ``DPO_`` or ``SKIP_`` is an
+error, so that a misspelt setting never passes silently.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from launchers import PACKAGE
+from launchers.config import preflight as preflight_settings
+from launchers.config.env import integer, port, required, switch
+from launchers.config.preflight import Preflight
+from launchers.config.rank import Place, place_of
+from launchers.config.workspace import Workspace
+from launchers.exits import Exit, LaunchError
+
+STAGES = ("clone", "download", "convert", "train")
+PREFIXES = ("DPO_", "SKIP_")
+_SETTINGS = (
+    *(f"SKIP_{stage.upper()}" for stage in STAGES),
+    *preflight_settings.SETTINGS,
+    "DPO_RUN",
+    "DPO_WORKSPACE",
+    "DPO_RECIPE",
+    "DPO_NODES",
+    "DPO_GPUS_PER_NODE",
+    "DPO_JOB_INDEX",
+    "DPO_COMPLETIONS",
+    "DPO_RESTART_ATTEMPT",
+    "DPO_MASTER_ADDR",
+    "DPO_MASTER_PORT",
+    "DPO_GANG_PORT",
+    "DPO_GANG_DEADLINE",
+    "DPO_TERMINATION_LOG",
+    "DPO_POD_NAME",
+    "DPO_NODE_NAME",
+    "DPO_CODE_URL",
+    "DPO_CODE_REF",
+    "DPO_CODE_SECRET",
+    "DPO_JIT_CACHE",
+    "DPO_TEST_DEADLINE",
+    "DPO_RELEASE_RECORD",
+)
+_SERVICE_LINK = re.compile(
+    r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$"
+)
+_SERVICE_URL = re.compile(r"(tcp|udp|sctp)://.+")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Code:
+    """The training code to clone; an empty ``url`` means that there is none."""
+
+    url: str
+    ref: str
+    secret: Path | None
+    """Folder of a mounted Secret: ``token``, or ``ssh-privatekey`` and ``known_hosts``."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """Everything that the environment tells the launcher."""
+
+    run: str
+    workspace: Path
+    recipe: Path
+    place: Place
+    gpus_per_node: int
+    """GPUs of this pod; 0 on CPU, where one process runs per node."""
+    gang_port: int
+    gang_deadline: int
+    """Seconds in which every rank must have joined the gang."""
+    restart_attempt: int
+    termination_log: Path | None
+    pod: str
+    node: str
+    code: Code
+    skips: frozenset[str]
+    preflight: Preflight
+    jit_cache: bool
+    """Whether kernels compiled at run time are kept on the workspace."""
+    test_deadline: int
+    """Seconds that ``prove`` waits for the run's end."""
+    release_record: Path | None
+    """Helm's record of the release, mounted from its Secret, which tells when it was installed."""
+
+    @property
+    def work(self) -> Workspace:
+        """Return where this run keeps its files."""
+        return Workspace(root=self.workspace, run=self.run)
+
+    @property
+    def nproc_per_node(self) -> int:
+        """Return the number of training processes per node."""
+        return max(1, self.gpus_per_node)
+
+    @property
+    def world_size(self) -> int:
+        """Return the number of training processes of the gang."""
+        return self.place.nodes * self.nproc_per_node
+
+
+def from_env(env: Mapping[str, str]) -> Settings:
+    """Parse the environment.
+
+    Raises:
+        LaunchError: CONFIG, naming the setting, what was given and what is allowed.
+    """
+    _refuse_unknown(env)
+    secret = env.get("DPO_CODE_SECRET", "")
+    log = env.get("DPO_TERMINATION_LOG", "")
+    record = env.get("DPO_RELEASE_RECORD", "")
+    return Settings(
+        run=required(env, "DPO_RUN"),
+        workspace=Path(required(env, "DPO_WORKSPACE")),
+        recipe=Path(env.get("DPO_RECIPE") or PACKAGE / "recipe.yaml"),
+        place=place_of(env),
+        gpus_per_node=integer(env, "DPO_GPUS_PER_NODE", 0, lowest=0),
+        gang_port=port(env, "DPO_GANG_PORT", 29400),
+        gang_deadline=integer(env, "DPO_GANG_DEADLINE", 1800),
+        restart_attempt=integer(env, "DPO_RESTART_ATTEMPT", 0, lowest=0),
+        termination_log=Path(log) if log else None,
+        pod=env.get("DPO_POD_NAME", "") or env.get("HOSTNAME", ""),
+        node=env.get("DPO_NODE_NAME", ""),
+        code=Code(
+            url=env.get("DPO_CODE_URL", ""),
+            ref=env.get("DPO_CODE_REF", ""),
+            secret=Path(secret) if secret else None,
+        ),
+        skips=frozenset(s for s in STAGES if switch(env, f"SKIP_{s.upper()}")),
+        preflight=preflight_settings.from_env(env),
+        jit_cache=switch({"DPO_JIT_CACHE": "1", **env}, "DPO_JIT_CACHE"),
+        test_deadline=integer(env, "DPO_TEST_DEADLINE", 240),
+        release_record=Path(record) if record else None,
+    )
+
+
+def describe(settings: Settings) -> dict[str, object]:
+    """Return what a log's first line says; the settings hold no secret."""
+    place = settings.place
+    return {
+        "run": settings.run,
+        "nodes": place.nodes,
+        "gpus_per_node": settings.gpus_per_node,
+        "rank_from": place.source,
+        "master": f"{place.master_addr}:{place.master_port}",
+        "restart_attempt": settings.restart_attempt,
+        "workspace": settings.workspace,
+        "skips": ",".join(sorted(settings.skips)),
+        "pod": settings.pod,
+        "node": settings.node,
+    }
+
+
+def _refuse_unknown(env: Mapping[str, str]) -> None:
+    for name in sorted(env):
+        if not name.startswith(PREFIXES) or name in _SETTINGS:
+            continue
+        if not _is_service_link(name, env[name]):
+            near = difflib.get_close_matches(name, _SETTINGS, n=1, cutoff=0.0)[0]
+            raise LaunchError(
+                Exit.CONFIG, f"{name} is not a setting", f"did you mean {near}? Else unset it"
+            )
+
+
+def _is_service_link(name: str, value: str) -> bool:
+    """Tell whether Kubernetes made the variable, for a Service of the namespace called dpo-...
+
+    Of ``DPO_X_PORT`` the value decides (``tcp://10.0.0.1:80``): it may be a misspelt setting.
+    """
+    found = _SERVICE_LINK.search(name)
+    if found is None:
+        return False
+    return found.group(1) != "PORT" or _SERVICE_URL.fullmatch(value) is not None

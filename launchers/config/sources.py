@@ -1,0 +1,184 @@
+"""Where a model or a dataset comes from, and where it lies once it is on the workspace. Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import os.path
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, cast
+
+from launchers.config.workspace import Workspace
+from launchers.exits import Exit, LaunchError
+
+Hub = Literal["hf", "ms", "file", "code"]
+Kind = Literal["model", "dataset"]
+
+FORMS = "hf://org/name@revision[/path], ms://org/name@revision[/path], file:///absolute/path"
+_HUBS = {"hf": "Hugging Face", "ms": "ModelScope"}
+_ID = r"\w[\w.-]*"
+_REMOTE = re.compile(
+    rf"(?P<hub>hf|ms)://(?P<repo>{_ID}/{_ID})"
+    # refs/pr/1 and refs/convert/parquet are the only hub revisions with a slash
+    r"(?:@(?P<revision>refs/(?:pr|convert)/[^/@\s]+|[^/@\s]+))?(?:/(?P<path>.*))?"
+)
+_SAMPLE = re.compile(r"(?P<rest>.*)#(?P<sample>[^#/]*)", re.DOTALL)
+_SCHEME = re.compile(r"(?P<scheme>[A-Za-z][\w+.-]*)://")
+_PLAIN = re.compile(r"[A-Za-z0-9._@-]{1,150}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """A parsed source of the recipe."""
+
+    hub: Hub
+    repo: str
+    """``org/name``; for ``file`` the absolute path, for ``code`` the path inside the clone."""
+    revision: str = ""
+    """Branch, tag or commit of a hub; empty for ``file`` and ``code``."""
+    path: str = ""
+    """A file or folder inside the repository, or empty for all of it."""
+    sample: int | None = None
+    """How many rows of a dataset to take (ms-swift's ``#N``)."""
+
+    @property
+    def text(self) -> str:
+        """Spell the source without its sample: what a marker remembers.
+
+        >>> parse("hf://org/name@v1/a.jsonl#500", "recipe.dataset[0]").text
+        'hf://org/name@v1/a.jsonl'
+        """
+        if self.hub == "file":
+            return f"file://{self.repo}"
+        if self.hub == "code":
+            return self.repo
+        return f"{self.hub}://{self.repo}@{self.revision}" + (f"/{self.path}" if self.path else "")
+
+    @property
+    def name(self) -> str:
+        """Return the last part of the path: ms-swift knows models and datasets by it.
+
+        >>> parse("hf://Qwen/Qwen3-0.6B@main", "recipe.model").name
+        'Qwen3-0.6B'
+        """
+        return (self.path or self.repo).rpartition("/")[2]
+
+    @property
+    def slug(self) -> str:
+        """Return a folder name that no other source has; the sample does not count.
+
+        >>> parse("hf://Qwen/Qwen3-0.6B@main", "recipe.model").slug
+        'hf--Qwen--Qwen3-0.6B@main'
+        >>> parse("file:///data/pairs.jsonl", "recipe.dataset[0]").slug
+        'file--pairs.jsonl-0480ee3656'
+        """
+        plain = self.text.replace("://", "--", 1).replace("/", "--")
+        is_plain = _PLAIN.fullmatch(plain) and not self.path and self.hub in _HUBS
+        if is_plain and "--" not in self.repo + self.revision and "/" not in self.revision:
+            return plain
+        short = plain if self.hub in _HUBS else f"{self.hub}--{self.name}"
+        readable = re.sub(r"[^A-Za-z0-9._@-]+", "-", short)[:100]
+        return f"{readable}-{hashlib.sha256(self.text.encode()).hexdigest()[:10]}"
+
+
+def parse(text: str, key: str) -> Source:
+    """Parse a source.
+
+    Args:
+        text: what the values hold; a dataset may end in ``#N``. A relative path is inside the
+            clone. Paths of ``file://`` are taken as written, without percent-decoding.
+        key: the values key it stands under, for messages, e.g. ``recipe.dataset[0]``.
+
+    Raises:
+        LaunchError: CONFIG naming the key, what was given and what is allowed.
+    """
+    rest, sample = _split_sample(text, key)
+    if not rest or rest != rest.strip() or any(ord(c) < 32 for c in rest):
+        raise _refusal(key, text, "is empty or holds blanks at its ends or control characters")
+    scheme = _SCHEME.match(rest)
+    if scheme is None:
+        return Source(hub="code", repo=_relative(rest, key, text), sample=sample)
+    if scheme["scheme"] == "file":
+        return Source(hub="file", repo=_absolute(rest[7:], key, text), sample=sample)
+    if scheme["scheme"] not in _HUBS:
+        raise _refusal(key, text, f"has the unknown scheme {scheme['scheme']}://")
+    match = _REMOTE.fullmatch(rest)
+    if match is None:
+        raise _refusal(key, text, f"is no {_HUBS[scheme['scheme']]} source")
+    if match["revision"] is None:
+        wanted = f"{match['hub']}://{match['repo']}@REVISION"
+        raise _refusal(
+            key, text, "has no revision", f"{wanted}, a commit, tag or branch (main, master)"
+        )
+    path = match["path"]
+    return Source(
+        hub=cast(Hub, match["hub"]),
+        repo=match["repo"],
+        revision=match["revision"],
+        path="" if path is None else _relative(path, key, text),
+        sample=sample,
+    )
+
+
+def _split_sample(text: str, key: str) -> tuple[str, int | None]:
+    match = _SAMPLE.fullmatch(text)
+    if match is None:
+        return text, None
+    if not key.startswith("recipe.dataset"):
+        raise _refusal(key, text, "holds a #, which only a dataset may")
+    if not match["sample"].isascii() or not match["sample"].isdigit() or int(match["sample"]) < 1:
+        raise _refusal(key, text, "has no row count after its #", "#N with N of 1 or more")
+    return match["rest"], int(match["sample"])
+
+
+def _relative(path: str, key: str, text: str) -> str:
+    if path.startswith("/"):
+        raise _refusal(key, text, "is an absolute path", f"file://{text}")
+    parts = path.rstrip("/").split("/")
+    if any(part in ("", ".", "..") for part in parts):
+        raise _refusal(key, text, "holds an empty part, . or ..")
+    return "/".join(parts)
+
+
+def _absolute(path: str, key: str, text: str) -> str:
+    if not path.startswith("/") or ".." in path.split("/"):
+        raise _refusal(key, text, "is no absolute path", "file:///absolute/path")
+    clean = "/" + os.path.normpath(path).lstrip("/")
+    if clean == "/":
+        raise _refusal(key, text, "is the root folder", "file:///absolute/path")
+    return clean
+
+
+def _refusal(key: str, text: str, wrong: str, wanted: str = "") -> LaunchError:
+    form = FORMS if key.startswith("recipe.model") else f"{FORMS}, a path inside the clone"
+    return LaunchError(Exit.CONFIG, f"{key}: {text!r} {wrong}", f"write {wanted or form}")
+
+
+def is_in_place(source: Source, workspace: Workspace) -> bool:
+    """Tell whether a ``file`` source already lies on the workspace and is used there."""
+    return source.hub == "file" and Path(source.repo).is_relative_to(workspace.root)
+
+
+def home(source: Source, kind: Kind, workspace: Workspace) -> Path:
+    """Return the folder that holds the source's marker."""
+    return (workspace.model if kind == "model" else workspace.dataset)(source.slug)
+
+
+def local(source: Source, kind: Kind, workspace: Workspace, clone: Path | None) -> Path:
+    """Return where the source lies after the download stage; nothing is looked at.
+
+    Raises:
+        LaunchError: CONFIG when it is a path inside the clone, and there is no clone.
+    """
+    if source.hub == "code":
+        if clone is None:
+            raise LaunchError(
+                Exit.CONFIG,
+                f"recipe.{kind}: {source.repo!r} is a path inside the clone, and code.url is empty",
+                f"set code.url and code.ref, or write {FORMS}",
+            )
+        return clone / source.repo
+    if is_in_place(source, workspace):
+        return Path(source.repo)
+    return home(source, kind, workspace) / source.name

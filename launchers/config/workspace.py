@@ -1,0 +1,79 @@
+"""Where things are on the workspace, the volume that all ranks of a run share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workspace:
+    """Paths below one workspace; names only, nothing is created here."""
+
+    root: Path
+    run: str
+
+    @classmethod
+    def of(cls, home: Path) -> Workspace:
+        """Return the workspace that holds the run folder ``home``."""
+        return cls(root=home.parent.parent, run=home.name)
+
+    def code(self, slug: str) -> Path:
+        """Return the clone of the training code."""
+        return self.root / "code" / slug
+
+    def model(self, slug: str) -> Path:
+        """Return the folder that holds one downloaded model, marker included."""
+        return self.root / "models" / slug
+
+    def dataset(self, slug: str) -> Path:
+        """Return the folder that holds one downloaded dataset, marker included."""
+        return self.root / "datasets" / slug
+
+    def mcore(self, slug: str) -> Path:
+        """Return the model converted to Megatron format."""
+        return self.root / "mcore" / slug
+
+    def jit(self, key: str) -> Path:
+        """Return the folder that keeps kernels compiled at run time, see ``jit_cache``."""
+        return self.root / "cache" / "jit" / key
+
+    @property
+    def home(self) -> Path:
+        """Return the folder of this run."""
+        return self.root / "runs" / self.run
+
+    @property
+    def inputs(self) -> Path:
+        """Return the file of digests: of the recipe and of the outputs of earlier stages."""
+        return self.home / "inputs.json"
+
+    @property
+    def attempts(self) -> Path:
+        """Return the parent of the per-attempt folders."""
+        return self.home / "attempts"
+
+    @property
+    def checkpoints(self) -> Path:
+        """Return the trainer's output folder."""
+        return self.home / "checkpoints"
+
+    @property
+    def export(self) -> Path:
+        """Return the final checkpoint in Hugging Face format."""
+        return self.home / "export"
+
+    @property
+    def progress(self) -> Path:
+        """Return the file that says where the run is."""
+        return self.home / "progress.json"
+
+    @property
+    def metrics(self) -> Path:
+        """Return the file with a row for each optimizer step."""
+        return self.home / "metrics.jsonl"
+
+    @property
+    def plan(self) -> Path:
+        """Return the file that says what was expected of the run."""
+        return self.home / "plan.json"

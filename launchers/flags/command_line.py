@@ -1,0 +1,184 @@
+"""From a recipe to command lines: which program, which flags, in which environment.
+
+Everything here is pure. What ms-swift's flags mean is in its own documentation; the launcher
+sets only the ones in ``renames.OWNED``, because it alone knows the paths and whether a run resumes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from launchers.config.rank import Place
+from launchers.config.recipe import Recipe, Value
+from launchers.exits import Exit, LaunchError
+from launchers.flags.features import callbacks, plugins
+from launchers.storage.checkpoint import Checkpoint
+
+SECRETS = ("HF_TOKEN", "MODELSCOPE_API_TOKEN")
+"""Needed by the download only: training never sees them."""
+
+DEFAULTS: dict[str, Value] = {
+    # ms-swift's default of 18,000,000 s would hide a hang for 208 days
+    # (swift/arguments/base_args/base_args.py); it must exceed tokenisation, done under a barrier.
+    "ddp_timeout": "7200",
+    # no look-up of the model on a hub: the download stage has verified it
+    "check_model": "false",
+}
+IN_BACKGROUND = ("async_save", "use_flash_ckpt")
+"""Switches that let a checkpoint be written after its save has returned, and been sealed."""
+ON_CPU: dict[str, Value] = {"use_cpu": "true", "ddp_backend": "gloo"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """What the stages before training left on the workspace."""
+
+    model: Path
+    """The original model in Hugging Face format: start of the policy, and the reference."""
+    mcore: Path | None
+    """The same in Megatron format, if the convert stage ran."""
+    datasets: tuple[str, ...]
+    """Paths, each with an optional ``#samples``."""
+    clone: Path | None
+    """The training code; relative plugin paths start here."""
+    plugins: Path
+    """Folder of the launcher's own ``swift_*.py``."""
+
+
+def torchrun(
+    place: Place, *, nproc: int, log_dir: Path, python: str, program: Sequence[str]
+) -> list[str]:
+    """Build torchrun's command line for one node.
+
+    Static rendezvous: under c10d ranks follow the order of arrival (pytorch #150660).
+    No restarts: torchrun restarts only the failed node's agent, which hangs the others; the
+    JobSet restarts the whole gang.
+    """
+    return [
+        *(python, "-m", "torch.distributed.run"),
+        *("--nnodes", str(place.nodes), "--nproc-per-node", str(nproc)),
+        *("--node-rank", str(place.rank)),
+        *("--master-addr", place.master_addr, "--master-port", str(place.master_port)),
+        *("--max-restarts", "0"),
+        *("--log-dir", str(log_dir), "--redirects", "3", "--tee", "3"),
+        *program,
+    ]
+
+
+def program(recipe: Recipe, swift: Path) -> Path:
+    """Return ms-swift's entry file: the ``swift`` and ``megatron`` wrappers swallow signals."""
+    folder = swift / "cli" / "_megatron" if recipe.backend == "megatron" else swift / "cli"
+    return folder / f"{recipe.task}.py"
+
+
+def training_flags(
+    recipe: Recipe, inputs: Inputs, *, output_dir: Path, resume: Checkpoint | None, on_cpu: bool
+) -> dict[str, Value]:
+    """Merge the launcher's defaults, the recipe's flags and what the launcher alone decides."""
+    for name in filter(recipe.is_on, IN_BACKGROUND):
+        raise LaunchError(
+            Exit.CONFIG,
+            f"recipe.args.{name}=true returns before a checkpoint is whole",
+            "remove it: the launcher would call a torn checkpoint complete",
+        )
+    cpu = ON_CPU if on_cpu and recipe.backend == "transformers" else {}
+    weights = _weights(recipe, inputs, resume)
+    given = dict(recipe.args)
+    if resume is not None and "adapters" in weights:
+        given.pop("mcore_adapter", None)  # with it ms-swift reads no adapters (trainers/base.py)
+    return {
+        **DEFAULTS,
+        **cpu,
+        **given,
+        **weights,
+        "dataset": list(inputs.datasets),
+        "output_dir": str(output_dir),
+        "add_version": "false",
+        "external_plugins": plugins(recipe, inputs.plugins, inputs.clone, on_cpu=on_cpu),
+        "callbacks": callbacks(recipe, on_cpu=on_cpu),
+    }
+
+
+def _weights(recipe: Recipe, inputs: Inputs, resume: Checkpoint | None) -> dict[str, Value]:
+    """Choose the flags that say which weights policy and reference start from.
+
+    The reference is pinned to the original model on every attempt: left to ms-swift's default
+    it would become the policy's checkpoint on a resume, and DPO would be silently wrong
+    (``swift/megatron/trainers/rlhf_mixin.py``: ``args.ref_model or args.model``).
+    """
+    flags: dict[str, Value] = {"model": str(inputs.model)}
+    if recipe.has_reference:
+        flags["ref_model"] = str(inputs.model)
+    if recipe.backend == "transformers":
+        return flags | ({"resume_from_checkpoint": str(resume.path)} if resume else {})
+    is_exact = resume is not None and _is_exact(recipe, resume)
+    if inputs.mcore is not None:
+        if resume is None or is_exact:  # else the Hugging Face weights count
+            flags["mcore_model"] = str(inputs.mcore)
+        if recipe.has_reference:
+            flags["mcore_ref_model"] = str(inputs.mcore)
+    return flags | (_continued(recipe, resume, is_exact=is_exact) if resume else {})
+
+
+def _is_exact(recipe: Recipe, resume: Checkpoint) -> bool:
+    """Tell whether the optimizer's state is in a checkpoint, and wanted."""
+    return resume.has_megatron_state and not recipe.is_on("no_save_optim")
+
+
+def _continued(recipe: Recipe, resume: Checkpoint, *, is_exact: bool) -> dict[str, Value]:
+    """Return the flags by which Megatron goes on from a checkpoint.
+
+    That of an adapter holds none of the model's own weights (``swift/megatron/trainers/base.py``,
+    ``save_checkpoint``: ``peft_format``), which come from where a first start has them.
+    """
+    path = str(resume.path)
+    if not is_exact:  # safetensors only
+        where: dict[str, Value] = {"adapters": [path]} if recipe.trains_adapter else {"model": path}
+        return where | {"finetune": "false"}
+    return {
+        "mcore_adapter" if recipe.trains_adapter else "mcore_model": path,
+        "finetune": "false",
+        "no_load_optim": "false",
+        "no_load_rng": recipe.arg("no_save_rng", "false"),
+    }
+
+
+def flatten(flags: Mapping[str, Value]) -> list[str]:
+    """Spell flags as words of a command line, sorted by name.
+
+    >>> flatten({"lr": "5e-6", "dataset": ["a", "b"], "megatron_extra_kwargs": {"k": 1}})
+    ['--dataset', 'a', 'b', '--lr', '5e-6', '--megatron_extra_kwargs', '{"k": 1}']
+    """
+    words: list[str] = []
+    for name, value in sorted(flags.items()):
+        spelt = [json.dumps(value)] if isinstance(value, dict) else _spell(value)
+        words += [f"--{name}", *spelt]
+    return words
+
+
+def _spell(value: str | list[str]) -> list[str]:
+    return value if isinstance(value, list) else [value]
+
+
+def environment(
+    env: Mapping[str, str], place: Place, *, nproc: int, package: Path
+) -> dict[str, str]:
+    """Build the training processes' environment: no secrets, no hub, our package importable.
+
+    ``NNODES``, ``NODE_RANK`` and ``NPROC_PER_NODE`` are read by ms-swift
+    (``swift/utils/env.py``) and not set by torchrun.
+    """
+    kept = {k: v for k, v in env.items() if k not in SECRETS}
+    paths = [str(package.parent), *filter(None, [env.get("PYTHONPATH", "")])]
+    return {
+        "HF_HUB_OFFLINE": "1",
+        "HF_DATASETS_OFFLINE": "1",
+        **kept,
+        "PYTHONPATH": ":".join(paths),
+        "NNODES": str(place.nodes),
+        "NODE_RANK": str(place.rank),
+        "NPROC_PER_NODE": str(nproc),
+    }

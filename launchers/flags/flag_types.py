@@ -1,0 +1,98 @@
+"""What a flag takes, as its annotation in ms-swift says: yes or no, a number, or one of some words.
+
+ms-swift parses its command line with transformers' ``hf_argparser.py``, which refuses the rest
+with exit code 2, on every GPU of the gang.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from launchers.config.recipe import Value
+from launchers.flags.values import NO, YES, is_number, is_whole, spell
+
+Sort = Literal["switch", "whole", "number", "choice"]
+_SORTS: dict[str, Sort] = {"bool": "switch", "int": "whole", "float": "number"}
+_WRONG: dict[Sort, str] = {
+    "switch": "is neither true nor false; write one of them",
+    "whole": "is no whole number; write digits only",
+    "number": "is no number; write one, such as 0.1 or 5e-6",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """What one flag takes."""
+
+    sort: Sort
+    choices: tuple[str, ...] = ()
+
+    def wrong(self, text: str) -> str:
+        """Return what is wrong with a text, or nothing.
+
+        >>> Kind(sort="choice", choices=("adam", "sgd")).wrong("Adam")
+        'is not known; write one of adam, sgd'
+        """
+        if self.sort == "choice":
+            known = f"is not known; write one of {', '.join(self.choices)}"
+            return "" if text in self.choices else known
+        fits = {
+            "switch": text.lower() in (*YES, *NO),
+            "whole": is_whole(text),
+            "number": is_number(text),
+        }[self.sort]
+        return "" if fits else _WRONG[self.sort]
+
+
+def check(args: Mapping[str, Value], kinds: Mapping[str, Kind]) -> list[str]:
+    """Return a message for each flag that its parser would not take.
+
+    >>> check({"packing": "maybe"}, {"packing": Kind(sort="switch")})
+    ['recipe.args.packing: "maybe" is neither true nor false; write one of them']
+    """
+    return list(_check(args, kinds))
+
+
+def _check(args: Mapping[str, Value], kinds: Mapping[str, Kind]) -> Iterator[str]:
+    for name, value in sorted(args.items()):
+        text = spell(value)
+        if name in kinds and text and (wrong := kinds[name].wrong(text)):
+            yield f'recipe.args.{name}: "{text}" {wrong}'
+
+
+def kind_of(annotation: ast.expr) -> Kind | None:
+    """Read an annotation; None where it says nothing that can be checked.
+
+    >>> kind_of(ast.parse("Optional[Literal['a', 'b']]", mode="eval").body)
+    Kind(sort='choice', choices=('a', 'b'))
+    >>> kind_of(ast.parse("int | None", mode="eval").body)
+    Kind(sort='whole', choices=())
+    >>> kind_of(ast.parse("Union[dict, str, None]", mode="eval").body)
+    """
+    members = [member for member in _members(annotation) if ast.unparse(member) != "None"]
+    if len(members) != 1:
+        return None
+    if isinstance(members[0], ast.Subscript) and _name(members[0].value) == "Literal":
+        inside = members[0].slice
+        words = inside.elts if isinstance(inside, ast.Tuple) else [inside]
+        return Kind(sort="choice", choices=tuple(str(ast.literal_eval(word)) for word in words))
+    sort = _SORTS.get(ast.unparse(members[0]))
+    return None if sort is None else Kind(sort=sort)
+
+
+def _members(node: ast.expr) -> list[ast.expr]:
+    """Return the members of ``Optional[X]``, ``Union[X, Y]`` and ``X | Y``."""
+    if isinstance(node, ast.BinOp):
+        return [*_members(node.left), *_members(node.right)]
+    if isinstance(node, ast.Subscript) and _name(node.value) in ("Optional", "Union"):
+        inside = node.slice
+        members = inside.elts if isinstance(inside, ast.Tuple) else [inside]
+        return [found for member in members for found in _members(member)]
+    return [node]
+
+
+def _name(node: ast.expr) -> str:
+    return ast.unparse(node).rpartition(".")[2]

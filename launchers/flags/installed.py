@@ -1,0 +1,194 @@
+"""Which flags an installed ms-swift has, read from its source.
+
+ms-swift's Megatron arguments cannot be imported without a GPU stack (transformer_engine), and
+importing the others costs seconds, so the dataclasses are read with ``ast``, never imported.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import importlib.util
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from launchers.flags.flag_types import Kind, kind_of
+from launchers.flags.renames import Renamed
+
+Default = str | int | float | bool | None
+"""A flag's default; None also stands for a default that is no literal."""
+
+ENTRIES: dict[str, dict[str, str]] = {
+    "megatron": {
+        "rlhf": "MegatronRLHFArguments",
+        "sft": "MegatronSftArguments",
+        "pt": "MegatronPretrainArguments",
+    },
+    "transformers": {
+        "rlhf": "RLHFArguments",
+        "sft": "SftArguments",
+        "pt": "PretrainArguments",
+    },
+}
+"""Backend and task to the dataclass that ms-swift parses the command line into."""
+
+_SOURCES = {"swift": "**/*.py", "transformers": "training_args*.py"}
+_NOT_FLAGS = frozenset({"object", "ABC", "Generic", "Protocol"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flag:
+    """One flag as its source declares it."""
+
+    default: Default
+    kind: Kind | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Definition:
+    """One class as its source declares it."""
+
+    package: str
+    bases: tuple[tuple[str, str], ...]
+    """(package it comes from, name there)."""
+    fields: dict[str, Flag]
+
+
+Classes = dict[tuple[str, str], Definition]
+"""(package, class name) to its definition."""
+
+
+def installed() -> dict[str, Path]:
+    """Locate the installed packages that declare flags, without importing them.
+
+    Packages that are not installed are left out.
+    """
+    found = {name: importlib.util.find_spec(name) for name in _SOURCES}
+    return {
+        name: Path(spec.submodule_search_locations[0])
+        for name, spec in found.items()
+        if spec is not None and spec.submodule_search_locations
+    }
+
+
+def read(packages: Mapping[str, Path]) -> Classes:
+    """Read all classes that may declare flags.
+
+    Args:
+        packages: ``swift`` and ``transformers`` to their folders.
+    """
+    classes: Classes = {}
+    for package, folder in packages.items():
+        for file in sorted(folder.glob(_SOURCES[package])):
+            text = file.read_text(encoding="utf-8")
+            if "@dataclass" in text and "Arguments" in text:
+                for name, definition in _classes(package, ast.parse(text)):
+                    classes.setdefault((package, name), definition)
+    return classes
+
+
+def flags(classes: Classes, entry: str) -> dict[str, Default]:
+    """Collect the flags of one dataclass of ms-swift, inherited ones included.
+
+    Args:
+        classes: what ``read`` found.
+        entry: name of the class, see ``ENTRIES``.
+
+    Raises:
+        LookupError: the class, or one that it inherits from, was not found.
+    """
+    return {name: flag.default for name, flag in _collect(classes, entry).items()}
+
+
+def kinds(classes: Classes, entry: str) -> dict[str, Kind]:
+    """Collect what each flag takes, where its annotation says so; as ``flags`` otherwise."""
+    found = _collect(classes, entry)
+    return {name: flag.kind for name, flag in found.items() if flag.kind is not None}
+
+
+def _collect(classes: Classes, entry: str) -> dict[str, Flag]:
+    made: dict[tuple[str, str], type] = {}
+    found: dict[str, Flag] = {}
+    # Python's own linearisation decides which declaration wins, as for the real dataclasses.
+    for cls in reversed(_mirror(classes, ("swift", entry), made).__mro__):
+        found.update(vars(cls).get("declared", {}))
+    return found
+
+
+def _mirror(classes: Classes, key: tuple[str, str], made: dict[tuple[str, str], type]) -> type:
+    """Build an empty class with the same ancestors."""
+    if key not in made:
+        if key not in classes:
+            raise LookupError(f"no class {key[1]} in package {key[0]}: not the pinned ms-swift?")
+        definition = classes[key]
+        bases = tuple(_mirror(classes, base, made) for base in definition.bases)
+        made[key] = type(key[1], bases, {"declared": definition.fields})
+    return made[key]
+
+
+def _classes(package: str, module: ast.Module) -> Iterator[tuple[str, Definition]]:
+    """Yield the classes of one module; imported names are traced to their package."""
+    names: dict[str, tuple[str, str]] = {}
+    for node in ast.walk(module):
+        if isinstance(node, ast.ImportFrom):
+            root = package if node.level else (node.module or "").partition(".")[0]
+            names |= {a.asname or a.name: (root, a.name) for a in node.names}
+    for node in module.body:
+        if isinstance(node, ast.ClassDef):
+            named = (ast.unparse(base).rpartition(".")[2] for base in node.bases)
+            bases = tuple(names.get(n, (package, n)) for n in named if n not in _NOT_FLAGS)
+            yield node.name, Definition(package=package, bases=bases, fields=_fields(node))
+
+
+def _fields(node: ast.ClassDef) -> dict[str, Flag]:
+    """Return the fields that ``@dataclass`` makes of a class body."""
+    if not any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
+        return {}
+    found: dict[str, Flag] = {}
+    for item in node.body:
+        if not isinstance(item, ast.AnnAssign) or not isinstance(item.target, ast.Name):
+            continue
+        options = _options(item.value)
+        if "ClassVar" not in ast.unparse(item.annotation) and options.get("init") is not False:
+            kind = kind_of(item.annotation)
+            found[item.target.id] = Flag(default=options.get("default"), kind=kind)
+    return found
+
+
+def _options(value: ast.expr | None) -> dict[str, Default]:
+    """Return a field's ``default`` and ``init``, where they are literals."""
+    if not isinstance(value, ast.Call):
+        return {"default": _literal(value)}
+    return {k.arg: _literal(k.value) for k in value.keywords if k.arg in ("default", "init")}
+
+
+def _literal(node: ast.expr | None) -> Default:
+    try:
+        value = None if node is None else ast.literal_eval(node)
+    except ValueError:
+        return None
+    return value if isinstance(value, str | int | float | bool) else None
+
+
+def check_flags(
+    args: Collection[str], known: Collection[str], renamed: Mapping[str, Renamed]
+) -> list[str]:
+    """Return a message for each flag that ms-swift does not have.
+
+    >>> check_flags(["save_step", "lr"], {"save_steps", "lr"}, {})
+    ['recipe.args.save_step: ms-swift has no such flag; the nearest is save_steps']
+    """
+    messages = []
+    for name in sorted(args):
+        if name in known:
+            continue
+        if name in renamed:
+            messages.append(
+                f"recipe.args.{name}: ms-swift 4 has no such flag; {renamed[name].advice}"
+            )
+            continue
+        near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.0)
+        nearest = f"; the nearest is {near[0]}" if near else ""
+        messages.append(f"recipe.args.{name}: ms-swift has no such flag{nearest}")
+    return messages

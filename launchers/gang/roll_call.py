@@ -1,0 +1,77 @@
+"""Rank 0's roll call: who may join the gang, who is missing. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from launchers.exits import Exit, LaunchError
+from launchers.gang.protocol import Hello
+
+
+def refusal(
+    own: Hello, peer: Hello, present: dict[int, Hello], *, generation: str
+) -> tuple[Exit, str] | None:
+    """Say why ``peer`` may not join, as exit code and cause; None when it may.
+
+    Args:
+        own: rank 0's own introduction.
+        peer: the newcomer.
+        present: the other ranks that have joined.
+        generation: id of the gang once it has started, else empty. A gang that has started
+            takes nobody in: a pod replaced on its own belongs to the next gang (jobset #574).
+    """
+    if peer.run != own.run:
+        return Exit.CONFIG, f"{peer.name} belongs to run {peer.run!r}, this is {own.run!r}"
+    if peer.nodes != own.nodes or not 0 < peer.rank < own.nodes:
+        return Exit.CONFIG, f"{peer.name} of {peer.nodes} nodes asks to join {own.nodes} nodes"
+    if peer.digest != own.digest:
+        return Exit.CONFIG, (
+            f"{peer.name} has recipe and launcher {peer.digest[:12]}, rank 0 has {own.digest[:12]}"
+        )
+    if generation:
+        return Exit.PEER, f"gang {generation} has started; {peer.name} came after it"
+    if peer.rank in present:
+        return Exit.UNAVAILABLE, f"{peer.name} is a duplicate of {present[peer.rank].name}"
+    return None
+
+
+def missing(nodes: int, present: Collection[int]) -> list[int]:
+    """List the ranks that have not joined.
+
+    >>> missing(4, {1, 3})
+    [2]
+    """
+    return [rank for rank in range(1, nodes) if rank not in present]
+
+
+def spell_ranks(ranks: Collection[int]) -> str:
+    """Spell ranks briefly.
+
+    >>> spell_ranks([3]), spell_ranks([1, 2, 3, 7])
+    ('rank 3', 'ranks 1-3, 7')
+    """
+    spans: list[list[int]] = []
+    for rank in sorted(ranks):
+        if spans and spans[-1][1] == rank - 1:
+            spans[-1][1] = rank
+        else:
+            spans.append([rank, rank])
+    words = [str(a) if a == b else f"{a}-{b}" for a, b in spans]
+    return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(words)
+
+
+def late(nodes: int, joined: Collection[int], ready: Collection[int]) -> LaunchError:
+    """Describe a gang that is not complete at its deadline.
+
+    >>> late(4, {1, 2}, {1}).cause
+    'gang of 4 nodes: rank 3 did not join, rank 2 joined but did not get ready within the deadline'
+    """
+    absent = missing(nodes, joined)
+    mute = [rank for rank in missing(nodes, ready) if rank not in absent]
+    what = [f"{spell_ranks(absent)} did not join"] if absent else []
+    what += [f"{spell_ranks(mute)} joined but did not get ready"] if mute else []
+    return LaunchError(
+        Exit.UNAVAILABLE,
+        f"gang of {nodes} nodes: {', '.join(what)} within the deadline",
+        "see why these pods don't run (kubectl describe), or raise rendezvous.deadlineSeconds",
+    )

@@ -1,0 +1,4 @@
+"""Models and datasets from hubs: listing, transfer, verification.
+
+May import ``storage`` and below.
+"""

@@ -1,0 +1,110 @@
+"""From what one step measured to its row: pure arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from launchers.metrics.model import Model
+from launchers.metrics.rows import Row
+from launchers.metrics.vector import Shared
+
+GIB = 2.0**30
+_CURVES = (
+    *("seconds", "data_seconds", "tokens_per_second_per_gpu", "hardware_tflops_per_gpu", "mfu"),
+    *("reserved_gib", "token_balance", "expert_load"),
+)
+"""Few: ms-swift makes a picture of each when training ends (``plot_images``)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clock:
+    """A step's times on the writing rank, in seconds."""
+
+    step: int
+    total: int
+    attempt: int
+    time: float
+    seconds: float
+    other_seconds: float
+    metrics_seconds: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """All that is known of a step when its row is written."""
+
+    clock: Clock
+    world: int
+    shared: Shared | None = None
+    """What the ranks added up; None where nothing counts tokens."""
+    capacity: int = 0
+    """Tokens that the packs of a global step could hold; 0 without packing."""
+    grad_norm: float | None = None
+    learning_rate: float | None = None
+    values: Mapping[str, float | None] = field(default_factory=dict)
+
+
+def row(step: Step, model: Model | None) -> Row:
+    """Return the row of a step.
+
+    tok/s/GPU = real tokens of the global step / its seconds / world size; TFLOP/s and MFU follow
+    with ``flops`` at the step's own s_eff, the formula of the planner.
+    """
+    clock, shared = step.clock, step.shared
+    rest: dict[str, Any] = {} if shared is None else _counted(step, shared, model)
+    return Row(
+        **vars(clock),
+        **rest,
+        world=step.world,
+        card=None if model is None else model.card,
+        grad_norm=step.grad_norm,
+        learning_rate=step.learning_rate,
+        values=step.values,
+    )
+
+
+def _counted(step: Step, shared: Shared, model: Model | None) -> dict[str, float | int | None]:
+    """Return the columns that need the ranks' counts."""
+    found: dict[str, float | int | None] = {
+        "data_seconds": shared.data_seconds,
+        "allocated_gib": shared.allocated / GIB if shared.allocated else None,
+        "reserved_gib": shared.reserved / GIB if shared.reserved else None,
+        "expert_load": shared.expert_load,
+        "expert_load_worst": shared.expert_load_worst,
+    }
+    if not shared.tokens:
+        return found
+    rate = shared.tokens / step.clock.seconds / step.world
+    s_eff = shared.squares / shared.tokens
+    found |= {
+        "tokens": shared.tokens,
+        "squares": shared.squares,
+        "sequences": shared.sequences,
+        "s_eff": s_eff,
+        "tokens_per_second_per_gpu": rate,
+        "token_balance": shared.token_balance,
+        "fill": shared.tokens / step.capacity if step.capacity else None,
+    }
+    return found if model is None else found | _speed(rate, s_eff, model)
+
+
+def _speed(rate: float, s_eff: float, model: Model) -> dict[str, float | int | None]:
+    of_model, of_hardware = model.tflop(s_eff)
+    peak = model.peak_tflops
+    return {
+        "model_tflops_per_gpu": rate * of_model,
+        "hardware_tflops_per_gpu": rate * of_hardware,
+        "mfu": None if peak is None else rate * of_model / peak,
+    }
+
+
+def curves(row: Row) -> dict[str, float]:
+    """Return what TensorBoard draws of a row.
+
+    >>> curves(Row(step=1, total=2, attempt=1, time=0.0, seconds=2.0, mfu=0.5))
+    {'speed/seconds': 2.0, 'speed/mfu': 0.5}
+    """
+    values = {name: getattr(row, name) for name in _CURVES}
+    return {f"speed/{name}": value for name, value in values.items() if value is not None}

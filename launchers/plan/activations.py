@@ -1,0 +1,157 @@
+"""Bytes of activations on one rank: kept between forward and backward, and passing.
+
+The bytes of a layer follow Korthikanti et al., "Reducing activation recomputation in large
+transformer models" (arXiv 2205.05198), adapted to grouped queries, gated MLPs and experts, for bf16
+with flash attention; which tensors are saved was read in megatron-core 0.18
+(``transformer_layer.py``, ``moe/``) and Transformer Engine's linear layers.
+"""
+
+from __future__ import annotations
+
+from launchers.plan.model_config import Shape
+from launchers.plan.shard import Shard
+from launchers.plan.training_job import Training
+
+LOGIT_BYTES = 10
+"""For each logit: bf16, its fp32 copy, and the fp32 buffer that the compiled in-place steps make
+(megatron-core ``fusions/fused_cross_entropy.py`` says so; the backward has the same three)."""
+TE_LOGIT_BYTES = 2
+"""Their gradient takes the place of the bf16 logits (Transformer Engine 2.12,
+``common/triton/cross_entropy.py``). Measured: 17.9 GiB less than with the other at 16,384 tokens,
+7.7 bytes a logit (tests/gpu/README.md)."""
+
+
+def tokens(training: Training, positions: int) -> int:
+    """Return the tokens of the longest microbatch, before context parallelism.
+
+    Each row may have ``max_length`` tokens, so a pair twice that; a pair that is longer than a pack
+    has one of its own (``swift/dataset/packing.py``). Where the data is known, ``longest`` says it.
+    """
+    if training.longest:
+        return training.longest
+    sample = (training.max_length or positions or 1) * (2 if training.pairs else 1)
+    pack = training.packing_length or training.max_length
+    return training.micro_batch_size * (max(sample, pack) if training.packing else sample)
+
+
+def usual(training: Training, positions: int) -> float:
+    """Return the tokens of a full microbatch, which is what most are: see ``tokens``."""
+    row = training.max_length or positions or 1
+    if training.packing:
+        return float((training.packing_length or row) * training.micro_batch_size)
+    return float(row * (2 if training.pairs else 1) * training.micro_batch_size)
+
+
+def split(training: Training) -> int:
+    """Return by how many ranks the sequence is divided outside of attention and MLP."""
+    return training.layout.tp if training.sequence_parallel else 1
+
+
+def rows(shape: Shape, training: Training, local: float, imbalance: float) -> float:
+    """Return the rows that a rank's experts take of one microbatch.
+
+    Each token of the EP x ETP ranks goes to ``topk`` experts; ranks of one ETP group see the same.
+    ``imbalance`` is the fullest rank's share over the mean, unless the job's own is known; a
+    capacity factor bounds it.
+    """
+    layout = training.layout
+    worst = min(training.imbalance or imbalance, float(layout.ep))
+    if training.capacity_factor:
+        worst = min(worst, training.capacity_factor)
+    return local / split(training) * shape.topk * layout.etp * worst
+
+
+def layer(shape: Shape, training: Training, local: float, expert_rows: float) -> float:
+    """Return the bytes one layer keeps for its backward pass, without recomputing all of it.
+
+    Args:
+        shape: of the model.
+        training: the job.
+        local: tokens of the microbatch on this context parallel rank.
+        expert_rows: what ``rows`` says; 0 for a layer with a dense MLP.
+    """
+    tp, of_sequence = training.layout.tp, split(training)
+    drops = training.recompute_modules if training.recompute == "selective" else ()
+    norms = 2 if "layernorm" in drops else 4
+    qkv = shape.q_width + 2 * shape.kv_width
+    attention = 2 * norms * shape.hidden / of_sequence + 2 * (qkv + shape.q_width) / tp
+    if shape.qk_norm:
+        attention += 2 * (shape.q_width + shape.kv_width) / tp
+    if expert_rows:
+        return local * attention + _experts(shape, training, local, expert_rows, drops)
+    mlp = 0.0 if "mlp" in drops else 6 * shape.ffn / tp
+    return local * (attention + mlp)
+
+
+def _experts(
+    shape: Shape, training: Training, local: float, expert_rows: float, drops: tuple[str, ...]
+) -> float:
+    if "moe" in drops:
+        return 0.0
+    width = shape.expert_ffn / training.layout.etp
+    routed = 2 * shape.hidden + (4 if "moe_act" in drops else 6) * width
+    shared = 0.0 if "shared_experts" in drops else 6 * shape.shared_ffn / training.layout.tp
+    router = 8 * shape.experts / split(training)  # fp32 scores and probabilities
+    return expert_rows * routed + local * (shared + router)
+
+
+def in_flight(training: Training, stage: int) -> float:
+    """Return how many microbatches of all its layers a stage keeps at once.
+
+    megatron-core ``pipeline_parallel/schedules.py``: 1F1B, and the interleaved schedule in units
+    of a model chunk.
+    """
+    layout = training.layout
+    if layout.vpp is None:
+        return float(min(training.microbatches or 1, layout.pp - stage))
+    warm_up = 2 * (layout.pp - stage - 1) + (layout.vpp - 1) * layout.pp + 1
+    return min((training.microbatches or 1) * layout.vpp, warm_up) / layout.vpp
+
+
+def kept(shape: Shape, training: Training, shard: Shard, local: float, each: float) -> float:
+    """Return the bytes kept of the microbatches in flight.
+
+    Args:
+        shape: of the model.
+        training: the job.
+        shard: the rank's part of the model.
+        local: tokens on this context parallel rank.
+        each: mean of ``layer`` over the stage's layers.
+    """
+    boundary = 2 * shape.hidden * local / split(training)
+    flying = in_flight(training, shard.stage)
+    # the pipeline hands on the hidden states of reference and policy together (dpo_trainer.py)
+    received = boundary * training.compares * (shard.stage > 0)
+    if training.recompute != "full":
+        return flying * (shard.layers * each + received)
+    if training.recompute_method == "block":
+        again = min(shard.layers, training.recompute_num_layers * training.layout.chunks)
+        return flying * (again * boundary + (shard.layers - again) * each + received)
+    blocks = -(-shard.layers // max(1, training.recompute_num_layers))
+    return flying * (min(shard.layers, blocks) * boundary + received)
+
+
+def working(training: Training, shard: Shard, each: float) -> float:
+    """Return the bytes of the block that is recomputed, with its gradients of the same size."""
+    block = 1
+    if training.recompute == "full" and training.recompute_method != "block":
+        block = min(shard.layers, training.recompute_num_layers)
+    saved = block * each if training.recompute == "full" else 0.0
+    return saved + each
+
+
+def scores(shape: Shape, training: Training, positions: int, local: float) -> float:
+    """Return the attention scores that unfused attention makes: 5 bytes each (2205.05198)."""
+    if training.attention_backend not in ("unfused", "local"):
+        return 0.0
+    length = training.max_length or positions
+    return 5.0 * shape.heads / training.layout.tp * local * min(length, local)
+
+
+def logits(shape: Shape, training: Training, shard: Shard, local: float) -> float:
+    """Return the bytes of the last stage's logits and of the loss over them."""
+    if not shard.head:
+        return 0.0
+    fused = training.cross_entropy_fusion and training.cross_entropy_impl == "te"
+    each = TE_LOGIT_BYTES if fused else LOGIT_BYTES
+    return each * local * -(-shape.vocab // training.layout.tp)

@@ -1,0 +1,199 @@
+"""A plan as one JSON document: ``plan.json`` of a run, and a part of ``megatron-dpo plan --json``.
+
+The shape, version 1; sizes are bytes, GiB where the name says so, times seconds. A part that is
+not known is null, and ``unknown`` has its reason under its name:
+
+    version  run  recipe{backend, task, model, dataset, reference, args, digest}
+    stages{name: run|skip}
+    gang{nodes, gpus_per_node, world_size, card, network, network_gbs,
+         network_assumed}
+    model{source, parameters, active_parameters, layers, experts}
+    layout{tp, pp, cp, ep, etp, vpp, dp, edp, stage_layers, spread{kind: nodes}, nodes[{ranks,
+           stages}]}
+    training{micro_batch_size, global_batch_size, microbatches, max_length, packing,
+             packing_length, tuner, reference, precomputed, sequence_parallel, recompute,
+             recompute_method, recompute_num_layers, attention_backend, precision_aware,
+             optimizer_offload, exp_avg_dtype, exp_avg_sq_dtype, main_grads_dtype,
+             main_params_dtype}
+    memory{card_gib, total_gib, free_gib, items{name: gib}, stages_gib[], host_gib_per_node}
+    speed{step_seconds, low_seconds, high_seconds, tokens_per_second_per_gpu, mfu,
+          communication{link: seconds}}
+    length{steps, source, hours, low_hours, high_hours, gpu_hours, reference_hours}
+    footprint{model, converted, checkpoint, merged (bytes of a model with the adapter in it),
+              merges (last, every or never), every_steps, kept, needed, lost_seconds, is_exact}
+    unknown{part: reason}
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from launchers.config.settings import STAGES
+from launchers.plan.plan import Plan
+from launchers.plan.rank_groups import KINDS, spread, stages_of_node
+from launchers.plan.training_job import Training
+
+VERSION = 1
+ITEMS = (
+    "weights",
+    "gradients",
+    "reference",
+    "optimizer",
+    "activations",
+    "logits",
+    "buffers",
+    "overhead",
+)
+"""Parts of a GPU's memory, as ``memory.Memory`` names them."""
+
+
+def document(plan: Plan) -> dict[str, Any]:
+    """Spell a plan as JSON data: the same plan, the same document."""
+    job = plan.job
+    recipe = job.recipe
+    return {
+        "version": VERSION,
+        "run": job.run,
+        "recipe": {
+            "backend": recipe.backend,
+            "task": recipe.task,
+            "model": recipe.model,
+            "dataset": list(recipe.dataset),
+            "reference": recipe.reference,
+            "args": recipe.args,
+            "digest": recipe.digest,
+        },
+        "stages": {stage: "skip" if stage in job.skips else "run" for stage in STAGES},
+        "gang": {
+            "nodes": job.nodes,
+            "gpus_per_node": job.gpus_per_node,
+            "world_size": job.nodes * max(1, job.gpus_per_node),
+            "card": plan.card.name if plan.card else None,
+            "network": job.link.name,
+            "network_gbs": job.link.gbs,
+            "network_assumed": job.assumes_link,
+        },
+        "model": _model(plan),
+        "layout": _layout(plan),
+        "training": _training(plan.training),
+        "memory": _memory(plan),
+        "speed": _speed(plan),
+        "length": _length(plan),
+        "footprint": _footprint(plan),
+        "unknown": dict(sorted(plan.unknown.items())),
+    }
+
+
+def _model(plan: Plan) -> dict[str, Any] | None:
+    shape = plan.job.shape
+    if shape is None:
+        return None
+    return {
+        "source": plan.job.shape_source,
+        "parameters": shape.parameters,
+        "active_parameters": shape.active_parameters,
+        "layers": shape.layers,
+        "experts": shape.experts,
+    }
+
+
+def _layout(plan: Plan) -> dict[str, Any] | None:
+    if plan.training is None:
+        return None
+    layout = plan.training.layout
+    per_node = layout.gpus_per_node
+    nodes = [
+        {
+            "ranks": [node * per_node, (node + 1) * per_node - 1],
+            "stages": list(stages_of_node(layout, node)),
+        }
+        for node in range(layout.nodes)
+    ]
+    shape = plan.job.shape
+    return {
+        **{name: getattr(layout, name) for name in ("tp", "pp", "cp", "ep", "etp", "vpp")},
+        "dp": layout.dp,
+        "edp": layout.edp,
+        "stage_layers": None if shape is None else list(layout.stage_layers(shape.layers)),
+        "spread": {kind: spread(layout, kind) for kind in KINDS},
+        "nodes": nodes,
+    }
+
+
+def _training(training: Training | None) -> dict[str, Any] | None:
+    names = (
+        *("micro_batch_size", "global_batch_size", "microbatches", "max_length", "packing"),
+        *("packing_length",),
+        *("tuner", "reference", "precomputed", "sequence_parallel", "precision_aware"),
+        *("optimizer_offload",),
+        *("exp_avg_dtype", "exp_avg_sq_dtype", "main_grads_dtype", "main_params_dtype"),
+        *("recompute", "recompute_method", "recompute_num_layers", "attention_backend"),
+    )
+    if training is None:
+        return None
+    return {name: getattr(training, name) for name in names}
+
+
+def _memory(plan: Plan) -> dict[str, Any] | None:
+    used = plan.memory
+    if used is None:
+        return None
+    return {
+        "card_gib": plan.card.memory_gib if plan.card else None,
+        "total_gib": _round(used.total),
+        "free_gib": None if plan.free_gib is None else _round(plan.free_gib),
+        "items": {name: _round(getattr(used, name)) for name in ITEMS},
+        "stages_gib": [_round(total) for total in used.per_stage],
+        "host_gib_per_node": _round(used.host),
+    }
+
+
+def _speed(plan: Plan) -> dict[str, Any] | None:
+    speed = plan.speed
+    if speed is None:
+        return None
+    return {
+        "step_seconds": _round(speed.step_seconds),
+        "low_seconds": _round(speed.low),
+        "high_seconds": _round(speed.high),
+        "tokens_per_second_per_gpu": round(speed.tokens_per_second_per_gpu),
+        "mfu": round(speed.mfu, 4),
+        "communication": {link: _round(seconds) for link, seconds in speed.communication.items()},
+    }
+
+
+def _length(plan: Plan) -> dict[str, Any] | None:
+    if plan.length is None:
+        return None
+    run = plan.duration
+    return {
+        "steps": plan.length.steps,
+        "source": plan.length.source,
+        "hours": run and _round(run.hours),
+        "low_hours": run and _round(run.low),
+        "high_hours": run and _round(run.high),
+        "gpu_hours": run and _round(run.gpu_hours),
+        "reference_hours": run and _round(run.reference_hours),
+    }
+
+
+def _footprint(plan: Plan) -> dict[str, Any] | None:
+    files = plan.footprint
+    if files is None:
+        return None
+    return {
+        "model": files.model,
+        "converted": files.converted,
+        "checkpoint": files.checkpoint,
+        "merged": files.merged,
+        "merges": files.merges,
+        "every_steps": files.every,
+        "kept": files.kept,
+        "needed": files.needed,
+        "lost_seconds": None if plan.lost_seconds is None else round(plan.lost_seconds),
+        "is_exact": files.is_exact,
+    }
+
+
+def _round(number: float) -> float:
+    return round(number, 3)

@@ -1,0 +1,107 @@
+"""Arithmetic of a model: floating point operations per token.
+
+The formula is that of megatron-core (``megatron/training/training.py``,
+``num_floating_point_operations``), with causal attention counted as half; it reproduces the
+figures that NVIDIA publishes for Qwen3-30B-A3B:
+
+>>> from launchers.plan.model_config import Shape
+>>> qwen = Shape(layers=48, hidden=2048, heads=32, kv_heads=4, head_dim=128, ffn=6144,
+...              vocab=151936, tied=False, experts=128, topk=8, expert_ffn=768, qk_norm=True)
+>>> round(8826 * 3 * forward(qwen, 4096) / 1e12, 2)  # tokens/s/GPU, forward and backward
+203.05
+>>> round(1024 * 4096 / 20.147 / 16 * 3 * forward(qwen, 4096) / 1e12, 2)
+299.35
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from launchers.plan.model_config import Shape
+from launchers.plan.training_job import Training
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forward:
+    """FLOP of one token's forward pass, through the whole model."""
+
+    linear: float
+    """Projections of attention, dense MLPs and shared experts."""
+    attention: float
+    """Scores and their product with the values."""
+    experts: float
+    head: float
+
+    @property
+    def total(self) -> float:
+        """Return the sum."""
+        return self.linear + self.attention + self.experts + self.head
+
+
+def parts(shape: Shape, s_eff: float) -> Forward:
+    """Return the FLOP of one token's forward pass by kind.
+
+    Args:
+        shape: of the model.
+        s_eff: sum(L^2) / sum(L) of the sequences' lengths, not the length of a pack.
+    """
+    attention = shape.hidden * (2 * shape.q_width + 2 * shape.kv_width)
+    moe, plain = shape.moe_layers, shape.layers - shape.moe_layers
+    mlps = 3 * shape.hidden * (plain * shape.ffn + moe * shape.shared_ffn)
+    return Forward(
+        linear=2.0 * (shape.layers * attention + mlps),
+        attention=2.0 * shape.layers * shape.q_width * s_eff,
+        experts=2.0 * moe * 3 * shape.hidden * shape.expert_ffn * shape.topk,
+        head=2.0 * shape.hidden * shape.vocab,
+    )
+
+
+def forward(shape: Shape, s_eff: float) -> float:
+    """Return the FLOP of one token's forward pass."""
+    return parts(shape, s_eff).total
+
+
+def passes(training: Training) -> float:
+    """Return a training step's FLOP as a multiple of one forward pass; recomputing not counted.
+
+    DPO: reference 1, policy 1, backward 2; this is what MFU counts. LoRA has no gradients of the
+    frozen weights: backward 1.
+
+    >>> from launchers.plan.layout import Layout
+    >>> one = Layout(nodes=1, gpus_per_node=1)
+    >>> passes(Training(layout=one)), passes(Training(layout=one, compares=False, tuner="lora"))
+    (4.0, 2.0)
+    """
+    return float(training.compares) + 1.0 + (2.0 if training.tuner == "full" else 1.0)
+
+
+def model(shape: Shape, training: Training, s_eff: float) -> float:
+    """Return the FLOP of a token that MFU counts: 4 forward passes for DPO."""
+    return passes(training) * forward(shape, s_eff)
+
+
+def recomputed(shape: Shape, training: Training) -> float:
+    """Return the part of the layers whose forward pass is done again in the backward pass.
+
+    megatron-core 0.18 ``recompute.py``: full and uniform all of them,
+    block the first ``recompute_num_layers`` of each model chunk. Selective counts as none: what it
+    does again is small beside a layer.
+
+    >>> from launchers.plan.layout import Layout
+    >>> some = Layout(nodes=1, gpus_per_node=2, pp=2)
+    >>> job = Training(layout=some, recompute="full", recompute_method="block",
+    ...                recompute_num_layers=6)
+    >>> from launchers.plan.model_config import parse
+    >>> recomputed(parse({"hidden_size": 64, "num_hidden_layers": 48, "num_attention_heads": 4,
+    ...                   "intermediate_size": 128, "vocab_size": 100}), job)
+    0.25
+    """
+    if training.recompute != "full" or training.recompute_method != "block":
+        return float(training.recompute == "full")
+    chunks = training.layout.pp * training.layout.chunks
+    return min(1.0, training.recompute_num_layers * chunks / shape.layers)
+
+
+def hardware(shape: Shape, training: Training, s_eff: float) -> float:
+    """Return the FLOP of a token that the GPU does: with full recompute a pass more."""
+    return model(shape, training, s_eff) + recomputed(shape, training) * forward(shape, s_eff)

@@ -1,0 +1,152 @@
+"""What a run is going to do, predicted before it starts.
+
+``megatron-dpo plan`` builds it on a person's machine, node rank 0 at the start of a run: the same
+job gives the same plan. What cannot be predicted is None, and ``unknown`` says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+from launchers.config.gpu_models import CARDS, Card
+from launchers.exits import LaunchError
+from launchers.plan import footprint, memory
+from launchers.plan import run_length as length
+from launchers.plan import step_time as speed
+from launchers.plan.duration import Duration, of_steps, once
+from launchers.plan.footprint import Footprint
+from launchers.plan.job import Job
+from launchers.plan.memory import Memory
+from launchers.plan.model_config import Shape
+from launchers.plan.run_length import Length
+from launchers.plan.step_time import Speed
+from launchers.plan.training_job import Training
+from launchers.plan.training_job import parse as parse_training
+
+Made = TypeVar("Made")
+NO_CARD = "the GPU model is not known: write gpuModel"
+NO_DATA = "the number of pairs is not known"
+
+
+class _Unknown(ValueError):
+    """A part of the plan can't be known; the message says why."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """The prediction; None stands for what is not known."""
+
+    job: Job
+    card: Card | None
+    training: Training | None
+    memory: Memory | None
+    speed: Speed | None
+    footprint: Footprint | None
+    length: Length | None
+    unknown: Mapping[str, str]
+    """Name of a part that is None -> why."""
+
+    @property
+    def free_gib(self) -> float | None:
+        """Return what the fullest GPU has left, negative when it does not fit."""
+        if self.memory is None or self.card is None:
+            return None
+        return self.card.memory_gib - self.memory.total
+
+    @property
+    def duration(self) -> Duration | None:
+        """Return the time of all steps, without start, evaluation and saving."""
+        if self.length is None or self.speed is None or self.training is None:
+            return None
+        data, shape = self.job.data, self.job.shape
+        before = 0.0
+        if data is not None and shape is not None:
+            before = once(shape, self.training, self.speed, samples=data.pairs, tokens=data.tokens)
+        return of_steps(self.training, self.speed, self.length.steps, before)
+
+    @property
+    def lost_seconds(self) -> float | None:
+        """Return the seconds of work that a cut just before a checkpoint loses."""
+        if self.speed is None or self.footprint is None or self.footprint.every is None:
+            return None
+        return self.footprint.every * self.speed.step_seconds
+
+
+def speed_of(job: Job, shape: Shape, training: Training, card: Card) -> Speed:
+    """Predict the speed of a job, or of the same job trained in another way."""
+    tokens = length.microbatch_tokens(training, job.data)
+    s_eff = length.s_eff(training, job.data)
+    return speed.predict(shape, training, card, job.link, s_eff, tokens=tokens)
+
+
+def build(job: Job) -> Plan:
+    """Predict a run. It never fails: a part that can't be predicted is None."""
+    unknown: dict[str, str] = {}
+    training = _try(unknown, "training", lambda: _training(job))
+    card = CARDS.get(job.card)
+    shape = job.shape
+    used, fast, files = None, None, None
+    if training is None or shape is None:
+        reason = unknown.get("training") or job.shape_source
+        unknown |= dict.fromkeys(("memory", "speed", "footprint"), reason)
+    else:
+        convert = "convert" not in job.skips
+        used = _try(unknown, "memory", lambda: memory.predict(shape, training))
+        files = _try(
+            unknown,
+            "footprint",
+            lambda: footprint.of(job.recipe, training, shape, convert=convert),
+        )
+        fast = _try(unknown, "speed", lambda: _speed(job, shape, training, card))
+    steps = _try(unknown, "length", lambda: _length(job, training, unknown))
+    return Plan(
+        job=job,
+        card=card,
+        training=training,
+        memory=used,
+        speed=fast,
+        footprint=files,
+        length=steps,
+        unknown=unknown,
+    )
+
+
+def _try(unknown: dict[str, str], part: str, make: Callable[[], Made]) -> Made | None:
+    """Make a part of the plan; note why it can't be made."""
+    try:
+        return make()
+    except LaunchError as error:
+        unknown[part] = error.cause
+    except _Unknown as error:
+        unknown[part] = str(error)
+    except (ArithmeticError, ValueError) as error:
+        unknown[part] = f"the sizes can't be right: {error}"
+    return None
+
+
+def _training(job: Job) -> Training:
+    training = parse_training(job.recipe, nodes=job.nodes, gpus_per_node=job.gpus_per_node)
+    layout = training.layout
+    dense, experts = layout.tp * layout.pp * layout.cp, layout.etp * layout.ep * layout.pp
+    if layout.world % dense or layout.world % experts:
+        raise _Unknown(f"{layout.world} processes are no multiple of the parallel sizes")
+    if job.shape is None:
+        return training
+    layout.stage_layers(job.shape.layers)
+    # ms-swift takes the model's context length where none is given
+    return replace(training, max_length=training.max_length or job.shape.positions)
+
+
+def _speed(job: Job, shape: Shape, training: Training, card: Card | None) -> Speed:
+    if card is None:
+        raise _Unknown(NO_CARD)
+    return speed_of(job, shape, training, card)
+
+
+def _length(job: Job, training: Training | None, unknown: Mapping[str, str]) -> Length:
+    found = None if training is None else length.of(job.recipe, training, job.data)
+    if found is None:
+        raise _Unknown(unknown.get("training", NO_DATA))
+    return found

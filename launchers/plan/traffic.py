@@ -1,0 +1,131 @@
+"""Bytes that one rank sends in a step, by what they are for and which link they take.
+
+The arithmetic of NVIDIA's collectives: a ring moves (n-1)/n of the bytes past each rank, an
+all-to-all sends (n-1)/n of them away. Ranks are numbered tp, cp, ep, dp, pp from the inside, and a
+node's ranks are contiguous (megatron-core ``parallel_state.py``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from launchers.plan.flops import passes, recomputed
+from launchers.plan.layout import Layout
+from launchers.plan.model_config import Shape
+from launchers.plan.shard import Shard
+from launchers.plan.training_job import Training
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traffic:
+    """Bytes of one rank inside its node, and of one node to others."""
+
+    inside: float = 0.0
+    across: float = 0.0
+
+    def __add__(self, other: Traffic) -> Traffic:
+        """Return the sum."""
+        return Traffic(inside=self.inside + other.inside, across=self.across + other.across)
+
+
+def _group(layout: Layout, size: int, span: int, sent: float, *, scattered: bool) -> Traffic:
+    """Split what a rank sends in a group between NVLink and the network.
+
+    Args:
+        layout: parallel sizes.
+        size: ranks of the group.
+        span: ranks from its first to its last.
+        sent: bytes that one rank sends.
+        scattered: an all-to-all, which sends to each rank alike; else a ring.
+    """
+    per_node = layout.gpus_per_node
+    if size <= 1:
+        return Traffic()
+    if span <= per_node:
+        return Traffic(inside=sent)
+    in_node = max(1.0, size * per_node / span)
+    if not scattered:  # NCCL's rings cross a node's border once for each group
+        return Traffic(inside=sent, across=sent * per_node / in_node)
+    away = (size - in_node) / (size - 1)
+    return Traffic(inside=sent * (1 - away), across=sent * away * per_node)
+
+
+def sequence(shape: Shape, training: Training, shard: Shard, local: float) -> Traffic:
+    """Return tensor and context parallel traffic of one microbatch.
+
+    Each forward pass gathers and scatters the hidden states around attention and around a dense
+    MLP; experts with ETP 1 work on the split sequence. The backward pass does the same and
+    gathers the inputs again (``tensor_parallel/layers.py``).
+    """
+    layout = training.layout
+    around = 2.0 * shard.layers + 2.0 * (shard.layers - shard.moe_layers)
+    around += 2.0 * shard.moe_layers * (layout.etp > 1)
+    size = 2.0 * shape.hidden * local * (layout.tp - 1) / layout.tp
+    every = _forwards(shape, training) + 1.5
+    tensor = _group(layout, layout.tp, layout.tp, around * size * every, scattered=False)
+    keys = 4.0 * shape.kv_width / layout.tp * local * (layout.cp - 1) * shard.layers * every
+    span = layout.tp * layout.cp
+    return tensor + _group(layout, layout.cp, span, keys, scattered=False)
+
+
+def experts(shape: Shape, training: Training, shard: Shard, sent_rows: float) -> Traffic:
+    """Return the experts' traffic of one microbatch: sent and returned, forward and backward.
+
+    An all-to-all sends a copy of each token for each of its top-k experts; ``allgather`` passes
+    all tokens of the group around once, and with them fp32 probabilities and a map of all experts
+    (megatron-core ``moe/token_dispatcher.py``).
+
+    Args:
+        shape: of the model.
+        training: the job.
+        shard: the rank's part of the model.
+        sent_rows: rows that a rank sends away and gets back in one layer.
+    """
+    layout, forwards = training.layout, _forwards(shape, training)
+    phases = 2.0 * (forwards + 1)
+    if training.dispatcher == "allgather":
+        ranks = layout.ep * layout.etp
+        each = 2.0 * shape.hidden * phases + shape.experts * (5.0 * forwards + 4.0)
+        around = each * sent_rows / shape.topk * (ranks - 1) * shard.moe_layers
+        return _group(layout, ranks, ranks, around, scattered=False)
+    away = (layout.ep - 1) / layout.ep
+    sent = 2.0 * shape.hidden * sent_rows * away * phases * shard.moe_layers
+    return _group(layout, layout.ep, layout.ep * layout.etp, sent, scattered=True)
+
+
+def pipeline(shape: Shape, training: Training, local: float) -> Traffic:
+    """Return the traffic between stages of one microbatch, both directions."""
+    layout = training.layout
+    if layout.pp == 1:
+        return Traffic()
+    split = layout.tp if training.sequence_parallel else 1
+    hidden = 2.0 * shape.hidden * local / split
+    sent = hidden * (2.0 + training.compares) * layout.chunks
+    span = layout.world // layout.pp
+    if span < layout.gpus_per_node:
+        return Traffic(inside=sent)
+    return Traffic(across=sent * layout.gpus_per_node)
+
+
+def gradients(training: Training, dense: float, moe: float) -> Traffic:
+    """Return data parallel traffic of one step: gradients scattered, weights gathered.
+
+    Args:
+        training: the job.
+        dense: trained dense parameters of a rank.
+        moe: trained experts of a rank.
+    """
+    layout = training.layout
+    each = training.grad_bytes + 2.0
+    stage = layout.world // layout.pp
+    replicas, copies = layout.dp * layout.cp, layout.edp
+    sent = dense * each * (replicas - 1) / replicas
+    moe_sent = moe * each * (copies - 1) / max(1, copies)
+    spread = _group(layout, replicas, stage, sent, scattered=False)
+    return spread + _group(layout, copies, stage, moe_sent, scattered=False)
+
+
+def _forwards(shape: Shape, training: Training) -> float:
+    """Return forward passes through a layer: reference, policy, and again to recompute."""
+    backward = 2.0 if training.tuner == "full" else 1.0
+    return passes(training) - backward + recomputed(shape, training)

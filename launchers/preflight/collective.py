@@ -1,0 +1,123 @@
+"""Runs the measurement of a gang's GPUs on this node, one process a GPU, within a deadline."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+
+from launchers import PACKAGE
+from launchers.config.rank import Place
+from launchers.exits import Exit, LaunchError
+from launchers.flags.command_line import environment
+from launchers.gang.barrier import Bond
+from launchers.preflight.measurements import Record, behind, record_of
+from launchers.preflight.worker import Plan
+from launchers.system import failures
+from launchers.system.process import Child
+
+ECHO = 3.0
+"""Seconds in which other ranks' ends, or the news of a lost peer, may come after the first end."""
+GRACE = 0.5
+_LOOK = "see the logs in preflight/ of the attempt's folder; cordon the node if it happens again"
+
+
+def measure(
+    plan: Plan, place: Place, port: int, env: Mapping[str, str], bond: Bond
+) -> list[Record]:
+    """Measure, and return the records of all ranks; no process is left afterwards.
+
+    Args:
+        plan: what to measure.
+        place: this node's; its master is where the ranks meet.
+        port: of rank 0, for this alone: the master port is torchrun's.
+        env: the launcher's environment.
+        bond: tells of peers that end.
+
+    Raises:
+        LaunchError: PREFLIGHT naming the rank that failed, or those that hang; the code of a
+            cascade when a peer was lost.
+    """
+    folder = Path(plan.folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    stop = time.monotonic() + plan.seconds
+    children = {
+        rank: Child(
+            [sys.executable, "-m", "launchers.preflight.worker", plan.argument()],
+            _environment(env, place, plan, rank, port),
+            folder / f"rank-{rank}.log",
+        )
+        for rank in range(plan.node_rank * plan.nproc, (plan.node_rank + 1) * plan.nproc)
+    }
+    try:
+        _await(children, plan, bond, stop)
+    finally:
+        for child in children.values():
+            child.end(GRACE)
+    return [record_of(fields) for fields in json.loads(Path(plan.result).read_text("utf-8"))]
+
+
+def _environment(
+    env: Mapping[str, str], place: Place, plan: Plan, rank: int, port: int
+) -> dict[str, str]:
+    base = environment(env, place, nproc=plan.nproc, package=PACKAGE)
+    return base | {
+        "RANK": str(rank),
+        "MASTER_ADDR": place.master_addr,
+        "MASTER_PORT": str(port),
+        "OMP_NUM_THREADS": "1",
+        "NCCL_DEBUG": "INFO",
+        "NCCL_DEBUG_SUBSYS": "INIT,NET,ENV",
+        "NCCL_DEBUG_FILE": str(Path(plan.folder) / f"nccl-{rank}.log"),
+    }
+
+
+def _await(children: Mapping[int, Child], plan: Plan, bond: Bond, stop: float) -> None:
+    """Wait until all have ended well."""
+    while True:
+        codes = {rank: child.poll() for rank, child in children.items()}
+        if any(codes.values()):
+            raise _broken(children, plan, bond)
+        if all(code == 0 for code in codes.values()):
+            return
+        if bond.lost.wait(0.05):
+            assert bond.loss is not None
+            raise bond.loss.error()
+        if time.monotonic() >= stop:
+            cause = f"after {plan.seconds} s {behind(_phases(plan), plan.world)}"
+            raise LaunchError(Exit.PREFLIGHT, cause, _LOOK)
+
+
+def _broken(children: Mapping[int, Child], plan: Plan, bond: Bond) -> LaunchError:
+    """Tell which rank broke: its last exception, but not the echo of another's end."""
+    bond.lost.wait(ECHO)
+    echo = None
+    for rank, child in children.items():
+        code = child.poll()
+        if not code:
+            continue
+        found = failures.verdict(
+            failures.tail(Path(plan.folder) / f"rank-{rank}.log"), started=False
+        )
+        why = found.cause if found else f"exit {code}" if code > 0 else f"killed by signal {-code}"
+        where = f"rank {rank} (GPU {rank % plan.nproc})"
+        error = LaunchError(Exit.PREFLIGHT, f"{where}: {why}", _LOOK)
+        if found is None or not found.cascade:
+            return error
+        echo = echo or error
+    if bond.loss is not None:
+        return bond.loss.error()
+    assert echo is not None
+    return echo
+
+
+def _phases(plan: Plan) -> dict[int, str]:
+    """Read where each rank of the gang is."""
+    found = {}
+    for rank in range(plan.world):
+        with contextlib.suppress(OSError):
+            found[rank] = (Path(plan.folder) / f"phase-{rank}").read_text(encoding="utf-8")
+    return found

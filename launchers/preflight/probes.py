@@ -1,0 +1,162 @@
+"""What is seen of this pod before training: the edge that the local checks stand on."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import re
+import resource
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from launchers.config.recipe import Backend
+from launchers.preflight.host_checks import NEEDED
+from launchers.preflight.nvidia_smi import Smi, parse
+
+SMI = ("nvidia-smi", "-q", "-x")
+SMI_PATIENCE = 20.0
+"""Seconds for nvidia-smi: with eight GPUs it takes 1 to 3, on a GPU that hangs for ever."""
+CACHES = ("MODELSCOPE_CACHE", "HF_HOME")
+_IPC_LOCK = 14
+"""Bit of CAP_IPC_LOCK in linux/capability.h."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What was seen."""
+
+    smi: Smi | None
+    smi_error: str
+    """Why nvidia-smi told nothing; empty when it is not installed, or told."""
+    torch_cuda: str | None
+    memlock: int
+    ipc_lock: bool
+    adapters: int
+    shm: int
+    free: int
+    caches: Mapping[str, bool]
+    versions: Mapping[str, str | None]
+    xids: tuple[str, ...]
+    visible: str | None
+    """CUDA_VISIBLE_DEVICES."""
+
+
+def gather(
+    env: Mapping[str, str], workspace: Path, backend: Backend | None, *, gpus: bool
+) -> Facts:
+    """Look at this pod; no GPU is asked for with ``gpus`` false."""
+    smi, error = ask(env) if gpus else (None, "")
+    return Facts(
+        smi=smi,
+        smi_error=error,
+        torch_cuda=torch_cuda(_module("torch")) if gpus else None,
+        memlock=resource.getrlimit(resource.RLIMIT_MEMLOCK)[0],
+        ipc_lock=_ipc_lock(),
+        adapters=len(list(Path("/dev/infiniband").glob("uverbs*"))),
+        shm=_size(Path("/dev/shm")),
+        free=free(workspace),
+        caches=_caches(env, workspace),
+        versions={name: _version(name, row[0]) for name, row in _needed(backend).items()},
+        xids=_xids() if gpus else (),
+        visible=env.get("CUDA_VISIBLE_DEVICES"),
+    )
+
+
+def ask(env: Mapping[str, str]) -> tuple[Smi | None, str]:
+    """Ask nvidia-smi; with no answer say why, or nothing where it is not installed."""
+    program = shutil.which(SMI[0], path=env.get("PATH"))
+    if program is None:
+        return None, ""
+    child = subprocess.Popen([program, *SMI[1:]], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    try:
+        output, _ = child.communicate(timeout=SMI_PATIENCE)
+    except subprocess.TimeoutExpired:
+        child.kill()  # and not waited for: in the driver's hands it may never end
+        return None, f"nvidia-smi did not answer in {SMI_PATIENCE:.0f} s"
+    text = output.decode(errors="replace")
+    if child.returncode != 0:
+        return None, f"nvidia-smi: exit {child.returncode}: {' '.join(text.split())[-300:]}"
+    try:
+        return parse(text), ""
+    except ValueError as error:
+        return None, str(error)
+
+
+def torch_cuda(folder: Path | None) -> str | None:
+    """Read ``torch.version.cuda`` without importing torch, which costs seconds.
+
+    Returns:
+        The version; empty for a torch without CUDA; None when there is none to read.
+    """
+    try:
+        text = (folder / "version.py").read_text(encoding="utf-8") if folder else ""
+    except OSError:
+        return None
+    match = re.search(r"^cuda\b.*=\s*(?:'([\d.]+)'|None)", text, re.MULTILINE)
+    return None if match is None else match.group(1) or ""
+
+
+def _module(name: str) -> Path | None:
+    """Locate a package's folder without importing it (but for its parent)."""
+    with contextlib.suppress(ImportError, ValueError):
+        spec = importlib.util.find_spec(name)
+        if spec is not None:
+            places = list(spec.submodule_search_locations or [])
+            return Path(places[0]) if places else Path(spec.origin or "")
+    return None
+
+
+def _needed(backend: Backend | None) -> Mapping[str, tuple[str, str, str]]:
+    return NEEDED[backend] if backend else {"torch": ("torch", "", "")}
+
+
+def _version(name: str, module: str) -> str | None:
+    with contextlib.suppress(metadata.PackageNotFoundError):
+        return metadata.version(name)
+    return None if _module(module) is None else ""
+
+
+def _ipc_lock() -> bool:
+    with contextlib.suppress(OSError):
+        match = re.search(r"^CapEff:\s*(\w+)", Path("/proc/self/status").read_text(), re.MULTILINE)
+        return bool(match and int(match.group(1), 16) >> _IPC_LOCK & 1)
+    return False
+
+
+def _size(folder: Path) -> int:
+    with contextlib.suppress(OSError):
+        return shutil.disk_usage(folder).total
+    return 0
+
+
+def free(folder: Path) -> int:
+    """Return the bytes that this user may still write where a folder is, or will be."""
+    there = next((p for p in (folder, *folder.parents) if p.exists()), Path("/"))
+    with contextlib.suppress(OSError):
+        return shutil.disk_usage(there).free
+    return 0
+
+
+def _caches(env: Mapping[str, str], workspace: Path) -> dict[str, bool]:
+    root = os.path.realpath(workspace)
+    places = {name: os.path.realpath(env[name]) for name in CACHES if env.get(name)}
+    return {n: os.path.commonpath([root, place]) == root for n, place in places.items()}
+
+
+def _xids() -> tuple[str, ...]:
+    """Read the driver's errors in the kernel's ring buffer; few pods may."""
+    lines = []
+    with contextlib.suppress(OSError):
+        log = os.open("/dev/kmsg", os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            while True:  # one record a read, until EAGAIN
+                lines.append(os.read(log, 8192).decode(errors="replace"))
+        finally:
+            os.close(log)
+    found = (re.search(r"NVRM: Xid.*", line) for line in lines)
+    return tuple(match.group(0)[:200] for match in found if match)

@@ -1,0 +1,104 @@
+"""What NCCL says it sends over: parsed from its log at NCCL_DEBUG=INFO, and judged. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from launchers.config import gpu_models
+from launchers.preflight.finding import Finding, failed, ok, warning
+from launchers.preflight.measurements import Record
+
+_CHANNEL = re.compile(
+    r"Channel \S+ : (\d+)\[\w+\] -> (\d+)\[\w+\].* via (NET/[^/\n]+|[A-Z0-9]+(?:/\w+)?)"
+)
+_NETWORK = re.compile(r"(?:Using network|Assigned NET plugin|Initialized NET plugin) (\S+)")
+_LIBFABRIC = ("NET/AWS Libfabric", "NET/Libfabric", "NET/OFI")
+_ALIASES = dict.fromkeys(_LIBFABRIC, _LIBFABRIC)
+"""Other names of a transport: aws-ofi-nccl changed its own between releases."""
+_CABLE = "look at NVLink (nvidia-smi nvlink -s, topo -m), NCCL_P2P_DISABLE, NCCL_SHM_DISABLE"
+
+
+def transports(text: str, node_rank: int, nproc: int) -> tuple[set[str], set[str], str]:
+    """Read one rank's log: transports inside the node, to other nodes, and the network chosen.
+
+    Ranks are counted within a communicator: two numbers below ``nproc`` are of the node's own one,
+    or of node 0; what is left are the gang's.
+
+    >>> transports("h:1:2 [0] NCCL INFO Channel 00/0 : 0[0] -> 2[0] [send] via NET/IB/0/GDRDMA",
+    ...            0, 2)
+    (set(), {'NET/IB'}, '')
+    """
+    own = range(node_rank * nproc, (node_rank + 1) * nproc)
+    inside: set[str] = set()
+    across: set[str] = set()
+    for first, second, transport in _CHANNEL.findall(text):
+        ends = (int(first), int(second))
+        is_near = max(ends) < nproc or all(end in own for end in ends)
+        (inside if is_near else across).add(transport.strip())
+    chosen = _NETWORK.findall(text)
+    return inside, across, f"NET/{chosen[-1]}" if chosen else ""
+
+
+def matches(seen: str, wanted: str) -> bool:
+    """Tell whether a transport is the one wanted; vendors' plugins lengthen the name.
+
+    >>> matches("NET/IBext_v8", "NET/IB"), matches("NET/Socket", "NET/IB")
+    (True, False)
+    >>> matches("NET/AWS Libfabric", "NET/Libfabric")
+    True
+    """
+    return seen.lower().startswith(tuple(n.lower() for n in _ALIASES.get(wanted, (wanted,))))
+
+
+def judge(
+    records: Sequence[Record], wanted: str, *, nodes: int, adapters: int, chosen: bool
+) -> list[Finding]:
+    """Judge what the ranks sent over.
+
+    Args:
+        records: of all ranks.
+        wanted: what the fabric's profile says must be used between nodes; empty for anything.
+        nodes: pods of the gang.
+        adapters: RDMA devices that this pod may open.
+        chosen: whether the environment itself chooses NCCL's network.
+    """
+    found = [finding for record in records if (finding := _inside(record)) is not None]
+    if nodes > 1:
+        found += _across(records, wanted, adapters=adapters, chosen=chosen)
+    seen = sorted({t for r in records for t in (*r.inside, *r.across)})
+    return found or [ok("transport", ", ".join(seen) or "none named")]
+
+
+def _inside(record: Record) -> Finding | None:
+    """Judge one rank's links inside its node: a listed card has NVLink to all others."""
+    slow = sorted(t for t in record.inside if t.startswith("NET/") or t.startswith("SHM"))
+    if not slow:
+        return None
+    seen = f"GPUs of one node talk over {', '.join(slow)}"
+    if gpu_models.seen(record.card) is None:
+        return warning("transport", seen, _CABLE, who=record.name)
+    return failed("transport", f"{seen}, not NVLink", _CABLE, who=record.name)
+
+
+def _across(
+    records: Sequence[Record], wanted: str, *, adapters: int, chosen: bool
+) -> list[Finding]:
+    remedy = "see network.profile, its device plugin and NCCL's log in the attempt's folder"
+    for record in records:
+        used = [t for t in record.across if t.startswith("NET/")]
+        if not used and not _is_nvlink(record):
+            used = [record.network]
+        wrong = sorted(t for t in used if wanted and not matches(t, wanted))
+        if wrong:
+            seen = f"NCCL sends over {', '.join(t or 'nothing' for t in wrong)}, not {wanted}"
+            return [failed("transport", seen, remedy, who=record.name)]
+        if not wanted and adapters and not chosen and "NET/Socket" in used:
+            seen = f"NCCL sends over NET/Socket beside {adapters} RDMA devices"
+            return [failed("transport", seen, remedy, who=record.name)]
+    return []
+
+
+def _is_nvlink(record: Record) -> bool:
+    """Tell whether NVLink joins the nodes (GB200 NVL72): then there is no network to ask for."""
+    return any("MNNVL" in t for t in (*record.inside, *record.across))

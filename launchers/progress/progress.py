@@ -1,0 +1,175 @@
+"""``progress.json``: where a run is, for whoever looks at the workspace. Written by rank 0."""
+
+from __future__ import annotations
+
+import json
+import math
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from launchers import logs
+from launchers.config.settings import STAGES
+from launchers.exits import USER, Exit, LaunchError
+from launchers.gang.barrier import Bond, Loss
+from launchers.progress.phases import CONTAINER, process_start
+from launchers.storage.checkpoint import replace
+from launchers.system.process import Stopped
+
+
+@dataclass(kw_only=True)
+class Progress:
+    """The file's content; every change rewrites it whole."""
+
+    path: Path
+    run: str
+    digest: str
+    """Of recipe and launcher: whose progress this is, see ``hello``."""
+    state: str = "running"
+    """``running``, ``succeeded`` or ``failed``; a run that failed may be restarted."""
+    code: int = 0
+    """The exit code of a run that failed."""
+    why: str = ""
+    stage: str = ""
+    attempt: int = 0
+    stages: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Per stage: ``state`` (running, done, up to date, skipped, failed), ``why``, ``seconds``."""
+    outputs: list[list[str]] = field(default_factory=list)
+    """Path and digest of what the stages before training left."""
+    training: dict[str, Any] = field(default_factory=dict)
+    """How far training is and how fast, see ``metrics_progress``."""
+    started: float = field(default_factory=time.time)
+    phases: dict[str, float] = field(default_factory=lambda: {CONTAINER: process_start()})
+    """When each phase of the start ended, as Unix times, see ``phases``."""
+
+    def __post_init__(self) -> None:
+        """Remember when the run's first attempt started, and what the last one told."""
+        before = _read(self.path)
+        self.first_started = min(self.started, _first_started(before))
+        self.training, self.attempt = _trained(before)  # a start that is cut must not lose it
+        self._writing = threading.Lock()  # training is told by a thread of its own
+
+    def mark(self, phase: str) -> None:
+        """Note that a phase of the start has ended; the next change writes it."""
+        self.phases[phase] = time.time()
+
+    def begin_training(self, attempt: int) -> None:
+        """Note that an attempt trains; until then an earlier one's training is told."""
+        self.attempt, self.training = attempt, {}
+        self.write()
+
+    def begin(self, stage: str) -> None:
+        """Note that a stage begins."""
+        self.stage = stage
+        self.stages[stage] = {"state": "running", "why": "", "seconds": 0.0}
+        self._clock = time.monotonic()
+        self.write()
+
+    def end(self, state: str, why: str = "") -> None:
+        """Note how the current stage ended."""
+        seconds = round(time.monotonic() - self._clock, 3)
+        self.stages[self.stage] = {"state": state, "why": why, "seconds": seconds}
+        if self.stage != "train":
+            self.mark(self.stage)
+        self.write()
+
+    def finish(self, state: str, why: str = "", code: int = 0) -> None:
+        """Note how the run ended; a stage under way ended with it."""
+        self.state, self.why, self.code = state, why, code
+        if self.stages.get(self.stage, {}).get("state") == "running":
+            self.end("failed" if state == "failed" else "done", why)
+        self.write()
+
+    def write(self) -> None:
+        """Write the file, whole or not at all."""
+        with self._writing:
+            self._write()
+
+    def _write(self) -> None:
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        fields = {
+            "run": self.run,
+            "digest": self.digest,
+            "state": self.state,
+            "code": self.code,
+            "why": self.why,
+            "stage": self.stage,
+            "attempt": self.attempt,
+            "stages": {s: self.stages[s] for s in STAGES if s in self.stages},
+            "outputs": self.outputs,
+            "training": self.training,
+            "first_started": round(self.first_started, 3),
+            "phases": {name: round(when, 3) for name, when in self.phases.items()},
+            "started": round(self.started, 3),
+            "updated": round(time.time(), 3),
+        }
+        replace(self.path, json.dumps(fields, indent=1) + "\n")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """Return what an earlier attempt noted; nothing where there was none."""
+    try:
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return {}
+
+
+def _first_started(before: Mapping[str, Any]) -> float:
+    """Return what an earlier attempt noted; infinity where there was none."""
+    try:
+        return float(before["first_started"])
+    except (ValueError, TypeError, KeyError):
+        return math.inf
+
+
+def _trained(before: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
+    """Return what was noted of training, and of which attempt.
+
+    >>> _trained({"training": {"step": 3}, "attempt": 2}), _trained({"training": None})
+    (({'step': 3}, 2), ({}, 0))
+    """
+    training, attempt = before.get("training"), before.get("attempt")
+    return (
+        dict(training) if isinstance(training, Mapping) else {},
+        attempt if isinstance(attempt, int) else 0,
+    )
+
+
+@contextmanager
+def reporting(progress: Progress, bond: Bond | None = None) -> Iterator[None]:
+    """Note in ``progress.json`` why the run failed, if it does.
+
+    Args:
+        progress: the run's.
+        bond: tells whether a peer has ended the gang.
+    """
+    try:
+        yield
+    except BaseException as error:
+        _quietly(progress, *_fate(error, bond.loss if bond else None))
+        raise
+
+
+def _fate(error: BaseException, loss: Loss | None) -> tuple[str, int]:
+    """Return why the run failed, and its code.
+
+    A peer's user error fails the JobSet for good, which then ends this pod, too: what this rank
+    ends with, a cascade or SIGTERM, would look as if a restart followed.
+    """
+    own = error.code if isinstance(error, LaunchError) else Exit.PEER
+    own = Exit.TERMINATED if isinstance(error, Stopped) else own
+    if loss is not None and loss.code in USER and own not in USER:
+        return str(loss.error()), loss.code
+    return str(error), own
+
+
+def _quietly(progress: Progress, why: str, code: int) -> None:
+    """Write the last state; a full disk must not hide why the run ended."""
+    try:
+        progress.finish("failed", why, int(code))
+    except OSError as broken:
+        logs.warning("progress not written", cause=broken)

@@ -1,0 +1,84 @@
+"""Rank 0's launcher, beside training: tells ``progress.json`` and the log how the start went."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from launchers import logs
+from launchers.progress import phases
+from launchers.progress.progress import Progress
+
+PAUSE = 1.0
+"""Seconds between two looks at the training's phases."""
+PATIENCE = 15.0
+"""Seconds that the end of a run waits for what ``settled`` does: the pod may be on its way out."""
+
+
+@contextmanager
+def following(
+    progress: Progress | None, folder: Path, world_size: int, settled: Callable[[], None]
+) -> Iterator[None]:
+    """Follow the start of the training that runs inside this context.
+
+    Args:
+        progress: where the phases are told; None on nodes that tell nothing, which follow the
+            last rank.
+        folder: of the attempt.
+        world_size: number of training processes.
+        settled: called once in a thread of its own when the second step is done, or at the end
+            of a training that did its first: all kernels of a step have been compiled by then.
+    """
+    ended = threading.Event()
+    thread = threading.Thread(
+        target=_follow, args=(progress, folder, world_size, settled, ended), daemon=True
+    )
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join(PATIENCE)
+
+
+def _follow(
+    progress: Progress | None,
+    folder: Path,
+    world_size: int,
+    settled: Callable[[], None],
+    ended: threading.Event,
+) -> None:
+    stepped, over = False, False
+    while not over:
+        over = ended.wait(PAUSE)
+        ranks = [phases.read(folder / f"phases-{rank}.json") for rank in (0, world_size - 1)]
+        near = ranks[0] if progress else ranks[1]  # of this node
+        over = over or phases.SECOND_STEP in near
+        is_first = phases.FIRST_STEP in near and not stepped
+        stepped = stepped or is_first
+        if progress and (over or is_first):
+            _tell(progress, ranks, is_first=is_first)
+    if stepped:
+        settled()
+
+
+def _tell(progress: Progress, ranks: list[dict[str, float]], *, is_first: bool) -> None:
+    """Write what is known; at the first step log where the seconds to it went."""
+    progress.phases = phases.merge(progress.phases, *ranks)
+    _write(progress)
+    if not is_first:
+        return
+    seen = {n: t for n, t in progress.phases.items() if n != phases.SECOND_STEP}
+    total = seen[phases.FIRST_STEP] - min(seen.values())
+    took = {name: round(seconds, 1) for name, seconds in phases.durations(seen).items()}
+    logs.info("first step", after=round(total, 1), **took)
+
+
+def _write(progress: Progress) -> None:
+    """Write what is known; a full disk must not end this thread before its work."""
+    try:
+        progress.write()
+    except OSError as error:
+        logs.warning("progress not written", cause=error)

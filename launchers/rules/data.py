@@ -1,0 +1,186 @@
+"""Rules of the data and the loss that need no model; sources as in ``rules/parallelism.py``.
+
+TRL is trl 0.29.1, as ms-swift 4.4.1 uses it.
+"""
+
+from __future__ import annotations
+
+from launchers.flags.values import NO
+from launchers.rules.condition import given, missing, none_of, off, on, one_of, under
+from launchers.rules.engine import Conflict, Local, Rule, Words
+from launchers.rules.facts import TASK
+from launchers.rules.optimizer import EPOCHS, ITERS, count
+
+_RLHF = one_of(TASK, "rlhf")
+_FLASH = ("flash_attn", "flash_attention_2", "flash_attention_3", "flash_attention_4")
+
+_REGISTRARS = ("external_plugins", "custom_register_path", "custom_dataset_info")
+"""Flags by which a user's own names of datasets come to be known."""
+
+ELSEWHERE: tuple[Rule, ...] = (
+    Local(
+        flag="val_dataset",
+        when=tuple(missing(flag) for flag in _REGISTRARS),
+        instead=", or split_dataset_ratio to hold rows of recipe.dataset out",
+        source="SW dataset/loader.py asks a hub for what is neither file nor registered name; "
+        "measured without a way out: 35 s, exit 1, and so a restart of all pods",
+    ),
+    *(
+        Local(
+            flag=flag,
+            instead="",
+            source="SW pipelines/utils.py:get_cached_dataset opens it as a folder",
+        )
+        for flag in ("cached_dataset", "cached_val_dataset")
+    ),
+)
+DATA: tuple[Rule, ...] = (
+    Conflict(
+        flag="packing",
+        when=(on("packing"), one_of("attention_backend", "unfused")),
+        says="needs attention_backend flash or fused, and it is unfused: "
+        "each pack would be taken apart into padded rows; write flash",
+        source="SW model/utils.py:_check_padding_free turns padding_free off, and "
+        "template/base.py:data_collator then pads the rows of a pack",
+    ),
+    Conflict(
+        flag="group_by_length",
+        when=(on("group_by_length"), on("packing")),
+        says="does not go with packing, which fills rows by itself; remove one",
+        source="SW megatron_base_args.py: packing sets padding_free, then ValueError",
+    ),
+    Conflict(
+        flag="group_by_length",
+        when=(on("group_by_length"), on("padding_free"), off("packing")),
+        says="does not go with padding_free, which is on by default; write padding_free: false",
+        source="SW megatron_args.py:__post_init__: ValueError",
+    ),
+    Conflict(
+        flag="group_by_length",
+        when=(on("group_by_length"), off("train_dataloader_shuffle")),
+        says="needs train_dataloader_shuffle; write true, or remove group_by_length",
+        source="SW batch_sampler.py: ValueError",
+    ),
+    *(
+        Conflict(
+            flag="lazy_tokenize",
+            when=(on("lazy_tokenize"), on(other)),
+            says=f"does not go with {other}; remove one",
+            source="SW base_args.py:_init_lazy_tokenize: ValueError",
+        )
+        for other in ("packing", "streaming")
+    ),
+    Conflict(
+        flag="cached_dataset",
+        when=(given("cached_dataset"), on("streaming")),
+        says="does not go with streaming; remove one",
+        source="SW pipelines/train/sft.py: AssertionError",
+    ),
+    Conflict(
+        flag=ITERS,
+        when=(on("streaming"), missing(ITERS)),
+        says="missing, and with streaming nobody counts the rows; write it",
+        source="SW megatron_args.py:init_iters: ValueError",
+    ),
+    Conflict(
+        flag=EPOCHS,
+        when=(missing(EPOCHS), missing(ITERS)),
+        says=f"missing, and {ITERS} too; write how many epochs to train",
+        source="SW megatron_lm_utils.py:get_optimizer_param_scheduler: TypeError, after the "
+        "model was loaded",
+    ),
+    Conflict(
+        flag="save_strategy",
+        when=(on("streaming"), one_of("save_strategy", "epoch")),
+        says="epoch does not go with streaming; write steps",
+        source="SW megatron_args.py:init_iters: ValueError",
+    ),
+)
+LOSS: tuple[Rule, ...] = (
+    Conflict(
+        flag="loss_type",
+        when=(_RLHF, one_of("rlhf_type", "dpo"), none_of("loss_type", "sigmoid")),
+        says="{loss_type} would be ignored: Megatron-SWIFT's DPO computes sigmoid whatever is "
+        "given; write sigmoid, or recipe.backend: transformers",
+        source="SW megatron/trainers/dpo_trainer.py calls dpo_loss without loss_type, and "
+        "rlhf_trainers/dpo_trainer.py:dpo_loss has sigmoid as its default",
+    ),
+    Conflict(
+        flag="loss_type",
+        when=(_RLHF, one_of("rlhf_type", "kto"), none_of("loss_type", "kto", "apo_zero_unpaired")),
+        says="{loss_type} is no loss of kto; write kto or apo_zero_unpaired",
+        source="TRL kto_trainer.py:kto_loss knows these two",
+    ),
+    Words(
+        flag="f_divergence_type",
+        known=("reverse_kl", "js_divergence", "alpha_divergence"),
+        when=(_RLHF, one_of("rlhf_type", "dpo")),
+        source="SW rlhf_trainers/dpo_trainer.py:dpo_loss: another name means reverse_kl, silently",
+    ),
+)
+SAVING: tuple[Rule, ...] = (
+    Conflict(
+        flag="async_save",
+        when=(on("async_save"),),
+        says="returns before a checkpoint is whole, and a torn one would count; remove it",
+        source="flags/command_line.py refuses it too; SW base.py:save_checkpoint writes the tracker at once",
+    ),
+    Conflict(
+        flag="save_safetensors",
+        when=(given("save_safetensors"), off("save_safetensors")),
+        says="the export is made of safetensors; remove it",
+        source="check.py refuses it too; SW base.py:save_checkpoint writes none then",
+    ),
+)
+TRANSFORMERS: tuple[Rule, ...] = (
+    count("per_device_train_batch_size", "transformers training_args.py: rows of a step"),
+    count("gradient_accumulation_steps", "transformers trainer.py divides by it"),
+    Conflict(
+        flag="max_steps",
+        when=(on("streaming"), under("max_steps", "1")),
+        says="missing, and with streaming nobody counts the rows; write how many steps to train",
+        source="transformers trainer.py:set_initial_training_values: ValueError",
+    ),
+    *(
+        Conflict(
+            flag=flag,
+            when=(on(flag), condition),
+            says=f"needs flash attention, {given_is}; write attn_impl: flash_attention_2",
+            source="SW sft_args.py:_check_padding_free: ValueError",
+        )
+        for flag in ("packing", "padding_free")
+        for condition, given_is in (
+            (none_of("attn_impl", *_FLASH), "and attn_impl is {attn_impl}"),
+            (missing("attn_impl"), "and attn_impl is missing"),
+        )
+    ),
+    *(rule for rule in DATA if "lazy_tokenize" in rule.flags()),
+    Conflict(
+        flag="save_strategy",
+        when=(one_of("save_strategy", *NO, "No", "NO", "False"),),
+        says="nothing would be saved; write steps or epoch",
+        source="check.py refuses it too; transformers trainer_callback.py never saves then",
+    ),
+    Conflict(
+        flag="save_only_model",
+        when=(on("save_only_model"),),
+        says="a run that is cut would go on with an empty optimizer and the learning rate of "
+        "step 1; remove it, and write a small save_total_limit to save space",
+        source="transformers trainer.py:_load_optimizer_and_scheduler finds no file and is silent",
+    ),
+    Conflict(
+        flag="use_flash_ckpt",
+        when=(on("use_flash_ckpt"),),
+        says="returns before a checkpoint is whole, and a torn one would count; remove it",
+        source="SW trainers/mixin.py:_save_flash_checkpoint leaves the files to dlrover's agent; "
+        "on_save, and so the seal, comes before they are written",
+    ),
+    Conflict(
+        flag="enable_jit_checkpoint",
+        when=(on("enable_jit_checkpoint"),),
+        says="what it saves on SIGTERM is never sealed, and no run would go on from it; "
+        "write callbacks: [graceful_exit] instead",
+        source="transformers trainer_jit_checkpoint.py:execute_jit_checkpoint saves without "
+        "on_save; measured with 5.12.1",
+    ),
+)

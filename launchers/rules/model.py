@@ -1,0 +1,207 @@
+"""Rules that need the model's sizes: one small function each, which returns what is wrong.
+
+Sources are abbreviated as in ``rules/parallelism.py``. All are run before GPUs load anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from launchers.plan.model_config import Shape
+from launchers.rules.condition import has, missing, on
+from launchers.rules.divisors import divisors
+from launchers.rules.facts import Facts
+from launchers.rules.parallelism import (
+    CP,
+    ENDS,
+    EP,
+    ETP,
+    FIRST,
+    LAST,
+    LAYOUT,
+    PP,
+    SEQUENCE,
+    TP,
+    VPP,
+)
+from launchers.rules.recompute import GRANULARITY, MODULES
+
+Check = Callable[[Shape, "Known"], str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Known:
+    """The facts of a recipe whose sizes are all whole numbers from 1."""
+
+    facts: Facts
+    core: tuple[int, ...]
+    """Version of megatron-core."""
+
+    def size(self, flag: str) -> int:
+        """Return a size, 1 where it is not given."""
+        return self.facts.size(flag) or 1
+
+    def given(self, flag: str) -> int | None:
+        """Return a size, None where it is not given."""
+        return self.facts.size(flag)
+
+    def recomputes(self, module: str) -> bool:
+        """Tell whether a module is recomputed by name."""
+        selective = self.facts.text(GRANULARITY) == "selective"
+        return selective and has(MODULES, module).holds(self.facts)
+
+
+def heads(shape: Shape, known: Known) -> str:
+    """MC transformer_config.py: ValueError; each rank holds whole heads."""
+    return _divides(TP, known, shape.heads, "attention heads")
+
+
+def key_heads(shape: Shape, known: Known) -> str:
+    """MC transformer_config.py: ValueError unless one is a multiple of the other."""
+    tp, kv = known.size(TP), shape.kv_heads
+    if kv % tp == 0 or tp % kv == 0 or shape.heads % tp:
+        return ""
+    fits = [n for n in divisors(shape.heads) if kv % n == 0 or n % kv == 0]
+    return (
+        f"recipe.args.{TP}: {tp} is neither a divisor nor a multiple of the model's {kv} "
+        f"key-value heads; write {_choice(fits)}"
+    )
+
+
+def experts(shape: Shape, known: Known) -> str:
+    """MC moe_layer.py: AssertionError; each rank holds whole experts."""
+    return _divides(EP, known, shape.experts, "experts") if shape.is_moe else ""
+
+
+def expert_width(shape: Shape, known: Known) -> str:
+    """MC experts.py splits the width of an expert; tensor_parallel/utils.py:divide asserts."""
+    return _divides(ETP, known, shape.expert_ffn, "moe_intermediate_size") if shape.is_moe else ""
+
+
+def width(shape: Shape, known: Known) -> str:
+    """MC mlp.py splits the width of a dense MLP; tensor_parallel/utils.py:divide asserts."""
+    is_dense = not shape.is_moe or shape.dense_layers > 0
+    return _divides(TP, known, shape.ffn, "intermediate_size") if is_dense else ""
+
+
+def shared_width(shape: Shape, known: Known) -> str:
+    """MC shared_experts.py is an MLP of tensor parallelism, not of the experts'."""
+    return _divides(TP, known, shape.shared_ffn, "width of the shared experts")
+
+
+def sequence(shape: Shape, known: Known) -> str:
+    """MC moe_layer.py:forward: ValueError in training; the words are those of the chart's row."""
+    if not shape.is_moe or known.size(TP) < 2 or known.facts.is_on(SEQUENCE):
+        return ""
+    return f"recipe.args.{SEQUENCE}: off, and experts at {TP} {known.size(TP)} need it; write true"
+
+
+def layers(shape: Shape, known: Known) -> str:
+    """MC transformer_config.py and transformer_block.py: ValueError or AssertionError."""
+    if known.facts.text(LAYOUT):
+        return ""  # it says all about the stages
+    pp, ends = known.size(PP), [n for n in map(known.given, (FIRST, LAST)) if n is not None]
+    if pp == 1 and ends:
+        return ""  # told without the model
+    extra = sum(known.facts.is_on(end) for end in ENDS)
+    stages, left = pp - len(ends), shape.layers + extra - sum(ends)
+    if bool(stages) == bool(left) and left >= 0 and (not stages or left % stages == 0):
+        return ""
+    inner = f" less {sum(ends)} of the stages given by hand" if ends else ""
+    counted = f" plus {extra} for embedding and loss" if extra else ""
+    return (
+        f"recipe.args.{PP}: {shape.layers} layers{counted}{inner} cannot be spread evenly over "
+        f"{stages} {'inner ' if ends else ''}stages; change it, or write {FIRST} or {LAST}"
+    )
+
+
+def chunks(shape: Shape, known: Known) -> str:
+    """MC transformer_config.py: ValueError; each chunk of a stage holds as many layers."""
+    vpp, pp = known.size(VPP), known.size(PP)
+    if vpp == 1 or pp == 1 or known.facts.text(LAYOUT) or layers(shape, known):
+        return ""
+    ends = [n for n in map(known.given, (FIRST, LAST)) if n is not None]
+    left = shape.layers + sum(known.facts.is_on(end) for end in ENDS) - sum(ends)
+    inner = [left // (pp - len(ends))] if pp > len(ends) else []
+    for held in (*ends, *inner):
+        if held % vpp:
+            return (
+                f"recipe.args.{VPP}: {vpp} does not divide the {held} layers of a stage; "
+                f"write {_choice(divisors(held))}"
+            )
+    return ""
+
+
+def layernorm(shape: Shape, known: Known) -> str:
+    """MB transformer_layer.py asks ``moe_router not in cuda_graph_scope``.
+
+    From megatron-core 0.18 on transformer_config.py leaves None there, whatever is given, also by
+    megatron_extra_kwargs (0.16 and 0.17 leave a list): TypeError when the model is built. Dense
+    layers do not ask. mcore-bridge 1.6.5 asks still.
+    """
+    if not shape.is_moe or known.core < (0, 18) or not known.recomputes("layernorm"):
+        return ""
+    return (
+        f"recipe.args.{MODULES}: layernorm fails with experts in megatron-core "
+        f"{'.'.join(map(str, known.core))} (mcore-bridge looks into cuda_graph_scope, which is "
+        "None); remove it"
+    )
+
+
+def latent(shape: Shape, known: Known) -> str:
+    """MC transformer_config.py: ValueError without multi-latent attention."""
+    if "kv_lora_rank" in shape.unmodelled or not known.recomputes("mla_up_proj"):
+        return ""
+    return (
+        f"recipe.args.{MODULES}: mla_up_proj needs multi-latent attention, which the model lacks; "
+        "remove it"
+    )
+
+
+def shared_overlap(shape: Shape, known: Known) -> str:
+    """MC transformer_config.py: ValueError."""
+    overlap = "moe_shared_expert_overlap"
+    if not (shape.shared_ffn and known.recomputes("shared_experts") and known.facts.is_on(overlap)):
+        return ""
+    return f"recipe.args.{MODULES}: shared_experts does not go with {overlap}; remove one"
+
+
+def half_precision(shape: Shape, known: Known) -> str:
+    """SW model_args.py:_init_mixed_precision adds bf16; MC transformer_config.py: ValueError."""
+    silent = all(missing(flag).holds(known.facts) for flag in ("bf16", "torch_dtype"))
+    if shape.dtype != "bfloat16" or not silent or not on("fp16").holds(known.facts):
+        return ""
+    return "recipe.args.fp16: on, and the model is in bfloat16; write torch_dtype: float16"
+
+
+MODEL: tuple[Check, ...] = (
+    *(heads, key_heads, width, experts, expert_width, shared_width, sequence),
+    *(layers, chunks, layernorm, latent, shared_overlap, half_precision),
+)
+READ = frozenset({TP, PP, CP, EP, ETP, VPP, FIRST, LAST})
+"""Sizes that must be right before these rules can judge."""
+REPLACED = READ | {
+    *("num_layers", "num_attention_heads", "num_query_groups", "num_moe_experts"),
+    *("ffn_hidden_size", "moe_ffn_hidden_size", "moe_shared_expert_intermediate_size"),
+    *(SEQUENCE, GRANULARITY, MODULES, *ENDS, LAYOUT),
+}
+"""None of these rules judges a run that replaces one of these inside megatron-core."""
+
+
+def _divides(flag: str, known: Known, total: int, what: str) -> str:
+    size = known.size(flag)
+    if total % size == 0:
+        return ""
+    fits = _choice(divisors(total))
+    return f"recipe.args.{flag}: {size} does not divide the model's {what} {total}; write {fits}"
+
+
+def _choice(numbers: list[int], most: int = 8) -> str:
+    """List some numbers as a choice.
+
+    >>> _choice([1, 2, 4])
+    '1, 2 or 4'
+    """
+    *rest, last = map(str, numbers[:most])
+    return f"{', '.join(rest)} or {last}" if rest else last

@@ -1,0 +1,155 @@
+"""Rules of the optimizer and the schedule that need no model; sources as in ``rules/parallelism.py``."""
+
+from __future__ import annotations
+
+from launchers.rules.condition import given, missing, none_of, off, on, one_of, over, under
+from launchers.rules.engine import Conflict, Order, Range, Rule, Words
+from launchers.rules.parallelism import PP
+
+_AWARE, _OPTIMIZER = "use_precision_aware_optimizer", "optimizer"
+_DTYPES = ("main_grads_dtype", "main_params_dtype", "exp_avg_dtype", "exp_avg_sq_dtype")
+EPOCHS, ITERS = "num_train_epochs", "train_iters"
+_DECAY, _WARM = "lr_decay_iters", "lr_warmup_iters"
+_STYLE = "weight_decay_incr_style"
+_ASSERTS = "MC optimizer_config.py: AssertionError"
+_SCHEDULE = "MC optimizer_param_scheduler.py: AssertionError"
+_EFFECT = "SW default_flow.py: iteration % it"
+
+
+def count(flag: str, source: str) -> Range:
+    """Return the rule that a flag is a whole number from 1, however large."""
+    return Range(flag=flag, noun="count", low="1", whole=True, source=source)
+
+
+RANGES: tuple[Rule, ...] = (
+    Range(
+        flag="optimizer_offload_fraction",
+        noun="share",
+        high="1",
+        source="MC hybrid_optimizer.py: the part of the parameters that goes to the host",
+    ),
+    Range(
+        flag="save_total_limit",
+        noun="limit",
+        low="2",
+        whole=True,
+        source="SW megatron_args.py:__post_init__: ValueError; the best and the last are kept",
+    ),
+    *(count(name, _EFFECT) for name in ("save_steps", "eval_steps", "logging_steps")),
+    count("max_length", "SW training/packs/dealing.py and base.py: tokens of a row"),
+    count(EPOCHS, "SW megatron_args.py:init_iters: no iteration with 0"),
+    count(ITERS, "SW megatron_args.py:init_iters: no iteration with 0"),
+    Range(flag="lr", noun="rate", source=_SCHEDULE),
+    Range(flag="min_lr", noun="rate", source=_SCHEDULE),
+    Range(
+        flag="lr_warmup_fraction",
+        noun="share",
+        high="1",
+        below=True,
+        source=f"{_SCHEDULE}: warm-up < decay",
+    ),
+    Range(
+        flag="split_dataset_ratio",
+        noun="share",
+        high="1",
+        below=True,
+        source="SW data_args.py: the part kept for validation; with 1 nothing is trained on",
+    ),
+    Range(
+        flag="freeze_parameters_ratio",
+        noun="share",
+        high="1",
+        source="SW megatron_args.py: 0 ~ 1",
+    ),
+    Words(
+        flag="attention_backend",
+        known=("auto", "flash", "flash_2", "flash_3", "flash_4", "fused", "unfused", "local"),
+        source="SW megatron_args.py:_init_attention_backend: KeyError or AssertionError",
+    ),
+)
+OPTIMIZER: tuple[Rule, ...] = (
+    Conflict(
+        flag=_AWARE,
+        when=(on(_AWARE), none_of(_OPTIMIZER, "adam")),
+        says=f"needs {_OPTIMIZER} adam, and it is {{{_OPTIMIZER}}}; write adam, or remove this",
+        source=_ASSERTS,
+    ),
+    Conflict(
+        flag=_AWARE,
+        when=(on(_AWARE), off("use_distributed_optimizer")),
+        says="needs use_distributed_optimizer; write use_distributed_optimizer: true",
+        source=_ASSERTS,
+    ),
+    *(
+        Conflict(
+            flag=flag,
+            when=(off(_AWARE), none_of(flag, "fp32")),
+            says=f"{{{flag}}} needs {_AWARE}; write {_AWARE}: true, or fp32",
+            source=_ASSERTS,
+        )
+        for flag in _DTYPES
+    ),
+    *(
+        Conflict(
+            flag=flag,
+            when=(on(flag), one_of(_OPTIMIZER, "muon")),
+            says=f"does not go with {_OPTIMIZER} muon; write dist_muon, or remove this",
+            source="SW megatron_args.py:_check_muon: AssertionError",
+        )
+        for flag in ("overlap_grad_reduce", "overlap_param_gather")
+    ),
+    Conflict(
+        flag="freeze_parameters_ratio",
+        when=(
+            over("freeze_parameters_ratio", "0"),
+            under("freeze_parameters_ratio", "1"),
+            over(PP, "1"),
+        ),
+        says=f"{{freeze_parameters_ratio}} does not go with {PP} {{{PP}}}; "
+        "write freeze_parameters, or remove it",
+        source="SW megatron_args.py, MegatronTunerMixin: ValueError",
+    ),
+)
+SCHEDULE: tuple[Rule, ...] = (
+    Order(least="min_lr", most="lr", source=_SCHEDULE),
+    Order(least="lr_warmup_init", most="lr", source=_SCHEDULE),
+    Order(
+        least=_WARM,
+        most=_DECAY,
+        strict=True,
+        when=(missing("lr_warmup_fraction"),),
+        source=_SCHEDULE,
+    ),
+    Order(
+        least=_WARM,
+        most=ITERS,
+        strict=True,
+        when=(missing("lr_warmup_fraction"), missing(_DECAY), missing(EPOCHS)),
+        source=_SCHEDULE,
+    ),
+    Conflict(
+        flag="lr_wsd_decay_iters",
+        when=(one_of("lr_decay_style", "WSD"), missing("lr_wsd_decay_iters")),
+        says="missing, and lr_decay_style WSD needs it; write the iterations of the last phase",
+        source=_SCHEDULE,
+    ),
+    *(
+        Conflict(
+            flag=flag,
+            when=(one_of(_STYLE, "constant"), given(flag)),
+            says=f"{{{flag}}} goes with another {_STYLE} than constant; write weight_decay",
+            source="SW megatron_args.py:_init_weigh_decay: AssertionError",
+        )
+        for flag in ("start_weight_decay", "end_weight_decay")
+    ),
+    *(
+        Conflict(
+            flag=flag,
+            when=(none_of(_STYLE, "constant"), missing(flag)),
+            says=f"missing, and {_STYLE} {{{_STYLE}}} needs it; write it",
+            source="SW megatron_args.py:_init_weigh_decay: AssertionError",
+        )
+        for flag in ("start_weight_decay", "end_weight_decay")
+    ),
+    Order(least="start_weight_decay", most="end_weight_decay", source=_SCHEDULE),
+)

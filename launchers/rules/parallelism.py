@@ -1,0 +1,146 @@
+"""Rules of Megatron's parallel sizes that need no model.
+
+Sources are megatron-core 0.18.0 (MC), mcore-bridge 1.6.0 (MB) and ms-swift 4.4.1 (SW), read line
+by line; what is not said to differ is the same in megatron-core 0.16.1 and 0.17.0.
+"""
+
+from __future__ import annotations
+
+from launchers.rules.condition import given, missing, off, on, one_of, over, under
+from launchers.rules.engine import Conflict, Multiple, Order, Range, Rule
+
+TP, PP, CP = (f"{kind}_parallel_size" for kind in ("tensor_model", "pipeline_model", "context"))
+EP, ETP = "expert_model_parallel_size", "expert_tensor_parallel_size"
+VPP = "virtual_pipeline_model_parallel_size"
+GROUP = "microbatch_group_size_per_vp_stage"
+FIRST, LAST = "decoder_first_pipeline_num_layers", "decoder_last_pipeline_num_layers"
+ENDS = ("account_for_embedding_in_pipeline_split", "account_for_loss_in_pipeline_split")
+LAYOUT = "pipeline_model_parallel_layout"
+MBS, GBS = "micro_batch_size", "global_batch_size"
+DENSE = (TP, PP, CP)
+"""Their product is one model replica."""
+EXPERT = (ETP, EP, PP)
+"""Their product must divide the processes too; TP and CP are not in it."""
+SEQUENCE = "sequence_parallel"
+
+_VIRTUAL = over(VPP, "1")
+
+
+def size(flag: str, source: str) -> Range:
+    """Return the rule that a flag is a whole number from 1."""
+    return Range(flag=flag, noun="size", low="1", high="999999", whole=True, source=source)
+
+
+SIZES: tuple[Rule, ...] = (
+    *(size(name, "MC parallel_state.py divides by it") for name in (*DENSE, EP, ETP)),
+    *(size(name, "SW megatron_args.py:_init_distributed divides by it") for name in (MBS, GBS)),
+    size(VPP, "MC transformer_config.py: layers % it"),
+    size(GROUP, "MC schedules.py: microbatches % it"),
+    size(FIRST, "MC transformer_config.py: ValueError, must be larger than 0"),
+    size(LAST, "MC transformer_config.py: ValueError, must be larger than 0"),
+)
+WORLD: tuple[Rule, ...] = (
+    Multiple(
+        total="world",
+        factors=DENSE,
+        source="MC parallel_state.py:initialize_model_parallel: RuntimeError",
+    ),
+    Multiple(
+        total="world",
+        factors=EXPERT,
+        source="MC parallel_state.py: RuntimeError; no CP, no TP in the product",
+    ),
+    Multiple(
+        total=GBS,
+        factors=(MBS,),
+        replica=DENSE,
+        source="SW megatron_args.py:_init_distributed: ValueError",
+    ),
+)
+PIPELINE: tuple[Rule, ...] = (
+    Conflict(
+        flag=VPP,
+        when=(_VIRTUAL, under(PP, "2")),
+        says=f"{{{VPP}}} needs a pipeline, and {PP} is {{{PP}}}; remove it, or write 2 or more",
+        source="MC parallel_state.py: RuntimeError; SW _init_vpp_size takes 1 for none",
+    ),
+    Multiple(
+        total=GBS,
+        factors=(MBS, PP),
+        replica=DENSE,
+        when=(_VIRTUAL, missing(GROUP)),
+        source="MC schedules.py, interleaved: ValueError below PP microbatches, RuntimeError for "
+        "a remainder from 1 to PP-1; the group is PP (model_parallel_config.py)",
+    ),
+    Order(
+        least=PP,
+        most=GROUP,
+        when=(_VIRTUAL, given(GROUP)),
+        source="MC schedules.py, interleaved: ValueError for a group below PP",
+    ),
+    Multiple(
+        total=GBS,
+        factors=(MBS, GROUP),
+        replica=DENSE,
+        when=(_VIRTUAL, given(GROUP)),
+        source="MC schedules.py, interleaved: ValueError for a group above the microbatches, "
+        "RuntimeError for a remainder from 1 to PP-1; whole groups are asked for here",
+    ),
+    *(
+        Conflict(
+            flag=flag,
+            when=(one_of(PP, "1"), given(flag)),
+            says=f"{{{flag}}} needs a pipeline, and {PP} is 1; remove it, or write 2 or more",
+            source="SW megatron_args.py:__post_init__: ValueError",
+        )
+        for flag in (FIRST, LAST)
+    ),
+    *(
+        Conflict(
+            flag=flag,
+            when=(given(flag), on(end)),
+            says=f"{{{flag}}} does not go with {end}; remove one",
+            source="MC transformer_config.py: ValueError",
+        )
+        for flag in (FIRST, LAST)
+        for end in ENDS
+    ),
+    *(
+        Conflict(
+            flag=LAYOUT,
+            when=(given(LAYOUT), given(other) if other in (FIRST, LAST) else on(other)),
+            says=f"it says all about the stages, and {other} is given too; remove one",
+            source="MC transformer_config.py: ValueError, any_conflict",
+        )
+        for other in (FIRST, LAST, *ENDS)
+    ),
+)
+TENSOR: tuple[Rule, ...] = (
+    Conflict(
+        flag=SEQUENCE,
+        when=(
+            off(SEQUENCE),
+            over(EP, "1"),
+            over(TP, "1"),
+        ),
+        says=f"off, and experts at {TP} {{{TP}}} need it; write true",
+        source="MC moe_layer.py:forward: ValueError in training, after the model was loaded; "
+        "model_parallel_config.py only warns",
+    ),
+    Conflict(
+        flag="tp_comm_overlap",
+        when=(on("tp_comm_overlap"), off(SEQUENCE)),
+        says=f"needs {SEQUENCE}; write {SEQUENCE}: true, or remove it",
+        source="SW megatron_args.py:__post_init__: ValueError",
+    ),
+    Conflict(
+        flag="tp_comm_overlap",
+        when=(
+            on("tp_comm_overlap"),
+            on(SEQUENCE),
+            one_of(TP, "1"),
+        ),
+        says=f"needs {TP} of 2 or more; remove it",
+        source="SW megatron_args.py: sequence_parallel is reset at TP 1, then ValueError",
+    ),
+)

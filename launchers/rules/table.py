@@ -1,0 +1,171 @@
+"""All that Megatron and Megatron-SWIFT refuse by arithmetic, told before anything is reserved.
+
+Rows of data, which the chart judges too, are in ``rules/parallelism.py`` and its neighbours; rules that
+need the model's sizes in ``rules/model.py``; what is only unwise in ``rules/warnings.py`` and
+``rules/hints.py``. To add a rule: one more row or function there, and its line in ``ROWS``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from launchers.config.recipe import Value
+from launchers.flags import core_overrides as overrides
+from launchers.flags import overlap
+from launchers.plan.model_config import Shape
+from launchers.rules import facts as facts_of
+from launchers.rules import hints, model, warnings
+from launchers.rules.adapter import ADAPTER
+from launchers.rules.data import DATA, ELSEWHERE, LOSS, SAVING, TRANSFORMERS
+from launchers.rules.engine import Range, Rule
+from launchers.rules.experts import EIGHT_BITS, EXPERTS
+from launchers.rules.facts import Facts
+from launchers.rules.gather import GATHER
+from launchers.rules.model import READ, Known
+from launchers.rules.optimizer import OPTIMIZER, RANGES, SCHEDULE
+from launchers.rules.overlap import OVERLAP
+from launchers.rules.parallelism import DENSE, GBS, MBS, PIPELINE, SIZES, TENSOR, WORLD
+from launchers.rules.recompute import RECOMPUTE
+from launchers.rules.reference import REFERENCES, REFERENCES_ELSEWHERE
+
+CORE = "0.18.0"
+"""megatron-core of the pinned image; older ones allow more."""
+OVERRIDES = {"megatron": "megatron_extra_kwargs", "transformers": ""}
+"""Backend to the flag whose map replaces others (SW model/utils.py:get_mcore_model_config)."""
+SWITCHES = {"megatron": (overlap.SWITCH,), "transformers": ()}
+"""What of that map rules ask for as for a flag, with the map's own name before it."""
+ROWS: dict[str, tuple[Rule, ...]] = {
+    "megatron": (
+        *(*SIZES, *RANGES, *WORLD, *PIPELINE, *TENSOR, *RECOMPUTE, *EXPERTS),
+        *(*EIGHT_BITS, *OPTIMIZER, *DATA, *SCHEDULE, *LOSS, *SAVING),
+        *(*ELSEWHERE, *REFERENCES, *OVERLAP, *GATHER, *ADAPTER),
+    ),
+    "transformers": (*TRANSFORMERS, *ELSEWHERE, *REFERENCES_ELSEWHERE),
+}
+"""Backend to the rules that need no model, in the order they are told."""
+UNWISE: dict[str, tuple[Rule, ...]] = {
+    "megatron": warnings.MEGATRON,
+    "transformers": warnings.TRANSFORMERS,
+}
+"""Backend to the rules of what works, but is surely not wanted."""
+
+_MEGATRON = {
+    **dict.fromkeys((*DENSE, "expert_model_parallel_size", "expert_tensor_parallel_size"), "1"),
+    **{MBS: "1", GBS: "16", "rlhf_type": "dpo", "lr_warmup_init": "0.0", "lr_warmup_iters": "0"},
+    **{"recompute_granularity": "selective", "attention_backend": "flash", "optimizer": "adam"},
+    **{"moe_token_dispatcher_type": "alltoall", "fp8_recipe": "delayed", "min_lr": "0"},
+    **dict.fromkeys(("main_grads_dtype", "main_params_dtype", "exp_avg_dtype"), "fp32"),
+    **{"exp_avg_sq_dtype": "fp32", "optimizer_offload_fraction": "1.0", "save_steps": "500"},
+    **{"lr_decay_style": "cosine", "weight_decay_incr_style": "constant", "logging_steps": "5"},
+    **{"save_strategy": "steps", "freeze_parameters_ratio": "0.0", "split_dataset_ratio": "0.0"},
+    **{"f_divergence_type": "reverse_kl", "tuner_type": "full"},
+    **dict.fromkeys(
+        ("padding_free", "train_dataloader_shuffle", "save_safetensors", "moe_grouped_gemm"), "true"
+    ),
+    "use_distributed_optimizer": "true",
+}
+_TRANSFORMERS = {"per_device_train_batch_size": "1", "save_strategy": "steps", "max_steps": "-1"}
+DEFAULTS: dict[str, dict[str, str]] = {"megatron": _MEGATRON, "transformers": _TRANSFORMERS}
+"""Backend to ms-swift 4.4.1's defaults of what rules read; a test compares them with its source.
+Switches that are off by default are left out: missing is off."""
+
+
+def check(
+    args: Mapping[str, Value],
+    *,
+    shape: Shape | None,
+    nodes: int,
+    gpus_per_node: int,
+    backend: str,
+    task: str = "rlhf",
+    reference: str = "online",
+    core: str = CORE,
+) -> list[str]:
+    """Return a message for each rule that a recipe breaks, in the chart's words.
+
+    Args:
+        args: the recipe's flags.
+        shape: the model's sizes; None while they are not known.
+        nodes: pods of the gang.
+        gpus_per_node: processes of each pod.
+        backend: ``megatron`` or ``transformers``.
+        task: ``rlhf``, ``sft`` or ``pt``.
+        reference: ``online`` or ``precomputed``.
+        core: version of megatron-core.
+
+    >>> check({"tensor_model_parallel_size": "3", "num_train_epochs": "1"},
+    ...       shape=None, nodes=1, gpus_per_node=8, backend="megatron")[0]
+    'recipe.args: 8 processes (nodes 1 x gpusPerNode 8) are not a multiple of \
+tensor_model_parallel_size 3 x pipeline_model_parallel_size 1 x context_parallel_size 1 = 3; \
+change the sizes, nodes or gpusPerNode'
+    """
+    facts = _facts(args, backend, nodes, gpus_per_node, task=task, reference=reference)
+    flag = OVERRIDES[backend]
+    messages = overrides.wrong(flag, args.get(flag, ""))
+    messages += [message for rule in ROWS[backend] for message in rule.judge(facts)]
+    return list(dict.fromkeys(messages + _of_model(facts, shape, backend, core)))
+
+
+def warn(
+    args: Mapping[str, Value],
+    *,
+    shape: Shape | None,
+    nodes: int,
+    gpus_per_node: int,
+    backend: str,
+    task: str = "rlhf",
+    reference: str = "online",
+    core: str = CORE,
+) -> list[str]:
+    """Return a message for what works, but is surely not wanted; arguments as of ``check``."""
+    facts = _facts(args, backend, nodes, gpus_per_node, task=task, reference=reference)
+    messages = [message for rule in UNWISE[backend] for message in rule.judge(facts)]
+    if backend == "megatron" and _is_sized(facts):
+        known = Known(facts=facts, core=version(core))
+        messages += [hint(known) for hint in hints.PLAIN]
+        messages += [hint(shape, known) for hint in hints.MODEL if shape]
+    return [message for message in messages if message]
+
+
+def ranged(backend: str) -> frozenset[str]:
+    """Return the flags whose values a rule of their own bounds: their kind says less."""
+    bounded = (rule for rule in ROWS[backend] if isinstance(rule, Range) and not rule.when)
+    return frozenset(rule.flag for rule in bounded)
+
+
+def empty(args: Mapping[str, Value]) -> list[str]:
+    """Return a message for each flag that is given without a word, as the chart does."""
+    what = 'empty; write null to drop it, or [""] for an empty word'
+    return [
+        f"recipe.args.{name}: {what}" for name, value in sorted(args.items()) if value in ("", [])
+    ]
+
+
+def version(text: str) -> tuple[int, ...]:
+    """Return the leading numbers of a version.
+
+    >>> version("0.18.0rc1"), version("0.16.1")
+    ((0, 18), (0, 16, 1))
+    """
+    parts = text.split(".")
+    length = next((i for i, part in enumerate(parts) if not part.isdecimal()), len(parts))
+    return tuple(map(int, parts[:length]))
+
+
+def _facts(args: Mapping[str, Value], backend: str, nodes: int, gpus: int, **recipe: str) -> Facts:
+    defaults, overrides = DEFAULTS[backend], OVERRIDES[backend]
+    return facts_of.of(args, defaults, nodes=nodes, gpus=gpus, overrides=overrides, **recipe)
+
+
+def _is_sized(facts: Facts) -> bool:
+    """Tell whether all sizes can be counted with; those that can't are told already."""
+    return all(not facts.text(flag) or facts.size(flag) for flag in (*READ, MBS, GBS))
+
+
+def _of_model(facts: Facts, shape: Shape | None, backend: str, core: str) -> list[str]:
+    if shape is None or backend != "megatron" or not _is_sized(facts):
+        return []
+    if facts.overridden & model.REPLACED:
+        return []
+    known = Known(facts=facts, core=version(core))
+    return [message for rule in model.MODEL if (message := rule(shape, known))]

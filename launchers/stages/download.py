@@ -1,0 +1,108 @@
+"""The download stage: the model and the datasets, verified, on the workspace."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from launchers import logs
+from launchers.config import sources
+from launchers.config.sources import Kind, Source
+from launchers.config.workspace import Workspace
+from launchers.exits import Exit, LaunchError
+from launchers.hub.fetch import Hub, fetch
+from launchers.hub.huggingface import HuggingFace
+from launchers.hub.modelscope import ModelScope
+from launchers.stages import local_files
+from launchers.storage.output import Made, Outcome, outcome, produce, trusted
+
+STAGE = "download"
+_POINTER = b"version https://git-lfs.github.com/spec/"
+
+
+def download(
+    recipe_model: str,
+    recipe_dataset: tuple[str, ...],
+    workspace: Workspace,
+    clone: Path | None,
+    *,
+    skip: bool,
+    holder: str,
+    judge: Callable[[], None] = lambda: None,
+) -> list[Outcome]:
+    """Bring the datasets and then the model onto the workspace.
+
+    Args:
+        recipe_model: the recipe's model.
+        recipe_dataset: the recipe's datasets; those inside the clone only have to exist.
+        workspace: where they go.
+        clone: the clone, if there is one.
+        skip: SKIP_DOWNLOAD: trust what is there.
+        holder: who downloads, for those who wait for the lock.
+        judge: looks at the datasets before the model comes, which takes minutes.
+
+    Returns:
+        The model's outcome, then the datasets'.
+
+    Raises:
+        LaunchError: what ``judge`` raises; CONFIG for a source that can't be; INPUT_MISSING, AUTH,
+            UNAVAILABLE, QUOTA or IO when it can't be had. Nothing half-written is left under a
+            final name.
+    """
+    wanted: list[tuple[Source, Kind, Path]] = []
+    keys = ["recipe.model", *(f"recipe.dataset[{i}]" for i in range(len(recipe_dataset)))]
+    for key, text in zip(keys, (recipe_model, *recipe_dataset), strict=True):
+        parsed = sources.parse(text, key)
+        kind: Kind = "model" if key == "recipe.model" else "dataset"
+        wanted.append((parsed, kind, sources.local(parsed, kind, workspace, clone)))
+    model, *datasets = wanted
+    made = [_one(*each, workspace, skip=skip, holder=holder) for each in datasets]
+    judge()
+    return [_one(*model, workspace, skip=skip, holder=holder), *made]
+
+
+def _one(
+    what: Source, kind: Kind, place: Path, workspace: Workspace, *, skip: bool, holder: str
+) -> Outcome:
+    if what.hub == "code":
+        return _in_clone(what, kind, place)
+    home = sources.home(what, kind, workspace)
+    if skip:
+        return trusted(STAGE, what.text, home, place)
+    if what.hub == "file":
+        if sources.is_in_place(what, workspace):
+            return local_files.use_in_place(what, home, holder=holder)
+        return local_files.copy(what, home, holder=holder)
+
+    def make(partial: Path) -> Made:
+        hub: Hub = HuggingFace(what, kind) if what.hub == "hf" else ModelScope(what, kind)
+        return fetch(hub, what, kind, partial)
+
+    inputs = {"source": what.text}
+    return produce(STAGE, what.text, home, inputs, make, skip=False, holder=holder)
+
+
+def _in_clone(what: Source, kind: Kind, place: Path) -> Outcome:
+    """Check that it is there; the clone's own marker covers what it holds."""
+    if not place.exists():
+        raise LaunchError(
+            Exit.INPUT_MISSING,
+            f"recipe.{kind}: {what.repo!r} is not in the clone",
+            f"mend the path or code.ref; if it is on a hub, write hf://{what.repo}@REVISION",
+        )
+    if _is_pointer(place):
+        raise LaunchError(
+            Exit.DATA,
+            f"recipe.{kind}: {what.repo!r} is a git-lfs pointer: git did not fetch its content",
+            "use an image with git-lfs set up, or put the data on a hub or the workspace",
+        )
+    logs.info("download up to date: in the clone", name=what.repo, path=place)
+    return outcome(STAGE, what.repo, "up to date", "in the clone", place, None)
+
+
+def _is_pointer(place: Path) -> bool:
+    """Tell whether a file is what git leaves of a large file where git-lfs is missing."""
+    if not place.is_file():
+        return False
+    with place.open("rb") as handle:
+        return handle.read(len(_POINTER)) == _POINTER

@@ -1,0 +1,124 @@
+"""The end of a run: its last checkpoint in Hugging Face format, under one name.
+
+Of an adapter that was merged this is the whole model, with the adapter in ``adapter/``; of one that
+was not, the adapter.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from launchers.config.workspace import Workspace
+from launchers.exits import Exit, LaunchError
+from launchers.flags.features import OWN
+from launchers.storage import checkpoint, marker
+from launchers.storage.checkpoint import Checkpoint
+from launchers.storage.output import Outcome, produce, usable
+
+SUFFIXES = (".json", ".jinja", ".model", ".py", ".safetensors", ".txt")
+ARGUMENTS = "args.json"
+"""What ms-swift was called with, and reads again where it opens the export."""
+ADAPTER = "adapter"
+"""Folder of the export, and how PEFT's files begin."""
+TRAINER_STATE = (checkpoint.COMPLETE, "latest_checkpointed_iteration.txt", "trainer_state.json")
+
+
+def is_exported(work: Workspace, inputs: Mapping[str, object]) -> bool:
+    """Tell whether the run has already ended with these inputs, and its files are there."""
+    return usable(work.export, marker.plain(inputs)) is not None
+
+
+def export(work: Workspace, inputs: Mapping[str, object], *, holder: str) -> Outcome:
+    """Put the newest complete checkpoint's Hugging Face files into ``export/``.
+
+    Raises:
+        LaunchError: INPUT_MISSING when training left no complete checkpoint, or one without
+            safetensors.
+    """
+    last = checkpoint.newest(work.checkpoints)
+    if last is None:
+        raise LaunchError(
+            Exit.INPUT_MISSING,
+            f"training ended, and {work.checkpoints} has no complete checkpoint",
+            "let it save: remove save_strategy and save_only flags from recipe.args",
+        )
+    files = files_of(last)
+    if not any(file.suffix == ".safetensors" for file in files.values()):
+        raise LaunchError(
+            Exit.INPUT_MISSING,
+            f"{last.path} has no safetensors: there are no weights to export",
+            "remove save_safetensors from recipe.args, and choose another release name",
+        )
+
+    def make(folder: Path) -> None:
+        for name, file in files.items():
+            (folder / name).parent.mkdir(exist_ok=True)
+            if file.name == ARGUMENTS:  # not linked: the checkpoint keeps what it was made with
+                checkpoint.replace(folder / name, without_own(file.read_text(encoding="utf-8")))
+            else:
+                link_or_copy(file, folder / name)
+
+    return produce("export", work.run, work.export, dict(inputs), make, skip=False, holder=holder)
+
+
+def files_of(last: Checkpoint) -> dict[str, Path]:
+    """Return what is exported of a checkpoint: files by their names in the export.
+
+    Raises:
+        LaunchError: INPUT_MISSING when the model that its adapter was merged into is damaged.
+    """
+    own = hugging_face_files(last.path)
+    whole = checkpoint.merged(last.path)
+    if not whole.is_dir():
+        return {file.name: file for file in own}
+    if not last.is_merged_whole:
+        raise LaunchError(
+            Exit.INPUT_MISSING,
+            f"{whole} is not whole: it was never sealed, or has lost files since",
+            f"bring them back; where {whole.name} is removed, the adapter alone is exported",
+        )
+    adapter = {f"{ADAPTER}/{f.name}": f for f in own if f.name.startswith(ADAPTER)}
+    return {file.name: file for file in hugging_face_files(whole)} | adapter
+
+
+def without_own(arguments: str) -> str:
+    r"""Return ``args.json`` without the launcher's own plugins and callbacks.
+
+    ms-swift imports what stands there wherever it opens the export
+    (``swift/arguments/base_args/base_args.py``, ``load_args_from_ckpt``), and ours are not there.
+
+    >>> without_own('{"external_plugins": ["/opt/launchers/training/collect/megatron.py", "mine.py"]}')
+    '{\n  "external_plugins": [\n    "mine.py"\n  ]\n}\n'
+    """
+    found = json.loads(arguments)
+    files, callbacks = {each.file for each in OWN}, {each.callback for each in OWN}
+    if isinstance(plugins := found.get("external_plugins"), list):
+        found["external_plugins"] = [p for p in plugins if Path(str(p)).name not in files]
+    if isinstance(named := found.get("callbacks"), list):
+        found["callbacks"] = [each for each in named if each not in callbacks]
+    return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
+
+
+def hugging_face_files(folder: Path) -> list[Path]:
+    """List the files of a checkpoint that a reader of Hugging Face format needs."""
+    return [
+        p
+        for p in sorted(folder.iterdir())
+        if p.is_file() and p.suffix in SUFFIXES and p.name not in TRAINER_STATE
+    ]
+
+
+def link_or_copy(source: Path, target: Path) -> None:
+    """Link a file, or copy it where the file system has no links; replaces what is there."""
+    target.unlink(missing_ok=True)
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.EXDEV, errno.EOPNOTSUPP, errno.EMLINK):
+            raise
+        shutil.copy2(source, target)

@@ -1,0 +1,131 @@
+"""Sources that are files already: used where they are, or copied onto the workspace."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+from launchers import logs
+from launchers.config.sources import Source
+from launchers.exits import Exit, LaunchError
+from launchers.storage import disk, manifest, marker
+from launchers.storage.lock import Lock
+from launchers.storage.manifest import Entry, Manifest
+from launchers.storage.marker import Marker
+from launchers.storage.output import Made, Outcome, outcome, produce
+from launchers.system.log_periodically import pulse
+from launchers.system.threads import each
+
+STAGE = "download"
+
+
+def use_in_place(source: Source, home: Path, *, holder: str) -> Outcome:
+    """Take files of the workspace as they are; ``home`` gets a marker with their digests.
+
+    Files are read again only when a size or a time has changed since.
+    """
+    started = time.monotonic()
+    place = Path(source.repo)
+    seen = _seen(place)
+    there = marker.read(home)
+    if there is None or there.made.get("seen") != seen:
+        home.mkdir(parents=True, exist_ok=True)
+        with Lock(home.with_name(f"{home.name}.lock"), holder):
+            content = _read(source, place)
+            there = Marker(
+                inputs={"source": source.text, "in place": True},
+                manifest=content,
+                made={"seen": seen, "seconds": round(time.monotonic() - started, 3)},
+            )
+            marker.write(home, there)
+    seconds = time.monotonic() - started
+    logs.info("download up to date: used in place", name=source.text, seconds=seconds)
+    return outcome(STAGE, source.text, "up to date", "used in place", home, there, seconds)
+
+
+def copy(source: Source, home: Path, *, holder: str) -> Outcome:
+    """Copy files from outside the workspace; other content there, another copy here."""
+    place = Path(source.repo)
+    seen = _seen(place)
+    there = marker.read(home)
+    if there is not None and there.made.get("seen") == seen:
+        content: Manifest = {}
+        digest = str(there.inputs.get("content"))
+    else:
+        content = _read(source, place)
+        digest = marker.digest(Marker(inputs={}, manifest=content))
+
+    def make(folder: Path) -> Made:
+        held = _copy_all(place, folder / source.name, content or _read(source, place))
+        return Made(manifest=held, notes={"seen": seen})
+
+    inputs = {"source": source.text, "content": digest}
+    return produce(STAGE, source.text, home, inputs, make, skip=False, holder=holder)
+
+
+def _seen(place: Path) -> dict[str, list[int]]:
+    """Return size and time (ns) of each file: what changes when somebody writes.
+
+    Raises:
+        LaunchError: INPUT_MISSING when nothing is there, or a link leads nowhere.
+    """
+    if not place.exists():
+        raise LaunchError(
+            Exit.INPUT_MISSING,
+            f"file://{place} is not there",
+            "write a path that the pods see: on the workspace or another mounted volume",
+        )
+    found = manifest.files(place) if place.is_dir() else [place]
+    stats = {str(p.relative_to(place)): _stat(p) for p in found}
+    return {name: [s.st_size, s.st_mtime_ns] for name, s in stats.items()}
+
+
+def _stat(path: Path) -> os.stat_result:
+    try:
+        return path.stat()
+    except FileNotFoundError:
+        raise LaunchError(
+            Exit.INPUT_MISSING,
+            f"{path} leads to {path.resolve()}, which is not there",
+            "copy a hub's cache with the files behind its links: cp -rL",
+        ) from None
+
+
+def _read(source: Source, place: Path) -> dict[str, Entry]:
+    """Read all files; symbolic links stand for what they lead to (the hubs' caches have them)."""
+    with pulse("download reading", lambda: {"name": source.text}):
+        found = manifest.of(place, follow=True)
+    if not found:
+        raise LaunchError(
+            Exit.INPUT_MISSING, f"{source.text} is an empty folder", "name one that has files"
+        )
+    return found
+
+
+def _copy_all(place: Path, target: Path, content: Manifest) -> dict[str, Entry]:
+    """Copy what is not there yet; return the manifest of the folder that holds ``target``."""
+    one_file = place.is_file()
+    disk.require_space(target.parent, manifest.total(content) - disk.size(target.parent))
+
+    def act(name: str) -> tuple[str, Entry]:
+        goal = target if one_file else target / name
+        _copy(place if one_file else place / name, goal, content[name])
+        return goal.relative_to(target.parent).as_posix(), content[name]
+
+    return dict(each(act, content))
+
+
+def _copy(source: Path, goal: Path, wanted: Entry) -> None:
+    if goal.is_file() and goal.stat().st_size == wanted.size and manifest.entry(goal) == wanted:
+        return
+    goal.parent.mkdir(parents=True, exist_ok=True)
+    goal.unlink(missing_ok=True)
+    shutil.copyfile(source, goal)
+    if manifest.entry(goal) != wanted:
+        raise LaunchError(
+            Exit.IO,
+            f"{source} changed while it was copied, or {goal} does not hold what was written",
+            "let nothing write to the source; look at the workspace's storage",
+        )

@@ -1,0 +1,117 @@
+"""The train stage: torchrun on this node, from its start to the exported checkpoint."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from launchers import PACKAGE, logs
+from launchers.config.recipe import Recipe
+from launchers.config.settings import Settings
+from launchers.config.workspace import Workspace
+from launchers.exits import USER, Exit, LaunchError
+from launchers.flags.command_line import (
+    Inputs,
+    environment,
+    flatten,
+    program,
+    torchrun,
+    training_flags,
+)
+from launchers.gang.barrier import Bond
+from launchers.stages.attempt import Attempt
+from launchers.storage.trainer_log import last_step
+from launchers.system import failures
+from launchers.system.ms_swift import swift_folder
+from launchers.system.process import Child, Stopped
+
+GRACE = 20.0
+"""Seconds that torchrun has to end its workers after SIGTERM."""
+GRACE_AFTER_LOSS = 3.0
+"""The same after a peer was lost: the workers hang in a collective, there is nothing to save."""
+ECHO = 35.0
+"""Seconds in which the news of a lost peer may come after its collective broke: its torchrun
+takes up to 30 s to end its other workers."""
+
+
+def train(
+    settings: Settings,
+    recipe: Recipe,
+    inputs: Inputs,
+    work: Workspace,
+    attempt: Attempt,
+    bond: Bond,
+    env: Mapping[str, str],
+) -> None:
+    """Run torchrun on this node until it ends, a peer is lost, or the pod is stopped.
+
+    Raises:
+        LaunchError: why training ended; PEER when another rank ended first.
+    """
+    folder = attempt.folder(work)
+    folder.mkdir(parents=True, exist_ok=True)
+    ranks = folder / f"node-{settings.place.rank}"
+    argv = _command(settings, recipe, inputs, attempt, ranks)
+    resume = attempt.resume.path if attempt.resume else None
+    logs.info("train start", attempt=attempt.number, resume=resume, argv=shlex.join(argv))
+    logged = last_step(work.checkpoints)
+    package, nproc = PACKAGE, settings.nproc_per_node
+    inside = {
+        **environment(env, settings.place, nproc=nproc, package=package),
+        "TRAINING_HOME": str(work.home),  # for our in-training code
+        "TRAINING_ATTEMPT": str(folder),
+    }
+    child = Child(argv, inside, folder / f"{ranks.name}.log")
+    grace = GRACE
+    try:
+        code = child.wait(bond.lost)
+        if code is None:
+            grace = GRACE_AFTER_LOSS
+    except Stopped as stopped:
+        bond.tell(Exit.TERMINATED, str(stopped))  # before the grace period, so that no one waits
+        raise
+    finally:
+        child.end(grace)
+    if code != 0:
+        started = attempt.resume is not None or last_step(work.checkpoints) != logged
+        raise _failure(ranks, bond, started=started)
+
+
+def _command(
+    settings: Settings, recipe: Recipe, inputs: Inputs, attempt: Attempt, ranks: Path
+) -> list[str]:
+    """Return this node's command line; the ranks' logs go to ``ranks``."""
+    flags = training_flags(
+        recipe,
+        inputs,
+        output_dir=settings.work.checkpoints,
+        resume=attempt.resume,
+        on_cpu=settings.gpus_per_node == 0,
+    )
+    return torchrun(
+        settings.place,
+        nproc=settings.nproc_per_node,
+        log_dir=ranks,
+        python=sys.executable,
+        program=[str(program(recipe, swift_folder())), *flatten(flags)],
+    )
+
+
+def _failure(ranks: Path, bond: Bond, *, started: bool) -> LaunchError:
+    """Find out why torchrun ended on this node.
+
+    A user error of its own counts even if a peer was lost first: the peer may have ended because
+    of it, while torchrun was still ending this node's workers.
+    """
+    found = failures.why(ranks, ranks.with_suffix(".log"), started=started)
+    if found is not None and found.code in USER:
+        return LaunchError(found.code, found.cause, found.remedy)
+    is_cascade = found is None or found.cascade
+    if bond.loss is not None or (is_cascade and bond.lost.wait(ECHO)):
+        assert bond.loss is not None
+        return bond.loss.error()
+    if found is None:
+        return LaunchError(Exit.PEER, "training failed without an exception", f"see {ranks}")
+    return LaunchError(found.code, found.cause, f"{found.remedy}; see {ranks}")

@@ -1,0 +1,4 @@
+"""The workspace: outputs made once and whole, markers, manifests, locks, checkpoints.
+
+May import ``system`` and below.
+"""

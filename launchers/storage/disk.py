@@ -1,0 +1,111 @@
+"""What an error of the file system means for the run."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from launchers.exits import Exit, LaunchError
+from launchers.storage import manifest
+from launchers.storage.checkpoint import flush
+from launchers.system.threads import each
+
+_MEANING = {
+    **dict.fromkeys(
+        (errno.ENOSPC, errno.EDQUOT), (Exit.QUOTA, "free space on the workspace, or enlarge it")
+    ),
+    **dict.fromkeys(
+        (errno.EACCES, errno.EPERM, errno.EROFS),
+        (
+            Exit.QUOTA,
+            "let the pod's user write there: podSecurityContext.fsGroup, or the export's options",
+        ),
+    ),
+    **dict.fromkeys(
+        (errno.EIO, errno.ESTALE, errno.ENODEV, errno.ENXIO, errno.ENOTCONN, errno.EREMOTEIO),
+        (Exit.IO, "look at the workspace's storage"),
+    ),
+    errno.ENAMETOOLONG: (Exit.CONFIG, "use shorter names in the recipe"),
+}
+
+
+def meaning(error: OSError, place: Path) -> LaunchError | None:
+    """Translate an error of the file system; None when it is not one of its faults.
+
+    >>> meaning(OSError(28, "No space left on device"), Path("/w")).code.name
+    'QUOTA'
+    """
+    found = _MEANING.get(error.errno or 0)
+    if found is None:
+        return None
+    code, remedy = found
+    what = error.strerror or os.strerror(error.errno or 0)
+    return LaunchError(code, f"{error.filename or place}: {what}", remedy)
+
+
+@contextmanager
+def reporting(place: Path) -> Iterator[None]:
+    """Raise a full, read-only or broken disk as the ``LaunchError`` that the contract wants."""
+    try:
+        yield
+    except OSError as error:
+        found = meaning(error, place)
+        if found is None:
+            raise
+        raise found from error
+
+
+def require_space(folder: Path, needed: int) -> None:
+    """Refuse to start what can't fit.
+
+    Args:
+        folder: an existing folder on the volume.
+        needed: bytes that will be written.
+
+    Raises:
+        LaunchError: QUOTA with both numbers.
+    """
+    free = shutil.disk_usage(folder).free
+    if needed > free:
+        raise LaunchError(
+            Exit.QUOTA,
+            f"{folder} has {free / 1e9:.3f} GB free, and {needed / 1e9:.3f} GB are to be written",
+            "free space on the workspace, or enlarge it",
+        )
+
+
+def flush_tree(folder: Path) -> None:
+    """Force all files and folders below ``folder`` to the disk, folders last."""
+    found = [p for p in manifest.files(folder) if not p.is_symlink()]
+    each(flush, found)
+    for root, _, _ in os.walk(folder, topdown=False):
+        flush(Path(root))
+
+
+def size(folder: Path) -> int:
+    """Return the bytes of all files below ``folder``; files that vanish meanwhile are none."""
+    found = 0
+    for path in manifest.files(folder):
+        try:
+            found += path.lstat().st_size
+        except OSError:
+            continue
+    return found
+
+
+def note_use(folder: Path) -> None:
+    """Make a cache's folder as new as its last use, for whoever removes old ones."""
+    with suppress(OSError):  # there is none yet, or a workspace that can only be read
+        os.utime(folder)
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder; nothing there is fine."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

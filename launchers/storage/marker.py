@@ -1,0 +1,78 @@
+"""The marker of a finished output: ``.complete.json`` in its folder, written last."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from launchers.storage.checkpoint import replace
+from launchers.storage.manifest import Entry, Manifest
+
+NAME = ".complete.json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Marker:
+    """What an output was made from, and what it holds."""
+
+    inputs: Mapping[str, Any]
+    """Compared for equality: other inputs, another output."""
+    manifest: Manifest
+    made: Mapping[str, Any] = field(default_factory=dict)
+    """For people: seconds, at, commit ... Not part of the digest."""
+
+
+def read(folder: Path) -> Marker | None:
+    """Return the marker of ``folder``, or None when there is none that can be read."""
+    try:
+        document = json.loads((folder / NAME).read_text(encoding="utf-8"))
+        manifest = {
+            str(name): Entry(int(e["size"]), str(e["sha256"]))
+            for name, e in document["manifest"].items()
+        }
+        return Marker(
+            inputs=dict(document["inputs"]), manifest=manifest, made=dict(document["made"])
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def write(folder: Path, marker: Marker) -> None:
+    """Write the marker; a reader sees all of it or nothing."""
+    replace(folder / NAME, json.dumps(_document(marker), indent=1, sort_keys=True) + "\n")
+
+
+def digest(marker: Marker) -> str:
+    """Return the SHA-256 of inputs and manifest: equal outputs, equal digests.
+
+    >>> from launchers.storage.manifest import Entry
+    >>> one = Marker(inputs={"ref": "v1"}, manifest={"a": Entry(1, "x")}, made={"seconds": 1})
+    >>> other = Marker(inputs={"ref": "v1"}, manifest={"a": Entry(1, "x")}, made={"seconds": 2})
+    >>> digest(one) == digest(other)
+    True
+    """
+    document = _document(marker)
+    del document["made"]
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def _document(marker: Marker) -> dict[str, Any]:
+    return {
+        "inputs": dict(marker.inputs),
+        "manifest": {name: e._asdict() for name, e in marker.manifest.items()},
+        "made": dict(marker.made),
+    }
+
+
+def plain(inputs: Mapping[str, object]) -> dict[str, Any]:
+    """Return inputs as they read back from JSON, so that they compare equal.
+
+    >>> plain({"flags": ("a", "b")})
+    {'flags': ['a', 'b']}
+    """
+    document: dict[str, Any] = json.loads(json.dumps(dict(inputs)))
+    return document

@@ -1,0 +1,199 @@
+"""How a stage makes an output: once, whole or not at all, resumable after a kill.
+
+Inputs -> work in ``<name>.partial`` -> verify -> marker -> fsync -> rename. The final name never
+holds anything half-written, and an older output stays until the newer one is complete.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from launchers import logs
+from launchers.exits import Exit, LaunchError
+from launchers.storage import disk, manifest, marker, partial
+from launchers.storage.lock import Lock
+from launchers.storage.manifest import Manifest
+from launchers.storage.marker import Marker
+from launchers.system.log_periodically import pulse
+
+FULL = 1024**3
+"""Bytes up to which an output found on the workspace is read and its digests compared; of a
+larger one sizes are compared, since reading 60 GB costs a minute of all GPUs at each restart."""
+
+
+State = Literal["done", "up to date", "skipped"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a stage did for one output."""
+
+    stage: str
+    name: str
+    state: State
+    why: str
+    path: Path
+    digest: str
+    """Digest of the marker at ``path``; empty where there is no marker."""
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """What ``make`` may tell about its output."""
+
+    manifest: Manifest | None = None
+    """Spares reading all files again, when ``make`` has just verified them."""
+    notes: Mapping[str, object] = field(default_factory=dict)
+    """Goes into the marker for people, outside its digest."""
+
+
+Make = Callable[[Path], Made | None]
+
+
+def produce(
+    stage: str,
+    name: str,
+    path: Path,
+    inputs: Mapping[str, object],
+    make: Make,
+    *,
+    skip: bool,
+    holder: str,
+    is_cache: bool = False,
+) -> Outcome:
+    """Make an output, unless it is already there.
+
+    Args:
+        stage: the stage, for logs.
+        name: the output, for logs.
+        path: its final folder.
+        inputs: what it is made from, as JSON: equal inputs, equal output.
+        make: fills the folder it is given, which may hold what a killed attempt left.
+        skip: SKIP_<STAGE>: trust what is there.
+        holder: who makes it, for those who wait for the lock.
+        is_cache: nobody but the launcher puts anything there: what has no marker is half removed.
+
+    Raises:
+        LaunchError: INPUT_MISSING when a skipped output is not there; QUOTA, IO from the disk;
+            CONFIG when something is there that the launcher has not made; what ``make`` raises.
+    """
+    started = time.monotonic()
+    if skip:
+        return trusted(stage, name, path)
+    wanted = marker.plain(inputs)
+    state: State = "up to date"
+    with disk.reporting(path):
+        found = usable(path, wanted)
+        if found is None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with Lock(path.with_name(f"{path.name}.lock"), holder) as lock:
+                partial.restore(path)
+                found = usable(path, wanted)  # another may have made it while we waited
+                if found is None:
+                    if is_cache and not (path / marker.NAME).exists():
+                        disk.remove(path)
+                    state = "done"
+                    found = _made(stage, name, path, wanted, make, lock)
+    seconds = time.monotonic() - started
+    sizes = {"files": len(found.manifest), "bytes": manifest.total(found.manifest)}
+    logs.info(f"{stage} {state}", name=name, path=path, **sizes, seconds=seconds)
+    why = "" if state == "done" else state
+    return outcome(stage, name, state, why, path, found, seconds)
+
+
+def outcome(
+    stage: str,
+    name: str,
+    state: State,
+    why: str,
+    path: Path,
+    found: Marker | None,
+    seconds: float = 0.0,
+) -> Outcome:
+    """Build an outcome with the digest of its marker, if it has one."""
+    digest = "" if found is None else marker.digest(found)
+    return Outcome(
+        stage=stage, name=name, state=state, why=why, path=path, digest=digest, seconds=seconds
+    )
+
+
+def trusted(stage: str, name: str, path: Path, there: Path | None = None) -> Outcome:
+    """Take what is there, unchecked, because the user said so.
+
+    Args:
+        stage: the skipped stage.
+        name: the output, for logs.
+        path: the folder of the marker, if the launcher made the output.
+        there: what has to exist; ``path`` by default.
+
+    Raises:
+        LaunchError: INPUT_MISSING when nothing is there.
+    """
+    setting = f"SKIP_{stage.upper()}"
+    wanted = there or path
+    if not wanted.exists():
+        raise LaunchError(
+            Exit.INPUT_MISSING,
+            f"{setting}=1, and {wanted} is not there",
+            f"write stages.{stage}.skip: false, or put {name} at {wanted}",
+        )
+    logs.info(f"{stage} skipped: {setting}=1", name=name, path=wanted)
+    return outcome(stage, name, "skipped", f"{setting}=1", path, marker.read(path))
+
+
+def usable(path: Path, wanted: Mapping[str, Any]) -> Marker | None:
+    """Return the marker at ``path`` if it is of these inputs and its files are there."""
+    found = marker.read(path)
+    if found is None or found.inputs != wanted:
+        return None
+    problems = manifest.verify(path, found.manifest, manifest.total(found.manifest) <= FULL)
+    if problems:
+        logs.warning("output damaged", path=path, problems=len(problems), first=problems[0])
+        return None
+    return found
+
+
+def _made(
+    stage: str,
+    name: str,
+    path: Path,
+    wanted: dict[str, Any],
+    make: Make,
+    lock: Lock,
+) -> Marker:
+    """Make the output in its partial folder and put it under its final name."""
+    folder = partial.of(path)
+    partial.refuse_foreign(stage, path)
+    partial.salvage(path, wanted)
+    found = usable(folder, wanted)  # a kill between marker and rename
+    if found is None:
+        partial.begin(folder, wanted)
+        logs.info(f"{stage} start", name=name, path=path)
+        started = time.monotonic()
+        with pulse(f"{stage} working", lambda: {"name": name, "bytes": disk.size(folder)}):
+            made = make(folder) or Made()
+            found = _seal(folder, wanted, made, time.monotonic() - started)
+    lock.check()
+    partial.into_place(path)
+    return found
+
+
+def _seal(folder: Path, wanted: dict[str, Any], made: Made, seconds: float) -> Marker:
+    """Verify a partial output and write its marker."""
+    own = (marker.NAME, partial.RECORD)
+    listed = manifest.of(folder, own) if made.manifest is None else made.manifest
+    problems = manifest.verify(folder, listed, full=False)
+    if problems:
+        raise LaunchError(Exit.IO, f"{folder}: {problems[0]}", "look at the workspace's storage")
+    disk.flush_tree(folder)
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    made_as = {"seconds": round(seconds, 3), "at": at, **made.notes}
+    found = Marker(inputs=wanted, manifest=listed, made=made_as)
+    marker.write(folder, found)
+    (folder / partial.RECORD).unlink()
+    return found

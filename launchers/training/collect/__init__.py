@@ -1,0 +1,1 @@
+"""Collect the metrics of each optimizer step in the trainer."""

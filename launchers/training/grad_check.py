@@ -1,0 +1,74 @@
+"""Loaded into Megatron training: NaN and Inf are looked for once a step, not once a bucket.
+
+ms-swift 4.4.1 always asks megatron-core to look at each bucket of gradients before it is reduced
+(``swift/megatron/utils/megatron_lm_utils.py: wrap_model``), and that is two waits of the host a
+bucket (``megatron/core/distributed/param_and_grad_buffer.py: check_grads``): some 400 in the last
+backward pass of each step, in each of which the GPU runs dry. Here the norms stay on the GPU; what
+is not finite makes the step's own norm not finite, for which the host waits anyway, before weights
+change. Then they are read, and the error is upstream's, with its rank and bucket.
+"""
+
+import math
+import os
+import time
+from typing import Any
+
+import torch
+from megatron.core.distributed.param_and_grad_buffer import _ParamAndGradBucketGroup
+from megatron.core.optimizer import optimizer
+from megatron.core.rerun_state_machine import RerunMode, get_rerun_state_machine
+
+from launchers.training.upstream import require
+
+PATIENCE = 5.0
+"""Seconds that a rank whose own gradients are finite gives the others to end first."""
+require(_ParamAndGradBucketGroup, "check_grads")
+require(optimizer, "get_grad_norm_fp32")
+_check, _norm = _ParamAndGradBucketGroup.check_grads, optimizer.get_grad_norm_fp32
+_norms: dict[tuple[int, int], torch.Tensor] = {}
+"""Each bucket's norm in this step, by its group's identity and its number there."""
+
+
+def check_grads(self: Any, check_for_nan_or_inf: bool, check_for_large: bool) -> None:
+    """Keep the norms of a group's buckets for later; leave all else to upstream."""
+    if check_for_large or get_rerun_state_machine().mode != RerunMode.DISABLED:
+        _check(self, check_for_nan_or_inf, check_for_large)
+        return
+    for number, bucket in enumerate(self.buckets):
+        _norms[id(self), number] = bucket.grad_data.norm(p=2)
+
+
+def get_grad_norm_fp32(*given: Any, **named: Any) -> Any:
+    """Return upstream's norm.
+
+    Raises:
+        RuntimeError: it is not finite.
+    """
+    norm = _norm(*given, **named)
+    if not math.isfinite(norm):
+        refuse(float(norm))
+    return norm
+
+
+def refuse(total: float) -> None:
+    """End the rank: first those whose own gradients are not finite.
+
+    Raises:
+        RuntimeError: always; it says which bucket, or that another rank has it.
+    """
+    where = f"Rank {torch.distributed.get_rank()}, node {os.uname()[1]}"
+    for (_, number), norm in _norms.items():
+        if not math.isfinite(float(norm)):
+            kind = "NaN" if math.isnan(float(norm)) else "Inf"
+            raise RuntimeError(
+                f"{where}: found {kind} in local grad norm for bucket #{number} in backward pass "
+                "before data-parallel communication collective"
+            )
+    time.sleep(PATIENCE)
+    raise RuntimeError(
+        f"{where}: the norm of all gradients is {total}, and those of this rank are finite"
+    )
+
+
+_ParamAndGradBucketGroup.check_grads = check_grads
+optimizer.get_grad_norm_fp32 = get_grad_norm_fp32

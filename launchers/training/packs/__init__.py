@@ -1,0 +1,1 @@
+"""Deal packs to data-parallel ranks, report how full they are, and keep their sizes equal."""

@@ -1,0 +1,163 @@
+"""Loaded into Megatron training with packing: deals packs out evenly, and says how full they are.
+
+Which packs a step has is upstream's choice (``swift/megatron/trainers/batch_sampler.py``, a
+permutation seeded by the epoch); ``launchers/training/packs/dealing.py`` chooses who works on which. All ranks
+compare what they see of the data before the first step.
+"""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from swift.dataset import PackingDataset
+from swift.megatron.arguments import MegatronArguments
+from swift.megatron.trainers.base import BaseMegatronTrainer
+from swift.megatron.trainers.batch_sampler import MegatronPretrainingRandomSampler
+from swift.utils import get_logger
+
+from launchers.exits import Exit, LaunchError
+from launchers.plan import model_config
+from launchers.storage.checkpoint import replace
+from launchers.training.packs import dealing
+from launchers.training.packs.dealing import Round
+from launchers.training.packs.report import Packs, Report, report
+from launchers.training.upstream import require, require_parameters
+
+FILE = "packing.json"
+"""The figures, in the attempt's folder."""
+require(BaseMegatronTrainer, "_create_dataloader")
+require_parameters(MegatronArguments.init_iters, "self", "train_dataset", "val_dataset")
+_create = BaseMegatronTrainer._create_dataloader
+_init_iters = MegatronArguments.init_iters
+_logger = get_logger()
+
+
+class DealtSampler:
+    """Yields this replica's microbatches; the same from any step on, as after a resume."""
+
+    def __init__(self, upstream: Any, costs: list[float], batch: int) -> None:
+        """Take over what upstream's sampler was made with."""
+        self.total_samples = int(upstream.total_samples)
+        self.consumed_samples = int(upstream.consumed_samples)
+        self.micro, self.replicas = int(upstream.micro_batch_size), int(upstream.data_parallel_size)
+        self.replica = int(upstream.data_parallel_rank)
+        self.costs, self.batch = costs, batch
+        self.round = self.micro * self.replicas
+        self.first_sample = self.consumed_samples
+
+    def __len__(self) -> int:
+        """Return the packs, as upstream does."""
+        return self.total_samples
+
+    def __iter__(self) -> Iterator[list[int]]:
+        """Yield what is left of the epoch."""
+        epoch, done = divmod(self.consumed_samples, self.usable)
+        begun = (self.consumed_samples - self.first_sample) % self.batch
+        for batches in self.rounds(epoch, done, self.batch - begun):
+            self.consumed_samples += self.round
+            yield batches[self.replica]
+
+    @property
+    def usable(self) -> int:
+        """Return the packs of an epoch that fill whole rounds."""
+        return self.total_samples // self.round * self.round
+
+    def shuffled(self, epoch: int) -> list[int]:
+        """Return upstream's order of an epoch; what fills no round is cut off."""
+        generator = torch.Generator()
+        generator.manual_seed(epoch)
+        count = self.total_samples // self.micro * self.micro
+        order: list[int] = torch.randperm(count, generator=generator).tolist()
+        return order[: self.usable]
+
+    def rounds(self, epoch: int, done: int, first: int) -> Iterator[Round]:
+        """Yield the rounds of an epoch after ``done`` packs; ``first`` as of ``packing.epoch``."""
+        sizes = {"replicas": self.replicas, "micro": self.micro, "batch": self.batch}
+        return dealing.epoch(self.shuffled(epoch)[done:], self.costs, **sizes, first=first)
+
+    def undealt(self, epoch: int) -> list[Round]:
+        """Return an epoch's rounds as upstream deals them."""
+        order, n = self.shuffled(epoch), self.replicas
+        starts = range(0, len(order), self.round)
+        return [[order[s + r : s + self.round : n] for r in range(n)] for s in starts]
+
+
+def init_iters(self: Any, train_dataset: Any, val_dataset: Any) -> None:
+    """Count the run's steps as upstream does; it does so before it builds the model."""
+    _init_iters(self, train_dataset, val_dataset)
+    dealing.refuse_no_step(
+        len(train_dataset),
+        replicas=self.data_parallel_size,
+        micro=self.micro_batch_size,
+        batch=self.global_batch_size,
+        steps=self.train_iters,
+    )
+
+
+def create_dataloader(self: Any, dataset: Any, batch_sampler: Any) -> Any:
+    """Create upstream's loader; of packs in random order with our sampler."""
+    if (
+        isinstance(dataset, PackingDataset)
+        and isinstance(batch_sampler, MegatronPretrainingRandomSampler)
+        and batch_sampler.shuffle
+        and not batch_sampler.data_sharding
+        and not batch_sampler.group_by_length
+    ):
+        batch_sampler = _dealt(self.args, dataset, batch_sampler)
+    return _create(self, dataset, batch_sampler)
+
+
+def _dealt(args: Any, dataset: Any, upstream: Any) -> Any:
+    lengths = [n if isinstance(n, list) else [n] for n in dataset.dataset["lengths"]]
+    packs = Packs(texts=lengths, packs=dataset.packed_idx, length=dataset.packing_length)
+    _compare(packs.digest())
+    try:
+        text = (Path(args.model) / "config.json").read_text(encoding="utf-8")
+        cost = dealing.cost(model_config.parse(json.loads(text)))
+    except (OSError, ValueError, LaunchError) as error:
+        _logger.warning("packing: packs are dealt out by chance: %s", error)
+        return upstream
+    sampler = DealtSampler(upstream, packs.costs(cost), args.global_batch_size)
+    if not dist.is_initialized() or dist.get_rank() == 0:
+        dealt = list(sampler.rounds(0, 0, sampler.batch))
+        _tell(report(packs, cost, dealt=dealt, undealt=sampler.undealt(0)))
+    return sampler
+
+
+def _compare(digest: str) -> None:
+    """Make sure that all ranks train on the same packs.
+
+    Raises:
+        LaunchError: DATA, naming the ranks that differ from rank 0.
+    """
+    if not dist.is_initialized():
+        return
+    seen: list[Any] = [None] * dist.get_world_size()
+    dist.all_gather_object(seen, digest)
+    others = [rank for rank, each in enumerate(seen) if each != seen[0]]
+    if others:
+        raise LaunchError(
+            Exit.DATA,
+            f"ranks {others} see other rows or packs than rank 0: {digest[:12]}",
+            "let a dataset plugin give the same rows on every rank",
+        )
+
+
+def _tell(seen: Report) -> None:
+    """Log the figures, and keep them for ``report`` and the benchmark."""
+    _logger.info("packing %s", json.dumps(seen.document()))
+    for complaint in seen.complaints():
+        _logger.warning("packing: %s", complaint)
+    if folder := os.environ.get("TRAINING_ATTEMPT"):
+        try:
+            replace(Path(folder) / FILE, json.dumps(seen.document(), indent=1) + "\n")
+        except OSError as error:
+            _logger.warning("packing: no report is kept: %s", error)
+
+
+BaseMegatronTrainer._create_dataloader = create_dataloader
+MegatronArguments.init_iters = init_iters

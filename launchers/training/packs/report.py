@@ -1,0 +1,115 @@
+"""How full the packs of a run are, and how even the work of its replicas."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+
+from launchers.training.packs.dealing import Cost, Round, imbalance
+
+FULL = 0.98
+"""Part of the packs that real tokens should fill."""
+EVEN = 0.03
+"""Part of the time that replicas may wait for each other."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Packs:
+    """What packing made of a dataset."""
+
+    texts: Sequence[Sequence[int]]
+    """Of each row its texts' lengths in tokens: chosen and rejected."""
+    packs: Sequence[Sequence[int]]
+    """Rows by pack."""
+    length: int
+    """Tokens that a pack should hold."""
+
+    def tokens(self) -> list[int]:
+        """Return the tokens of each pack."""
+        return [sum(sum(self.texts[row]) for row in pack) for pack in self.packs]
+
+    def costs(self, cost: Cost) -> list[float]:
+        """Return the cost of each pack."""
+        return [sum(cost.of(self.texts[row]) for row in pack) for pack in self.packs]
+
+    def digest(self) -> str:
+        """Return the SHA-256 of lengths and packs: ranks with the same one see the same data."""
+        seen = [[list(row) for row in self.texts], [list(pack) for pack in self.packs]]
+        return hashlib.sha256(json.dumps(seen).encode()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report:
+    """The figures of a run, for its log and ``packing.json``."""
+
+    rows: int
+    packs: int
+    packing_length: int
+    real: float
+    """Real tokens over the packs' room; of a pack that is too long no more than its room counts."""
+    too_long: int
+    """Packs of a single row that is longer than ``packing_length``."""
+    longest: int
+    """Tokens of the longest pack, on which memory depends."""
+    s_eff: float
+    """sum(L^2) / sum(L) of the texts."""
+    token_imbalance: float
+    cost_imbalance: float
+    """Part of the time that replicas wait for the slowest, in the first epoch."""
+    cost_imbalance_undealt: float
+    """The same in the order of ms-swift's shuffle."""
+    lost_each_epoch: int
+    """Packs of an epoch, others each time, that fill no round of all replicas."""
+
+    def document(self) -> dict[str, object]:
+        """Return it as JSON, floats to five digits."""
+        return {k: round(v, 5) if isinstance(v, float) else v for k, v in asdict(self).items()}
+
+    def complaints(self) -> Iterator[str]:
+        """Yield what a user could mend, as sentences."""
+        if self.too_long:
+            yield (
+                f"{self.too_long} rows are longer than recipe.args.packing_length "
+                f"{self.packing_length} and make packs of up to {self.longest} tokens; write "
+                f"packing_length: {self.longest}, or a smaller max_length"
+            )
+        if self.real < FULL:
+            yield (
+                f"packs are {self.real:.1%} full, less than {FULL:.0%}; write a packing_length of "
+                f"many times the rows' mean, {self.packs} packs are few otherwise"
+            )
+        if self.cost_imbalance > EVEN:
+            yield (
+                f"replicas wait {self.cost_imbalance:.1%} of the time for the slowest, more than "
+                f"{EVEN:.0%}; a larger recipe.args.global_batch_size leaves more choice"
+            )
+
+
+def report(packs: Packs, cost: Cost, *, dealt: Sequence[Round], undealt: Sequence[Round]) -> Report:
+    """Return the figures of a run.
+
+    Args:
+        packs: of the dataset.
+        cost: of texts in the model.
+        dealt: the first epoch's rounds.
+        undealt: the same in the order of ms-swift.
+    """
+    tokens = packs.tokens()
+    costs = packs.costs(cost)
+    texts = [n for row in packs.texts for n in row]
+    used = sum(len(each) for batches in dealt for each in batches)
+    return Report(
+        rows=len(packs.texts),
+        packs=len(tokens),
+        packing_length=packs.length,
+        real=sum(min(n, packs.length) for n in tokens) / (len(tokens) * packs.length),
+        too_long=sum(n > packs.length for n in tokens),
+        longest=max(tokens),
+        s_eff=sum(n * n for n in texts) / sum(texts),
+        token_imbalance=imbalance(dealt, [float(n) for n in tokens]),
+        cost_imbalance=imbalance(dealt, costs),
+        cost_imbalance_undealt=imbalance(undealt, costs),
+        lost_each_epoch=len(tokens) - used,
+    )

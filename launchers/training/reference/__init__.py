@@ -1,0 +1,1 @@
+"""Compute the reference's log-probabilities once, store them, and train against them."""

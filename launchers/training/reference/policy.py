@@ -1,0 +1,80 @@
+"""Whether the policy may still stand for the reference, and which rank takes which pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+KEY = "reference_logps"
+"""Of a batch: the reference's log-probabilities, chosen and rejected, one column a pair."""
+ROUND = 16
+"""Micro-batches of a pass between two looks at whether an earlier pass has them already."""
+
+
+class ReferenceConfigError(Exception):
+    """What the recipe or the run's state does not allow: ends a run with CONFIG (``system/failure_rules.py``)."""
+
+
+def refusals(args: object) -> list[str]:
+    """Return why the log-probabilities can't be taken once, a sentence each.
+
+    The chart and the launcher refuse the same by ``rules/reference.py``; this is for a run without.
+    """
+    wanted: tuple[tuple[str, tuple[object, ...], str], ...] = (
+        ("rlhf_type", ("dpo",), "only DPO reads them"),
+        ("tuner_type", ("full",), "an adapter's reference is the model without it, and free"),
+        ("streaming", (False, None), "not all pairs are known before the first step"),
+        ("context_parallel_size", (1, None), "not tried with a sequence cut over GPUs"),
+        ("virtual_pipeline_model_parallel_size", (1, None), "not tried with virtual stages"),
+        ("task_type", ("causal_lm", None), "the model must return log-probabilities"),
+    )
+    given = ((name, getattr(args, name, None), allowed, why) for name, allowed, why in wanted)
+    found = [
+        f"{name}={value}: {why}" for name, value, allowed, why in given if value not in allowed
+    ]
+    if getattr(getattr(args, "megatron_model_meta", None), "is_multimodal", False):
+        found.append("a multimodal model: a pair's id is made of its tokens only")
+    return found
+
+
+def original(args: Any) -> Path:
+    """Return the model that a run began with.
+
+    The launcher pins ``ref_model`` to it; on a resume ``model`` may be a checkpoint (``flags/command_line.py``).
+
+    Args:
+        args: ms-swift's parsed arguments.
+    """
+    return Path(str(getattr(args, "ref_model", None) or args.model))
+
+
+def policy_is_reference(args: Any, iteration: int) -> bool:
+    """Tell whether the policy's weights are still the reference's.
+
+    Args:
+        args: ms-swift's parsed arguments.
+        iteration: optimizer steps done, as the loaded checkpoint says.
+    """
+
+    def mcore(name: str) -> Path | None:
+        given = getattr(args, name, None)
+        return Path(str(given)).resolve() if given else None
+
+    policy = Path(str(args.model)).resolve(), mcore("mcore_model")
+    return iteration == 0 and policy == (original(args).resolve(), mcore("mcore_ref_model"))
+
+
+def batches(samples: int, micro: int, rank: int, ranks: int) -> Iterator[tuple[list[int], bool]]:
+    """Yield a data-parallel rank's batches of dataset indices, and whether they count.
+
+    All ranks get the same number, because experts are spread over them: what is missing at the
+    end is the dataset's start once more, which does not count.
+
+    >>> [list(batches(3, 1, rank, 2)) for rank in (0, 1)]
+    [[([0], True), ([2], True)], [([1], True), ([0], False)]]
+    """
+    whole = -(-samples // micro)
+    for number in range(rank, -(-whole // ranks) * ranks, ranks):
+        first = (number % whole) * micro
+        yield list(range(first, min(first + micro, samples))), number < whole

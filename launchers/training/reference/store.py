@@ -1,0 +1,173 @@
+"""Reference log-probabilities on the workspace: written once, read by every later attempt and run.
+
+A store is a folder named by the digest of what its numbers follow from (``training/reference/facts.py``)::
+
+    facts.json     what that is, so that people and error messages can name a difference
+    parts/*.bin    what a pass has so far; one file a writer and flush, so that none is shared
+    pairs-*.bin    all pairs, in order of their ids; named by its digest, since two runs may take
+                   them at once, and their numbers differ by rounding
+    complete.json  written last: which of these holds, and what the pass took
+
+An entry is a pair's id and two float32, 24 bytes: 40,000 pairs are 1 MB.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import struct
+import uuid
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from launchers.storage.checkpoint import replace
+from launchers.training.reference.pair_id import SIZE
+
+Pairs = dict[bytes, tuple[float, float]]
+"""From a pair's id to the summed log-probabilities of chosen and rejected, in nats."""
+
+TOLERANCE = 1e-2
+"""By which two entries of one id may differ, relative to values above 1: kernels choose their order
+of summation by a batch's shape, and a bf16 sum of 1,000 tokens moves by less than this."""
+_ENTRY = struct.Struct(f"<{SIZE}sff")
+_SUM = 32
+_FACTS, _COMPLETE, _PARTS = "facts.json", "complete.json", "parts"
+
+
+class ReferenceDataError(Exception):
+    """What the store or the data say can't be: ends a run with DATA (``system/failure_rules.py``)."""
+
+
+def pack(pairs: Mapping[bytes, tuple[float, float]]) -> bytes:
+    """Return entries as bytes, in order of their ids.
+
+    >>> len(pack({b"i" * 16: (-1.0, -2.0)}))
+    24
+    """
+    return b"".join(_ENTRY.pack(name, *pairs[name]) for name in sorted(pairs))
+
+
+def unpack(data: bytes) -> Pairs:
+    """Return the entries of some bytes.
+
+    Raises:
+        ValueError: they do not end with an entry.
+    """
+    if len(data) % _ENTRY.size:
+        raise ValueError(f"{len(data)} bytes are no multiple of {_ENTRY.size}")
+    return {name: (chosen, rejected) for name, chosen, rejected in _ENTRY.iter_unpack(data)}
+
+
+def add(pairs: Pairs, others: Iterable[tuple[bytes, tuple[float, float]]], folder: Path) -> None:
+    """Add entries of the store in ``folder``; the first of two equal ones stays.
+
+    Raises:
+        ReferenceDataError: a value is no number, or one id has two values that differ.
+    """
+    for name, values in others:
+        if not all(math.isfinite(value) for value in values):
+            raise ReferenceDataError(
+                f"the reference's log-probability of pair {name.hex()} is {values}: "
+                "look at the model's weights and at the pair"
+            )
+        known = pairs.setdefault(name, values)
+        if any(differ(*both) for both in zip(known, values, strict=True)):
+            raise ReferenceDataError(
+                f"pair {name.hex()} has log-probabilities {known} and {values}, more than "
+                f"{TOLERANCE:g} apart: two different models wrote into one store; remove {folder}"
+            )
+
+
+def differ(one: float, other: float) -> bool:
+    """Tell whether two log-probabilities of one pair are too far apart to be the same."""
+    return abs(one - other) > TOLERANCE * max(1.0, abs(one), abs(other))
+
+
+def begin(folder: Path, facts: Mapping[str, str]) -> None:
+    """Make a store's folder and note its facts; many writers may do so at once."""
+    (folder / _PARTS).mkdir(parents=True, exist_ok=True)
+    if read_facts(folder) != dict(facts):
+        write(folder / _FACTS, _spell(facts))
+
+
+def read_facts(folder: Path) -> dict[str, str]:
+    """Return what a store says it follows from; empty where it does not say so."""
+    return {str(k): str(v) for k, v in document_of(folder / _FACTS).items()}
+
+
+def add_part(folder: Path, pairs: Mapping[bytes, tuple[float, float]]) -> None:
+    """Keep some entries of a pass under way, in a file of their own."""
+    data = pack(pairs)
+    sealed = data + hashlib.sha256(data).digest()
+    write(folder / _PARTS / f"{uuid.uuid4().hex}.bin", sealed)
+
+
+def read_parts(folder: Path) -> Pairs:
+    """Return what passes before this one have left; torn parts are passed over.
+
+    Raises:
+        ReferenceDataError: as of ``add``.
+    """
+    pairs: Pairs = {}
+    for path in sorted((folder / _PARTS).glob("*.bin")):
+        try:
+            sealed = path.read_bytes()
+        except FileNotFoundError:  # another run has just completed the store
+            continue
+        data = sealed[:-_SUM]
+        if hashlib.sha256(data).digest() == sealed[-_SUM:]:
+            add(pairs, unpack(data).items(), folder)
+    return pairs
+
+
+def complete(folder: Path, pairs: Pairs, cost: Mapping[str, object]) -> None:
+    """Write all entries, then the note that they are all; the parts go.
+
+    Args:
+        folder: of the store.
+        pairs: all of them.
+        cost: what the pass took, for people and for the throughput with the pass.
+    """
+    data = pack(pairs)
+    digest = hashlib.sha256(data).hexdigest()
+    write(_pairs(folder, digest), data)
+    seal = {"pairs": len(pairs), "sha256": digest, "cost": dict(cost)}
+    write(folder / _COMPLETE, _spell(seal))
+    for path in (folder / _PARTS).glob("*.bin"):
+        path.unlink(missing_ok=True)
+
+
+def read(folder: Path) -> tuple[Pairs, dict[str, Any]] | None:
+    """Return all entries and what they took; None where they are not complete."""
+    seal = document_of(folder / _COMPLETE)
+    try:
+        data = _pairs(folder, seal["sha256"]).read_bytes()
+        if hashlib.sha256(data).hexdigest() != seal["sha256"]:
+            return None
+        return unpack(data), dict(seal["cost"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def write(path: Path, data: bytes) -> None:
+    """Write a file so that a reader sees all of it or nothing, whoever else writes it."""
+    replace(path, data, writer=uuid.uuid4().hex)
+
+
+def _pairs(folder: Path, digest: str) -> Path:
+    return folder / f"pairs-{digest[:16]}.bin"
+
+
+def _spell(document: Mapping[str, object]) -> bytes:
+    return (json.dumps(dict(document), indent=1, sort_keys=True) + "\n").encode()
+
+
+def document_of(path: Path) -> dict[str, Any]:
+    """Return the JSON map in a file; empty where there is none to read."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}

@@ -1,0 +1,1 @@
+"""Tokenise rows once, on one rank, and keep them on the workspace."""

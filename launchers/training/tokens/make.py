@@ -1,0 +1,139 @@
+"""Makes the rows that ``swift_tokens`` keeps: by ms-swift's own functions, on one rank."""
+
+import dataclasses
+import importlib.metadata
+import os
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from swift.arguments.base_args.data_args import DataArguments
+from swift.arguments.base_args.template_args import TemplateArguments
+from swift.dataset import EncodePreprocessor
+from swift.utils import append_to_jsonl, disable_safe_ddp_context_use_barrier, get_logger
+
+from launchers import PACKAGE, logs
+from launchers.exits import Exit, LaunchError
+from launchers.storage import disk, marker
+from launchers.storage.output import Made, produce
+from launchers.training.reference.policy import original
+from launchers.training.tokens import inputs
+
+PACKAGES = ("ms-swift", "transformers", "tokenizers")
+TEXTS = "val_dataset.jsonl"
+"""What upstream leaves of the held-out rows in the output folder."""
+_logger = get_logger()
+
+
+def make(self: Any) -> tuple[str, str] | None:
+    """Make the rows if they are not there; return their folder and its digest."""
+    if not logs.LOG.handlers:
+        logs.configure()
+    home = Path(os.environ["TRAINING_HOME"])
+    try:
+        made_from = _inputs(self.args)
+        folder = inputs.folder(home.parents[1], made_from)
+        made = produce(
+            "tokens",
+            folder.name,
+            folder,
+            made_from,
+            lambda partial: _tokenise(self, partial),
+            skip=False,
+            holder=home.name,
+            is_cache=True,
+        )
+        disk.note_use(folder)
+        texts, output = folder / TEXTS, Path(self.args.output_dir)
+        if texts.exists() and not (output / TEXTS).exists():
+            output.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(texts, output / TEXTS)
+    except OSError as error:
+        _logger.warning("tokens are not kept: %s", error)
+    except LaunchError as error:
+        if error.code not in (Exit.IO, Exit.QUOTA):
+            raise
+        _logger.warning("tokens are not kept: %s", error)
+    else:
+        return str(folder), made.digest
+    return None
+
+
+def _inputs(args: Any) -> dict[str, object]:
+    kinds = (DataArguments, TemplateArguments)
+    fields = [field.name for kind in kinds for field in dataclasses.fields(kind)]
+    given = inputs.inputs(
+        flags={**{name: getattr(args, name) for name in fields}, "mode": _mode(args)},
+        datasets=[*args.dataset, *args.val_dataset, *args.custom_dataset_info],
+        plugins=inputs.users(args.external_plugins, PACKAGE),
+        model=original(args),
+        versions={name: importlib.metadata.version(name) for name in PACKAGES},
+    )
+    return marker.plain(given)
+
+
+def _mode(args: Any) -> list[str]:
+    names = ("task_type", "rlhf_type", "model_type", "new_special_tokens")
+    env = os.environ.get("RANDOM_DATASET_RESPONSE", "")
+    return [*(str(getattr(args, name, None)) for name in names), env]
+
+
+def _tokenise(self: Any, partial: Path) -> Made:
+    """Tokenise all rows into a folder; the other ranks wait and take part in nothing here."""
+    args, template = self.args, self.template
+    kept = args.load_from_cache_file, template.model
+    # upstream's cache does not see that a plugin's code has changed; a model is not to be copied
+    args.load_from_cache_file, template.model = False, None
+    self.makes_tokens = True
+    try:
+        with disable_safe_ddp_context_use_barrier():
+            train, val = self._get_dataset()
+            if val is not None and not args.val_dataset:
+                (partial / TEXTS).unlink(missing_ok=True)
+                append_to_jsonl(str(partial / TEXTS), val.to_list())
+            named = {"train": train, "val": val}
+            rows = {n: _rows(self, each, partial / f"{n}.arrow") for n, each in named.items()}
+    finally:
+        args.load_from_cache_file, template.model = kept
+        self.makes_tokens = False
+    if not rows["train"]:
+        raise LaunchError(
+            Exit.DATA,
+            f"recipe.dataset: no row could be tokenised in max_length {args.max_length}",
+            "see the errors above, write a larger recipe.args.max_length or mend the dataset",
+        )
+    return Made(notes={"rows": rows})
+
+
+def _rows(self: Any, texts: Any, path: Path) -> int:
+    """Tokenise and write one split; return its rows."""
+    if texts is None:
+        return 0
+    encoded = EncodePreprocessor(template=self.template)(
+        texts,
+        num_proc=self.args.dataset_num_proc,
+        load_from_cache_file=False,
+        strict=self.args.strict,
+        batch_size=1000,
+    )
+    if len(encoded):
+        _write(encoded, path)
+    return len(encoded)
+
+
+def _write(encoded: Any, path: Path) -> None:
+    """Write rows as an Arrow stream, token ids in 32 bits."""
+    batches = _narrow(encoded)
+    first = next(batches)
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, first.schema) as stream:
+        for batch in [first, *batches]:
+            stream.write_table(batch)
+
+
+def _narrow(encoded: Any) -> Iterator[Any]:
+    wide, narrow = pa.list_(pa.int64()), pa.list_(pa.int32())
+    for batch in encoded.with_format("arrow").iter(batch_size=1000):
+        fields = [f.with_type(narrow) if f.type == wide else f for f in batch.schema]
+        yield batch.cast(pa.schema(fields))

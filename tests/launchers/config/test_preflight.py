@@ -1,0 +1,51 @@
+from __future__ import annotations
+
+import pytest
+
+from launchers.config.gpu_models import CARDS
+from launchers.config.preflight import CHECKS, COLLECTIVE, from_env
+from launchers.exits import Exit, LaunchError
+
+
+def test_without_settings_everything_is_checked() -> None:
+    found = from_env({})
+    assert all(found.wants(check) for check in CHECKS)
+    assert (found.card, found.transport, found.network_floor) == (None, "", None)
+
+
+def test_settings_are_read() -> None:
+    env = {
+        "GPU_MODEL": "h200",
+        "DPO_PREFLIGHT_SKIP": "pairs,disk",
+        "DPO_PREFLIGHT_NODE_FLOOR": "187.5",
+        "DPO_PREFLIGHT_STRICT": "1",
+        "NETWORK_FLOOR_GBS": "20",
+        "NETWORK_TRANSPORT": "NET/IB",
+    }
+    found = from_env(env)
+    assert (found.card, found.node_floor, found.network_floor) == (CARDS["h200"], 187.5, 20.0)
+    assert (found.strict, found.transport) == (True, "NET/IB")
+    assert [check for check in CHECKS if not found.wants(check)] == ["disk", "pairs"]
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        ({"GPU_MODEL": "a100"}, "gpuModel='a100' is not known here; write one of a100-40g"),
+        ({"DPO_PREFLIGHT_SKIP": "pair"}, "no check 'pair'; did you mean pairs?"),
+        ({"DPO_PREFLIGHT_NODE_FLOOR": "fast"}, "DPO_PREFLIGHT_NODE_FLOOR='fast'; write GB/s"),
+        ({"NETWORK_FLOOR_GBS": "-1"}, "NETWORK_FLOOR_GBS='-1'; write GB/s"),
+        ({"NETWORK_FLOOR_GBS": "nan"}, "NETWORK_FLOOR_GBS='nan'; write GB/s"),
+        ({"DPO_PREFLIGHT_DEADLINE": "5"}, "write a whole number of at least 10"),
+        ({"SKIP_PREFLIGHT": "yes"}, "SKIP_PREFLIGHT='yes' is not 0 or 1"),
+    ],
+)
+def test_what_is_no_setting_is_refused(env: dict[str, str], message: str) -> None:
+    with pytest.raises(LaunchError) as refused:
+        from_env(env)
+    assert refused.value.code == Exit.CONFIG
+    assert message in str(refused.value)
+
+
+def test_the_checks_at_work_are_checks() -> None:
+    assert set(CHECKS) > COLLECTIVE

@@ -1,0 +1,87 @@
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launchers.config.recipe import load, parse
+from launchers.exits import Exit, LaunchError
+
+RECIPE: dict[str, Any] = {
+    "backend": "megatron",
+    "task": "rlhf",
+    "model": "hf://o/m@main",
+    "dataset": ["hf://o/d@main"],
+    "args": {"lr": "5e-06"},
+}
+
+
+def test_values_are_words_lists_of_words_or_maps() -> None:
+    args = {"a": 1, "b": True, "c": ["x", 2], "d": {"k": 1.5}, "e": None}
+    parsed = parse(RECIPE | {"args": args}).args
+    assert parsed == {"a": "1", "b": "true", "c": ["x", "2"], "d": {"k": 1.5}}
+
+
+def test_equal_recipes_have_equal_digests_whatever_the_order() -> None:
+    one = parse(RECIPE | {"args": {"a": "1", "b": "2"}})
+    other = parse(RECIPE | {"args": {"b": "2", "a": "1"}})
+    assert one.digest == other.digest
+    assert one.digest != parse(RECIPE | {"args": {"a": "1"}}).digest
+
+
+def test_a_reference_in_every_step_leaves_the_digest_as_it_was() -> None:
+    plain, online, once = (
+        parse(RECIPE | given)
+        for given in ({}, {"reference": "online"}, {"reference": "precomputed"})
+    )
+    assert plain.digest == online.digest != once.digest
+    assert (plain.reference, once.reference) == ("online", "precomputed")
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"backend": "deepspeed"}, "recipe.backend='deepspeed'; write megatron or transformers"),
+        ({"task": None}, "recipe.task=None"),
+        ({"reference": "once"}, "recipe.reference='once'; write online or precomputed"),
+        ({"modle": "x"}, "recipe.modle is not a key; did you mean model"),
+        ({"model": ""}, "recipe.model=''"),
+        ({"dataset": []}, "recipe.dataset=[]"),
+        ({"dataset": "x"}, "recipe.dataset='x'"),
+        ({"args": ["x"]}, "recipe.args=['x']"),
+        ({"args": {"a": [[1]]}}, "recipe.args.a=[1]"),
+    ],
+)
+def test_a_wrong_recipe_is_refused_by_key(change: dict[str, Any], named: str) -> None:
+    with pytest.raises(LaunchError) as refusal:
+        parse(RECIPE | change)
+    assert named in str(refusal.value)
+    assert refusal.value.code == Exit.CONFIG
+
+
+def test_a_missing_file_says_which_setting_names_it(tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match="set DPO_RECIPE"):
+        load(tmp_path / "recipe.yaml")
+
+
+def test_a_broken_file_is_refused_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text("a: [")
+    with pytest.raises(LaunchError, match="is no YAML"):
+        load(path)
+
+
+def test_a_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match="Is a directory") as refusal:
+        load(tmp_path)
+    assert refusal.value.code == Exit.CONFIG
+
+
+@pytest.mark.parametrize("content", [b"model: \xff\xfe", b"model: 2026-99-99"])
+def test_a_file_that_can_t_be_decoded_is_refused(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_bytes(content)
+    with pytest.raises(LaunchError, match="is no YAML") as refusal:
+        load(path)
+    assert refusal.value.code == Exit.CONFIG

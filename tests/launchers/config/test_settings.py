@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+import pytest
+
+from launchers.config.settings import from_env
+from launchers.exits import Exit, LaunchError
+
+ENV = {"DPO_RUN": "r", "DPO_WORKSPACE": "/w"}
+
+
+def test_the_least_settings_are_run_and_workspace() -> None:
+    settings = from_env(ENV)
+    assert (settings.run, settings.nproc_per_node, settings.world_size) == ("r", 1, 1)
+    assert settings.skips == frozenset()
+    assert settings.recipe.name == "recipe.yaml"
+    assert settings.work.home.as_posix() == "/w/runs/r"
+
+
+def test_the_world_is_nodes_times_gpus() -> None:
+    env = ENV | {"NODE_RANK": "0", "NNODES": "2", "MASTER_ADDR": "h", "DPO_GPUS_PER_NODE": "8"}
+    assert from_env(env).world_size == 16
+
+
+def test_each_stage_has_a_skip_switch() -> None:
+    env = ENV | {"SKIP_CLONE": "1", "SKIP_CONVERT": "1", "SKIP_TRAIN": "0"}
+    assert from_env(env).skips == {"clone", "convert"}
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"SKIP_CLOEN": "1"}, "SKIP_CLOEN is not a setting; did you mean SKIP_CLONE"),
+        ({"DPO_WORKSPCE": "/w"}, "did you mean DPO_WORKSPACE"),
+        ({"DPO_MASTR_PORT": "29500"}, "did you mean DPO_MASTER_PORT"),
+        ({"DPO_MASTER_PORT_": "tcp://h:1"}, "did you mean DPO_MASTER_PORT"),
+        ({"DPO_GANG_PORT": "tcp://10.0.0.1:80"}, "DPO_GANG_PORT='tcp://10.0.0.1:80'"),
+        ({"SKIP_CLONE": "yes"}, "SKIP_CLONE='yes' is not 0 or 1"),
+        ({"DPO_RUN": ""}, "DPO_RUN is not set"),
+        ({"DPO_GPUS_PER_NODE": "all"}, "DPO_GPUS_PER_NODE='all'"),
+        ({"DPO_GPUS_PER_NODE": "²"}, "DPO_GPUS_PER_NODE='²'"),
+    ],
+)
+def test_a_wrong_setting_is_refused_by_name(change: dict[str, str], named: str) -> None:
+    with pytest.raises(LaunchError) as refusal:
+        from_env(ENV | change)
+    assert named in str(refusal.value)
+    assert refusal.value.code == Exit.CONFIG
+
+
+def test_an_empty_switch_is_the_default() -> None:
+    assert from_env(ENV | {"SKIP_CLONE": ""}).skips == frozenset()
+
+
+def test_the_links_of_a_service_named_dpo_are_no_settings() -> None:
+    links = {
+        "DPO_CHAT_SERVICE_HOST": "10.0.0.1",
+        "DPO_CHAT_SERVICE_PORT": "80",
+        "DPO_CHAT_SERVICE_PORT_HTTP": "80",
+        "DPO_CHAT_PORT": "tcp://10.0.0.1:80",
+        "DPO_CHAT_PORT_80_TCP": "tcp://10.0.0.1:80",
+        "DPO_CHAT_PORT_80_TCP_PROTO": "tcp",
+        "DPO_CHAT_PORT_80_TCP_PORT": "80",
+        "DPO_CHAT_PORT_80_TCP_ADDR": "10.0.0.1",
+        "DPO_DNS_PORT": "udp://10.0.0.1:53",
+        "SKIP_LIST_SERVICE_HOST": "10.0.0.1",
+    }
+    assert from_env(ENV | links) == from_env(ENV)

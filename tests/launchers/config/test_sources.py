@@ -1,0 +1,158 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launchers.config import sources
+from launchers.config.sources import Source, parse
+from launchers.config.workspace import Workspace
+from launchers.exits import Exit, LaunchError
+
+KEY = "recipe.dataset[0]"
+WORK = Workspace(root=Path("/ws"), run="r")
+
+word = st.from_regex(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,8}", fullmatch=True).filter(
+    lambda w: w not in (".", "..")
+)
+revision = st.one_of(word, word.map(lambda w: f"refs/pr/{w}"))
+path = st.lists(word, max_size=3).map("/".join)
+
+
+@st.composite
+def remote(draw: st.DrawFn) -> str:
+    hub, org, name = draw(st.sampled_from(["hf", "ms"])), draw(word), draw(word)
+    inside = draw(path)
+    return f"{hub}://{org}/{name}@{draw(revision)}" + (f"/{inside}" if inside else "")
+
+
+local = st.lists(word, min_size=1, max_size=4).map("/".join)
+anything = st.one_of(remote(), local.map(lambda p: f"file:///{p}"), local)
+
+
+@given(anything)
+def test_a_source_is_spelt_back_as_it_was_given(text: str) -> None:
+    assert parse(text, KEY).text == text
+
+
+@given(st.lists(anything, min_size=2, max_size=8, unique=True))
+def test_two_sources_never_share_a_folder(texts: list[str]) -> None:
+    slugs = [parse(text, KEY).slug for text in texts]
+    assert len(set(slugs)) == len(texts)
+
+
+@given(anything)
+def test_a_slug_is_one_safe_folder_name(text: str) -> None:
+    slug = parse(text, KEY).slug
+    assert slug not in (".", "..")
+    assert len(slug.encode()) < 180
+    assert set(slug) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._@-")
+
+
+@given(anything, st.integers(1, 10**9))
+def test_a_sample_changes_nothing_but_the_sample(text: str, count: int) -> None:
+    plain, sampled = parse(text, KEY), parse(f"{text}#{count}", KEY)
+    assert sampled.sample == count
+    assert (sampled.text, sampled.slug, sampled.name) == (plain.text, plain.slug, plain.name)
+
+
+@given(st.text(max_size=40))
+def test_any_text_is_parsed_or_refused_with_its_key(text: str) -> None:
+    try:
+        found = parse(text, KEY)
+    except LaunchError as error:
+        assert error.code == Exit.CONFIG
+        assert error.cause.startswith(f"{KEY}: ")
+        assert error.remedy.startswith("write ")
+    else:
+        assert ".." not in Path(found.repo).parts
+        assert found.name
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("hf://a/b--c@main", "hf://a--b/c@main"),
+        ("hf://a/b@main", "ms://a/b@main"),
+        ("hf://a/b@refs/pr/1", "hf://a/b@refs--pr--1"),
+        ("hf://a/b@main/x/y", "hf://a/b@main/x--y"),
+        ("file:///a/x.jsonl", "file:///b/x.jsonl"),
+        ("a/b", "a--b"),
+    ],
+)
+def test_lookalikes_have_different_slugs(one: str, other: str) -> None:
+    assert parse(one, KEY).slug != parse(other, KEY).slug
+
+
+@pytest.mark.parametrize(
+    ("text", "says", "write"),
+    [
+        ("hf://Qwen/Qwen3-0.6B", "has no revision", "hf://Qwen/Qwen3-0.6B@REVISION"),
+        ("ms://Qwen/Qwen3-0.6B", "has no revision", "ms://Qwen/Qwen3-0.6B@REVISION"),
+        ("hf://Qwen@main", "is no Hugging Face source", "hf://org/name@revision"),
+        ("s3://bucket/x", "unknown scheme s3://", "hf://org/name@revision"),
+        ("/data/x.jsonl", "is an absolute path", "file:///data/x.jsonl"),
+        ("file://data/x", "is no absolute path", "file:///absolute/path"),
+        ("file:///", "is the root folder", "file:///absolute/path"),
+        ("data/../../etc", "holds an empty part", "hf://"),
+        ("hf://a/b@main/../c", "holds an empty part", "hf://"),
+        ("x.jsonl#", "has no row count", "#N"),
+        ("x.jsonl#0", "has no row count", "#N"),
+        ("x.jsonl#many", "has no row count", "#N"),
+        ("", "is empty", "hf://"),
+        (" x", "is empty or holds blanks", "hf://"),
+        ("a\nb", "control characters", "hf://"),
+    ],
+)
+def test_a_bad_source_is_refused_with_what_to_write(text: str, says: str, write: str) -> None:
+    with pytest.raises(LaunchError) as caught:
+        parse(text, KEY)
+    assert caught.value.code == Exit.CONFIG
+    assert KEY in caught.value.cause
+    assert says in caught.value.cause
+    assert write in caught.value.remedy
+
+
+def test_a_model_takes_no_sample() -> None:
+    with pytest.raises(LaunchError, match=r"recipe.model: .* only a dataset may"):
+        parse("hf://a/b@main#5", "recipe.model")
+
+
+def test_a_revision_with_a_slash_is_taken_whole() -> None:
+    found = parse("hf://a/b@refs/pr/7/data/x.jsonl", KEY)
+    assert (found.revision, found.path) == ("refs/pr/7", "data/x.jsonl")
+
+
+def place(text: str, kind: sources.Kind = "dataset", clone: Path | None = None) -> str:
+    return str(sources.local(parse(text, KEY), kind, WORK, clone))
+
+
+def test_downloads_keep_the_name_that_ms_swift_knows_them_by() -> None:
+    slug = "hf--Qwen--Qwen3-0.6B@main"
+    assert place("hf://Qwen/Qwen3-0.6B@main", "model") == f"/ws/models/{slug}/Qwen3-0.6B"
+    assert place("hf://Qwen/Qwen3-0.6B@main") == f"/ws/datasets/{slug}/Qwen3-0.6B"
+    assert place("hf://o/n@main/a/b.parquet").endswith("/b.parquet")
+    assert place("file:///other/pairs.jsonl#9").endswith("/pairs.jsonl")
+
+
+def test_files_of_the_workspace_are_used_where_they_are() -> None:
+    assert place("file:///ws/runs/old/export", "model") == "/ws/runs/old/export"
+    assert place("file:///wsx/export", "model") != "/wsx/export"
+
+
+def test_a_relative_path_is_inside_the_clone() -> None:
+    assert place("data/x.parquet", clone=Path("/ws/code/c")) == "/ws/code/c/data/x.parquet"
+
+
+def test_a_relative_path_without_a_clone_is_refused_with_both_ways_out() -> None:
+    with pytest.raises(LaunchError) as caught:
+        place("Qwen/Qwen3-0.6B", "model")
+    assert caught.value.code == Exit.CONFIG
+    assert "code.url" in caught.value.remedy
+    assert "hf://" in caught.value.remedy
+
+
+def test_a_source_can_be_built_by_hand() -> None:
+    assert Source(hub="code", repo="x").name == "x"

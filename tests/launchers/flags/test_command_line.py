@@ -1,0 +1,281 @@
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launchers.config.rank import Place
+from launchers.config.recipe import Recipe, Value, parse
+from launchers.exits import LaunchError
+from launchers.flags.command_line import (
+    Inputs,
+    environment,
+    flatten,
+    program,
+    torchrun,
+    training_flags,
+)
+from launchers.storage.checkpoint import Checkpoint
+
+MODEL, MCORE, OUT = Path("/w/models/m"), Path("/w/mcore/m"), Path("/w/runs/r/checkpoints")
+PLACE = Place(rank=1, nodes=2, master_addr="h0", master_port=29500, source="JobSet")
+
+
+def recipe(backend: str = "megatron", task: str = "rlhf", **args: Any) -> Recipe:
+    document = {"backend": backend, "task": task, "model": "m", "dataset": ["d"], "args": args}
+    return parse(document)
+
+
+def flags(
+    of: Recipe, *, mcore: Path | None = None, resume: Checkpoint | None = None, cpu: bool = False
+) -> dict[str, Value]:
+    inputs = Inputs(
+        model=MODEL, mcore=mcore, datasets=("/w/d",), clone=Path("/w/code"), plugins=Path("/opt/l")
+    )
+    return training_flags(of, inputs, output_dir=OUT, resume=resume, on_cpu=cpu)
+
+
+def saved(folder: Path, *, state: bool) -> Checkpoint:
+    path = folder / "checkpoint-5"
+    (path / "iter_0000005").mkdir(parents=True)
+    if state:
+        (path / "iter_0000005" / ".metadata").touch()
+    return Checkpoint(path=path, step=5)
+
+
+def test_torchrun_is_static_and_never_restarts() -> None:
+    words = torchrun(PLACE, nproc=8, log_dir=Path("/l"), python="py", program=["x.py", "--lr", "1"])
+    text = " ".join(words)
+    assert text.startswith(
+        "py -m torch.distributed.run --nnodes 2 --nproc-per-node 8 --node-rank 1"
+    )
+    assert "--max-restarts 0" in text
+    assert "rdzv" not in text
+    assert words[-3:] == ["x.py", "--lr", "1"]
+
+
+@pytest.mark.parametrize(
+    ("backend", "task", "file"),
+    [
+        ("megatron", "rlhf", "cli/_megatron/rlhf.py"),
+        ("transformers", "sft", "cli/sft.py"),
+    ],
+)
+def test_the_program_is_ms_swifts_file_not_its_wrapper(backend: str, task: str, file: str) -> None:
+    assert program(recipe(backend, task), Path("/s")) == Path("/s") / file
+
+
+def test_the_reference_is_the_original_model_from_the_start() -> None:
+    started = flags(recipe())
+    assert started["model"] == started["ref_model"] == str(MODEL)
+    assert "mcore_model" not in started
+
+
+def test_a_converted_model_changes_the_flags_of_policy_and_reference() -> None:
+    started = flags(recipe(), mcore=MCORE)
+    assert started["mcore_model"] == started["mcore_ref_model"] == str(MCORE)
+
+
+@pytest.mark.parametrize("backend", ["megatron", "transformers"])
+@pytest.mark.parametrize("mcore", [None, MCORE])
+@pytest.mark.parametrize("state", [True, False])
+def test_a_resume_never_changes_the_reference(
+    tmp_path: Path, backend: str, mcore: Path | None, state: bool
+) -> None:
+    of = recipe(backend, tuner_type="full")
+    converted = mcore if backend == "megatron" else None
+    resumed = flags(of, mcore=converted, resume=saved(tmp_path, state=state))
+    assert resumed["ref_model"] == str(MODEL)
+    if converted:
+        assert resumed["mcore_ref_model"] == str(MCORE)
+
+
+def test_megatron_resumes_exactly_when_the_optimizer_was_saved(tmp_path: Path) -> None:
+    checkpoint = saved(tmp_path, state=True)
+    resumed = flags(recipe(), mcore=MCORE, resume=checkpoint)
+    assert resumed["mcore_model"] == str(checkpoint.path)
+    assert resumed["model"] == str(MODEL)
+    assert (resumed["finetune"], resumed["no_load_optim"]) == ("false", "false")
+
+
+def test_megatron_resumes_from_safetensors_when_there_is_no_optimizer(tmp_path: Path) -> None:
+    checkpoint = saved(tmp_path, state=False)
+    resumed = flags(recipe(no_save_optim=True), mcore=MCORE, resume=checkpoint)
+    assert resumed["model"] == str(checkpoint.path)
+    assert "mcore_model" not in resumed
+    assert resumed["finetune"] == "false"
+
+
+@pytest.mark.parametrize("mcore", [None, MCORE])
+@pytest.mark.parametrize("given", [{"tuner_type": "lora"}, {"adapters": ["/w/a"]}])
+def test_an_adapter_is_resumed_beside_the_models_own_weights(
+    tmp_path: Path, mcore: Path | None, given: dict[str, Any]
+) -> None:
+    checkpoint = saved(tmp_path, state=True)
+    resumed = flags(recipe(**given), mcore=mcore, resume=checkpoint)
+    assert resumed["mcore_adapter"] == str(checkpoint.path)
+    assert resumed["model"] == str(MODEL)
+    assert resumed.get("mcore_model") == (None if mcore is None else str(mcore))
+    assert (resumed["finetune"], resumed["no_load_optim"]) == ("false", "false")
+
+
+@pytest.mark.parametrize("mcore", [None, MCORE])
+def test_an_adapter_without_optimizer_is_resumed_from_its_safetensors(
+    tmp_path: Path, mcore: Path | None
+) -> None:
+    checkpoint = saved(tmp_path, state=False)
+    of = recipe(tuner_type="lora", no_save_optim=True, adapters=["/w/a"], mcore_adapter="/w/b")
+    assert flags(of)["mcore_adapter"] == "/w/b"
+    resumed = flags(of, mcore=mcore, resume=checkpoint)
+    assert resumed["adapters"] == [str(checkpoint.path)]
+    assert "mcore_adapter" not in resumed
+    assert resumed["model"] == str(MODEL)
+    # with it ms-swift would count from step 0 (trainers/base.py, _load_checkpoint)
+    assert "mcore_model" not in resumed
+    assert resumed["finetune"] == "false"
+
+
+@pytest.mark.parametrize(
+    ("backend", "given", "loads"),
+    [
+        ("megatron", {}, False),
+        ("megatron", {"tuner_type": "lora"}, True),
+        ("megatron", {"adapters": ["/w/a"]}, True),
+        ("megatron", {"tuner_type": "lora", "merge_lora": False}, False),
+        ("megatron", {"tuner_type": "lora", "merge_lora": True}, False),
+        ("transformers", {"tuner_type": "lora"}, False),
+    ],
+)
+def test_an_adapter_is_merged_once_unless_the_user_says_otherwise(
+    backend: str, given: dict[str, Any], loads: bool
+) -> None:
+    found = flags(recipe(backend, **given))
+    assert ("/opt/l/swift_merge_last.py" in found["external_plugins"]) is loads
+    assert ("merge_last" in found["callbacks"]) is loads
+
+
+def test_transformers_resumes_by_its_own_flag(tmp_path: Path) -> None:
+    checkpoint = saved(tmp_path, state=False)
+    resumed = flags(recipe("transformers", tuner_type="full"), resume=checkpoint)
+    assert resumed["resume_from_checkpoint"] == str(checkpoint.path)
+    assert resumed["model"] == str(MODEL)
+
+
+@pytest.mark.parametrize(
+    "without",
+    [
+        recipe("transformers"),
+        recipe(task="sft"),
+        recipe(rlhf_type="rm"),
+        recipe(tuner_type="lora"),
+    ],
+)
+def test_no_reference_is_named_where_ms_swift_takes_none(without: Recipe) -> None:
+    assert "ref_model" not in flags(without)
+
+
+def test_the_recipe_overrides_defaults_but_not_the_launchers_own() -> None:
+    of = recipe(ddp_timeout=60, add_version=True)
+    assert flags(of)["ddp_timeout"] == "60"
+    assert flags(of)["add_version"] == "false"
+    assert flags(recipe())["ddp_timeout"] == "7200"
+
+
+def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
+    merged = flags(recipe(external_plugins=["data.py"], callbacks=["mine"]))
+    own = [
+        "phases_megatron",
+        "seal_megatron",
+        "metrics",
+        "one_read",
+        "device_read",
+        "fused_norm",
+        "grad_check",
+        "grouped_product",
+        "pack_lengths",
+        "tokens",
+        "search_path",
+    ]
+    expected = [*(f"/opt/l/swift_{name}.py" for name in own), "/w/code/data.py"]
+    assert merged["external_plugins"] == expected
+    assert merged["callbacks"] == ["phases", "seal", "metrics", "mine"]
+
+
+def test_a_plugin_with_the_name_of_one_of_ours_is_refused() -> None:
+    with pytest.raises(
+        LaunchError, match=r"external_plugins.* named swift_metrics\.py, too; rename"
+    ):
+        flags(recipe(external_plugins=["plugins/swift_metrics.py"]))
+
+
+@pytest.mark.parametrize("backend", ["megatron", "transformers"])
+@pytest.mark.parametrize("aware", [True, "no"])
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+def test_the_step_of_an_optimizer_with_narrow_moments_is_cut(
+    backend: str, aware: bool | str, dtype: str
+) -> None:
+    of = recipe(backend, use_precision_aware_optimizer=aware, exp_avg_sq_dtype=dtype)
+    wanted = backend == "megatron" and aware is True and dtype == "bf16"
+    assert ("/opt/l/swift_chunked_adam.py" in flags(of)["external_plugins"]) == wanted
+
+
+def test_a_reference_that_is_taken_once_is_still_named() -> None:
+    once = replace(recipe(), reference="precomputed")
+    assert "/opt/l/swift_reference.py" in flags(once)["external_plugins"]
+    assert flags(once)["ref_model"] == flags(recipe())["ref_model"]
+    assert "/opt/l/swift_reference.py" not in flags(recipe())["external_plugins"]
+
+
+@pytest.mark.parametrize(
+    ("backend", "args", "wanted"),
+    [
+        ("megatron", {}, ["tokens"]),
+        ("megatron", {"packing": True}, ["tokens", "packing"]),
+        ("megatron", {"packing": "1", "load_from_cache_file": "False"}, ["packing"]),
+        ("megatron", {"packing": True, "streaming": True}, []),
+        ("transformers", {"packing": True}, ["tokens"]),
+    ],
+)
+def test_rows_are_tokenised_once_and_packs_dealt_out(
+    backend: str, args: dict[str, Any], wanted: list[str]
+) -> None:
+    given = flags(recipe(backend, **args))["external_plugins"]
+    found = [name for name in ("tokens", "packing") if f"/opt/l/swift_{name}.py" in given]
+    assert found == wanted
+
+
+def test_cpu_runs_use_gloo() -> None:
+    on_cpu = flags(recipe("transformers"), cpu=True)
+    assert (on_cpu["use_cpu"], on_cpu["ddp_backend"]) == ("true", "gloo")
+    assert "/opt/l/swift_cpu.py" in on_cpu["external_plugins"]
+    assert "use_cpu" not in flags(recipe("transformers"))
+
+
+@pytest.mark.parametrize("spelling", [True, "True", "1", "yes"])
+@pytest.mark.parametrize(
+    ("backend", "flag"), [("megatron", "async_save"), ("transformers", "use_flash_ckpt")]
+)
+def test_saving_in_the_background_is_refused(backend: str, flag: str, spelling: str | bool) -> None:
+    with pytest.raises(LaunchError, match=flag):
+        flags(recipe(backend, "rlhf", **{flag: spelling}))
+    assert flags(recipe(backend, "rlhf", **{flag: "False"}))[flag] == "False"
+
+
+def test_every_word_of_a_flag_is_one_argument() -> None:
+    assert flatten({"b": "x y", "a": ["1", "2"]}) == ["--a", "1", "2", "--b", "x y"]
+
+
+def test_training_sees_no_secret_and_no_hub() -> None:
+    env = environment(
+        {"HF_TOKEN": "hf_CANARY", "MODELSCOPE_API_TOKEN": "c", "PYTHONPATH": "/a", "KEPT": "1"},
+        PLACE,
+        nproc=8,
+        package=Path("/opt/launchers"),
+    )
+    assert "hf_CANARY" not in env.values()
+    assert "MODELSCOPE_API_TOKEN" not in env
+    assert env["PYTHONPATH"] == "/opt:/a"
+    assert (env["NNODES"], env["NODE_RANK"], env["NPROC_PER_NODE"]) == ("2", "1", "8")
+    assert env["HF_HUB_OFFLINE"] == env["KEPT"] == "1"

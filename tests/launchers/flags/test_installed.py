@@ -1,0 +1,156 @@
+"""Flags read from source are those of the real dataclasses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from launchers.flags import installed
+from launchers.flags.renames import OWNED, RENAMED
+from scripts.dev import flags as generator
+from scripts.helm import ROOT
+from tests.launchers.training_environment import PYTHON, TRAIN, needs_training, swift_classes
+
+REAL = """
+import dataclasses, json
+from swift.arguments import PretrainArguments, RLHFArguments, SftArguments
+
+def plain(field):
+    default = field.default
+    return default if isinstance(default, (str, int, float, bool)) else None
+
+classes = (PretrainArguments, RLHFArguments, SftArguments)
+fields = {c.__name__: [f for f in dataclasses.fields(c) if f.init] for c in classes}
+print(json.dumps({name: {f.name: plain(f) for f in found} for name, found in fields.items()}))
+
+from swift.utils.utils import HfArgumentParser, _patch_get_type_hints
+
+def takes(action):
+    if action.choices:
+        return [str(choice) for choice in action.choices]
+    return getattr(action.type, "__name__", "")
+
+with _patch_get_type_hints():
+    parsers = {c.__name__: HfArgumentParser([c]) for c in classes}
+scalar = {n: [a for a in p._actions if a.nargs in (None, "?")] for n, p in parsers.items()}
+print(json.dumps({n: {a.dest: takes(a) for a in found} for n, found in scalar.items()}))
+"""
+SORTS = {"string_to_bool": "switch", "int": "whole", "float": "number"}
+
+
+@pytest.fixture(scope="module")
+def classes() -> installed.Classes:
+    return swift_classes()
+
+
+def package(folder: Path, text: str) -> installed.Classes:
+    folder.mkdir()
+    (folder / "plan/arguments.py").write_text(text, encoding="utf-8")
+    return installed.read({"swift": folder})
+
+
+@needs_training
+@pytest.mark.timeout(120)
+def test_the_transformers_flags_are_the_real_ones(classes: installed.Classes) -> None:
+    command = [str(PYTHON), "-c", REAL]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=TRAIN)
+    assert done.returncode == 0, done.stderr
+    defaults, parsers = map(json.loads, done.stdout.splitlines()[-2:])
+    for entry, real in defaults.items():
+        read = installed.flags(classes, entry)
+        assert set(read) == set(real), entry
+        # transformers computes this default when it is imported.
+        assert {n for n in real if real[n] != read[n]} <= {"optim"}, entry
+        kinds = installed.kinds(classes, entry)
+        assert len(kinds) > 200
+        for name, kind in kinds.items():  # as ms-swift's own parser takes them
+            taken = parsers[entry][name]
+            assert (list(kind.choices) or kind.sort) == SORTS.get(str(taken), taken), name
+        unread = {n for n, t in parsers[entry].items() if str(t) in SORTS} - set(kinds)
+        assert unread & set(read) <= {"include_num_input_tokens_seen"}  # str | bool
+
+
+@needs_training
+def test_the_megatron_flags_hold_what_the_recipes_use(classes: installed.Classes) -> None:
+    read = installed.flags(classes, installed.ENTRIES["megatron"]["rlhf"])
+    assert 350 < len(read) < 500
+    expected = {
+        **{"rlhf_type": "dpo", "tensor_model_parallel_size": 1, "finetune": True},
+        **{"expert_tensor_parallel_size": 1, "save_steps": 500, "truncation_strategy": None},
+    }
+    assert {name: read[name] for name in expected} == expected
+
+
+@needs_training
+def test_the_charts_table_is_generated_from_the_pinned_ms_swift() -> None:
+    version, text = generator.render(generator.site_packages(TRAIN))
+    table = ROOT / "chart" / "flags" / f"ms-swift-{version}.yaml"
+    assert table.read_text(encoding="utf-8") == text, "run `make flags`"
+
+
+@needs_training
+@pytest.mark.parametrize("backend", ["megatron", "transformers"])
+def test_renames_lead_from_flags_that_are_gone_to_flags_that_are_there(
+    classes: installed.Classes, backend: str
+) -> None:
+    known = {n for e in installed.ENTRIES[backend].values() for n in installed.flags(classes, e)}
+    assert set(RENAMED[backend]) & known == set()
+    assert {new.to for new in RENAMED[backend].values() if new.to} - known == set()
+    foreign = {"megatron": {"resume_from_checkpoint"}, "transformers": set[str]()}[backend]
+    assert OWNED[backend] - known <= {"mcore_model", "mcore_ref_model", *foreign}
+
+
+def test_own_fields_win_over_inherited_ones_as_in_python(tmp_path: Path) -> None:
+    text = """
+from dataclasses import dataclass, field
+from typing import ClassVar
+@dataclass
+class Root:
+    lr: float = 1.0
+    seen: int = field(default=3, metadata={})
+    made: list = field(default_factory=list)
+    hidden: int = field(default=3, init=False)
+    shared: ClassVar[int] = 3
+@dataclass
+class Left(Root):
+    pass
+@dataclass
+class Right(Root):
+    lr: float = 2.0
+class Plain:
+    no_flag: int = 1
+@dataclass
+class MyArguments(Left, Right, Plain):
+    beta: str = "a"
+"""
+    found = installed.flags(package(tmp_path / "swift", text), "MyArguments")
+    assert found == {"lr": 2.0, "seen": 3, "made": None, "beta": "a"}
+
+
+def test_a_class_that_is_not_there_is_named(tmp_path: Path) -> None:
+    text = "from x import Base\n@dataclass\nclass MyArguments(Base):\n    a: int = 1\n"
+    classes = package(tmp_path / "swift", text)
+    with pytest.raises(LookupError, match="no class Base in package x"):
+        installed.flags(classes, "MyArguments")
+    with pytest.raises(LookupError, match="no class Missing in package swift"):
+        installed.flags(classes, "Missing")
+
+
+def test_unknown_flags_are_told_the_nearest_and_old_ones_the_new() -> None:
+    messages = installed.check_flags(
+        ["save_interval", "lrr", "lr", "load"], {"lr", "save_steps"}, RENAMED["megatron"]
+    )
+    assert messages == [
+        "recipe.args.load: ms-swift 4 has no such flag; remove it (the launcher sets model, "
+        "or mcore_model after a conversion)",
+        "recipe.args.lrr: ms-swift has no such flag; the nearest is lr",
+        "recipe.args.save_interval: ms-swift 4 has no such flag; write save_steps",
+    ]
+
+
+def test_nothing_installed_is_nothing_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert installed.installed() == {}

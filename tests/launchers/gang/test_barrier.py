@@ -1,0 +1,339 @@
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launchers.exits import Exit, LaunchError
+from launchers.gang import barrier, leader, member
+from launchers.gang.leader import Leader
+from launchers.gang.member import Member
+from launchers.gang.protocol import Closed, Hello, Line
+from launchers.gang.roll_call import missing, refusal, spell_ranks
+
+OWN = Hello(run="r", rank=0, nodes=3, digest="d" * 64, pod="r-node-0-0", node="n0")
+
+
+def peer(rank: int, **change: str | int) -> Hello:
+    return replace(OWN, rank=rank, pod=f"r-node-0-{rank}", **change)  # type: ignore[arg-type]
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def soon() -> float:
+    return time.monotonic() + 5
+
+
+@contextmanager
+def led(nodes: int = 3) -> Iterator[tuple[Leader, Callable[[int], Member]]]:
+    port = free_port()
+    lead = Leader(replace(OWN, nodes=nodes), port)
+    members: list[Member] = []
+
+    def join(rank: int) -> Member:
+        members.append(Member(peer(rank, nodes=nodes), "127.0.0.1", port, soon()))
+        return members[-1]
+
+    try:
+        yield lead, join
+    finally:
+        lead.leave(Exit.TERMINATED, "test over")
+        for one in members:
+            one.leave(Exit.TERMINATED, "test over")
+
+
+def started(lead: Leader, join: Callable[[int], Member], nodes: int = 3) -> list[Member]:
+    members = [join(rank) for rank in range(1, nodes)]
+
+    def follow(one: Member) -> None:
+        one.await_prepared()
+        one.ready()
+
+    threads = [threading.Thread(target=follow, args=(m,)) for m in members]
+    for thread in threads:
+        thread.start()
+    lead.start({"attempt": 1}, soon())
+    for thread in threads:
+        thread.join(5)
+    return members
+
+
+def eventually(happens: Callable[[], bool]) -> bool:
+    stop = soon()
+    while time.monotonic() < stop:
+        if happens():
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def test_all_ranks_start_together_and_get_what_was_prepared() -> None:
+    with led() as (lead, join):
+        members = [join(1), join(2)]
+        got: list[tuple[dict[str, object], str]] = []
+
+        def follow(one: Member) -> None:
+            prepared = one.await_prepared()
+            got.append((prepared, one.ready()))
+
+        threads = [threading.Thread(target=follow, args=(m,)) for m in members]
+        for thread in threads:
+            thread.start()
+        lead.announce("download")
+        lead.start({"attempt": 7}, soon())
+        for thread in threads:
+            thread.join(5)
+        assert got == [({"attempt": 7}, lead.generation)] * 2
+
+
+def test_a_node_alone_starts_at_once_and_opens_no_port() -> None:
+    lead = Leader(replace(OWN, nodes=1), port=1)
+    lead.start({}, time.monotonic())
+    lead.leave(Exit.OK, "")
+
+
+def test_missing_ranks_are_named() -> None:
+    with led() as (lead, join):
+        join(2)
+        assert eventually(lambda: 2 in lead._hellos)
+        with pytest.raises(LaunchError, match="rank 1 did not join, rank 2 joined but") as late:
+            lead.start({}, time.monotonic() + 0.2)
+        assert late.value.code == Exit.UNAVAILABLE
+
+
+def test_a_duplicate_rank_is_refused_by_name() -> None:
+    with led() as (lead, join):
+        join(1)
+        assert eventually(lambda: 1 in lead._hellos)
+        with pytest.raises(LaunchError, match=r"rank 1 \(r-node-0-1 on n0\) is a duplicate") as no:
+            join(1).await_prepared()
+        assert no.value.code == Exit.UNAVAILABLE
+
+
+def test_a_rank_that_dies_before_the_start_may_come_back() -> None:
+    with led() as (lead, join):
+        evicted = join(1)
+        assert eventually(lambda: 1 in lead._hellos)
+        evicted.leave(Exit.TERMINATED, "evicted")
+        assert eventually(lambda: 1 not in lead._hellos)
+        started(lead, join)
+        assert lead.bond.loss is None
+
+
+def test_a_user_error_of_a_waiting_rank_ends_the_gang_at_once() -> None:
+    with led() as (lead, join):
+        waiting = join(1)
+        timer = threading.Timer(0.2, waiting.leave, (Exit.CONFIG, "workspace is not shared"))
+        timer.start()
+        begin = time.monotonic()
+        with pytest.raises(LaunchError, match="workspace is not shared") as end:
+            lead.start({}, time.monotonic() + 30)
+        assert end.value.code == Exit.PEER
+        assert time.monotonic() - begin < 5
+
+
+def test_a_pod_replaced_after_the_start_ends_the_old_gang() -> None:
+    with led() as (lead, join):
+        started(lead, join)
+        with pytest.raises(LaunchError, match="has started") as no:
+            join(1).await_prepared()
+        assert no.value.code == Exit.PEER
+        assert eventually(lead.bond.lost.is_set)
+        assert lead.bond.loss is not None
+        assert "replaced" in lead.bond.loss.cause
+
+
+def test_a_lost_peer_is_known_to_all() -> None:
+    with led() as (lead, join):
+        first, second = started(lead, join)
+        first.leave(Exit.DATA, "row 7 is no JSON")
+        assert lead.bond.lost.wait(5)
+        assert lead.bond.loss is not None
+        error = lead.bond.loss.error()
+        assert error.code == Exit.PEER
+        assert "rank 1 (r-node-0-1 on n0) ended: row 7 is no JSON" in error.cause
+        lead.leave(Exit.PEER, error.cause)
+        assert second.bond.lost.wait(5)
+        assert second.bond.loss is not None
+        assert "row 7" in second.bond.loss.cause
+
+
+def test_a_terminated_peer_ends_the_others_as_free_as_itself() -> None:
+    with led() as (lead, join):
+        first, second = started(lead, join)
+        first.bond.tell(Exit.TERMINATED, "SIGTERM")
+        assert lead.bond.lost.wait(5)
+        assert lead.bond.loss is not None
+        assert lead.bond.loss.error().code == Exit.TERMINATED
+        lead.leave(Exit.TERMINATED, "rank 1 ended")
+        assert second.bond.lost.wait(5)
+        assert second.bond.loss is not None
+        assert second.bond.loss.who == "rank 1 (r-node-0-1 on n0)"
+        assert second.bond.loss.error().code == Exit.TERMINATED
+
+
+def test_rank_zeros_own_error_is_not_passed_off_as_a_peers() -> None:
+    with led() as (lead, join):
+        first, second = started(lead, join)
+        first.leave(Exit.PEER, "Connection closed by peer")
+        assert lead.bond.lost.wait(5)
+        lead.leave(Exit.CONFIG, "ValueError: heads")
+        assert second.bond.lost.wait(5)
+        assert second.bond.loss is not None
+        assert second.bond.loss.who == "rank 0"
+
+
+def test_a_peer_that_ends_between_ready_and_go_ends_the_gang() -> None:
+    with led() as (lead, join):
+        first = join(1)
+
+        def follow() -> None:
+            first.await_prepared()
+            first._line.send({"ready": "pod"})
+            time.sleep(0.2)
+            first.leave(Exit.CONFIG, "out of luck")
+
+        threading.Thread(target=follow).start()
+        with pytest.raises(LaunchError, match="out of luck"):
+            lead.start({}, time.monotonic() + 30)
+
+
+def test_a_peer_that_vanishes_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+    with led() as (lead, join):
+        first, _ = started(lead, join)
+        first._line.close()
+        assert lead.bond.lost.wait(5)
+
+
+def test_a_mute_peer_is_lost_after_the_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(leader, "SILENCE", 0.3)
+    monkeypatch.setattr(barrier, "PULSE", 60.0)
+    with led() as (lead, join):
+        started(lead, join)
+        assert lead.bond.lost.wait(5)
+        assert lead.bond.loss is not None
+        assert "timed out" in lead.bond.loss.cause
+
+
+def test_signs_of_life_keep_a_quiet_gang_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (leader, member):
+        monkeypatch.setattr(module, "SILENCE", 0.6)
+    monkeypatch.setattr(barrier, "PULSE", 0.1)
+    with led() as (lead, join):
+        members = started(lead, join)
+        assert not lead.bond.lost.wait(1.5)
+        assert not any(m.bond.lost.is_set() for m in members)
+
+
+def test_success_waits_for_the_slowest_rank_and_loses_nobody() -> None:
+    with led() as (lead, join):
+        first, second = started(lead, join)
+        for one in (first, second):
+            threading.Timer(0.5, one.leave, (Exit.OK, "")).start()
+        begin = time.monotonic()
+        lead.leave(Exit.OK, "")
+        assert time.monotonic() - begin > 0.4
+        assert lead.bond.loss is None
+        assert second.bond.loss is None
+
+
+def test_rank_zeros_failure_while_it_prepares_reaches_the_waiting() -> None:
+    with led() as (lead, join):
+        waiting = join(1)
+        assert eventually(lambda: 1 in lead._hellos)
+        lead.leave(Exit.AUTH, "401 for hf://o/m")
+        with pytest.raises(LaunchError, match="rank 0 ended: 401") as end:
+            waiting.await_prepared()
+        assert end.value.code == Exit.PEER
+
+
+def test_a_rank_that_never_finds_rank_zero_says_where_it_looked() -> None:
+    port = free_port()
+    with pytest.raises(LaunchError, match=f"not found at 127.0.0.1:{port}") as lost:
+        Member(peer(1), "127.0.0.1", port, time.monotonic() + 0.1)
+    assert lost.value.code == Exit.UNAVAILABLE
+
+
+def test_a_name_that_does_not_resolve_is_retried_until_the_deadline() -> None:
+    with pytest.raises(LaunchError, match="not found at no-such-host.invalid"):
+        Member(peer(1), "no-such-host.invalid", 1, time.monotonic() + 0.1)
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this host has no IPv6")
+def test_rank_zero_is_found_over_ipv6_too() -> None:
+    with led(nodes=2) as (lead, _):
+        port = lead._server.getsockname()[1] if lead._server else 0
+        over = Member(peer(1, nodes=2), "::1", port, soon())
+        assert eventually(lambda: 1 in lead._hellos)
+        over.leave(Exit.TERMINATED, "test over")
+
+
+def test_a_port_in_use_is_named() -> None:
+    with socket.create_server(("", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(LaunchError, match=f"gang port {port}") as busy:
+            Leader(OWN, port)
+    assert busy.value.code == Exit.UNAVAILABLE
+
+
+def test_a_stranger_on_the_port_does_no_harm() -> None:
+    with led() as (lead, join):
+        port = lead._server.getsockname()[1] if lead._server else 0
+        for noise in (b"GET / HTTP/1.1\r\n\r\n", b"\xff\xfe\n", b'{"hello": 3}\n', b""):
+            with socket.create_connection(("127.0.0.1", port)) as stranger:
+                stranger.sendall(noise)
+        started(lead, join)
+        assert lead.bond.loss is None
+
+
+@pytest.mark.parametrize(
+    ("newcomer", "code", "named"),
+    [
+        (peer(1, run="other"), Exit.CONFIG, "belongs to run 'other'"),
+        (peer(1, nodes=4), Exit.CONFIG, "of 4 nodes"),
+        (peer(3), Exit.CONFIG, "rank 3"),
+        (peer(0), Exit.CONFIG, "rank 0"),
+        (peer(1, digest="e" * 64), Exit.CONFIG, "eeeeeeeeeeee"),
+    ],
+)
+def test_a_rank_that_differs_is_refused(newcomer: Hello, code: Exit, named: str) -> None:
+    no = refusal(OWN, newcomer, {}, generation="")
+    assert no is not None
+    assert no[0] == code
+    assert named in no[1]
+
+
+@given(nodes=st.integers(1, 50), joined=st.sets(st.integers(1, 49)))
+def test_missing_and_present_ranks_make_the_gang(nodes: int, joined: set[int]) -> None:
+    present = {rank for rank in joined if rank < nodes}
+    assert present | set(missing(nodes, present)) | {0} == set(range(nodes))
+    assert present.isdisjoint(missing(nodes, present))
+
+
+@given(ranks=st.sets(st.integers(0, 200), min_size=1))
+def test_ranks_are_spelt_without_loss(ranks: set[int]) -> None:
+    text = spell_ranks(ranks).removeprefix("ranks ").removeprefix("rank ")
+    spelt: set[int] = set()
+    for span in text.split(", "):
+        low, _, high = span.partition("-")
+        spelt |= set(range(int(low), int(high or low) + 1))
+    assert spelt == ranks
+
+
+def test_a_line_too_long_for_a_message_closes_the_connection() -> None:
+    one, other = socket.socketpair()
+    with one, other:
+        threading.Thread(target=one.sendall, args=(b"x" * (1 << 20) + b"\n",), daemon=True).start()
+        with pytest.raises(Closed):
+            Line(other, 5).receive()

@@ -1,0 +1,172 @@
+"""What the hubs do, right and wrong, seen through their real clients."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from launchers.config.sources import parse
+from launchers.config.workspace import Workspace
+from launchers.exits import Exit
+from launchers.hub.listing import HubFile, Listing, wanted
+from tests.launchers.fake_hub import FakeHub
+from tests.launchers.sources import (
+    CANARY,
+    CONFIG,
+    MODEL,
+    get,
+    model_at,
+    refused,
+    tree,
+)
+
+HUBS = pytest.mark.parametrize("model", ["hf://o/m@main", "ms://o/m@master"])
+
+
+@HUBS
+@pytest.mark.parametrize("fault", ["500", "429", "cut"])
+def test_a_hub_that_stumbles_is_tried_again(
+    model: str, fault: str, hub: FakeHub, work: Workspace
+) -> None:
+    hub.faults = {"model.safetensors": [fault]}  # type: ignore[list-item]
+    assert get(model, work)[0].state == "done"
+    assert tree(model_at(model, work)) == MODEL
+
+
+@HUBS
+def test_a_body_that_was_cut_off_is_gone_on_with(
+    model: str, hub: FakeHub, work: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # the client writes whole chunks only, of 10 MB
+    monkeypatch.setattr("huggingface_hub.constants.DOWNLOAD_CHUNK_SIZE", 10_000)
+    hub.faults = {"model.safetensors": ["cut"]}
+    get(model, work)
+    ranges = hub.gets("model.safetensors")
+    assert ranges[-1].startswith("bytes=")
+    assert int(ranges[-1].removeprefix("bytes=").partition("-")[0]) > 0
+
+
+@HUBS
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
+def test_a_wrong_digest_is_fetched_again_once(
+    model: str, name: str, hub: FakeHub, work: Workspace
+) -> None:
+    hub.faults = {name: ["wrong"]}
+    get(model, work)
+    assert tree(model_at(model, work)) == MODEL
+
+
+@HUBS
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json"])
+def test_a_digest_that_stays_wrong_ends_in_an_io_error(
+    model: str, name: str, hub: FakeHub, work: Workspace
+) -> None:
+    hub.faults = {name: ["wrong"] * 9}
+    error = refused(model, work)
+    assert error.code == Exit.IO
+    assert not model_at(model, work).exists()
+
+
+@HUBS
+@pytest.mark.parametrize("token", ["", "wrong"])
+def test_a_wrong_token_is_an_auth_error_that_names_the_secret(
+    model: str, token: str, hub: FakeHub, work: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hub.token = CANARY
+    for name in ("HF_TOKEN", "MODELSCOPE_API_TOKEN") if token else ():
+        monkeypatch.setenv(name, token)
+    error = refused(model, work)
+    assert error.code == Exit.AUTH
+    assert (
+        f"secrets.{'hf' if model.startswith('hf') else 'modelscope'}.existingSecret" in error.remedy
+    )
+    assert len(hub.seen) < 4, "an auth error is not tried again"
+
+
+@HUBS
+def test_the_right_token_opens_a_private_model_and_is_nowhere_to_be_seen(
+    model: str,
+    hub: FakeHub,
+    work: Workspace,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    hub.token = CANARY
+    monkeypatch.setenv("HF_TOKEN", CANARY)
+    monkeypatch.setenv("MODELSCOPE_API_TOKEN", CANARY)
+    assert get(model, work)[0].state == "done"
+    assert CANARY not in caplog.text
+    assert not any(CANARY.encode() in content for content in tree(work.root).values())
+
+
+def test_a_gated_model_is_an_auth_error(hub: FakeHub, work: Workspace) -> None:
+    hub.gated = True
+    error = refused("hf://o/m@main", work)
+    assert error.code == Exit.AUTH
+    assert "licence" in error.remedy
+
+
+@pytest.mark.parametrize(
+    "model",
+    ["hf://o/none@main", "hf://o/m@nope", "hf://o/m@main/sab", "ms://o/none@master", "ms://o/m@no"],
+)
+def test_what_the_hub_does_not_have_is_a_missing_input(
+    model: str, hub: FakeHub, work: Workspace
+) -> None:
+    error = refused(model, work)
+    assert error.code == Exit.INPUT_MISSING
+    assert parse(model, "recipe.model").text in error.cause
+
+
+def test_a_misspelt_path_names_the_nearest(hub: FakeHub, work: Workspace) -> None:
+    error = refused("hf://o/m@main", work, "hf://o/d@main/data/pears.jsonl")
+    assert (error.code, error.remedy) == (Exit.INPUT_MISSING, "did you mean data/pairs.jsonl?")
+
+
+@HUBS
+def test_a_hub_that_is_down_is_unavailable(
+    model: str, hub: FakeHub, work: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("MODELSCOPE_ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setattr("modelscope_hub._legacy_api.REPO_TREE_PAGE_MAX_ATTEMPTS", 1)
+    assert refused(model, work).code == Exit.UNAVAILABLE
+
+
+def test_a_full_disk_is_said_before_the_first_byte(
+    hub: FakeHub, work: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usage = type("Usage", (), {"free": 1000})
+    monkeypatch.setattr("launchers.storage.disk.shutil.disk_usage", lambda _: usage)
+    assert refused("hf://o/m@main", work).code == Exit.QUOTA
+    assert hub.gets("model.safetensors") == []
+
+
+def test_a_second_copy_of_the_weights_is_left_out(hub: FakeHub, work: Workspace) -> None:
+    hub.repos["models/o/m"] |= {"pytorch_model.bin": b"x" * 200, "m.gguf": b"y" * 200}
+    get("hf://o/m@main", work)
+    assert tree(model_at("hf://o/m@main", work)) == MODEL
+
+
+def test_a_model_without_safetensors_keeps_its_other_weights() -> None:
+    files = tuple(HubFile(path=p, size=1, digest="", kind="none") for p in ("a.bin", "config.json"))
+    model = parse("hf://o/m@main", "recipe.model")
+    assert wanted(Listing(commit="", files=files), model, "model") == files
+
+
+def test_a_dataset_keeps_every_file() -> None:
+    names = ("a.bin", "b.safetensors")
+    files = tuple(HubFile(path=p, size=1, digest="", kind="none") for p in names)
+    data = parse("hf://o/d@main", "recipe.dataset[0]")
+    assert wanted(Listing(commit="", files=files), data, "dataset") == files
+
+
+def test_one_spoilt_file_of_a_model_is_fetched_alone(hub: FakeHub, work: Workspace) -> None:
+    get("hf://o/m@main", work)
+    (model_at("hf://o/m@main", work) / "config.json").write_bytes(CONFIG[::-1])
+    before = len(hub.gets("model.safetensors"))
+    assert get("hf://o/m@main", work)[0].state == "done"
+    assert tree(model_at("hf://o/m@main", work)) == MODEL
+    assert len(hub.gets("model.safetensors")) == before

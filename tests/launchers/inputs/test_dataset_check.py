@@ -1,0 +1,170 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from launchers.config.recipe import Recipe, parse
+from launchers.exits import Exit, LaunchError
+from launchers.inputs import dataset_check
+from launchers.inputs.dataset_check import Dataset
+
+PAIR = {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "good"}]}
+GOOD = {**PAIR, "rejected_response": "bad"}
+
+
+def recipe(backend: str = "transformers", task: str = "rlhf", **args: Any) -> Recipe:
+    base = {"backend": backend, "task": task, "model": "hf://o/m@v", "dataset": ["hf://o/d@v"]}
+    return parse({**base, "args": args})
+
+
+def judge(path: Path, content: str | bytes, replicas: int | None = None, **change: Any) -> None:
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    sample = change.pop("sample", None)
+    dataset = Dataset(key="recipe.dataset[0]", path=path, sample=sample)
+    dataset_check.check(recipe(**change), [dataset], replicas=replicas)
+
+
+def refusal(path: Path, content: str | bytes, **change: Any) -> str:
+    with pytest.raises(LaunchError) as no:
+        judge(path, content, **change)
+    assert no.value.code == Exit.DATA
+    assert str(no.value).startswith("recipe.dataset")
+    return str(no.value)
+
+
+def lines(*given: object) -> str:
+    return "".join(f"{json.dumps(row)}\n" for row in given)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv", "a.parquet"])
+def test_an_empty_file_is_refused(tmp_path: Path, name: str) -> None:
+    assert "is empty" in refusal(tmp_path / name, "")
+
+
+@pytest.mark.parametrize("content", ["\n\n", "[]", "  "])
+def test_a_file_without_rows_is_refused(tmp_path: Path, content: str) -> None:
+    assert "no rows" in refusal(tmp_path / "a.json", content)
+
+
+@pytest.mark.parametrize(
+    "content, told",
+    [
+        (lines(GOOD) + "{broken\n", "line 2 is no JSON"),
+        (lines(GOOD, GOOD)[:-9], "line 2 is no JSON"),
+        (lines(GOOD).encode() + b'\n{"a": "\xff"}\n', "line 3 is no JSON"),
+        (lines(GOOD, "text"), "line 2: a row is no map"),
+        ("[1, 2]", "line 1: a row is no map"),
+    ],
+)
+def test_a_broken_line_is_named(tmp_path: Path, content: str | bytes, told: str) -> None:
+    assert told in refusal(tmp_path / "a.jsonl", content)
+
+
+def test_the_three_ways_to_write_rows_pass(tmp_path: Path) -> None:
+    judge(tmp_path / "a.jsonl", lines(GOOD) + "\n" + lines(GOOD))
+    judge(tmp_path / "a.json", json.dumps([GOOD], indent=2))
+    judge(tmp_path / "a.jsonl", "\ufeff" + lines(GOOD))
+
+
+def test_a_parquet_file_is_known_by_its_ends(tmp_path: Path) -> None:
+    assert "begin" in refusal(tmp_path / "a.parquet", lines(GOOD))
+    assert "it is cut" in refusal(tmp_path / "a.parquet", b"PAR1" + bytes(100))
+    judge(tmp_path / "a.parquet", b"PAR1" + bytes(100) + b"PAR1")
+
+
+@pytest.mark.parametrize(
+    "row, told",
+    [
+        (PAIR, "no rejected answers: its rows have messages"),
+        ({"prompt": "q", "chosen": "a"}, "its rows have chosen, prompt"),
+        ({}, "its rows have no columns"),
+        ({**PAIR, "rejected_response": "good"}, "is the chosen answer in all 2 rows"),
+        ({**PAIR, "rejected_response": None}, "is missing or is the chosen answer"),
+        ({"query": "q", "response": "x", "rejected_response": "x"}, "is the chosen answer"),
+    ],
+)
+def test_rows_that_are_no_pairs_are_refused(tmp_path: Path, row: object, told: str) -> None:
+    assert told in refusal(tmp_path / "a.jsonl", lines(row, row))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"task": "sft"},
+        {"rlhf_type": "kto"},
+        {"external_plugins": "plugins/a.py"},
+        {"columns": {"a": "messages"}},
+        {"custom_dataset_info": "info.json"},
+    ],
+)
+def test_what_the_user_makes_of_the_rows_is_left_alone(
+    tmp_path: Path, change: dict[str, Any]
+) -> None:
+    judge(tmp_path / "a.jsonl", lines(PAIR), **change)
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {**PAIR, "rejected_messages": PAIR["messages"]},
+        {"query": "q", "response": "a", "rejected_response": "b"},
+        {"query": "q", "rejected_response": "b"},
+    ],
+)
+def test_pairs_of_every_form_pass(tmp_path: Path, row: object) -> None:
+    judge(tmp_path / "a.jsonl", lines(row))
+
+
+def test_one_good_pair_is_enough(tmp_path: Path) -> None:
+    judge(tmp_path / "a.jsonl", lines({**PAIR, "rejected_response": "good"}, GOOD))
+
+
+def test_rows_that_make_no_batch_are_refused(tmp_path: Path) -> None:
+    few = lines(*[GOOD] * 100)
+    megatron: dict[str, Any] = {"backend": "megatron", "replicas": 8}
+    told = refusal(tmp_path / "a.jsonl", few, **megatron, global_batch_size=128)
+    assert "100 rows x num_train_epochs 1 make no batch of global_batch_size 128" in told
+    judge(tmp_path / "a.jsonl", few, **megatron, global_batch_size=64)
+    judge(tmp_path / "a.jsonl", few, **megatron, global_batch_size=128, num_train_epochs=2)
+    judge(tmp_path / "a.jsonl", few, **megatron, global_batch_size=128, train_iters=5)
+    judge(tmp_path / "a.jsonl", few, backend="megatron", global_batch_size=128)
+    judge(tmp_path / "a.jsonl", few, **megatron, global_batch_size=128, sample=1000)
+    assert "50 rows" in refusal(
+        tmp_path / "a.jsonl", few, **megatron, global_batch_size=64, sample=50
+    )
+
+
+def test_a_folder_and_an_unknown_number_of_rows_pass(tmp_path: Path) -> None:
+    dataset = Dataset(key="recipe.dataset[0]", path=tmp_path)
+    dataset_check.check(recipe("megatron", global_batch_size=4096), [dataset], replicas=8)
+
+
+def test_a_large_file_is_read_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dataset_check, "LIMIT", 1000)
+    judge(tmp_path / "a.jsonl", lines(*[GOOD] * 50) + "{broken")
+    assert "no rejected answers" in refusal(tmp_path / "a.jsonl", lines(*[PAIR] * 50))
+    judge(tmp_path / "a.json", json.dumps([GOOD] * 50))
+
+
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    content=st.lists(
+        st.dictionaries(
+            st.sampled_from(["messages", "rejected_response", "response", "a"]),
+            st.none() | st.text(max_size=2) | st.lists(st.none() | st.just({"content": "x"})),
+        ),
+        max_size=3,
+    )
+)
+def test_no_rows_break_the_reader(tmp_path_factory: pytest.TempPathFactory, content: Any) -> None:
+    path = tmp_path_factory.mktemp("rows") / "a.jsonl"
+    path.write_text(lines(*content))
+    try:
+        dataset_check.check(recipe(), [Dataset(key="recipe.dataset[0]", path=path)], replicas=None)
+    except LaunchError as error:
+        assert error.code == Exit.DATA

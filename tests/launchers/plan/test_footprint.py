@@ -1,0 +1,80 @@
+"""What a run writes to the workspace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from launchers.exits import LaunchError
+from launchers.plan import footprint
+from launchers.plan.adapter import IN_PEFT, whole
+from launchers.plan.footprint import Footprint
+from launchers.plan.training_job import parse
+from tests.launchers.recipes import SHAPE, recipe
+
+
+def files_of(*, convert: bool = False, **args: Any) -> Footprint:
+    made = recipe(**args)
+    training = parse(made, nodes=2, gpus_per_node=8)
+    return footprint.of(made, training, SHAPE, convert=convert)
+
+
+def test_an_exact_checkpoint_holds_weights_twice_and_the_optimizer() -> None:
+    files = files_of(save_total_limit=2, save_steps=25)
+    assert files.checkpoint == 16 * SHAPE.parameters
+    assert (files.every, files.kept, files.is_exact) == (25, 2, True)
+    # while the third is written the first is still there
+    assert files.needed == files.model + 3 * files.checkpoint
+
+
+def test_a_checkpoint_without_optimizer_is_the_weights() -> None:
+    files = files_of(no_save_optim=True, convert=True)
+    assert files.checkpoint == files.model == files.converted == 2 * SHAPE.parameters
+    assert not files.is_exact
+
+
+@pytest.mark.parametrize("exact", [True, False])
+def test_an_adapters_checkpoint_holds_nothing_of_the_model(exact: bool) -> None:
+    files = files_of(tuner_type="lora", no_save_optim=not exact)
+    training = parse(recipe(tuner_type="lora"), nodes=2, gpus_per_node=8)
+    own, in_peft = whole(SHAPE, training), whole(SHAPE, training, IN_PEFT)
+    assert files.checkpoint == 2 * in_peft + exact * 14 * own
+    assert files.checkpoint < 0.02 * 16 * SHAPE.parameters
+    assert files.is_exact is exact
+
+
+@pytest.mark.parametrize(
+    ("merge", "merges", "models"),
+    [({}, "last", 1), ({"merge_lora": True}, "every", 3), ({"merge_lora": False}, "never", 0)],
+)
+def test_the_models_that_an_adapter_is_merged_into_need_room(
+    merge: dict[str, bool], merges: str, models: int
+) -> None:
+    files = files_of(tuner_type="lora", save_total_limit=2, **merge)
+    assert files.merges == merges
+    assert files.merged == (files.model if models else 0)
+    assert files.checkpoints == 3 * files.checkpoint + models * files.model
+    assert files.needed == files.model + files.checkpoints
+    assert files.saved == files.checkpoint + (files.model if merges == "every" else 0)
+
+
+def test_nothing_is_merged_where_all_parameters_are_trained() -> None:
+    files = files_of(save_total_limit=2, merge_lora=True)
+    assert (files.merges, files.merged, files.saved) == ("never", 0, files.checkpoint)
+
+
+@pytest.mark.parametrize("tuner", ["full", "lora"])
+def test_without_a_limit_nobody_can_say_how_much_is_needed(tuner: str) -> None:
+    files = files_of(tuner_type=tuner)
+    assert files.needed is files.checkpoints is None
+
+
+def test_steps_are_ms_swifts_default_and_unknown_by_epoch() -> None:
+    assert files_of().every == 500
+    assert files_of(save_strategy="epoch").every is None
+
+
+def test_a_word_for_a_number_names_its_flag() -> None:
+    with pytest.raises(LaunchError, match=r"recipe\.args\.save_steps"):
+        files_of(save_steps="often")

@@ -1,0 +1,202 @@
+"""Predicted memory: what is arithmetic is exact, and what is modelled has the right direction."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launchers.plan.layout import Layout
+from launchers.plan.memory import FIT, GIB, predict
+from launchers.plan.model_config import Shape
+from launchers.plan.shard import shards
+from launchers.plan.training_job import Training
+from tests.launchers.models import shape_of
+
+MOE, DENSE = shape_of("Qwen3-30B-A3B"), shape_of("Qwen3-4B")
+ONE = Layout(nodes=1, gpus_per_node=1)
+
+
+def job(layout: Layout = ONE, **fields: Any) -> Training:
+    base = Training(layout=layout, max_length=4096, packing=True, recompute="full")
+    return replace(base, sequence_parallel=layout.tp > 1, **fields)
+
+
+@st.composite
+def jobs(draw: st.DrawFn) -> tuple[Shape, Training]:
+    """Layouts that Megatron accepts, of a dense model and one with experts."""
+    moe = draw(st.booleans())
+    tp, pp = draw(st.sampled_from([1, 2, 4])), draw(st.sampled_from([1, 2, 3, 4]))
+    ep = draw(st.sampled_from([1, 2, 4, 8])) if moe else 1
+    nodes = draw(st.sampled_from([1, 2, 4])) * pp
+    layout = Layout(nodes=nodes, gpus_per_node=8, tp=tp, pp=pp, ep=ep)
+    training = job(
+        layout,
+        max_length=draw(st.sampled_from([512, 2048, 8192])),
+        global_batch_size=layout.dp * draw(st.sampled_from([1, 4, 16])),
+        micro_batch_size=1,
+        precision_aware=draw(st.booleans()),
+        optimizer_offload=draw(st.sampled_from([0.0, 0.5, 1.0])),
+        recompute=draw(st.sampled_from(["none", "selective", "full"])),
+        reference=draw(st.booleans()),
+    )
+    return MOE if moe else DENSE, training
+
+
+def test_one_gpu_holds_two_four_and_twelve_bytes_of_each_parameter() -> None:
+    memory = predict(DENSE, job())
+    gib = DENSE.parameters / GIB
+    assert memory.weights == memory.reference == 2 * gib
+    assert memory.gradients == 4 * gib
+    assert memory.optimizer == 12 * gib
+
+
+@pytest.mark.parametrize("shape", [MOE, DENSE], ids=["moe", "dense"])
+def test_no_parameter_is_lost_between_ranks(shape: Shape) -> None:
+    ep = 8 if shape.is_moe else 1
+    parts = list(shards(shape, Layout(nodes=4, gpus_per_node=8, pp=4, ep=ep), head=True))
+    held = sum(p.dense + ep * p.experts for p in parts)
+    twice = shape.embedding_parameters if shape.tied else 0  # both end stages have a copy
+    assert held == shape.parameters + twice
+
+
+def test_keys_and_values_are_repeated_where_ranks_exceed_their_heads() -> None:
+    (part,) = shards(MOE, Layout(nodes=1, gpus_per_node=8, tp=8), head=True)
+    per_layer = MOE.norm_parameters + MOE.router_parameters  # every rank holds them whole
+    whole = 7 * (MOE.layers * per_layer + MOE.hidden)
+    again = MOE.layers * 2 * MOE.hidden * MOE.kv_width  # 8 ranks, 4 heads
+    assert 8 * part.dense == MOE.dense_parameters + whole + again
+
+
+@given(jobs())
+def test_the_items_add_up(drawn: tuple[Shape, Training]) -> None:
+    memory = predict(*drawn)
+    static = memory.weights + memory.gradients + memory.reference + memory.optimizer
+    work = memory.activations + memory.logits + memory.buffers
+    assert memory.total == pytest.approx(static + work + memory.overhead)
+    assert memory.total == pytest.approx(max(memory.per_stage))
+    assert len(memory.per_stage) == drawn[1].layout.pp
+    assert memory.reserved == pytest.approx(memory.total - FIT.context)
+
+
+@given(jobs())
+def test_more_nodes_never_need_more_on_each_gpu(drawn: tuple[Shape, Training]) -> None:
+    shape, training = drawn
+    more = replace(training.layout, nodes=2 * training.layout.nodes)
+    wider = replace(training, layout=more, global_batch_size=2 * training.global_batch_size)
+    assert predict(shape, wider).total <= predict(shape, training).total
+
+
+@given(jobs())
+def test_more_recomputing_keeps_less(drawn: tuple[Shape, Training]) -> None:
+    shape, training = drawn
+    kinds = ("full", "selective", "none")
+    kept = [predict(shape, replace(training, recompute=kind)).activations for kind in kinds]
+    assert kept == sorted(kept)
+
+
+@given(jobs(), st.sampled_from(["max_length", "micro_batch_size"]))
+def test_longer_and_larger_batches_need_more(drawn: tuple[Shape, Training], name: str) -> None:
+    shape, training = drawn
+    larger = replace(training, global_batch_size=2 * training.global_batch_size)
+    more = predict(shape, replace(larger, **{name: 2 * getattr(training, name)}))
+    assert more.total > predict(shape, training).total
+
+
+@given(jobs())
+def test_offloading_moves_the_optimizer_to_the_node(drawn: tuple[Shape, Training]) -> None:
+    shape, training = drawn
+    training = replace(training, precision_aware=True)
+    parts = [predict(shape, replace(training, optimizer_offload=f)) for f in (0.1, 0.5, 1.0)]
+    assert parts[0].optimizer > parts[1].optimizer > parts[2].optimizer == 0
+    assert parts[0].host < parts[1].host < parts[2].host
+
+
+def test_offloading_saves_what_nvidia_published() -> None:
+    # NVIDIA-NeMo/Megatron-Bridge docs/training/cpu-offloading.md: 15.3 GB for this model
+    layout = Layout(nodes=2, gpus_per_node=8, tp=2, pp=2, ep=4)
+    kept, none = (predict(MOE, job(layout, optimizer_offload=f)).optimizer for f in (0.0, 1.0))
+    assert (kept - none) * GIB / 1e9 == pytest.approx(15.3, rel=0.01)
+
+
+def test_narrow_moments_save_nothing_until_the_step_is_chunked() -> None:
+    narrow = job(
+        Layout(nodes=1, gpus_per_node=4, ep=4),
+        precision_aware=True,
+        exp_avg_dtype="bf16",
+        exp_avg_sq_dtype="bf16",
+        main_grads_dtype="bf16",
+    )
+    wide = replace(narrow, exp_avg_dtype="fp32", exp_avg_sq_dtype="fp32")
+    whole = predict(MOE, replace(narrow, chunked_step=False))
+    assert whole.optimizer > predict(MOE, wide).optimizer * 0.9
+    assert predict(MOE, narrow).optimizer < predict(MOE, wide).optimizer * 0.61
+
+
+def test_the_fullest_stage_counts() -> None:
+    even = Layout(nodes=1, gpus_per_node=8, tp=4, pp=2)
+    uneven = replace(even, first_layers=30)
+    memory = predict(MOE, job(uneven))
+    assert memory.per_stage[0] > memory.per_stage[1]
+    assert memory.total > predict(MOE, job(even)).total
+
+
+def test_block_recompute_keeps_the_other_layers() -> None:
+    layout = Layout(nodes=1, gpus_per_node=8, tp=8)
+    kept = [
+        predict(DENSE, job(layout, recompute_method="block", recompute_num_layers=n)).activations
+        for n in (36, 18, 1)
+    ]
+    assert kept == sorted(kept)
+    uniform = predict(DENSE, job(layout, recompute_method="uniform")).activations
+    assert kept[0] == pytest.approx(uniform)
+
+
+def test_the_reference_costs_its_weights_and_once_its_gradients() -> None:
+    none = predict(DENSE, job(reference=False)).total
+    assert predict(DENSE, job()).total - none == pytest.approx(2 * DENSE.parameters / GIB)
+    old = predict(DENSE, job(reference_grads=True))
+    assert old.total - none == pytest.approx(6 * DENSE.parameters / GIB)
+
+
+def test_lora_trains_little() -> None:
+    lora = predict(MOE, job(tuner="lora", reference=False))
+    full = predict(MOE, job(reference=False))
+    assert lora.gradients + lora.optimizer < 0.05 * (full.gradients + full.optimizer)
+    only = predict(MOE, job(tuner="lora", reference=False, lora_modules=("linear_qkv",)))
+    assert only.gradients < 0.01 * lora.gradients
+
+
+def test_even_routing_and_dropped_tokens_need_less() -> None:
+    layout = Layout(nodes=1, gpus_per_node=8, ep=8)
+    uneven = predict(MOE, job(layout, imbalance=3.5))
+    assert predict(MOE, job(layout, imbalance=1.0)).buffers < uneven.buffers / 3
+    assert (
+        predict(MOE, job(layout, imbalance=3.5, capacity_factor=1.5)).buffers < uneven.buffers / 2
+    )
+
+
+def test_gathered_tokens_need_a_third_less_with_four_ranks_and_nothing_less_with_eight() -> None:
+    def buffers(ep: int, dispatcher: str) -> float:
+        layout = Layout(nodes=1, gpus_per_node=ep, ep=ep)
+        return predict(MOE, job(layout, dispatcher=dispatcher, imbalance=1.0)).buffers
+
+    assert buffers(4, "allgather") == pytest.approx(buffers(4, "alltoall") * 2 / 3)
+    assert buffers(8, "allgather") == pytest.approx(buffers(8, "alltoall"))
+
+
+def test_unfused_attention_makes_scores() -> None:
+    flash = predict(DENSE, job())
+    assert predict(DENSE, job(attention_backend="unfused")).activations > 2 * flash.activations
+
+
+def test_a_reward_model_has_no_logits() -> None:
+    assert predict(DENSE, job(head=False)).logits == 0 < predict(DENSE, job()).logits
+
+
+def test_the_longest_microbatch_may_be_known() -> None:
+    assert predict(DENSE, job(longest=8192)).total == predict(DENSE, job()).total  # one long pair
+    assert predict(DENSE, job(longest=4096)).logits == predict(DENSE, job()).logits / 2

@@ -1,0 +1,127 @@
+"""The plan of a run, and its document."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from typing import Literal
+
+import pytest
+
+from launchers.config.recipe import parse
+from launchers.plan import document as plan_document
+from launchers.plan.plan import NO_CARD, NO_DATA, build
+from launchers.plan.run_length import Data
+from tests.launchers.recipes import FIELDS, job, recipe
+
+ONCE: Literal["precomputed"] = "precomputed"
+PAIRS = Data(pairs=40_000, tokens=2048, source="test")
+
+
+def test_everything_is_predicted_when_everything_is_known() -> None:
+    plan = build(job(recipe=recipe(num_train_epochs=1), data=PAIRS))
+    assert plan.unknown == {}
+    document = plan_document.document(plan)
+    assert None not in document.values()
+    assert document["memory"]["total_gib"] == pytest.approx(
+        sum(document["memory"]["items"].values()), abs=0.01
+    )
+    length, speed = document["length"], document["speed"]
+    seconds = length["steps"] * speed["step_seconds"]
+    assert length["hours"] == pytest.approx(seconds / 3600, rel=0.01)
+    assert length["gpu_hours"] == pytest.approx(seconds / 3600 * 16, rel=0.01)
+    assert length["low_hours"] < length["hours"] < length["high_hours"]
+    assert speed["low_seconds"] < speed["step_seconds"] < speed["high_seconds"]
+
+
+def test_a_reference_taken_once_is_no_memory_and_a_pass_before_the_steps() -> None:
+    online = recipe(num_train_epochs=3)
+    made = [build(job(recipe=r, data=PAIRS)) for r in (online, replace(online, reference=ONCE))]
+    before, after = map(plan_document.document, made)
+    assert after["unknown"] == {}
+    assert (before["recipe"]["reference"], after["recipe"]["reference"]) == ("online", ONCE)
+    assert before["memory"]["items"]["reference"] > 0 == after["memory"]["items"]["reference"]
+    assert before["length"]["reference_hours"] == 0 < after["length"]["reference_hours"]
+    steps = after["length"]["steps"] * after["speed"]["step_seconds"] / 3600
+    whole = steps + after["length"]["reference_hours"]
+    assert after["length"]["hours"] == pytest.approx(whole, rel=0.01)
+    assert after["length"]["hours"] < before["length"]["hours"]
+
+
+def test_the_document_says_which_checkpoints_have_a_merged_model_beside_them() -> None:
+    adapter = plan_document.document(build(job(recipe=recipe(tuner_type="lora"))))["footprint"]
+    assert (adapter["merged"], adapter["merges"]) == (adapter["model"], "last")
+    full = plan_document.document(build(job()))["footprint"]
+    assert (full["merged"], full["merges"]) == (0, "never")
+
+
+def test_without_a_card_there_is_memory_and_no_speed() -> None:
+    document = plan_document.document(build(job(card="", recipe=recipe(train_iters=7))))
+    assert document["speed"] is None
+    assert document["unknown"] == {"speed": NO_CARD}
+    assert document["memory"]["total_gib"] > 0
+    assert document["memory"]["card_gib"] is document["memory"]["free_gib"] is None
+
+
+def test_without_sizes_the_layout_stays_and_the_reason_is_told() -> None:
+    document = plan_document.document(build(job(shape=None, shape_source="nobody knows")))
+    assert document["model"] is document["memory"] is document["speed"] is None
+    assert document["layout"]["stage_layers"] is None
+    assert document["unknown"]["memory"] == "nobody knows"
+    assert document["unknown"]["length"] == NO_DATA
+
+
+def test_another_backend_is_told_and_not_predicted() -> None:
+    other = parse(FIELDS | {"backend": "transformers"})
+    document = plan_document.document(build(job(recipe=other)))
+    assert document["layout"] is document["training"] is document["memory"] is None
+    assert "megatron only" in document["unknown"]["training"]
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        ("micro_batch_size", "one"),
+        ("pipeline_model_parallel_size", 5),
+        ("pipeline_model_parallel_size", 0),
+        ("tensor_model_parallel_size", 32),
+        ("save_steps", "often"),
+        ("split_dataset_ratio", "some"),
+    ],
+)
+def test_a_recipe_that_cannot_be_read_gives_a_plan_with_a_reason(flag: str, value: object) -> None:
+    made = recipe(**{flag: value, "num_train_epochs": 1})
+    plan = build(job(recipe=made, data=PAIRS))
+    assert plan.unknown
+    reasons = " ".join(plan.unknown.values())
+    assert flag in reasons or "no multiple of the parallel sizes" in reasons
+    json.dumps(plan_document.document(plan))
+
+
+def keys(content: object) -> set[str]:
+    """All keys of a document but those that the data name."""
+    if isinstance(content, list):
+        return set().union(*map(keys, content))
+    if not isinstance(content, dict):
+        return set()
+    named = {"args", "items", "communication", "spread", "unknown", "stages"}
+    below = [keys(value) for key, value in content.items() if key not in named]
+    return set(content).union(*below)
+
+
+def test_every_key_of_the_document_is_described() -> None:
+    made = recipe(num_train_epochs=1, save_total_limit=2)
+    document = plan_document.document(build(job(recipe=made, data=PAIRS)))
+    described = set(re.findall(r"\w+", plan_document.__doc__ or ""))
+    assert keys(document) <= described
+    assert json.dumps(document) == json.dumps(
+        plan_document.document(build(job(recipe=made, data=PAIRS)))
+    )
+
+
+def test_work_that_a_cut_loses_is_the_steps_between_two_checkpoints() -> None:
+    plan = build(job(recipe=recipe(save_steps=25)))
+    assert plan.speed is not None
+    assert plan.lost_seconds == 25 * plan.speed.step_seconds
+    assert build(job(recipe=recipe(save_strategy="epoch"))).lost_seconds is None

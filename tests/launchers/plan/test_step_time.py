@@ -1,0 +1,242 @@
+"""Predicted time: the arithmetic of traffic, and the direction of everything else."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launchers.config.gpu_models import CARDS
+from launchers.plan import adapter_time, memory
+from launchers.plan import traffic as traffic
+from launchers.plan.duration import PACKED, duration, per_step
+from launchers.plan.layout import Layout
+from launchers.plan.pace import PACE
+from launchers.plan.shard import Shard, shards
+from launchers.plan.step_time import Link, predict
+from launchers.plan.training_job import Training
+from tests.launchers.models import shape_of
+
+QWEN = shape_of("Qwen3-30B-A3B")
+IB, TCP = Link(name="ib", gbs=180), Link(name="tcp", gbs=2.5)
+FULL = {"recompute": "full", "packing": True, "max_length": 8192}
+
+
+def job(layout: Layout, **fields: Any) -> Training:
+    base = Training(layout=layout, global_batch_size=128, **FULL)  # type: ignore[arg-type]
+    return replace(base, sequence_parallel=layout.tp > 1, **fields)
+
+
+def first(layout: Layout) -> Shard:
+    return next(shards(QWEN, layout, head=True))
+
+
+def test_all_to_all_in_a_node_sends_90_gb_of_a_pack() -> None:
+    layout = Layout(nodes=1, gpus_per_node=8, ep=8)
+    sent = traffic.experts(QWEN, job(layout), first(layout), 8192 * 8)
+    assert sent.inside / 1e9 == pytest.approx(90, rel=0.01)
+    assert sent.across == 0
+
+
+def test_all_to_all_over_two_nodes_sends_51_gb_of_each_gpu_across() -> None:
+    layout = Layout(nodes=2, gpus_per_node=8, ep=16)
+    sent = traffic.experts(QWEN, job(layout), first(layout), 8192 * 8)
+    assert sent.across / 8 / 1e9 == pytest.approx(51.5, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("ep", "sent", "gathered"), [(2, 268.4, 67.1), (4, 402.7, 201.3), (8, 469.8, 469.8)]
+)
+def test_gathered_tokens_are_sent_once(ep: int, sent: float, gathered: float) -> None:
+    layout, pack = Layout(nodes=1, gpus_per_node=ep, ep=ep), 16384
+    training = job(layout, compares=False, recompute="none")
+    each = 4 * first(layout).moe_layers * 1e6  # there and back, forward and backward
+    plain = traffic.experts(QWEN, training, first(layout), pack * 8)
+    once = traffic.experts(QWEN, replace(training, dispatcher="allgather"), first(layout), pack * 8)
+    assert plain.inside / each == pytest.approx(sent, rel=0.001)
+    beside = (5 + 4) * 128 * pack * (ep - 1) * first(layout).moe_layers  # probabilities and map
+    assert (once.inside - beside) / each == pytest.approx(gathered, rel=0.001)
+
+
+def test_gradients_of_two_nodes() -> None:
+    layout = Layout(nodes=2, gpus_per_node=8, ep=8)
+    moe = first(layout).experts
+    both = traffic.gradients(job(layout), 0.0, moe).across
+    assert both / 1e9 == pytest.approx(58 + 29, rel=0.01)  # fp32 gradients, bf16 weights
+
+
+def test_a_pipeline_over_nodes_sends_67_mb_each_way() -> None:
+    layout = Layout(nodes=2, gpus_per_node=8, pp=2, ep=8)
+    sent = traffic.pipeline(QWEN, job(layout), 8192).across / 8
+    assert sent / 1e6 == pytest.approx(67 + 33.5, rel=0.01)  # the reference has no way back
+
+
+def test_sizes_of_one_send_nothing() -> None:
+    layout = Layout(nodes=1, gpus_per_node=1)
+    step = predict(QWEN, job(layout), CARDS["h200"], IB, 1024)
+    assert step.communication == {"nvlink": 0.0, "ib": 0.0}
+    assert step.bubble_seconds == 0
+
+
+@given(
+    nodes=st.sampled_from([1, 2, 4]),
+    tp=st.sampled_from([1, 2, 4]),
+    pp=st.sampled_from([1, 2]),
+    ep=st.sampled_from([1, 4, 8]),
+    card=st.sampled_from(sorted(CARDS)),
+)
+def test_the_parts_make_the_step(nodes: int, tp: int, pp: int, ep: int, card: str) -> None:
+    layout = Layout(nodes=nodes * pp, gpus_per_node=8, tp=tp, pp=pp, ep=ep)
+    step = predict(QWEN, job(layout), CARDS[card], IB, 2048)
+    waits = sum(step.communication.values())
+    known = step.compute_seconds + step.bubble_seconds + step.optimizer_seconds + waits
+    assert step.step_seconds == pytest.approx(known)
+    assert step.low < step.step_seconds < step.high
+    assert 0 < step.mfu < 0.815
+    assert step.tokens_per_step == pytest.approx(128 * 8192)
+
+
+def test_a_slow_network_hurts_experts_more_than_a_pipeline() -> None:
+    across = Layout(nodes=2, gpus_per_node=8, ep=16)
+    staged = Layout(nodes=2, gpus_per_node=8, pp=2, ep=8)
+
+    def seconds(layout: Layout, link: Link) -> float:
+        return predict(QWEN, job(layout), CARDS["a100-80g"], link, 1024).step_seconds
+
+    assert seconds(across, TCP) > 5 * seconds(across, IB)
+    assert seconds(staged, TCP) < 1.5 * seconds(staged, IB)
+
+
+def test_offload_recompute_and_small_batches_cost_time() -> None:
+    layout = Layout(nodes=1, gpus_per_node=8, ep=8)
+
+    def rate(**fields: Any) -> float:
+        made = job(layout, **fields)
+        return predict(QWEN, made, CARDS["h200"], IB, 1024).tokens_per_second_per_gpu
+
+    assert rate(precision_aware=True, optimizer_offload=1.0, global_batch_size=8) < rate() / 4
+    assert rate(recompute="selective") > 1.1 * rate()
+    assert rate(compares=False, reference=False) > 1.1 * rate()
+    staged = job(Layout(nodes=1, gpus_per_node=8, ep=4, pp=2), global_batch_size=8)
+    step = predict(QWEN, staged, CARDS["h200"], IB, 1024)
+    working = step.compute_seconds + sum(step.communication.values())
+    assert step.bubble_seconds == pytest.approx(working / 2, rel=0.05)  # of two microbatches
+
+
+def test_ranking_thousands_of_layouts_takes_less_than_two_seconds() -> None:
+    training = job(Layout(nodes=2, gpus_per_node=8, tp=2, pp=2, ep=4))
+    begin = time.process_time()
+    for _ in range(3000):
+        memory.predict(QWEN, training)
+        predict(QWEN, training, CARDS["h200"], IB, 1024)
+    assert time.process_time() - begin < 2
+
+
+BLOCK = {"recompute": "full", "recompute_method": "block", "recompute_num_layers": 12}
+
+
+@pytest.mark.parametrize(
+    ("recompute", "passes"), [({"recompute": "full"}, 4), ({"recompute": "none"}, 3), (BLOCK, 3.25)]
+)
+def test_a_reference_taken_once_costs_one_pass_and_pays_from_the_second_epoch(
+    recompute: dict[str, Any], passes: float
+) -> None:
+    online = replace(job(Layout(nodes=1, gpus_per_node=4, ep=4)), **recompute)
+    once = replace(online, reference=False, compares=False, precomputed=True)
+    card = CARDS["h200"]
+    steps = {t.precomputed: predict(QWEN, t, card, IB, 1024) for t in (online, once)}
+    whole, every = (steps[way].step_seconds - steps[way].optimizer_seconds for way in (True, False))
+    assert whole / every == pytest.approx(passes / (passes + 1), rel=0.01)
+
+    def hours(epochs: int) -> tuple[float, float]:
+        given = {"samples": 100_000, "tokens": 1024.0, "epochs": float(epochs)}
+        runs = [duration(QWEN, t, steps[t.precomputed], **given) for t in (online, once)]  # type: ignore[arg-type]
+        assert runs[0].reference_hours == 0 < runs[1].reference_hours
+        return runs[0].hours, runs[1].hours
+
+    packs = 100_000 / per_step(once, 1024.0)
+    paid = duration(QWEN, once, steps[True], samples=100_000, tokens=1024.0).reference_hours
+    assert paid * 3600 == pytest.approx(packs * whole / passes)
+    first, second = hours(1), hours(2)
+    assert first[1] == pytest.approx(first[0], rel=0.05)
+    assert second[1] < 0.97 * second[0]
+
+
+def waited(packing_length: int, **fields: Any) -> tuple[float, float]:
+    """Return seconds of a step on 2 GPUs, and by a host that takes no time."""
+    training = job(Layout(nodes=1, gpus_per_node=2, ep=2), packing_length=packing_length, **fields)
+    paces = (PACE, replace(PACE, host=0.0, idle=0.0))
+    return tuple(  # type: ignore[return-value]
+        predict(QWEN, training, CARDS["h200"], IB, 1024, pace=pace).step_seconds for pace in paces
+    )
+
+
+def test_the_host_costs_time_only_where_it_is_slower_than_the_gpu() -> None:
+    short, alone = waited(4096)
+    assert short > 2 * alone
+    passes = 128 / 2 * 48 * 5  # packs of a rank, layers, forward passes
+    assert short - alone < PACE.host * passes < short
+    long, alone = waited(32768)
+    assert long == alone
+
+
+def test_a_host_that_waits_in_every_layer_adds_its_time_to_the_gpus() -> None:
+    long, alone = waited(32768, host_waits=True)
+    assert long - alone == pytest.approx(PACE.idle * 128 / 2 * 48 * 5)
+    for pack in (1024, 4096, 8192):
+        assert waited(pack, host_waits=True)[0] >= waited(pack)[0]
+
+
+def test_the_time_of_a_data_set() -> None:
+    training = job(Layout(nodes=2, gpus_per_node=8, pp=2, ep=8))
+    step = predict(QWEN, training, CARDS["a100-80g"], IB, 1024)
+    run = duration(QWEN, training, step, samples=40_000, tokens=1024, epochs=2)
+    assert run.steps == 40_000 * 2 // int(128 * PACKED * 8)
+    assert run.gpu_hours == pytest.approx(16 * run.hours)
+    assert run.low < run.hours < run.high
+    plain = duration(QWEN, replace(training, packing=False), step, samples=1280, tokens=1024)
+    assert plain.steps == 10
+
+
+ONE = Layout(nodes=1, gpus_per_node=1)
+
+
+def adapting(**fields: Any) -> Training:
+    return job(ONE, tuner="lora", reference=False, **fields)
+
+
+def test_an_adapter_has_two_weights_beside_each_expert() -> None:
+    # of each layer two for qkv and proj, and two for each of 128 experts' two products
+    expected = 48 * (2 * 2 + 128 * 2 * 2)
+    assert adapter_time.weights(QWEN, adapting(), first(ONE)) == expected
+    dense = adapting(lora_modules=("linear_qkv", "linear_proj"))
+    assert adapter_time.weights(QWEN, dense, first(ONE)) == 48 * 2 * 2
+    assert adapter_time.weights(QWEN, job(ONE), first(ONE)) == 0
+
+
+def test_an_adapter_moves_what_its_kernels_read_and_write() -> None:
+    moved = adapter_time.moved(QWEN, adapting(), first(ONE), 1, 8, 0.0)
+    qkv, proj = (2048, 5120), (4096, 2048)
+    fc1, fc2 = (8 * 2048, 8 * 1536), (8 * 768, 8 * 2048)
+    each = sum(10 * inside + 10 * out for inside, out in (qkv, proj, fc1, fc2))
+    assert moved == 48 * each * 2
+    twice = adapter_time.moved(QWEN, adapting(), first(ONE), 1, 8, 1.0)
+    again = sum(3 * inside + 6 * out for inside, out in (qkv, proj, fc1, fc2))
+    assert twice - moved == 48 * again * 2
+
+
+def test_an_adapter_costs_time_in_each_microbatch_and_in_each_step() -> None:
+    def seconds(training: Training) -> float:
+        return predict(QWEN, training, CARDS["h200"], IB, 1142).step_seconds
+
+    few, many = (adapting(packing_length=16384, global_batch_size=n) for n in (4, 16))
+    for training in (few, many):
+        bare = replace(training, lora_modules=("linear_qkv",))
+        assert seconds(training) > 1.2 * seconds(bare)
+    # 75 us for each of its 24,768 weights
+    step = 4 * seconds(few) - seconds(many)
+    assert step / 3 == pytest.approx(24768 * 75e-6, rel=0.05)

@@ -1,0 +1,124 @@
+from __future__ import annotations
+
+import pytest
+
+from launchers.config.gpu_models import CARDS
+from launchers.exits import Exit
+from launchers.preflight.gpu_checks import driver, healthy, present, told, unused
+from launchers.preflight.nvidia_smi import Gpu, Smi, parse, visible
+from tests.launchers.smi import answer, gpu
+
+
+def gpus(*parts: str) -> tuple[Gpu, ...]:
+    return parse(answer(parts)).gpus
+
+
+def test_an_answer_is_read() -> None:
+    smi = parse(answer([gpu(0), gpu(1, used="5000 MiB")]))
+    assert (smi.driver, smi.cuda, len(smi.gpus)) == ("580.159.04", "13.0", 2)
+    assert smi.gpus[1].label == "GPU 1 (GPU-1, 00000000:11:00.0)"
+    assert (smi.gpus[1].memory_mib, smi.gpus[1].used_mib) == (143771, 5000)
+    assert healthy(smi.gpus)[0].state == unused(smi.gpus)[0].state == "ok"
+
+
+def test_what_is_no_xml_is_told() -> None:
+    with pytest.raises(ValueError, match="nvidia-smi printed no XML"):
+        parse("Failed to initialize NVML: Driver/library version mismatch")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "words"),
+    [
+        ("dram_uncorrectable", "1", "1 uncorrected memory errors"),
+        ("sram_uncorrectable_secded", "2", "2 uncorrected memory errors"),
+        ("remapped_row_pending", "Yes", "row remap is pending"),
+        ("remapped_row_failure", "Yes", "row remap has failed"),
+        ("sram_threshold_exceeded", "Yes", "passed their threshold"),
+        ("fabric_state", "In Progress", "nvidia-fabricmanager"),
+        ("gpu_recovery_action", "Reset", "the driver asks for: Reset"),
+    ],
+)
+def test_a_faulty_gpu_is_named(field: str, value: str, words: str) -> None:
+    [found] = healthy(gpus(gpu(0), gpu(1, **{field: value})))
+    assert (found.state, found.code) == ("failed", Exit.PREFLIGHT)
+    assert found.who == "GPU 1 (GPU-1, 00000000:11:00.0)"
+    assert words in found.seen
+
+
+def test_fields_that_a_card_lacks_are_no_fault() -> None:
+    lacking = gpu(
+        0,
+        fabric_state="N/A",
+        gpu_recovery_action="N/A",
+        dram_uncorrectable="N/A",
+        remapped_row_pending="N/A",
+    )
+    assert [f.state for f in healthy(gpus(lacking))] == ["ok"]
+
+
+def test_held_down_clocks_are_a_warning() -> None:
+    [found] = healthy(gpus(gpu(0, hw_thermal_slowdown="Active")))
+    assert (found.state, "hw thermal slowdown" in found.seen) == ("warning", True)
+
+
+def test_too_few_gpus_are_the_nodes_fault() -> None:
+    [found] = present(gpus(gpu(0)), 2, None)
+    assert (found.state, found.code) == ("failed", Exit.PREFLIGHT)
+    assert found.seen == "1 x NVIDIA H200, and gpusPerNode is 2"
+    assert present((), 2, None)[0].seen == "no GPU, and gpusPerNode is 2"
+
+
+def test_another_card_than_the_values_name_is_the_users_mistake() -> None:
+    [found] = present(gpus(gpu(0), gpu(1)), 2, CARDS["a100-80g"])
+    assert (found.state, found.code) == ("failed", Exit.CONFIG)
+    assert found.remedy == "write gpuModel: h200, or a nodeSelector of the nodes that have it"
+    [strange] = present(gpus(gpu(0, product_name="Tesla T4")), 1, CARDS["h200"])
+    assert strange.remedy.startswith('write gpuModel: ""')
+
+
+def test_two_kinds_of_card_in_one_pod_are_the_nodes_fault() -> None:
+    [found] = present(gpus(gpu(0), gpu(1, product_name="NVIDIA H100 80GB HBM3")), 2, CARDS["h200"])
+    assert (found.state, found.code) == ("failed", Exit.PREFLIGHT)
+
+
+def test_the_right_cards_pass_and_more_of_them_are_a_warning() -> None:
+    assert present(gpus(gpu(0), gpu(1)), 2, CARDS["h200"])[0].state == "ok"
+    assert present(gpus(gpu(0), gpu(1)), 1, CARDS["h200"])[0].state == "warning"
+
+
+def test_memory_that_is_taken_names_the_gpu() -> None:
+    [found] = unused(gpus(gpu(0), gpu(1, used="30000 MiB")))
+    assert (found.state, found.who[:5]) == ("failed", "GPU 1")
+    assert found.seen == "30000 of 143771 MiB are taken by another process"
+
+
+@pytest.mark.parametrize(
+    ("cuda", "image", "state", "code"),
+    [
+        ("13.0", "13.0", "ok", None),
+        ("12.4", "12.8", "ok", None),  # minor version compatibility
+        ("12.4", "13.0", "failed", Exit.PREFLIGHT),
+        ("13.0", "", "failed", Exit.CONFIG),
+        ("13.0", None, "warning", None),
+        ("N/A", "13.0", "warning", None),
+    ],
+)
+def test_the_driver_must_know_the_images_cuda(
+    cuda: str, image: str | None, state: str, code: Exit | None
+) -> None:
+    found = driver(Smi(driver="550.1", cuda=cuda, gpus=()), image)
+    assert found.state == state
+    assert code in (None, found.code)
+
+
+def test_cuda_visible_devices_chooses_by_index_and_uuid() -> None:
+    all_of_them = gpus(gpu(0), gpu(1), gpu(2))
+    assert [g.index for g in visible(all_of_them, "2,0")] == [2, 0]
+    assert [g.index for g in visible(all_of_them, "GPU-1")] == [1]
+    assert visible(all_of_them, "") == ()
+    assert visible(all_of_them, None) == all_of_them
+
+
+def test_errors_in_the_kernels_log_warn_only() -> None:
+    found = told(["NVRM: Xid (PCI:0000:1b:00): 79, GPU has fallen off the bus."] * 6)
+    assert [f.state for f in found] == ["warning"] * 4

@@ -1,0 +1,165 @@
+"""The preflight inside whole runs: real launchers, with a fake nvidia-smi, torch and ms-swift."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launchers.exits import Exit
+from launchers.preflight import probes
+from launchers.preflight.probes import gather
+from tests.launchers import smi
+from tests.launchers.pods import ROOT, Pods, end
+
+UNFIT = "driver,shm,collective"
+"""Checks that a machine without GPUs cannot pass: the fake torch has no CUDA."""
+
+
+@pytest.fixture
+def pods(tmp_path: Path) -> Pods:
+    return Pods(tmp_path)
+
+
+def gpus(pods: Pods, rank: int, *parts: str, **change: str) -> dict[str, str]:
+    """Return the environment of a pod with GPUs."""
+    folder = smi.install(pods.folder / f"smi-{rank}", smi.answer(parts))
+    path = f"{folder}:{os.environ['PATH']}"
+    return {"PATH": path, "DPO_GPUS_PER_NODE": "2", "DPO_PREFLIGHT_SKIP": UNFIT, **change}
+
+
+def report(folder: Path, rank: int) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads((folder / f"preflight-{rank}.json").read_text())
+    return parsed
+
+
+def states(found: dict[str, Any]) -> dict[str, str]:
+    return {row["check"]: row["state"] for row in found["findings"]}
+
+
+def test_a_run_on_cpu_is_checked_in_less_than_a_second(pods: Pods) -> None:
+    ends = pods.all()
+    assert [code for code, _ in ends] == [0, 0], ends
+    first, second = (report(pods.run / "attempts" / "1", rank) for rank in (0, 1))
+    assert first["passed"] and second["passed"]
+    assert max(first["seconds"], second["seconds"]) < 1
+    told = states(first)
+    assert [told[c] for c in ("clock", "workspace", "port", "versions")] == ["ok"] * 4
+    assert told["bandwidth"] == "skipped"
+    assert "cards" not in told
+
+
+def test_healthy_gpus_let_the_run_go_on(pods: Pods) -> None:
+    parts = smi.gpu(0), smi.gpu(1)
+    started = [pods.start(rank, **gpus(pods, rank, *parts, GPU_MODEL="h200")) for rank in range(2)]
+    assert [end(pod)[0] for pod in started] == [0, 0]
+    told = states(report(pods.run / "attempts" / "1", 1))
+    assert [told[c] for c in ("cards", "health", "idle")] == ["ok"] * 3
+    assert not {"driver", "shm"} & told.keys()
+
+
+def test_a_broken_gpu_ends_the_run_before_it_costs_anything(pods: Pods) -> None:
+    parts = smi.gpu(0), smi.gpu(1, remapped_row_pending="Yes")
+    begin = time.monotonic()
+    code, output = end(pods.start(0, **gpus(pods, 0, *parts), DPO_NODE_NAME="host-a"))
+    assert code == Exit.PREFLIGHT, output
+    assert time.monotonic() - begin < 15
+    message = pods.message(0)
+    assert (message["code"], message["stage"], message["rank"]) == (80, "preflight", 0)
+    assert message["cause"] == (
+        "rank 0 (r-node-0-0 on host-a): health: GPU 1 (GPU-1, 00000000:11:00.0): "
+        "a row remap is pending, the GPU needs a reset"
+    )
+    found = report(pods.run, 0)
+    assert (found["passed"], states(found)["health"]) == (False, "failed")
+    assert not (pods.folder / "workspace" / "models").exists()
+    assert pods.progress()["code"] == Exit.PREFLIGHT
+
+
+def test_another_card_than_the_values_name_is_no_reason_to_restart(pods: Pods) -> None:
+    env = gpus(pods, 1, smi.gpu(0), smi.gpu(1), GPU_MODEL="a100-80g")
+    code, output = end(pods.start(1, **env))
+    assert code == Exit.CONFIG, output
+    assert "the GPUs are NVIDIA H200, and gpuModel is a100-80g" in pods.message(1)["cause"]
+    assert "write gpuModel: h200" in pods.message(1)["remedy"]
+
+
+def test_a_driver_that_does_not_answer_is_the_nodes_fault(pods: Pods) -> None:
+    env = gpus(pods, 0)
+    smi.install(pods.folder / "smi-0", "", script="echo 'Driver/library version mismatch'; exit 18")
+    code, _ = end(pods.start(0, **env))
+    assert code == Exit.PREFLIGHT
+    assert "nvidia-smi: exit 18: Driver/library version mismatch" in pods.message(0)["cause"]
+
+
+def test_an_nvidia_smi_that_hangs_is_given_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(probes, "SMI_PATIENCE", 0.3)
+    path = smi.install(tmp_path / "smi", "", script="exec sleep 30")
+    env = {"PATH": f"{path}:{os.environ['PATH']}"}
+    begin = time.monotonic()
+    facts = gather(env, tmp_path, "transformers", gpus=True)
+    assert (facts.smi, facts.smi_error) == (None, "nvidia-smi did not answer in 0 s")
+    assert time.monotonic() - begin < 5
+
+
+def test_a_master_port_that_is_taken_is_told(pods: Pods) -> None:
+    with socket.create_server(("", pods.master_port)):
+        (code, _), (peer, _) = pods.all()
+    assert (code, peer) == (Exit.PREFLIGHT, Exit.PEER)
+    assert f"port: master port {pods.master_port}: " in pods.message(0)["cause"]
+    assert "rank 0" in pods.message(1)["cause"]
+
+
+def test_a_rank_that_cannot_reach_the_master_port_is_the_culprit(pods: Pods) -> None:
+    wrong = str(pods.port + 1 if pods.port < 65535 else pods.port - 1)
+    started = [pods.start(0), pods.start(1, DPO_MASTER_PORT=wrong)]
+    (code, _), (peer, _) = (end(pod) for pod in started)
+    assert (code, peer) == (Exit.PREFLIGHT, Exit.PEER)
+    assert "port: rank 1 (r-node-0-1): it cannot reach rank 0" in pods.message(0)["cause"]
+    assert "rank 1 (r-node-0-1)" in pods.message(1)["cause"]  # whom rank 0 told it of
+    assert states(report(pods.run / "attempts" / "1", 0))["port"] == "failed"
+    assert not list((pods.run / "attempts" / "1").rglob("argv.json"))
+
+
+def test_gpus_that_cannot_measure_end_the_run(pods: Pods) -> None:
+    pods.nodes = 1
+    env = gpus(pods, 0, smi.gpu(0), smi.gpu(1), DPO_PREFLIGHT_SKIP="driver,shm")
+    code, output = end(pods.start(0, **env))
+    assert code == Exit.PREFLIGHT, output
+    assert "collective: rank 0 (GPU 0): AttributeError: " in pods.message(0)["cause"]
+    found = report(pods.run / "attempts" / "1", 0)
+    assert states(found)["collective"] == "failed"
+    assert not list((pods.run / "attempts" / "1").rglob("argv.json"))
+
+
+def test_a_skipped_preflight_looks_at_nothing(pods: Pods) -> None:
+    pods.nodes = 1
+    env = gpus(pods, 0, smi.gpu(0, remapped_row_pending="Yes"), SKIP_PREFLIGHT="1")
+    code, output = end(pods.start(0, **env))
+    assert code == 0, output
+    assert "preflight skipped why=SKIP_PREFLIGHT=1" in output
+    assert not list(pods.run.rglob("preflight-*.json"))
+
+
+def test_the_checks_stand_alone_without_a_run(tmp_path: Path) -> None:
+    path = smi.install(tmp_path / "smi", "", script="echo 'GPU 0: NVIDIA H200 (UUID: GPU-0)'")
+    done = subprocess.run(
+        [sys.executable, "-m", "launchers", "preflight"],
+        cwd=tmp_path,
+        env={"PYTHONPATH": str(ROOT), "PATH": f"{path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == Exit.PREFLIGHT, done.stdout  # the fake prints no XML
+    assert "gpus_per_node=0" in done.stdout
+    assert "nvidia-smi printed no XML" in done.stdout

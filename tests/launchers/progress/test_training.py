@@ -1,0 +1,116 @@
+"""What ``progress.json`` says of training while it runs."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launchers.metrics import rows as metrics
+from launchers.metrics import writer
+from launchers.metrics.rows import Row
+from launchers.progress.progress import Progress
+from launchers.progress.training import Tail, Timeline, telling
+
+
+def text(step: int, attempt: int = 1, seconds: float = 2.0) -> str:
+    values = {"loss": 0.6, "rewards/margins": 0.4, "rewards/accuracies": 0.75}
+    row = Row(
+        step=step,
+        total=100,
+        attempt=attempt,
+        time=0.0,
+        seconds=seconds,
+        data_seconds=0.1,
+        tokens_per_second_per_gpu=5000.0,
+        mfu=0.15,
+        values=values,
+    )
+    return metrics.line(row)
+
+
+def wait_for(path: Path, step: int) -> dict[str, Any]:
+    stop = time.monotonic() + 10
+    while time.monotonic() < stop:
+        found: dict[str, Any] = json.loads(path.read_text())["training"] if path.exists() else {}
+        if found.get("step") == step:
+            return found
+        time.sleep(0.02)
+    raise AssertionError(f"no step {step}")
+
+
+def test_training_is_told_while_it_runs_and_at_its_end(tmp_path: Path) -> None:
+    rows, progress = (
+        tmp_path / "metrics.jsonl",
+        Progress(path=tmp_path / "p.json", run="r", digest="d"),
+    )
+    with telling(progress, rows, every=0.05):
+        writer.append(rows, text(1, seconds=30.0))
+        writer.append(rows, text(2))
+        writer.append(rows, text(3))
+        found = wait_for(progress.path, 3)
+        writer.append(rows, text(4))
+    assert found["eta_seconds"] == 97 * 2.0  # the first, slow step does not count
+    assert (found["loss"], found["margin"], found["accuracy"]) == (0.6, 0.4, 0.75)
+    assert (found["tokens_per_second_per_gpu"], found["mfu"]) == (5000.0, 0.15)
+    assert found["data_share"] == 0.05
+    assert json.loads(progress.path.read_text())["training"]["step"] == 4
+
+
+def test_goodput_counts_no_step_twice_and_the_time_of_all_attempts() -> None:
+    timeline = Timeline()
+    timeline.add([text(step) for step in (1, 2, 3, 4)])  # 4 was not saved: its work was lost
+    assert timeline.summary(10.0, 0.0)["goodput"] == 0.8
+    timeline.add([text(3, attempt=2)])
+    found = timeline.summary(20.0, 0.0)
+    assert (found["step"], found["attempt"], found["goodput"]) == (3, 2, 6 / 20)
+
+
+def test_before_the_first_step_nothing_is_told(tmp_path: Path) -> None:
+    progress = Progress(path=tmp_path / "p.json", run="r", digest="d")
+    with telling(progress, tmp_path / "metrics.jsonl", every=0.01):
+        time.sleep(0.05)
+    assert not progress.path.exists()
+    assert progress.training == {}
+
+
+def test_no_row_of_the_file_ends_a_run_that_has_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer.append(tmp_path / "metrics.jsonl", text(1))
+    monkeypatch.setattr(Timeline, "summary", lambda *given: 1 / 0)
+    with telling(
+        Progress(path=tmp_path / "p.json", run="r", digest="d"), tmp_path / "metrics.jsonl"
+    ):
+        pass
+
+
+def test_a_line_is_read_when_it_is_whole(tmp_path: Path) -> None:
+    path = tmp_path / "metrics.jsonl"
+    tail = Tail(path=path)
+    assert tail.lines() == []
+    path.write_text("one\ntw")
+    assert tail.lines() == ["one"]
+    with path.open("a") as handle:
+        handle.write("o\nthree\n")
+    assert tail.lines() == ["two", "three"]
+    path.write_text("new\n")  # another file, shorter
+    assert tail.lines() == ["new"]
+
+
+def test_the_first_start_outlasts_restarts_and_changed_recipes(tmp_path: Path) -> None:
+    first = Progress(path=tmp_path / "p.json", run="r", digest="d", started=1000.0)
+    first.begin("clone")
+    again = Progress(path=tmp_path / "p.json", run="r", digest="other", started=5000.0)
+    again.begin("clone")
+    document = json.loads((tmp_path / "p.json").read_text())
+    assert (document["first_started"], document["started"]) == (1000.0, 5000.0)
+
+
+@pytest.mark.parametrize("torn", ["", "{", "[]", '{"first_started": null}'])
+def test_a_progress_file_that_cannot_be_read_is_no_first_start(tmp_path: Path, torn: str) -> None:
+    (tmp_path / "p.json").write_text(torn)
+    assert Progress(path=tmp_path / "p.json", run="r", digest="d", started=7.0).first_started == 7.0

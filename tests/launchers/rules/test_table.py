@@ -1,0 +1,251 @@
+"""Megatron's arithmetic: defaults are ms-swift's, each rule refuses what its source refuses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launchers.config import recipe
+from launchers.flags import installed
+from launchers.flags.command_line import DEFAULTS as LAUNCHERS
+from launchers.plan.model_config import Shape
+from launchers.rules import hints, model, table
+from launchers.rules.divisors import divisors
+from tests.launchers.training_environment import needs_training, swift_classes
+
+SIZES: dict[str, Any] = {
+    **{"layers": 48, "hidden": 2048, "heads": 32, "kv_heads": 4, "head_dim": 128, "ffn": 6144},
+    **{"vocab": 151936, "experts": 128, "topk": 8, "expert_ffn": 768, "positions": 40960},
+}
+FLAT: dict[str, Any] = {
+    **{"layers": 36, "hidden": 2560, "heads": 32, "kv_heads": 8, "head_dim": 128, "ffn": 9728},
+    "vocab": 151936,
+}
+QWEN, DENSE = Shape(**SIZES, tied=False), Shape(**FLAT, tied=True)
+SHORT = {
+    **{"tp": "tensor_model_parallel_size", "pp": "pipeline_model_parallel_size"},
+    **{"cp": "context_parallel_size", "ep": "expert_model_parallel_size"},
+    **{"etp": "expert_tensor_parallel_size", "vpp": "virtual_pipeline_model_parallel_size"},
+    **{"first": "decoder_first_pipeline_num_layers", "gbs": "global_batch_size"},
+    **{"last": "decoder_last_pipeline_num_layers", "sp": "sequence_parallel"},
+    **{"loss_ends": "account_for_loss_in_pipeline_split", "modules": "recompute_modules"},
+    **{"embedding_ends": "account_for_embedding_in_pipeline_split"},
+}
+
+OTHER = "transformers"
+
+
+def read(**args: Any) -> dict[str, Any]:
+    """Return flags as the recipe has them; some have short names here."""
+    spelt = {SHORT.get(name, name): value for name, value in args.items()}
+    document = {"backend": "megatron", "task": "rlhf", "model": "m", "dataset": ["d"]}
+    return dict(recipe.parse({**document, "args": {"num_train_epochs": 1, **spelt}}).args)
+
+
+def told(shape: Shape | None = QWEN, nodes: int = 2, core: str = table.CORE, **args: Any) -> str:
+    found = table.check(
+        read(**args), shape=shape, nodes=nodes, gpus_per_node=8, backend="megatron", core=core
+    )
+    return "\n".join(found)
+
+
+def warned(shape: Shape | None = QWEN, nodes: int = 2, **args: Any) -> str:
+    found = table.warn(read(**args), shape=shape, nodes=nodes, gpus_per_node=8, backend="megatron")
+    return "\n".join(found)
+
+
+@needs_training
+@pytest.mark.parametrize("backend", ["megatron", "transformers"])
+def test_the_defaults_are_those_of_the_pinned_ms_swift(backend: str) -> None:
+    real = installed.flags(swift_classes(), installed.ENTRIES[backend]["rlhf"])
+    rows = (*table.ROWS[backend], *table.UNWISE[backend])
+    names = {name for row in rows for name in row.flags()} - set(LAUNCHERS)
+    assert names <= set(real)
+    set_there = {n: str(real[n]) for n in names if real[n] is not None and real[n] is not False}
+    spelt = {n: text.lower() if text == "True" else text for n, text in set_there.items()}
+    assert {n: t for n, t in table.DEFAULTS[backend].items() if n in names} == spelt
+
+
+def test_every_rule_names_its_source_once() -> None:
+    for rows in (*table.ROWS.values(), *table.UNWISE.values()):
+        assert len(set(rows)) == len(rows)
+        assert all(row.source for row in rows)
+    for function in (*model.MODEL, *hints.MODEL, *hints.PLAIN):
+        assert "MC " in str(function.__doc__) or len(str(function.__doc__)) > 40, function
+
+
+FIT: list[dict[str, Any]] = [
+    {"tp": 4, "pp": 2, "ep": 8, "sp": True, "gbs": 128},
+    {"tp": 8, "ep": 2, "sp": True, "pp": 2},  # kv heads are replicated
+    {"pp": 2, "ep": 8, "vpp": 4, "gbs": 16},
+    {"pp": 4, "first": 9, "gbs": 16},
+    {"pp": 4, "first": 11, "last": 13, "gbs": 16},
+    {"pp": 2, "first": 25, "gbs": 16},
+    {"pp": 2, "first": 20, "last": 28},
+    {"tp": 4, "etp": 4, "ep": 4, "sp": True},
+    {"pp": 2, "modules": ["core_attn", "moe_act", "mlp"]},
+    {"megatron_extra_kwargs": {"num_layers": 7}, "pp": 2},
+    {"pp": 4, "pipeline_model_parallel_layout": "Et*12|t*12|t*12|t*12L"},
+]
+
+
+@pytest.mark.parametrize("args", FIT, ids=str)
+def test_what_fits_passes(args: dict[str, Any]) -> None:
+    assert told(**args) == ""
+
+
+BROKEN = [
+    ({"tp": 3, "sp": True, "nodes": 3, "gbs": 24}, "tensor_model_parallel_size: 3 does not divide"),
+    ({"ep": 16, "nodes": 3, "gbs": 24}, "are not a multiple of expert_tensor"),
+    ({"ep": 3, "nodes": 3, "gbs": 24}, "does not divide the model's experts 128; write 1, 2, 4"),
+    ({"etp": 5, "nodes": 5, "gbs": 40}, "does not divide the model's moe_intermediate_size 768"),
+    ({"tp": 2}, "sequence_parallel: off, and experts at tensor_model_parallel_size 2 need it"),
+    ({"tp": 2, "ep": 2}, "sequence_parallel: off, and experts at tensor_model_parallel_size 2"),
+    ({"pp": 5, "nodes": 5, "gbs": 8}, "48 layers cannot be spread evenly over 5 stages"),
+    ({"pp": 4, "first": 10}, "48 layers less 10 of the stages given by hand cannot be spread"),
+    ({"pp": 2, "first": 20, "last": 27}, "less 47 of the stages given by hand"),
+    ({"pp": 4, "first": 24, "last": 24}, "less 48 of the stages given by hand"),
+    ({"pp": 4, "loss_ends": True}, "48 layers plus 1 for embedding and loss cannot be spread"),
+    ({"pp": 2, "vpp": 5}, "virtual_pipeline_model_parallel_size: 5 does not divide the 24 layers"),
+    ({"pp": 4, "vpp": 2, "first": 9}, "2 does not divide the 9 layers of a stage"),
+    ({"modules": ["layernorm"]}, "layernorm fails with experts in megatron-core 0.18.0"),
+    ({"modules": ["mla_up_proj"]}, "mla_up_proj needs multi-latent attention"),
+    ({"fp16": True}, "fp16: on, and the model is in bfloat16; write torch_dtype: float16"),
+]
+
+
+@pytest.mark.parametrize("args, words", BROKEN, ids=lambda v: str(v))
+def test_what_the_models_sizes_rule_out_is_told(args: dict[str, Any], words: str) -> None:
+    assert words in told(**args)
+
+
+def test_one_mistake_is_told_once() -> None:
+    text = told(tp=2, ep=2)
+    assert text.count("sequence_parallel: off") == 1
+    assert "tensor_model_parallel_size: 16 is neither" in told(tp=16, sp=True, shape=_six())
+
+
+def _six() -> Shape:
+    return Shape(**{**vars(DENSE), "heads": 48, "kv_heads": 6, "ffn": 9600})
+
+
+def test_a_dense_model_needs_less() -> None:
+    assert told(DENSE, tp=2) == ""
+    assert told(DENSE, modules=["layernorm"]) == ""
+    assert "intermediate_size 9728" in told(DENSE, tp=5, nodes=5, gbs=8)
+    assert "has no effect, the model has no experts" in warned(DENSE, ep=2)
+
+
+def test_older_cores_recompute_layernorm_with_experts() -> None:
+    for core in ("0.16.1", "0.17.0"):
+        assert told(modules=["layernorm"], core=core) == ""
+    for core in ("0.18.0", "0.18.0rc1", "0.19"):
+        extra: dict[str, Any] = {"cuda_graph_scope": []}  # which 0.18 sets to None again
+        assert told(modules=["layernorm"], core=core, megatron_extra_kwargs=extra)
+
+
+def test_without_the_model_its_rules_are_silent() -> None:
+    assert told(None, tp=2, pp=2) == ""
+
+
+def test_sizes_that_are_none_are_told_alone() -> None:
+    text = told(tp="four", pp=5, ep=7)
+    assert "is no size" in text
+    assert "does not divide" not in text
+
+
+@pytest.mark.parametrize(
+    "args, words",
+    [
+        ({"sp": True}, "sequence_parallel: has no effect at tensor_model_parallel_size 1"),
+        ({"ep": 16}, "is more than the 8 GPUs of a node: tokens cross"),
+        ({"tp": 16, "sp": True}, "16 is more than the 8 GPUs of a node: each layer waits"),
+        ({"pp": 4, "gbs": 8}, "8 is 2 microbatches for 4 stages, which idle 60% of the time"),
+        ({"optimizer_cpu_offload": True}, "without use_precision_aware_optimizer the fp32"),
+        ({"optimizer_offload_fraction": 0.5}, "has no effect without optimizer_cpu_offload"),
+        ({"overlap_param_gather": True}, "does nothing without overlap_grad_reduce"),
+        ({"packing": True, "padding_free": False}, "padding_free: false has no effect"),
+        ({"max_length": 65536}, "65536 is more than the model's 40960 positions"),
+        ({"cp": 8, "max_length": 4096}, "8 leaves 512 tokens a GPU"),
+        ({"recompute_granularity": "none", "recompute_num_layers": 1}, "has no effect with"),
+        ({"moe_expert_capacity_factor": 1.5}, "drops tokens"),
+        ({"ddp_timeout": 18000000}, "a hang would not be seen"),
+        (
+            {
+                **{"pp": 4, "recompute_granularity": "full", "gbs": 16},
+                **{"recompute_method": "uniform", "recompute_num_layers": 13},
+            },
+            "recompute_num_layers: 13 is more than the 12 layers of a stage",
+        ),
+    ],
+    ids=lambda v: str(v)[:40],
+)
+def test_what_works_but_is_unwise_is_a_warning(args: dict[str, Any], words: str) -> None:
+    assert told(**args) == ""
+    assert words in warned(**args)
+
+
+@pytest.mark.parametrize("limit", ["", "2"])
+def test_the_best_model_is_not_what_is_exported(limit: str) -> None:
+    args: dict[str, recipe.Value] = {"load_best_model_at_end": "true", "save_total_limit": limit}
+    with_limit = {name: word for name, word in args.items() if word}
+    (warning,) = _of_transformers(with_limit)
+    assert "load_best_model_at_end: does not choose what is exported" in warning
+    assert _of_transformers(args | {"save_total_limit": "1"}) == []
+    assert _of_transformers({"load_best_model_at_end": "false"}) == []
+    assert table.check(with_limit, shape=None, nodes=1, gpus_per_node=1, backend=OTHER) == []
+
+
+def _of_transformers(args: dict[str, recipe.Value]) -> list[str]:
+    return table.warn(args, shape=None, nodes=1, gpus_per_node=1, backend=OTHER)
+
+
+def test_the_two_node_run_is_neither_wrong_nor_unwise() -> None:
+    args = FIT[0] | {"optimizer_cpu_offload": True, "use_precision_aware_optimizer": True}
+    assert told(**args) == warned(**args) == ""
+
+
+@given(
+    tp=st.sampled_from(divisors(32)),
+    pp=st.sampled_from(divisors(48)),
+    ep=st.sampled_from(divisors(128)),
+    nodes=st.integers(1, 64),
+)
+def test_what_divides_is_never_refused_for_the_model(tp: int, pp: int, ep: int, nodes: int) -> None:
+    """Whatever divides the model's sizes is left to the rules of the gang."""
+    text = told(tp=tp, pp=pp, ep=ep, sp=True, nodes=nodes)
+    assert "the model" not in text
+    assert "cannot be spread" not in text
+    assert ("processes" in text) == bool(nodes * 8 % (tp * pp) or nodes * 8 % (ep * pp))
+
+
+@given(layers=st.integers(1, 99), pp=st.integers(2, 12), first=st.integers(1, 40))
+def test_stages_are_spread_as_the_layout_counts_them(layers: int, pp: int, first: int) -> None:
+    from launchers.exits import LaunchError
+    from launchers.plan.layout import Layout
+
+    shape = Shape(**{**vars(DENSE), "layers": layers})
+    refused = "cannot be spread" in told(shape, nodes=pp, pp=pp, first=first, gbs=8)
+    layout = Layout(nodes=pp, gpus_per_node=8, pp=pp, first_layers=first)
+    try:
+        held = layout.stage_layers(layers)
+    except LaunchError:
+        assert refused
+    else:
+        assert refused == (0 in held)
+
+
+@pytest.mark.parametrize(
+    "registrar", ["external_plugins", "custom_register_path", "custom_dataset_info"]
+)
+def test_a_name_that_the_users_code_registers_is_no_file(registrar: str) -> None:
+    assert "recipe.args.val_dataset" in told(val_dataset="mine")
+    registered: dict[str, Any] = {registrar: ["/opt/mine"]}
+    assert told(val_dataset="mine", **registered) == ""
+    # ms-swift opens a cached dataset as a folder, whatever is registered
+    for flag in ("cached_dataset", "cached_val_dataset"):
+        cached: dict[str, Any] = {**registered, flag: "mine"}
+        assert f"recipe.args.{flag}" in told(**cached)

@@ -1,0 +1,187 @@
+"""``plan.json`` of a run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launchers.config.recipe import Recipe
+from launchers.config.settings import Settings, from_env
+from launchers.exits import Exit, LaunchError
+from launchers.gang.hello import hello
+from launchers.inputs.paths import inputs_of
+from launchers.plan import document
+from launchers.plan import model_config as shape
+from launchers.plan.job import job_of
+from launchers.plan.plan import build
+from launchers.preflight.preflight import Preflight
+from launchers.run import plan_file
+from scripts.plan.inputs import known_models
+from tests.launchers.pods import Pods
+from tests.launchers.recipes import recipe
+
+CONFIG = known_models()["Qwen3-30B-A3B"]
+
+
+@pytest.fixture
+def env(tmp_path: Path) -> dict[str, str]:
+    return {
+        "DPO_RUN": "r",
+        "DPO_WORKSPACE": str(tmp_path),
+        "DPO_NODES": "2",
+        "DPO_GPUS_PER_NODE": "8",
+        "DPO_MASTER_ADDR": "here",
+        "JOB_COMPLETION_INDEX": "0",
+        "GPU_MODEL": "a100-80g",
+        "NETWORK_TRANSPORT": "NET/IB",
+        "NETWORK_FLOOR_GBS": "17",
+    }
+
+
+def written(settings: Settings, made: Recipe, env: dict[str, str]) -> dict[str, Any]:
+    plan_file.record(settings, made, env)
+    found: dict[str, Any] = json.loads(settings.work.plan.read_text())
+    return found
+
+
+def test_the_plan_is_written_whole_once_the_model_is_there(env: dict[str, str]) -> None:
+    settings, made = from_env(env), recipe()
+    before = written(settings, made, env)
+    assert before["memory"] is None
+    assert "config.json is not there yet" in before["unknown"]["memory"]
+    model = inputs_of(settings, made, settings.work).model
+    model.mkdir(parents=True)
+    (model / "config.json").write_text(json.dumps(CONFIG))
+    after = written(settings, made, env)
+    assert after["memory"]["total_gib"] > 0
+    assert after["speed"]["step_seconds"] > 0
+    assert after["gang"] == {
+        "nodes": 2,
+        "gpus_per_node": 8,
+        "world_size": 16,
+        "card": "a100-80g",
+        "network": "NET/IB",
+        "network_gbs": 20.0,
+        "network_assumed": False,
+    }
+    assert [file.name for file in settings.work.home.iterdir()] == ["plan.json"]
+
+
+def test_the_room_for_checkpoints_is_known_with_the_model_and_what_is_there_counts(
+    env: dict[str, str],
+) -> None:
+    settings, made = from_env(env), recipe(save_total_limit="2")
+    assert plan_file.record(settings, made, env) is None
+    model = inputs_of(settings, made, settings.work).model
+    model.mkdir(parents=True)
+    (model / "config.json").write_text(json.dumps(CONFIG))
+    whole = plan_file.record(settings, made, env)
+    assert whole is not None and whole > 3 * 30.5e9 * 14  # three of them, optimizer included
+    old = settings.work.checkpoints / "checkpoint-1" / "model.safetensors"
+    old.parent.mkdir(parents=True)
+    old.write_bytes(bytes(1000))
+    assert plan_file.record(settings, made, env) == whole - 1000
+    own = hello(settings, made)
+    with pytest.raises(LaunchError, match="needed by the checkpoints") as refused:
+        Preflight(settings, "megatron", own, env).space(10**18)
+    assert refused.value.code is Exit.QUOTA
+    skipping = from_env({**env, "SKIP_PREFLIGHT": "1"})
+    Preflight(skipping, "megatron", own, env).space(10**18)
+    Preflight(settings, "megatron", own, env).space(None)
+
+
+def test_an_adapter_asks_for_the_room_of_adapters_and_of_one_merged_model(
+    env: dict[str, str],
+) -> None:
+    seen = shape.parse(CONFIG)
+    rooms = []
+    for merge in ({}, {"merge_lora": True}, {"merge_lora": False}):
+        made = recipe(save_total_limit="2", tuner_type="lora", **merge)
+        rooms.append(plan_file.record(from_env(env), made, env, seen))
+    last, every, never = (room or 0 for room in rooms)
+    model = 2 * seen.parameters
+    assert (last - never, every - never) == (model, 3 * model)
+    assert 10e9 < never < 20e9  # three adapters with their optimizer
+
+
+def test_what_the_hub_says_of_the_model_serves_until_the_model_is_there(
+    env: dict[str, str],
+) -> None:
+    settings, made = from_env(env), recipe()
+    plan_file.record(settings, made, env, shape.parse(CONFIG))
+    before = json.loads(settings.work.plan.read_text())
+    assert before["memory"]["total_gib"] > 0
+    assert before["model"]["source"] == f"config.json of {made.model}"
+    model = inputs_of(settings, made, settings.work).model
+    model.mkdir(parents=True)
+    (model / "config.json").write_text(json.dumps({**CONFIG, "num_hidden_layers": 24}))
+    plan_file.record(settings, made, env, shape.parse(CONFIG))
+    after = json.loads(settings.work.plan.read_text())
+    assert after["model"]["source"] == str(model / "config.json")
+    assert after["memory"]["total_gib"] < before["memory"]["total_gib"]
+
+
+def test_a_plan_is_written_again_only_if_it_has_changed(
+    env: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    settings, made = from_env(env), recipe()
+    model = inputs_of(settings, made, settings.work).model
+    model.mkdir(parents=True)
+    (model / "config.json").write_text(json.dumps(CONFIG))
+    rooms = {plan_file.record(settings, made, env, seen) for seen in (None, shape.parse(CONFIG))}
+    assert caplog.text.count("plan written") == len(rooms) == 1
+    (model / "config.json").write_text(json.dumps({**CONFIG, "num_hidden_layers": 24}))
+    plan_file.record(settings, made, env)
+    assert caplog.text.count("plan written") == 2
+
+
+def test_a_config_that_is_broken_gives_a_plan_with_the_reason(env: dict[str, str]) -> None:
+    settings, made = from_env(env), recipe()
+    model = inputs_of(settings, made, settings.work).model
+    model.mkdir(parents=True)
+    (model / "config.json").write_text("{")
+    assert "config.json" in written(settings, made, env)["unknown"]["memory"]
+
+
+def test_a_plan_that_cannot_be_written_is_a_warning(
+    env: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    settings = from_env(env)
+    settings.work.home.parent.mkdir(parents=True)
+    settings.work.home.write_text("no folder")
+    plan_file.record(settings, recipe(), env)
+    assert "plan not written" in caplog.text
+
+
+def test_any_other_fault_is_a_warning_too(
+    env: dict[str, str], caplog: pytest.LogCaptureFixture
+) -> None:
+    plan_file.record(from_env(env), recipe(), env | {"NETWORK_FLOOR_GBS": "fast"})
+    assert "plan not written" in caplog.text
+
+
+def test_a_run_leaves_its_plan(tmp_path: Path) -> None:
+    pods = Pods(tmp_path)
+    (tmp_path / "sources" / "model" / "config.json").write_text(json.dumps(CONFIG))
+    ends = pods.all()
+    assert [code for code, _ in ends] == [0, 0], ends
+    plan = json.loads((pods.run / "plan.json").read_text())
+    assert (plan["version"], plan["run"], plan["gang"]["nodes"]) == (document.VERSION, "r", 2)
+    assert "megatron only" in plan["unknown"]["memory"]
+    assert plan["model"]["layers"] == 48  # it was not there before the download
+    assert "plan written" in ends[0][1]
+    assert "plan written" not in ends[1][1]
+
+
+def test_the_file_is_the_document_of_the_same_plan(env: dict[str, str]) -> None:
+    settings, made = from_env(env), recipe()
+    model = inputs_of(settings, made, settings.work).model
+    model.mkdir(parents=True)
+    (model / "config.json").write_text(json.dumps(CONFIG))
+    shape, where = plan_file.read(model / "config.json")
+    plan = build(job_of(settings, made, env, shape=shape, shape_source=where))
+    assert written(settings, made, env) == document.document(plan)

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from launchers.run import prefetch
+from launchers.run.prefetch import prefetching, weights
+
+
+def test_what_training_reads_is_asked_for_in_its_order(tmp_path: Path) -> None:
+    for name in ("model-00002.safetensors", "model-00001.safetensors", "config.json"):
+        (tmp_path / name).touch()
+    assert [p.name for p in weights(tmp_path)] == [
+        "model-00001.safetensors",
+        "model-00002.safetensors",
+    ]
+    (tmp_path / "iter_0000005").mkdir()
+    (tmp_path / "iter_0000005" / "__0_0.distcp").touch()
+    assert [p.name for p in weights(tmp_path)] == ["__0_0.distcp"]
+
+
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float) -> list[tuple[str, int]]:
+    seen: list[tuple[str, int]] = []
+    done = threading.Event()
+    monkeypatch.setattr(prefetch, "SHARE", share)
+    monkeypatch.setattr(prefetch, "_ask", lambda path, size, ended: seen.append((path.name, size)))
+    monkeypatch.setattr("launchers.logs.info", lambda *_, **__: done.set())
+    (tmp_path / "model-00001.safetensors").write_bytes(b"12")
+    (tmp_path / "model-00002.safetensors").write_bytes(b"3")
+    with prefetching([tmp_path]):
+        assert done.wait(10)
+    return seen
+
+
+def test_all_weights_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = [("model-00001.safetensors", 2), ("model-00002.safetensors", 1)]
+    assert asked(tmp_path, monkeypatch, 0.5) == wanted
+
+
+def test_a_node_without_memory_asks_for_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert asked(tmp_path, monkeypatch, 0.0) == []
+
+
+def test_the_file_is_asked_for_in_pieces_until_training_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces: list[int] = []
+    ended = threading.Event()
+
+    def advise(handle: int, start: int, length: int, advice: int) -> None:
+        pieces.append(start)
+        if start == 2 * prefetch.CHUNK:
+            ended.set()
+
+    monkeypatch.setattr("os.posix_fadvise", advise)
+    (tmp_path / "w").touch()
+    prefetch._ask(tmp_path / "w", 9 * prefetch.CHUNK, ended)
+    assert pieces == [0, prefetch.CHUNK, 2 * prefetch.CHUNK]
+
+
+def test_a_folder_that_is_gone_warns(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "a.safetensors").symlink_to(tmp_path / "nowhere")
+    with prefetching([tmp_path]):
+        deadline = time.monotonic() + 10
+        while "weights not asked for" not in caplog.text and time.monotonic() < deadline:
+            time.sleep(0.01)
+    assert "weights not asked for" in caplog.text

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+import logging
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from launchers.config.settings import Code
+from launchers.config.workspace import Workspace
+from launchers.inputs.paths import clone_path
+from launchers.storage import marker
+from tests.launchers.clones import CANARY, get, secret_of
+from tests.launchers.git_server import GitServer, repository, run
+
+pytestmark = pytest.mark.usefixtures("calm")
+
+
+@pytest.mark.parametrize("kind", ["branch", "tag", "annotated", "full", "short", "refs"])
+def test_every_kind_of_ref_is_checked_out(
+    kind: str, remote: Path, server: GitServer, work: Workspace
+) -> None:
+    first = repository(remote, {"a.py": "1"})
+    run(remote, "tag", "v1")
+    run(remote, "tag", "--annotate", "v1a", "--message", "x")
+    repository(remote, {"a.py": "2"})
+    refs = {
+        "branch": "main",
+        "tag": "v1",
+        "annotated": "v1a",
+        "full": first,
+        "short": first[:8],
+        "refs": "refs/tags/v1",
+    }
+    outcome = get(f"{server.url}/team/code", refs[kind], work)
+    assert outcome.state == "done"
+    assert (outcome.path / "a.py").read_text() == ("2" if kind == "branch" else "1")
+    there = marker.read(outcome.path)
+    assert there is not None
+    assert there.made["commit"] == run(outcome.path, "rev-parse", "HEAD")
+    assert list(there.manifest) == ["a.py"]
+    assert run(outcome.path, "rev-parse", "--abbrev-ref", "HEAD") == "HEAD"
+
+
+def test_only_the_pinned_commit_is_fetched(
+    remote: Path, server: GitServer, work: Workspace
+) -> None:
+    for number in range(3):
+        repository(remote, {"a": str(number)})
+    outcome = get(f"{server.url}/team/code", "main", work)
+    assert run(outcome.path, "rev-list", "--count", "HEAD") == "1"
+
+
+def test_a_commit_that_the_server_does_not_give_alone_is_found_in_a_full_clone(
+    remote: Path, server: GitServer, work: Workspace, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = repository(remote, {"a": "1"})
+    repository(remote, {"a": "2"})
+    server.strict = True
+    caplog.set_level(logging.INFO, logger="launchers")
+    outcome = get(f"{server.url}/team/code", first, work)
+    assert (outcome.path / "a").read_text() == "1"
+    assert "clone in full" in caplog.text
+
+
+def test_a_local_repository_is_cloned(remote: Path, work: Workspace) -> None:
+    repository(remote, {"a": "1"})
+    assert get(f"file://{remote}", "main", work).state == "done"
+
+
+def test_a_clone_is_made_once_and_stays_at_its_commit(remote: Path, work: Workspace) -> None:
+    repository(remote, {"a": "1"})
+    first = get(f"file://{remote}", "main", work)
+    repository(remote, {"a": "2"})
+    second = get(f"file://{remote}", "main", work)
+    assert (second.state, second.digest) == ("up to date", first.digest)
+    assert (second.path / "a").read_text() == "1"
+
+
+def test_an_edited_clone_is_noticed(remote: Path, work: Workspace) -> None:
+    repository(remote, {"a": "1"})
+    first = get(f"file://{remote}", "main", work)
+    (first.path / "a").write_text("9")
+    assert get(f"file://{remote}", "main", work).state == "done"
+    assert (first.path / "a").read_text() == "1"
+
+
+def test_submodules_come_along(remote: Path, tmp_path: Path, work: Workspace) -> None:
+    repository(tmp_path / "sub", {"s": "1"})
+    repository(remote, {"a": "1"})
+    run(remote, "submodule", "add", "--quiet", f"file://{tmp_path / 'sub'}", "parts/sub")
+    repository(remote, {"a": "2"})
+    outcome = get(f"file://{remote}", "main", work)
+    assert (outcome.path / "parts" / "sub" / "s").read_text() == "1"
+    assert run(outcome.path / "parts" / "sub", "rev-parse", "HEAD")
+
+
+def test_the_right_token_opens_a_private_repository_and_is_nowhere_to_be_seen(
+    remote: Path,
+    tmp_path: Path,
+    server: GitServer,
+    work: Workspace,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    repository(remote, {"a": "1"})
+    server.password = CANARY
+    outcome = get(f"{server.url}/team/code", "main", work, secret_of(tmp_path, token=f"{CANARY}\n"))
+    assert outcome.state == "done"
+    texts = [p.read_bytes() for p in work.root.rglob("*") if p.is_file()]
+    assert texts
+    assert not any(CANARY.encode() in text for text in texts)
+    assert CANARY not in caplog.text + " ".join(server.seen)
+
+
+def test_no_url_means_no_clone(work: Workspace) -> None:
+    outcome = get("", "", work)
+    assert (outcome.state, outcome.why) == ("skipped", "no code.url")
+    assert clone_path(Code(url="", ref="", secret=None), work) is None
+
+
+FAKE_SSH = """#!/bin/sh
+echo "$@" > "$SSH_SEEN"
+for word in "$@"; do
+  case "$previous" in -i) ls -l "$word" > "$SSH_SEEN.key"; cat "$word" >> "$SSH_SEEN.key";; esac
+  previous=$word
+done
+[ "$1" = -G ] && exit 1
+exec sh -c "$previous"
+"""
+
+
+@pytest.mark.parametrize("hosts", ["", "host ssh-ed25519 AAAA"])
+def test_ssh_gets_the_key_with_a_mode_that_it_accepts(
+    hosts: str, remote: Path, tmp_path: Path, work: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository(remote, {"a": "1"})
+    ssh = tmp_path / "bin" / "ssh"
+    ssh.parent.mkdir()
+    ssh.write_text(FAKE_SSH)
+    ssh.chmod(ssh.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{ssh.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("SSH_SEEN", str(tmp_path / "seen"))
+    files = {"ssh__privatekey": f"KEY {CANARY}"} | ({"known_hosts": hosts} if hosts else {})
+    secret = secret_of(tmp_path, **files)
+    assert get(f"ssh://git@host{remote}", "main", work, secret).state == "done"
+    seen = (tmp_path / "seen").read_text()
+    wanted = "StrictHostKeyChecking=yes" if hosts else "StrictHostKeyChecking=accept-new"
+    assert wanted in seen
+    assert ("UserKnownHostsFile" in seen) == bool(hosts)
+    assert CANARY not in seen
+    key = (tmp_path / "seen.key").read_text()
+    assert key.startswith("-rw-------")
+    assert key.endswith(f"KEY {CANARY}\n")

@@ -1,0 +1,141 @@
+"""The download stage against a small hub, with the real clients of both hubs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from launchers.config.sources import parse
+from launchers.config.workspace import Workspace
+from launchers.exits import Exit, LaunchError
+from launchers.stages.download import download
+from launchers.storage import marker, partial
+from tests.launchers.fake_hub import FakeHub
+from tests.launchers.fake_hub_answer import COMMIT
+from tests.launchers.pods import Pods
+from tests.launchers.sources import (
+    CANARY,
+    MODEL,
+    PAIRS,
+    get,
+    local_model,
+    model_at,
+    refused,
+    tree,
+)
+
+HUBS = pytest.mark.parametrize("model", ["hf://o/m@main", "ms://o/m@master"])
+
+
+@HUBS
+def test_a_model_is_fetched_verified_and_found_again_without_the_hub(
+    model: str, hub: FakeHub, work: Workspace
+) -> None:
+    (first,) = get(model, work)
+    assert first.state == "done"
+    assert tree(model_at(model, work)) == MODEL
+    assert sorted(p.name for p in first.path.iterdir()) == [marker.NAME, "m"]
+    asked = len(hub.seen)
+    (second,) = get(model, work)
+    assert (second.state, second.digest) == ("up to date", first.digest)
+    assert len(hub.seen) == asked
+
+
+def test_the_marker_remembers_the_commit(hub: FakeHub, work: Workspace) -> None:
+    (outcome,) = get("hf://o/m@main", work)
+    there = marker.read(outcome.path)
+    assert there is not None
+    assert there.made["commit"] == COMMIT
+    assert there.inputs == {"source": "hf://o/m@main"}
+    resolved = [s for s in hub.seen if "/resolve/" in s]
+    assert resolved
+    assert all(f"/resolve/{COMMIT}/" in s for s in resolved)
+
+
+@pytest.mark.parametrize("dataset", ["hf://o/d@main", "ms://o/d@master"])
+def test_a_dataset_is_a_folder_or_the_file_that_is_named(
+    dataset: str, hub: FakeHub, work: Workspace
+) -> None:
+    _, whole = get("hf://o/m@main", work, dataset)
+    assert tree(whole.path / "d") == {"data/pairs.jsonl": PAIRS}
+    _, one = get("hf://o/m@main", work, f"{dataset}/data/pairs.jsonl#5")
+    assert (one.path / "pairs.jsonl").read_bytes() == PAIRS
+    assert sorted(p.name for p in one.path.iterdir()) == [marker.NAME, "pairs.jsonl"]
+    _, folder = get("hf://o/m@main", work, f"{dataset}/data")
+    assert tree(folder.path / "data") == {"pairs.jsonl": PAIRS}
+
+
+def test_data_in_the_clone_only_has_to_exist(tmp_path: Path, work: Workspace) -> None:
+    there = local_model(work.root / "mine" / "m")
+    (tmp_path / "clone" / "data").mkdir(parents=True)
+    (tmp_path / "clone" / "data" / "x.jsonl").write_bytes(PAIRS)
+    urls = (f"file://{there}", ("data/x.jsonl",), work, tmp_path / "clone")
+    outcome = download(*urls, skip=False, holder="t")[1]
+    assert (outcome.state, outcome.why, outcome.digest) == ("up to date", "in the clone", "")
+    with pytest.raises(LaunchError) as caught:
+        download(urls[0], ("data/y.jsonl",), work, tmp_path / "clone", skip=True, holder="t")
+    assert caught.value.code == Exit.INPUT_MISSING
+
+
+def test_skip_trusts_and_checks_that_it_is_there(hub: FakeHub, work: Workspace) -> None:
+    with pytest.raises(LaunchError) as caught:
+        get("hf://o/m@main", work, skip=True)
+    assert caught.value.code == Exit.INPUT_MISSING
+    assert str(model_at("hf://o/m@main", work)) in caught.value.cause
+    local_model(model_at("hf://o/m@main", work))
+    outcome = get("hf://o/m@main", work, skip=True)[0]
+    assert (outcome.state, outcome.why) == ("skipped", "SKIP_DOWNLOAD=1")
+    assert hub.seen == []
+
+
+def test_a_bad_source_is_refused_before_anything_is_fetched(hub: FakeHub, work: Workspace) -> None:
+    error = refused("hf://o/m@main", work, "s3://bucket/x")
+    assert error.code == Exit.CONFIG
+    assert "recipe.dataset[0]" in error.cause
+    assert hub.seen == []
+
+
+def test_a_partial_folder_is_not_taken_for_an_output(hub: FakeHub, work: Workspace) -> None:
+    hub.faults = {"model.safetensors": ["401"]}
+    assert refused("hf://o/m@main", work).code == Exit.AUTH
+    home = work.model(parse("hf://o/m@main", "recipe.model").slug)
+    assert partial.of(home).exists()
+    assert not home.exists()
+
+
+def test_data_that_git_lfs_did_not_fetch_is_bad_data(work: Workspace) -> None:
+    there = local_model(work.root / "mine" / "m")
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 5\n"
+    (work.root / "clone").mkdir()
+    (work.root / "clone" / "x.parquet").write_text(pointer)
+    with pytest.raises(LaunchError, match="git-lfs pointer") as caught:
+        urls = (f"file://{there}", ("x.parquet",), work, work.root / "clone")
+        download(*urls, skip=False, holder="t")
+    assert caught.value.code == Exit.DATA
+
+
+@pytest.mark.parametrize(
+    ("fault", "code"), [("401", Exit.AUTH), ("none", Exit.INPUT_MISSING), ("wrong", Exit.IO)]
+)
+def test_a_command_ends_with_the_code_and_one_line_and_no_traceback(
+    fault: str, code: Exit, hub: FakeHub, tmp_path: Path
+) -> None:
+    hub.token = CANARY if fault == "401" else ""
+    hub.faults = {"model.safetensors": ["wrong"] * 9}
+    name = "none" if fault == "none" else "m"
+    pods = Pods(tmp_path)
+    pods.write_recipe(model=f"hf://o/{name}@main")
+    done = subprocess.run(
+        [sys.executable, "-m", "launchers", "download"],
+        env=pods.env(0, HF_ENDPOINT=hub.url, HOME=str(tmp_path)),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == code
+    last = done.stdout.strip().splitlines()[-1]
+    assert f"ERROR rank=0 run ended code={int(code)} stage=download cause=" in last
+    assert " remedy=" in last
+    assert "Traceback" not in done.stdout + done.stderr

@@ -1,0 +1,164 @@
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from launchers.config.workspace import Workspace
+from launchers.exits import Exit, LaunchError
+from launchers.stages.export import export, is_exported, link_or_copy
+from launchers.storage.checkpoint import merged, seal
+
+INPUTS = {"recipe": "d1", "download m": "d2"}
+KEPT = ("config.json", "model-00001-of-00001.safetensors", "tokenizer.json", "chat_template.jinja")
+LEFT_OUT = ("optimizer.pt", "trainer_state.json", "rng_state_0.pth", "training_args.bin")
+
+
+def trained(root: Path) -> Workspace:
+    work = Workspace(root=root, run="r")
+    folder = work.checkpoints / "checkpoint-7"
+    (folder / "iter_0000007").mkdir(parents=True)
+    for name in (*KEPT, *LEFT_OUT, "iter_0000007/__0_0.distcp"):
+        (folder / name).write_text(name)
+    seal(folder, 7)
+    return work
+
+
+def test_the_export_is_the_checkpoint_without_the_trainers_state(tmp_path: Path) -> None:
+    work = trained(tmp_path)
+    outcome = export(work, INPUTS, holder="pod")
+    assert outcome.state == "done"
+    there = {p.name for p in work.export.iterdir()} - {".complete.json"}
+    assert there == set(KEPT)
+
+
+ADAPTER = ("adapter_config.json", "adapter_model.safetensors")
+WHOLE = ("config.json", "model-00001-of-00001.safetensors", "model.safetensors.index.json")
+
+
+def adapted(root: Path) -> Workspace:
+    """Return a run whose last checkpoint is an adapter and the model it was merged into."""
+    work = Workspace(root=root, run="r")
+    folder = work.checkpoints / "checkpoint-7"
+    for into, names in ((merged(folder), WHOLE), (folder, (*ADAPTER, "args.json"))):
+        into.mkdir(parents=True)
+        for name in names:
+            (into / name).write_text("{}" if name == "args.json" else f"{into.name} {name}")
+        seal(into, 7)
+    return work
+
+
+def exported(work: Workspace) -> dict[str, str]:
+    export(work, INPUTS, holder="pod")
+    files = (p for p in work.export.rglob("*") if p.is_file() and p.name != ".complete.json")
+    return {str(p.relative_to(work.export)): p.read_text() for p in files}
+
+
+def test_the_export_of_a_merged_adapter_is_the_model_with_the_adapter_beside(
+    tmp_path: Path,
+) -> None:
+    there = exported(adapted(tmp_path))
+    assert there == {
+        **{name: f"checkpoint-7-merged {name}" for name in WHOLE},
+        **{f"adapter/{name}": f"checkpoint-7 {name}" for name in ADAPTER},
+    }
+
+
+def test_an_adapter_that_was_not_merged_is_exported_alone(tmp_path: Path) -> None:
+    work = adapted(tmp_path)
+    shutil.rmtree(merged(work.checkpoints / "checkpoint-7"))
+    assert set(exported(work)) == {*ADAPTER, "args.json"}
+
+
+def test_a_damaged_merged_model_is_not_passed_over(tmp_path: Path) -> None:
+    work = adapted(tmp_path)
+    (merged(work.checkpoints / "checkpoint-7") / WHOLE[1]).unlink()
+    with pytest.raises(LaunchError, match="checkpoint-7-merged is not whole") as damaged:
+        export(work, INPUTS, holder="pod")
+    assert damaged.value.code == Exit.INPUT_MISSING
+    assert not work.export.exists()
+
+
+def test_the_export_names_no_plugin_of_the_launcher(tmp_path: Path) -> None:
+    work = trained(tmp_path)
+    folder = work.checkpoints / "checkpoint-7"
+    arguments = {
+        "lr": 1e-4,
+        "external_plugins": [
+            "/opt/launchers/training/collect/megatron.py",
+            "/w/code/plugins/pairs.py",
+        ],
+        "callbacks": ["seal", "mine", "metrics"],
+    }
+    (folder / "args.json").write_text(json.dumps(arguments))
+    seal(folder, 7)
+    export(work, INPUTS, holder="pod")
+    assert json.loads((work.export / "args.json").read_text()) == {
+        "lr": 1e-4,
+        "external_plugins": ["/w/code/plugins/pairs.py"],
+        "callbacks": ["mine"],
+    }
+    assert json.loads((folder / "args.json").read_text()) == arguments
+
+
+def test_only_the_same_inputs_make_the_run_ended(tmp_path: Path) -> None:
+    work = trained(tmp_path)
+    assert not is_exported(work, INPUTS)
+    export(work, INPUTS, holder="pod")
+    assert is_exported(work, INPUTS)
+    assert not is_exported(work, INPUTS | {"recipe": "d9"})
+
+
+def test_training_that_left_no_checkpoint_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(LaunchError, match="no complete checkpoint") as missing:
+        export(Workspace(root=tmp_path, run="r"), INPUTS, holder="pod")
+    assert missing.value.code == Exit.INPUT_MISSING
+
+
+def test_files_are_copied_where_links_cannot_be(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(source: Path, target: Path) -> None:
+        raise OSError(errno.EOPNOTSUPP, "no links here")
+
+    monkeypatch.setattr(os, "link", refuse)
+    (tmp_path / "a").write_text("x")
+    link_or_copy(tmp_path / "a", tmp_path / "b")
+    assert (tmp_path / "b").read_text() == "x"
+
+
+def test_a_checkpoint_without_safetensors_is_not_exported(tmp_path: Path) -> None:
+    work = Workspace(root=tmp_path, run="r")
+    folder = work.checkpoints / "checkpoint-7"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text("{}")
+    seal(folder, 7)
+    with pytest.raises(LaunchError, match="checkpoint-7 has no safetensors") as missing:
+        export(work, INPUTS, holder="pod")
+    assert missing.value.code == Exit.INPUT_MISSING
+    assert not work.export.exists()
+
+
+@pytest.mark.parametrize("damage", ["remove", "truncate", "content"])
+def test_a_damaged_export_is_made_again(tmp_path: Path, damage: str) -> None:
+    work = trained(tmp_path)
+    export(work, INPUTS, holder="pod")
+    weights = work.export / KEPT[1]
+    before = weights.read_bytes()
+    weights.unlink()  # the checkpoint's is the same file: leave that one whole
+    if damage != "remove":
+        weights.write_bytes(b"" if damage == "truncate" else before[::-1])
+    assert not is_exported(work, INPUTS)
+    assert export(work, INPUTS, holder="pod").state == "done"
+    assert weights.read_bytes() == before
+    assert is_exported(work, INPUTS)
+
+
+def test_inputs_compare_as_they_read_back(tmp_path: Path) -> None:
+    work = trained(tmp_path)
+    export(work, {"flags": ("a", "b")}, holder="pod")
+    assert is_exported(work, {"flags": ("a", "b")})

@@ -1,0 +1,44 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from launchers.exits import Exit
+from launchers.stages import git_access
+from launchers.stages.git import GitError
+from tests.launchers.clones import CANARY, secret_of
+
+
+def test_a_token_is_bound_to_its_host_and_traces_are_off(tmp_path: Path) -> None:
+    secret = secret_of(tmp_path, token=CANARY)
+    env = {"GIT_TRACE_CURL": "1", "GIT_CONFIG_COUNT": "9", "KEPT": "1"}
+    way = git_access.access("https://host:8443/a.git", secret, env, tmp_path)
+    assert "http.https://host:8443/.extraHeader" in way.env.values()
+    assert "GIT_TRACE_CURL" not in way.env
+    assert way.env["KEPT"] == "1"
+    assert CANARY in way.hidden
+    assert CANARY not in repr(way.hidden[1:])
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("fatal: unable to write file: No space left on device", Exit.QUOTA),
+        ("fatal: cannot create directory: Disk quota exceeded", Exit.QUOTA),
+        ("error: read error: Input/output error", Exit.IO),
+        ("Host key verification failed.\nfatal: Could not read from remote", Exit.AUTH),
+        ("git@h: Permission denied (publickey).\nfatal: Could not read", Exit.AUTH),
+        ("fatal: could not read Username for 'https://h': terminal prompts disabled", Exit.AUTH),
+        ("fatal: unable to access 'u': The requested URL returned error: 403", Exit.AUTH),
+        ("remote: Repository not found.\nfatal: repository 'u' not found", Exit.INPUT_MISSING),
+        ("fatal: unable to access 'u': Could not resolve host: h", Exit.UNAVAILABLE),
+        ("fatal: unable to access 'u': The requested URL returned error: 502", Exit.UNAVAILABLE),
+        ("ssh: connect to host h port 22: Connection timed out", Exit.UNAVAILABLE),
+        ("fetch-pack: unexpected disconnect while reading sideband packet", Exit.UNAVAILABLE),
+        ("No user exists for uid 1000", Exit.CONFIG),
+        ("fatal: something never seen before", Exit.PEER),
+    ],
+)
+def test_what_git_says_has_its_exit_code(text: str, code: Exit) -> None:
+    assert GitError(text).meaning().code == code

@@ -1,0 +1,109 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from launchers.storage.checkpoint import COMPLETE, merged, newest, read, replace, seal
+from tests.launchers.disk_order import record_disk
+
+
+def saved(root: Path, step: int) -> Path:
+    folder = root / f"checkpoint-{step}"
+    (folder / "iter").mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(b"w" * 10)
+    (folder / "iter" / "common.pt").write_bytes(b"c")
+    return folder
+
+
+def test_only_a_sealed_checkpoint_counts(tmp_path: Path) -> None:
+    saved(tmp_path, 5)
+    assert newest(tmp_path) is None
+    seal(tmp_path / "checkpoint-5", 5)
+    found = newest(tmp_path)
+    assert found is not None
+    assert found.step == 5
+
+
+def test_the_newest_is_chosen_by_step_not_by_name(tmp_path: Path) -> None:
+    for step in (5, 10, 100, 20):
+        seal(saved(tmp_path, step), step)
+    found = newest(tmp_path)
+    assert found is not None
+    assert found.step == 100
+
+
+@pytest.mark.parametrize("damage", ["truncate", "remove", "manifest", "empty", "renamed"])
+def test_a_torn_newest_gives_way_to_the_one_before(tmp_path: Path, damage: str) -> None:
+    seal(saved(tmp_path, 5), 5)
+    torn = saved(tmp_path, 10)
+    seal(torn, 10)
+    if damage == "truncate":
+        (torn / "model.safetensors").write_bytes(b"")
+    elif damage == "remove":
+        (torn / "iter" / "common.pt").unlink()
+    elif damage == "manifest":
+        (torn / COMPLETE).write_text('{"step": 10, "files": {')
+    elif damage == "empty":
+        (torn / COMPLETE).write_text(json.dumps({"step": 10, "files": {}}))
+    else:
+        torn.rename(tmp_path / "checkpoint-11")
+    found = newest(tmp_path)
+    assert found is not None
+    assert found.step == 5
+
+
+def test_a_folder_that_is_no_checkpoint_is_passed_over(tmp_path: Path) -> None:
+    odd = tmp_path / "checkpoint-last"
+    odd.mkdir()
+    (odd / COMPLETE).write_text("[]")
+    assert newest(tmp_path) is None
+    assert newest(tmp_path / "missing") is None
+
+
+def test_megatrons_own_state_is_recognised(tmp_path: Path) -> None:
+    folder = saved(tmp_path, 5)
+    seal(folder, 5)
+    plain = read(folder)
+    assert plain is not None
+    assert not plain.has_megatron_state
+    (folder / "iter_0000005").mkdir()
+    (folder / "iter_0000005" / ".metadata").touch()
+    assert plain.has_megatron_state
+
+
+def test_a_merged_model_is_no_checkpoint_and_known_to_be_whole(tmp_path: Path) -> None:
+    folder = saved(tmp_path, 5)
+    seal(folder, 5)
+    plain = newest(tmp_path)
+    assert plain is not None
+    assert not plain.is_merged_whole
+    whole = merged(folder)
+    whole.mkdir()
+    (whole / "model.safetensors").write_bytes(b"w")
+    assert not plain.is_merged_whole
+    seal(whole, 5)
+    assert plain.is_merged_whole
+    assert newest(tmp_path) == plain
+    seal(whole, 6)
+    assert not plain.is_merged_whole
+
+
+def test_a_replaced_file_leaves_no_partial(tmp_path: Path) -> None:
+    replace(tmp_path / "a.json", "1")
+    replace(tmp_path / "a.json", "2")
+    assert [p.name for p in tmp_path.iterdir()] == ["a.json"]
+    assert (tmp_path / "a.json").read_text() == "2"
+
+
+def test_all_files_are_on_the_disk_before_the_checkpoint_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = saved(tmp_path, 5)
+    wanted = {p.stat().st_ino for p in folder.rglob("*") if p.is_file()}
+    order = record_disk(monkeypatch)
+    seal(folder, 5)
+    renamed = order.index(COMPLETE)
+    assert wanted < set(order[:renamed])
+    assert order[renamed:] == [COMPLETE, folder.stat().st_ino]

@@ -1,0 +1,176 @@
+"""How a lock passes from a holder that is gone to the next."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launchers.exits import Exit, LaunchError
+from launchers.storage import lock_owner
+from launchers.storage.lock import Lock
+from launchers.storage.lock_owner import Holder, this_process
+
+ROOT = Path(__file__).parents[3]
+QUICK = {"stale": 0.4, "beat": 0.05, "poll": 0.01}
+
+
+def quick(path: Path, who: str = "me") -> Lock:
+    return Lock(path, who, **QUICK)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "model.lock"
+
+
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Look at locks as another host does, which can't tell whether their holders live."""
+    here = this_process("x")
+    monkeypatch.setattr(
+        "launchers.storage.lock.this_process", lambda w: replace(here, token=w, place=w)
+    )
+
+
+def left_behind(path: Path, **change: object) -> Holder:
+    """Leave the lock of a holder that gives no more sign."""
+    fields: dict[str, Any] = {"place": "another host", **change}
+    gone = replace(this_process("gone"), **fields)
+    path.write_text(gone.text())
+    return gone
+
+
+def test_a_silent_holder_elsewhere_is_taken_over_after_a_while(path: Path) -> None:
+    left_behind(path)
+    started = time.monotonic()
+    with quick(path) as lock:
+        assert time.monotonic() - started >= QUICK["stale"]
+        lock.check()
+    assert list(path.parent.iterdir()) == []
+
+
+def test_a_clock_that_runs_ahead_does_not_make_a_holder_stale(path: Path) -> None:
+    left_behind(path)
+    os.utime(path, (0, 0))
+    started = time.monotonic()
+    with quick(path):
+        assert time.monotonic() - started >= QUICK["stale"]
+
+
+def test_a_dead_process_of_this_host_is_taken_over_at_once(path: Path) -> None:
+    code = (
+        "import sys, time; from pathlib import Path; from launchers.storage.lock import Lock\n"
+        "Lock(Path(sys.argv[1]), 'x').__enter__(); print('in', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(path)], cwd=ROOT, stdout=subprocess.PIPE
+    ) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+    started = time.monotonic()
+    with Lock(path, "me", poll=0.01):
+        assert time.monotonic() - started < 2
+
+
+def test_a_reused_pid_counts_as_dead(path: Path) -> None:
+    left_behind(path, place=this_process("").place, started="1")
+    started = time.monotonic()
+    with Lock(path, "me", poll=0.01):
+        assert time.monotonic() - started < 2
+
+
+def test_pid_1_of_another_pod_with_our_host_name_is_not_taken_for_dead() -> None:
+    other = replace(this_process("x"), place="same host name, other namespace", pid=2**22 + 1)
+    assert not lock_owner.is_dead(other)
+
+
+def test_an_empty_lock_of_a_killed_creator_is_taken_over(path: Path) -> None:
+    path.touch()
+    with quick(path) as lock:
+        lock.check()
+    assert list(path.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("takers", [2, 8])
+def test_of_many_takers_exactly_one_wins_at_a_time(path: Path, takers: int) -> None:
+    left_behind(path)
+    inside: list[int] = []
+    most: list[int] = []
+
+    def work() -> None:
+        with quick(path):
+            inside.append(1)
+            most.append(len(inside))
+            time.sleep(0.02)
+            inside.pop()
+
+    threads = [threading.Thread(target=work) for _ in range(takers)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == [1] * takers
+    assert list(path.parent.iterdir()) == []
+
+
+def test_a_slow_taker_does_not_take_a_lock_that_changed_hands(path: Path) -> None:
+    gone = left_behind(path)
+    slow = quick(path, "slow")
+    with quick(path, "quick"):
+        pass  # took over from gone, and gave the lock back
+    with quick(path, "third") as third:
+        assert not slow._claim(slow._successor(gone.token))
+        third.check()
+    assert list(path.parent.iterdir()) == []
+
+
+def test_of_two_takers_that_saw_the_same_dead_holder_the_later_one_waits(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = left_behind(path)
+    taken, inside = threading.Event(), threading.Event()
+
+    def is_dead(found: Holder) -> bool:
+        if threading.current_thread() is later and found.token == gone.token:
+            taken.wait(5)  # from here on it acts on what it has seen
+        return found.token == gone.token
+
+    def work() -> None:
+        with quick(path):
+            inside.set()
+
+    monkeypatch.setattr("launchers.storage.lock.is_dead", is_dead)
+    later = threading.Thread(target=work)
+    later.start()
+    time.sleep(0.05)
+    with quick(path) as lock:
+        taken.set()
+        assert not inside.wait(0.2)
+        lock.check()
+    later.join()
+    assert inside.is_set()
+    assert list(path.parent.iterdir()) == []
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_a_holder_that_slept_too_long_learns_that_it_lost(path: Path) -> None:
+    sleeper = Lock(path, "sleeper", stale=0.2, beat=60, poll=0.01)
+    with sleeper:
+        with Lock(path, "taker", stale=0.2, beat=0.05, poll=0.01) as taker:
+            with pytest.raises(LaunchError) as caught:
+                sleeper.check()
+            assert caught.value.code == Exit.IO
+            sleeper._release()
+            taker.check()
+        assert not path.exists()

@@ -1,0 +1,185 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from launchers.exits import Exit, LaunchError
+from launchers.storage import manifest, marker, output
+from launchers.storage.output import Made, Outcome, produce
+from tests.launchers.disk_order import record_disk
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "models" / "m"
+
+
+def writer(**files: str) -> Callable[[Path], None]:
+    def make(folder: Path) -> None:
+        for name, text in files.items():
+            (folder / name).write_text(text)
+
+    return make
+
+
+def never(folder: Path) -> None:
+    raise AssertionError(f"made again: {folder}")
+
+
+def run(
+    path: Path, make: output.Make, inputs: dict[str, object] | None = None, skip: bool = False
+) -> Outcome:
+    return produce("download", "m", path, inputs or {"v": 1}, make, skip=skip, holder="t")
+
+
+def leftovers(path: Path) -> list[str]:
+    return sorted(p.name for p in path.parent.iterdir() if p.name != path.name)
+
+
+def test_an_output_is_made_once(path: Path) -> None:
+    first = run(path, writer(a="1"))
+    second = run(path, never)
+    assert (first.state, second.state) == ("done", "up to date")
+    assert first.digest == second.digest != ""
+    assert sorted(p.name for p in path.iterdir()) == [marker.NAME, "a"]
+    assert leftovers(path) == []
+
+
+def test_inputs_compare_as_they_read_back(path: Path) -> None:
+    run(path, writer(a="1"), {"flags": ("x", "y")})
+    assert run(path, never, {"flags": ["x", "y"]}).state == "up to date"
+
+
+def test_other_inputs_replace_the_output_only_once_the_new_one_is_complete(path: Path) -> None:
+    run(path, writer(a="1"), {"v": 1})
+
+    def make(folder: Path) -> None:
+        assert (path / "a").read_text() == "1"
+        (folder / "b").write_text("2")
+
+    def fail(folder: Path) -> None:
+        raise LaunchError(Exit.UNAVAILABLE, "hub down", "wait")
+
+    with pytest.raises(LaunchError):
+        run(path, fail, {"v": 2})
+    assert (path / "a").read_text() == "1"
+    assert run(path, make, {"v": 2}).state == "done"
+    assert sorted(p.name for p in path.iterdir()) == [marker.NAME, "b"]
+    assert leftovers(path) == []
+
+
+def test_a_failure_leaves_nothing_under_the_final_name_and_the_next_goes_on(path: Path) -> None:
+    def fail(folder: Path) -> None:
+        (folder / "a").write_text("half")
+        raise LaunchError(Exit.UNAVAILABLE, "hub down", "wait")
+
+    with pytest.raises(LaunchError):
+        run(path, fail)
+    assert not path.exists()
+
+    def go_on(folder: Path) -> None:
+        assert (folder / "a").read_text() == "half"
+        (folder / "a").write_text("whole")
+
+    run(path, go_on)
+    assert sorted(p.name for p in path.iterdir()) == [marker.NAME, "a"]
+
+
+def test_a_partial_output_of_other_inputs_is_not_gone_on_with(path: Path) -> None:
+    def fail(folder: Path) -> None:
+        (folder / "old").write_text("half")
+        raise LaunchError(Exit.UNAVAILABLE, "hub down", "wait")
+
+    with pytest.raises(LaunchError):
+        run(path, fail, {"v": 1})
+    run(path, writer(new="1"), {"v": 2})
+    assert not (path / "old").exists()
+
+
+def test_skip_trusts_what_is_there_without_a_marker(path: Path) -> None:
+    path.mkdir(parents=True)
+    outcome = run(path, never, skip=True)
+    assert (outcome.state, outcome.why, outcome.digest) == ("skipped", "SKIP_DOWNLOAD=1", "")
+
+
+def test_skip_keeps_the_digest_of_what_is_there(path: Path) -> None:
+    made = run(path, writer(a="1"))
+    assert run(path, never, {"v": 2}, skip=True).digest == made.digest
+
+
+def test_skip_of_what_is_not_there_names_the_setting_and_the_place(path: Path) -> None:
+    with pytest.raises(LaunchError) as caught:
+        run(path, never, skip=True)
+    assert caught.value.code == Exit.INPUT_MISSING
+    assert caught.value.cause == f"SKIP_DOWNLOAD=1, and {path} is not there"
+    assert "stages.download.skip: false" in caught.value.remedy
+
+
+def test_the_user_s_own_files_under_the_final_name_are_never_removed(path: Path) -> None:
+    path.mkdir(parents=True)
+    (path / "precious").write_text("1")
+    with pytest.raises(LaunchError) as caught:
+        run(path, never)
+    assert caught.value.code == Exit.CONFIG
+    assert "stages.download.skip: true" in caught.value.remedy
+    assert (path / "precious").read_text() == "1"
+
+
+def test_what_make_has_verified_is_not_read_again(path: Path) -> None:
+    def make(folder: Path) -> Made:
+        (folder / "a").write_text("1")
+        (folder / "cache").write_text("not part of it")
+        return Made(manifest={"a": manifest.entry(folder / "a")}, notes={"commit": "c0ffee"})
+
+    run(path, make)
+    there = marker.read(path)
+    assert there is not None
+    assert list(there.manifest) == ["a"]
+    assert there.made["commit"] == "c0ffee"
+
+
+def test_what_make_says_is_checked(path: Path) -> None:
+    with pytest.raises(LaunchError) as caught:
+        run(path, lambda folder: Made(manifest={"a": manifest.Entry(1, "x")}))
+    assert caught.value.code == Exit.IO
+    assert not path.exists()
+
+
+def test_files_and_folders_are_on_the_disk_before_the_marker_and_it_before_the_name(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def make(folder: Path) -> None:
+        (folder / "sub").mkdir()
+        (folder / "a").write_text("1")
+        (folder / "sub" / "b").write_text("2")
+
+    order = record_disk(monkeypatch)
+    run(path, make)
+    marked, named = order.index(marker.NAME), order.index(path.name)
+    written = {(path / name).stat().st_ino for name in ("a", "sub", "sub/b", ".")}
+    assert written < set(order[:marked])
+    assert (path / marker.NAME).stat().st_ino in order[:marked]
+    assert marked < named
+    assert path.stat().st_ino in order[marked:named]
+    assert path.parent.stat().st_ino in order[named:]
+
+
+def test_what_is_left_of_a_half_removed_cache_is_made_again(path: Path) -> None:
+    cache = {"skip": False, "holder": "t", "is_cache": True}
+    first = produce("tokens", "m", path, {"v": 1}, writer(a="1"), **cache)  # type: ignore[arg-type]
+    (path / marker.NAME).unlink()
+    again = produce("tokens", "m", path, {"v": 1}, writer(a="1"), **cache)  # type: ignore[arg-type]
+    assert (again.state, again.digest) == ("done", first.digest)
+    assert leftovers(path) == []
+
+
+@pytest.mark.parametrize(("stage", "skip"), [("download", True), ("export", False)])
+def test_only_a_stage_can_be_told_to_use_what_is_there(path: Path, stage: str, skip: bool) -> None:
+    path.mkdir(parents=True)
+    (path / "mine").touch()
+    with pytest.raises(LaunchError) as no:
+        produce(stage, "m", path, {}, never, skip=False, holder="t")
+    assert (f"stages.{stage}.skip" in no.value.remedy) == skip
+    assert "remove it" in no.value.remedy

@@ -1,0 +1,161 @@
+from __future__ import annotations
+
+import traceback
+from pathlib import Path
+
+import pytest
+
+from launchers.exits import Exit, LaunchError
+from launchers.system.failures import TAIL, Verdict, tail, verdict, worst
+
+TRACE = "Traceback (most recent call last):\n  File 'x.py', line 1, in f\n"
+
+
+@pytest.mark.parametrize(
+    ("last", "started", "code"),
+    [
+        ("ValueError: remaining_argv: ['--lora_rnk', '8']", False, Exit.CONFIG),
+        ("rlhf.py: error: argument --lr: invalid float value: 'x'", False, Exit.CONFIG),
+        ("rlhf.py: error: ambiguous option: --save could match --save_steps", False, Exit.CONFIG),
+        ("[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried", False, Exit.OUT_OF_MEMORY),
+        ("[rank3]: torch.OutOfMemoryError: CUDA out of memory. Tried", True, Exit.PEER),
+        ("OSError: [Errno 28] No space left on device: '/w/x'", True, Exit.QUOTA),
+        ("PermissionError: [Errno 13] Permission denied: '/w'", False, Exit.QUOTA),
+        ("OSError: [Errno 5] Input/output error", True, Exit.IO),
+        ("datasets.exceptions.DatasetGenerationError: An error occurred", False, Exit.DATA),
+        ("json.decoder.JSONDecodeError: Expecting value: line 1", False, Exit.DATA),
+        ("json.decoder.JSONDecodeError: Expecting value: line 1", True, Exit.PEER),
+        (
+            "RuntimeError: [enforce fail at inline_container.cc:672] . unexpected pos 7 vs 5",
+            True,
+            Exit.QUOTA,
+        ),
+        ("requests.exceptions.ConnectionError: x: Permission denied", True, Exit.PEER),
+        ("ValueError: Your setup doesn't support bf16/gpu.", False, Exit.PREFLIGHT),
+        ("FileNotFoundError: [Errno 2] No such file: 'x'", False, Exit.INPUT_MISSING),
+        ("ModuleNotFoundError: No module named 'x'", False, Exit.CONFIG),
+        ("AssertionError: heads", False, Exit.CONFIG),
+        ("AssertionError: heads", True, Exit.PEER),
+        (
+            "launchers.training.reference.policy.ReferenceConfigError: the policy has done 3",
+            True,
+            Exit.CONFIG,
+        ),
+        ("launchers.flags.overlap.OverlapConfigError: recipe.args.x: no plan", True, Exit.CONFIG),
+        ("launchers.training.reference.store.ReferenceDataError: pair 0a has no", True, Exit.DATA),
+        ("launchers.flags.equal_packs.PacksConfigError: recipe.args.x: pixels", True, Exit.CONFIG),
+        ("launchers.flags.equal_packs.PacksDataError: recipe.args.x: 40 tokens", True, Exit.DATA),
+        ("ReferenceError: weakly-referenced object no longer exists", True, Exit.PEER),
+        (
+            "ValueError: args.max_steps must be set to a positive value if dataloader does not have"
+            " a length, was -1",
+            False,
+            Exit.DATA,
+        ),
+        ("[rank0]: modelscope_hub._download_control._DownloadDeadlineError: x", False, Exit.PEER),
+        ("RuntimeError: CUDA error: an illegal memory access was encountered", True, Exit.PEER),
+    ],
+)
+def test_the_last_exception_decides(last: str, started: bool, code: Exit) -> None:
+    found = verdict(TRACE + last + "\n", started=started)
+    assert found is not None
+    assert found.code == code
+    assert not found.cascade
+
+
+@pytest.mark.parametrize("prefix", ["", "[rank3]: "])
+@pytest.mark.parametrize("code", [Exit.IO, Exit.CONFIG, Exit.DATA])
+def test_an_error_of_our_own_ends_with_the_code_that_it_carries(prefix: str, code: Exit) -> None:
+    error = LaunchError(code, "/w/rows: a is missing here, and not on rank 0", "look at it")
+    printed = "".join(traceback.format_exception(error)).splitlines()
+    found = verdict("".join(f"{prefix}{line}\n" for line in printed), started=True)
+    assert found is not None and found.code == code
+    assert found.cause == f"launchers.exits.LaunchError: {error}"
+
+
+def test_an_error_of_our_own_with_no_known_code_is_of_no_known_cause() -> None:
+    text = "launchers.exits.LaunchError: x; y\nexit code: NONE\n"
+    found = verdict(text, started=True)
+    assert found is not None and found.code == Exit.PEER
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        "RuntimeError: [/gloo/transport/tcp/pair.cc:534] Connection closed by peer [127.0.0.1]:1",
+        "[rank1]: torch.distributed.DistBackendError: NCCL error in: x",
+        "torch.distributed.DistNetworkError: The client socket has timed out",
+    ],
+)
+def test_a_cascade_is_never_a_user_error(last: str) -> None:
+    found = verdict(TRACE + last, started=False)
+    assert found is not None
+    assert found.cascade
+    assert found.code == Exit.PEER
+
+
+DIRECT = "\n\nThe above exception was the direct cause of the following exception:\n\n" + TRACE
+
+
+@pytest.mark.parametrize(
+    ("root", "code"),
+    [
+        ("OSError: [Errno 28] No space left on device", Exit.QUOTA),
+        ("OSError: [Errno 116] Stale file handle", Exit.IO),
+        ("pyarrow.lib.ArrowInvalid: JSON parse error: Column() changed", Exit.DATA),
+        ("RuntimeError: something else", Exit.DATA),
+    ],
+)
+def test_a_wrapper_is_judged_by_what_it_wraps(root: str, code: Exit) -> None:
+    wrapper = "datasets.exceptions.DatasetGenerationError: An error occurred while generating"
+    found = verdict(f"{TRACE}{root}{DIRECT}{wrapper}\n", started=False)
+    assert found is not None
+    assert found.code == code
+
+
+def test_what_a_finaliser_raises_does_not_make_a_cascade_a_user_error() -> None:
+    text = (
+        f"{TRACE}torch.distributed.DistBackendError: NCCL error\n"
+        "Exception ignored in: <function _MultiProcessingDataLoaderIter.__del__ at 0x7f>\n"
+        f"{TRACE}    assert self._parent_pid == os.getpid()\n"
+        "AssertionError: can only test a child process\n"
+    )
+    found = verdict(text, started=False)
+    assert found is not None
+    assert found.cascade
+
+
+def test_an_exception_raised_while_a_cascade_was_handled_is_a_cascade() -> None:
+    during = "\n\nDuring handling of the above exception, another exception occurred:\n\n"
+    text = f"{TRACE}RuntimeError: Connection closed by peer{during}{TRACE}AttributeError: x\n"
+    found = verdict(text, started=False)
+    assert found is not None
+    assert found.cascade
+
+
+def test_an_earlier_exception_that_was_handled_does_not_count() -> None:
+    text = "ValueError: handled\nlater text\nOSError: [Errno 28] No space left on device\n"
+    found = verdict(text, started=False)
+    assert found is not None
+    assert found.code == Exit.QUOTA
+
+
+def test_a_log_without_an_exception_says_nothing() -> None:
+    assert verdict("all well\n", started=True) is None
+
+
+def test_the_cause_comes_before_its_cascade() -> None:
+    cascade = Verdict(code=Exit.PEER, cause="NCCL", remedy="", cascade=True)
+    unknown = Verdict(code=Exit.PEER, cause="segfault", remedy="")
+    known = Verdict(code=Exit.DATA, cause="bad row", remedy="")
+    assert worst([cascade, unknown, known]) == known
+    assert worst([cascade, unknown]) == unknown
+    assert worst([]) is None
+
+
+def test_only_the_end_of_a_log_is_read(tmp_path: Path) -> None:
+    log = tmp_path / "stderr.log"
+    log.write_bytes(b"x" * (TAIL + 10) + b"end")
+    assert len(tail(log)) == TAIL
+    assert tail(log).endswith("end")
+    assert tail(tmp_path / "none") == ""

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+from launchers.system.process import Child, descendants
+
+NAP = [sys.executable, "-c", "import time; print('napping', flush=True); time.sleep(60)"]
+
+
+def started(output: Path, argv: list[str]) -> Child:
+    return Child(argv, dict(os.environ), output)
+
+
+def until_written(output: Path, word: str) -> None:
+    stop = time.monotonic() + 20
+    while word not in output.read_text():
+        assert time.monotonic() < stop, output.read_text()
+        time.sleep(0.02)
+
+
+def test_the_childs_code_and_output_are_kept(tmp_path: Path) -> None:
+    child = started(tmp_path / "log", [sys.executable, "-c", "print('out'); exit(42)"])
+    assert child.wait(threading.Event()) == 42
+    child.end(grace=1)
+    assert (tmp_path / "log").read_text() == "out\n"
+
+
+def test_output_without_a_line_end_is_seen_at_once(tmp_path: Path) -> None:
+    bar = "import sys, time; sys.stdout.write('50%\\r'); sys.stdout.flush(); time.sleep(60)"
+    child = started(tmp_path / "log", [sys.executable, "-c", bar])
+    until_written(tmp_path / "log", "50%")
+    child.end(grace=5)
+
+
+def test_a_wake_ends_the_wait_but_not_the_child(tmp_path: Path) -> None:
+    child = started(tmp_path / "log", NAP)
+    wake = threading.Event()
+    threading.Timer(0.2, wake.set).start()
+    assert child.wait(wake) is None
+    child.end(grace=5)
+
+
+def test_sigterm_is_enough_for_a_child_that_listens(tmp_path: Path) -> None:
+    child = started(tmp_path / "log", NAP)
+    until_written(tmp_path / "log", "napping")
+    begin = time.monotonic()
+    child.end(grace=30)
+    assert time.monotonic() - begin < 5
+
+
+def test_a_child_that_ignores_sigterm_is_killed_after_its_grace(tmp_path: Path) -> None:
+    deaf = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+        "print('deaf', flush=True); time.sleep(60)"
+    )
+    child = started(tmp_path / "log", [sys.executable, "-c", deaf])
+    until_written(tmp_path / "log", "deaf")
+    begin = time.monotonic()
+    child.end(grace=0.5)
+    assert 0.4 < time.monotonic() - begin < 5
+
+
+def test_grandchildren_are_found_with_odd_names() -> None:
+    argv = ["bash", "-c", "exec -a 'odd ) name (' sleep 30 & wait"]
+    with subprocess.Popen(argv) as shell:
+        try:
+            stop = time.monotonic() + 5
+            while len(found := descendants(os.getpid())) < 2:
+                assert time.monotonic() < stop
+                time.sleep(0.02)
+            assert shell.pid in found
+        finally:
+            for pid in descendants(os.getpid()):
+                os.kill(pid, 9)
+
+
+def test_a_full_disk_does_not_hang_the_child() -> None:
+    flood = "import sys; sys.stdout.write('x' * 1_000_000); sys.stdout.flush()"
+    child = started(Path("/dev/full"), [sys.executable, "-c", flood])
+    assert child.wait(threading.Event()) == 0
+    child.end(grace=1)

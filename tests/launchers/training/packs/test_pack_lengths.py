@@ -1,0 +1,49 @@
+"""The longest text of a pack as the host knows it, around a stand-in of ms-swift's function."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.launchers import fake_upstream
+
+UPSTREAM = """
+from types import SimpleNamespace
+class Tensor:
+    def __init__(self, value): self.value = value
+    def __int__(self): return self.value
+def get_packed_seq_params(args, position_ids):
+    longest = Tensor(position_ids)
+    return SimpleNamespace(max_seqlen_q=longest, max_seqlen_kv=longest, cu_seqlens_q="kept")
+"""
+PROGRAM = """
+import json
+import launchers.training.packs.pack_lengths
+from swift.megatron.trainers import utils
+def seen(length):
+    packed = utils.get_packed_seq_params(None, position_ids=length)
+    found = packed.max_seqlen_q
+    assert found is packed.max_seqlen_kv and packed.cu_seqlens_q == "kept"
+    return [isinstance(found, int), found, found.item()]
+print(json.dumps([seen(length) for length in LENGTHS]))
+"""
+BOUNDS = {1: 1024, 1023: 1024, 1024: 1024, 1025: 2048, 8192: 8192}
+
+
+def seen(folder: Path, upstream: str) -> Any:
+    fake_upstream.lay(folder, {"swift/megatron/trainers/utils.py": upstream})
+    program = PROGRAM.replace("LENGTHS", str(list(BOUNDS)))
+    return json.loads(fake_upstream.run(folder, program, torch=False))
+
+
+def test_a_length_is_a_number_rounded_up_and_none_is_cut(tmp_path: Path) -> None:
+    expected = [[True, bound, length] for length, bound in BOUNDS.items()]
+    assert seen(tmp_path, UPSTREAM) == expected
+
+
+def test_another_version_of_upstream_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError, match="has no get_packed_seq_params"):
+        seen(tmp_path, "")

@@ -1,0 +1,69 @@
+"""ms-swift's own packing and sampler with ours, for real in the training Python, on CPU."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launchers.exits import Exit
+from launchers.system.failures import verdict
+from scripts.helm import ROOT
+from scripts.plan.inputs import known_models
+from tests.launchers.packing_probe import LAYOUTS, LENGTHS
+from tests.launchers.training_environment import PYTHON, needs_training
+
+pytestmark = needs_training
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    config: Path = tmp_path_factory.mktemp("model") / "config.json"
+    model = known_models()["Qwen3-30B-A3B"]
+    config.write_text(json.dumps(model))
+    done = subprocess.run(
+        [str(PYTHON), "-m", "tests.launchers.packing_probe", str(config)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    document: dict[str, Any] = json.loads(done.stdout[done.stdout.index("{\n") :])
+    refusal = next(line for line in done.stdout.splitlines() if line.startswith("REFUSAL "))
+    return document | {"refusal": "".join(json.loads(refusal.removeprefix("REFUSAL ")))}
+
+
+def test_a_step_has_the_packs_of_ms_swift_and_a_resumed_run_goes_on(found: dict[str, Any]) -> None:
+    assert found["faults"] == []
+
+
+def test_loaders_of_packs_in_random_order_are_ours(found: dict[str, Any]) -> None:
+    assert found["edges"] == []
+
+
+def test_ranks_that_see_other_rows_end_as_an_error_of_the_data(found: dict[str, Any]) -> None:
+    assert "ranks [1] see other rows or packs than rank 0" in found["refusal"]
+    told = verdict(found["refusal"], started=False)
+    assert told is not None and told.code == Exit.DATA
+
+
+@pytest.mark.parametrize("name", ["lognormal", "heavy"])
+def test_packs_are_full_and_replicas_even(found: dict[str, Any], name: str) -> None:
+    for length in LENGTHS:
+        for replicas, batch in LAYOUTS:
+            seen = found["figures"][f"{name} {length} dp{replicas} gbs{batch}"]
+            assert seen["real"] >= 0.98
+            assert seen["token_imbalance"] <= 0.03
+            assert seen["cost_imbalance"] <= 0.03 < seen["cost_imbalance_undealt"]
+            assert seen["too_long"] == 0
+            assert seen["lost_each_epoch"] < replicas
+
+
+def test_pairs_longer_than_a_pack_need_a_longer_pack(found: dict[str, Any]) -> None:
+    short, long = (found["figures"][f"long {n} dp4 gbs32"] for n in (8192, 16384))
+    assert short["too_long"] > 0 == long["too_long"]
+    assert long["cost_imbalance"] < 0.03 < short["cost_imbalance"]

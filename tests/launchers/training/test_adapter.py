@@ -1,0 +1,81 @@
+"""What is loaded into the training of an adapter, among fakes of ms-swift (it needs a GPU)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from launchers.storage.checkpoint import newest
+from tests.launchers import fake_upstream
+
+UPSTREAM = {
+    "swift/megatron/callbacks/base.py": """
+class MegatronCallback:
+    def __init__(self, trainer):
+        self.trainer, self.args, self.state = trainer, trainer.args, trainer.state
+""",
+    "swift/megatron/callbacks/mapping.py": "megatron_callbacks_map = {}",
+    "torch/distributed.py": """
+def barrier(): pass
+def get_rank(): return 0
+""",
+}
+PROGRAM = """
+import sys, types
+from pathlib import Path
+from swift.megatron.callbacks.mapping import megatron_callbacks_map
+from launchers import swift_merge_last, swift_seal_megatron
+
+# as swift/megatron/trainers/base.py: train, save_checkpoint
+args = types.SimpleNamespace(train_iters=6, save_steps=2, merge_lora=True)
+state = types.SimpleNamespace(iteration=0)
+trainer = types.SimpleNamespace(args=args, state=state)
+callbacks = [megatron_callbacks_map[name](trainer) for name in ("seal", "merge_last")]
+for state.iteration in range(1, args.train_iters + 1):
+    for callback in callbacks:
+        if hasattr(callback, "on_step_end"):
+            callback.on_step_end()
+    if state.iteration % args.save_steps:
+        continue
+    folder = Path("checkpoints") / f"checkpoint-{state.iteration}"
+    for into in [folder, Path(f"{folder}-merged")] if args.merge_lora else [folder]:
+        into.mkdir(parents=True)
+        (into / "model.safetensors").write_text("w")
+    for callback in callbacks:
+        if hasattr(callback, "on_save"):
+            callback.on_save(str(folder))
+print(*sorted(path.name for path in Path("checkpoints").iterdir()))
+"""
+
+
+def test_only_the_last_checkpoint_is_merged_and_both_are_sealed(tmp_path: Path) -> None:
+    fake_upstream.lay(tmp_path, UPSTREAM)
+    seen = fake_upstream.run(tmp_path, PROGRAM, torch=False)
+    assert seen == "checkpoint-2 checkpoint-4 checkpoint-6 checkpoint-6-merged"
+    last = newest(tmp_path / "checkpoints")
+    assert last is not None
+    assert last.step == 6
+    assert last.is_merged_whole
+
+
+SEAL = """
+from pathlib import Path
+import launchers.training.seal_megatron as plugin
+import types
+
+def seal(folder, step):
+    print(folder.name)
+
+plugin.seal = seal
+Path("checkpoints/checkpoint-2-merged").mkdir(parents=True)
+state = types.SimpleNamespace(iteration=2)
+callback = plugin.SealCallback(types.SimpleNamespace(args=None, state=state))
+callback.on_save("checkpoints/checkpoint-2")
+"""
+
+
+def test_the_merged_model_is_sealed_before_the_checkpoint_that_makes_it_count(
+    tmp_path: Path,
+) -> None:
+    fake_upstream.lay(tmp_path, UPSTREAM)
+    seen = fake_upstream.run(tmp_path, SEAL, torch=False)
+    assert seen.split() == ["checkpoint-2-merged", "checkpoint-2"]
