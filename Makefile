@@ -119,7 +119,7 @@ types: $(TESTS) ## mypy --strict
 
 calibrate: ## predicted memory and step time against measured and published runs
 	$(call build,$(COMMAND))
-	@.venv/bin/python -m scripts.calibrate
+	@.venv/bin/python -m scripts.dev.calibrate
 
 ##@ Measure on GPUs (on a host with the training stack; TOKENIZER=folder RESULTS=folder)
 bench-gpu: ## the seed's flags against the tuned profile, 48 layers on 4 GPUs; an hour, 10 JSON results
@@ -144,11 +144,11 @@ golden: ## rewrite the golden manifests of tests/chart and the wordings of tests
 
 figures: ## rewrite the tables of values/README.md and the plot, from predictions and results
 	$(call build,chart $(COMMAND) $(HELM))
-	@.venv/bin/python -m scripts.figures
+	@.venv/bin/python -m scripts.dev.figures
 
 flags: ## rewrite what the chart knows of training flags (table and schema) from the pinned ms-swift
 	$(call build,$(COMMAND) $(TRAIN))
-	@.venv/bin/python -m scripts.flags
+	@.venv/bin/python -m scripts.dev.flags
 
 locks: $(UV) ## rewrite the locks from pyproject.toml
 	@$(LOCK) -o launchers/requirements-cpu.txt --group train
