@@ -1,18 +1,27 @@
-"""What a repository of a hub holds, and which of its files are wanted. Pure."""
+"""Interface of a hub's client: the files of a repository, and the meaning of errors."""
 
 from __future__ import annotations
 
-import difflib
+import errno
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from pathlib import Path
+from typing import Literal, Protocol
 
-from launchers.config.sources import Kind, Source
 from launchers.exits import Exit, LaunchError
+from launchers.storage import disk
 
-_OTHER_WEIGHTS = (
-    *(".bin", ".ckpt", ".gguf", ".h5", ".mlmodel", ".msgpack", ".onnx", ".onnx_data", ".ot"),
-    *(".pdparams", ".pt", ".pth", ".tflite"),
-)
+_HTTP_MODULES = ("http", "httpcore", "httpx", "requests", "socket", "ssl", "urllib3")
+_DISK_ERROR_TEXTS = {
+    "No space left": errno.ENOSPC,
+    "os error 28": errno.ENOSPC,
+    "quota exceeded": errno.EDQUOT,
+    "os error 122": errno.EDQUOT,
+    "Input/output error": errno.EIO,
+    "os error 5)": errno.EIO,
+    "Permission denied": errno.EACCES,
+    "Read-only file system": errno.EROFS,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,45 +29,110 @@ class HubFile:
     """One file of a repository, as the hub lists it."""
 
     path: str
+    """Relative to the repository's root."""
     size: int
+    """Bytes."""
     digest: str
-    kind: Literal["sha256", "git", "none"]
-    """How ``digest`` is made: of large files SHA-256, of others git's blob id, or unknown."""
+    """Hexadecimal; empty if ``digest_type`` is ``none``."""
+    digest_type: Literal["sha256", "git", "none"]
+    """SHA-256 of the content, git's blob id, or none if the hub lists no digest."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Listing:
-    """A repository at one revision."""
+    """The files of a repository at one revision."""
 
     commit: str
-    """The commit that the revision stands for, where the hub tells; else the revision."""
+    """Commit of the revision; the revision itself if the hub has no commits."""
     files: tuple[HubFile, ...]
 
 
-def wanted(listing: Listing, source: Source, kind: Kind) -> tuple[HubFile, ...]:
-    """Choose the files to fetch.
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """An error of a hub's client as a ``LaunchError``."""
 
-    Of a dataset all, or those below ``source.path``. Of a model not the same weights a second
-    time: where there are safetensors, which is what training reads, files of other weight formats
-    are left out (some repositories hold three copies of 60 GB).
+    error: LaunchError
+    transient: bool
+    """Whether a retry may succeed."""
 
-    Raises:
-        LaunchError: INPUT_MISSING when there is none, with the nearest name.
+
+class HubClient(Protocol):
+    """One repository of a hub."""
+
+    def list(self) -> Listing:
+        """List the repository's files."""
+
+    def fetch(self, file: HubFile, commit: str, folder: Path, *, from_scratch: bool) -> None:
+        """Download one file to its path below ``folder``.
+
+        Args:
+            file: the file.
+            commit: ``Listing.commit``.
+            folder: root of the repository's tree.
+            from_scratch: discard the partial file of an earlier attempt instead of resuming it.
+        """
+
+    def translate(self, error: Exception) -> Failure | None:
+        """Classify an error; None if neither the hub, the network nor the disk caused it."""
+
+
+def permanent(code: Exit, cause: str, remedy: str) -> Failure:
+    """Return a failure that no retry resolves."""
+    return Failure(error=LaunchError(code, cause, remedy), transient=False)
+
+
+def unavailable(cause: str, remedy: str, *, transient: bool) -> Failure:
+    """Return an UNAVAILABLE failure with the first line of ``cause``."""
+    error = LaunchError(Exit.UNAVAILABLE, cause.splitlines()[0], remedy)
+    return Failure(error=error, transient=transient)
+
+
+def disk_failure(error: OSError) -> Failure | None:
+    """Return the failure of the workspace's disk; None for other errors."""
+    found = disk.meaning(error, Path("the workspace"))
+    return None if found is None else Failure(error=found, transient=False)
+
+
+def disk_failure_from_text(text: str) -> Failure | None:
+    """Return the disk failure that a message describes; some clients drop the errno.
+
+    >>> failure = disk_failure_from_text("write failed: No space left on device (os error 28)")
+    >>> failure.error.code.name
+    'QUOTA'
     """
-    found = [f for f in listing.files if _is_below(f.path, source.path)]
-    if not found:
-        raise LaunchError(Exit.INPUT_MISSING, *_nothing(listing, source, kind))
-    if kind == "model" and any(f.path.endswith(".safetensors") for f in found):
-        found = [f for f in found if not f.path.endswith(_OTHER_WEIGHTS)]
-    return tuple(found)
+    for part, number in _DISK_ERROR_TEXTS.items():
+        if part.lower() in text.lower():
+            return disk_failure(OSError(number, part))
+    return None
 
 
-def _is_below(path: str, start: str) -> bool:
-    return not start or path == start or path.startswith(f"{start}/")
+def http_status(error: BaseException) -> int | None:
+    """Return the HTTP status of an error or of one of its causes."""
+    for cause in _chain(error):
+        status = getattr(getattr(cause, "response", None), "status_code", None)
+        status = getattr(cause, "status_code", None) if status is None else status
+        if isinstance(status, int):
+            return status
+    return None
 
 
-def _nothing(listing: Listing, source: Source, kind: Kind) -> tuple[str, str]:
-    names = [f.path for f in listing.files]
-    near = difflib.get_close_matches(source.path, names, n=1, cutoff=0.0)
-    remedy = f"did you mean {near[0]}?" if near else "name a repository that has files"
-    return f"recipe.{kind}: {source.text} holds no file", remedy
+def is_network_error(error: BaseException) -> bool:
+    """Return whether a connection failed: refused, reset, timed out, unknown host.
+
+    >>> reset, full = ConnectionResetError(104, "reset"), OSError(28, "full")
+    >>> is_network_error(reset), is_network_error(full)
+    (True, False)
+    """
+    return any(
+        isinstance(cause, ConnectionError | TimeoutError)
+        or type(cause).__module__.split(".")[0] in _HTTP_MODULES
+        for cause in _chain(error)
+    )
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and its causes."""
+    found: BaseException | None = error
+    while found is not None:
+        yield found
+        found = found.__cause__
