@@ -11,7 +11,7 @@ from launchers.config.settings import Code
 from launchers.config.workspace import Workspace
 from launchers.inputs.paths import clone_path
 from launchers.storage import marker
-from tests.launchers.clones import CANARY, get, secret_of
+from tests.launchers.stages.clones import CANARY, get, secret_of
 from tests.launchers.git_server import GitServer, repository, run
 
 pytestmark = pytest.mark.usefixtures("calm")

@@ -8,7 +8,7 @@ import pytest
 
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit
-from tests.launchers.clones import CANARY, get, refused, secret_of
+from tests.launchers.stages.clones import CANARY, get, refused, secret_of
 from tests.launchers.git_server import GitServer, repository, run
 
 pytestmark = pytest.mark.usefixtures("calm")

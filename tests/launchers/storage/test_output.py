@@ -8,7 +8,7 @@ import pytest
 from launchers.exits import Exit, LaunchError
 from launchers.storage import manifest, marker, output
 from launchers.storage.output import Made, Outcome, produce
-from tests.launchers.disk_order import record_disk
+from tests.launchers.storage.disk_order import record_disk
 
 
 @pytest.fixture
