@@ -25,7 +25,6 @@ PROGRAM = {
     "serve.py": PODS / "serve.py",
     "tests/launchers/git_server.py": FAKES / "git_server.py",
     "tests/launchers/fake_hub.py": FAKES / "fake_hub.py",
-    "tests/launchers/fake_hub_answer.py": FAKES / "fake_hub_answer.py",
 }
 TOKEN = "e2e-token"
 URL = "http://sources"

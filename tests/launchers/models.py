@@ -1,4 +1,4 @@
-"""The known models, for tests."""
+"""Model configurations of ``scripts/plan/models``."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ MODELS = ROOT / "scripts" / "plan" / "models"
 
 
 def shape_of(name: str) -> Shape:
-    """Return a known model's sizes."""
+    """Return the configuration of a known model."""
     return parse(yaml.safe_load((MODELS / f"{name}.yaml").read_text(encoding="utf-8")))

@@ -9,8 +9,7 @@ import os
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from tests.launchers.fake_hub import FakeHub
-from tests.launchers.fake_hub_answer import Answer
+from tests.launchers.fake_hub import Answer, FakeHub
 from tests.launchers.git_server import GitServer, answer
 
 DATA = Path("/data")

@@ -1,4 +1,4 @@
-"""One node of a gang that measures over gloo: ``python measuring.py PLAN PORT``, with torch."""
+"""One node of a gang that measures over gloo: ``python measuring.py PLAN PORT``; needs torch."""
 
 from __future__ import annotations
 

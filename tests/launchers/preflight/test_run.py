@@ -16,8 +16,8 @@ import pytest
 from launchers.exits import Exit
 from launchers.preflight import probes
 from launchers.preflight.probes import gather
-from tests.launchers.preflight import nvidia_smi
 from tests.launchers.pods import ROOT, Pods, end
+from tests.launchers.preflight import nvidia_smi
 
 UNFIT = "driver,shm,collective"
 """Checks that a machine without GPUs cannot pass: the fake torch has no CUDA."""
@@ -93,7 +93,9 @@ def test_another_card_than_the_values_name_is_no_reason_to_restart(pods: Pods) -
 
 def test_a_driver_that_does_not_answer_is_the_nodes_fault(pods: Pods) -> None:
     env = gpus(pods, 0)
-    nvidia_smi.install(pods.folder / "smi-0", "", script="echo 'Driver/library version mismatch'; exit 18")
+    nvidia_smi.install(
+        pods.folder / "smi-0", "", script="echo 'Driver/library version mismatch'; exit 18"
+    )
     code, _ = end(pods.start(0, **env))
     assert code == Exit.PREFLIGHT
     assert "nvidia-smi: exit 18: Driver/library version mismatch" in pods.message(0)["cause"]
@@ -151,7 +153,9 @@ def test_a_skipped_preflight_looks_at_nothing(pods: Pods) -> None:
 
 
 def test_the_checks_stand_alone_without_a_run(tmp_path: Path) -> None:
-    path = nvidia_smi.install(tmp_path / "smi", "", script="echo 'GPU 0: NVIDIA H200 (UUID: GPU-0)'")
+    path = nvidia_smi.install(
+        tmp_path / "smi", "", script="echo 'GPU 0: NVIDIA H200 (UUID: GPU-0)'"
+    )
     done = subprocess.run(
         [sys.executable, "-m", "launchers", "preflight"],
         cwd=tmp_path,

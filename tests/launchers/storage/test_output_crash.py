@@ -26,7 +26,15 @@ def leftovers(path: Path) -> list[str]:
 
 def start(path: Path, version: str, pause: str, die_at: str = "0") -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.launchers.storage.producer", str(path), version, pause, die_at],
+        [
+            sys.executable,
+            "-m",
+            "tests.launchers.storage.producer",
+            str(path),
+            version,
+            pause,
+            die_at,
+        ],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,
