@@ -1,4 +1,4 @@
-"""An ablation without GPUs: what it reads, refuses, reckons and leaves behind."""
+"""The ablation without GPUs: parsing, validation, figures and results."""
 
 import json
 import sys
@@ -132,7 +132,7 @@ def test_cores_are_those_of_the_gpus_node(tmp_path: Path) -> None:
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., list[str]]:
-    """Put four H200 and trainings in the way that write steps at once, each start so many."""
+    """Fake four H200 and trainings that write their steps at once, a given number per start."""
 
     def choose(*starts: tuple[int, str]) -> list[str]:
         left, plans = list(starts), []

@@ -1,4 +1,4 @@
-"""The ablation's callback, with torch on CPU, around a stand-in of ms-swift's trainer."""
+"""The ablation's callback, with torch on CPU and a stub of ms-swift's trainer."""
 
 import json
 import os
@@ -18,7 +18,7 @@ ONE = Count(steps=1, warm_up=1, first=1)
 
 
 def train(folder: Path, *variants: Variant, profile: bool) -> tuple[dict[str, Any], list[Any]]:
-    """Return what the first step of each segment ran with, and what the callback wrote."""
+    """Return the state of each segment's first step, and the rows of the callback."""
     base = Variant(name=BASELINE, profile=profile)
     segments = ablation_steps.lay_out(Choice(baseline=base, variants=variants, starts=()), ONE)
     env = {
@@ -75,7 +75,7 @@ def test_each_variant_is_switched_on_all_that_has_it(whole: Any) -> None:
     assert last["nan"]["nan"] == [False, False]  # of the model and of its groups of buckets
     assert last["cutlass"]["cutlass"] == "0"
     assert not last["off"]["gc"] and last["frozen"]["frozen"] and last["frozen"]["gc"]
-    assert last["kept/begin"]["attention"] is None  # Transformer Engine chooses it again
+    assert last["kept/begin"]["attention"] is None  # the attention backend is selected again
     assert last["router/begin"]["attention"] == last["kept"]["attention"] == "of the last step"
     assert last["pin"]["tf32"]
     assert last["permute"]["device"] == "cpu"

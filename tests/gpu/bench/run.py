@@ -1,4 +1,4 @@
-"""One run of the bench: a profile straight through torchrun, with the launcher's own flags."""
+"""One run of the bench: a profile directly through torchrun, with the launcher's own flags."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PROBE = PLUGINS / "swift_probe.py"
 TAIL = 2500
 """Characters of a failed run's log that the result keeps."""
 LOG_LAG = 5.0
-"""Seconds that the trainer's log, which a thread writes, may come late."""
+"""Seconds to wait for the trainer's log, which a thread writes."""
 OUT_OF_MEMORY = "OutOfMemoryError"
 
 
@@ -51,7 +51,7 @@ def flags(
     return {
         **spelt,
         "external_plugins": [*plugins, *map(str, probes), *(str(b.plugin) for b in beside)],
-        # first: what the others do after a step is part of the next one's time
+        # first: work of the others after a step is part of the next step's time
         "callbacks": ["probe", *(each.callback for each in beside), *callbacks],
     }
 
@@ -59,7 +59,7 @@ def flags(
 def torchrun(
     bench: Bench, parsed: Recipe, place: Place, folder: Path, spelt: Mapping[str, Value]
 ) -> list[str]:
-    """Return the command of a run with these flags; its ranks' logs are in its folder."""
+    """Return the torchrun command with these flags; the ranks' logs are in the run's folder."""
     program = [str(command_line.program(parsed, swift_folder())), *command_line.flatten(spelt)]
     logs, python = folder / "ranks", sys.executable
     return command_line.torchrun(
@@ -68,7 +68,7 @@ def torchrun(
 
 
 def inherited() -> dict[str, str]:
-    """Return this process's environment with what a GPU host of ours needs."""
+    """Return this process's environment with the host's settings."""
     path = [host.ENV["PYTHONPATH"], *filter(None, [os.environ.get("PYTHONPATH", "")])]
     return {**os.environ, **host.ENV, "PYTHONPATH": ":".join(path)}
 
@@ -76,7 +76,7 @@ def inherited() -> dict[str, str]:
 def environment(
     bench: Bench, values: Mapping[str, Any], place: Place, folder: Path, caches: Path
 ) -> dict[str, str]:
-    """Return the training processes' environment: the launcher's, and where to measure."""
+    """Return the environment of the training processes: the launcher's and the probe's."""
     given = {**inherited(), **bench_profiles.environment(values)}
     inside = command_line.environment(given, place, nproc=bench.gpus, package=LAUNCHERS)
     kernels = kernel_folder.variables(
@@ -101,7 +101,7 @@ def environment(
 
 
 def run_folder(bench: Bench, profile: Profile) -> Path:
-    """Return the folder of a profile's run."""
+    """Return the run folder of a profile."""
     return bench.home / "runs" / profile.name.replace("/", "_")
 
 
@@ -113,12 +113,12 @@ def run(
     caches: Path | None = None,
     look: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
-    """Train; return flags, how it ended and all figures.
+    """Train; return flags, reason of the end and all figures.
 
     Args:
-        bench: what all runs share.
-        profile: what this one is made of.
-        limit: seconds that it may take.
+        bench: settings that all runs share.
+        profile: the profile of this run.
+        limit: time limit in seconds.
         caches: folder of compiled kernels.
         look: called twice a second while it runs.
 
@@ -164,7 +164,7 @@ def run(
 
 
 def told(bench: Bench, parsed: Recipe, folder: Path, began: float) -> dict[str, Any]:
-    """Return all figures of what a run has left in its folder; it was started at ``began``."""
+    """Return all figures from a run's folder; ``began`` is its start."""
     training = bench_profiles.job(parsed, bench.gpus)
     seen = read.ranks(folder)
     log, steps = read.logged(folder), seen.steps()
@@ -190,7 +190,7 @@ def told(bench: Bench, parsed: Recipe, folder: Path, began: float) -> dict[str, 
 
 
 def _is_done(folder: Path, iterations: int) -> bool:
-    """Tell whether all ranks have ended the last step; the log is given a moment to be written."""
+    """Return whether all ranks have finished the last step and the log had time to be written."""
     seen = read.ranks(folder)
     if seen.complete < iterations:
         return False

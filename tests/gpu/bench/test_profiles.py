@@ -1,4 +1,4 @@
-"""Profiles are composed as Helm composes values, and read by the launcher's own functions."""
+"""Profiles are merged as Helm merges values, and parsed by the launcher's own functions."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def test_values_are_composed_as_helm_composes_them(files: list[str], tmp_path: P
 
 
 def number(value: object) -> object:
-    """Spellings of one value are equal: Helm writes 5e-7 as 5e-07, and a map as its JSON."""
+    """Normalize the formats of a value: Helm writes 5e-7 as 5e-07, and a map as JSON."""
     try:
         return float(str(value))
     except ValueError:

@@ -1,4 +1,4 @@
-"""The judge of a merged export, on exports made by hand, one of them as ms-swift makes it."""
+"""The check of a merged export, on synthetic exports, one of them in ms-swift's format."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One node against two: the runs that visits.yaml asks for, and what is told of them."""
+"""One node compared with two: the runs of visits.yaml, and their checks."""
 
 import re
 from base64 import b64encode

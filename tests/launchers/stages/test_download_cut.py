@@ -91,7 +91,7 @@ def test_a_stopped_download_ends_soon_and_gives_its_lock_back(
 ON_A_SMALL_DISK = """
 import sys
 from pathlib import Path
-from launchers import disk
+from launchers.storage import disk
 from launchers.stages.clone import clone
 from launchers.stages.download import download
 from launchers.exits import LaunchError
