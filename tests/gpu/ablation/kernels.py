@@ -1,4 +1,4 @@
-"""Kernel times of one step from a profiler's events. Pure."""
+"""Kernel times of one step, from a profiler's events. Pure."""
 
 from __future__ import annotations
 

@@ -3,10 +3,10 @@
     python3 -m tests.gpu.launcher.faults TOKENIZER RESULTS --gpus 2 --profile FILE[,FILE]
 
 A tiny model on two "nodes", or on one with 1 GPU, saves every fourth step. The first start is
-stopped as soon as the folder of the second checkpoint appears; the second start must resume from the
-first checkpoint and loses a rank at step 10; the JobSet's restart must resume from the second
-checkpoint and finish the run. RESULTS gets ``bench-<label>.json``: exit codes, seconds to the next new step, losses of
-repeated steps, and for an adapter whether the export is the merged model.
+stopped as soon as the folder of the second checkpoint appears; the second start must resume from
+the first checkpoint and loses a rank at step 10; the JobSet's restart must resume from the second
+checkpoint and finish the run. RESULTS gets ``bench-<label>.json``: exit codes, seconds to the next
+new step, losses of repeated steps, and for an adapter whether the export is the merged model.
 """
 
 from __future__ import annotations

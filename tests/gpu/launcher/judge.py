@@ -9,8 +9,8 @@ from launchers.metrics.rows import Row
 from tests.gpu.launcher import merged
 
 SAME = 1e-5
-"""Tolerance of the loss of the first step after a resume: one forward pass of the saved weights, equal
-to the last digit in all runs so far."""
+"""Tolerance of the loss of the first step after a resume: one forward pass of the saved weights,
+equal to the last digit in all runs so far."""
 CLOSE = 5e-3
 """Tolerance of later repeated steps: from the third step on, runs of one recipe differed by up to
 0.005 (NOTES.md, "All stages: results")."""
@@ -25,8 +25,8 @@ def repeated(rows: Sequence[Row], before: int, after: int) -> dict[str, Any]:
         after: number of the one that resumed.
 
     Returns:
-        ``first``, the first step of the later attempt; ``steps``, the common ones; ``exact``; and the
-        differences of the losses: of the first common step, and the largest.
+        ``first``, the first step of the later attempt; ``steps``, the common ones; ``exact``; and
+        the differences of the losses: of the first common step, and the largest.
     """
     old = {row.step: row for row in rows if row.attempt == before}
     new = {row.step: row for row in rows if row.attempt == after}

@@ -10,8 +10,8 @@ from typing import Any
 PREFIX = "base_model.model."
 """Prefix of PEFT's names of a model's modules."""
 CLOSE = 0.2
-"""Tolerance of the merged weights, relative to the adapter's change: weights are rounded to bf16, 2^-9
-of their value, and the adapter changes them by about a tenth (measured: 0.03)."""
+"""Tolerance of the merged weights, relative to the adapter's change: weights are rounded to bf16,
+2^-9 of their value, and the adapter changes them by about a tenth (measured: 0.03)."""
 
 
 def adapter_of(export: Path) -> Path | None:

@@ -2,10 +2,10 @@
 
     python3 -m tests.gpu.launcher.stages PACKED RESULTS [RUN ...]
 
-PACKED is the folder of ``pack.py``. Each run goes through the local runner and the launcher; RESULTS
-gets one JSON per run. ``tiny-resume`` is stopped after its first checkpoint and started again,
-``tiny-kill`` loses a rank and restarts automatically; ``big-*`` measure the start of a model with
-real widths, with and without conversion.
+PACKED is the folder of ``pack.py``. Each run goes through the local runner and the launcher;
+RESULTS gets one JSON per run. ``tiny-resume`` is stopped after its first checkpoint and started
+again, ``tiny-kill`` loses a rank and restarts automatically; ``big-*`` measure the start of a model
+with real widths, with and without conversion.
 """
 
 from __future__ import annotations

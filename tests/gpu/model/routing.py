@@ -1,8 +1,9 @@
 """Load balance of a random model's routers, on CPU: ``python3 -m tests.gpu.model.routing``.
 
-A random model processes the pairs of ``pairs.py`` in transformers' own implementation. Prints for each layer: the load-balancing loss as megatron-core
-logs it (``megatron/core/transformer/moe/moe_utils.py``, ``switch_load_balancing_loss_func``: 1 is
-balanced) and the load of the busiest expert over the mean.
+A random model processes the pairs of ``pairs.py`` in transformers' own implementation. Prints for
+each layer: the load-balancing loss as megatron-core logs it
+(``megatron/core/transformer/moe/moe_utils.py``, ``switch_load_balancing_loss_func``: 1 is balanced)
+and the load of the busiest expert over the mean.
 """
 
 from __future__ import annotations
