@@ -1,4 +1,4 @@
-"""megatron-dpo doctor on a real cluster: each fault planted, and the line that says it."""
+"""megatron-dpo doctor on a real cluster: injected faults and the lines that report them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CODE = {"code": {**REPOSITORY, "existingSecret": "preferences-git"}}
 
 
 def failed(found: Diagnosis, subject: str, *words: str) -> None:
-    """Assert that this is the one failed subject, and that the line has the words."""
+    """Assert that this is the only failed subject and that its line contains the words."""
     assert found.code == 1
     assert found.subjects("fail") == [subject]
     (line,) = found.at("fail")
@@ -39,7 +39,7 @@ def made(kind: str, name: str, **fields: Any) -> Object:
 
 
 def settled(space: Space) -> None:
-    """Wait until Kueue has looked at the queue, and pods have an account."""
+    """Wait until the queue is active and the default service account exists."""
     account = ("wait", "serviceaccount/default", "--for=create", "--timeout=30s")
     space.kubectl.run(*account)
 
@@ -163,7 +163,7 @@ def test_a_user_who_may_do_little_gets_a_line_for_each_lack(queued: Space) -> No
 def test_an_old_crd_is_named_by_the_fields_that_it_drops(
     cluster: Cluster, empty: Space, tmp_path: Path
 ) -> None:
-    """On an API server of its own: the CRD of the tests' cluster stays as it is."""
+    """On a separate API server, to leave the CRD of the test cluster unchanged."""
     layout = Layout()
     if not (layout.pki / "ca.crt").exists():
         pytest.skip("the kind backend has no second API server")
@@ -186,5 +186,5 @@ def test_an_old_crd_is_named_by_the_fields_that_it_drops(
 
 
 def published(kubectl: Kubectl) -> bool:
-    """Return whether the OpenAPI document of JobSet is there: it follows the CRD by a second."""
+    """Return whether the OpenAPI document of JobSet exists: it follows the CRD by a second."""
     return "jobset.x-k8s.io/v1alpha2" in kubectl.run("get", "--raw", "/openapi/v3")

@@ -94,7 +94,7 @@ def padded(batch: list[Any]) -> dict[str, Any]:
 
 
 class Experts(torch.nn.Module):  # type: ignore[misc]
-    """Router that drops the given rows."""
+    """Stub of the experts that counts their rows."""
 
     def __init__(self) -> None:
         super().__init__()
