@@ -25,6 +25,7 @@ PROGRAM = {
     "serve.py": PODS / "serve.py",
     "tests/launchers/git_server.py": FAKES / "git_server.py",
     "tests/launchers/fake_hub.py": FAKES / "fake_hub.py",
+    "tests/launchers/loopback.py": FAKES / "loopback.py",
 }
 TOKEN = "e2e-token"
 URL = "http://sources"

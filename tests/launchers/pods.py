@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -14,19 +13,14 @@ from typing import Any
 
 import yaml
 
+from launchers.preflight.gang_probes import free_port
+
 ROOT = Path(__file__).parents[2]
 FAKES = Path(__file__).parent / "fakes"
 PAIR = (
     '{"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}], '
     '"rejected_response": "b"}\n'
 )
-
-
-def free_port() -> int:
-    """Return an unused TCP port."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 @dataclass
