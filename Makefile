@@ -137,15 +137,15 @@ cluster-down: ## stop it and remove everything but its logs
 	@$(CLUSTER_COMMAND) down
 
 ##@ Regenerate
-golden: ## rewrite the golden manifests of tests/chart
+golden: ## rewrite the golden manifests of tests/chart and the wordings of tests/refusals
 	$(call build,chart $(TESTS) $(HELM))
-	@.venv/bin/python -m pytest -q tests/chart --update-golden
+	@.venv/bin/python -m pytest -q tests/chart tests/refusals --update-golden
 
 figures: ## rewrite the tables of values/README.md and the plot, from predictions and results
 	$(call build,chart $(COMMAND) $(HELM))
 	@.venv/bin/python -m scripts.figures
 
-flags: ## rewrite the chart's table of training flags from the pinned ms-swift
+flags: ## rewrite what the chart knows of training flags (table and schema) from the pinned ms-swift
 	$(call build,$(COMMAND) $(TRAIN))
 	@.venv/bin/python -m scripts.flags
 

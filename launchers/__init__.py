@@ -1,7 +1,7 @@
 """The program in the training pods: stages, rendezvous and supervision of one run.
 
 Run it as ``python3 -m launchers run``. It needs the standard library, PyYAML and what the
-training image brings, each imported only where it is used.
+training image provides, each imported only where it is used.
 """
 
 from pathlib import Path

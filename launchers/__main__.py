@@ -5,14 +5,14 @@ import signal
 import sys
 
 if __name__ == "__main__":
-    # As PID 1 the kernel drops SIGTERM until somebody handles it, and the imports take a while.
+    # The kernel drops a SIGTERM to PID 1 until there is a handler, and the imports take a while.
     signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
 
     from launchers.command import main
     from launchers.system import process
 
     exit_code = main(sys.argv[1:], os.environ)
-    process.kill_descendants()  # a signal may have come between a child's start and its record
+    process.kill_descendants()  # a signal may have arrived between a child's start and its record
     sys.stdout.flush()
     sys.stderr.flush()
-    os._exit(exit_code)  # a download's threads may still hang in a read, and must not delay the end
+    os._exit(exit_code)  # without joining threads: a download may still hang in a read

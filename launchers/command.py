@@ -1,9 +1,9 @@
-"""The commands: ``python3 -m launchers run|clone|download|convert|train|check|prove|preflight``.
+"""The commands: ``python3 -m launchers run|clone|download|convert|train|check|verify|preflight``.
 
-``run`` does all stages that are not skipped and is what the pods run; ``clone``, ``download``
-and ``convert`` do one stage; ``train`` trusts the stages before it; ``check`` says what would
-be done, and refuses what can't work; ``prove`` waits for the run's end and verifies what it left;
-``preflight`` checks GPUs and network without a run.
+``run`` runs all stages that are not skipped; the pods run it. ``clone``, ``download`` and
+``convert`` run one stage. ``train`` uses the outputs of the earlier stages unverified. ``check``
+refuses a recipe that cannot work and logs the training command. ``verify`` waits for the end of a
+run and verifies its outputs. ``preflight`` checks GPUs and network without a run.
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from launchers import logs, termination, version
 from launchers.config.recipe import load
 from launchers.config.settings import Settings, describe, from_env
 from launchers.exits import Exit, LaunchError
-from launchers.inputs.model_check import check_model
-from launchers.inputs.preconditions import check, show
+from launchers.inputs.paths import inputs_of
+from launchers.inputs.preconditions import check, check_model, log_command
 from launchers.run.preflight_command import DEFAULTS, preflight
 from launchers.run.run import run
-from launchers.run.stage_command import COMMANDS as SINGLE
+from launchers.run.stage_command import COMMANDS as STAGE_COMMANDS
 from launchers.run.stage_command import run_stage
-from launchers.run.verify import prove
+from launchers.run.verify import verify
 from launchers.storage import disk
 from launchers.storage.trainer_log import last_step
 from launchers.system import process
 
-COMMANDS = ("run", *SINGLE, "train", "check", "prove", "preflight")
+COMMANDS = ("run", *STAGE_COMMANDS, "train", "check", "verify", "preflight")
 
 
 def main(argv: list[str], env: Mapping[str, str]) -> int:
-    """Run one command; return the exit code of the contract."""
+    """Run one command; return its exit code (``exits.Exit``)."""
     logs.configure()
     settings: Settings | None = None
     try:
@@ -51,7 +51,9 @@ def main(argv: list[str], env: Mapping[str, str]) -> int:
         return _end(settings, _stopped(stopped), argv)
     except Exception as error:
         traceback.print_exc(file=sys.stdout)
-        unknown = LaunchError(Exit.PEER, repr(error), "report this: the launcher did not expect it")
+        unknown = LaunchError(
+            Exit.PEER, repr(error), "report this: the launcher did not expect it", id="unexpected"
+        )
         return _end(settings, unknown, argv)
     return Exit.OK
 
@@ -62,6 +64,7 @@ def _command(argv: list[str]) -> str:
             Exit.USAGE,
             f"command {' '.join(argv) or '(none)'}",
             f"write python3 -m launchers {'|'.join(COMMANDS)}",
+            id="command-unknown",
         )
     return argv[0]
 
@@ -72,31 +75,40 @@ def _act(command: str, settings: Settings, env: Mapping[str, str]) -> None:
         return
     recipe = load(settings.recipe)
     if command == "check":
-        check(settings, recipe)
-        check_model(settings, recipe, may_ask=True)
-        show(settings, recipe)
-    elif command in SINGLE:
+        inputs = inputs_of(settings, recipe)
+        check(settings, recipe, inputs)
+        check_model(settings, recipe, inputs, may_ask=True)
+        log_command(settings, recipe, inputs)
+    elif command in STAGE_COMMANDS:
         run_stage(command, settings, recipe, env)
-    elif command == "prove":
-        prove(settings, recipe)
+    elif command == "verify":
+        verify(settings, recipe)
     elif command == "train":
-        trusted = frozenset({"clone", "download"})
-        run(replace(settings, skips=settings.skips | trusted), recipe, env)
+        earlier = frozenset({"clone", "download"})
+        run(replace(settings, skips=settings.skips | earlier), recipe, env)
     else:
         run(settings, recipe, env)
 
 
 def _stopped(stopped: process.Stopped) -> LaunchError:
     return LaunchError(
-        Exit.TERMINATED, f"stopped by {stopped}", "the run resumes from its last checkpoint"
+        Exit.TERMINATED,
+        f"stopped by {stopped}",
+        "the run resumes from its last checkpoint",
+        id="stopped",
     )
 
 
 def _end(settings: Settings | None, error: LaunchError, argv: list[str]) -> int:
-    """Say why the launcher ends, as its last line and as the termination message."""
+    """Log why the launcher ends, write the termination message, return the exit code."""
     stage = error.stage or (argv[0] if argv else "")
     logs.error(
-        "run ended", code=int(error.code), stage=stage, cause=error.cause, remedy=error.remedy
+        "run ended",
+        code=int(error.code),
+        stage=stage,
+        cause=error.cause,
+        remedy=error.remedy,
+        id=error.id,
     )
     if settings is not None:
         _write_end(settings, error, stage)
@@ -105,5 +117,5 @@ def _end(settings: Settings | None, error: LaunchError, argv: list[str]) -> int:
 
 def _write_end(settings: Settings, error: LaunchError, stage: str) -> None:
     step = last_step(settings.work.checkpoints)
-    end = termination.of(error, stage=stage, rank=settings.place.rank, step=step)
+    end = termination.from_error(error, stage=stage, rank=settings.place.rank, step=step)
     termination.write(settings.termination_log, end)

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import IntEnum
+from functools import partial
+from typing import Any
 
 
 class Exit(IntEnum):
@@ -59,21 +61,27 @@ NOTE = "exit code: "
 class LaunchError(Exception):
     """An expected failure: ends the launcher with ``code`` and one line, no traceback."""
 
-    def __init__(self, code: Exit, cause: str, remedy: str) -> None:
+    def __init__(self, code: Exit, cause: str, remedy: str, *, id: str) -> None:
         """Say why the launcher ends.
 
         Args:
             code: the exit code of the contract.
             cause: what was given or seen, and what is wrong with it.
             remedy: what the user should write or do.
+            id: stable name of the error in kebab-case; its wording may change, the id does not.
         """
         super().__init__(f"{cause}; {remedy}")
-        self.add_note(f"{NOTE}{code.name}")
+        self.add_note(f"{NOTE}{code.name} [{id}]")
         self.code = code
         self.cause = cause
         self.remedy = remedy
+        self.id = id
         self.stage = ""
         """The stage it ended, noted by ``during``."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle it by its constructor's arguments: rank 0 sends its error to the other ranks."""
+        return partial(type(self), id=self.id), (self.code, self.cause, self.remedy)
 
 
 @contextmanager

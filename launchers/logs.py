@@ -1,4 +1,4 @@
-"""One event a line on stdout, UTC, ``key=value``: readable by people and by ``grep``.
+"""Log events on stdout: one a line, in UTC, as ``key=value``.
 
 Example:
     ``2026-11-21T02:03:04Z INFO rank=0 download done files=17 bytes=61083 seconds=4.1``
@@ -13,11 +13,11 @@ import time
 LOG = logging.getLogger("launchers")
 
 
-def spell(value: object) -> str:
-    """Spell one value of an event so that it stays one word, or is quoted.
+def format_value(value: object) -> str:
+    """Format one value of an event, quoted if it is not one word.
 
-    >>> spell(1.23456), spell("a b"), spell("plain"), spell(None)
-    ('1.235', '"a b"', 'plain', '-')
+    >>> [format_value(value) for value in (1.23456, "a b", "plain", None)]
+    ['1.235', '"a b"', 'plain', '-']
     """
     if value is None:
         return "-"
@@ -29,32 +29,32 @@ def spell(value: object) -> str:
     return '"' + text.replace('"', "'").replace("\n", " ") + '"'
 
 
-def line(event: str, **fields: object) -> str:
-    """Join an event and its fields.
+def format_event(event: str, **fields: object) -> str:
+    """Format an event with its fields.
 
-    >>> line("clone done", seconds=2, ref="v1")
+    >>> format_event("clone done", seconds=2, ref="v1")
     'clone done seconds=2 ref=v1'
     """
-    return " ".join([event, *(f"{key}={spell(value)}" for key, value in fields.items())])
+    return " ".join([event, *(f"{key}={format_value(value)}" for key, value in fields.items())])
 
 
 def info(event: str, **fields: object) -> None:
-    """Log what happened."""
-    LOG.info(line(event, **fields))
+    """Log an event."""
+    LOG.info(format_event(event, **fields))
 
 
 def warning(event: str, **fields: object) -> None:
-    """Log what a user should look at, though the run goes on."""
-    LOG.warning(line(event, **fields))
+    """Log an event that needs attention but does not end the run."""
+    LOG.warning(format_event(event, **fields))
 
 
 def error(event: str, **fields: object) -> None:
-    """Log why the run ends."""
-    LOG.error(line(event, **fields))
+    """Log the event that ends the run."""
+    LOG.error(format_event(event, **fields))
 
 
 def configure(rank: int | None = None) -> None:
-    """Send the launcher's events to stdout, each with the node rank once it is known."""
+    """Send events to stdout, each with the node rank once it is known."""
     prefix = "" if rank is None else f"rank={rank} "
     formatter = logging.Formatter(
         f"%(asctime)sZ %(levelname)s {prefix}%(message)s", "%Y-%m-%dT%H:%M:%S"

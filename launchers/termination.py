@@ -1,4 +1,4 @@
-"""The termination message: one line of JSON that ``kubectl describe pod`` shows."""
+"""The termination message: one line of JSON, shown by ``kubectl describe pod``."""
 
 from __future__ import annotations
 
@@ -9,26 +9,29 @@ from pathlib import Path
 from launchers import logs
 from launchers.exits import Exit, LaunchError
 
-LIMIT = 4096
-"""Bytes that the kubelet keeps of a container's termination message."""
+MAX_BYTES = 4096
+"""The kubelet truncates a longer termination message."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Termination:
-    """Why a launcher ended."""
+    """The content of a termination message: why a launcher ended."""
 
     code: Exit
     stage: str
     rank: int | None
     cause: str
     remedy: str
+    id: str
+    """Stable name of the error; several, joined by commas, where several messages were found."""
     step: int | None = None
 
     def line(self) -> str:
-        """Return the message, cut so that it fits the kubelet's limit.
+        """Return the message, shortened to fit ``MAX_BYTES``.
 
-        >>> Termination(code=Exit.AUTH, stage="download", rank=0, cause="401", remedy="x").line()
-        '{"code": 77, "stage": "download", "rank": 0, "step": null, "cause": "401", "remedy": "x"}'
+        >>> end = Termination(code=Exit.IO, stage="x", rank=0, cause="c", remedy="r", id="i")
+        >>> print(end.line())
+        {"code": 74, "stage": "x", "rank": 0, "step": null, "cause": "c", "remedy": "r", "id": "i"}
         """
         fields = {
             "code": int(self.code),
@@ -37,12 +40,13 @@ class Termination:
             "step": self.step,
             "cause": cut(self.cause, 1200),
             "remedy": cut(self.remedy, 600),
+            "id": cut(self.id, 200),
         }
         return json.dumps(fields, ensure_ascii=False)
 
 
 def cut(text: str, size: int) -> str:
-    """Make one line of at most ``size`` bytes; JSON at most doubles it (quotes, backslashes).
+    """Return one line of at most ``size`` bytes; JSON at most doubles it (quotes, backslashes).
 
     >>> cut("a  b c", 4)
     'a b '
@@ -51,15 +55,23 @@ def cut(text: str, size: int) -> str:
     return " ".join(printable.split()).encode()[:size].decode(errors="ignore")
 
 
-def of(error: LaunchError, *, stage: str, rank: int | None, step: int | None = None) -> Termination:
-    """Describe an expected failure."""
+def from_error(
+    error: LaunchError, *, stage: str, rank: int | None, step: int | None = None
+) -> Termination:
+    """Build the message of an expected failure."""
     return Termination(
-        code=error.code, stage=stage, rank=rank, step=step, cause=error.cause, remedy=error.remedy
+        code=error.code,
+        stage=stage,
+        rank=rank,
+        step=step,
+        cause=error.cause,
+        remedy=error.remedy,
+        id=error.id,
     )
 
 
 def write(path: Path | None, termination: Termination) -> None:
-    """Write the message where the kubelet looks; log it when that place can't be written."""
+    """Write the message to the file that the kubelet reads; an error is only logged."""
     if path is None:
         return
     try:

@@ -64,6 +64,7 @@ def check_installed(needed: str) -> None:
             Exit.CONFIG,
             f"the image has launcher {found or '(not installed)'}, the chart needs {needed}",
             f"install {DISTRIBUTION} {needed} in the image, or set launcher.from: chart",
+            id="launcher-version",
         )
 
 

@@ -1,6 +1,7 @@
-"""Write the chart's table of training flags from the pinned ms-swift: ``make flags``.
+"""Write what the chart knows of training flags from the pinned ms-swift: ``make flags``.
 
-The table is data, so that no template knows a flag by name.
+Names, renames and rules are the table ``chart/flags/ms-swift-<version>.yaml``, the values that a
+flag takes a part of ``chart/values.schema.json``. Both are data: no template knows a flag by name.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import ast
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import TypeGuard
 
 import yaml
 
@@ -17,6 +19,8 @@ from launchers.flags import installed
 from launchers.flags.flag_types import Kind
 from launchers.flags.renames import OWNED, RENAMED, secret_advice
 from launchers.rules import table as rules
+from launchers.rules.engine import Range, Rule
+from scripts import flag_schema
 
 ROOT = Path(__file__).parents[1]
 HEADER = """\
@@ -26,16 +30,18 @@ HEADER = """\
 
 
 def main() -> None:
-    """Write ``chart/flags/ms-swift-<version>.yaml``."""
+    """Write the table and the schema."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--site-packages", type=Path, help="where ms-swift is installed")
-    parser.add_argument("--out", type=Path, default=ROOT / "chart" / "flags")
+    parser.add_argument("--chart", type=Path, default=ROOT / "chart")
     options = parser.parse_args()
     site = options.site_packages or site_packages(ROOT / ".tools" / "train")
     version, text = render(site)
-    target = options.out / f"ms-swift-{version}.yaml"
+    target = options.chart / "flags" / f"ms-swift-{version}.yaml"
     target.write_text(text, encoding="utf-8")
-    print(target)
+    schema = options.chart / "values.schema.json"
+    schema.write_text(render_schema(site, schema.read_text(encoding="utf-8")), encoding="utf-8")
+    print(target, schema, sep="\n")
 
 
 def site_packages(venv: Path) -> Path:
@@ -62,6 +68,22 @@ def render(site: Path) -> tuple[str, str]:
     return version, HEADER.format(version=version) + body
 
 
+def render_schema(site: Path, schema: str) -> str:
+    """Return the text of the values' schema with the values that the flags in ``site`` take."""
+    classes = installed.read({name: site / name for name in ("swift", "transformers")})
+    return flag_schema.spliced(
+        schema,
+        _version(site / "swift" / "version.py"),
+        {backend: _kinds(backend, classes) for backend in installed.ENTRIES},
+        {backend: [r for r in rules.ROWS[backend] if is_bound(r)] for backend in installed.ENTRIES},
+    )
+
+
+def is_bound(rule: Rule) -> TypeGuard[Range]:
+    """Return whether the schema holds a rule: bounds of a whole number, whatever else is given."""
+    return isinstance(rule, Range) and rule.whole and not rule.when
+
+
 def _backend(backend: str, classes: installed.Classes) -> dict[str, object]:
     found = {
         task: installed.flags(classes, entry) for task, entry in installed.ENTRIES[backend].items()
@@ -75,10 +97,12 @@ def _backend(backend: str, classes: installed.Classes) -> dict[str, object]:
         "renamed": {old: new.advice for old, new in sorted(RENAMED[backend].items())},
         "secret": {name: advice for name, advice in secret.items() if advice},
         "overrides": rules.OVERRIDES[backend],
-        "switches": list(rules.SWITCHES[backend]),
-        "kinds": _kinds(backend, classes),
         "defaults": dict(sorted(rules.DEFAULTS[backend].items())),
-        "rules": [{"kind": type(r).__name__, **row(asdict(r))} for r in rules.ROWS[backend]],
+        "rules": [
+            {"kind": type(rule).__name__, **row(asdict(rule))}
+            for rule in rules.ROWS[backend]
+            if not is_bound(rule)
+        ],
         "flags": {
             "common": sorted(common),
             **{task: sorted(names - common) for task, names in public.items()},
@@ -86,13 +110,13 @@ def _backend(backend: str, classes: installed.Classes) -> dict[str, object]:
     }
 
 
-def _kinds(backend: str, classes: installed.Classes) -> dict[str, str | list[str]]:
-    """Return what flags take, or their choices; without those that a rule bounds more tightly."""
+def _kinds(backend: str, classes: installed.Classes) -> dict[str, Kind]:
+    """Return what flags take, without those that a rule bounds more tightly."""
     found: dict[str, Kind] = {}
     for entry in reversed(installed.ENTRIES[backend].values()):  # of two the first task's counts
         found |= installed.kinds(classes, entry)
-    left = sorted(name for name in found.keys() - rules.ranged(backend) if name[0] != "_")
-    return {name: list(found[name].choices) or found[name].sort for name in left}
+    left = found.keys() - rules.ranged(backend)
+    return {name: found[name] for name in sorted(left) if name[0] != "_"}
 
 
 def row(fields: Mapping[str, object]) -> dict[str, object]:

@@ -1,5 +1,7 @@
 """What holds for all tests."""
 
+from __future__ import annotations
+
 import pytest
 
 from scripts import archive
@@ -8,6 +10,17 @@ from scripts import archive
 def pytest_configure() -> None:
     """Render the launcher of this checkout, however pytest was started."""
     archive.build()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option behind `make golden`."""
+    parser.addoption("--update-golden", action="store_true", help="rewrite the golden files")
+
+
+@pytest.fixture(scope="session")
+def update_golden(request: pytest.FixtureRequest) -> bool:
+    """Tell whether to rewrite the golden files instead of comparing them."""
+    return bool(request.config.getoption("--update-golden"))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

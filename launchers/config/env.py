@@ -15,7 +15,9 @@ def required(env: Mapping[str, str], name: str) -> str:
     """
     value = env.get(name, "")
     if not value:
-        raise LaunchError(Exit.CONFIG, f"{name} is not set", f"set {name}; the chart does it")
+        raise LaunchError(
+            Exit.CONFIG, f"{name} is not set", f"set {name}; the chart does it", id="env-missing"
+        )
     return value
 
 
@@ -31,7 +33,10 @@ def integer(env: Mapping[str, str], name: str, default: int, *, lowest: int = 1)
     text = env.get(name, "") or str(default)
     if not (text.isascii() and text.isdecimal()) or int(text) < lowest:
         raise LaunchError(
-            Exit.CONFIG, f"{name}={text!r}", f"write a whole number of at least {lowest}"
+            Exit.CONFIG,
+            f"{name}={text!r}",
+            f"write a whole number of at least {lowest}",
+            id="env-integer",
         )
     return int(text)
 
@@ -40,7 +45,9 @@ def port(env: Mapping[str, str], name: str, default: int) -> int:
     """Read a TCP port."""
     number = integer(env, name, default)
     if number > 65535:
-        raise LaunchError(Exit.CONFIG, f"{name}={number}", "write a port from 1 to 65535")
+        raise LaunchError(
+            Exit.CONFIG, f"{name}={number}", "write a port from 1 to 65535", id="env-port"
+        )
     return number
 
 
@@ -56,6 +63,9 @@ def switch(env: Mapping[str, str], name: str) -> bool:
     text = env.get(name, "") or "0"
     if text not in ("0", "1"):
         raise LaunchError(
-            Exit.CONFIG, f"{name}={text!r} is not 0 or 1", "write 1 for yes, 0 for no"
+            Exit.CONFIG,
+            f"{name}={text!r} is not 0 or 1",
+            "write 1 for yes, 0 for no",
+            id="env-switch",
         )
     return text == "1"

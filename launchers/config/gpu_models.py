@@ -83,7 +83,10 @@ def named(name: str) -> Card:
     if name in CARDS:
         return CARDS[name]
     raise LaunchError(
-        Exit.CONFIG, f"gpuModel={name!r} is not known here", f"write one of {', '.join(CARDS)}"
+        Exit.CONFIG,
+        f"gpuModel={name!r} is not known here",
+        f"write one of {', '.join(CARDS)}",
+        id="gpu-model-unknown",
     )
 
 

@@ -63,6 +63,7 @@ def place_of(env: Mapping[str, str]) -> Place:
             Exit.CONFIG,
             f"node rank {place.rank} of {place.nodes} nodes ({place.source})",
             "node ranks run from 0 to nodes - 1: check DPO_NODES, NNODES and the rank's variables",
+            id="node-rank-range",
         )
     return place
 
@@ -129,6 +130,7 @@ def slurm_hosts(node_list: str) -> list[str]:
             Exit.CONFIG,
             f"the node list {node_list!r} of Slurm can't be read",
             "set NODE_RANK, NNODES and MASTER_ADDR yourself",
+            id="slurm-node-list",
         )
     return found
 

@@ -26,6 +26,9 @@ NO = ("no", "false", "off", "n", "f", "0")
 ADAPTERS = ("adapters", "ref_adapters", "mcore_adapter", "mcore_ref_adapter")
 """Flags that name an adapter; with one of them ms-swift's Megatron trainer trains LoRA whatever
 ``tuner_type`` says (``swift/megatron/arguments/megatron_args.py``, ``__post_init__``)."""
+PAIRED = ("dpo", "rm", "cpo", "orpo", "simpo")
+"""``rlhf_type`` of the losses on pairs of a chosen and a rejected text
+(``swift/template/base.py``)."""
 _REFERENCE_TYPES = ("dpo", "kto")
 KEYS = ("backend", "task", "model", "dataset", "args", "reference")
 _CHOICES = {
@@ -91,10 +94,15 @@ def load(path: Path) -> Recipe:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise LaunchError(
-            Exit.CONFIG, f"no recipe at {path}: {error.strerror}", "set DPO_RECIPE to a recipe.yaml"
+            Exit.CONFIG,
+            f"no recipe at {path}: {error.strerror}",
+            "set DPO_RECIPE to a recipe.yaml",
+            id="recipe-missing",
         ) from None
     except (yaml.YAMLError, ValueError) as error:  # no UTF-8, or no such date
-        raise LaunchError(Exit.CONFIG, f"{path} is no YAML: {error}", "mend the file") from None
+        raise LaunchError(
+            Exit.CONFIG, f"{path} is no YAML: {error}", "mend the file", id="recipe-yaml"
+        ) from None
     return parse(document)
 
 
@@ -106,16 +114,26 @@ def parse(document: object) -> Recipe:
     {'lr': '5e-06', 'packing': 'true'}
     """
     if not isinstance(document, Mapping):
-        raise LaunchError(Exit.CONFIG, "recipe is no map", f"write the keys {', '.join(KEYS)}")
+        raise LaunchError(
+            Exit.CONFIG, "recipe is no map", f"write the keys {', '.join(KEYS)}", id="recipe-map"
+        )
     for key in document:
         if key not in KEYS:
             near = difflib.get_close_matches(str(key), KEYS, n=1, cutoff=0.0)[0]
-            raise LaunchError(Exit.CONFIG, f"recipe.{key} is not a key", f"did you mean {near}?")
+            raise LaunchError(
+                Exit.CONFIG,
+                f"recipe.{key} is not a key",
+                f"did you mean {near}?",
+                id="recipe-key-unknown",
+            )
     given = {"reference": "online", **document}
     for key, choices in _CHOICES.items():
         if given.get(key) not in choices:
             raise LaunchError(
-                Exit.CONFIG, f"recipe.{key}={given.get(key)!r}", f"write {' or '.join(choices)}"
+                Exit.CONFIG,
+                f"recipe.{key}={given.get(key)!r}",
+                f"write {' or '.join(choices)}",
+                id="recipe-choice",
             )
     return Recipe(
         backend=cast(Backend, document["backend"]),
@@ -130,7 +148,10 @@ def parse(document: object) -> Recipe:
 def _model(model: object) -> str:
     if not isinstance(model, str) or not model:
         raise LaunchError(
-            Exit.CONFIG, f"recipe.model={model!r}", "write a source, e.g. hf://org/name@revision"
+            Exit.CONFIG,
+            f"recipe.model={model!r}",
+            "write a source, e.g. hf://org/name@revision",
+            id="recipe-model",
         )
     return model
 
@@ -138,7 +159,10 @@ def _model(model: object) -> str:
 def _dataset(dataset: object) -> tuple[str, ...]:
     if not isinstance(dataset, list) or not dataset or not all(isinstance(d, str) for d in dataset):
         raise LaunchError(
-            Exit.CONFIG, f"recipe.dataset={dataset!r}", "write a list of at least one source"
+            Exit.CONFIG,
+            f"recipe.dataset={dataset!r}",
+            "write a list of at least one source",
+            id="recipe-dataset",
         )
     return tuple(dataset)
 
@@ -147,7 +171,9 @@ def _args(args: object) -> dict[str, Value]:
     if args is None:
         return {}
     if not isinstance(args, Mapping):
-        raise LaunchError(Exit.CONFIG, f"recipe.args={args!r}", "write a map of flag: value")
+        raise LaunchError(
+            Exit.CONFIG, f"recipe.args={args!r}", "write a map of flag: value", id="recipe-args"
+        )
     return {str(k): _value(str(k), v) for k, v in sorted(args.items()) if v is not None}
 
 
@@ -165,7 +191,10 @@ def _word(name: str, value: object) -> str:
     if isinstance(value, str | int | float):
         return str(value)
     raise LaunchError(
-        Exit.CONFIG, f"recipe.args.{name}={value!r}", "write a word, a list of words or a map"
+        Exit.CONFIG,
+        f"recipe.args.{name}={value!r}",
+        "write a word, a list of words or a map",
+        id="flag-value",
     )
 
 

@@ -173,7 +173,10 @@ def _refuse_unknown(env: Mapping[str, str]) -> None:
         if not _is_service_link(name, env[name]):
             near = difflib.get_close_matches(name, _SETTINGS, n=1, cutoff=0.0)[0]
             raise LaunchError(
-                Exit.CONFIG, f"{name} is not a setting", f"did you mean {near}? Else unset it"
+                Exit.CONFIG,
+                f"{name} is not a setting",
+                f"did you mean {near}? Else unset it",
+                id="env-unknown",
             )
 
 

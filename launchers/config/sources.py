@@ -95,21 +95,27 @@ def parse(text: str, key: str) -> Source:
     """
     rest, sample = _split_sample(text, key)
     if not rest or rest != rest.strip() or any(ord(c) < 32 for c in rest):
-        raise _refusal(key, text, "is empty or holds blanks at its ends or control characters")
+        raise _refusal(
+            "source-blank", key, text, "is empty or holds blanks at its ends or control characters"
+        )
     scheme = _SCHEME.match(rest)
     if scheme is None:
         return Source(hub="code", repo=_relative(rest, key, text), sample=sample)
     if scheme["scheme"] == "file":
         return Source(hub="file", repo=_absolute(rest[7:], key, text), sample=sample)
     if scheme["scheme"] not in _HUBS:
-        raise _refusal(key, text, f"has the unknown scheme {scheme['scheme']}://")
+        raise _refusal("source-scheme", key, text, f"has the unknown scheme {scheme['scheme']}://")
     match = _REMOTE.fullmatch(rest)
     if match is None:
-        raise _refusal(key, text, f"is no {_HUBS[scheme['scheme']]} source")
+        raise _refusal("source-form", key, text, f"is no {_HUBS[scheme['scheme']]} source")
     if match["revision"] is None:
         wanted = f"{match['hub']}://{match['repo']}@REVISION"
         raise _refusal(
-            key, text, "has no revision", f"{wanted}, a commit, tag or branch (main, master)"
+            "source-no-revision",
+            key,
+            text,
+            "has no revision",
+            f"{wanted}, a commit, tag or branch (main, master)",
         )
     path = match["path"]
     return Source(
@@ -126,33 +132,35 @@ def _split_sample(text: str, key: str) -> tuple[str, int | None]:
     if match is None:
         return text, None
     if not key.startswith("recipe.dataset"):
-        raise _refusal(key, text, "holds a #, which only a dataset may")
+        raise _refusal("source-count-misplaced", key, text, "holds a #, which only a dataset may")
     if not match["sample"].isascii() or not match["sample"].isdigit() or int(match["sample"]) < 1:
-        raise _refusal(key, text, "has no row count after its #", "#N with N of 1 or more")
+        raise _refusal(
+            "source-count", key, text, "has no row count after its #", "#N with N of 1 or more"
+        )
     return match["rest"], int(match["sample"])
 
 
 def _relative(path: str, key: str, text: str) -> str:
     if path.startswith("/"):
-        raise _refusal(key, text, "is an absolute path", f"file://{text}")
+        raise _refusal("source-absolute", key, text, "is an absolute path", f"file://{text}")
     parts = path.rstrip("/").split("/")
     if any(part in ("", ".", "..") for part in parts):
-        raise _refusal(key, text, "holds an empty part, . or ..")
+        raise _refusal("source-parts", key, text, "holds an empty part, . or ..")
     return "/".join(parts)
 
 
 def _absolute(path: str, key: str, text: str) -> str:
     if not path.startswith("/") or ".." in path.split("/"):
-        raise _refusal(key, text, "is no absolute path", "file:///absolute/path")
+        raise _refusal("source-relative", key, text, "is no absolute path", "file:///absolute/path")
     clean = "/" + os.path.normpath(path).lstrip("/")
     if clean == "/":
-        raise _refusal(key, text, "is the root folder", "file:///absolute/path")
+        raise _refusal("source-root", key, text, "is the root folder", "file:///absolute/path")
     return clean
 
 
-def _refusal(key: str, text: str, wrong: str, wanted: str = "") -> LaunchError:
+def _refusal(id: str, key: str, text: str, wrong: str, wanted: str = "") -> LaunchError:
     form = FORMS if key.startswith("recipe.model") else f"{FORMS}, a path inside the clone"
-    return LaunchError(Exit.CONFIG, f"{key}: {text!r} {wrong}", f"write {wanted or form}")
+    return LaunchError(Exit.CONFIG, f"{key}: {text!r} {wrong}", f"write {wanted or form}", id=id)
 
 
 def is_in_place(source: Source, workspace: Workspace) -> bool:
@@ -177,6 +185,7 @@ def local(source: Source, kind: RepoType, workspace: Workspace, clone: Path | No
                 Exit.CONFIG,
                 f"recipe.{kind}: {source.repo!r} is a path inside the clone, and code.url is empty",
                 f"set code.url and code.ref, or write {FORMS}",
+                id="source-no-clone",
             )
         return clone / source.repo
     if is_in_place(source, workspace):

@@ -14,7 +14,7 @@ from pathlib import Path
 from launchers.config.rank import Place
 from launchers.config.recipe import Recipe, Value
 from launchers.exits import Exit, LaunchError
-from launchers.flags.features import callbacks, plugins
+from launchers.flags import features
 from launchers.storage.checkpoint import Checkpoint
 
 SECRETS = ("HF_TOKEN", "MODELSCOPE_API_TOKEN")
@@ -44,8 +44,8 @@ class Inputs:
     """Paths, each with an optional ``#samples``."""
     clone: Path | None
     """The training code; relative plugin paths start here."""
-    plugins: Path
-    """Folder of the launcher's own ``swift_*.py``."""
+    not_converted: str = ""
+    """Reason why the convert stage does not run; empty when it does."""
 
 
 def torchrun(
@@ -81,8 +81,9 @@ def training_flags(
     for name in filter(recipe.is_on, IN_BACKGROUND):
         raise LaunchError(
             Exit.CONFIG,
-            f"recipe.args.{name}=true returns before a checkpoint is whole",
+            f"recipe.args.{name}: true returns before a checkpoint is whole",
             "remove it: the launcher would call a torn checkpoint complete",
+            id="async-checkpoint",
         )
     cpu = ON_CPU if on_cpu and recipe.backend == "transformers" else {}
     weights = _weights(recipe, inputs, resume)
@@ -97,8 +98,8 @@ def training_flags(
         "dataset": list(inputs.datasets),
         "output_dir": str(output_dir),
         "add_version": "false",
-        "external_plugins": plugins(recipe, inputs.plugins, inputs.clone, on_cpu=on_cpu),
-        "callbacks": callbacks(recipe, on_cpu=on_cpu),
+        "external_plugins": features.plugins(recipe, inputs.clone),
+        "callbacks": features.callbacks(recipe, on_cpu=on_cpu),
     }
 
 

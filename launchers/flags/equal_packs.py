@@ -1,7 +1,7 @@
-"""Packs of equal size, which let the experts' tokens be gathered instead of sent around.
+"""Packs of equal size, a precondition of megatron-core's ``allgather`` token dispatcher.
 
-megatron-core's dispatcher ``allgather`` sends each token once to each rank of the experts' group,
-and takes as many from each; ``alltoall`` sends a copy for each of its top-k experts.
+``allgather`` sends each token once to every rank of the expert-parallel group and needs as many
+tokens from each rank; ``alltoall`` sends a copy of a token to each of its top-k experts.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from launchers.config.recipe import Recipe
+from launchers.exits import Exit, LaunchError
 
 DISPATCHER = "moe_token_dispatcher_type"
 NAME = "allgather"
@@ -16,19 +17,11 @@ KNOWN = (
     *("input_ids", "labels", "loss_scale", "position_ids", "token_type_ids"),
     *("seq_lens", "num_samples", "channel", "margin"),
 )
-"""What of a batch may be there: all of it belongs to texts."""
-
-
-class PacksConfigError(Exception):
-    """What the recipe does not allow: ends a run with CONFIG (``system/failures.py``)."""
-
-
-class PacksDataError(Exception):
-    """A pack that holds more than it may: ends a run with DATA (``system/failures.py``)."""
+"""Keys that a batch of texts may have."""
 
 
 def wanted(recipe: Recipe) -> bool:
-    """Tell whether a recipe gathers the tokens of packs.
+    """Tell whether a recipe packs rows and gathers their tokens.
 
     >>> wanted(Recipe(backend="megatron", task="rlhf", model="m", dataset=("d",),
     ...               args={"packing": "true", "moe_token_dispatcher_type": "allgather"}))
@@ -41,9 +34,10 @@ def room(*, packs: int, length: int, multiple: int | None) -> int:
     """Return the tokens of each microbatch.
 
     Args:
-        packs: of a microbatch.
-        length: tokens that a pack may have.
-        multiple: of what tensor parallelism or 8-bit products need; None: of anything.
+        packs: packs of a microbatch.
+        length: most tokens of a pack.
+        multiple: what tensor parallelism or 8-bit products require the number of tokens to be a
+            multiple of; None for no such requirement.
 
     >>> room(packs=1, length=16384, multiple=None), room(packs=2, length=1001, multiple=16)
     (16384, 2016)
@@ -53,26 +47,30 @@ def room(*, packs: int, length: int, multiple: int | None) -> int:
 
 
 def judge(batch: Mapping[str, object], real: int, padded: int, space: int) -> None:
-    """Make sure that a microbatch is one of texts, as long as all others.
+    """Verify that a microbatch holds only texts and is as long as all others.
 
     Args:
         batch: as ms-swift's collator made it.
         real: its tokens without padding.
         padded: its tokens with padding.
-        space: what ``room`` says.
+        space: tokens of every microbatch, as ``room`` returns them.
 
     Raises:
-        PacksConfigError: it holds more than texts.
-        PacksDataError: a pair is longer than a pack.
+        LaunchError: CONFIG when it holds more than texts; DATA when a pair is longer than a pack.
     """
     if others := sorted(name for name in batch if name not in KNOWN and batch[name] is not None):
-        raise PacksConfigError(
+        raise LaunchError(
+            Exit.CONFIG,
             f"recipe.args.{DISPATCHER}: {NAME} was not tried with a batch that holds "
-            f"{', '.join(others)}; write alltoall"
+            f"{', '.join(others)}",
+            "write alltoall",
+            id="gather-batch",
         )
     if padded != space:
-        raise PacksDataError(
+        raise LaunchError(
+            Exit.DATA,
             f"recipe.args.packing_length: a microbatch has {real} tokens and the others {space}: "
-            f"a row is longer than a pack, and {DISPATCHER} {NAME} needs equal ones; raise "
-            "packing_length, or write alltoall"
+            f"a row is longer than a pack, and {DISPATCHER} {NAME} needs equal ones",
+            "raise packing_length, or write alltoall",
+            id="gather-long-row",
         )

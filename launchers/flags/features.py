@@ -1,14 +1,38 @@
-"""Which in-training code a run loads by ``--external_plugins``, and which callbacks."""
+"""The launcher's code inside ms-swift's training processes: which features a recipe loads.
+
+ms-swift is given one file of ours, ``training/swift_plugin.py``. It reads the names of the features
+from ``DPO_FEATURES`` and installs them in that order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from launchers import PACKAGE
 from launchers.config.recipe import Backend, Recipe, words
 from launchers.exits import Exit, LaunchError
-from launchers.flags import equal_packs, overlap
+from launchers.flags import equal_packs
+
+VARIABLE = "DPO_FEATURES"
+"""Environment variable of the training processes: names of features, separated by commas. The
+launcher sets it; in the launcher's own environment it is refused like any unknown ``DPO_`` name."""
+PLUGIN = PACKAGE / "training" / "swift_plugin.py"
+"""The launcher's only entry in ``--external_plugins``; it stands before the user's."""
+_OLD_FOLDER = "launchers"
+_OLD_FILES = frozenset(
+    f"swift_{name}.py"
+    for name in (
+        *("phases_megatron", "phases_transformers", "seal_megatron", "seal_transformers"),
+        *("merge_last", "metrics", "metrics_transformers", "cpu", "one_read", "device_read"),
+        *("fused_norm", "grad_check", "grouped_product", "pack_lengths", "chunked_adam"),
+        *("reference", "overlap", "tokens", "packing", "equal_packs", "rank_order"),
+        *("gather", "search_path"),
+    )
+)
+"""Plugins in ``args.json`` of checkpoints and exports made before ``PLUGIN`` existed, when each
+feature was a file of its own in the folder ``launchers``."""
 
 
 def _always(recipe: Recipe) -> bool:
@@ -16,29 +40,35 @@ def _always(recipe: Recipe) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plugin:
-    """One file of the launcher's own in-training code."""
+class Feature:
+    """One feature of the launcher's code inside the training processes."""
 
-    file: str
+    name: str
+    """Its name in ``DPO_FEATURES``."""
+    module: str
+    """Its module, below ``launchers.training``."""
+    function: str = "install"
+    """The function of that module that patches ms-swift or registers a callback with it."""
     backend: Backend | None = None
-    """The trainer that it is for; None for either."""
+    """The trainer it belongs to; None for both."""
     is_for_cpu: bool = False
-    """Whether only a run without GPUs loads it."""
+    """Whether only runs without GPUs load it."""
     wanted: Callable[[Recipe], bool] = _always
-    """Whether a recipe has use for it."""
+    """Whether a recipe needs it."""
     callback: str | None = None
-    """The name under which it registers a callback of the trainer."""
+    """The name of the trainer callback that it registers."""
 
-    def loads(self, recipe: Recipe, *, on_cpu: bool) -> bool:
+    def is_enabled(self, recipe: Recipe, *, on_cpu: bool) -> bool:
         """Tell whether a run loads it."""
         fits = self.backend in (None, recipe.backend) and (on_cpu or not self.is_for_cpu)
         return fits and self.wanted(recipe)
 
 
 def _has_large_step(recipe: Recipe) -> bool:
-    """Tell whether the optimizer's step must be cut.
+    """Tell whether the optimizer's step must be split.
 
-    Moments in less than fp32 are copied in it; an adapter beside experts has too many weights.
+    Transformer Engine copies all moments that are narrower than fp32 at once; an adapter on every
+    expert has too many small weights for one step.
     """
     types = (recipe.arg(name, "fp32") for name in ("exp_avg_dtype", "exp_avg_sq_dtype"))
     is_narrow = recipe.is_on("use_precision_aware_optimizer") and any(t != "fp32" for t in types)
@@ -46,106 +76,196 @@ def _has_large_step(recipe: Recipe) -> bool:
 
 
 def _reads_twice(recipe: Recipe) -> bool:
-    """Tell whether ms-swift reads the weights for the policy and for a reference beside it."""
+    """Tell whether ms-swift loads the weights for the policy and again for a reference model."""
     return recipe.has_reference and recipe.reference == "online"
 
 
-def _keeps_tokens(recipe: Recipe) -> bool:
-    """Tell whether rows are tokenised before the first step, and the user does not forbid it."""
+def _caches_tokens(recipe: Recipe) -> bool:
+    """Tell whether rows are tokenised before the first step and caching is not switched off."""
     return not recipe.is_on("streaming") and recipe.is_on("load_from_cache_file", "true")
 
 
 def _has_packs(recipe: Recipe) -> bool:
-    """Tell whether rows are packed before the first step: a stream is packed on the way."""
+    """Tell whether rows are packed before the first step: a stream is packed while training."""
     return recipe.is_on("packing") and not recipe.is_on("streaming")
 
 
 def _has_no_padding(recipe: Recipe) -> bool:
-    """Tell whether texts lie one after the other in a row of their own lengths."""
+    """Tell whether sequences are concatenated without padding."""
     return recipe.is_on("packing") or recipe.is_on("padding_free", "true")
 
 
 def _has_grouped_experts(recipe: Recipe) -> bool:
-    """Tell whether the products of a layer's experts are taken together, and stay on the GPU."""
+    """Tell whether the experts of a layer use grouped GEMMs and their weights stay on the GPU."""
     return recipe.is_on("moe_grouped_gemm", "true") and not recipe.is_on("offload_model")
 
 
-def _merges_once(recipe: Recipe) -> bool:
-    """Tell whether an adapter is trained, and the user does not say when it is merged."""
+def _merges_last(recipe: Recipe) -> bool:
+    """Tell whether an adapter is trained and the user does not set ``merge_lora``."""
     return recipe.trains_adapter and "merge_lora" not in recipe.args
 
 
-def _takes_reference_once(recipe: Recipe) -> bool:
+def _precomputes_reference(recipe: Recipe) -> bool:
     return recipe.reference == "precomputed"
 
 
-def _overlaps_experts(recipe: Recipe) -> bool:
-    return overlap.switched(recipe.args.get("megatron_extra_kwargs", ""))
-
-
-OWN = (
-    # first: its import ends the phase that it is named for
-    Plugin(file="training/phases_megatron.py", backend="megatron", callback="phases"),
-    Plugin(file="training/phases_transformers.py", backend="transformers", callback="phases"),
-    Plugin(file="training/seal_megatron.py", backend="megatron", callback="seal"),
-    Plugin(file="training/seal_transformers.py", backend="transformers", callback="seal"),
-    Plugin(
-        file="training/merge_last.py",
+FEATURES = (
+    # first: its installation marks the end of the phase ``imports``
+    Feature(
+        name="startup_megatron", module="startup_megatron", backend="megatron", callback="phases"
+    ),
+    Feature(
+        name="startup_transformers",
+        module="startup_transformers",
+        backend="transformers",
+        callback="phases",
+    ),
+    Feature(name="seal_megatron", module="seal_megatron", backend="megatron", callback="seal"),
+    Feature(
+        name="seal_transformers",
+        module="seal_transformers",
+        backend="transformers",
+        callback="seal",
+    ),
+    Feature(
+        name="merge_last",
+        module="merge_last",
         backend="megatron",
-        wanted=_merges_once,
+        wanted=_merges_last,
         callback="merge_last",
     ),
-    Plugin(file="training/collect/megatron.py", backend="megatron", callback="metrics"),
-    Plugin(file="training/collect/transformers.py", backend="transformers", callback="metrics"),
-    Plugin(file="training/cpu_checkpoint.py", is_for_cpu=True),
-    Plugin(file="training/one_read.py", backend="megatron", wanted=_reads_twice),
-    Plugin(file="training/device_read.py", backend="megatron"),
-    Plugin(file="training/fused_norm.py", backend="megatron"),
-    Plugin(file="training/grad_check.py", backend="megatron"),
-    Plugin(file="training/grouped_product.py", backend="megatron", wanted=_has_grouped_experts),
-    Plugin(file="training/packs/pack_lengths.py", backend="megatron", wanted=_has_no_padding),
-    Plugin(file="training/chunked_adam.py", backend="megatron", wanted=_has_large_step),
-    Plugin(file="training/reference/reference.py", wanted=_takes_reference_once),
-    # after it: it builds on the trainer that is named then
-    Plugin(file="training/overlap.py", backend="megatron", wanted=_overlaps_experts),
-    Plugin(file="training/tokens/tokens.py", wanted=_keeps_tokens),
-    Plugin(file="training/packs/packing.py", backend="megatron", wanted=_has_packs),
-    Plugin(file="training/packs/equal_packs.py", backend="megatron", wanted=equal_packs.wanted),
-    Plugin(file="training/rank_order.py", backend="megatron", wanted=equal_packs.wanted),
-    # last, before the user's
-    Plugin(file="training/search_path.py"),
+    Feature(
+        name="metrics_megatron", module="collect.megatron", backend="megatron", callback="metrics"
+    ),
+    Feature(
+        name="metrics_transformers",
+        module="collect.transformers",
+        backend="transformers",
+        callback="metrics",
+    ),
+    Feature(name="cpu_checkpoint", module="cpu_checkpoint", is_for_cpu=True),
+    Feature(
+        name="one_read",
+        module="weight_loading",
+        function="install_one_read",
+        backend="megatron",
+        wanted=_reads_twice,
+    ),
+    Feature(
+        name="device_read",
+        module="weight_loading",
+        function="install_device_read",
+        backend="megatron",
+    ),
+    Feature(name="fused_norm", module="optimizer.fused_norm", backend="megatron"),
+    Feature(name="grad_check", module="optimizer.grad_check", backend="megatron"),
+    Feature(
+        name="grouped_product",
+        module="experts.grouped_product",
+        backend="megatron",
+        wanted=_has_grouped_experts,
+    ),
+    Feature(
+        name="pack_lengths",
+        module="packs.pack_lengths",
+        backend="megatron",
+        wanted=_has_no_padding,
+    ),
+    Feature(
+        name="chunked_adam",
+        module="optimizer.chunked_adam",
+        backend="megatron",
+        wanted=_has_large_step,
+    ),
+    Feature(name="reference", module="reference.trainer", wanted=_precomputes_reference),
+    Feature(name="tokens", module="tokens.cache", wanted=_caches_tokens),
+    Feature(name="packing", module="packs.packing", backend="megatron", wanted=_has_packs),
+    Feature(
+        name="equal_packs",
+        module="packs.equal_packs",
+        backend="megatron",
+        wanted=equal_packs.wanted,
+    ),
+    Feature(
+        name="rank_order",
+        module="experts.rank_order",
+        backend="megatron",
+        wanted=equal_packs.wanted,
+    ),
 )
-"""In the order in which ms-swift imports them."""
+"""All features, in the order in which they are installed."""
 
 
-def plugins(recipe: Recipe, folder: Path, clone: Path | None, *, on_cpu: bool) -> list[str]:
-    """List the plugins of a run: the launcher's own, then the user's.
+def names(recipe: Recipe, *, on_cpu: bool) -> list[str]:
+    """List the features of a run in the order in which they are installed.
 
     Args:
         recipe: the run's recipe.
-        folder: of the launcher's own ``swift_*.py``.
-        clone: the training code; relative paths of the user's start here.
         on_cpu: whether the run has no GPU.
-
-    Raises:
-        LaunchError: CONFIG for a relative path where there is no clone, or for a name of ours.
     """
-    own = [str(folder / plugin.file) for plugin in OWN if plugin.loads(recipe, on_cpu=on_cpu)]
-    given = words(recipe.args.get("external_plugins", []))
-    taken = {plugin.file for plugin in OWN} & {Path(each).name for each in given}
-    if taken:
-        raise LaunchError(
-            Exit.CONFIG,
-            f"recipe.args.external_plugins: the launcher has a plugin named {min(taken)}, too",
-            "rename yours: ms-swift imports plugins by their names, and only one of a name",
-        )
-    return own + [_in_clone(plugin, clone) for plugin in given]
+    return [feature.name for feature in _enabled(recipe, on_cpu=on_cpu)]
+
+
+def environment(recipe: Recipe, *, on_cpu: bool) -> dict[str, str]:
+    """Return the environment variable by which ``swift_plugin.py`` knows what to install."""
+    return {VARIABLE: ",".join(names(recipe, on_cpu=on_cpu))}
 
 
 def callbacks(recipe: Recipe, *, on_cpu: bool) -> list[str]:
-    """List the trainer's callbacks of a run: the launcher's own, then the user's."""
-    own = [plugin.callback for plugin in OWN if plugin.loads(recipe, on_cpu=on_cpu)]
+    """List the trainer callbacks of a run: the launcher's, then the user's."""
+    own = [feature.callback for feature in _enabled(recipe, on_cpu=on_cpu)]
     return [*filter(None, own), *words(recipe.args.get("callbacks", []))]
+
+
+def plugins(recipe: Recipe, clone: Path | None) -> list[str]:
+    """List the files for ``--external_plugins``: the launcher's, then the user's.
+
+    Args:
+        recipe: the run's recipe.
+        clone: the training code; the user's relative paths start there.
+
+    Raises:
+        LaunchError: CONFIG for a relative path without a clone, or for a file of the same name as
+            the launcher's.
+    """
+    given = words(recipe.args.get("external_plugins", []))
+    if PLUGIN.name in {Path(each).name for each in given}:
+        raise LaunchError(
+            Exit.CONFIG,
+            f"recipe.args.external_plugins: the launcher has a plugin named {PLUGIN.name}, too",
+            "rename yours: ms-swift imports plugins by their names, and only one of a name",
+            id="plugin-name-taken",
+        )
+    return [str(PLUGIN), *(_in_clone(plugin, clone) for plugin in given)]
+
+
+def users_plugins(external_plugins: Iterable[str]) -> list[str]:
+    """Return the user's files among those of ``--external_plugins`` or of an ``args.json``.
+
+    Recognises the launcher's entry of today, wherever it lay, and those of checkpoints made before
+    there was a single one.
+
+    >>> users_plugins(["/opt/launchers/training/swift_plugin.py", "/w/code/pairs.py",
+    ...                "/opt/launchers/swift_metrics.py", "/w/code/swift_metrics.py"])
+    ['/w/code/pairs.py', '/w/code/swift_metrics.py']
+    """
+    return [each for each in external_plugins if not _is_own(Path(each))]
+
+
+def users_callbacks(given: Sequence[str]) -> list[str]:
+    """Return the user's callbacks among those of ``--callbacks`` or of an ``args.json``."""
+    own = {feature.callback for feature in FEATURES}
+    return [each for each in given if each not in own]
+
+
+def _enabled(recipe: Recipe, *, on_cpu: bool) -> list[Feature]:
+    return [feature for feature in FEATURES if feature.is_enabled(recipe, on_cpu=on_cpu)]
+
+
+def _is_own(path: Path) -> bool:
+    if path.name == PLUGIN.name:  # ``plugins`` refuses a user's file of this name
+        return True
+    return path.name in _OLD_FILES and path.parent.name == _OLD_FOLDER
 
 
 def _in_clone(plugin: str, clone: Path | None) -> str:
@@ -154,7 +274,8 @@ def _in_clone(plugin: str, clone: Path | None) -> str:
     if clone is None:
         raise LaunchError(
             Exit.CONFIG,
-            f"recipe.args.external_plugins names {plugin!r}, and there is no clone",
+            f"recipe.args.external_plugins: names {plugin!r}, and there is no clone",
             "set code.url and code.ref, or write an absolute path",
+            id="plugin-no-clone",
         )
     return str(clone / plugin)

@@ -13,6 +13,7 @@ from typing import Literal
 
 from launchers.config.recipe import Value
 from launchers.flags.values import NO, YES, is_number, is_whole, spell
+from launchers.refusal import Refusal
 
 Sort = Literal["switch", "whole", "number", "choice"]
 _SORTS: dict[str, Sort] = {"bool": "switch", "int": "whole", "float": "number"}
@@ -47,20 +48,21 @@ class Kind:
         return "" if fits else _WRONG[self.sort]
 
 
-def check(args: Mapping[str, Value], kinds: Mapping[str, Kind]) -> list[str]:
+def check(args: Mapping[str, Value], kinds: Mapping[str, Kind]) -> list[Refusal]:
     """Return a message for each flag that its parser would not take.
 
-    >>> check({"packing": "maybe"}, {"packing": Kind(sort="switch")})
-    ['recipe.args.packing: "maybe" is neither true nor false; write one of them']
+    >>> str(check({"packing": "maybe"}, {"packing": Kind(sort="switch")})[0])
+    'recipe.args.packing: "maybe" is neither true nor false; write one of them [flag-switch]'
     """
     return list(_check(args, kinds))
 
 
-def _check(args: Mapping[str, Value], kinds: Mapping[str, Kind]) -> Iterator[str]:
+def _check(args: Mapping[str, Value], kinds: Mapping[str, Kind]) -> Iterator[Refusal]:
     for name, value in sorted(args.items()):
         text = spell(value)
         if name in kinds and text and (wrong := kinds[name].wrong(text)):
-            yield f'recipe.args.{name}: "{text}" {wrong}'
+            says = f'"{text}" {wrong}'
+            yield Refusal(id=f"flag-{kinds[name].sort}", path=f"recipe.args.{name}", says=says)
 
 
 def kind_of(annotation: ast.expr) -> Kind | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from launchers.flags.flag_types import Kind, kind_of
 from launchers.flags.renames import Renamed
+from launchers.refusal import Refusal
 
 Default = str | int | float | bool | None
 """A flag's default; None also stands for a default that is no literal."""
@@ -173,22 +174,22 @@ def _literal(node: ast.expr | None) -> Default:
 
 def check_flags(
     args: Collection[str], known: Collection[str], renamed: Mapping[str, Renamed]
-) -> list[str]:
+) -> list[Refusal]:
     """Return a message for each flag that ms-swift does not have.
 
-    >>> check_flags(["save_step", "lr"], {"save_steps", "lr"}, {})
-    ['recipe.args.save_step: ms-swift has no such flag; the nearest is save_steps']
+    >>> str(check_flags(["save_step", "lr"], {"save_steps", "lr"}, {})[0])
+    'recipe.args.save_step: ms-swift has no such flag; the nearest is save_steps [flag-unknown]'
     """
     messages = []
     for name in sorted(args):
         if name in known:
             continue
         if name in renamed:
-            messages.append(
-                f"recipe.args.{name}: ms-swift 4 has no such flag; {renamed[name].advice}"
-            )
+            says = f"ms-swift 4 has no such flag; {renamed[name].advice}"
+            messages.append(Refusal(id="flag-renamed", path=f"recipe.args.{name}", says=says))
             continue
         near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.0)
         nearest = f"; the nearest is {near[0]}" if near else ""
-        messages.append(f"recipe.args.{name}: ms-swift has no such flag{nearest}")
+        says = f"ms-swift has no such flag{nearest}"
+        messages.append(Refusal(id="flag-unknown", path=f"recipe.args.{name}", says=says))
     return messages

@@ -1,4 +1,4 @@
-"""The ranks of one run: who joins, when all start, how the end of one reaches the others.
+"""The gang: all ranks of one run, which join, start and end together.
 
 May import ``storage`` and below.
 """

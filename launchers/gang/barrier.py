@@ -1,136 +1,92 @@
-"""The gang barrier: all ranks start together, and end together.
+"""The start barrier: which ranks may join the gang, and which are missing. Pure.
 
-Rank 0 leads. It opens a port before its first stage, so that the others join while it
-prepares; it starts the gang when every rank is present, agrees on recipe and launcher, and sees
-rank 0's outputs on the shared workspace. The connections stay open while the run trains: a
-rank that ends takes the others down within seconds, where NCCL would wait for its time-out.
+Rank 0 leads. It opens its port before its first stage, so that the others join while it prepares.
+The gang starts when every rank is present, has the same recipe and launcher, and sees rank 0's
+outputs on the shared workspace.
 """
 
 from __future__ import annotations
 
-import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Sequence
 
-from launchers.exits import FREE, Exit, LaunchError
-from launchers.gang.protocol import ALIVE, Closed, Line, Message
+from launchers.exits import Exit, LaunchError
+from launchers.gang.protocol import Hello, Message
 
-SILENCE = 60.0
-"""Seconds without a sign of life after which a peer counts as lost."""
-PULSE = 5.0
-"""Seconds between two signs of life."""
-
-Judge = Callable[[Sequence[Message]], None]
-"""Raises what it finds wrong with the ranks' answers to rank 0."""
+JudgeAnswers = Callable[[Sequence[Message]], None]
+"""Raises a LaunchError for what it finds wrong with the ranks' answers to rank 0."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Loss:
-    """A peer that ended before the run did."""
+def refusal(
+    own: Hello, peer: Hello, present: dict[int, Hello], *, generation: str
+) -> tuple[Exit, str] | None:
+    """Return why ``peer`` may not join, as exit code and cause; None when it may.
 
-    who: str
-    cause: str
-    code: int = Exit.PEER
-    """The peer's exit code, if it had time to say it."""
-
-    def error(self) -> LaunchError:
-        """Return the error of the ranks that end because of it: never a user code.
-
-        After a peer that was preempted or terminated they end as it does, so that the restart
-        is free whichever pod Kubernetes sees first.
-        """
-        code = Exit.TERMINATED if self.code in FREE else Exit.PEER
-        return LaunchError(code, f"{self.who} ended: {self.cause}", f"see the log of {self.who}")
-
-    def message(self) -> Message:
-        """Spell it for the other ranks."""
-        return {"lost": self.who, "cause": self.cause, "code": int(self.code)}
-
-
-def loss_of(message: Message, who: str) -> Loss | None:
-    """Parse what a peer says of its end, or of another's; None when it ended well or says else.
-
-    >>> loss_of({"left": 78, "cause": "bad flag"}, "rank 1")
-    Loss(who='rank 1', cause='bad flag', code=78)
-    >>> loss_of({"left": 0, "cause": ""}, "rank 1") is None
-    True
+    Args:
+        own: rank 0's hello.
+        peer: the hello of the rank that wants to join.
+        present: the other ranks that have joined.
+        generation: id of the gang once it has started, otherwise empty. A gang that has started
+            admits no rank: a pod replaced on its own belongs to the next gang (jobset #574).
     """
-    cause = str(message.get("cause", "unknown"))
-    if "lost" in message:
-        code = int(message.get("code", Exit.PEER))
-        return Loss(who=str(message["lost"]), cause=cause, code=code)
-    if message.get("left", int(Exit.OK)) != int(Exit.OK):
-        return Loss(who=who, cause=cause, code=int(message["left"]))
+    if peer.run != own.run:
+        return Exit.CONFIG, f"{peer.name} belongs to run {peer.run!r}, this is {own.run!r}"
+    if peer.nodes != own.nodes or not 0 < peer.rank < own.nodes:
+        return Exit.CONFIG, f"{peer.name} of {peer.nodes} nodes asks to join {own.nodes} nodes"
+    if peer.digest != own.digest:
+        return Exit.CONFIG, (
+            f"{peer.name} has recipe and launcher {peer.digest[:12]}, rank 0 has {own.digest[:12]}"
+        )
+    if generation:
+        return Exit.PEER, f"gang {generation} has started; {peer.name} came after it"
+    if peer.rank in present:
+        return Exit.UNAVAILABLE, f"{peer.name} is a duplicate of {present[peer.rank].name}"
     return None
 
 
-@dataclass
-class Bond:
-    """What holds a rank to its gang while it trains."""
+def missing(nodes: int, present: Collection[int]) -> list[int]:
+    """List the ranks that have not joined.
 
-    lost: threading.Event = field(default_factory=threading.Event)
-    loss: Loss | None = None
-    tell: Callable[[Exit, str], None] = lambda code, cause: None
-    """Tells the gang early how this rank is about to end."""
-    _over: threading.Event = field(default_factory=threading.Event)
-
-    def lose(self, loss: Loss) -> None:
-        """Note the first loss; later ones are its echo."""
-        if self.loss is None and not self._over.is_set():
-            self.loss = loss
-            self.lost.set()
-
-    def end(self) -> None:
-        """Stop minding: this rank's part is over."""
-        self._over.set()
-
-    @property
-    def over(self) -> bool:
-        """Tell whether this rank's part is over."""
-        return self._over.is_set()
-
-
-def pulse(bond: Bond, lines: Callable[[], list[Line]]) -> threading.Thread:
-    """Send signs of life on all lines until the bond is over."""
-
-    def beat() -> None:
-        while not bond._over.wait(PULSE):
-            for line in lines():
-                try:
-                    line.send(ALIVE)
-                except Closed:
-                    continue  # the reader of that line notices, and knows whose it is
-
-    thread = threading.Thread(target=beat, name="gang-pulse", daemon=True)
-    thread.start()
-    return thread
-
-
-def listen(bond: Bond, line: Line, who: str, *, last: Callable[[], None] = lambda: None) -> None:
-    """Read a peer's messages while the gang trains, until it leaves or is lost.
-
-    ``last`` is called when the peer has left.
+    >>> missing(4, {1, 3})
+    [2]
     """
-    try:
-        while not bond.over:
-            message = line.receive()
-            loss = loss_of(message, who)
-            if loss is not None:
-                bond.lose(loss)
-            if loss is not None or "left" in message:
-                return
-    except Closed as error:
-        bond.lose(Loss(who=who, cause=f"no word from it: {error}"))
-    finally:
-        last()
+    return [rank for rank in range(1, nodes) if rank not in present]
 
 
-def farewell(code: Exit, cause: str) -> Message:
-    """Build a rank's last message."""
-    return {"left": int(code), "cause": cause}
+def spell_ranks(ranks: Collection[int]) -> str:
+    """Format ranks briefly.
+
+    >>> spell_ranks([3]), spell_ranks([1, 2, 3, 7])
+    ('rank 3', 'ranks 1-3, 7')
+    """
+    spans: list[list[int]] = []
+    for rank in sorted(ranks):
+        if spans and spans[-1][1] == rank - 1:
+            spans[-1][1] = rank
+        else:
+            spans.append([rank, rank])
+    words = [str(a) if a == b else f"{a}-{b}" for a, b in spans]
+    return ("rank " if len(ranks) == 1 else "ranks ") + ", ".join(words)
 
 
-def until(deadline: float) -> float:
+def incomplete(nodes: int, joined: Collection[int], ready: Collection[int]) -> LaunchError:
+    """Build the error of a gang that is not complete at its deadline.
+
+    >>> incomplete(4, {1, 2}, {1}).cause
+    'gang of 4 nodes: rank 3 did not join, rank 2 joined but did not get ready within the deadline'
+    """
+    absent = missing(nodes, joined)
+    mute = [rank for rank in missing(nodes, ready) if rank not in absent]
+    what = [f"{spell_ranks(absent)} did not join"] if absent else []
+    what += [f"{spell_ranks(mute)} joined but did not get ready"] if mute else []
+    return LaunchError(
+        Exit.UNAVAILABLE,
+        f"gang of {nodes} nodes: {', '.join(what)} within the deadline",
+        "see why these pods don't run (kubectl describe), or raise rendezvous.deadlineSeconds",
+        id="gang-incomplete",
+    )
+
+
+def seconds_until(deadline: float) -> float:
     """Return the seconds left until a monotonic time, at least 0."""
     return max(0.0, deadline - time.monotonic())

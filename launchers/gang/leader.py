@@ -1,4 +1,4 @@
-"""Rank 0's side of the gang: takes peers in, starts them, passes on who was lost."""
+"""Rank 0's side of the gang: admits peers, starts them, passes on the first loss."""
 
 from __future__ import annotations
 
@@ -11,32 +11,47 @@ from collections.abc import Callable
 
 from launchers import logs
 from launchers.exits import USER, Exit, LaunchError
-from launchers.gang.barrier import SILENCE, Bond, Judge, Loss, farewell, listen, pulse, until
-from launchers.gang.protocol import Closed, Hello, Line, Message, hello_of, server
-from launchers.gang.roll_call import late, missing, refusal
+from launchers.gang.barrier import JudgeAnswers, incomplete, missing, refusal, seconds_until
+from launchers.gang.peer_monitor import SILENCE_LIMIT_SECONDS, PeerMonitor
+from launchers.gang.protocol import (
+    Closed,
+    Connection,
+    Hello,
+    Loss,
+    Message,
+    StartMessage,
+    end_message,
+    server,
+)
 
-LINGER = 3.0
-"""Seconds that a failing rank 0 stays for peers that have not joined yet."""
+LATE_JOINER_TIMEOUT_SECONDS = 3.0
+"""Time that a failing rank 0 waits for peers that have not joined yet, to send them the cause."""
+PEER_END_TIMEOUT_SECONDS = 30.0
+"""Time that rank 0 waits after success until its peers have left, too."""
 
 
 class Leader:
-    """Leads a gang; use it as a context manager."""
+    """Leads the gang of one run."""
 
     def __init__(self, own: Hello, port: int) -> None:
-        """Open the port on all addresses; with one node there is nobody to wait for."""
+        """Open the gang port on all addresses, unless the run has one node."""
         self.own = own
-        self.bond = Bond(tell=lambda code, cause: self.say(farewell(code, cause)))
+        self.peers = PeerMonitor(
+            announce_end=lambda code, cause: self._broadcast(end_message(code, cause))
+        )
         self.generation = ""
-        self._lines: dict[int, Line] = {}
+        self._connections: dict[int, Connection] = {}
         self._hellos: dict[int, Hello] = {}
         self._change = threading.Condition()
         self._ready: dict[int, Message] = {}
         self._greeted: set[int] = set()
         self._left: set[int] = set()
-        self._asked: dict[int, float] = {}
+        self._sent: dict[int, float] = {}
+        """Unix time at which each rank was sent the start message."""
         self._stage = ""
-        self._doom: Loss | None = None
-        self._last: Message | None = None
+        self._fatal_loss: Loss | None = None
+        """A peer's user error before the start: no restart can help."""
+        self._final_message: Message | None = None
         self._server: socket.socket | None = None
         if own.nodes > 1:
             self._open(port)
@@ -49,13 +64,14 @@ class Leader:
                 Exit.UNAVAILABLE,
                 f"gang port {port} of rank 0: {error}",
                 "free the port or set rendezvous.gangPort",
+                id="gang-port",
             ) from None
         threading.Thread(target=self._accept, name="gang-accept", daemon=True).start()
-        pulse(self.bond, self._all_lines)
+        self.peers.send_keepalives(self._all_connections)
 
-    def _all_lines(self) -> list[Line]:
+    def _all_connections(self) -> list[Connection]:
         with self._change:
-            return list(self._lines.values())
+            return list(self._connections.values())
 
     def _accept(self) -> None:
         assert self._server is not None
@@ -64,58 +80,59 @@ class Leader:
                 sock, _ = self._server.accept()
             except OSError:
                 return  # closed: the run is over
-            line = Line(sock, SILENCE)
-            threading.Thread(target=self._serve, args=(line,), daemon=True).start()
+            connection = Connection(sock, SILENCE_LIMIT_SECONDS)
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
 
-    def _serve(self, line: Line) -> None:
-        """Take one peer in and read what it says until it ends."""
+    def _serve(self, connection: Connection) -> None:
+        """Admit one peer and read its messages until it ends."""
         try:
-            peer = hello_of(line.receive())
+            peer = Hello.from_wire(connection.receive())
         except Closed:
             peer = None
         if peer is None:
-            line.close()
+            connection.close()
             return
-        if not self._take_in(peer, line):
+        if not self._admit(peer, connection):
             return
         logs.info("gang joined", peer=peer.name, present=len(self._hellos) + 1, of=peer.nodes)
         try:
-            line.send(self._last or {"stage": self._stage})
+            connection.send(self._final_message or {"stage": self._stage})
             self._note(self._greeted, peer.rank)
-            answer = line.receive() | {"got": time.time(), "name": peer.name}
+            answer = connection.receive() | {"got": time.time(), "name": peer.name}
         except Closed as error:
             self._drop(peer, str(error))
             return
         if "ready" not in answer:
-            self._give_up(peer, answer)
+            self._drop_ended(peer, answer)
             return
         with self._change:
-            self._ready[peer.rank] = answer | {"sent": self._asked.get(peer.rank, 0.0)}
+            self._ready[peer.rank] = answer | {"sent": self._sent.get(peer.rank, 0.0)}
             self._change.notify_all()
-        listen(self.bond, line, peer.name, last=lambda: self._note(self._left, peer.rank))
+        self.peers.watch(connection, peer.name, on_end=lambda: self._note(self._left, peer.rank))
 
-    def _take_in(self, peer: Hello, line: Line) -> bool:
+    def _admit(self, peer: Hello, connection: Connection) -> bool:
+        """Let a peer join, or send it why it may not."""
         with self._change:
             no = refusal(self.own, peer, self._hellos, generation=self.generation)
             if no is None:
                 self._hellos[peer.rank] = peer
-                self._lines[peer.rank] = line
+                self._connections[peer.rank] = connection
                 self._change.notify_all()
         if no is None:
             return True
         logs.warning("gang refused", peer=peer.name, cause=no[1])
         with contextlib.suppress(Closed):
-            line.send({"refused": no[1], "code": int(no[0])})
-        line.close()
+            connection.send({"refused": no[1], "code": int(no[0])})
+        connection.close()
         if self.generation and no[0] == Exit.PEER:
-            self.bond.lose(Loss(who=peer.name, cause="its pod was replaced"))
+            self.peers.record_loss(Loss(who=peer.name, cause="its pod was replaced"))
         return False
 
-    def _give_up(self, peer: Hello, answer: Message) -> None:
-        """Drop a peer that left before the start; a user error of it is the gang's end."""
+    def _drop_ended(self, peer: Hello, answer: Message) -> None:
+        """Drop a peer that left before the start; a user error of the peer ends the gang."""
         cause = str(answer.get("cause", "unknown"))
         if answer.get("left") in USER:
-            self._doom = Loss(who=peer.name, cause=cause)
+            self._fatal_loss = Loss(who=peer.name, cause=cause)
         self._drop(peer, cause)
 
     def _drop(self, peer: Hello, cause: str) -> None:
@@ -123,11 +140,11 @@ class Leader:
         logs.warning("gang dropped", peer=peer.name, cause=cause)
         with self._change:
             self._hellos.pop(peer.rank, None)
-            self._lines.pop(peer.rank, None)
+            self._connections.pop(peer.rank, None)
             self._ready.pop(peer.rank, None)
-            self._asked.pop(peer.rank, None)
+            self._sent.pop(peer.rank, None)
             if self.generation:
-                self.bond.lose(Loss(who=peer.name, cause=cause))
+                self.peers.record_loss(Loss(who=peer.name, cause=cause))
             self._change.notify_all()
 
     def _note(self, ranks: set[int], rank: int) -> None:
@@ -136,65 +153,73 @@ class Leader:
             self._change.notify_all()
 
     def announce(self, stage: str) -> None:
-        """Tell the peers which stage rank 0 is in; who joins later is told then."""
+        """Send the stage that rank 0 is in to all peers, also to those that join later."""
         self._stage = stage
-        self.say({"stage": stage})
+        self._broadcast({"stage": stage})
 
-    def say(self, message: Message) -> None:
-        """Tell every peer that has joined."""
-        for line in self._all_lines():
+    def _broadcast(self, message: Message) -> None:
+        """Send a message to every peer that has joined."""
+        for connection in self._all_connections():
             with contextlib.suppress(Closed):
-                line.send(message)
+                connection.send(message)
 
-    def start(self, prepared: Message, deadline: float, judge: Judge = lambda _: None) -> None:
-        """Start the gang once every rank is present and sees what was prepared.
+    def start(
+        self, message: StartMessage, deadline: float, judge: JudgeAnswers = lambda _: None
+    ) -> None:
+        """Start the gang once every rank is present and has answered the start message.
 
         Args:
-            prepared: what the peers need to know; sent with the generation.
+            message: rank 0's decisions about this start.
             deadline: monotonic time until which all ranks must have joined.
-            judge: of the ranks' answers; if it raises, no rank starts.
+            judge: judges the ranks' answers; if it raises, no rank starts.
 
         Raises:
             LaunchError: UNAVAILABLE naming the missing ranks, or PEER when one can't run at all.
         """
+        prepared = message.to_wire()
         with self._change:
             while len(self._ready) < self.own.nodes - 1:
-                for rank in self._lines.keys() - self._asked:
-                    self._asked[rank] = time.time()
-                    with contextlib.suppress(Closed):  # its reader drops it
-                        self._lines[rank].send({"prepared": prepared})
-                if not self._change.wait(until(deadline)) and until(deadline) == 0:
-                    raise late(self.own.nodes, self._hellos.keys(), self._ready.keys())
-                if (loss := self._doom or self.bond.loss) is not None:
+                for rank in self._connections.keys() - self._sent:
+                    self._sent[rank] = time.time()
+                    with contextlib.suppress(Closed):  # the thread that reads it drops the peer
+                        self._connections[rank].send({"prepared": prepared})
+                if not self._change.wait(seconds_until(deadline)) and seconds_until(deadline) == 0:
+                    raise incomplete(self.own.nodes, self._hellos.keys(), self._ready.keys())
+                if (loss := self._fatal_loss or self.peers.loss) is not None:
                     raise loss.error()
             judge([self._ready[rank] for rank in sorted(self._ready)])
             self.generation = secrets.token_hex(4)
-        self.say({"go": self.generation})
+        self._broadcast({"go": self.generation})
         logs.info("gang started", generation=self.generation, nodes=self.own.nodes)
 
-    def leave(self, code: Exit, cause: str, *, patience: float = 30.0) -> None:
-        """Tell the peers how rank 0 ended.
+    def leave(self, code: Exit, cause: str, *, timeout: float = PEER_END_TIMEOUT_SECONDS) -> None:
+        """Send the peers how rank 0 ended, and close all connections.
 
-        After success it waits until they have left too; after an error it lingers for those
-        that are still on their way, who would else look for rank 0 until the deadline.
+        After success it waits until they have left, too; after an error for those that are still
+        starting, which would otherwise look for rank 0 until their deadline.
         """
-        loss = self.bond.loss
-        self.bond.end()
+        loss = self.peers.loss
+        self.peers.stop()
         with self._change:
             is_cascade = code in (Exit.PEER, Exit.TERMINATED)
-            self._last = loss.message() if loss and is_cascade else farewell(code, cause)
-        self.say(self._last)
+            self._final_message = (
+                loss.to_wire() if loss and is_cascade else end_message(code, cause)
+            )
+        self._broadcast(self._final_message)
         if code == Exit.OK:
-            self._wait_until(lambda: self._left == self._ready.keys(), patience)
+            self._wait_until(lambda: self._left == self._ready.keys(), timeout)
         elif code != Exit.TERMINATED:
-            self._wait_until(lambda: not missing(self.own.nodes, self._greeted), LINGER)
+            self._wait_until(self._are_all_greeted, LATE_JOINER_TIMEOUT_SECONDS)
         if self._server is not None:
             self._server.close()
-        for line in self._all_lines():
-            line.close()
+        for connection in self._all_connections():
+            connection.close()
+
+    def _are_all_greeted(self) -> bool:
+        return not missing(self.own.nodes, self._greeted)
 
     def _wait_until(self, holds: Callable[[], bool], seconds: float) -> None:
         stop = time.monotonic() + seconds
         with self._change:
-            while not holds() and until(stop):
-                self._change.wait(until(stop))
+            while not holds() and seconds_until(stop):
+                self._change.wait(seconds_until(stop))

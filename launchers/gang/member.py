@@ -1,4 +1,4 @@
-"""A rank's side of the gang, for every rank but 0: finds rank 0, waits, follows."""
+"""The side of the gang of every rank but 0: connects to rank 0, waits for the start, follows."""
 
 from __future__ import annotations
 
@@ -10,33 +10,44 @@ from functools import partial
 
 from launchers import logs
 from launchers.exits import Exit, LaunchError
-from launchers.gang.barrier import SILENCE, Bond, farewell, listen, loss_of, pulse, until
-from launchers.gang.protocol import Closed, Hello, Line, Message
+from launchers.gang.barrier import seconds_until
+from launchers.gang.peer_monitor import SILENCE_LIMIT_SECONDS, PeerMonitor
+from launchers.gang.protocol import (
+    Closed,
+    Connection,
+    Hello,
+    Loss,
+    Message,
+    StartMessage,
+    end_message,
+)
 from launchers.system.threads import in_thread
 
-PAUSE = 1.0
-"""Seconds between two look-ups of rank 0: name servers cache a missing name (5 s were seen)."""
+LOOKUP_INTERVAL_SECONDS = 1.0
+"""Time between two look-ups of rank 0: name servers cache a missing name (5 s were seen)."""
+LOOKUP_LOG_INTERVAL_SECONDS = 30.0
 
 
 class Member:
-    """Follows rank 0."""
+    """Follows the leader, rank 0."""
 
     def __init__(self, own: Hello, address: str, port: int, deadline: float) -> None:
-        """Find rank 0 and introduce this rank.
+        """Connect to rank 0 and introduce this rank.
 
-        Look-up and connection are retried together: after a restart the name may still lead
+        Look-up and connection are retried together: after a restart the name may still resolve
         to the old pod.
 
         Raises:
             LaunchError: UNAVAILABLE when rank 0 is not found before ``deadline`` (monotonic).
         """
         self.own = own
-        self.bond = Bond(tell=self._tell)
+        self.peers = PeerMonitor(announce_end=self._announce_end)
         self._heard = 0.0
-        self._line = _introduced(own, address, port, deadline)
-        pulse(self.bond, lambda: [self._line])
+        """Unix time at which the start message arrived."""
+        self._connection = _introduce(own, address, port, deadline)
+        self.peers.send_keepalives(lambda: [self._connection])
 
-    def await_prepared(self) -> Message:
+    def await_start_message(self) -> StartMessage:
         """Wait until rank 0 has prepared the run.
 
         Raises:
@@ -47,86 +58,94 @@ class Member:
             message = self._receive()
             if "prepared" in message:
                 self._heard = time.time()
-                prepared: Message = message["prepared"]
-                return prepared
+                return StartMessage.from_wire(message["prepared"])
             if "stage" in message and message["stage"] != seen:
                 seen = message["stage"]
                 logs.info("waiting for rank 0", stage=seen)
 
     def ready(self, answer: Message | None = None) -> str:
-        """Say that this rank sees what was prepared; wait for the start, return the generation.
+        """Send rank 0 that this rank is ready; wait for the start, return the generation.
 
-        ``answer`` is what rank 0 asked for; with it go the times between which clocks are compared.
+        Args:
+            answer: this rank's part of the preflight. The times by which rank 0 compares the
+                clocks are added to it.
         """
         times = {"heard": self._heard, "said": time.time()}
-        with contextlib.suppress(Closed):  # _receive tells why
-            self._line.send({"ready": self.own.pod, **times, **(answer or {})})
+        with contextlib.suppress(Closed):  # _receive raises the reason
+            self._connection.send({"ready": self.own.pod, **times, **(answer or {})})
         while True:
             message = self._receive()
             if "go" in message:
                 break
         threading.Thread(
-            target=listen, args=(self.bond, self._line, "rank 0"), name="gang-listen", daemon=True
+            target=self.peers.watch,
+            args=(self._connection, "rank 0"),
+            name="gang-watch",
+            daemon=True,
         ).start()
         return str(message["go"])
 
     def _receive(self) -> Message:
         try:
-            message = self._line.receive()
+            message = self._connection.receive()
         except Closed as error:
             raise LaunchError(
-                Exit.PEER, f"rank 0 is gone: {error}", "see the log of rank 0"
+                Exit.PEER, f"rank 0 is gone: {error}", "see the log of rank 0", id="leader-gone"
             ) from None
         if "refused" in message:
             raise LaunchError(
-                Exit(message["code"]), message["refused"], "start all ranks of one run alike"
+                Exit(message["code"]),
+                message["refused"],
+                "start all ranks of one run alike",
+                id="gang-refused",
             )
-        loss = loss_of(message, "rank 0")
+        loss = Loss.from_wire(message, "rank 0")
         if loss is not None:
-            self.bond.lose(loss)  # so that it ends after the culprit, whose code must be seen first
+            self.peers.record_loss(loss)  # this rank exits after the failed one: see run.leaving
             raise loss.error()
         return message
 
-    def _tell(self, code: Exit, cause: str) -> None:
+    def _announce_end(self, code: Exit, cause: str) -> None:
         with contextlib.suppress(Closed):
-            self._line.send(farewell(code, cause))
+            self._connection.send(end_message(code, cause))
 
     def leave(self, code: Exit, cause: str) -> None:
-        """Tell rank 0 how this rank ended."""
-        self.bond.end()
-        self._tell(code, cause)
-        self._line.close()
+        """Send rank 0 how this rank ended, and close the connection."""
+        self.peers.stop()
+        self._announce_end(code, cause)
+        self._connection.close()
 
 
-def _introduced(own: Hello, address: str, port: int, deadline: float) -> Line:
-    """Connect and say hello, again if rank 0's old pod ends just then."""
+def _introduce(own: Hello, address: str, port: int, deadline: float) -> Connection:
+    """Connect and send the hello; again if an old pod of rank 0 ends at that moment."""
     while True:
-        line = Line(_connect(address, port, deadline), SILENCE)
+        connection = Connection(_connect(address, port, deadline), SILENCE_LIMIT_SECONDS)
         try:
-            line.send(own.message())
+            connection.send(own.to_wire())
         except Closed:
-            line.close()
-            time.sleep(PAUSE)
+            connection.close()
+            time.sleep(LOOKUP_INTERVAL_SECONDS)
         else:
-            return line
+            return connection
 
 
 def _connect(address: str, port: int, deadline: float) -> socket.socket:
     started, reported = time.monotonic(), 0.0
     while True:
         try:
-            timeout = max(1.0, min(10.0, until(deadline)))
+            timeout = max(1.0, min(10.0, seconds_until(deadline)))
             return in_thread(partial(socket.create_connection, (address, port), timeout=timeout))
         except OSError as error:
             cause = str(error)
         waited = time.monotonic() - started
-        if until(deadline) == 0:
+        if seconds_until(deadline) == 0:
             raise LaunchError(
                 Exit.UNAVAILABLE,
                 f"rank 0 not found at {address}:{port} in {waited:.0f} s: {cause}",
                 "see whether the pod of rank 0 runs, and its name resolves (kubectl get pods)",
+                id="leader-not-found",
             )
-        if waited - reported >= 30:
+        if waited - reported >= LOOKUP_LOG_INTERVAL_SECONDS:
             reported = waited
             logs.info("looking for rank 0", at=f"{address}:{port}", seconds=waited, cause=cause)
-        time.sleep(PAUSE)
+        time.sleep(LOOKUP_INTERVAL_SECONDS)

@@ -1,29 +1,39 @@
-"""Messages of the gang: one JSON object a line over TCP."""
+"""The gang's protocol: one JSON object a line over TCP, and the typed form of its messages.
+
+All ranks of a gang run the same launcher (``Hello.digest``), so the messages carry no version.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import socket
 import threading
 from dataclasses import dataclass
 from typing import Any
 
+from launchers import version
+from launchers.config.recipe import Recipe
+from launchers.config.settings import Settings
+from launchers.exits import FREE, Exit, LaunchError
+
 Message = dict[str, Any]
-LONGEST = 1 << 20
-"""Bytes of the longest message; a line beyond it is no peer of ours."""
+MAX_MESSAGE_BYTES = 1 << 20
+"""A longer line does not come from a peer of this gang."""
+KEEPALIVE: Message = {"alive": True}
 
 
 class Closed(Exception):
-    """The other side is gone, or has been silent for too long."""
+    """The connection has ended, or the other side has been silent for too long."""
 
 
-class Line:
+class Connection:
     """One connection; ``send`` may be called from several threads, ``receive`` from one."""
 
-    def __init__(self, sock: socket.socket, silence: float) -> None:
-        """Wrap a connected socket; ``silence`` is the longest pause in seconds."""
-        sock.settimeout(silence)
+    def __init__(self, sock: socket.socket, silence_limit: float) -> None:
+        """Wrap a connected socket; ``silence_limit`` is the longest pause in seconds."""
+        sock.settimeout(silence_limit)
         self._sock = sock
         self._file = sock.makefile("rb")
         self._sending = threading.Lock()
@@ -32,7 +42,7 @@ class Line:
         """Send one message.
 
         Raises:
-            Closed: when the other side is gone.
+            Closed: when the connection has ended.
         """
         try:
             with self._sending:
@@ -41,73 +51,200 @@ class Line:
             raise Closed(str(error)) from None
 
     def receive(self) -> Message:
-        """Wait for the next message that is not a sign of life.
+        """Wait for the next message that is not a keepalive.
 
         Raises:
-            Closed: at the connection's end, after ``silence``, at a line that is no message.
+            Closed: at the connection's end, after ``silence_limit``, at a malformed line.
         """
         while True:
             try:
-                text = self._file.readline(LONGEST)
+                text = self._file.readline(MAX_MESSAGE_BYTES)
                 message = json.loads(text) if text.endswith(b"\n") else None
             except (OSError, ValueError) as error:
                 raise Closed(str(error) or "timed out") from None
             if not isinstance(message, dict):
                 raise Closed("connection closed")
-            if message != ALIVE:
+            if message != KEEPALIVE:
                 return message
 
     def close(self) -> None:
-        """End the connection; wakes a thread that waits in ``receive``."""
+        """Close the connection; wakes a thread that waits in ``receive``."""
         with contextlib.suppress(OSError):
             self._sock.shutdown(socket.SHUT_RDWR)
         self._sock.close()
 
 
-ALIVE: Message = {"alive": True}
+def server(port: int, backlog: int) -> socket.socket:
+    """Listen on all addresses of this host, IPv4 and IPv6 where it has both."""
+    if socket.has_dualstack_ipv6():
+        family = socket.AF_INET6
+        return socket.create_server(("", port), family=family, backlog=backlog, dualstack_ipv6=True)
+    return socket.create_server(("", port), backlog=backlog)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Hello:
-    """How a rank introduces itself."""
+    """The first message of a rank to rank 0."""
 
     run: str
     rank: int
     nodes: int
     digest: str
-    """Of recipe and launcher: equal on all ranks, or they would train different things."""
+    """Digest of recipe and launcher: equal on all ranks, or they would train different things."""
     pod: str
     node: str
 
-    def message(self) -> Message:
-        """Spell it for the wire."""
+    @classmethod
+    def of_run(cls, settings: Settings, recipe: Recipe) -> Hello:
+        """Introduce this rank of a run."""
+        both = version.own_digest(settings.launcher_digest) + recipe.digest
+        return cls.of_rank(settings, hashlib.sha256(both.encode()).hexdigest())
+
+    @classmethod
+    def of_rank(cls, settings: Settings, digest: str) -> Hello:
+        """Introduce this rank, with the digest that all ranks must share."""
+        return cls(
+            run=settings.run,
+            rank=settings.place.rank,
+            nodes=settings.place.nodes,
+            digest=digest,
+            pod=settings.pod,
+            node=settings.node,
+        )
+
+    def to_wire(self) -> Message:
+        """Build the message."""
         return {"hello": vars(self)}
+
+    @classmethod
+    def from_wire(cls, message: Message) -> Hello | None:
+        """Parse the message; None when it is malformed: any program may connect to the port.
+
+        >>> hello = Hello(run="r", rank=1, nodes=2, digest="d", pod="", node="")
+        >>> Hello.from_wire(hello.to_wire()).name
+        'rank 1'
+        """
+        fields = message.get("hello")
+        types = {"run": str, "rank": int, "nodes": int, "digest": str, "pod": str, "node": str}
+        if not isinstance(fields, dict) or fields.keys() != types.keys():
+            return None
+        if not all(isinstance(fields[name], type_) for name, type_ in types.items()):
+            return None
+        return cls(**fields)
 
     @property
     def name(self) -> str:
-        """Return the rank and where it runs."""
+        """Return the rank with its pod and node."""
         where = " on ".join(filter(None, [self.pod, self.node]))
         return f"rank {self.rank}" + (f" ({where})" if where else "")
 
 
-def hello_of(message: Message) -> Hello | None:
-    """Parse an introduction; None when it is none.
+@dataclass(frozen=True, kw_only=True)
+class PreflightQuestion:
+    """Rank 0's part of the preflight: facts that every rank checks or uses."""
 
-    >>> hello_of(Hello(run="r", rank=1, nodes=2, digest="d", pod="", node="").message()).name
-    'rank 1'
-    """
-    fields = message.get("hello")
-    kinds = {"run": str, "rank": int, "nodes": int, "digest": str, "pod": str, "node": str}
-    if not isinstance(fields, dict) or fields.keys() != kinds.keys():
+    nonce: str
+    """Path of the nonce file: a rank that reads the nonce shares rank 0's workspace."""
+    collective_port: int
+    """Port of the rendezvous of the GPU measurements."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StartMessage:
+    """Rank 0's decisions about this start of the gang, sent to every rank."""
+
+    attempt: int
+    """Number of the attempt: the folder of its logs."""
+    outputs: tuple[tuple[str, str], ...] = ()
+    """Path and digest of each output of the stages before training: each rank verifies them."""
+    resume: str = ""
+    """Name of the checkpoint that training resumes from; empty for a first start."""
+    skip: str = ""
+    """Reason why nothing is trained; empty when training starts."""
+    preflight: PreflightQuestion | None = None
+    """None when the preflight is skipped."""
+
+    def to_wire(self) -> Message:
+        """Build the message."""
+        message: Message = {
+            "outputs": [list(each) for each in self.outputs],
+            "attempt": self.attempt,
+            "resume": self.resume,
+            "skip": self.skip,
+        }
+        if self.preflight is not None:
+            question = self.preflight
+            message["preflight"] = {
+                "nonce": question.nonce,
+                "collective": question.collective_port,
+            }
+        return message
+
+    @classmethod
+    def from_wire(cls, message: Message) -> StartMessage:
+        """Parse the message of a rank 0 that runs the same launcher.
+
+        >>> start = StartMessage(attempt=2, outputs=(("/w/models/m", "d"),), resume="checkpoint-5")
+        >>> StartMessage.from_wire(start.to_wire()) == start
+        True
+        """
+        asked = message.get("preflight")
+        question = None
+        if asked is not None:
+            question = PreflightQuestion(
+                nonce=str(asked["nonce"]), collective_port=int(asked["collective"])
+            )
+        return cls(
+            attempt=int(message["attempt"]),
+            outputs=tuple((str(path), str(digest)) for path, digest in message["outputs"]),
+            resume=str(message["resume"]),
+            skip=str(message["skip"]),
+            preflight=question,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loss:
+    """A peer that ended before the run did."""
+
+    who: str
+    cause: str
+    code: int = Exit.PEER
+    """The peer's exit code, if it was able to send it."""
+
+    def error(self) -> LaunchError:
+        """Return the error of the ranks that end because of the loss: never a user code.
+
+        After a peer that was preempted or terminated they end as it does, so that the restart
+        is free, whichever pod's exit code Kubernetes sees first.
+        """
+        code = Exit.TERMINATED if self.code in FREE else Exit.PEER
+        return LaunchError(
+            code, f"{self.who} ended: {self.cause}", f"see the log of {self.who}", id="peer-ended"
+        )
+
+    def to_wire(self) -> Message:
+        """Build the message by which rank 0 passes the loss on."""
+        return {"lost": self.who, "cause": self.cause, "code": int(self.code)}
+
+    @classmethod
+    def from_wire(cls, message: Message, sender: str) -> Loss | None:
+        """Parse a rank's end with an error, or a loss passed on; None for any other message.
+
+        >>> Loss.from_wire({"left": 78, "cause": "bad flag"}, "rank 1")
+        Loss(who='rank 1', cause='bad flag', code=78)
+        >>> Loss.from_wire({"left": 0, "cause": ""}, "rank 1") is None
+        True
+        """
+        cause = str(message.get("cause", "unknown"))
+        if "lost" in message:
+            code = int(message.get("code", Exit.PEER))
+            return cls(who=str(message["lost"]), cause=cause, code=code)
+        if message.get("left", int(Exit.OK)) != int(Exit.OK):
+            return cls(who=sender, cause=cause, code=int(message["left"]))
         return None
-    if not all(isinstance(fields[name], kind) for name, kind in kinds.items()):
-        return None
-    return Hello(**fields)
 
 
-def server(port: int, backlog: int) -> socket.socket:
-    """Listen on all addresses of this host, of either family where it has both."""
-    if socket.has_dualstack_ipv6():
-        family = socket.AF_INET6
-        return socket.create_server(("", port), family=family, backlog=backlog, dualstack_ipv6=True)
-    return socket.create_server(("", port), backlog=backlog)
+def end_message(code: Exit, cause: str) -> Message:
+    """Build the last message of a rank: its exit code and cause."""
+    return {"left": int(code), "cause": cause}

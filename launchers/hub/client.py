@@ -76,14 +76,14 @@ class HubClient(Protocol):
         """Classify an error; None if neither the hub, the network nor the disk caused it."""
 
 
-def permanent(code: Exit, cause: str, remedy: str) -> Failure:
+def permanent(code: Exit, cause: str, remedy: str, *, id: str) -> Failure:
     """Return a failure that no retry resolves."""
-    return Failure(error=LaunchError(code, cause, remedy), transient=False)
+    return Failure(error=LaunchError(code, cause, remedy, id=id), transient=False)
 
 
-def unavailable(cause: str, remedy: str, *, transient: bool) -> Failure:
+def unavailable(cause: str, *, transient: bool, remedy: str, id: str) -> Failure:
     """Return an UNAVAILABLE failure with the first line of ``cause``."""
-    error = LaunchError(Exit.UNAVAILABLE, cause.splitlines()[0], remedy)
+    error = LaunchError(Exit.UNAVAILABLE, cause.splitlines()[0], remedy, id=id)
     return Failure(error=error, transient=transient)
 
 

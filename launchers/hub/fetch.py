@@ -89,6 +89,7 @@ def select_files(listing: Listing, source: Source, repo_type: RepoType) -> tuple
             Exit.INPUT_MISSING,
             f"recipe.{repo_type}: {source.text} holds no file",
             f"did you mean {near[0]}?" if near else "name a repository that has files",
+            id="hub-no-file",
         )
     if repo_type == "model" and any(f.path.endswith(".safetensors") for f in found):
         found = [f for f in found if not f.path.endswith(_OTHER_WEIGHTS)]
@@ -169,6 +170,7 @@ def _fetch_file(
         Exit.IO,
         f"{file.path} came twice with another content than the hub lists ({file.digest[:12]})",
         "try again later, or look at the proxy or mirror between the pods and the hub",
+        id="hub-digest",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 
 from launchers.config.sources import RepoType, Source
@@ -20,8 +21,12 @@ from launchers.hub.client import (
 )
 from launchers.system.retry import is_transient
 
-NETWORK_REMEDY = "check the pods' way to the hub (HF_ENDPOINT, proxy); a restart goes on from here"
 SECRET_REMEDY = "set secrets.hf.existingSecret to a Secret with a token that may read it"
+_unavailable = partial(
+    unavailable,
+    remedy="check the pods' way to the hub (HF_ENDPOINT, proxy); a restart goes on from here",
+    id="huggingface-unavailable",
+)
 
 
 class HuggingFace:
@@ -42,6 +47,7 @@ class HuggingFace:
                 Exit.CONFIG,
                 "huggingface_hub is not installed here",
                 "use an image that has it, or write file:// or ms:// sources",
+                id="huggingface-missing",
             ) from None
         self._hub = huggingface_hub
         self._endpoint = os.environ.get("HF_ENDPOINT", "").rstrip("/") or None
@@ -75,28 +81,35 @@ class HuggingFace:
         name, what = type(error).__name__, f"recipe.{self._repo_type}: {self._source.text}"
         if name == "OfflineModeIsEnabled":
             remedy = "remove HF_HUB_OFFLINE from extraEnv, or write stages.download.skip: true"
-            return permanent(Exit.CONFIG, f"{what}: HF_HUB_OFFLINE is set", remedy)
+            return permanent(
+                Exit.CONFIG, f"{what}: HF_HUB_OFFLINE is set", remedy, id="hub-offline"
+            )
         if name == "HFValidationError":
-            return permanent(Exit.CONFIG, f"{what}: {error}", "write hf://org/name@revision")
+            return permanent(
+                Exit.CONFIG,
+                f"{what}: {error}",
+                "write hf://org/name@revision",
+                id="huggingface-name",
+            )
         status = http_status(error)
         if name == "GatedRepoError":
             remedy = f"accept its licence on the hub, and {SECRET_REMEDY}"
-            return permanent(Exit.AUTH, f"{what} is gated", remedy)
+            return permanent(Exit.AUTH, f"{what} is gated", remedy, id="huggingface-gated")
         if status in (401, 403):
             remedy = f"check the name, and {SECRET_REMEDY}"
-            return permanent(Exit.AUTH, f"{what}: the hub answers {status}", remedy)
+            return permanent(
+                Exit.AUTH, f"{what}: the hub answers {status}", remedy, id="huggingface-access"
+            )
         if status == 404:
             missing = "no such revision" if name == "RevisionNotFoundError" else "not found"
             remedy = f"check name, revision and path; if it is private, {SECRET_REMEDY}"
-            return permanent(Exit.INPUT_MISSING, f"{what}: {missing}", remedy)
+            return permanent(
+                Exit.INPUT_MISSING, f"{what}: {missing}", remedy, id="huggingface-not-found"
+            )
         if status is not None:
-            return unavailable(
-                f"{what}: the hub answers {status}", NETWORK_REMEDY, transient=is_transient(status)
-            )
+            return _unavailable(f"{what}: the hub answers {status}", transient=is_transient(status))
         if is_network_error(error) or name == "LocalEntryNotFoundError":
-            return unavailable(
-                f"{what}: no answer from the hub: {error}", NETWORK_REMEDY, transient=True
-            )
+            return _unavailable(f"{what}: no answer from the hub: {error}", transient=True)
         return self._from_system(error, what)
 
     def _from_system(self, error: Exception, what: str) -> Failure | None:
@@ -105,12 +118,10 @@ class HuggingFace:
             if found is not None:
                 return found
             if "Consistency check failed" in str(error):
-                return unavailable(
-                    f"{what}: cut off by the network", NETWORK_REMEDY, transient=True
-                )
+                return _unavailable(f"{what}: cut off by the network", transient=True)
         if isinstance(error, RuntimeError):  # of hf_xet, which keeps only the text
             found = disk_failure_from_text(str(error))
-            return found or unavailable(f"{what}: {error}", NETWORK_REMEDY, transient=True)
+            return found or _unavailable(f"{what}: {error}", transient=True)
         return None
 
 

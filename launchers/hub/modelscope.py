@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,12 @@ from launchers.hub.client import (
 )
 from launchers.system.retry import is_transient
 
-NETWORK_REMEDY = "check the pods' way to the hub (MODELSCOPE_ENDPOINT, proxy); a restart goes on"
 SECRET_REMEDY = "set secrets.modelscope.existingSecret to a Secret with a token that may read it"
+_unavailable = partial(
+    unavailable,
+    remedy="check the pods' way to the hub (MODELSCOPE_ENDPOINT, proxy); a restart goes on",
+    id="modelscope-unavailable",
+)
 
 
 class ModelScope:
@@ -43,6 +48,7 @@ class ModelScope:
                 Exit.CONFIG,
                 "modelscope_hub is not installed here",
                 "use an image with modelscope >= 1.38, or write hf:// or file:// sources",
+                id="modelscope-missing",
             ) from None
         self._hub = modelscope_hub
         self._api: Any = None
@@ -80,25 +86,27 @@ class ModelScope:
         status = http_status(error)
         if status in (401, 403) or name in ("AuthenticationError", "PermissionDeniedError"):
             remedy = f"check the name, and {SECRET_REMEDY}"
-            return permanent(Exit.AUTH, f"{what}: the hub refuses access", remedy)
+            return permanent(
+                Exit.AUTH, f"{what}: the hub refuses access", remedy, id="modelscope-access"
+            )
         if status == 404 or name == "NotExistError":
             remedy = f"check name, revision and path; if it is private, {SECRET_REMEDY}"
-            return permanent(Exit.INPUT_MISSING, f"{what}: not found", remedy)
+            return permanent(
+                Exit.INPUT_MISSING, f"{what}: not found", remedy, id="modelscope-not-found"
+            )
         if name in ("FileIntegrityError", "FileSizeMismatchError"):
             remedy = "try again later, or look at the proxy between the pods and the hub"
-            return permanent(Exit.IO, f"{what}: {error}".splitlines()[0], remedy)
+            return permanent(
+                Exit.IO, f"{what}: {error}".splitlines()[0], remedy, id="modelscope-digest"
+            )
         if status is not None and status < 600:
-            return unavailable(
-                f"{what}: the hub answers {status}", NETWORK_REMEDY, transient=is_transient(status)
-            )
+            return _unavailable(f"{what}: the hub answers {status}", transient=is_transient(status))
         if is_network_error(error) or getattr(error, "retryable", False):
-            return unavailable(
-                f"{what}: no answer from the hub: {error}", NETWORK_REMEDY, transient=True
-            )
+            return _unavailable(f"{what}: no answer from the hub: {error}", transient=True)
         if isinstance(error, OSError):
             return disk_failure(error)
         if isinstance(error, self._hub.HubError):
-            return unavailable(f"{what}: {error}", NETWORK_REMEDY, transient=False)
+            return _unavailable(f"{what}: {error}", transient=False)
         return None
 
 

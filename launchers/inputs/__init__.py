@@ -1,4 +1,4 @@
-"""The inputs of a run: their paths, and what can be refused before a GPU is used.
+"""The inputs of a run: their paths, and the checks before anything is downloaded or trained.
 
 May import ``hub``, ``rules`` and below.
 """

@@ -1,9 +1,9 @@
-"""What is wrong with a dataset, seen in its files before the model is fetched.
+"""The check of the datasets' rows before the model is downloaded.
 
 ms-swift drops a row that it cannot use and trains on the rest
 (``swift/dataset/preprocessor/core.py``: ``batched_preprocess``), so a dataset without a single pair
-fails only after the download, the conversion and the start of all GPUs. What a plugin or a column
-map may still mend is left alone.
+fails only after the download, the conversion and the start of all GPUs. Rows that a plugin or a
+column map may still change are not judged.
 """
 
 from __future__ import annotations
@@ -14,39 +14,43 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from launchers.config.recipe import Recipe
+from launchers.config.recipe import PAIRED, Recipe
 from launchers.exits import Exit, LaunchError
-from launchers.inputs import dataset_advice
 
-LIMIT = 64 * 1024**2
-"""Bytes of a file that are read: a second or so."""
+MAX_READ_BYTES = 64 * 1024**2
+"""Part of a file that is read: about a second."""
 _MAGIC = (b"PAR1", b"PARE")
 """First and last bytes of a parquet file (Apache Parquet, File Format; PARE: encrypted footer)."""
-_PAIRED = ("dpo", "rm", "cpo", "orpo", "simpo")
-"""``rlhf_type`` of the losses that need a rejected answer (``swift/template/base.py``)."""
-_MENDERS = ("columns", "external_plugins", "custom_dataset_info")
-"""Flags by which a user's code or map makes the rows."""
+_ROW_MAKERS = ("columns", "external_plugins", "custom_dataset_info")
+"""Flags by which a user's code or column map makes the rows."""
 _ANSWERS = ("response", "answer", "output", "targets", "target", "completion", "content")
 """Columns that ms-swift takes for the answer (``ResponsePreprocessor``)."""
+_TEXTS = "{chosen: response, rejected: rejected_response}"
+_CONVERSATIONS = "{chosen: messages, rejected: rejected_messages}"
+_PROMPTS = ("query", "prompt", "input", "instruction", "question", "problem")
+"""Columns that ms-swift takes for the prompt, if it is the only one (``ResponsePreprocessor``)."""
+_ASSISTANT = ("assistant", "gpt", "bot")
+"""Roles of the answer in ``MessagesPreprocessor``."""
+_PAIR = ("chosen", "rejected")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Dataset:
-    """One dataset of the recipe, where it lies now."""
+    """One dataset of the recipe, on the workspace."""
 
     key: str
-    """Where it stands in the values, e.g. ``recipe.dataset[0]``."""
+    """Its key in the values, e.g. ``recipe.dataset[0]``."""
     path: Path
     sample: int | None = None
 
 
 def check(recipe: Recipe, datasets: Sequence[Dataset], *, replicas: int | None) -> None:
-    """Refuse datasets of which nothing could be trained.
+    """Refuse datasets that make no training step.
 
     Args:
         recipe: the run's recipe.
-        datasets: all of them; folders are left to ms-swift.
-        replicas: data-parallel size; None where it is not known.
+        datasets: all of them; folders are not checked.
+        replicas: data-parallel size; None when it is not known.
 
     Raises:
         LaunchError: DATA, naming the key, the file and the line.
@@ -57,7 +61,7 @@ def check(recipe: Recipe, datasets: Sequence[Dataset], *, replicas: int | None) 
 
 
 def steps(rows: int, *, micro: int, replicas: int, epochs: int, batch: int) -> int:
-    """Return how many iterations Megatron-SWIFT makes of a dataset.
+    """Return the number of iterations that Megatron-SWIFT makes of a dataset.
 
     Source: ``swift/megatron/arguments/megatron_args.py``: ``init_iters``.
 
@@ -79,8 +83,8 @@ def _refuse_too_few(recipe: Recipe, rows: int, replicas: int) -> None:
             ("num_train_epochs", "1"),
         )
     }
-    is_told = "train_iters" in recipe.args or recipe.arg("streaming").lower() == "true"
-    if is_told or not all(text.isascii() and text.isdecimal() for text in numbers.values()):
+    is_given = "train_iters" in recipe.args or recipe.arg("streaming").lower() == "true"
+    if is_given or not all(text.isascii() and text.isdecimal() for text in numbers.values()):
         return
     micro, batch, epochs = (max(1, int(text)) for text in numbers.values())
     if steps(rows, micro=micro, replicas=replicas, epochs=epochs, batch=batch) == 0:
@@ -89,6 +93,7 @@ def _refuse_too_few(recipe: Recipe, rows: int, replicas: int) -> None:
             f"recipe.dataset: {rows} rows x num_train_epochs {epochs} make no batch of "
             f"global_batch_size {batch} (micro_batch_size {micro} x {replicas} replicas a step)",
             "add rows or epochs, or lower recipe.args.global_batch_size",
+            id="dataset-no-batch",
         )
 
 
@@ -96,23 +101,23 @@ def _judge(recipe: Recipe, dataset: Dataset) -> int | None:
     """Return an upper bound of a dataset's rows; None when it is not known.
 
     Raises:
-        LaunchError: DATA when nothing can be trained from it.
+        LaunchError: DATA when it has no row that can be trained on.
     """
     path = dataset.path
     if not path.is_file():
         return dataset.sample
     if path.stat().st_size == 0:
-        raise _refusal(dataset, "is empty", "write a file with rows")
+        raise _refusal("dataset-empty", dataset, "is empty", "write a file with rows")
     if path.suffix == ".parquet":
         _refuse_broken_parquet(dataset)
     if path.suffix not in (".json", ".jsonl"):
         return dataset.sample
-    is_whole = path.stat().st_size <= LIMIT
+    is_whole = path.stat().st_size <= MAX_READ_BYTES
     rows = list(_rows(dataset, is_whole=is_whole))
     if is_whole and not rows:
-        raise _refusal(dataset, "has no rows", "write a file with rows")
-    pairs = recipe.task == "rlhf" and recipe.arg("rlhf_type", "dpo") in _PAIRED
-    if rows and pairs and not any(name in recipe.args for name in _MENDERS):
+        raise _refusal("dataset-no-rows", dataset, "has no rows", "write a file with rows")
+    pairs = recipe.task == "rlhf" and recipe.arg("rlhf_type", "dpo") in PAIRED
+    if rows and pairs and not any(name in recipe.args for name in _ROW_MAKERS):
         _refuse_without_pairs(dataset, rows)
     if dataset.sample is not None:
         return dataset.sample
@@ -126,19 +131,24 @@ def _refuse_broken_parquet(dataset: Dataset) -> None:
         last = handle.read(4)
     if first not in _MAGIC or last not in _MAGIC:
         where = "begin" if first not in _MAGIC else "end: it is cut"
-        raise _refusal(dataset, f"is no parquet file: PAR1 is not at its {where}", "copy it again")
+        raise _refusal(
+            "dataset-parquet",
+            dataset,
+            f"is no parquet file: PAR1 is not at its {where}",
+            "copy it again",
+        )
 
 
 def _rows(dataset: Dataset, *, is_whole: bool) -> Iterator[Mapping[str, Any]]:
-    """Yield the rows of JSON lines, or of one JSON list, as far as they are read."""
+    """Yield the rows of JSON lines, or of one JSON list, up to ``MAX_READ_BYTES``."""
     with dataset.path.open("rb") as handle:
-        text = handle.read(LIMIT)
+        text = handle.read(MAX_READ_BYTES)
     if text.lstrip()[:1] == b"[":
         if is_whole:
             yield from _maps(dataset, [(1, _parse(dataset, text, 1))])
         return
     lines = text.split(b"\n")
-    kept = lines if is_whole else lines[:-1]  # the last one is cut
+    kept = lines if is_whole else lines[:-1]  # the last one is incomplete
     numbered = ((n, line) for n, line in enumerate(kept, 1) if line.strip())
     yield from _maps(dataset, ((n, _parse(dataset, line, n)) for n, line in numbered))
 
@@ -147,16 +157,23 @@ def _maps(dataset: Dataset, parsed: Iterable[tuple[int, Any]]) -> Iterator[Mappi
     for number, value in parsed:
         for row in value if isinstance(value, list) else [value]:
             if not isinstance(row, Mapping):
-                raise _refusal(dataset, f"line {number}: a row is no map", "write one map a line")
+                raise _refusal(
+                    "dataset-row",
+                    dataset,
+                    f"line {number}: a row is no map",
+                    "write one map a line",
+                )
             yield row
 
 
 def _parse(dataset: Dataset, text: bytes, number: int) -> Any:
     try:
         return json.loads(text.decode("utf-8-sig" if number == 1 else "utf-8"))
-    except ValueError as error:  # no JSON, or no UTF-8
+    except ValueError as error:  # not JSON, or not UTF-8
         wrong = f"line {number} is no JSON: {error}"
-        raise _refusal(dataset, wrong, "write one JSON map a line, in UTF-8") from None
+        raise _refusal(
+            "dataset-json", dataset, wrong, "write one JSON map a line, in UTF-8"
+        ) from None
 
 
 def _refuse_without_pairs(dataset: Dataset, rows: Sequence[Mapping[str, Any]]) -> None:
@@ -164,10 +181,15 @@ def _refuse_without_pairs(dataset: Dataset, rows: Sequence[Mapping[str, Any]]) -
         wrong = (
             f"has no rejected answers: its rows have {', '.join(sorted(rows[0])) or 'no columns'}"
         )
-        raise _refusal(dataset, wrong, dataset_advice.remedy(rows[0]))
+        raise _refusal("dataset-no-pairs", dataset, wrong, pair_columns_remedy(rows[0]))
     if all(_is_same(row) for row in rows):
         wrong = f"rejected_response is missing or is the chosen answer in all {len(rows)} rows"
-        raise _refusal(dataset, wrong, "write another rejected answer: ms-swift drops such rows")
+        raise _refusal(
+            "dataset-same-answers",
+            dataset,
+            wrong,
+            "write another rejected answer: ms-swift drops such rows",
+        )
 
 
 def _is_same(row: Mapping[str, Any]) -> bool:
@@ -182,5 +204,47 @@ def _is_same(row: Mapping[str, Any]) -> bool:
     return any(rejected == row[name] for name in _ANSWERS if name in row)
 
 
-def _refusal(dataset: Dataset, wrong: str, remedy: str) -> LaunchError:
-    return LaunchError(Exit.DATA, f"{dataset.key}: {dataset.path} {wrong}", remedy)
+def _refusal(id: str, dataset: Dataset, wrong: str, remedy: str) -> LaunchError:
+    return LaunchError(Exit.DATA, f"{dataset.key}: {dataset.path} {wrong}", remedy, id=id)
+
+
+def pair_columns_remedy(row: Mapping[str, Any]) -> str:
+    """Return the remedy for rows without a ``rejected_`` column, by the form of one of them.
+
+    Most datasets on hubs have one of the two forms of TRL. Tried with ``AutoPreprocessor`` and
+    ``TemplateInputs`` of ms-swift 4.4.1: a map of columns keeps the prompt when it is a text next
+    to texts, or part of the conversations. When ``chosen`` is a conversation that begins with the
+    answer (TRL's explicit prompt), or ``prompt`` is a list, no map of columns works: the prompt is
+    lost silently, or each row fails.
+
+    >>> pair_columns_remedy({"prompt": "q", "chosen": "a", "rejected": "b"})
+    'write recipe.args.columns: {chosen: response, rejected: rejected_response}'
+    """
+    if _is_texts(row):
+        return f"write recipe.args.columns: {_TEXTS}"
+    if all(_has_prompt(row.get(name)) for name in _PAIR):
+        return f"write recipe.args.columns: {_CONVERSATIONS}"
+    if all(isinstance(row.get(name), str | list) for name in _PAIR):
+        return (
+            "name a plugin that joins the prompt and each answer, which no map of columns does: "
+            "recipe.args.external_plugins; or write messages and rejected_response"
+        )
+    return (
+        "write messages and rejected_response, or name a plugin or a map of columns: "
+        "recipe.args.external_plugins, recipe.args.columns"
+    )
+
+
+def _is_texts(row: Mapping[str, Any]) -> bool:
+    """Tell whether prompt and answers are texts; given two prompts, ms-swift uses neither."""
+    prompts = [row[name] for name in _PROMPTS if name in row]
+    return len(prompts) == 1 and all(
+        isinstance(each, str) for each in (*prompts, *(row.get(name) for name in _PAIR))
+    )
+
+
+def _has_prompt(messages: object) -> bool:
+    """Tell whether a conversation begins with another role than the assistant's."""
+    if not isinstance(messages, list) or not messages or not isinstance(messages[0], Mapping):
+        return False
+    return messages[0].get("role", messages[0].get("from")) not in _ASSISTANT

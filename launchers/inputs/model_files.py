@@ -1,4 +1,4 @@
-"""Whether a folder is a model in Hugging Face format, as far as its ``config.json`` tells."""
+"""The check that a folder is a model in Hugging Face format, by its ``config.json``."""
 
 from __future__ import annotations
 
@@ -10,45 +10,46 @@ from launchers.exits import Exit, LaunchError
 from launchers.storage import manifest
 
 NAME = "config.json"
+"""The file of a model's architecture and sizes."""
 
 
-def check(model: Path, name: str) -> None:
+def check_folder(model: Path, name: str) -> None:
     """Refuse a folder that no trainer can load (transformers: ``AutoConfig.from_pretrained``).
 
     Args:
-        model: the model's folder, which is there.
+        model: the model's folder, which exists.
         name: its source, for the message.
 
     Raises:
-        LaunchError: DATA when config.json is missing or no JSON map.
+        LaunchError: DATA when config.json is missing, not a JSON map, or has no model_type.
     """
     try:
         document = json.loads((model / NAME).read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise _refusal(f"{name} has no {NAME}") from None
+        raise _refusal("model-config-missing", f"{name} has no {NAME}") from None
     except NotADirectoryError:
-        raise _refusal(f"{name} is a file, not a folder with a {NAME}") from None
+        raise _refusal("model-is-file", f"{name} is a file, not a folder with a {NAME}") from None
     except ValueError as error:
-        raise _refusal(f"{name}: {NAME} is no JSON: {error}") from None
+        raise _refusal("model-config-json", f"{name}: {NAME} is no JSON: {error}") from None
     if not isinstance(document, dict) or "model_type" not in document:
-        raise _refusal(f"{name}: {NAME} has no model_type")
+        raise _refusal("model-type-missing", f"{name}: {NAME} has no model_type")
 
 
-def check_early(text: str) -> None:
-    """Check a model of files that are here before its tens of gigabytes are copied.
+def check_local_source(text: str) -> None:
+    """Check a ``file://`` model before its tens of gigabytes are copied.
 
     Args:
-        text: the recipe's model; what is not here, or empty, the download stage refuses.
+        text: the recipe's model. A folder that is missing or empty is left to the download stage.
 
     Raises:
-        LaunchError: as ``check``.
+        LaunchError: as ``check_folder``.
     """
     model = sources.parse(text, "recipe.model")
     folder = Path(model.repo)
     if model.hub == "file" and folder.is_dir() and any(manifest.files(folder)):
-        check(folder, text)
+        check_folder(folder, text)
 
 
-def _refusal(wrong: str) -> LaunchError:
+def _refusal(id: str, wrong: str) -> LaunchError:
     remedy = "name the folder with config.json, tokenizer and safetensors of one model"
-    return LaunchError(Exit.DATA, f"recipe.model: {wrong}", remedy)
+    return LaunchError(Exit.DATA, f"recipe.model: {wrong}", remedy, id=id)

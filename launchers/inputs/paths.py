@@ -1,4 +1,4 @@
-"""Paths of what a run reads: clone, model, datasets. Pure; equal on every rank."""
+"""Paths of a run's inputs: clone, model, datasets. Pure, so equal on every rank."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import hashlib
 import re
 from pathlib import Path
 
-from launchers import PACKAGE
 from launchers.config import sources
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Code, Settings
@@ -14,13 +13,38 @@ from launchers.config.workspace import Workspace
 from launchers.flags.command_line import Inputs
 
 
+def inputs_of(settings: Settings, recipe: Recipe) -> Inputs:
+    """Decide once where the run's inputs are, and whether the model is converted.
+
+    Raises:
+        LaunchError: CONFIG for a source that cannot be parsed, or one inside a clone when the run
+            has no code.
+    """
+    work = settings.work
+    clone = clone_path(settings.code, work)
+    model = sources.parse(recipe.model, "recipe.model")
+    datasets = [sources.parse(d, f"recipe.dataset[{i}]") for i, d in enumerate(recipe.dataset)]
+    why = conversion_skip_reason(recipe, is_skipped="convert" in settings.skips)
+    return Inputs(
+        model=sources.local(model, "model", work, clone),
+        mcore=None if why else work.mcore(model.slug),
+        not_converted=why,
+        datasets=tuple(
+            f"{sources.local(d, 'dataset', work, clone)}"
+            + ("" if d.sample is None else f"#{d.sample}")
+            for d in datasets
+        ),
+        clone=clone,
+    )
+
+
 def clone_path(code: Code, workspace: Workspace) -> Path | None:
-    """Return where the clone is, or None when the run has no code."""
+    """Return the folder of the clone; None when the run has no code."""
     return workspace.code(slug(code)) if code.url else None
 
 
 def slug(code: Code) -> str:
-    """Return the clone's folder name: another url or ref, another clone.
+    """Return the clone's folder name, one for each url and ref.
 
     >>> slug(Code(url="https://host/team/code.git", ref="v1", secret=None))
     'code@v1-28539744ef'
@@ -30,35 +54,13 @@ def slug(code: Code) -> str:
     return f"{readable}-{hashlib.sha256(f'{code.url} {code.ref}'.encode()).hexdigest()[:10]}"
 
 
-def unwanted(recipe: Recipe, *, skip: bool) -> str:
-    """Say why there is nothing to convert; empty when there is.
+def conversion_skip_reason(recipe: Recipe, *, is_skipped: bool) -> str:
+    """Return why the model is not converted; empty when it is.
 
-    The reason of a skip that the user asked for differs from one that the recipe implies.
+    Args:
+        recipe: the run's recipe; only Megatron reads a converted model.
+        is_skipped: whether the user set SKIP_CONVERT=1.
     """
     if recipe.backend != "megatron":
         return f"backend {recipe.backend} reads Hugging Face weights"
-    return "SKIP_CONVERT=1: Megatron reads the Hugging Face weights" if skip else ""
-
-
-def mcore_path(recipe: Recipe, work: Workspace) -> Path:
-    """Return where the converted model goes."""
-    return work.mcore(sources.parse(recipe.model, "recipe.model").slug)
-
-
-def inputs_of(settings: Settings, recipe: Recipe, work: Workspace) -> Inputs:
-    """Return the paths that training reads; the same on every rank, without looking."""
-    clone_folder = clone_path(settings.code, work)
-    model = sources.parse(recipe.model, "recipe.model")
-    datasets = [sources.parse(d, f"recipe.dataset[{i}]") for i, d in enumerate(recipe.dataset)]
-    skipped = unwanted(recipe, skip="convert" in settings.skips)
-    return Inputs(
-        model=sources.local(model, "model", work, clone_folder),
-        mcore=None if skipped else mcore_path(recipe, work),
-        datasets=tuple(
-            f"{sources.local(d, 'dataset', work, clone_folder)}"
-            + ("" if d.sample is None else f"#{d.sample}")
-            for d in datasets
-        ),
-        clone=clone_folder,
-        plugins=PACKAGE,
-    )
+    return "SKIP_CONVERT=1: Megatron reads the Hugging Face weights" if is_skipped else ""

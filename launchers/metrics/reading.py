@@ -1,4 +1,4 @@
-"""Counts what a trainer reads, and clocks how long it waits for it."""
+"""Count the tokens that a trainer reads, and measure how long it waits for data."""
 
 from __future__ import annotations
 
@@ -8,46 +8,48 @@ from dataclasses import dataclass
 from typing import Any
 
 LENGTHS = ("seq_lens", "completion_seq_lens")
-"""Where ms-swift's Megatron batches have their lengths; the second in KTO (4.4.1
-``template/base.py`` ``_kto_data_collator``), whose KL rows (``KL_completion_*``) train nothing."""
+"""Keys of the lengths in ms-swift's Megatron batches; the second is KTO's (4.4.1
+``template/base.py`` ``_kto_data_collator``), whose KL rows (``KL_completion_*``) are not
+trained."""
 
 
 @dataclass(kw_only=True)
 class Tally:
-    """What one rank has read since the step began."""
+    """What one rank has read since the step began; lengths in tokens."""
 
     tokens: int = 0
     squares: int = 0
     sequences: int = 0
     seconds: float = 0.0
+    """Time waited for data."""
 
     def add(self, lengths: list[int]) -> None:
-        """Count sequences by their lengths without padding."""
+        """Add sequences, given their lengths without padding."""
         self.tokens += sum(lengths)
         self.squares += sum(length * length for length in lengths)
         self.sequences += len(lengths)
 
     def clear(self) -> None:
-        """Begin the next step."""
+        """Reset the counts for the next step."""
         self.tokens = self.squares = self.sequences = 0
         self.seconds = 0.0
 
 
 class Reading:
-    """A trainer's data iterator, counted.
+    """A trainer's data iterator that counts what it yields.
 
     ms-swift 4.4.1 ``template/base.py`` ``_data_collator``: ``LENGTHS`` of a Megatron batch is the
-    list of its sequences' lengths before any padding; in DPO all chosen ones, then all rejected.
+    list of its sequences' lengths before any padding; in DPO all chosen, then all rejected ones.
     """
 
     def __init__(self, inner: Iterator[Any], tally: Tally, *, counts: bool = True) -> None:
         """Wrap an iterator.
 
         Args:
-            inner: of microbatches.
-            tally: where to count.
-            counts: False where another iterator reads the same (chunks of a virtual pipeline):
-                then only the waiting is clocked.
+            inner: iterator of microbatches.
+            tally: counts to add to.
+            counts: False if another iterator reads the same data (chunks of a virtual pipeline):
+                then only the waiting time is added.
         """
         self._inner, self._tally, self._counts = inner, tally, counts
 
@@ -66,7 +68,7 @@ class Reading:
 
 
 def counted(iterator: Any, tally: Tally) -> Any:
-    """Wrap what ``train_step`` is given: an iterator, or a list with one for each model chunk."""
+    """Wrap the argument of ``train_step``: an iterator, or a list with one per model chunk."""
     if not isinstance(iterator, list):
         return Reading(iterator, tally)
     return [Reading(each, tally, counts=chunk == 0) for chunk, each in enumerate(iterator)]

@@ -1,7 +1,7 @@
-"""``metrics.jsonl``: one row for each optimizer step, and how it is read back.
+"""``metrics.jsonl``: one row per optimizer step, written and read back.
 
-One process writes, a line a step. After a resume steps are trained again: their rows follow with
-the later attempt's number, and a reader keeps the timeline that went on.
+One process writes one line per step. After a resume some steps are trained again: their rows follow
+with the later attempt's number, and a reader keeps the rows of the latest attempt.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """What is known of one optimizer step; None where it is not known."""
+    """The measurements of one optimizer step; None for what is not known."""
 
     step: int
     total: int
@@ -25,46 +25,46 @@ class Row:
     time: float
     """Unix time at the step's end."""
     seconds: float
-    """Of the step, reading its data included; evaluating, saving and logging not."""
+    """Duration of the step including its data; without evaluation, saving and logging."""
     other_seconds: float = 0.0
-    """Since the end of the step before and not of this step: logging, evaluating, saving."""
+    """Time between the step before and this one: logging, evaluation, saving."""
     data_seconds: float | None = None
-    """Part of ``seconds`` that the rank which waited longest waited for its data."""
+    """Part of ``seconds`` waited for data, on the rank that waited longest."""
     metrics_seconds: float | None = None
-    """What these metrics cost the step before on the writing rank's training thread."""
+    """Cost of these metrics in the step before, on the writing rank's training thread."""
     tokens: int | None = None
-    """Real tokens of the global step: chosen and rejected, no padding, each once."""
+    """Real tokens of the global step: chosen and rejected, each once, without padding."""
     squares: float | None = None
     """Sum of the squared lengths of its sequences."""
     sequences: int | None = None
     s_eff: float | None = None
-    """``squares / tokens``: on which attention's arithmetic depends."""
+    """``squares / tokens``, which determines the FLOP of attention."""
     world: int = 1
-    """Processes; GPUs where there are any."""
+    """World size: number of processes, one per GPU if there are GPUs."""
     card: str | None = None
-    """The GPU's name in ``cards``."""
+    """The GPU's name in ``config/gpu_models.py``."""
     tokens_per_second_per_gpu: float | None = None
     model_tflops_per_gpu: float | None = None
     hardware_tflops_per_gpu: float | None = None
-    """With what is computed again."""
+    """Including recomputation."""
     mfu: float | None = None
-    """Model FLOP/s over the card's dense bf16 peak."""
+    """Model FLOP/s over the GPU's dense bf16 peak."""
     token_balance: float | None = None
-    """Tokens of the data-parallel rank that has most, over the mean."""
+    """Largest over mean number of tokens of a data-parallel rank."""
     fill: float | None = None
-    """Real tokens over what the packs could hold; None without packing."""
+    """Real tokens over the packs' room; None without packing."""
     allocated_gib: float | None = None
-    """Peak since the process began, of the rank that has most."""
+    """Peak since the process began, on the rank with the largest."""
     reserved_gib: float | None = None
     expert_load: float | None = None
-    """Rows of the fullest expert over the mean, averaged over the layers."""
+    """Largest over mean number of rows of an expert, averaged over the layers."""
     expert_load_worst: float | None = None
-    """The same in the layer where it is highest."""
+    """The same in the layer with the highest."""
     grad_norm: float | None = None
     """Before clipping."""
     learning_rate: float | None = None
     values: Mapping[str, float | None] = field(default_factory=dict)
-    """What the trainer reports under its own names: ``loss``, ``rewards/margins`` ..."""
+    """The trainer's own metrics under its names: ``loss``, ``rewards/margins`` ..."""
 
 
 _NAMES = tuple(field.name for field in fields(Row) if field.name != "values")
@@ -72,7 +72,7 @@ _REQUIRED = ("step", "total", "attempt", "time", "seconds")
 
 
 def line(row: Row) -> str:
-    """Spell a row as one line; what is no finite number is null, since JSON has none.
+    """Return a row as one line of JSON; numbers that are not finite become null.
 
     >>> line(Row(step=1, total=2, attempt=1, time=0.5, seconds=3.0, values={"loss": 0.7}))[-30:-1]
     'earning_rate":null,"loss":0.7'
@@ -89,7 +89,7 @@ def _plain(value: Any) -> Any:
 
 
 def parse(text: str) -> Row | None:
-    """Return the row of a line; None for one that is torn, of something else, or impossible.
+    """Return the row of a line; None if the line is torn, not a row, or has invalid values.
 
     >>> first = Row(step=3, total=9, attempt=1, time=1.0, seconds=2.0, values={"loss": 0.7})
     >>> parse(line(first)) == first
@@ -114,7 +114,7 @@ def _is_number(value: object) -> bool:
 
 
 def append(kept: list[Row], row: Row) -> None:
-    """Add the next row of the file: it replaces its step and what an earlier attempt did after it.
+    """Add the next row of the file; it replaces the rows of its step and of later steps.
 
     >>> kept = [Row(step=n, total=9, attempt=1, time=0.0, seconds=1.0) for n in (1, 2, 3)]
     >>> append(kept, Row(step=2, total=9, attempt=2, time=0.0, seconds=1.0))
@@ -127,7 +127,7 @@ def append(kept: list[Row], row: Row) -> None:
 
 
 def newest(lines: Iterable[str]) -> list[Row]:
-    """Return the newest row of each step, in their order."""
+    """Return the newest row of each step, in the order of steps."""
     kept: list[Row] = []
     for text in lines:
         if (row := parse(text)) is not None:
@@ -136,7 +136,7 @@ def newest(lines: Iterable[str]) -> list[Row]:
 
 
 def read(path: Path) -> list[Row]:
-    """Return the newest row of each step of a file; none where there is no file."""
+    """Return the newest row of each step of a file; an empty list without a file."""
     try:
         with path.open(encoding="utf-8", errors="replace") as handle:
             return newest(handle)

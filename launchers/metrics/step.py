@@ -1,4 +1,4 @@
-"""From what one step measured to its row: pure arithmetic."""
+"""Compute the row of a step from its measurements; pure arithmetic."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ _CURVES = (
     *("seconds", "data_seconds", "tokens_per_second_per_gpu", "hardware_tflops_per_gpu", "mfu"),
     *("reserved_gib", "token_balance", "expert_load"),
 )
-"""Few: ms-swift makes a picture of each when training ends (``plot_images``)."""
+"""Columns drawn by TensorBoard; few, as ms-swift plots each when training ends
+(``plot_images``)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,14 +34,14 @@ class Clock:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """All that is known of a step when its row is written."""
+    """The measurements of a step."""
 
     clock: Clock
     world: int
     shared: Shared | None = None
-    """What the ranks added up; None where nothing counts tokens."""
+    """Sums over the ranks; None if tokens are not counted."""
     capacity: int = 0
-    """Tokens that the packs of a global step could hold; 0 without packing."""
+    """Room of the packs of a global step in tokens; 0 without packing."""
     grad_norm: float | None = None
     learning_rate: float | None = None
     values: Mapping[str, float | None] = field(default_factory=dict)
@@ -49,8 +50,8 @@ class Step:
 def row(step: Step, model: Model | None) -> Row:
     """Return the row of a step.
 
-    tok/s/GPU = real tokens of the global step / its seconds / world size; TFLOP/s and MFU follow
-    with ``flops`` at the step's own s_eff, the formula of the planner.
+    tok/s/GPU = real tokens of the global step / its seconds / world size; TFLOP/s and MFU use the
+    planner's formulas (``plan/flops.py``) at the step's own s_eff.
     """
     clock, shared = step.clock, step.shared
     rest: dict[str, Any] = {} if shared is None else _counted(step, shared, model)
@@ -66,7 +67,7 @@ def row(step: Step, model: Model | None) -> Row:
 
 
 def _counted(step: Step, shared: Shared, model: Model | None) -> dict[str, float | int | None]:
-    """Return the columns that need the ranks' counts."""
+    """Return the columns computed from the sums over the ranks."""
     found: dict[str, float | int | None] = {
         "data_seconds": shared.data_seconds,
         "allocated_gib": shared.allocated / GIB if shared.allocated else None,
@@ -101,7 +102,7 @@ def _speed(rate: float, s_eff: float, model: Model) -> dict[str, float | int | N
 
 
 def curves(row: Row) -> dict[str, float]:
-    """Return what TensorBoard draws of a row.
+    """Return the TensorBoard curves of a row, by name.
 
     >>> curves(Row(step=1, total=2, attempt=1, time=0.0, seconds=2.0, mfu=0.5))
     {'speed/seconds': 2.0, 'speed/mfu': 0.5}

@@ -1,7 +1,7 @@
-"""The numbers that all ranks add up once a step, in one vector and so in one all-reduce.
+"""The vector that all ranks sum once a step, with one all-reduce.
 
-Each rank writes only its own places and zeros elsewhere, so that the sum holds every rank's
-numbers side by side: sums, maxima and shares all follow from it.
+Each rank writes only its own elements and zeros elsewhere, so that the sum contains the numbers of
+every rank: sums, maxima and ratios can be computed from it.
 """
 
 from __future__ import annotations
@@ -10,35 +10,35 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 FIELDS = ("tokens", "squares", "sequences", "data_seconds", "allocated", "reserved")
-"""Of each rank. The first three are 0 on ranks that read what another rank reads too: those of
-one tensor, context or pipeline group."""
+"""Numbers of each rank. The first three are 0 on all but one of the ranks that read the same data:
+those of a tensor, context or pipeline group."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shared:
-    """What the ranks know together."""
+    """The measurements of all ranks together."""
 
     tokens: int
     squares: float
     sequences: int
     data_seconds: float
-    """Of the rank that waited longest."""
+    """Time waited for data, on the rank that waited longest."""
     allocated: float
-    """Bytes, of the rank that has most."""
+    """Peak in bytes, on the rank with the largest."""
     reserved: float
     token_balance: float | None
-    """Most over mean of the ranks that count."""
+    """Largest over mean number of tokens, of the ranks that count."""
     expert_load: float | None = None
     expert_load_worst: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
-    """Where each number is."""
+    """The layout of the vector."""
 
     world: int
     layers: int = 0
-    """Layers of the model; 0 for one without experts."""
+    """Layers of the model; 0 for a model without experts."""
     experts: int = 0
     """Routed experts of a layer."""
 
@@ -48,11 +48,11 @@ class Places:
         return self.world * len(FIELDS) + self.layers * self.experts
 
     def rank(self, rank: int) -> slice:
-        """Return where a rank writes its ``FIELDS``."""
+        """Return the elements of a rank's ``FIELDS``."""
         return slice(rank * len(FIELDS), (rank + 1) * len(FIELDS))
 
     def layer(self, layer: int, first: int, count: int) -> slice:
-        """Return where the rows of a layer's experts ``first`` to ``first + count`` are.
+        """Return the elements of the experts ``first`` to ``first + count`` of a layer.
 
         >>> Places(world=1, layers=2, experts=4).layer(1, 2, 2)
         slice(12, 14, None)
@@ -62,7 +62,7 @@ class Places:
 
 
 def shared(values: Sequence[float], places: Places) -> Shared:
-    """Read the sum of all ranks' vectors."""
+    """Return the measurements in the sum of all ranks' vectors."""
     ranks = [values[places.rank(rank)] for rank in range(places.world)]
     tokens, squares, sequences, data, allocated, reserved = zip(*ranks, strict=True)
     loads = _loads(values, places)
@@ -73,22 +73,22 @@ def shared(values: Sequence[float], places: Places) -> Shared:
         data_seconds=max(data),
         allocated=max(allocated),
         reserved=max(reserved),
-        token_balance=_most_over_mean([each for each in tokens if each]),
+        token_balance=_max_over_mean([each for each in tokens if each]),
         expert_load=sum(loads) / len(loads) if loads else None,
         expert_load_worst=max(loads, default=None),
     )
 
 
 def _loads(values: Sequence[float], places: Places) -> list[float]:
-    """Return most over mean of each layer that has rows: dense layers have none."""
+    """Return the largest over the mean of each layer that has rows; dense layers have none."""
     layers = (values[places.layer(n, 0, places.experts)] for n in range(places.layers))
-    return [found for rows in layers if (found := _most_over_mean(rows)) is not None]
+    return [found for rows in layers if (found := _max_over_mean(rows)) is not None]
 
 
-def _most_over_mean(values: Sequence[float]) -> float | None:
-    """Return the largest over the mean; None where there is nothing.
+def _max_over_mean(values: Sequence[float]) -> float | None:
+    """Return the largest over the mean; None for no values or only zeros.
 
-    >>> _most_over_mean([3.0, 1.0, 2.0]), _most_over_mean([0.0]), _most_over_mean([])
+    >>> _max_over_mean([3.0, 1.0, 2.0]), _max_over_mean([0.0]), _max_over_mean([])
     (1.5, None, None)
     """
     whole = sum(values)

@@ -1,4 +1,4 @@
-"""Writes rows in a thread of its own: a slow file system must not hold up a step."""
+"""Write rows in a separate thread, so that a slow file system does not delay a step."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from launchers import logs
 from launchers.metrics.rows import Row, line
 
 T = TypeVar("T")
-END = 30.0
-"""Seconds that the last rows may take when training ends."""
+CLOSE_TIMEOUT_SECONDS = 30.0
+"""How long the end of training waits for the last rows."""
 
 
 class Writer(Generic[T]):
-    """Turns what a step left into its row and appends it, in the order of the steps.
+    """Computes the row of each step and appends it, in the order of the steps.
 
-    What goes wrong here is logged once and never ends training.
+    The first error is logged; no error ends training.
     """
 
     def __init__(
@@ -29,9 +29,9 @@ class Writer(Generic[T]):
         """Start the thread.
 
         Args:
-            path: of the file; rows are added to what an earlier attempt wrote.
-            finish: arithmetic that is left for the thread.
-            also: told each row after it was written.
+            path: the file; rows are appended to those of earlier attempts.
+            finish: computes the row of an item, in the thread.
+            also: called with each row after it was written.
         """
         self._path, self._finish, self._also = path, finish, also
         self._todo: queue.SimpleQueue[T | None] = queue.SimpleQueue()
@@ -40,13 +40,13 @@ class Writer(Generic[T]):
         self._thread.start()
 
     def put(self, item: T) -> None:
-        """Hand over a step; returns at once."""
+        """Queue a step; returns immediately."""
         self._todo.put(item)
 
     def close(self) -> None:
-        """Write what was handed over, and end the thread."""
+        """Write the queued steps, and end the thread."""
         self._todo.put(None)
-        self._thread.join(timeout=END)
+        self._thread.join(timeout=CLOSE_TIMEOUT_SECONDS)
 
     def _work(self) -> None:
         while (item := self._todo.get()) is not None:
@@ -62,7 +62,7 @@ class Writer(Generic[T]):
 
 
 def append(path: Path, text: str) -> None:
-    """Add one line in one write; the end of a line that a kill has torn is made first."""
+    """Append a line with one write; end a line first that an interruption has torn."""
     path.parent.mkdir(parents=True, exist_ok=True)
     handle = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o644)
     try:
@@ -74,12 +74,12 @@ def append(path: Path, text: str) -> None:
 
 
 def path(env: Mapping[str, str], otherwise: str) -> Path:
-    """Return where the rows go: the run's folder, or the trainer's outside of a launcher."""
+    """Return the path of the file: in the run's folder, or in ``otherwise`` without a launcher."""
     return Path(env.get("TRAINING_HOME") or otherwise) / "metrics.jsonl"
 
 
 def attempt(env: Mapping[str, str]) -> int:
-    """Return the number of this start of the gang; 1 outside of a launcher.
+    """Return the number of this attempt; 1 without a launcher.
 
     >>> attempt({"TRAINING_ATTEMPT": "/w/runs/r/attempts/3"}), attempt({})
     (3, 1)

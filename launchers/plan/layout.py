@@ -104,6 +104,7 @@ class Layout:
             f"over {self.pp} stages",
             "change it, or set decoder_first_pipeline_num_layers or "
             "decoder_last_pipeline_num_layers",
+            id="pipeline-layers",
         )
 
 

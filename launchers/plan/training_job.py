@@ -43,14 +43,14 @@ class Arguments:
         value = self.word(name, default)
         if value in choices:
             return value
-        raise _refused(name, value, " or ".join(choices))
+        raise _refused("plan-choice", name, value, " or ".join(choices))
 
     def size(self, name: str, default: int) -> int:
         """Return a whole number of at least 1."""
         value = self.word(name, str(default))
         if value.isascii() and value.isdecimal() and (int(value) > 0 or name not in self.args):
             return int(value)
-        raise _refused(name, value, "a whole number from 1")
+        raise _refused("plan-size", name, value, "a whole number from 1")
 
     def optional(self, name: str) -> int | None:
         """Return a whole number of at least 1; None if the flag is not given."""
@@ -65,14 +65,14 @@ class Arguments:
             number = math.nan
         if math.isfinite(number) and number >= 0:
             return number
-        raise _refused(name, value, "a number from 0")
+        raise _refused("plan-number", name, value, "a number from 0")
 
     def flag(self, name: str, default: bool) -> bool:
         """Return a boolean, as ms-swift's parser reads it."""
         value = self.word(name, str(default)).lower()
         if value in YES or value in NO:
             return value in YES
-        raise _refused(name, value, "true or false")
+        raise _refused("plan-switch", name, value, "true or false")
 
     def layout(self, nodes: int, gpus_per_node: int) -> Layout:
         """Return the parallel sizes."""
@@ -93,13 +93,14 @@ class Arguments:
         )
 
 
-def _refused(name: str, value: str, allowed: str) -> LaunchError:
-    return LaunchError(Exit.CONFIG, f'recipe.args.{name}: "{value}"', f"write {allowed}")
+def _refused(id: str, name: str, value: str, allowed: str) -> LaunchError:
+    return LaunchError(Exit.CONFIG, f'recipe.args.{name}: "{value}"', f"write {allowed}", id=id)
 
 
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
 """Bytes of an element by the value of a dtype flag."""
-_NO_REFERENCE = ("rm", "gkd")
+NO_REFERENCE = ("rm", "gkd")
+"""``rlhf_type`` without a forward pass of a reference: ms-swift ``rlhf_mixin.py``."""
 _DTYPES = ("fp32", "fp16", "bf16", "fp8")
 _SIZES = {
     **{name: name for name in ("micro_batch_size", "global_batch_size", "lora_rank")},
@@ -231,6 +232,7 @@ def parse(recipe: Recipe, *, nodes: int, gpus_per_node: int) -> Training:
             Exit.CONFIG,
             f"recipe.backend={recipe.backend}: memory and speed are modelled for megatron only",
             "leave out the plan, or write megatron",
+            id="plan-backend",
         )
     a = Arguments(args=recipe.args)
     layout = a.layout(nodes, gpus_per_node)
@@ -256,7 +258,7 @@ def _derived(a: Arguments, task: str, tp: int) -> dict[str, Any]:
     kind = a.word("rlhf_type", "dpo") if task == "rlhf" else ""
     full = a.choice("tuner_type", "full", ("full", "lora", "lora_llm")) == "full"
     full = full and not any(a.words(name, ()) for name in ADAPTERS)
-    compares = bool(kind) and kind not in _NO_REFERENCE
+    compares = bool(kind) and kind not in NO_REFERENCE
     fraction = min(1.0, a.number("optimizer_offload_fraction", 1.0))
     return {
         "tuner": "full" if full else "lora",

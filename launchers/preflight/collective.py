@@ -13,7 +13,7 @@ from launchers import PACKAGE
 from launchers.config.rank import Place
 from launchers.exits import Exit, LaunchError
 from launchers.flags.command_line import environment
-from launchers.gang.barrier import Bond
+from launchers.gang.peer_monitor import PeerMonitor
 from launchers.preflight.measurements import Record, behind, record_of
 from launchers.preflight.worker import Plan
 from launchers.system import failures
@@ -26,7 +26,7 @@ _LOOK = "see the logs in preflight/ of the attempt's folder; cordon the node if 
 
 
 def measure(
-    plan: Plan, place: Place, port: int, env: Mapping[str, str], bond: Bond
+    plan: Plan, place: Place, port: int, env: Mapping[str, str], peers: PeerMonitor
 ) -> list[Record]:
     """Measure and return the records of all ranks; leaves no process.
 
@@ -35,7 +35,7 @@ def measure(
         place: place of this node; the ranks meet at its master address.
         port: port of rank 0 for this measurement; the master port is torchrun's.
         env: the launcher's environment.
-        bond: tells of peers that end.
+        peers: tells of peers that end.
 
     Raises:
         LaunchError: PREFLIGHT naming the rank that failed or the ranks that hang; the code of a
@@ -53,7 +53,7 @@ def measure(
         for rank in range(plan.node_rank * plan.nproc, (plan.node_rank + 1) * plan.nproc)
     }
     try:
-        _await(children, plan, bond, stop)
+        _await(children, plan, peers, stop)
     finally:
         for child in children.values():
             child.end(GRACE_SECONDS)
@@ -75,25 +75,25 @@ def _environment(
     }
 
 
-def _await(children: Mapping[int, Child], plan: Plan, bond: Bond, stop: float) -> None:
+def _await(children: Mapping[int, Child], plan: Plan, peers: PeerMonitor, stop: float) -> None:
     """Wait until all workers have succeeded."""
     while True:
         codes = {rank: child.poll() for rank, child in children.items()}
         if any(codes.values()):
-            raise _broken(children, plan, bond)
+            raise _broken(children, plan, peers)
         if all(code == 0 for code in codes.values()):
             return
-        if bond.lost.wait(0.05):
-            assert bond.loss is not None
-            raise bond.loss.error()
+        if peers.lost.wait(0.05):
+            assert peers.loss is not None
+            raise peers.loss.error()
         if time.monotonic() >= stop:
             cause = f"after {plan.seconds} s {behind(_phases(plan), plan.world)}"
-            raise LaunchError(Exit.PREFLIGHT, cause, _LOOK)
+            raise LaunchError(Exit.PREFLIGHT, cause, _LOOK, id="preflight-timeout")
 
 
-def _broken(children: Mapping[int, Child], plan: Plan, bond: Bond) -> LaunchError:
+def _broken(children: Mapping[int, Child], plan: Plan, peers: PeerMonitor) -> LaunchError:
     """Return the error of the rank that failed first, not of a cascade."""
-    bond.lost.wait(CASCADE_SECONDS)
+    peers.lost.wait(CASCADE_SECONDS)
     cascade = None
     for rank, child in children.items():
         code = child.poll()
@@ -104,12 +104,12 @@ def _broken(children: Mapping[int, Child], plan: Plan, bond: Bond) -> LaunchErro
         )
         why = found.cause if found else f"exit {code}" if code > 0 else f"killed by signal {-code}"
         where = f"rank {rank} (GPU {rank % plan.nproc})"
-        error = LaunchError(Exit.PREFLIGHT, f"{where}: {why}", _LOOK)
+        error = LaunchError(Exit.PREFLIGHT, f"{where}: {why}", _LOOK, id="preflight-worker")
         if found is None or not found.cascade:
             return error
         cascade = cascade or error
-    if bond.loss is not None:
-        return bond.loss.error()
+    if peers.loss is not None:
+        return peers.loss.error()
     assert cascade is not None
     return cascade
 

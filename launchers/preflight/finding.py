@@ -76,4 +76,4 @@ def failure(findings: Sequence[Finding], name: str) -> LaunchError | None:
     first = next((f for f in bad if f.code in USER), bad[0])
     rest = [f for f in bad if f is not first]
     cause = " | ".join(f.cause() for f in (first, *rest))
-    return LaunchError(first.code, f"{name}: {cause}", first.remedy)
+    return LaunchError(first.code, f"{name}: {cause}", first.remedy, id=f"preflight-{first.check}")

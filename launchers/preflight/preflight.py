@@ -17,8 +17,8 @@ from launchers.config.preflight import COLLECTIVE
 from launchers.config.recipe import Backend
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError, during
-from launchers.gang.barrier import Bond
-from launchers.gang.protocol import Hello, Message
+from launchers.gang.peer_monitor import PeerMonitor
+from launchers.gang.protocol import Hello, Message, PreflightQuestion
 from launchers.preflight import gang_checks, pod_checks
 from launchers.preflight.collective import measure
 from launchers.preflight.finding import failed, skipped
@@ -93,7 +93,7 @@ class Preflight:
     @contextmanager
     def meeting(
         self, folder: Path, why: str = ""
-    ) -> Iterator[tuple[Message, Callable[[Sequence[Message]], None]]]:
+    ) -> Iterator[tuple[PreflightQuestion | None, Callable[[Sequence[Message]], None]]]:
         """Ask the peers (rank 0), with the master port open meanwhile.
 
         Args:
@@ -101,10 +101,10 @@ class Preflight:
             why: why there is nothing to train; empty if there is.
 
         Yields:
-            The addition to the message ``prepared``, and the function that judges the answers.
+            The question for the start message, and the function that judges the answers.
         """
         if self.settings.preflight.skip or why:
-            yield {}, lambda answers: None
+            yield None, lambda answers: None
             return
         with self.report.timed():
             nonce = write_nonce(folder)
@@ -119,8 +119,8 @@ class Preflight:
                     )
 
         with door:
-            question = {"nonce": str(folder / NONCE_FILE), "collective": free_port()}
-            yield {"preflight": question}, judge
+            path = str(folder / NONCE_FILE)
+            yield PreflightQuestion(nonce=path, collective_port=free_port()), judge
 
     def _door(self, nonce: str, folder: Path) -> AbstractContextManager[object]:
         """Open the master port if peers will connect to it."""
@@ -134,9 +134,9 @@ class Preflight:
             self.report.settle([failed("port", f"master port {port}: {error}", remedy)], folder)
             return nullcontext()
 
-    def answer(self, prepared: Message) -> Message:
+    def answer(self, question: PreflightQuestion | None) -> Message:
         """Answer rank 0 (peers)."""
-        if "preflight" not in prepared:
+        if question is None:
             return {}
         with self.report.timed():
             place, port = self.settings.place, ""
@@ -145,23 +145,25 @@ class Preflight:
                     port = read_word(place.master_addr, place.master_port)
                 except OSError as error:
                     port = str(error)
-            nonce = read_nonce(Path(prepared["preflight"]["nonce"]))
+            nonce = read_nonce(Path(question.nonce))
         return {"preflight": {"nonce": nonce, "port": port, "card": self.card}}
 
-    def collective(self, folder: Path, prepared: Message, bond: Bond) -> None:
+    def collective(
+        self, folder: Path, question: PreflightQuestion | None, peers: PeerMonitor
+    ) -> None:
         """Measure all GPUs of the gang together; write the report.
 
         Raises:
             LaunchError: PREFLIGHT with all failures, equal on every rank.
         """
-        if "preflight" not in prepared:
+        if question is None:
             return
         with self.report.timed():
             why = self._no_collective()
             if why:
                 self.report.findings += [skipped(name, why) for name in sorted(COLLECTIVE)]
             else:
-                self._measure(folder, int(prepared["preflight"]["collective"]), bond)
+                self._measure(folder, question.collective_port, peers)
         self.report.passed(folder)
 
     def _no_collective(self) -> str:
@@ -173,11 +175,11 @@ class Preflight:
             return "preflight.skipChecks"
         return "one GPU" if self.settings.world_size == 1 else ""
 
-    def _measure(self, folder: Path, port: int, bond: Bond) -> None:
+    def _measure(self, folder: Path, port: int, peers: PeerMonitor) -> None:
         logs.info("preflight of the GPUs", world_size=self.settings.world_size)
         plan = self._plan(folder)
         try:
-            records = measure(plan, self.settings.place, port, self.env, bond)
+            records = measure(plan, self.settings.place, port, self.env, peers)
         except LaunchError as error:
             if error.code == Exit.PREFLIGHT:
                 self.report.settle([failed("collective", error.cause, error.remedy)], folder)

@@ -1,4 +1,4 @@
-"""``progress.json``: where a run is, written by rank 0.
+"""``progress.json``: the state of a run, written by rank 0.
 
 May import ``metrics``, ``gang`` and below.
 """

@@ -1,9 +1,9 @@
-"""When each phase of a start ended: from the container's start to the second optimizer step.
+"""Times at which each phase of a start ended, from the container to the second optimizer step.
 
-A phase is named by what has just ended, and told as a Unix time. Rank 0's launcher notes its own
-(``container``, ``checks``, the stages, ``gang``, ``preflight``); the training processes of the
-first and of the last rank write theirs to ``attempts/<n>/phases-<rank>.json`` (``swift_phases_*``).
-``phases_follow`` merges them into ``progress.json``.
+A phase is named by what has just ended; its time is a Unix time. Rank 0's launcher notes its own
+phases (``container``, ``checks``, the stages, ``gang``, ``preflight``); the training processes of
+the first and the last rank write theirs to ``attempts/<n>/phases-<rank>.json``
+(``training/startup_*.py``). ``startup.py`` merges them into ``progress.json``.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ CONTAINER = "container"
 FIRST_STEP = "first_step"
 SECOND_STEP = "second_step"
 _STARTED = 19
-"""Field of ``/proc/<pid>/stat`` after the name, from 0: start in clock ticks since boot (proc(5):
-field 22)."""
+"""Index of the start time among the fields of ``/proc/<pid>/stat`` after the name: clock ticks since
+boot (proc(5): field 22)."""
 
 Result = TypeVar("Result")
 
 
 def process_start(now: float | None = None) -> float:
-    """Return when this process started, as a Unix time; ``now`` where /proc does not tell."""
+    """Return the start of this process as a Unix time; ``now`` if /proc is not readable."""
     now = time.time() if now is None else now
     with contextlib.suppress(OSError, ValueError, IndexError):
-        # the second field, the name, may hold blanks and brackets: cut after its last bracket
+        # the second field, the name, may contain spaces and brackets: cut after its last bracket
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
         ticks = int(fields[_STARTED]) / os.sysconf("SC_CLK_TCK")
         age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks
@@ -40,30 +40,30 @@ def process_start(now: float | None = None) -> float:
 
 
 class Marks:
-    """The phases of one training process; a file per change, so that a crash leaves what was."""
+    """The phases of one training process; each change is written, so that a crash loses none."""
 
     def __init__(self, path: Path | None) -> None:
-        """Write to ``path``; nothing is noted where it is None."""
+        """Write to ``path``; note nothing if it is None."""
         self._path = path
         self._times: dict[str, float] = {}
         self.mark("process", process_start())
 
     def mark(self, phase: str, when: float | None = None) -> None:
-        """Note that a phase has ended; only its first end counts."""
+        """Note that a phase has ended; later calls for the same phase are ignored."""
         if self._path is None or phase in self._times:
             return
         self._times[phase] = round(time.time() if when is None else when, 3)
         part = self._path.with_name(f".{self._path.name}.partial")
-        with contextlib.suppress(OSError):  # a full disk must not end the training for this
+        with contextlib.suppress(OSError):  # a full disk must not end the training
             part.write_text(json.dumps(self._times) + "\n", encoding="utf-8")
             part.replace(self._path)
 
     def step(self) -> None:
-        """Note the end of an optimizer step, of the first two."""
+        """Note the end of an optimizer step; only the first two count."""
         self.mark(SECOND_STEP if FIRST_STEP in self._times else FIRST_STEP)
 
     def ending(self, phase: str, call: Callable[..., Result]) -> Callable[..., Result]:
-        """Wrap a function: its return ends the phase."""
+        """Wrap a function so that its return ends the phase."""
 
         @functools.wraps(call)
         def wrapped(*args: Any, **kwargs: Any) -> Result:
@@ -74,7 +74,7 @@ class Marks:
         return wrapped
 
     def entering(self, phase: str, call: Callable[..., Result]) -> Callable[..., Result]:
-        """Wrap a function: its call ends the phase before it."""
+        """Wrap a function so that its call ends the phase."""
 
         @functools.wraps(call)
         def wrapped(*args: Any, **kwargs: Any) -> Result:
@@ -85,7 +85,7 @@ class Marks:
 
 
 def marks_of(env: Mapping[str, str]) -> Marks:
-    """Return the marks of this training process: those of the first and the last rank are kept.
+    """Return the marks of this training process; only the first and the last rank write them.
 
     ``RANK`` and ``WORLD_SIZE`` are torchrun's, ``TRAINING_ATTEMPT`` the launcher's.
     """
@@ -95,7 +95,7 @@ def marks_of(env: Mapping[str, str]) -> Marks:
 
 
 def read(path: Path) -> dict[str, float]:
-    """Read one process's phases; nothing where there are none yet."""
+    """Return the phases of one process; empty if there are none yet."""
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
         return {str(name): float(when) for name, when in found.items()}
@@ -104,7 +104,7 @@ def read(path: Path) -> dict[str, float]:
 
 
 def merge(*marks: Mapping[str, float]) -> dict[str, float]:
-    """Join phases of several processes, in the order of time: a phase ends with its last process.
+    """Merge the phases of several processes in the order of time: the last process ends a phase.
 
     >>> merge({"container": 1.0}, {"imports": 5.0, "process": 2.0}, {"imports": 7.0})
     {'container': 1.0, 'process': 2.0, 'imports': 7.0}
@@ -117,7 +117,7 @@ def merge(*marks: Mapping[str, float]) -> dict[str, float]:
 
 
 def durations(marks: Mapping[str, float]) -> dict[str, float]:
-    """Return how long each phase took, in seconds: from the end of the one before it.
+    """Return the seconds of each phase, counted from the end of the phase before.
 
     >>> durations({"container": 10.0, "checks": 12.5, "gang": 13.0})
     {'checks': 2.5, 'gang': 0.5}

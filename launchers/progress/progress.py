@@ -1,4 +1,4 @@
-"""``progress.json``: where a run is, for whoever looks at the workspace. Written by rank 0."""
+"""``progress.json``: the state of a run, for people and tools; written by rank 0."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from typing import Any
 from launchers import logs
 from launchers.config.settings import STAGES
 from launchers.exits import USER, Exit, LaunchError
-from launchers.gang.barrier import Bond, Loss
+from launchers.gang.peer_monitor import PeerMonitor
+from launchers.gang.protocol import Loss
 from launchers.progress.phases import CONTAINER, process_start
 from launchers.system.atomic_file import replace
 from launchers.system.process import Stopped
@@ -23,14 +24,14 @@ from launchers.system.process import Stopped
 
 @dataclass(kw_only=True)
 class Progress:
-    """The file's content; every change rewrites it whole."""
+    """The content of the file; every change rewrites the whole file."""
 
     path: Path
     run: str
     digest: str
-    """Of recipe and launcher: whose progress this is, see ``hello``."""
+    """Digest of recipe and launcher, see ``gang/protocol.py``."""
     state: str = "running"
-    """``running``, ``succeeded`` or ``failed``; a run that failed may be restarted."""
+    """``running``, ``succeeded`` or ``failed``; a failed run may be restarted."""
     code: int = 0
     """The exit code of a run that failed."""
     why: str = ""
@@ -39,26 +40,26 @@ class Progress:
     stages: dict[str, dict[str, Any]] = field(default_factory=dict)
     """Per stage: ``state`` (running, done, up to date, skipped, failed), ``why``, ``seconds``."""
     outputs: list[list[str]] = field(default_factory=list)
-    """Path and digest of what the stages before training left."""
+    """Path and digest of each output of the stages before training."""
     training: dict[str, Any] = field(default_factory=dict)
-    """How far training is and how fast, see ``metrics_progress``."""
+    """Progress and speed of training, see ``training.py``."""
     started: float = field(default_factory=time.time)
     phases: dict[str, float] = field(default_factory=lambda: {CONTAINER: process_start()})
-    """When each phase of the start ended, as Unix times, see ``phases``."""
+    """Unix time at which each phase of the start ended, see ``phases.py``."""
 
     def __post_init__(self) -> None:
-        """Remember when the run's first attempt started, and what the last one told."""
+        """Take the start of the run's first attempt and the last training state from the file."""
         before = _read(self.path)
         self.first_started = min(self.started, _first_started(before))
-        self.training, self.attempt = _trained(before)  # a start that is cut must not lose it
-        self._writing = threading.Lock()  # training is told by a thread of its own
+        self.training, self.attempt = _trained(before)  # an interrupted start must not lose it
+        self._writing = threading.Lock()  # training is reported by another thread
 
     def mark(self, phase: str) -> None:
-        """Note that a phase of the start has ended; the next change writes it."""
+        """Note that a phase of the start has ended; written with the next change."""
         self.phases[phase] = time.time()
 
     def begin_training(self, attempt: int) -> None:
-        """Note that an attempt trains; until then an earlier one's training is told."""
+        """Note that an attempt trains; until then the state of an earlier attempt is kept."""
         self.attempt, self.training = attempt, {}
         self.write()
 
@@ -70,7 +71,7 @@ class Progress:
         self.write()
 
     def end(self, state: str, why: str = "") -> None:
-        """Note how the current stage ended."""
+        """Note the end of the current stage."""
         seconds = round(time.monotonic() - self._clock, 3)
         self.stages[self.stage] = {"state": state, "why": why, "seconds": seconds}
         if self.stage != "train":
@@ -78,14 +79,14 @@ class Progress:
         self.write()
 
     def finish(self, state: str, why: str = "", code: int = 0) -> None:
-        """Note how the run ended; a stage under way ended with it."""
+        """Note the end of the run and of a stage that is still running."""
         self.state, self.why, self.code = state, why, code
         if self.stages.get(self.stage, {}).get("state") == "running":
             self.end("failed" if state == "failed" else "done", why)
         self.write()
 
     def write(self) -> None:
-        """Write the file, whole or not at all."""
+        """Write the file atomically."""
         with self._writing:
             self._write()
 
@@ -111,7 +112,7 @@ class Progress:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Return what an earlier attempt noted; nothing where there was none."""
+    """Return the content written by an earlier attempt; empty without one."""
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError):
@@ -119,7 +120,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _first_started(before: Mapping[str, Any]) -> float:
-    """Return what an earlier attempt noted; infinity where there was none."""
+    """Return the start that an earlier attempt noted; infinity without one."""
     try:
         return float(before["first_started"])
     except (ValueError, TypeError, KeyError):
@@ -127,7 +128,7 @@ def _first_started(before: Mapping[str, Any]) -> float:
 
 
 def _trained(before: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
-    """Return what was noted of training, and of which attempt.
+    """Return the noted state of training and its attempt.
 
     >>> _trained({"training": {"step": 3}, "attempt": 2}), _trained({"training": None})
     (({'step': 3}, 2), ({}, 0))
@@ -140,25 +141,25 @@ def _trained(before: Mapping[str, Any]) -> tuple[dict[str, Any], int]:
 
 
 @contextmanager
-def reporting(progress: Progress, bond: Bond | None = None) -> Iterator[None]:
-    """Note in ``progress.json`` why the run failed, if it does.
+def reporting(progress: Progress, peers: PeerMonitor | None = None) -> Iterator[None]:
+    """Note in ``progress.json`` why the run failed, if it fails.
 
     Args:
         progress: the run's.
-        bond: tells whether a peer has ended the gang.
+        peers: knows whether a peer has ended the gang.
     """
     try:
         yield
     except BaseException as error:
-        _quietly(progress, *_fate(error, bond.loss if bond else None))
+        _quietly(progress, *_fate(error, peers.loss if peers else None))
         raise
 
 
 def _fate(error: BaseException, loss: Loss | None) -> tuple[str, int]:
-    """Return why the run failed, and its code.
+    """Return why the run failed, and its exit code.
 
-    A peer's user error fails the JobSet for good, which then ends this pod, too: what this rank
-    ends with, a cascade or SIGTERM, would look as if a restart followed.
+    A peer's user error fails the JobSet for good, which then ends this pod, too: this rank's own
+    end, a cascade or SIGTERM, would look as if a restart followed.
     """
     own = error.code if isinstance(error, LaunchError) else Exit.PEER
     own = Exit.TERMINATED if isinstance(error, Stopped) else own
@@ -168,7 +169,7 @@ def _fate(error: BaseException, loss: Loss | None) -> tuple[str, int]:
 
 
 def _quietly(progress: Progress, why: str, code: int) -> None:
-    """Write the last state; a full disk must not hide why the run ended."""
+    """Write the last state; a full disk must not hide the reason of the failure."""
     try:
         progress.finish("failed", why, int(code))
     except OSError as broken:

@@ -1,4 +1,4 @@
-"""Rank 0's launcher, beside training: tells ``progress.json`` and the log how the start went."""
+"""Follow the phases of the start while training runs; report them to ``progress.json`` and the log."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from launchers import logs
 from launchers.progress import phases
 from launchers.progress.progress import Progress
 
-PAUSE = 1.0
-"""Seconds between two looks at the training's phases."""
-PATIENCE = 15.0
-"""Seconds that the end of a run waits for what ``settled`` does: the pod may be on its way out."""
+POLL_SECONDS = 1.0
+"""Seconds between two readings of the training's phases."""
+SETTLED_TIMEOUT_SECONDS = 15.0
+"""How long the end of a run waits for ``settled``: the pod may be terminating."""
 
 
 @contextmanager
@@ -24,12 +24,11 @@ def following(
     """Follow the start of the training that runs inside this context.
 
     Args:
-        progress: where the phases are told; None on nodes that tell nothing, which follow the
-            last rank.
-        folder: of the attempt.
+        progress: the file to update; None on nodes other than rank 0, which follow the last rank.
+        folder: the attempt's folder.
         world_size: number of training processes.
-        settled: called once in a thread of its own when the second step is done, or at the end
-            of a training that did its first: all kernels of a step have been compiled by then.
+        settled: called once, in a separate thread, after the second step, or at the end of a
+            training that has done its first: all kernels of a step have been compiled by then.
     """
     ended = threading.Event()
     thread = threading.Thread(
@@ -40,7 +39,7 @@ def following(
         yield
     finally:
         ended.set()
-        thread.join(PATIENCE)
+        thread.join(SETTLED_TIMEOUT_SECONDS)
 
 
 def _follow(
@@ -52,20 +51,20 @@ def _follow(
 ) -> None:
     stepped, over = False, False
     while not over:
-        over = ended.wait(PAUSE)
+        over = ended.wait(POLL_SECONDS)
         ranks = [phases.read(folder / f"phases-{rank}.json") for rank in (0, world_size - 1)]
         near = ranks[0] if progress else ranks[1]  # of this node
         over = over or phases.SECOND_STEP in near
         is_first = phases.FIRST_STEP in near and not stepped
         stepped = stepped or is_first
         if progress and (over or is_first):
-            _tell(progress, ranks, is_first=is_first)
+            _report(progress, ranks, is_first=is_first)
     if stepped:
         settled()
 
 
-def _tell(progress: Progress, ranks: list[dict[str, float]], *, is_first: bool) -> None:
-    """Write what is known; at the first step log where the seconds to it went."""
+def _report(progress: Progress, ranks: list[dict[str, float]], *, is_first: bool) -> None:
+    """Update the phases; after the first step log the seconds of each phase."""
     progress.phases = phases.merge(progress.phases, *ranks)
     _write(progress)
     if not is_first:
@@ -77,7 +76,7 @@ def _tell(progress: Progress, ranks: list[dict[str, float]], *, is_first: bool) 
 
 
 def _write(progress: Progress) -> None:
-    """Write what is known; a full disk must not end this thread before its work."""
+    """Write the file; a full disk must not end this thread early."""
     try:
         progress.write()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""What ``progress.json`` says of training, from the rows of ``metrics.jsonl``."""
+"""Update the training state in ``progress.json`` from the rows of ``metrics.jsonl``."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ from launchers.metrics.rows import Row
 from launchers.progress.progress import Progress
 from launchers.system.threads import repeat
 
-EVERY = 10.0
-"""Seconds between two looks at the file."""
-RECENT = 20
-"""Steps whose median tells how long the rest takes."""
+INTERVAL_SECONDS = 10.0
+"""Seconds between two readings of the file."""
+RECENT_STEPS = 20
+"""Number of last steps whose median duration gives the remaining time."""
 
 
 @dataclass(kw_only=True)
 class Tail:
-    """Reads what was added to a file, by whole lines: a torn last one is read when it is whole."""
+    """Reads the lines that were added to a file; an incomplete last line is read once it is complete."""
 
     path: Path
     offset: int = 0
 
     def lines(self) -> list[str]:
-        """Return the new lines; none where there is no file yet."""
+        """Return the new lines; an empty list if there is no file yet."""
         try:
             with self.path.open("rb") as handle:
                 if handle.seek(0, 2) < self.offset:  # another file under the same name
                     self.offset = 0
                 handle.seek(self.offset)
                 found = handle.read()
-        except OSError:  # NFS may be late, or the volume away for a moment
+        except OSError:  # NFS may lag, or the volume be unavailable for a moment
             return []
         whole = found[: found.rfind(b"\n") + 1]
         self.offset += len(whole)
@@ -46,11 +46,11 @@ class Tail:
 
 @dataclass(kw_only=True)
 class Timeline:
-    """The steps that the run's present state consists of, whichever attempt trained them."""
+    """The steps of the run's current state, of all attempts."""
 
     last: Row | None = None
     steps: list[tuple[int, float]] = field(default_factory=list)
-    """Step and seconds, as ``metrics.append`` keeps rows: whole ones would take too much."""
+    """Step and seconds, kept as ``rows.append`` keeps rows; whole rows would take too much memory."""
 
     def add(self, lines: list[str]) -> None:
         """Add the file's next lines."""
@@ -62,19 +62,19 @@ class Timeline:
                 self.last = row
 
     def summary(self, now: float, first_started: float) -> dict[str, Any]:
-        """Return what is told of training; nothing before the first step.
+        """Return the training state; empty before the first step.
 
-        Goodput is the time of the steps that count over the time since the run's first start:
-        what was lost to start, waiting, saving and steps that a restart trained again is not in it.
+        Goodput is the duration of the steps that count over the time since the run's first start:
+        starting, waiting, saving and steps that a restart trained again do not count.
 
         Args:
             now: Unix time.
-            first_started: Unix time of the first attempt's start.
+            first_started: start of the first attempt, as a Unix time.
         """
         if self.last is None:
             return {}
         last, waited = self.last, self.last.data_seconds
-        usual = statistics.median(seconds for _, seconds in self.steps[-RECENT:])
+        usual = statistics.median(seconds for _, seconds in self.steps[-RECENT_STEPS:])
         productive = sum(seconds for _, seconds in self.steps)
         return {
             "step": last.step,
@@ -93,7 +93,7 @@ class Timeline:
 
 
 @contextmanager
-def telling(progress: Progress, path: Path, *, every: float = EVERY) -> Iterator[None]:
+def telling(progress: Progress, path: Path, *, every: float = INTERVAL_SECONDS) -> Iterator[None]:
     """Keep ``progress.training`` up to date while the block trains, and once at its end."""
     tail, timeline = Tail(path=path), Timeline()
 
@@ -107,7 +107,7 @@ def telling(progress: Progress, path: Path, *, every: float = EVERY) -> Iterator
     def work() -> None:
         try:
             tell()
-        except Exception as error:  # neither a full disk nor odd rows may end a run
+        except Exception as error:  # neither a full disk nor malformed rows may end a run
             logs.warning("progress of training not written", cause=repr(error))
 
     try:

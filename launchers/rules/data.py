@@ -19,6 +19,7 @@ _REGISTRARS = ("external_plugins", "custom_register_path", "custom_dataset_info"
 
 ELSEWHERE: tuple[Rule, ...] = (
     Local(
+        id="val-dataset-remote",
         flag="val_dataset",
         when=tuple(missing(flag) for flag in _REGISTRARS),
         instead=", or split_dataset_ratio to hold rows of recipe.dataset out",
@@ -27,6 +28,7 @@ ELSEWHERE: tuple[Rule, ...] = (
     ),
     *(
         Local(
+            id="cached-dataset-remote",
             flag=flag,
             instead="",
             source="SW pipelines/utils.py:get_cached_dataset opens it as a folder",
@@ -36,6 +38,7 @@ ELSEWHERE: tuple[Rule, ...] = (
 )
 DATA: tuple[Rule, ...] = (
     Conflict(
+        id="packing-unfused",
         flag="packing",
         when=(on("packing"), one_of("attention_backend", "unfused")),
         says="needs attention_backend flash or fused, and it is unfused: "
@@ -44,18 +47,21 @@ DATA: tuple[Rule, ...] = (
         "template/base.py:data_collator then pads the rows of a pack",
     ),
     Conflict(
+        id="group-by-length-packing",
         flag="group_by_length",
         when=(on("group_by_length"), on("packing")),
         says="does not go with packing, which fills rows by itself; remove one",
         source="SW megatron_base_args.py: packing sets padding_free, then ValueError",
     ),
     Conflict(
+        id="group-by-length-padding-free",
         flag="group_by_length",
         when=(on("group_by_length"), on("padding_free"), off("packing")),
         says="does not go with padding_free, which is on by default; write padding_free: false",
         source="SW megatron_args.py:__post_init__: ValueError",
     ),
     Conflict(
+        id="group-by-length-shuffle",
         flag="group_by_length",
         when=(on("group_by_length"), off("train_dataloader_shuffle")),
         says="needs train_dataloader_shuffle; write true, or remove group_by_length",
@@ -63,6 +69,7 @@ DATA: tuple[Rule, ...] = (
     ),
     *(
         Conflict(
+            id="lazy-tokenize",
             flag="lazy_tokenize",
             when=(on("lazy_tokenize"), on(other)),
             says=f"does not go with {other}; remove one",
@@ -71,18 +78,21 @@ DATA: tuple[Rule, ...] = (
         for other in ("packing", "streaming")
     ),
     Conflict(
+        id="cached-dataset-streaming",
         flag="cached_dataset",
         when=(given("cached_dataset"), on("streaming")),
         says="does not go with streaming; remove one",
         source="SW pipelines/train/sft.py: AssertionError",
     ),
     Conflict(
+        id="streaming-train-iters",
         flag=ITERS,
         when=(on("streaming"), missing(ITERS)),
         says="missing, and with streaming nobody counts the rows; write it",
         source="SW megatron_args.py:init_iters: ValueError",
     ),
     Conflict(
+        id="epochs-missing",
         flag=EPOCHS,
         when=(missing(EPOCHS), missing(ITERS)),
         says=f"missing, and {ITERS} too; write how many epochs to train",
@@ -90,6 +100,7 @@ DATA: tuple[Rule, ...] = (
         "model was loaded",
     ),
     Conflict(
+        id="streaming-save-epoch",
         flag="save_strategy",
         when=(on("streaming"), one_of("save_strategy", "epoch")),
         says="epoch does not go with streaming; write steps",
@@ -98,6 +109,7 @@ DATA: tuple[Rule, ...] = (
 )
 LOSS: tuple[Rule, ...] = (
     Conflict(
+        id="dpo-loss",
         flag="loss_type",
         when=(_RLHF, one_of("rlhf_type", "dpo"), none_of("loss_type", "sigmoid")),
         says="{loss_type} would be ignored: Megatron-SWIFT's DPO computes sigmoid whatever is "
@@ -106,12 +118,14 @@ LOSS: tuple[Rule, ...] = (
         "rlhf_trainers/dpo_trainer.py:dpo_loss has sigmoid as its default",
     ),
     Conflict(
+        id="kto-loss",
         flag="loss_type",
         when=(_RLHF, one_of("rlhf_type", "kto"), none_of("loss_type", "kto", "apo_zero_unpaired")),
         says="{loss_type} is no loss of kto; write kto or apo_zero_unpaired",
         source="TRL kto_trainer.py:kto_loss knows these two",
     ),
     Words(
+        id="divergence-unknown",
         flag="f_divergence_type",
         known=("reverse_kl", "js_divergence", "alpha_divergence"),
         when=(_RLHF, one_of("rlhf_type", "dpo")),
@@ -120,12 +134,14 @@ LOSS: tuple[Rule, ...] = (
 )
 SAVING: tuple[Rule, ...] = (
     Conflict(
+        id="async-save",
         flag="async_save",
         when=(on("async_save"),),
         says="returns before a checkpoint is whole, and a torn one would count; remove it",
         source="flags/command_line.py refuses it too; SW base.py:save_checkpoint writes the tracker at once",
     ),
     Conflict(
+        id="save-safetensors-off",
         flag="save_safetensors",
         when=(given("save_safetensors"), off("save_safetensors")),
         says="the export is made of safetensors; remove it",
@@ -136,6 +152,7 @@ TRANSFORMERS: tuple[Rule, ...] = (
     count("per_device_train_batch_size", "transformers training_args.py: rows of a step"),
     count("gradient_accumulation_steps", "transformers trainer.py divides by it"),
     Conflict(
+        id="streaming-max-steps",
         flag="max_steps",
         when=(on("streaming"), under("max_steps", "1")),
         says="missing, and with streaming nobody counts the rows; write how many steps to train",
@@ -143,6 +160,7 @@ TRANSFORMERS: tuple[Rule, ...] = (
     ),
     *(
         Conflict(
+            id="flash-attention-missing",
             flag=flag,
             when=(on(flag), condition),
             says=f"needs flash attention, {given_is}; write attn_impl: flash_attention_2",
@@ -156,12 +174,14 @@ TRANSFORMERS: tuple[Rule, ...] = (
     ),
     *(rule for rule in DATA if "lazy_tokenize" in rule.flags()),
     Conflict(
+        id="save-strategy-no",
         flag="save_strategy",
         when=(one_of("save_strategy", *NO, "No", "NO", "False"),),
         says="nothing would be saved; write steps or epoch",
         source="check.py refuses it too; transformers trainer_callback.py never saves then",
     ),
     Conflict(
+        id="save-only-model",
         flag="save_only_model",
         when=(on("save_only_model"),),
         says="a run that is cut would go on with an empty optimizer and the learning rate of "
@@ -169,6 +189,7 @@ TRANSFORMERS: tuple[Rule, ...] = (
         source="transformers trainer.py:_load_optimizer_and_scheduler finds no file and is silent",
     ),
     Conflict(
+        id="flash-checkpoint",
         flag="use_flash_ckpt",
         when=(on("use_flash_ckpt"),),
         says="returns before a checkpoint is whole, and a torn one would count; remove it",
@@ -176,6 +197,7 @@ TRANSFORMERS: tuple[Rule, ...] = (
         "on_save, and so the seal, comes before they are written",
     ),
     Conflict(
+        id="jit-checkpoint",
         flag="enable_jit_checkpoint",
         when=(on("enable_jit_checkpoint"),),
         says="what it saves on SIGTERM is never sealed, and no run would go on from it; "

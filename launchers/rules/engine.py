@@ -1,7 +1,8 @@
 """The kinds of rules: rows of data that the launcher and the chart judge alike.
 
-``scripts/flags.py`` writes rows into the chart's table, and ``chart/templates/_validate_*.tpl`` say
-the same words; a test compares both sides. To add a kind: a class here, a template there.
+``scripts/flags.py`` writes rows into the chart's table, and ``chart/templates/recipe`` says the
+same words, or ``values.schema.json`` the same bounds; tests compare both sides. To
+add a kind: a class here, a template there.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-from launchers.flags.overlap import SWITCH
 from launchers.flags.values import is_number, is_size, is_whole
+from launchers.refusal import Refusal
 from launchers.rules.condition import When
 from launchers.rules.facts import REFERENCE, TASK, Facts
 
@@ -20,6 +21,8 @@ from launchers.rules.facts import REFERENCE, TASK, Facts
 class Rule:
     """What all kinds share."""
 
+    id: str
+    """Stable name of the refusal."""
     source: str
     """The file that was read, and what happens there without the rule; not in the chart."""
     when: tuple[When, ...] = ()
@@ -32,17 +35,20 @@ class Rule:
         read = (*(flag for some in several for flag in some), *(w.flag for w in self.when))
         return tuple(dict.fromkeys(name for name in read if name not in _NO_FLAGS))
 
-    def judge(self, facts: Facts) -> list[str]:
+    def judge(self, facts: Facts) -> list[Refusal]:
         """Return a message for each mistake."""
         if facts.overridden & set(self.flags()) or not all(w.holds(facts) for w in self.when):
             return []
         return list(self._wrong(facts))
 
-    def _wrong(self, facts: Facts) -> Iterator[str]:
+    def _wrong(self, facts: Facts) -> Iterator[Refusal]:
         raise NotImplementedError
 
+    def _refusal(self, path: str, says: str) -> Refusal:
+        return Refusal(id=self.id, path=path, says=says)
 
-_NO_FLAGS = ("world", TASK, REFERENCE, SWITCH)
+
+_NO_FLAGS = ("world", TASK, REFERENCE)
 _FLAG_FIELDS = ("flag", "total", "factors", "replica", "least", "most")
 
 
@@ -57,7 +63,7 @@ class Multiple(Rule):
     replica: tuple[str, ...] = ()
     """Flags whose product is one replica: the number of replicas is a factor too."""
 
-    def _wrong(self, facts: Facts) -> Iterator[str]:
+    def _wrong(self, facts: Facts) -> Iterator[Refusal]:
         names = {*self.factors, *self.replica, self.total} - {"world"}
         if not all(is_size(facts.text(name)) for name in names):
             return
@@ -65,10 +71,11 @@ class Multiple(Rule):
         divisor = prod(int(facts.text(name)) for name in self.factors)
         if self.total == "world":
             if facts.world % divisor:
-                yield (
-                    f"recipe.args: {facts.world} processes (nodes {facts.nodes} x gpusPerNode "
+                yield self._refusal(
+                    "recipe.args",
+                    f"{facts.world} processes (nodes {facts.nodes} x gpusPerNode "
                     f"{facts.gpus}) are not a multiple of {spelt} = {divisor}; "
-                    "change the sizes, nodes or gpusPerNode"
+                    "change the sizes, nodes or gpusPerNode",
                 )
             return
         size = prod(int(facts.text(name)) for name in self.replica)
@@ -76,9 +83,10 @@ class Multiple(Rule):
         divisor *= replicas
         # a replica that does not fit is the message of another rule
         if not facts.world % size and int(facts.text(self.total)) % divisor:
-            yield (
-                f"recipe.args.{self.total}: {facts.text(self.total)} is not a multiple of {spelt} "
-                f"x {replicas} replicas = {divisor}; write a multiple of {divisor}"
+            yield self._refusal(
+                f"recipe.args.{self.total}",
+                f"{facts.text(self.total)} is not a multiple of {spelt} "
+                f"x {replicas} replicas = {divisor}; write a multiple of {divisor}",
             )
 
 
@@ -96,13 +104,14 @@ class Range(Rule):
     """Whether ``high`` itself is too much."""
     whole: bool = False
 
-    def _wrong(self, facts: Facts) -> Iterator[str]:
+    def _wrong(self, facts: Facts) -> Iterator[Refusal]:
         text = facts.text(self.flag)
         if text and not self._fits(text):
             number = "a whole number" if self.whole else "a number"
             most = f"to {'less than ' if self.below else ''}{self.high}"
             bounds = f"from {self.low} {most}" if self.high else f"of {self.low} or more"
-            yield f'recipe.args.{self.flag}: "{text}" is no {self.noun}; write {number} {bounds}'
+            says = f'"{text}" is no {self.noun}; write {number} {bounds}'
+            yield self._refusal(f"recipe.args.{self.flag}", says)
 
     def _fits(self, text: str) -> bool:
         if not (is_whole if self.whole else is_number)(text) or float(text) < float(self.low):
@@ -120,11 +129,12 @@ class Words(Rule):
     flag: str
     known: tuple[str, ...]
 
-    def _wrong(self, facts: Facts) -> Iterator[str]:
+    def _wrong(self, facts: Facts) -> Iterator[Refusal]:
         for word in facts.words(self.flag):
             if word not in self.known:
                 known = ", ".join(self.known)
-                yield f'recipe.args.{self.flag}: "{word}" is not known; write one of {known}'
+                says = f'"{word}" is not known; write one of {known}'
+                yield self._refusal(f"recipe.args.{self.flag}", says)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -139,12 +149,13 @@ class Local(Rule):
     instead: str
     """What else to write."""
 
-    def _wrong(self, facts: Facts) -> Iterator[str]:
+    def _wrong(self, facts: Facts) -> Iterator[Refusal]:
         text = facts.text(self.flag)
         if text and (not text.startswith("/") or "://" in text):
-            yield (
-                f'recipe.args.{self.flag}: "{text}" would not be downloaded, as recipe.dataset is; '
-                f"write the absolute path of what is on the workspace{self.instead}"
+            yield self._refusal(
+                f"recipe.args.{self.flag}",
+                f'"{text}" would not be downloaded, as recipe.dataset is; '
+                f"write the absolute path of what is on the workspace{self.instead}",
             )
 
 
@@ -158,7 +169,7 @@ class Order(Rule):
     twice: bool = False
     """Whether twice the one must not be above the other."""
 
-    def _wrong(self, facts: Facts) -> Iterator[str]:
+    def _wrong(self, facts: Facts) -> Iterator[Refusal]:
         low, high = facts.number(self.least), facts.number(self.most)
         if low is None or high is None:
             return
@@ -167,13 +178,14 @@ class Order(Rule):
             return
         least, most = facts.text(self.least), facts.text(self.most)
         if self.twice:
-            yield (
-                f"recipe.args.{self.most}: {most} is less than twice {self.least} {least}; "
-                "write twice as much"
+            yield self._refusal(
+                f"recipe.args.{self.most}",
+                f"{most} is less than twice {self.least} {least}; write twice as much",
             )
             return
         wrong, right = ("not below", "less") if self.strict else ("above", f"at most {most}")
-        yield f"recipe.args.{self.least}: {least} is {wrong} {self.most} {most}; write {right}"
+        says = f"{least} is {wrong} {self.most} {most}; write {right}"
+        yield self._refusal(f"recipe.args.{self.least}", says)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,9 +197,9 @@ class Conflict(Rule):
     says: str
     """What is wrong and what to write; ``{flag}`` stands for a condition's text."""
 
-    def _wrong(self, facts: Facts) -> Iterator[str]:
+    def _wrong(self, facts: Facts) -> Iterator[Refusal]:
         says = self.says
         for condition in self.when:
             says = says.replace(f"{{{condition.flag}}}", facts.text(condition.flag))
         path = self.flag if self.flag.startswith("recipe.") else f"recipe.args.{self.flag}"
-        yield f"{path}: {says}"
+        yield self._refusal(path, says)

@@ -13,30 +13,35 @@ _DEEPEP = "moe_enable_deepep"
 
 EXPERTS: tuple[Rule, ...] = (
     Conflict(
+        id="deepep-dispatcher",
         flag=_DEEPEP,
         when=(on(_DEEPEP), none_of(DISPATCHER, "flex")),
         says=f"needs {DISPATCHER} flex, and it is {{{DISPATCHER}}}; write flex, or remove it",
         source="MC transformer_config.py: ValueError",
     ),
     Conflict(
+        id="capacity-padding-flex",
         flag=_PAD,
         when=(on(_PAD), one_of(DISPATCHER, "flex")),
         says=f"does not go with {DISPATCHER} flex, whose backend is deepep; remove it",
         source="MC transformer_config.py: ValueError; moe_flex_dispatcher_backend is deepep",
     ),
     Conflict(
+        id="capacity-padding-factor",
         flag=_PAD,
         when=(on(_PAD), missing(_CAPACITY)),
         says=f"needs {_CAPACITY}, which is missing; write it, or remove this",
         source="MC transformer_config.py: ValueError",
     ),
     Conflict(
+        id="capacity-sinkhorn",
         flag=_CAPACITY,
         when=(given(_CAPACITY), has(BALANCING, "sinkhorn")),
         says=f"{{{_CAPACITY}}} does not go with {BALANCING} sinkhorn; remove one",
         source="MC transformer_config.py: ValueError",
     ),
     Words(
+        id="balancing-unknown",
         flag=BALANCING,
         known=("aux_loss", "seq_aux_loss", "global_aux_loss", "sinkhorn", "none"),
         source="MC router.py compares the names: a misspelt one balances nothing, in silence",
@@ -45,6 +50,7 @@ EXPERTS: tuple[Rule, ...] = (
 EIGHT_BITS: tuple[Rule, ...] = (
     *(
         Conflict(
+            id="param-gather-format",
             flag=f"{kind}_param_gather",
             when=(on(f"{kind}_param_gather"), missing(f"{kind}_format")),
             says=f"needs {kind}_format, which is missing; write it, or remove this",
@@ -53,6 +59,7 @@ EIGHT_BITS: tuple[Rule, ...] = (
         for kind in ("fp8", "fp4")
     ),
     Conflict(
+        id="fp4-and-fp8",
         flag="fp4_format",
         when=(given("fp4_format"), given("fp8_format")),
         says="fp8_format is given too; remove one",
@@ -60,6 +67,7 @@ EIGHT_BITS: tuple[Rule, ...] = (
     ),
     *(
         Conflict(
+            id="fp8-delayed-recompute",
             flag=MODULES,
             when=(
                 one_of(GRANULARITY, "selective"),
@@ -74,12 +82,14 @@ EIGHT_BITS: tuple[Rule, ...] = (
         for module in ("moe_act", "layernorm")
     ),
     Conflict(
+        id="fp16-and-bf16",
         flag="fp16",
         when=(on("fp16"), on("bf16")),
         says="bf16 is true too; remove one",
         source="MC transformer_config.py: ValueError",
     ),
     Conflict(
+        id="mtp-shared-weights",
         flag="mtp_shared_weights",
         when=(on("mtp_shared_weights"), missing("mtp_num_layers")),
         says="needs mtp_num_layers, which is missing; write it, or remove this",

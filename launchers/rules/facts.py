@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from launchers.config.recipe import Value
-from launchers.flags import overlap
 from launchers.flags.core_overrides import read
 from launchers.flags.values import YES, is_number, is_size, spell
 
@@ -75,8 +74,6 @@ def of(
         overrides: the flag whose map goes straight into megatron-core's configuration.
     """
     given = {name: text for name, value in args.items() if (text := spell(value))}
-    if overlap.switched(args.get(overrides, "")):
-        given[overlap.SWITCH] = "true"
     return Facts(
         texts={**defaults, TASK: task, REFERENCE: reference, **given},
         nodes=nodes,

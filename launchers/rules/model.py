@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from launchers.plan.model_config import Shape
+from launchers.refusal import Refusal
 from launchers.rules.condition import has, missing, on
 from launchers.rules.divisors import divisors
 from launchers.rules.facts import Facts
@@ -20,6 +21,7 @@ from launchers.rules.parallelism import (
     FIRST,
     LAST,
     LAYOUT,
+    NEEDS_SEQUENCE,
     PP,
     SEQUENCE,
     TP,
@@ -27,7 +29,7 @@ from launchers.rules.parallelism import (
 )
 from launchers.rules.recompute import GRANULARITY, MODULES
 
-Check = Callable[[Shape, "Known"], str]
+Check = Callable[[Shape, "Known"], Refusal | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,88 +54,102 @@ class Known:
         return selective and has(MODULES, module).holds(self.facts)
 
 
-def heads(shape: Shape, known: Known) -> str:
+def heads(shape: Shape, known: Known) -> Refusal | None:
     """MC transformer_config.py: ValueError; each rank holds whole heads."""
-    return _divides(TP, known, shape.heads, "attention heads")
+    return _divides("tp-heads", TP, known, shape.heads, "attention heads")
 
 
-def key_heads(shape: Shape, known: Known) -> str:
+def key_heads(shape: Shape, known: Known) -> Refusal | None:
     """MC transformer_config.py: ValueError unless one is a multiple of the other."""
     tp, kv = known.size(TP), shape.kv_heads
     if kv % tp == 0 or tp % kv == 0 or shape.heads % tp:
-        return ""
+        return None
     fits = [n for n in divisors(shape.heads) if kv % n == 0 or n % kv == 0]
-    return (
-        f"recipe.args.{TP}: {tp} is neither a divisor nor a multiple of the model's {kv} "
-        f"key-value heads; write {_choice(fits)}"
+    return refused(
+        "kv-heads",
+        TP,
+        f"{tp} is neither a divisor nor a multiple of the model's {kv} "
+        f"key-value heads; write {_choice(fits)}",
     )
 
 
-def experts(shape: Shape, known: Known) -> str:
+def experts(shape: Shape, known: Known) -> Refusal | None:
     """MC moe_layer.py: AssertionError; each rank holds whole experts."""
-    return _divides(EP, known, shape.experts, "experts") if shape.is_moe else ""
+    return _divides("expert-count", EP, known, shape.experts, "experts") if shape.is_moe else None
 
 
-def expert_width(shape: Shape, known: Known) -> str:
+def expert_width(shape: Shape, known: Known) -> Refusal | None:
     """MC experts.py splits the width of an expert; tensor_parallel/utils.py:divide asserts."""
-    return _divides(ETP, known, shape.expert_ffn, "moe_intermediate_size") if shape.is_moe else ""
+    return (
+        _divides("expert-width", ETP, known, shape.expert_ffn, "moe_intermediate_size")
+        if shape.is_moe
+        else None
+    )
 
 
-def width(shape: Shape, known: Known) -> str:
+def width(shape: Shape, known: Known) -> Refusal | None:
     """MC mlp.py splits the width of a dense MLP; tensor_parallel/utils.py:divide asserts."""
     is_dense = not shape.is_moe or shape.dense_layers > 0
-    return _divides(TP, known, shape.ffn, "intermediate_size") if is_dense else ""
+    return _divides("mlp-width", TP, known, shape.ffn, "intermediate_size") if is_dense else None
 
 
-def shared_width(shape: Shape, known: Known) -> str:
+def shared_width(shape: Shape, known: Known) -> Refusal | None:
     """MC shared_experts.py is an MLP of tensor parallelism, not of the experts'."""
-    return _divides(TP, known, shape.shared_ffn, "width of the shared experts")
+    return _divides(
+        "shared-expert-width", TP, known, shape.shared_ffn, "width of the shared experts"
+    )
 
 
-def sequence(shape: Shape, known: Known) -> str:
+def sequence(shape: Shape, known: Known) -> Refusal | None:
     """MC moe_layer.py:forward: ValueError in training; the words are those of the chart's row."""
     if not shape.is_moe or known.size(TP) < 2 or known.facts.is_on(SEQUENCE):
-        return ""
-    return f"recipe.args.{SEQUENCE}: off, and experts at {TP} {known.size(TP)} need it; write true"
+        return None
+    return refused(
+        NEEDS_SEQUENCE, SEQUENCE, f"off, and experts at {TP} {known.size(TP)} need it; write true"
+    )
 
 
-def layers(shape: Shape, known: Known) -> str:
+def layers(shape: Shape, known: Known) -> Refusal | None:
     """MC transformer_config.py and transformer_block.py: ValueError or AssertionError."""
     if known.facts.text(LAYOUT):
-        return ""  # it says all about the stages
+        return None  # it says all about the stages
     pp, ends = known.size(PP), [n for n in map(known.given, (FIRST, LAST)) if n is not None]
     if pp == 1 and ends:
-        return ""  # told without the model
+        return None  # told without the model
     extra = sum(known.facts.is_on(end) for end in ENDS)
     stages, left = pp - len(ends), shape.layers + extra - sum(ends)
     if bool(stages) == bool(left) and left >= 0 and (not stages or left % stages == 0):
-        return ""
+        return None
     inner = f" less {sum(ends)} of the stages given by hand" if ends else ""
     counted = f" plus {extra} for embedding and loss" if extra else ""
-    return (
-        f"recipe.args.{PP}: {shape.layers} layers{counted}{inner} cannot be spread evenly over "
-        f"{stages} {'inner ' if ends else ''}stages; change it, or write {FIRST} or {LAST}"
+    return refused(
+        "pipeline-uneven",
+        PP,
+        f"{shape.layers} layers{counted}{inner} cannot be spread evenly over "
+        f"{stages} {'inner ' if ends else ''}stages; change it, or write {FIRST} or {LAST}",
     )
 
 
-def chunks(shape: Shape, known: Known) -> str:
+def chunks(shape: Shape, known: Known) -> Refusal | None:
     """MC transformer_config.py: ValueError; each chunk of a stage holds as many layers."""
     vpp, pp = known.size(VPP), known.size(PP)
     if vpp == 1 or pp == 1 or known.facts.text(LAYOUT) or layers(shape, known):
-        return ""
+        return None
     ends = [n for n in map(known.given, (FIRST, LAST)) if n is not None]
     left = shape.layers + sum(known.facts.is_on(end) for end in ENDS) - sum(ends)
     inner = [left // (pp - len(ends))] if pp > len(ends) else []
     for held in (*ends, *inner):
         if held % vpp:
-            return (
-                f"recipe.args.{VPP}: {vpp} does not divide the {held} layers of a stage; "
-                f"write {_choice(divisors(held))}"
+            return refused(
+                "vpp-uneven",
+                VPP,
+                f"{vpp} does not divide the {held} layers of a stage; "
+                f"write {_choice(divisors(held))}",
             )
-    return ""
+    return None
 
 
-def layernorm(shape: Shape, known: Known) -> str:
+def layernorm(shape: Shape, known: Known) -> Refusal | None:
     """MB transformer_layer.py asks ``moe_router not in cuda_graph_scope``.
 
     From megatron-core 0.18 on transformer_config.py leaves None there, whatever is given, also by
@@ -141,38 +157,47 @@ def layernorm(shape: Shape, known: Known) -> str:
     layers do not ask. mcore-bridge 1.6.5 asks still.
     """
     if not shape.is_moe or known.core < (0, 18) or not known.recomputes("layernorm"):
-        return ""
-    return (
-        f"recipe.args.{MODULES}: layernorm fails with experts in megatron-core "
+        return None
+    return refused(
+        "recompute-layernorm-moe",
+        MODULES,
+        f"layernorm fails with experts in megatron-core "
         f"{'.'.join(map(str, known.core))} (mcore-bridge looks into cuda_graph_scope, which is "
-        "None); remove it"
+        "None); remove it",
     )
 
 
-def latent(shape: Shape, known: Known) -> str:
+def latent(shape: Shape, known: Known) -> Refusal | None:
     """MC transformer_config.py: ValueError without multi-latent attention."""
     if "kv_lora_rank" in shape.unmodelled or not known.recomputes("mla_up_proj"):
-        return ""
-    return (
-        f"recipe.args.{MODULES}: mla_up_proj needs multi-latent attention, which the model lacks; "
-        "remove it"
+        return None
+    return refused(
+        "recompute-mla",
+        MODULES,
+        "mla_up_proj needs multi-latent attention, which the model lacks; remove it",
     )
 
 
-def shared_overlap(shape: Shape, known: Known) -> str:
+def shared_overlap(shape: Shape, known: Known) -> Refusal | None:
     """MC transformer_config.py: ValueError."""
     overlap = "moe_shared_expert_overlap"
     if not (shape.shared_ffn and known.recomputes("shared_experts") and known.facts.is_on(overlap)):
-        return ""
-    return f"recipe.args.{MODULES}: shared_experts does not go with {overlap}; remove one"
+        return None
+    return refused(
+        "recompute-shared-overlap",
+        MODULES,
+        f"shared_experts does not go with {overlap}; remove one",
+    )
 
 
-def half_precision(shape: Shape, known: Known) -> str:
+def half_precision(shape: Shape, known: Known) -> Refusal | None:
     """SW model_args.py:_init_mixed_precision adds bf16; MC transformer_config.py: ValueError."""
     silent = all(missing(flag).holds(known.facts) for flag in ("bf16", "torch_dtype"))
     if shape.dtype != "bfloat16" or not silent or not on("fp16").holds(known.facts):
-        return ""
-    return "recipe.args.fp16: on, and the model is in bfloat16; write torch_dtype: float16"
+        return None
+    return refused(
+        "fp16-bf16-model", "fp16", "on, and the model is in bfloat16; write torch_dtype: float16"
+    )
 
 
 MODEL: tuple[Check, ...] = (
@@ -189,12 +214,17 @@ REPLACED = READ | {
 """None of these rules judges a run that replaces one of these inside megatron-core."""
 
 
-def _divides(flag: str, known: Known, total: int, what: str) -> str:
+def refused(id: str, flag: str, says: str) -> Refusal:
+    """Return the refusal of one flag."""
+    return Refusal(id=id, path=f"recipe.args.{flag}", says=says)
+
+
+def _divides(id: str, flag: str, known: Known, total: int, what: str) -> Refusal | None:
     size = known.size(flag)
     if total % size == 0:
-        return ""
+        return None
     fits = _choice(divisors(total))
-    return f"recipe.args.{flag}: {size} does not divide the model's {what} {total}; write {fits}"
+    return refused(id, flag, f"{size} does not divide the model's {what} {total}; write {fits}")
 
 
 def _choice(numbers: list[int], most: int = 8) -> str:

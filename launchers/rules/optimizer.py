@@ -18,17 +18,19 @@ _EFFECT = "SW default_flow.py: iteration % it"
 
 def count(flag: str, source: str) -> Range:
     """Return the rule that a flag is a whole number from 1, however large."""
-    return Range(flag=flag, noun="count", low="1", whole=True, source=source)
+    return Range(id="count", flag=flag, noun="count", low="1", whole=True, source=source)
 
 
 RANGES: tuple[Rule, ...] = (
     Range(
+        id="offload-fraction",
         flag="optimizer_offload_fraction",
         noun="share",
         high="1",
         source="MC hybrid_optimizer.py: the part of the parameters that goes to the host",
     ),
     Range(
+        id="save-total-limit",
         flag="save_total_limit",
         noun="limit",
         low="2",
@@ -39,9 +41,10 @@ RANGES: tuple[Rule, ...] = (
     count("max_length", "SW training/packs/dealing.py and base.py: tokens of a row"),
     count(EPOCHS, "SW megatron_args.py:init_iters: no iteration with 0"),
     count(ITERS, "SW megatron_args.py:init_iters: no iteration with 0"),
-    Range(flag="lr", noun="rate", source=_SCHEDULE),
-    Range(flag="min_lr", noun="rate", source=_SCHEDULE),
+    Range(id="lr", flag="lr", noun="rate", source=_SCHEDULE),
+    Range(id="min-lr", flag="min_lr", noun="rate", source=_SCHEDULE),
     Range(
+        id="warmup-fraction",
         flag="lr_warmup_fraction",
         noun="share",
         high="1",
@@ -49,6 +52,7 @@ RANGES: tuple[Rule, ...] = (
         source=f"{_SCHEDULE}: warm-up < decay",
     ),
     Range(
+        id="split-ratio",
         flag="split_dataset_ratio",
         noun="share",
         high="1",
@@ -56,12 +60,14 @@ RANGES: tuple[Rule, ...] = (
         source="SW data_args.py: the part kept for validation; with 1 nothing is trained on",
     ),
     Range(
+        id="freeze-ratio",
         flag="freeze_parameters_ratio",
         noun="share",
         high="1",
         source="SW megatron_args.py: 0 ~ 1",
     ),
     Words(
+        id="attention-backend-unknown",
         flag="attention_backend",
         known=("auto", "flash", "flash_2", "flash_3", "flash_4", "fused", "unfused", "local"),
         source="SW megatron_args.py:_init_attention_backend: KeyError or AssertionError",
@@ -69,12 +75,14 @@ RANGES: tuple[Rule, ...] = (
 )
 OPTIMIZER: tuple[Rule, ...] = (
     Conflict(
+        id="precision-aware-adam",
         flag=_AWARE,
         when=(on(_AWARE), none_of(_OPTIMIZER, "adam")),
         says=f"needs {_OPTIMIZER} adam, and it is {{{_OPTIMIZER}}}; write adam, or remove this",
         source=_ASSERTS,
     ),
     Conflict(
+        id="precision-aware-distributed",
         flag=_AWARE,
         when=(on(_AWARE), off("use_distributed_optimizer")),
         says="needs use_distributed_optimizer; write use_distributed_optimizer: true",
@@ -82,6 +90,7 @@ OPTIMIZER: tuple[Rule, ...] = (
     ),
     *(
         Conflict(
+            id="precision-aware-dtype",
             flag=flag,
             when=(off(_AWARE), none_of(flag, "fp32")),
             says=f"{{{flag}}} needs {_AWARE}; write {_AWARE}: true, or fp32",
@@ -91,6 +100,7 @@ OPTIMIZER: tuple[Rule, ...] = (
     ),
     *(
         Conflict(
+            id="muon-overlap",
             flag=flag,
             when=(on(flag), one_of(_OPTIMIZER, "muon")),
             says=f"does not go with {_OPTIMIZER} muon; write dist_muon, or remove this",
@@ -99,6 +109,7 @@ OPTIMIZER: tuple[Rule, ...] = (
         for flag in ("overlap_grad_reduce", "overlap_param_gather")
     ),
     Conflict(
+        id="freeze-ratio-pipeline",
         flag="freeze_parameters_ratio",
         when=(
             over("freeze_parameters_ratio", "0"),
@@ -111,9 +122,10 @@ OPTIMIZER: tuple[Rule, ...] = (
     ),
 )
 SCHEDULE: tuple[Rule, ...] = (
-    Order(least="min_lr", most="lr", source=_SCHEDULE),
-    Order(least="lr_warmup_init", most="lr", source=_SCHEDULE),
+    Order(id="min-lr-above-lr", least="min_lr", most="lr", source=_SCHEDULE),
+    Order(id="warmup-init-above-lr", least="lr_warmup_init", most="lr", source=_SCHEDULE),
     Order(
+        id="warmup-decay-iters",
         least=_WARM,
         most=_DECAY,
         strict=True,
@@ -121,6 +133,7 @@ SCHEDULE: tuple[Rule, ...] = (
         source=_SCHEDULE,
     ),
     Order(
+        id="warmup-train-iters",
         least=_WARM,
         most=ITERS,
         strict=True,
@@ -128,6 +141,7 @@ SCHEDULE: tuple[Rule, ...] = (
         source=_SCHEDULE,
     ),
     Conflict(
+        id="wsd-decay-iters",
         flag="lr_wsd_decay_iters",
         when=(one_of("lr_decay_style", "WSD"), missing("lr_wsd_decay_iters")),
         says="missing, and lr_decay_style WSD needs it; write the iterations of the last phase",
@@ -135,6 +149,7 @@ SCHEDULE: tuple[Rule, ...] = (
     ),
     *(
         Conflict(
+            id="weight-decay-constant",
             flag=flag,
             when=(one_of(_STYLE, "constant"), given(flag)),
             says=f"{{{flag}}} goes with another {_STYLE} than constant; write weight_decay",
@@ -144,6 +159,7 @@ SCHEDULE: tuple[Rule, ...] = (
     ),
     *(
         Conflict(
+            id="weight-decay-missing",
             flag=flag,
             when=(none_of(_STYLE, "constant"), missing(flag)),
             says=f"missing, and {_STYLE} {{{_STYLE}}} needs it; write it",
@@ -151,5 +167,10 @@ SCHEDULE: tuple[Rule, ...] = (
         )
         for flag in ("start_weight_decay", "end_weight_decay")
     ),
-    Order(least="start_weight_decay", most="end_weight_decay", source=_SCHEDULE),
+    Order(
+        id="weight-decay-order",
+        least="start_weight_decay",
+        most="end_weight_decay",
+        source=_SCHEDULE,
+    ),
 )

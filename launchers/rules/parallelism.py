@@ -22,13 +22,17 @@ DENSE = (TP, PP, CP)
 EXPERT = (ETP, EP, PP)
 """Their product must divide the processes too; TP and CP are not in it."""
 SEQUENCE = "sequence_parallel"
+NEEDS_SEQUENCE = "moe-sequence-parallel"
+"""Id of a refusal that this table and ``rules/model.py`` share."""
 
 _VIRTUAL = over(VPP, "1")
 
 
 def size(flag: str, source: str) -> Range:
     """Return the rule that a flag is a whole number from 1."""
-    return Range(flag=flag, noun="size", low="1", high="999999", whole=True, source=source)
+    return Range(
+        id="size", flag=flag, noun="size", low="1", high="999999", whole=True, source=source
+    )
 
 
 SIZES: tuple[Rule, ...] = (
@@ -41,16 +45,19 @@ SIZES: tuple[Rule, ...] = (
 )
 WORLD: tuple[Rule, ...] = (
     Multiple(
+        id="world-model-parallel",
         total="world",
         factors=DENSE,
         source="MC parallel_state.py:initialize_model_parallel: RuntimeError",
     ),
     Multiple(
+        id="world-expert-parallel",
         total="world",
         factors=EXPERT,
         source="MC parallel_state.py: RuntimeError; no CP, no TP in the product",
     ),
     Multiple(
+        id="batch-replicas",
         total=GBS,
         factors=(MBS,),
         replica=DENSE,
@@ -59,12 +66,14 @@ WORLD: tuple[Rule, ...] = (
 )
 PIPELINE: tuple[Rule, ...] = (
     Conflict(
+        id="vpp-no-pipeline",
         flag=VPP,
         when=(_VIRTUAL, under(PP, "2")),
         says=f"{{{VPP}}} needs a pipeline, and {PP} is {{{PP}}}; remove it, or write 2 or more",
         source="MC parallel_state.py: RuntimeError; SW _init_vpp_size takes 1 for none",
     ),
     Multiple(
+        id="vpp-microbatches",
         total=GBS,
         factors=(MBS, PP),
         replica=DENSE,
@@ -73,12 +82,14 @@ PIPELINE: tuple[Rule, ...] = (
         "a remainder from 1 to PP-1; the group is PP (model_parallel_config.py)",
     ),
     Order(
+        id="vpp-group-size",
         least=PP,
         most=GROUP,
         when=(_VIRTUAL, given(GROUP)),
         source="MC schedules.py, interleaved: ValueError for a group below PP",
     ),
     Multiple(
+        id="vpp-group-microbatches",
         total=GBS,
         factors=(MBS, GROUP),
         replica=DENSE,
@@ -88,6 +99,7 @@ PIPELINE: tuple[Rule, ...] = (
     ),
     *(
         Conflict(
+            id="pipeline-end-no-pipeline",
             flag=flag,
             when=(one_of(PP, "1"), given(flag)),
             says=f"{{{flag}}} needs a pipeline, and {PP} is 1; remove it, or write 2 or more",
@@ -97,6 +109,7 @@ PIPELINE: tuple[Rule, ...] = (
     ),
     *(
         Conflict(
+            id="pipeline-end-accounted",
             flag=flag,
             when=(given(flag), on(end)),
             says=f"{{{flag}}} does not go with {end}; remove one",
@@ -107,6 +120,7 @@ PIPELINE: tuple[Rule, ...] = (
     ),
     *(
         Conflict(
+            id="pipeline-layout-conflict",
             flag=LAYOUT,
             when=(given(LAYOUT), given(other) if other in (FIRST, LAST) else on(other)),
             says=f"it says all about the stages, and {other} is given too; remove one",
@@ -117,6 +131,7 @@ PIPELINE: tuple[Rule, ...] = (
 )
 TENSOR: tuple[Rule, ...] = (
     Conflict(
+        id=NEEDS_SEQUENCE,
         flag=SEQUENCE,
         when=(
             off(SEQUENCE),
@@ -128,12 +143,14 @@ TENSOR: tuple[Rule, ...] = (
         "model_parallel_config.py only warns",
     ),
     Conflict(
+        id="tp-overlap-sequence-parallel",
         flag="tp_comm_overlap",
         when=(on("tp_comm_overlap"), off(SEQUENCE)),
         says=f"needs {SEQUENCE}; write {SEQUENCE}: true, or remove it",
         source="SW megatron_args.py:__post_init__: ValueError",
     ),
     Conflict(
+        id="tp-overlap-tp",
         flag="tp_comm_overlap",
         when=(
             on("tp_comm_overlap"),

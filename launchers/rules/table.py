@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from launchers.config.recipe import Value
 from launchers.flags import core_overrides as overrides
-from launchers.flags import overlap
 from launchers.plan.model_config import Shape
+from launchers.refusal import Refusal
 from launchers.rules import facts as facts_of
 from launchers.rules import hints, model, warnings
 from launchers.rules.adapter import ADAPTER
@@ -23,7 +23,6 @@ from launchers.rules.facts import Facts
 from launchers.rules.gather import GATHER
 from launchers.rules.model import READ, Known
 from launchers.rules.optimizer import OPTIMIZER, RANGES, SCHEDULE
-from launchers.rules.overlap import OVERLAP
 from launchers.rules.parallelism import DENSE, GBS, MBS, PIPELINE, SIZES, TENSOR, WORLD
 from launchers.rules.recompute import RECOMPUTE
 from launchers.rules.reference import REFERENCES, REFERENCES_ELSEWHERE
@@ -32,13 +31,11 @@ CORE = "0.18.0"
 """megatron-core of the pinned image; older ones allow more."""
 OVERRIDES = {"megatron": "megatron_extra_kwargs", "transformers": ""}
 """Backend to the flag whose map replaces others (SW model/utils.py:get_mcore_model_config)."""
-SWITCHES = {"megatron": (overlap.SWITCH,), "transformers": ()}
-"""What of that map rules ask for as for a flag, with the map's own name before it."""
 ROWS: dict[str, tuple[Rule, ...]] = {
     "megatron": (
         *(*SIZES, *RANGES, *WORLD, *PIPELINE, *TENSOR, *RECOMPUTE, *EXPERTS),
         *(*EIGHT_BITS, *OPTIMIZER, *DATA, *SCHEDULE, *LOSS, *SAVING),
-        *(*ELSEWHERE, *REFERENCES, *OVERLAP, *GATHER, *ADAPTER),
+        *(*ELSEWHERE, *REFERENCES, *GATHER, *ADAPTER),
     ),
     "transformers": (*TRANSFORMERS, *ELSEWHERE, *REFERENCES_ELSEWHERE),
 }
@@ -80,7 +77,7 @@ def check(
     task: str = "rlhf",
     reference: str = "online",
     core: str = CORE,
-) -> list[str]:
+) -> list[Refusal]:
     """Return a message for each rule that a recipe breaks, in the chart's words.
 
     Args:
@@ -94,8 +91,8 @@ def check(
         core: version of megatron-core.
 
     >>> check({"tensor_model_parallel_size": "3", "num_train_epochs": "1"},
-    ...       shape=None, nodes=1, gpus_per_node=8, backend="megatron")[0]
-    'recipe.args: 8 processes (nodes 1 x gpusPerNode 8) are not a multiple of \
+    ...       shape=None, nodes=1, gpus_per_node=8, backend="megatron")[0].says
+    '8 processes (nodes 1 x gpusPerNode 8) are not a multiple of \
 tensor_model_parallel_size 3 x pipeline_model_parallel_size 1 x context_parallel_size 1 = 3; \
 change the sizes, nodes or gpusPerNode'
     """
@@ -116,15 +113,15 @@ def warn(
     task: str = "rlhf",
     reference: str = "online",
     core: str = CORE,
-) -> list[str]:
+) -> list[Refusal]:
     """Return a message for what works, but is surely not wanted; arguments as of ``check``."""
     facts = _facts(args, backend, nodes, gpus_per_node, task=task, reference=reference)
     messages = [message for rule in UNWISE[backend] for message in rule.judge(facts)]
     if backend == "megatron" and _is_sized(facts):
         known = Known(facts=facts, core=version(core))
-        messages += [hint(known) for hint in hints.PLAIN]
-        messages += [hint(shape, known) for hint in hints.MODEL if shape]
-    return [message for message in messages if message]
+        messages += [found for hint in hints.PLAIN if (found := hint(known))]
+        messages += [found for hint in hints.MODEL if shape and (found := hint(shape, known))]
+    return messages
 
 
 def ranged(backend: str) -> frozenset[str]:
@@ -133,11 +130,13 @@ def ranged(backend: str) -> frozenset[str]:
     return frozenset(rule.flag for rule in bounded)
 
 
-def empty(args: Mapping[str, Value]) -> list[str]:
+def empty(args: Mapping[str, Value]) -> list[Refusal]:
     """Return a message for each flag that is given without a word, as the chart does."""
-    what = 'empty; write null to drop it, or [""] for an empty word'
+    says = 'empty; write null to drop it, or [""] for an empty word'
     return [
-        f"recipe.args.{name}: {what}" for name, value in sorted(args.items()) if value in ("", [])
+        Refusal(id="flag-empty", path=f"recipe.args.{name}", says=says)
+        for name, value in sorted(args.items())
+        if value in ("", [])
     ]
 
 
@@ -162,7 +161,7 @@ def _is_sized(facts: Facts) -> bool:
     return all(not facts.text(flag) or facts.size(flag) for flag in (*READ, MBS, GBS))
 
 
-def _of_model(facts: Facts, shape: Shape | None, backend: str, core: str) -> list[str]:
+def _of_model(facts: Facts, shape: Shape | None, backend: str, core: str) -> list[Refusal]:
     if shape is None or backend != "megatron" or not _is_sized(facts):
         return []
     if facts.overridden & model.REPLACED:

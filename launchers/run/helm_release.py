@@ -1,4 +1,4 @@
-"""When this release was installed, from the record that Helm keeps of it in a Secret."""
+"""The installation time of this release, from Helm's record of it in a Secret."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from pathlib import Path
 from launchers import logs
 
 
-def installed(record: Path | None) -> float | None:
-    """Return the time of the release's installation; None when it can't be told.
+def installation_time(record: Path | None) -> float | None:
+    """Return when the release was installed, as Unix time; None when that is not known.
 
     Args:
-        record: key ``release`` of the Secret ``sh.helm.release.v1.NAME.vREVISION``; Helm may
-            also keep its records elsewhere (``HELM_DRIVER``), and then it is not there.
+        record: key ``release`` of the Secret ``sh.helm.release.v1.NAME.vREVISION``; with
+            another ``HELM_DRIVER`` Helm keeps its records elsewhere, and the file is missing.
     """
     if record is None:
         return None
     try:
-        return parse(record.read_bytes())
+        return parse_record(record.read_bytes())
     except FileNotFoundError:
         logs.warning("no record of the release", path=record)
     except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
@@ -29,11 +29,11 @@ def installed(record: Path | None) -> float | None:
     return None
 
 
-def parse(record: bytes) -> float:
-    """Return the time in Helm's record: base64 of compressed JSON, its own and the Secret's.
+def parse_record(record: bytes) -> float:
+    """Return the time in Helm's record: base64 of gzip-compressed JSON.
 
     >>> fields = b'{"info": {"first_deployed": "1970-01-01T01:00:01.123456789+01:00"}}'
-    >>> parse(base64.b64encode(gzip.compress(fields)))
+    >>> parse_record(base64.b64encode(gzip.compress(fields)))
     1.123456
     """
     document = json.loads(gzip.decompress(base64.b64decode(record)))

@@ -1,11 +1,12 @@
-"""The archives of compiled kernels on the workspace: unpacked at a start, then renewed.
+"""The archives of compiled kernels on the workspace: unpacked before training, renewed after it.
 
-``<workspace>/cache/jit/<key>/first.tar.gz`` is what the gang's first node has compiled, and
-``last.tar.gz`` the last one, which holds other layers where pipeline stages span nodes. All GPUs
-of a node are in it: Inductor's keys name the device. Every node unpacks both. Readers and writers
-never wait for each other: a writer writes beside it and renames, a reader unpacks beside its
-folder and renames, and gzip's checksum, at the stream's end, tells a torn or damaged file. Its
-lowest level: what is packed is mostly ELF, and a fast volume is rarer than an idle core.
+``<workspace>/cache/jit/<key>/first.tar.gz`` holds the kernels of the gang's first node,
+``last.tar.gz`` those of the last one, which has other layers when pipeline stages span nodes. Each
+has the kernels of all GPUs of the node: Inductor's keys name the device. Every node unpacks both.
+Readers and writers never wait for each other: a writer writes a temporary file and renames it, a
+reader unpacks into a temporary folder and renames it, and gzip's checksum at the end of the stream
+detects an incomplete or damaged file. The compression level is the lowest: the content is mostly
+ELF, and fast volumes are rarer than idle cores.
 """
 
 from __future__ import annotations
@@ -26,26 +27,27 @@ from launchers.storage import manifest
 from launchers.system.atomic_file import flush
 
 NAMES = ("first.tar.gz", "last.tar.gz")
-LIMIT = 2 * 1024**3
-"""Bytes of a node's folder above which it is not archived."""
-STALE = 3600.0
-"""Seconds after which another writer's unfinished file is taken for abandoned."""
+MAX_BYTES = 2 * 1024**3
+"""A larger folder of a node is not archived."""
+STALE_SECONDS = 3600.0
+"""Age at which another writer's unfinished file counts as abandoned."""
 UNFINISHED = (".lock", "/lock", ".tmp")
-"""Ends of names of lock files, which in an archive would be held for ever, and of Inductor's
-half-written files; Triton's are in folders called ``tmp.pid_...``."""
+"""Name endings of lock files, which once archived would never be released, and of Inductor's
+unfinished files; Triton's are in folders called ``tmp.pid_...``."""
 
 
 class Entry(NamedTuple):
-    """One file worth keeping."""
+    """One file of a node's folder."""
 
     size: int
     """Bytes."""
     stamp: int
-    """Of bytecode its age, as it is replaced under its name; a kernel's name is a digest."""
+    """Modification time in ns of bytecode, which is replaced under its name; 0 for a kernel, whose
+    name is a digest."""
 
 
 def contents(folder: Path) -> dict[str, Entry]:
-    """List what is worth keeping of a folder: no locks, nothing unfinished."""
+    """List the files of a folder to archive: no locks, no unfinished files."""
     found: dict[str, Entry] = {}
     for path in manifest.files(folder):
         name = path.relative_to(folder).as_posix()
@@ -53,14 +55,14 @@ def contents(folder: Path) -> dict[str, Entry]:
             continue
         try:
             seen = path.stat()
-        except OSError:  # gone meanwhile: it was a temporary one
+        except OSError:  # a temporary file, removed meanwhile
             continue
         found[name] = Entry(seen.st_size, seen.st_mtime_ns if name.endswith(".pyc") else 0)
     return found
 
 
 def own_name(rank: int, nodes: int) -> str:
-    """Return the archive that a node writes; empty for the nodes between the first and the last.
+    """Return the name of the archive that a node writes; empty unless it is the first or the last.
 
     >>> [own_name(rank, 3) for rank in range(3)]
     ['first.tar.gz', '', 'last.tar.gz']
@@ -71,12 +73,12 @@ def own_name(rank: int, nodes: int) -> str:
 
 
 def seed(archives: Sequence[Path], folder: Path) -> bool:
-    """Fill a node's folder from the archives; a damaged one is passed over with a warning.
+    """Fill a node's folder from the archives; skip a damaged one with a warning.
 
     Returns:
-        Whether there are kernels in the folder.
+        True if the folder has kernels.
     """
-    if folder.is_dir():  # this container's own, from before
+    if folder.is_dir():  # from an earlier start of this container
         return any(folder.iterdir())
     part = folder.with_name(f"{folder.name}.partial-{os.getpid()}")
     shutil.rmtree(part, ignore_errors=True)
@@ -85,18 +87,18 @@ def seed(archives: Sequence[Path], folder: Path) -> bool:
     warm = any(part.iterdir())
     try:
         part.rename(folder)
-    except OSError:  # another launcher on this host was first
+    except OSError:  # another launcher on this host was faster
         shutil.rmtree(part, ignore_errors=True)
     return warm
 
 
 def _fill(archives: Sequence[Path], folder: Path) -> None:
-    """Unpack all; of a damaged one nothing may stay, so the others are unpacked once more."""
+    """Unpack all archives; after a damaged one remove all files and unpack the others again."""
     for archive in archives:
         try:
             _unpack(archive, folder)
         except FileNotFoundError:
-            continue  # the first run of its kind
+            continue  # the first run with this key
         except (OSError, EOFError, tarfile.TarError, ValueError, zlib.error) as error:
             what = "compiled kernels not read, they will be made anew"
             logs.warning(what, file=archive, cause=error)
@@ -109,39 +111,39 @@ def _fill(archives: Sequence[Path], folder: Path) -> None:
 def _unpack(archive: Path, folder: Path) -> None:
     with gzip.open(archive, "rb") as stream:
         with tarfile.open(fileobj=stream, mode="r|") as tar:
-            # where no stage spans nodes, the second archive holds what the first does
+            # the second archive repeats the first when no pipeline stage spans nodes
             new = (member for member in tar if not (folder / member.name).exists())
             tar.extractall(folder, members=new, filter="data")
-        while stream.read(1 << 20):  # to the end: gzip compares its checksum there
+        while stream.read(1 << 20):  # to the end: gzip verifies its checksum there
             pass
 
 
 def publish(folder: Path, archive: Path, known: Mapping[str, Entry], holder: str) -> str:
-    """Archive a node's folder, if it holds more than ``known``.
+    """Archive a node's folder, if it has new or changed files.
 
     Args:
-        folder: of this node.
-        archive: its place on the workspace.
-        known: what was in the folder before training.
-        holder: this pod, for the name of the unfinished file.
+        folder: the folder of this node.
+        archive: the archive on the workspace.
+        known: the files of the folder before training.
+        holder: name of this pod, for the name of the unfinished file.
 
     Returns:
-        What was done, in words.
+        A description of the result, for the log.
 
     Raises:
-        OSError: the workspace took no file.
+        OSError: when the workspace cannot be written.
     """
     found = contents(folder)
     if all(name in known and known[name].stamp == each.stamp for name, each in found.items()):
         return "nothing new"
     size = sum(each.size for each in found.values())
-    if size > LIMIT:
+    if size > MAX_BYTES:
         return f"{size / 1e9:.1f} GB is too much to keep; remove {archive.parent}"
     archive.parent.mkdir(parents=True, exist_ok=True)
-    _sweep(archive)
+    _remove_stale(archive)
     part = archive.with_name(f"{archive.name}.partial-{holder}-{os.getpid()}")
     try:
-        # GNU's headers are half as many as POSIX's, and are read twice as fast
+        # half as many headers as the POSIX format, read twice as fast
         with tarfile.open(part, "w:gz", compresslevel=1, format=tarfile.GNU_FORMAT) as tar:
             for name in sorted(found):
                 _add(tar, folder, name)
@@ -153,7 +155,7 @@ def publish(folder: Path, archive: Path, known: Mapping[str, Entry], holder: str
 
 
 def _add(tar: tarfile.TarFile, folder: Path, name: str) -> None:
-    """Add one file as read at once: it may grow or go meanwhile (the driver's index)."""
+    """Add one file, read at once: it may grow or vanish meanwhile (the driver's index)."""
     try:
         data = (folder / name).read_bytes()
         member = tar.gettarinfo(str(folder / name), name)
@@ -164,11 +166,11 @@ def _add(tar: tarfile.TarFile, folder: Path, name: str) -> None:
     tar.addfile(member, io.BytesIO(data))
 
 
-def _sweep(archive: Path) -> None:
-    """Remove what writers that were killed have left."""
+def _remove_stale(archive: Path) -> None:
+    """Remove unfinished files of writers that were killed."""
     for part in archive.parent.glob(f"{archive.name}.partial-*"):
         try:
-            if time.time() - part.stat().st_mtime > STALE:
+            if time.time() - part.stat().st_mtime > STALE_SECONDS:
                 part.unlink()
         except OSError:
             continue

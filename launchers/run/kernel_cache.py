@@ -1,85 +1,244 @@
-"""The compiled kernels of this node, before and after its training."""
+"""The cache of kernels and bytecode that training compiles, so that later starts find them.
+
+The compilers use a folder on the node's own disk, ``<tmp>/megatron-dpo-jit-<uid>/<key>``. It is
+filled from ``<workspace>/cache/jit/<key>/`` before training and archived there after the first
+steps (``kernel_archive``). The compilers do not use the workspace's folder itself:
+- Triton (3.6 ``runtime/cache.py: FileCacheManager.put``) and Inductor (torch 2.11
+  ``_inductor/codecache.py: write_atomic``) replace whole files, so many writers are safe, but they
+  make, stat and read thousands of small files from every rank, each of which takes
+  milliseconds on a network file system;
+- Inductor's C++ and ``torch.utils.cpp_extension`` wait on lock files (``utils/file_baton.py``):
+  a lock that a killed rank has left on a shared volume hangs every later run;
+- the driver's own cache locks its index by ``flock``, which not every NFS mount supports.
+An archive is one sequential read, and complete or rejected.
+
+The folder's path must be, and is, the same in every container: Triton's groups name their files by
+absolute path (``put_group``). No other library keeps kernels on disk: Transformer
+Engine 2.12's nvrtc kernels (``common/util/rtc.cpp: KernelManager``) and cuDNN's live in memory.
+"""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
+import json
 import os
+import platform
+import tempfile
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from importlib import metadata
+from importlib.util import cache_from_source
 from pathlib import Path
 
 from launchers import logs
 from launchers.config.settings import Settings
-from launchers.exits import LaunchError
+from launchers.exits import Exit, LaunchError
 from launchers.preflight.nvidia_smi import Smi
 from launchers.preflight.probes import ask
-from launchers.run import kernel_archive, kernel_folder
+from launchers.run import kernel_archive
 from launchers.run.kernel_archive import Entry
 from launchers.storage import disk
+from launchers.system.ms_swift import package_folder
+
+PACKAGES = ("torch", "triton", "transformer_engine_torch", "megatron-core", "ms-swift")
+"""Distributions whose code determines the compiled kernels."""
+IMPORTED = ("torch", "transformers", "swift")
+"""Packages checked as a sample of all that a training process imports."""
+MAX_COMPILE_THREADS = 8
+"""Limit of Inductor's processes a rank; a step has about forty small kernels."""
 
 
-def _nothing() -> None:
-    """Keep nothing."""
+@dataclass(frozen=True, kw_only=True)
+class KernelKey:
+    """The hardware and software that compiled kernels depend on."""
+
+    gpu: str
+    """Product name; it fixes the compute capability."""
+    driver: str
+    cuda: str
+    """Newest CUDA that the driver knows."""
+    python: str
+    versions: Mapping[str, str]
+
+
+def key_of_node(smi: Smi) -> KernelKey:
+    """Return the key of this node; reads packages' metadata files, imports no package."""
+    versions = {}
+    for name in PACKAGES:
+        with contextlib.suppress(metadata.PackageNotFoundError):
+            versions[name] = metadata.version(name)
+    names = sorted({gpu.name for gpu in smi.gpus})
+    return KernelKey(
+        gpu=" + ".join(names),
+        driver=smi.driver,
+        cuda=smi.cuda,
+        python=f"{platform.python_version()} {platform.machine()}",
+        versions=versions,
+    )
+
+
+def folder_name(key: KernelKey) -> str:
+    """Return the name of a key's folders: the GPU, readable, and a digest.
+
+    >>> key = KernelKey(gpu="NVIDIA H200", driver="580", cuda="13.0", python="3.12", versions={})
+    >>> folder_name(key)
+    'nvidia-h200-9698f07b0633'
+    """
+    text = json.dumps(asdict(key), sort_keys=True)
+    name = "-".join("".join(c if c.isalnum() else " " for c in key.gpu.lower()).split())
+    return f"{name[:40]}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+
+
+def local_folder(name: str) -> Path:
+    """Return this node's folder of a key; on a shared host no other user may write to it.
+
+    Raises:
+        LaunchError: CONFIG when another user owns it: its content would be executed.
+        OSError: when it cannot be created.
+    """
+    home = Path(tempfile.gettempdir()) / f"megatron-dpo-jit-{os.getuid()}"
+    home.mkdir(parents=True, exist_ok=True)
+    if home.lstat().st_uid != os.getuid():  # of a link: the owner of the link
+        raise LaunchError(
+            Exit.CONFIG,
+            f"{home} is another user's",
+            "remove it, or set TMPDIR",
+            id="kernel-folder-owner",
+        )
+    home.chmod(0o700)
+    return home / name
+
+
+def has_bytecode() -> bool:
+    """Tell whether the image's packages include their bytecode.
+
+    An image built with ``pip --no-compile`` or ``PYTHONDONTWRITEBYTECODE`` has none: then every
+    process of every start compiles about 4,000 modules again.
+    """
+    for package in (package_folder(name) for name in IMPORTED):
+        if not Path(cache_from_source(str(package / "__init__.py"))).exists():
+            return False
+    return True
+
+
+def variables(
+    folder: Path,
+    env: Mapping[str, str],
+    *,
+    run: str,
+    warm: bool,
+    cores: int,
+    nproc: int,
+    bytecode: bool = True,
+) -> dict[str, str]:
+    """Return the variables that make the compilers use ``folder``; the user's own take precedence.
+
+    Sources (torch 2.11, triton 3.6, CUDA 13):
+    - ``TRITON_CACHE_DIR``: ``triton/knobs.py: cache_knobs``; without it Inductor keeps a folder
+      for each device (``_inductor/runtime/cache_dir_utils.py: triton_cache_dir``).
+    - ``TRITON_CACHE_AUTOTUNING``: keeps the measurements of ``triton.autotune``
+      (``runtime/autotuner.py: check_disk_cache``); Transformer Engine tunes its permutations over
+      seven block sizes each (``common/triton/permutation.py``).
+    - ``TORCHINDUCTOR_CACHE_DIR``; ``TORCHINDUCTOR_FX_GRAPH_CACHE`` is on by default and set
+      in case an image turns it off (``_inductor/config.py``). Megatron's ``jit_fuser`` is
+      ``torch.compile`` (``megatron/core/jit.py``).
+    - ``TORCHINDUCTOR_COMPILE_THREADS``: each rank would start one per core of the node
+      (``_inductor/config.py: decide_compile_threads``). It is not part of a kernel's key.
+    - ``TORCH_WARM_POOL``: with a warm cache these processes are idle, and importing torch in them
+      takes CPU time from the ranks (``_inductor/async_compile.py``); they are
+      started when the first kernel misses.
+    - ``TORCH_COMPILE_JOB_ID``: lets Inductor remember which sizes vary (``torch/compiler/config.py:
+      job_id``). Without it a restart, whose first pack has another length, first compiles for that
+      length alone. Only for this ``run``: the sizes of another one would give slower kernels.
+    - ``TORCH_EXTENSIONS_DIR``: ``utils/cpp_extension.py: _get_build_directory``.
+    - ``PYTHONPYCACHEPREFIX`` where the packages have no ``bytecode``; the chart disables writing
+      it anywhere else. ``import swift.pipelines.train.rlhf`` took 15.4 s of CPU time without it,
+      5.5 s with it, 102 MB (Python 3.11, torch 2.11).
+    - ``CUDA_CACHE_PATH``: what the driver compiles from PTX (CUDA C++ Programming Guide, CUDA
+      Environment Variables); its own limit of 1 GiB applies.
+    """
+    wanted = {
+        "TRITON_CACHE_DIR": str(folder / "triton"),
+        "TRITON_CACHE_AUTOTUNING": "1",
+        "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
+        "TORCHINDUCTOR_FX_GRAPH_CACHE": "1",
+        "TORCHINDUCTOR_COMPILE_THREADS": str(max(1, min(MAX_COMPILE_THREADS, cores // nproc))),
+        "TORCH_COMPILE_JOB_ID": run,
+        "TORCH_EXTENSIONS_DIR": str(folder / "extensions"),
+        "CUDA_CACHE_PATH": str(folder / "cuda"),
+        **({"TORCH_WARM_POOL": "0"} if warm else {}),
+    }
+    found = {name: value for name, value in wanted.items() if name not in env}
+    if not bytecode and "PYTHONPYCACHEPREFIX" not in env:
+        found["PYTHONPYCACHEPREFIX"] = str(folder / "bytecode")
+        found["PYTHONDONTWRITEBYTECODE"] = ""
+    return found
+
+
+def _save_nothing() -> None:
+    """Save nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kernels:
-    """What training needs to know of them, and how they are kept; by default not at all."""
+    """The cache as training uses it; by default there is none."""
 
     env: Mapping[str, str] = field(default_factory=dict)
     """Variables of the training processes."""
-    save: Callable[[], None] = _nothing
-    """Archives what was compiled; raises nothing."""
+    save: Callable[[], None] = _save_nothing
+    """Archives the new kernels; never raises."""
 
 
 def kernels(settings: Settings, smi: Smi | None, env: Mapping[str, str]) -> Kernels:
-    """Fetch the kernels of earlier runs on such GPUs with such software."""
+    """Fetch the kernels of earlier runs with the same GPUs and software."""
     if not settings.jit_cache or settings.gpus_per_node == 0:
         return Kernels()
-    told = smi or ask(env)[0]  # without the preflight nobody has asked yet
-    if told is None:
+    found = smi or ask(env)[0]  # with the preflight skipped, nvidia-smi has not run yet
+    if found is None:
         logs.warning("compiled kernels not kept", why="nvidia-smi tells no GPU")
         return Kernels()
     try:
-        return _kernels(settings, told, env)
+        return _kernels(settings, found, env)
     except (OSError, LaunchError) as error:
         logs.warning("compiled kernels not kept", cause=error)
         return Kernels()
 
 
 def _kernels(settings: Settings, smi: Smi, env: Mapping[str, str]) -> Kernels:
-    begun = time.monotonic()
-    key = kernel_folder.key_of(kernel_folder.gather(smi))
-    folder, kept = kernel_folder.local_folder(key), settings.work.jit(key)
-    disk.note_use(kept)
-    warm = kernel_archive.seed([kept / name for name in kernel_archive.NAMES], folder)
+    started = time.monotonic()
+    key = folder_name(key_of_node(smi))
+    folder, archives = local_folder(key), settings.work.jit(key)
+    disk.note_use(archives)
+    warm = kernel_archive.seed([archives / name for name in kernel_archive.NAMES], folder)
     known = kernel_archive.contents(folder)
-    seconds = round(time.monotonic() - begun, 2)
+    seconds = round(time.monotonic() - started, 2)
     logs.info("compiled kernels", key=key, files=len(known), seconds=seconds)
     own = kernel_archive.own_name(settings.place.rank, settings.place.nodes)
-    found = kernel_folder.variables(
+    found = variables(
         folder,
         env,
         run=settings.run,
         warm=warm,
         cores=len(os.sched_getaffinity(0)),
         nproc=settings.nproc_per_node,
-        bytecode=kernel_folder.has_bytecode(),
+        bytecode=has_bytecode(),
     )
     if not own:
         return Kernels(env=found)
     return Kernels(
         env=found,
-        save=lambda: _save(folder, kept / own, known, settings.pod or settings.run),
+        save=lambda: _save(folder, archives / own, known, settings.pod or settings.run),
     )
 
 
 def _save(folder: Path, archive: Path, known: Mapping[str, Entry], holder: str) -> None:
-    """Archive what was compiled, as of ``jit_archive.publish``; say why not, if not."""
-    begun = time.monotonic()
+    """Archive the new kernels; an error is only logged."""
+    started = time.monotonic()
     try:
         done = kernel_archive.publish(folder, archive, known, holder)
     except (OSError, ValueError) as error:
         logs.warning("compiled kernels not archived", cause=error)
         return
-    logs.info("compiled kernels archived", done=done, seconds=round(time.monotonic() - begun, 2))
+    logs.info("compiled kernels archived", done=done, seconds=round(time.monotonic() - started, 2))

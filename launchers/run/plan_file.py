@@ -1,4 +1,4 @@
-"""``plan.json``: what rank 0 expected of the run, for whoever compares it with what happened."""
+"""``plan.json``: the predicted memory, time and disk of a run, written by rank 0."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from launchers import logs
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
-from launchers.inputs.paths import inputs_of
+from launchers.flags.command_line import Inputs
 from launchers.plan import model_config
 from launchers.plan.document import document
 from launchers.plan.model_config import Shape
@@ -19,33 +19,38 @@ from launchers.system.atomic_file import replace
 
 
 def record(
-    settings: Settings, recipe: Recipe, env: Mapping[str, str], seen: Shape | None = None
+    settings: Settings,
+    recipe: Recipe,
+    inputs: Inputs,
+    env: Mapping[str, str],
+    seen: Shape | None = None,
 ) -> int | None:
-    """Write the plan; whatever goes wrong is a warning, since a run does not depend on it.
+    """Write the plan; any error is only logged, since a run does not depend on its plan.
 
-    Called before the download and after it, as the model's sizes may be known only then; it is
-    written again only if something has changed.
+    Called before the download and after it, when the model's sizes are known for certain; the
+    file is written again only if its content changes.
 
     Args:
         settings: the launcher's settings.
         recipe: the run's recipe.
+        inputs: the paths of its inputs.
         env: the pod's environment.
-        seen: the model's sizes, from its hub; what is on the workspace comes before it.
+        seen: the model's sizes from its hub; a model on the workspace takes precedence.
 
     Returns:
-        Bytes that checkpoints will still take; None where that is not known.
+        Bytes that checkpoints will still take; None when they are not known.
     """
     try:
-        plan = planned(settings, recipe, env, seen)
+        plan = planned(settings, recipe, inputs, env, seen)
         _write(settings.work.plan, json.dumps(document(plan), indent=1) + "\n", plan)
-        return room(plan, settings.work.checkpoints)
+        return remaining_bytes(plan, settings.work.checkpoints)
     except Exception as error:
         logs.warning("plan not written", cause=repr(error))
         return None
 
 
 def _write(path: Path, text: str, plan: Plan) -> None:
-    """Write the file unless it says so already: a model that is here is known from the start."""
+    """Write the file unless it already has this content."""
     if path.is_file() and path.read_text(encoding="utf-8") == text:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -53,8 +58,8 @@ def _write(path: Path, text: str, plan: Plan) -> None:
     logs.info("plan written", path=path, **summary(plan))
 
 
-def room(plan: Plan, checkpoints: Path) -> int | None:
-    """Return the bytes that checkpoints will still take; what an earlier attempt left counts."""
+def remaining_bytes(plan: Plan, checkpoints: Path) -> int | None:
+    """Return the bytes that checkpoints will still take, less those of earlier attempts."""
     wanted = plan.footprint
     if wanted is None or wanted.checkpoints is None:
         return None
@@ -62,18 +67,22 @@ def room(plan: Plan, checkpoints: Path) -> int | None:
 
 
 def planned(
-    settings: Settings, recipe: Recipe, env: Mapping[str, str], seen: Shape | None = None
+    settings: Settings,
+    recipe: Recipe,
+    inputs: Inputs,
+    env: Mapping[str, str],
+    seen: Shape | None = None,
 ) -> Plan:
-    """Build this run's plan from what is on the workspace now, or was seen of the model."""
-    config = inputs_of(settings, recipe, settings.work).model / "config.json"
-    found, where = read(config)
+    """Build this run's plan, with the model's sizes from the workspace or else ``seen``."""
+    config = inputs.model / "config.json"
+    found, where = read_sizes(config)
     if found is None and seen is not None:
         found, where = seen, f"config.json of {recipe.model}"
     return build(job_of(settings, recipe, env, shape=found, shape_source=where))
 
 
-def read(config: Path) -> tuple[Shape | None, str]:
-    """Read the model's sizes; None and the reason when they can't be."""
+def read_sizes(config: Path) -> tuple[Shape | None, str]:
+    """Read the model's sizes with their source; None with the reason when that fails."""
     if not config.is_file():
         return None, f"{config} is not there yet"
     try:
@@ -83,7 +92,7 @@ def read(config: Path) -> tuple[Shape | None, str]:
 
 
 def summary(plan: Plan) -> dict[str, object]:
-    """Return what the log's line says of a plan."""
+    """Return the fields of the log event of a plan."""
     fields: dict[str, object] = {}
     if plan.memory is not None:
         fields["gib_per_gpu"] = round(plan.memory.total, 1)

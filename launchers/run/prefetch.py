@@ -1,13 +1,13 @@
-"""Weights on their way into this node's page cache, while the ranks still start.
+"""Prefetch of the weights into this node's page cache, while the ranks still start.
 
-Training maps the files and touches them tensor by tensor, some 40 s after the gang started: from a
+Training maps the files and reads them tensor by tensor, about 40 s after the gang started: with a
 cold cache each page then waits for 128 KiB of readahead. Measured on a local disk, 1 GiB of random
-3 MiB pieces: cold 1.2 to 1.5 s, asked for 3 s before 0.5 s, warm 0.4 s; asking costs 0.5 s a GiB,
-and nothing where the pages are there already.
+3 MiB pieces: cold 1.2 to 1.5 s, prefetched 3 s before 0.5 s, warm 0.4 s. The prefetch takes 0.5 s
+a GiB, and no time when the pages are already cached.
 
-Importing the training's modules beforehand, in a process that is thrown away, was tried as well:
-with a page cache evicted and not, ``import swift.pipelines.train.rlhf`` took the same time
-within its spread (11.7 to 16.4 s against 11.9 to 14.2 s), so it is left out.
+Importing the training's modules beforehand, in a process of its own, was measured, too:
+``import swift.pipelines.train.rlhf`` took the same time within its spread with the page cache
+evicted and not (11.7 to 16.4 s against 11.9 to 14.2 s), so it is not done.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from pathlib import Path
 
 from launchers import logs
 
-CHUNK = 2 * 1024**2
-"""Bytes that are asked for at once: of larger requests the kernel read only a part."""
-SHARE = 0.5
-"""Of the memory that is available: the rest is the ranks'."""
+REQUEST_BYTES = 2 * 1024**2
+"""Size of one request: of larger ones the kernel read only a part."""
+MEMORY_SHARE = 0.5
+"""Share of the available memory to fill; the ranks need the rest."""
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 
 def weights(folder: Path) -> list[Path]:
-    """List the files that training reads of a model or checkpoint, in the order of reading."""
+    """List the weight files of a model or checkpoint, in the order in which training reads them."""
     found = sorted(folder.rglob("*.distcp"))
     return found or sorted(folder.glob("*.safetensors"))
 
 
 def fitting(sizes: Sequence[tuple[Path, int]], limit: int) -> list[tuple[Path, int]]:
-    """Keep the first files that fit into ``limit`` bytes together.
+    """Return the first files whose total size is at most ``limit`` bytes.
 
     >>> fitting([(Path("a"), 4), (Path("b"), 4), (Path("c"), 4)], 9)
     [(PosixPath('a'), 4), (PosixPath('b'), 4)]
@@ -51,7 +51,7 @@ def fitting(sizes: Sequence[tuple[Path, int]], limit: int) -> list[tuple[Path, i
 
 
 def available(meminfo: str, cgroup: str) -> int:
-    r"""Return the bytes that this container may still use, as far as the kernel tells.
+    r"""Return the bytes that this container may still use: free memory, at most its limit.
 
     >>> available("MemTotal: 9 kB\nMemAvailable:    4 kB\n", "max"), available("", "100")
     (4096, 0)
@@ -64,7 +64,7 @@ def available(meminfo: str, cgroup: str) -> int:
 
 @contextmanager
 def prefetching(folders: Sequence[Path]) -> Iterator[None]:
-    """Ask for the weights in these folders, in a thread; what is left at the end is not read."""
+    """Prefetch the weights of these folders in a thread; the end of the block stops it."""
     ended = threading.Event()
     threading.Thread(target=_prefetch, args=(folders, ended), daemon=True).start()
     try:
@@ -77,10 +77,10 @@ def _prefetch(folders: Sequence[Path], ended: threading.Event) -> None:
     try:
         files = [path for folder in folders for path in weights(folder)]
         cgroup = _CGROUP.read_text() if _CGROUP.exists() else ""
-        limit = int(SHARE * available(Path("/proc/meminfo").read_text(), cgroup))
+        limit = int(MEMORY_SHARE * available(Path("/proc/meminfo").read_text(), cgroup))
         chosen = fitting([(path, path.stat().st_size) for path in files], limit)
         for path, size in chosen:
-            _ask(path, size, ended)
+            _request(path, size, ended)
         if not ended.is_set():
             total = sum(size for _, size in chosen)
             logs.info("weights asked for", files=len(chosen), of=len(files), bytes=total)
@@ -88,14 +88,14 @@ def _prefetch(folders: Sequence[Path], ended: threading.Event) -> None:
         logs.warning("weights not asked for", cause=error)
 
 
-def _ask(path: Path, size: int, ended: threading.Event) -> None:
-    """Ask the kernel for one file; a file system that does not support it ignores it."""
+def _request(path: Path, size: int, ended: threading.Event) -> None:
+    """Request one file; a file system without support ignores the request."""
     handle = os.open(path, os.O_RDONLY)
     try:
-        for start in range(0, size, CHUNK):
+        for start in range(0, size, REQUEST_BYTES):
             if ended.is_set():
                 return
             with contextlib.suppress(OSError):
-                os.posix_fadvise(handle, start, CHUNK, os.POSIX_FADV_WILLNEED)
+                os.posix_fadvise(handle, start, REQUEST_BYTES, os.POSIX_FADV_WILLNEED)
     finally:
         os.close(handle)

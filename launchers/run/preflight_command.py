@@ -1,7 +1,7 @@
-"""``python3 -m launchers preflight``: the checks without a run, for people and for new nodes.
+"""The command ``preflight``: the checks of GPUs and network without a run, e.g. for new nodes.
 
-On one host nothing need be set; on several, NNODES, NODE_RANK and MASTER_ADDR, as for ``run``. The
-report is in ``runs/preflight`` below DPO_WORKSPACE, else below the current folder.
+On one host no variable needs to be set; on several, NNODES, NODE_RANK and MASTER_ADDR, as for
+``run``. The report is in ``runs/preflight`` below DPO_WORKSPACE, by default the current folder.
 """
 
 from __future__ import annotations
@@ -18,41 +18,32 @@ from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
 from launchers.gang.leader import Leader
 from launchers.gang.member import Member
-from launchers.gang.protocol import Hello
+from launchers.gang.protocol import Hello, StartMessage
 from launchers.preflight.preflight import Preflight
 from launchers.run.run import leaving
 from launchers.stages.attempt import next_attempt
 
+SMI_TIMEOUT_SECONDS = 20
 DEFAULTS = {"DPO_RUN": "preflight", "DPO_WORKSPACE": "."}
-"""What a run must set, and a person need not."""
+"""Defaults of settings that ``run`` requires."""
 
 
 def preflight(settings: Settings, env: Mapping[str, str]) -> None:
-    """Check this host, or the gang that it is one of.
+    """Check this host, or the gang that it belongs to.
 
     Raises:
-        LaunchError: what failed.
+        LaunchError: the checks that failed.
     """
     settings = replace(settings, workspace=settings.workspace.resolve())
     if "DPO_GPUS_PER_NODE" not in env:
-        settings = replace(settings, gpus_per_node=_count(env))
+        settings = replace(settings, gpus_per_node=_count_gpus(env))
     backend = load(settings.recipe).backend if settings.recipe.exists() else None
-    checks = Preflight(settings, backend, _hello(settings), env)
+    hello = Hello.of_rank(settings, version.own_digest(settings.launcher_digest))
+    checks = Preflight(settings, backend, hello, env)
     if settings.place.rank == 0:
         _lead(settings, checks)
     else:
         _follow(settings, checks)
-
-
-def _hello(settings: Settings) -> Hello:
-    return Hello(
-        run=settings.run,
-        rank=settings.place.rank,
-        nodes=settings.place.nodes,
-        digest=version.own_digest(settings.launcher_digest),
-        pod=settings.pod,
-        node=settings.node,
-    )
 
 
 def _lead(settings: Settings, checks: Preflight) -> None:
@@ -62,9 +53,9 @@ def _lead(settings: Settings, checks: Preflight) -> None:
     folder = attempt.folder(settings.work)
     with leaving(leader):
         with checks.meeting(folder) as (question, judge):
-            prepared = {"attempt": attempt.number, **question}
-            leader.start(prepared, time.monotonic() + settings.gang_deadline, judge)
-        checks.collective(folder, prepared, leader.bond)
+            start = StartMessage(attempt=attempt.number, preflight=question)
+            leader.start(start, time.monotonic() + settings.gang_deadline, judge)
+        checks.collective(folder, question, leader.peers)
 
 
 def _follow(settings: Settings, checks: Preflight) -> None:
@@ -72,23 +63,28 @@ def _follow(settings: Settings, checks: Preflight) -> None:
     deadline = time.monotonic() + settings.gang_deadline
     member = Member(checks.own, settings.place.master_addr, settings.gang_port, deadline)
     with leaving(member):
-        prepared = member.await_prepared()
-        member.ready(checks.answer(prepared))
-        folder = settings.work.attempts / str(prepared["attempt"])
-        checks.collective(folder, prepared, member.bond)
+        start = member.await_start_message()
+        member.ready(checks.answer(start.preflight))
+        folder = settings.work.attempts / str(start.attempt)
+        checks.collective(folder, start.preflight, member.peers)
 
 
-def _count(env: Mapping[str, str]) -> int:
-    """Count the GPUs that CUDA would see here."""
+def _count_gpus(env: Mapping[str, str]) -> int:
+    """Count the GPUs that CUDA would see on this host."""
     chosen = env.get("CUDA_VISIBLE_DEVICES")
     if chosen is not None:
         return len([word for word in chosen.split(",") if word.strip()])
     if shutil.which("nvidia-smi", path=env.get("PATH")) is None:
         return 0
     try:
-        done = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=20)
+        done = subprocess.run(
+            ["nvidia-smi", "-L"], capture_output=True, text=True, timeout=SMI_TIMEOUT_SECONDS
+        )
     except subprocess.TimeoutExpired:
         raise LaunchError(
-            Exit.PREFLIGHT, "nvidia-smi -L did not answer in 20 s", "look at the host's driver"
+            Exit.PREFLIGHT,
+            "nvidia-smi -L did not answer in 20 s",
+            "look at the host's driver",
+            id="nvidia-smi-timeout",
         ) from None
     return sum(line.startswith("GPU ") for line in done.stdout.splitlines())

@@ -1,11 +1,10 @@
-"""One run on one node: prepare or wait, start with the gang, train, export."""
+"""One run on one node: ``lead`` is the story of rank 0, ``follow`` that of every other rank."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 
 from launchers import logs
@@ -13,30 +12,33 @@ from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError, during
-from launchers.gang.hello import hello
+from launchers.flags.command_line import Inputs
 from launchers.gang.leader import Leader
 from launchers.gang.member import Member
-from launchers.gang.protocol import Message
-from launchers.inputs.model_check import check_model
+from launchers.gang.peer_monitor import PeerMonitor
+from launchers.gang.protocol import Hello, StartMessage
 from launchers.inputs.paths import inputs_of
-from launchers.inputs.preconditions import check
+from launchers.inputs.preconditions import check, check_model
 from launchers.preflight.preflight import Preflight
 from launchers.progress.progress import Progress, reporting
 from launchers.progress.startup import following
 from launchers.progress.training import telling
 from launchers.run import kernel_cache, plan_file
-from launchers.run.pipeline import prepare
 from launchers.run.prefetch import prefetching
-from launchers.stages.attempt import Attempt, decide
+from launchers.run.prepare import prepare
+from launchers.stages.attempt import Attempt, decide_start
 from launchers.stages.export import export
 from launchers.stages.train import train
 from launchers.storage.checkpoint import Checkpoint, read
 from launchers.storage.visible import VISIBILITY_TIMEOUT_SECONDS, await_outputs
 from launchers.system.process import Stopped
 
-CASCADE_DELAY = 2.0
-"""Seconds that a rank waits before it ends because of a peer: Kubernetes must see the peer's
-exit code first, because the first failed pod decides what the JobSet does."""
+CASCADE_DELAY_SECONDS = 2.0
+"""Time that a rank waits before it exits because of a peer: Kubernetes must see the peer's exit
+code first, because the first failed pod decides what the JobSet does."""
+JOIN_GRACE_SECONDS = 60.0
+"""Time that the peers have to join after rank 0's stages, even if these outlasted the deadline."""
+POLL_INTERVAL_SECONDS = 0.5
 
 
 def run(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
@@ -47,131 +49,154 @@ def run(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
     """
     deadline = time.monotonic() + settings.gang_deadline
     if settings.place.rank == 0:
-        lead(settings, recipe, deadline, env)
+        lead(settings, recipe, env, deadline)
     else:
-        follow(settings, recipe, deadline, env)
+        follow(settings, recipe, env, deadline)
 
 
-def lead(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str, str]) -> None:
-    """Run rank 0: prepare, start the gang, train, export."""
-    work, own = settings.work, hello(settings, recipe)
-    progress = Progress(path=work.progress, run=settings.run, digest=own.digest)
-    preflight = Preflight(settings, recipe.backend, own, env)
+def lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: float) -> None:
+    """Run rank 0: check, prepare, gather the gang, train, export."""
+    work, hello = settings.work, Hello.of_run(settings, recipe)
+    progress = Progress(path=work.progress, run=settings.run, digest=hello.digest)
+    preflight = Preflight(settings, recipe.backend, hello, env)
+
+    # Check: refuse what cannot work, before anything is downloaded.
     with reporting(progress):
-        check(settings, recipe)
-        preflight.local(plan_file.record(settings, recipe, env))
+        inputs = inputs_of(settings, recipe)
+        check(settings, recipe, inputs)
+        preflight.local(plan_file.record(settings, recipe, inputs, env))
         progress.mark("checks")
-        leader = Leader(own, settings.gang_port)
-    with leaving(leader), reporting(progress, leader.bond):
-        judged = check_model(settings, recipe, may_ask=True)
-        if judged.shape is not None:  # seen before the download: the plan is whole by now
-            plan_file.record(settings, recipe, env, judged.shape)
-        later = None if judged.is_whole else partial(check_model, settings, recipe, may_ask=False)
-        prepared = prepare(settings, recipe, work, progress, leader.announce, env, later)
-        preflight.space(plan_file.record(settings, recipe, env))
-        # how the reference is had changes no result: a run may go on the other way
-        same = replace(recipe, reference="online")
-        identity = {"recipe": same.digest, **prepared.digests()}
-        progress.outputs = prepared.message()["outputs"]
+        leader = Leader(hello, settings.gang_port)
+    with leaving(leader), reporting(progress, leader.peers):
+        verdict = check_model(settings, recipe, inputs, may_ask=True)
+        if verdict.shape is not None:  # known before the download: complete the plan
+            plan_file.record(settings, recipe, inputs, env, verdict.shape)
+        check_later = partial(check_model, settings, recipe, inputs, may_ask=False)
+
+        # Prepare: clone, download, convert, while the peers join.
+        prepared = prepare(
+            *(settings, recipe, inputs, env, progress),
+            announce=leader.announce,
+            judge_model=None if verdict.is_final else check_later,
+        )
+        preflight.space(plan_file.record(settings, recipe, inputs, env))
+        progress.outputs = [list(output) for output in prepared.outputs]
+
+        # Gather: start the gang when every rank is ready.
         leader.announce("train")
         progress.begin("train")
         with during("train"):
-            plan = decide(settings, work, identity)
-            with preflight.meeting(plan.attempt.folder(work), plan.skip) as (question, judge):
-                told = {**prepared.message(), **plan.message(), **question}
-                joined_by = max(deadline, time.monotonic() + 60)  # the stages may have outlasted it
-                leader.start(told, joined_by, judge)
-            if plan.skip:
-                logs.info("train skipped", why=plan.skip)
-                progress.end("up to date" if plan.skip == "up to date" else "skipped", plan.skip)
+            decision = decide_start(settings, recipe, prepared.digests)
+            folder = decision.attempt.folder(work)
+            with preflight.meeting(folder, decision.skip) as (question, judge):
+                start = decision.message(prepared.outputs, question)
+                joined_by = max(deadline, time.monotonic() + JOIN_GRACE_SECONDS)
+                leader.start(start, joined_by, judge)
+            if decision.skip:
+                logs.info("train skipped", why=decision.skip)
+                state = "up to date" if decision.skip == "up to date" else "skipped"
+                progress.end(state, decision.skip)
             else:
-                progress.begin_training(plan.attempt.number)
+                # Train: until all steps are done or a rank ends.
+                progress.begin_training(decision.attempt.number)
                 progress.mark("gang")
                 with telling(progress, work.metrics):
-                    _train(preflight, recipe, plan.attempt, told, leader, progress)
-                export(work, identity, holder=settings.pod)
+                    _train(
+                        preflight, recipe, inputs, decision.attempt, start, leader.peers, progress
+                    )
+
+                # Export: the last checkpoint in Hugging Face format.
+                export(work, decision.identity, holder=settings.pod)
                 progress.end("done")
         progress.finish("succeeded")
+
+
+def follow(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: float) -> None:
+    """Run any other rank: check, join the gang, train."""
+    # Check: the same as rank 0, so that this pod's log names the mistake, too.
+    inputs = inputs_of(settings, recipe)
+    check(settings, recipe, inputs)
+    hello = Hello.of_run(settings, recipe)
+    preflight = Preflight(settings, recipe.backend, hello, env)
+    preflight.local()
+
+    # Join: wait until rank 0 has prepared the run, verify that this node sees its outputs.
+    member = Member(hello, settings.place.master_addr, settings.gang_port, deadline)
+    with leaving(member):
+        start = member.await_start_message()
+        if not start.skip:
+            await_outputs(start.outputs)
+        generation = member.ready(preflight.answer(start.preflight))
+        if start.skip:
+            logs.info("train skipped", why=start.skip)
+            return
+
+        # Train: until all steps are done or a rank ends.
+        resume = _await_checkpoint(settings.work, start.resume)
+        attempt = Attempt(number=start.attempt, resume=resume)
+        logs.info("gang started", generation=generation)
+        with during("train"):
+            _train(preflight, recipe, inputs, attempt, start, member.peers)
 
 
 def _train(
     preflight: Preflight,
     recipe: Recipe,
+    inputs: Inputs,
     attempt: Attempt,
-    told: Message,
-    gang: Leader | Member,
+    start: StartMessage,
+    peers: PeerMonitor,
     progress: Progress | None = None,
 ) -> None:
-    """Train on this node, as one of the gang; first its GPUs and the network are tried.
+    """Measure GPUs and network with the gang, then train on this node.
 
-    Rank 0 has the ``progress`` and tells how the start went.
+    Only rank 0 has a ``progress``, to which the phases of the start are written.
     """
-    settings, work = preflight.settings, preflight.settings.work
-    folder, inputs = attempt.folder(work), inputs_of(settings, recipe, work)
+    settings = preflight.settings
+    folder = attempt.folder(settings.work)
     resumed = [attempt.resume.path] if attempt.resume else []
     with prefetching([*resumed, inputs.mcore or inputs.model]):
-        preflight.collective(folder, told, gang.bond)
+        preflight.collective(folder, start.preflight, peers)
         if progress:
             progress.mark("preflight")
         kernels = kernel_cache.kernels(settings, preflight.smi, preflight.env)
         env = {**preflight.env, **kernels.env}
         with following(progress, folder, settings.world_size, kernels.save):
-            train(settings, recipe, inputs, work, attempt, gang.bond, env)
+            train(settings, recipe, inputs, attempt, peers, env)
 
 
-def follow(settings: Settings, recipe: Recipe, deadline: float, env: Mapping[str, str]) -> None:
-    """Run any other rank: wait for rank 0, train."""
-    check(settings, recipe)
-    place, work = settings.place, settings.work
-    own = hello(settings, recipe)
-    preflight = Preflight(settings, recipe.backend, own, env)
-    preflight.local()
-    member = Member(own, place.master_addr, settings.gang_port, deadline)
-    with leaving(member):
-        plan = member.await_prepared()
-        if not plan["skip"]:
-            await_outputs(plan["outputs"])
-        generation = member.ready(preflight.answer(plan))
-        if plan["skip"]:
-            logs.info("train skipped", why=plan["skip"])
-            return
-        attempt = Attempt(number=plan["attempt"], resume=_resume(work, plan["resume"]))
-        logs.info("gang started", generation=generation)
-        with during("train"):
-            _train(preflight, recipe, attempt, plan, member)
-
-
-def _resume(
-    work: Workspace, name: str, *, patience: float = VISIBILITY_TIMEOUT_SECONDS
+def _await_checkpoint(
+    work: Workspace, name: str, *, timeout: float = VISIBILITY_TIMEOUT_SECONDS
 ) -> Checkpoint | None:
-    """Find the checkpoint that rank 0 has chosen, as late as NFS shows it.
+    """Wait for the checkpoint that rank 0 has chosen: NFS may show it late.
 
     Raises:
-        LaunchError: IO when this node does not see it whole.
+        LaunchError: IO when this node does not see it complete within ``timeout`` seconds.
     """
     if not name:
         return None
-    stop = time.monotonic() + patience
+    stop = time.monotonic() + timeout
     while (found := read(work.checkpoints / name)) is None:
         if time.monotonic() >= stop:
             raise LaunchError(
                 Exit.IO,
-                f"{work.checkpoints / name} is not whole on this node after {patience:.0f} s",
+                f"{work.checkpoints / name} is not whole on this node after {timeout:.0f} s",
                 "look at the workspace's storage",
+                id="checkpoint-incomplete",
             )
-        time.sleep(0.5)
+        time.sleep(POLL_INTERVAL_SECONDS)
     return found
 
 
 @contextmanager
 def leaving(gang: Leader | Member) -> Iterator[None]:
-    """Tell the gang how this rank ended, whatever the way."""
+    """Leave the gang at the end of the block, with this rank's exit code and cause."""
     try:
         yield
     except LaunchError as error:
         gang.leave(error.code, error.cause)
-        if error.code in (Exit.PEER, Exit.TERMINATED) and gang.bond.loss is not None:
-            time.sleep(CASCADE_DELAY)
+        if error.code in (Exit.PEER, Exit.TERMINATED) and gang.peers.loss is not None:
+            time.sleep(CASCADE_DELAY_SECONDS)
         raise
     except Stopped as stopped:
         gang.leave(Exit.TERMINATED, str(stopped))

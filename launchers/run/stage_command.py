@@ -1,4 +1,7 @@
-"""One stage on its own: what a replicated job of ``stages.placement: jobs`` runs."""
+"""The commands ``clone``, ``download`` and ``convert``: one stage in a pod of its own.
+
+The replicated jobs of ``stages.placement: jobs`` run them.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,12 @@ from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.config.sources import parse
 from launchers.exits import during
-from launchers.gang.hello import hello
-from launchers.inputs.paths import clone_path, inputs_of, mcore_path
+from launchers.flags.command_line import Inputs
+from launchers.gang.protocol import Hello
+from launchers.inputs.paths import inputs_of
 from launchers.inputs.preconditions import check
 from launchers.progress.progress import Progress, reporting
-from launchers.run.pipeline import judge_inputs
+from launchers.run.prepare import judge_data
 from launchers.stages.clone import clone
 from launchers.stages.convert import convert
 from launchers.stages.download import download
@@ -22,36 +26,32 @@ COMMANDS = ("clone", "download", "convert")
 
 
 def run_stage(name: str, settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
-    """Run one of ``COMMANDS``; it finds its inputs where the stages before it left them."""
-    digest = hello(settings, recipe).digest
+    """Run one of ``COMMANDS``, on the outputs of the stages before it."""
+    digest = Hello.of_run(settings, recipe).digest
     progress = Progress(path=settings.work.progress, run=settings.run, digest=digest)
     with reporting(progress):
-        check(settings, recipe, is_gang=False)
+        inputs = inputs_of(settings, recipe)
+        check(settings, recipe, inputs, is_gang=False)
         progress.begin(name)
         with during(name):
-            _act(name, settings, recipe, env)
+            _act(name, settings, recipe, inputs, env)
         progress.end("done")
 
 
-def _act(name: str, settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
+def _act(
+    name: str, settings: Settings, recipe: Recipe, inputs: Inputs, env: Mapping[str, str]
+) -> None:
     work, skip, holder = settings.work, name in settings.skips, settings.pod or settings.run
     if name == "clone":
         clone(settings.code, work, skip=skip, holder=holder)
     elif name == "download":
-        folder = clone_path(settings.code, work)
         download(
-            *(recipe.model, recipe.dataset, work, folder),
+            *(recipe.model, recipe.dataset, work, inputs.clone),
             skip=skip,
             holder=holder,
-            judge=lambda: judge_inputs(settings, recipe, is_gang=False),
+            judge=lambda: judge_data(settings, recipe, inputs, is_gang=False),
         )
     else:
-        there = marker.read(work.model(parse(recipe.model, "recipe.model").slug))
-        convert(
-            settings,
-            recipe,
-            model=inputs_of(settings, recipe, work).model,
-            model_digest="" if there is None else marker.digest(there),
-            target=mcore_path(recipe, work),
-            env=env,
-        )
+        found = marker.read(work.model(parse(recipe.model, "recipe.model").slug))
+        digest = "" if found is None else marker.digest(found)
+        convert(settings, recipe, inputs, model_digest=digest, env=env)

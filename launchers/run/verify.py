@@ -1,8 +1,8 @@
-"""The proof of a run, for ``helm test``: waits for the run's end and verifies what it left.
+"""The command ``verify``, for ``helm test``: waits for the end of a run and verifies its outputs.
 
-``progress.json`` tells how far the run is. It counts when it is of the same recipe and launcher,
-and of a run that began after the release was installed: an earlier release of the same name may
-have left one that says ``succeeded`` while this one waits in the queue.
+``progress.json`` holds the state of the run. It belongs to this release when recipe and launcher
+are the same and the run began after the release was installed: an earlier release of the same name
+may have left ``succeeded`` while this one is still queued.
 """
 
 from __future__ import annotations
@@ -17,74 +17,78 @@ from launchers import logs
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.exits import USER, Exit, LaunchError
-from launchers.gang.hello import hello
-from launchers.run.helm_release import installed
+from launchers.gang.protocol import Hello
+from launchers.run.helm_release import installation_time
 from launchers.storage import manifest, marker
 from launchers.storage.marker import Marker
 from launchers.storage.output import FULL
 from launchers.storage.trainer_log import last_step
 
-POLL = 1.0
-NOTICE = 30.0
-"""Seconds between two lines about waiting."""
-SKEW = 1.0
-"""Seconds by which the clocks of Helm's machine and of the nodes may differ."""
+POLL_INTERVAL_SECONDS = 1.0
+LOG_INTERVAL_SECONDS = 30.0
+"""Interval of the log events while waiting."""
+CLOCK_SKEW_SECONDS = 1.0
+"""Tolerated difference between the clocks of Helm's machine and of the nodes."""
 
-Found = Mapping[str, Any]
+State = Mapping[str, Any]
+"""The content of ``progress.json``."""
 
 
-def prove(settings: Settings, recipe: Recipe) -> None:
-    """Wait until the run has ended, and verify what it left.
+def verify(settings: Settings, recipe: Recipe) -> None:
+    """Wait until the run has ended, and verify its outputs.
 
     Raises:
-        LaunchError: the code of a run that failed for good; UNAVAILABLE with where the run stands
-            after the deadline; INPUT_MISSING or IO when it left something else than it says.
+        LaunchError: the code of a run that failed for good; UNAVAILABLE with the state of the run
+            after the deadline; INPUT_MISSING or IO when its outputs are not what it recorded.
     """
-    digest, since = hello(settings, recipe).digest, installed(settings.release_record)
+    digest = Hello.of_run(settings, recipe).digest
+    since = installation_time(settings.release_record)
     stop = time.monotonic() + settings.test_deadline
-    told, again = "", 0.0
+    logged, log_again = "", 0.0
     while True:
-        found = read(settings.work.progress)
-        strange = stranger(found, digest, since)
-        if not strange and found["state"] == "succeeded":
-            verify(settings, recipe, found["outputs"])
+        state = read_progress(settings.work.progress)
+        not_started = not_started_reason(state, digest, since)
+        if not not_started and state["state"] == "succeeded":
+            verify_outputs(settings, recipe, state["outputs"])
             return
-        if not strange and found["state"] == "failed" and found["code"] in USER:
-            raise failed(settings, found)
+        if not not_started and state["state"] == "failed" and state["code"] in USER:
+            raise failure(settings, state)
         if time.monotonic() >= stop:
-            raise late(settings, found, strange)
-        now = strange or standing(settings, found)
-        if now != told or time.monotonic() >= again:
+            raise timed_out(settings, state, not_started)
+        now = not_started or describe(settings, state)
+        if now != logged or time.monotonic() >= log_again:
             logs.info("waiting for the run", seen=now)
-            told, again = now, time.monotonic() + NOTICE
-        time.sleep(POLL)
+            logged, log_again = now, time.monotonic() + LOG_INTERVAL_SECONDS
+        time.sleep(POLL_INTERVAL_SECONDS)
 
 
-def read(path: Path) -> Found:
-    """Return what ``progress.json`` says; nothing when there is none."""
+def read_progress(path: Path) -> State:
+    """Read ``progress.json``; empty when it does not exist."""
     try:
-        found: Found = json.loads(path.read_text(encoding="utf-8"))
+        found: State = json.loads(path.read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):
         return {}
     return found
 
 
-def stranger(found: Found, digest: str, since: float | None) -> str:
-    """Say why ``progress.json`` is none of this release's run; empty when it is its own.
+def not_started_reason(state: State, digest: str, since: float | None) -> str:
+    """Return why ``progress.json`` does not belong to this release's run; empty when it does.
 
-    >>> stranger({}, "d", 9.0)
+    >>> not_started_reason({}, "d", 9.0)
     'not started'
-    >>> stranger({"digest": "d", "started": 1.0}, "d", 9.0)
+    >>> not_started_reason({"digest": "d", "started": 1.0}, "d", 9.0)
     'not started; progress.json is of a run that began 8 s before the release was installed'
-    >>> stranger({"digest": "d", "started": 8.0}, "d", 9.0), stranger({"digest": "d"}, "d", None)
-    ('', '')
+    >>> not_started_reason({"digest": "d", "started": 8.0}, "d", 9.0)
+    ''
+    >>> not_started_reason({"digest": "d"}, "d", None)
+    ''
     """
-    if not found:
+    if not state:
         return "not started"
-    if found.get("digest") != digest:
+    if state.get("digest") != digest:
         return "not started; progress.json is of another recipe or launcher"
-    if since is not None and found["started"] < since - SKEW:
-        early = since - found["started"]
+    if since is not None and state["started"] < since - CLOCK_SKEW_SECONDS:
+        early = since - state["started"]
         return (
             "not started; progress.json is of a run that began "
             f"{early:.0f} s before the release was installed"
@@ -92,76 +96,86 @@ def stranger(found: Found, digest: str, since: float | None) -> str:
     return ""
 
 
-def standing(settings: Settings, found: Found) -> str:
-    """Say where this release's run is."""
-    stage = found["stage"] or "start"
-    if found["state"] == "failed":
-        return f"failed in {stage} with exit code {found['code']}: {found['why']}"
+def describe(settings: Settings, state: State) -> str:
+    """Describe the state of this release's run: its stage and step, or why it failed."""
+    stage = state["stage"] or "start"
+    if state["state"] == "failed":
+        return f"failed in {stage} with exit code {state['code']}: {state['why']}"
     step = last_step(settings.work.checkpoints)
     return f"in {stage}" + ("" if step is None or stage != "train" else f", step {step}")
 
 
-def failed(settings: Settings, found: Found) -> LaunchError:
-    """Say why the run failed, with its own code: no restart will follow."""
-    cause = f"run {settings.run} {standing(settings, found)}"
-    return LaunchError(Exit(found["code"]), cause, "then uninstall the run and install it again")
-
-
-def late(settings: Settings, found: Found, strange: str) -> LaunchError:
-    """Say where the run is after the deadline."""
-    look = f"kubectl get jobsets,pods | grep {settings.run}, and with Kueue kubectl get workloads"
-    if strange:
-        remedy = f"it waits in the queue, or its pods cannot start: {look}"
-    elif found["state"] == "failed":
-        remedy = f"the JobSet restarts it up to restarts.max times: {look}"
-    else:
-        remedy = "test again later, or with a longer test.deadlineSeconds and helm test --timeout"
-    where = strange or standing(settings, found)
+def failure(settings: Settings, state: State) -> LaunchError:
+    """Build the error of a run that failed for good, with the run's exit code."""
+    cause = f"run {settings.run} {describe(settings, state)}"
     return LaunchError(
-        Exit.UNAVAILABLE, f"run {settings.run} after {settings.test_deadline} s: {where}", remedy
+        Exit(state["code"]), cause, "then uninstall the run and install it again", id="run-failed"
     )
 
 
-def verify(settings: Settings, recipe: Recipe, outputs: Sequence[Sequence[str]]) -> None:
-    """Verify what a run that succeeded has left.
+def timed_out(settings: Settings, state: State, not_started: str) -> LaunchError:
+    """Build the error of a run that has not ended by the deadline."""
+    look = f"kubectl get jobsets,pods | grep {settings.run}, and with Kueue kubectl get workloads"
+    if not_started:
+        remedy = f"it waits in the queue, or its pods cannot start: {look}"
+    elif state["state"] == "failed":
+        remedy = f"the JobSet restarts it up to restarts.max times: {look}"
+    else:
+        remedy = "test again later, or with a longer test.deadlineSeconds and helm test --timeout"
+    where = not_started or describe(settings, state)
+    return LaunchError(
+        Exit.UNAVAILABLE,
+        f"run {settings.run} after {settings.test_deadline} s: {where}",
+        remedy,
+        id="run-late",
+    )
+
+
+def verify_outputs(settings: Settings, recipe: Recipe, outputs: Sequence[Sequence[str]]) -> None:
+    """Verify the outputs of a run that succeeded.
 
     Args:
         settings: the settings of the run.
         recipe: its recipe.
-        outputs: path and digest of what its stages before training made.
+        outputs: path and digest of the outputs of its stages before training.
 
     Raises:
-        LaunchError: INPUT_MISSING or IO when something else is there.
+        LaunchError: INPUT_MISSING or IO when an output is missing, different or damaged.
     """
     if "train" in settings.skips:
         for path, digest in outputs:
-            _same(Path(path), digest)
-        logs.info("run proved: SKIP_TRAIN=1", outputs=len(outputs))
+            _verify_marker(Path(path), digest)
+        logs.info("run verified: SKIP_TRAIN=1", outputs=len(outputs))
         return
     export = settings.work.export
     there = marker.read(export)
     if there is None or there.inputs.get("recipe") != recipe.digest:
-        raise _changed(f"{export} is not what this recipe leaves")
-    _whole(export, there)
+        raise _changed("export-changed", f"{export} is not what this recipe leaves")
+    _verify_files(export, there)
     held = {"files": len(there.manifest), "bytes": manifest.total(there.manifest)}
-    logs.info("run proved", export=export, **held, recipe=recipe.digest[:12])
+    logs.info("run verified", export=export, **held, recipe=recipe.digest[:12])
 
 
-def _same(path: Path, digest: str) -> None:
+def _verify_marker(path: Path, digest: str) -> None:
     there = marker.read(path)
     if there is None or marker.digest(there) != digest:
-        raise _changed(f"{path} is not what the run left there")
-    if not there.inputs.get("in place"):  # else the files are elsewhere
-        _whole(path, there)
+        raise _changed("output-changed", f"{path} is not what the run left there")
+    if not there.inputs.get("in place"):  # otherwise the files are elsewhere
+        _verify_files(path, there)
 
 
-def _whole(path: Path, there: Marker) -> None:
+def _verify_files(path: Path, there: Marker) -> None:
     problems = manifest.verify(path, there.manifest, manifest.total(there.manifest) <= FULL)
     if problems:
-        raise LaunchError(Exit.IO, f"{path}: {problems[0]}", "look at the workspace's storage")
+        raise LaunchError(
+            Exit.IO,
+            f"{path}: {problems[0]}",
+            "look at the workspace's storage",
+            id="export-damaged",
+        )
 
 
-def _changed(cause: str) -> LaunchError:
+def _changed(id: str, cause: str) -> LaunchError:
     return LaunchError(
-        Exit.INPUT_MISSING, f"the run says succeeded, and {cause}", "install the run again"
+        Exit.INPUT_MISSING, f"the run says succeeded, and {cause}", "install the run again", id=id
     )

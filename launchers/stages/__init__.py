@@ -1,4 +1,4 @@
-"""Clone, download, convert, train, export: each idempotent, each one module.
+"""The stages of a run: clone, download, convert, train, export. Each is idempotent.
 
 May import ``inputs`` and below.
 """

@@ -1,16 +1,18 @@
-"""What rank 0 decides before the gang starts: whether to train, and from which checkpoint."""
+"""Rank 0's decision before the gang starts: whether to train, and from which checkpoint."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
-from launchers.gang.protocol import Message
+from launchers.gang.protocol import PreflightQuestion, StartMessage
 from launchers.stages.export import is_exported
 from launchers.storage import checkpoint
 from launchers.storage.checkpoint import Checkpoint
@@ -25,12 +27,12 @@ class Attempt:
     resume: Checkpoint | None
 
     def folder(self, work: Workspace) -> Path:
-        """Return where this attempt's logs go."""
+        """Return the folder of this attempt's logs and reports."""
         return work.attempts / str(self.number)
 
 
 def next_attempt(work: Workspace) -> Attempt:
-    """Choose the next attempt's number and what it resumes from (rank 0 decides for all).
+    """Choose the next attempt's number and checkpoint (on rank 0, for all ranks).
 
     The number is the launcher's own: Kueue's preemption does not raise the JobSet's
     ``restart-attempt`` (jobset #1282), and logs keyed on it would be overwritten.
@@ -41,7 +43,11 @@ def next_attempt(work: Workspace) -> Attempt:
 
 
 def keep_identity(work: Workspace, inputs: Mapping[str, object]) -> None:
-    """Refuse to resume a run whose inputs have changed since its checkpoints were made.
+    """Write the identity of a run; refuse to resume checkpoints of another identity.
+
+    Args:
+        work: the run's workspace.
+        inputs: digests of the recipe and of the outputs of the stages before training.
 
     Raises:
         LaunchError: CONFIG naming what differs.
@@ -56,13 +62,14 @@ def keep_identity(work: Workspace, inputs: Mapping[str, object]) -> None:
                 Exit.CONFIG,
                 f"run {work.run} has checkpoints made with another {', '.join(changed)}",
                 f"choose another release name, or remove {work.home}",
+                id="run-changed",
             )
     work.home.mkdir(parents=True, exist_ok=True)
     replace(path, text)
 
 
 def _identity(path: Path) -> dict[str, object]:
-    """Read what a run was made from; with checkpoints but without it nothing is sure."""
+    """Read the identity that an earlier attempt wrote; empty when it is missing or damaged."""
     try:
         return dict(json.loads(path.read_text(encoding="utf-8")))
     except (FileNotFoundError, ValueError):
@@ -70,26 +77,44 @@ def _identity(path: Path) -> dict[str, object]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
-    """What rank 0 has decided for all ranks."""
+class StartDecision:
+    """Rank 0's decision for all ranks."""
 
     attempt: Attempt
+    identity: Mapping[str, object]
+    """Digests of the recipe and of the outputs of the stages before training."""
     skip: str
-    """Why there is nothing to train; empty when there is."""
+    """Reason why nothing is trained; empty when training starts."""
 
-    def message(self) -> Message:
-        """Spell it for the other ranks."""
+    def message(
+        self, outputs: tuple[tuple[str, str], ...], question: PreflightQuestion | None
+    ) -> StartMessage:
+        """Build the start message of the gang."""
         resume = self.attempt.resume
-        name = resume.path.name if resume else ""
-        return {"attempt": self.attempt.number, "resume": name, "skip": self.skip}
+        return StartMessage(
+            attempt=self.attempt.number,
+            outputs=outputs,
+            resume=resume.path.name if resume else "",
+            skip=self.skip,
+            preflight=question,
+        )
 
 
-def decide(settings: Settings, work: Workspace, identity: Mapping[str, object]) -> Plan:
+def decide_start(settings: Settings, recipe: Recipe, digests: Mapping[str, str]) -> StartDecision:
     """Decide whether to train, and from which checkpoint.
 
+    Args:
+        settings: the launcher's settings.
+        recipe: the run's recipe.
+        digests: of the outputs of the stages before training, by stage and name.
+
     Raises:
-        LaunchError: CONFIG when there are checkpoints of other inputs.
+        LaunchError: CONFIG when the run has checkpoints of another identity.
     """
+    work = settings.work
+    # precomputed or online, the reference gives the same results: a run may resume with the other
+    recipe_digest = dataclasses.replace(recipe, reference="online").digest
+    identity: dict[str, object] = {"recipe": recipe_digest, **digests}
     if "train" in settings.skips:
         skip = "SKIP_TRAIN=1"
     elif is_exported(work, identity):
@@ -97,4 +122,4 @@ def decide(settings: Settings, work: Workspace, identity: Mapping[str, object]) 
     else:
         skip = ""
         keep_identity(work, identity)
-    return Plan(attempt=next_attempt(work), skip=skip)
+    return StartDecision(attempt=next_attempt(work), identity=identity, skip=skip)

@@ -13,8 +13,7 @@ from launchers.config.settings import Code
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.inputs.paths import clone_path
-from launchers.stages.git import GitError, git
-from launchers.stages.git_access import Access, access
+from launchers.stages.git import Access, GitError, access_to, git
 from launchers.storage import disk, manifest
 from launchers.storage.output import Made, Outcome, outcome, produce
 from launchers.storage.partial import RECORD
@@ -28,12 +27,12 @@ _EVERYTHING = ("+refs/heads/*:refs/remotes/origin/*", "+refs/tags/*:refs/tags/*"
 
 
 def clone(code: Code, workspace: Workspace, *, skip: bool, holder: str) -> Outcome:
-    """Clone the code, unless it is there or there is none.
+    """Clone the code, unless it is already cloned or the run has none.
 
     A branch stays at the commit of the first clone: a restarted run trains with the same code.
 
     Raises:
-        LaunchError: CONFIG for a url or ref that can't be; AUTH, INPUT_MISSING (no such
+        LaunchError: CONFIG for an invalid url or ref; AUTH, INPUT_MISSING (no such
             repository or ref), UNAVAILABLE, QUOTA, IO from git and the disk.
     """
     path = clone_path(code, workspace)
@@ -59,33 +58,38 @@ def _check(code: Code) -> None:
             Exit.CONFIG,
             f"code.url holds a name or password for {host}: everybody who sees the run sees it",
             "remove it from the url; put a token into a Secret and name it in code.existingSecret",
+            id="code-url-secret",
         )
     if not _URL.fullmatch(code.url):
         raise LaunchError(
             Exit.CONFIG,
             f"code.url={code.url!r} is no git url",
             "write https://host/path.git, ssh://git@host/path.git, git@host:path or file:///path",
+            id="code-url",
         )
     if not code.ref or code.ref.startswith("-") or re.search(r"[\s~^:?*\[\\]|\.\.", code.ref):
         raise LaunchError(
-            Exit.CONFIG, f"code.ref={code.ref!r} is no ref", "write a commit, tag or branch"
+            Exit.CONFIG,
+            f"code.ref={code.ref!r} is no ref",
+            "write a commit, tag or branch",
+            id="code-ref",
         )
 
 
 def _clone(code: Code, folder: Path) -> Made:
-    """Fetch and check out into ``folder``; git can't resume, so what is there goes first."""
+    """Fetch and check out into ``folder``, emptied first: git cannot resume a fetch."""
     for left in folder.iterdir():
         if left.name != RECORD:
             disk.remove(left)
     with tempfile.TemporaryDirectory(prefix="clone-") as scratch:
-        way = access(code.url, code.secret, os.environ, Path(scratch))
+        server = access_to(code.url, code.secret, os.environ, Path(scratch))
         try:
-            git(folder, way, "init", "--quiet", "--initial-branch=launcher")
-            git(folder, way, "remote", "add", "origin", code.url)
-            commit = retry("clone", lambda: _fetch(code, folder, way), _is_transient)
-            git(folder, way, "checkout", "--quiet", "--detach", commit)
+            git(folder, server, "init", "--quiet", "--initial-branch=launcher")
+            git(folder, server, "remote", "add", "origin", code.url)
+            commit = retry("clone", lambda: _fetch(code, folder, server), _is_transient)
+            git(folder, server, "checkout", "--quiet", "--detach", commit)
             if (folder / ".gitmodules").exists():
-                retry("submodules", lambda: _submodules(folder, way), _is_transient)
+                retry("submodules", lambda: _submodules(folder, server), _is_transient)
         except GitError as error:
             raise error.meaning() from error
     logs.info("clone checked out", ref=code.ref, commit=commit)
@@ -97,52 +101,52 @@ def _is_transient(error: Exception) -> bool:
     return isinstance(error, GitError) and error.is_transient
 
 
-def _submodules(folder: Path, way: Access) -> None:
-    """Fetch the submodules: shallow if the server allows it for their commits."""
+def _submodules(folder: Path, server: Access) -> None:
+    """Fetch the submodules, shallow if the server allows it."""
     words = ("submodule", "update", "--init", "--recursive")
     try:
-        git(folder, way, *words, "--depth", "1")
+        git(folder, server, *words, "--depth", "1")
     except GitError as error:
         if error.is_transient:
             raise
-        git(folder, way, *words)
+        git(folder, server, *words)
 
 
-def _fetch(code: Code, folder: Path, way: Access) -> str:
-    """Fetch the ref's commit, alone if the server allows it; return its SHA."""
+def _fetch(code: Code, folder: Path, server: Access) -> str:
+    """Fetch the ref's commit, without history if the server allows it; return its SHA."""
     if _FULL_SHA.fullmatch(code.ref):
         try:
-            return _shallow(folder, way, code.ref)
+            return _shallow(folder, server, code.ref)
         except GitError as error:
             if error.is_transient or error.meaning().code == Exit.AUTH:
                 raise
             logs.info("clone in full", why="the server does not give single commits")
-            return _full(code, folder, way)
-    refs = _remote_refs(folder, way)
+            return _full(code, folder, server)
+    refs = _remote_refs(folder, server)
     for name in (code.ref, f"refs/tags/{code.ref}", f"refs/heads/{code.ref}"):
         if name in refs:
-            return _shallow(folder, way, name)
+            return _shallow(folder, server, name)
     if _HEX.fullmatch(code.ref):
-        return _full(code, folder, way)
+        return _full(code, folder, server)
     raise _unknown_ref(code, refs)
 
 
-def _remote_refs(folder: Path, way: Access) -> list[str]:
-    lines = git(folder, way, "ls-remote", "--quiet", "origin").splitlines()
+def _remote_refs(folder: Path, server: Access) -> list[str]:
+    lines = git(folder, server, "ls-remote", "--quiet", "origin").splitlines()
     return [line.partition("\t")[2] for line in lines]
 
 
-def _shallow(folder: Path, way: Access, name: str) -> str:
-    git(folder, way, "fetch", "--quiet", "--no-tags", "--depth", "1", "origin", name)
-    return git(folder, way, "rev-parse", "--verify", "FETCH_HEAD^{commit}").strip()
+def _shallow(folder: Path, server: Access, name: str) -> str:
+    git(folder, server, "fetch", "--quiet", "--no-tags", "--depth", "1", "origin", name)
+    return git(folder, server, "rev-parse", "--verify", "FETCH_HEAD^{commit}").strip()
 
 
-def _full(code: Code, folder: Path, way: Access) -> str:
-    git(folder, way, "fetch", "--quiet", "origin", *_EVERYTHING)
+def _full(code: Code, folder: Path, server: Access) -> str:
+    git(folder, server, "fetch", "--quiet", "origin", *_EVERYTHING)
     try:
-        return git(folder, way, "rev-parse", "--verify", f"{code.ref}^{{commit}}").strip()
+        return git(folder, server, "rev-parse", "--verify", f"{code.ref}^{{commit}}").strip()
     except GitError:
-        raise _unknown_ref(code, _remote_refs(folder, way)) from None
+        raise _unknown_ref(code, _remote_refs(folder, server)) from None
 
 
 def _unknown_ref(code: Code, refs: list[str]) -> LaunchError:
@@ -152,4 +156,5 @@ def _unknown_ref(code: Code, refs: list[str]) -> LaunchError:
         Exit.INPUT_MISSING,
         f"code.ref={code.ref!r} is no branch, tag or commit of {code.url}",
         f"did you mean {near[0]}?" if near else "push something to the repository first",
+        id="code-ref-unknown",
     )

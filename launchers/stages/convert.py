@@ -1,7 +1,7 @@
 """The convert stage: Hugging Face weights to Megatron's distributed format, on rank 0's GPUs.
 
-It can be skipped: Megatron-SWIFT 4.x also reads Hugging Face weights. Which flags training gets
-(``--model`` or ``--mcore_model``) follows from that, in ``flags/command_line.py``.
+It can be skipped: Megatron-SWIFT 4.x also reads Hugging Face weights. ``Inputs.mcore`` carries the
+decision; ``flags/command_line.py`` chooses ``--model`` or ``--mcore_model`` by it.
 """
 
 from __future__ import annotations
@@ -19,64 +19,55 @@ from launchers.config.rank import Place
 from launchers.config.recipe import Recipe, Value
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
-from launchers.flags.command_line import environment, flatten, torchrun
-from launchers.inputs.paths import unwanted
-from launchers.storage.output import Outcome, produce
+from launchers.flags.command_line import Inputs, environment, flatten, torchrun
+from launchers.storage.output import Outcome, outcome, produce
 from launchers.system import failures
 from launchers.system.ms_swift import swift_folder
 from launchers.system.process import Child
 
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
-"""Spellings of the number of experts in config.json (mcore-bridge ``config/parser.py``)."""
+"""Keys of the number of experts in config.json (mcore-bridge ``config/parser.py``)."""
 PASSED_ON = ("model_type", "template", "torch_dtype")
-"""Flags of the recipe that the conversion needs as well."""
+"""Flags of the recipe that the conversion needs, too."""
+TERMINATION_GRACE_SECONDS = 5.0
+"""Time that torchrun has to end its workers after SIGTERM."""
 
 
 def convert(
     settings: Settings,
     recipe: Recipe,
+    inputs: Inputs,
     *,
-    model: Path,
     model_digest: str,
-    target: Path,
     env: Mapping[str, str],
 ) -> Outcome:
-    """Convert the model, unless it is already there or not wanted.
+    """Convert the model, unless it is already converted or is not to be.
 
     Args:
         settings: the launcher's settings.
         recipe: the run's recipe.
-        model: the downloaded model.
-        model_digest: digest of its marker; another model is another conversion.
-        target: folder of the converted model.
+        inputs: the paths of its inputs: the downloaded model and the converted one.
+        model_digest: digest of the model's marker; another model is another conversion.
         env: the launcher's environment.
     """
-    why = unwanted(recipe, skip="convert" in settings.skips)
-    if why:
+    if inputs.mcore is None:
+        why = inputs.not_converted
         logs.info("convert skipped", why=why)
-        return Outcome(
-            stage="convert",
-            name=target.name,
-            state="skipped",
-            why=why,
-            path=target,
-            digest="",
-            seconds=0.0,
-        )
-    flags = conversion_flags(recipe, model)
+        return outcome("convert", "", "skipped", why, settings.workspace, None)
+    flags = conversion_flags(recipe, inputs.model)
     return produce(
         "convert",
-        target.name,
-        target,
+        inputs.mcore.name,
+        inputs.mcore,
         {"model": model_digest, "flags": flatten(flags)},
-        lambda folder: _export(settings, flags, model, folder, env),
+        lambda folder: _export(settings, flags, inputs.model, folder, env),
         skip=False,
         holder=settings.run,
     )
 
 
 def conversion_flags(recipe: Recipe, model: Path) -> dict[str, Value]:
-    """Build the flags of ``megatron export``, but for the output folder.
+    """Build the flags of ``megatron export``, without the output folder.
 
     >>> from launchers.config.recipe import parse
     >>> recipe = parse({"backend": "megatron", "task": "rlhf", "model": "m", "dataset": ["d"]})
@@ -84,24 +75,27 @@ def conversion_flags(recipe: Recipe, model: Path) -> dict[str, Value]:
     {'torch_dtype': 'bfloat16', 'model': 'm', 'to_mcore': 'true', 'exist_ok': 'true'}
     """
     passed = {name: recipe.args[name] for name in PASSED_ON if name in recipe.args}
-    # exist_ok: the folder is there, as <name>.partial
+    # exist_ok: the folder exists, as <name>.partial
     own: dict[str, Value] = {"model": str(model), "to_mcore": "true", "exist_ok": "true"}
     return {"torch_dtype": "bfloat16", **passed, **own}
 
 
 def expert_parallel(model: Path, gpus: int) -> int:
-    """Return over how many GPUs the experts are spread: 1 for a dense model.
+    """Return the conversion's expert parallel size; 1 for a dense model.
 
-    The layout of the conversion is free: Megatron's ``torch_dist`` format reshards on load.
+    Any layout will do: Megatron's ``torch_dist`` format reshards on load.
 
     Raises:
-        LaunchError: DATA when config.json can't be read.
+        LaunchError: DATA when config.json cannot be read.
     """
     try:
         config = json.loads((model / "config.json").read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         raise LaunchError(
-            Exit.DATA, f"{model / 'config.json'}: {error}", "name a model in recipe.model"
+            Exit.DATA,
+            f"{model / 'config.json'}: {error}",
+            "name a model in recipe.model",
+            id="model-config",
         ) from None
     experts = next((int(config[name]) for name in EXPERTS if config.get(name)), 1)
     return math.gcd(experts, max(1, gpus))
@@ -123,7 +117,7 @@ def _export(
         source="convert",
     )
     log, ranks = (folder.parent / f"{folder.name}.{kind}" for kind in ("log", "ranks"))
-    shutil.rmtree(ranks, ignore_errors=True)  # an earlier attempt's end is not this one's
+    shutil.rmtree(ranks, ignore_errors=True)  # an earlier attempt's logs
     log.unlink(missing_ok=True)
     words = flatten({**flags, "output_dir": str(folder), "expert_model_parallel_size": str(nproc)})
     argv = torchrun(
@@ -131,13 +125,13 @@ def _export(
         nproc=nproc,
         log_dir=ranks,
         python=sys.executable,
-        program=[str(swift_folder() / "cli" / "_megatron" / "stages/export.py"), *words],
+        program=[str(swift_folder() / "cli" / "_megatron" / "export.py"), *words],
     )
     child = Child(argv, environment(env, alone, nproc=nproc, package=PACKAGE), log)
     try:
         code = child.wait(threading.Event())
     finally:
-        child.end(grace=5)
+        child.end(TERMINATION_GRACE_SECONDS)
     if code:
         raise _failure(ranks, log)
 
@@ -145,5 +139,7 @@ def _export(
 def _failure(ranks: Path, log: Path) -> LaunchError:
     found = failures.why(ranks, log, started=False)
     if found is None:
-        return LaunchError(Exit.PEER, "conversion failed without an exception", f"see {log}")
-    return LaunchError(found.code, f"conversion failed: {found.cause}", found.remedy)
+        return LaunchError(
+            Exit.PEER, "conversion failed without an exception", f"see {log}", id="convert-failed"
+        )
+    return LaunchError(found.code, f"conversion failed: {found.cause}", found.remedy, id=found.id)

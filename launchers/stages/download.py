@@ -28,23 +28,23 @@ def download(
     holder: str,
     judge: Callable[[], None] = lambda: None,
 ) -> list[Outcome]:
-    """Bring the datasets and then the model onto the workspace.
+    """Download the datasets, then the model, to the workspace.
 
     Args:
         recipe_model: the recipe's model.
-        recipe_dataset: the recipe's datasets; those inside the clone only have to exist.
-        workspace: where they go.
-        clone: the clone, if there is one.
-        skip: SKIP_DOWNLOAD: trust what is there.
-        holder: who downloads, for those who wait for the lock.
-        judge: looks at the datasets before the model comes, which takes minutes.
+        recipe_dataset: the recipe's datasets; those inside the clone must exist.
+        workspace: the target.
+        clone: the folder of the clone, if the run has one.
+        skip: SKIP_DOWNLOAD: use the existing files unverified.
+        holder: name of this pod, shown to others that wait for the lock.
+        judge: checks the datasets before the model is downloaded, which takes minutes.
 
     Returns:
         The model's outcome, then the datasets'.
 
     Raises:
-        LaunchError: what ``judge`` raises; CONFIG for a source that can't be; INPUT_MISSING, AUTH,
-            UNAVAILABLE, QUOTA or IO when it can't be had. Nothing half-written is left under a
+        LaunchError: what ``judge`` raises; CONFIG for an invalid source; INPUT_MISSING, AUTH,
+            UNAVAILABLE, QUOTA or IO when the download fails. No incomplete output is left under a
             final name.
     """
     wanted: list[tuple[Source, RepoType, Path]] = []
@@ -80,25 +80,27 @@ def _one(
 
 
 def _in_clone(what: Source, kind: RepoType, place: Path) -> Outcome:
-    """Check that it is there; the clone's own marker covers what it holds."""
+    """Check that a path inside the clone exists; the clone's marker covers its content."""
     if not place.exists():
         raise LaunchError(
             Exit.INPUT_MISSING,
             f"recipe.{kind}: {what.repo!r} is not in the clone",
             f"mend the path or code.ref; if it is on a hub, write hf://{what.repo}@REVISION",
+            id="clone-path",
         )
     if _is_pointer(place):
         raise LaunchError(
             Exit.DATA,
             f"recipe.{kind}: {what.repo!r} is a git-lfs pointer: git did not fetch its content",
             "use an image with git-lfs set up, or put the data on a hub or the workspace",
+            id="git-lfs-pointer",
         )
     logs.info("download up to date: in the clone", name=what.repo, path=place)
     return outcome(STAGE, what.repo, "up to date", "in the clone", place, None)
 
 
 def _is_pointer(place: Path) -> bool:
-    """Tell whether a file is what git leaves of a large file where git-lfs is missing."""
+    """Tell whether a file is a git-lfs pointer, checked out without git-lfs."""
     if not place.is_file():
         return False
     with place.open("rb") as handle:

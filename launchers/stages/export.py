@@ -1,7 +1,7 @@
-"""The end of a run: its last checkpoint in Hugging Face format, under one name.
+"""The export stage: the last checkpoint in Hugging Face format, in the run's ``export/``.
 
-Of an adapter that was merged this is the whole model, with the adapter in ``adapter/``; of one that
-was not, the adapter.
+A merged adapter is exported as the whole model, with the adapter in ``adapter/``; an adapter
+that was not merged, alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
-from launchers.flags.features import OWN
+from launchers.flags import features
 from launchers.storage import checkpoint, marker
 from launchers.storage.checkpoint import Checkpoint
 from launchers.storage.output import Outcome, produce, usable
@@ -23,14 +23,17 @@ from launchers.system.atomic_file import replace
 
 SUFFIXES = (".json", ".jinja", ".model", ".py", ".safetensors", ".txt")
 ARGUMENTS = "args.json"
-"""What ms-swift was called with, and reads again where it opens the export."""
+"""ms-swift's arguments, which it reads again when it opens the export."""
 ADAPTER = "adapter"
-"""Folder of the export, and how PEFT's files begin."""
-TRAINER_STATE = (checkpoint.COMPLETE, "latest_checkpointed_iteration.txt", "trainer_state.json")
+"""Folder in the export, and prefix of PEFT's file names."""
+TRAINER_STATE = (
+    *(checkpoint.COMPLETE, checkpoint.FEATURES),
+    *("latest_checkpointed_iteration.txt", "trainer_state.json"),
+)
 
 
 def is_exported(work: Workspace, inputs: Mapping[str, object]) -> bool:
-    """Tell whether the run has already ended with these inputs, and its files are there."""
+    """Tell whether the run has already ended with these inputs, and its export is complete."""
     return usable(work.export, marker.plain(inputs)) is not None
 
 
@@ -47,6 +50,7 @@ def export(work: Workspace, inputs: Mapping[str, object], *, holder: str) -> Out
             Exit.INPUT_MISSING,
             f"training ended, and {work.checkpoints} has no complete checkpoint",
             "let it save: remove save_strategy and save_only flags from recipe.args",
+            id="export-no-checkpoint",
         )
     files = files_of(last)
     if not any(file.suffix == ".safetensors" for file in files.values()):
@@ -54,12 +58,13 @@ def export(work: Workspace, inputs: Mapping[str, object], *, holder: str) -> Out
             Exit.INPUT_MISSING,
             f"{last.path} has no safetensors: there are no weights to export",
             "remove save_safetensors from recipe.args, and choose another release name",
+            id="export-no-weights",
         )
 
     def make(folder: Path) -> None:
         for name, file in files.items():
             (folder / name).parent.mkdir(exist_ok=True)
-            if file.name == ARGUMENTS:  # not linked: the checkpoint keeps what it was made with
+            if file.name == ARGUMENTS:  # not linked: the checkpoint keeps its own
                 replace(folder / name, without_own(file.read_text(encoding="utf-8")))
             else:
                 link_or_copy(file, folder / name)
@@ -68,10 +73,10 @@ def export(work: Workspace, inputs: Mapping[str, object], *, holder: str) -> Out
 
 
 def files_of(last: Checkpoint) -> dict[str, Path]:
-    """Return what is exported of a checkpoint: files by their names in the export.
+    """Return the files of a checkpoint to export, by their names in the export.
 
     Raises:
-        LaunchError: INPUT_MISSING when the model that its adapter was merged into is damaged.
+        LaunchError: INPUT_MISSING when the merged model is damaged.
     """
     own = hugging_face_files(last.path)
     whole = checkpoint.merged(last.path)
@@ -82,31 +87,31 @@ def files_of(last: Checkpoint) -> dict[str, Path]:
             Exit.INPUT_MISSING,
             f"{whole} is not whole: it was never sealed, or has lost files since",
             f"bring them back; where {whole.name} is removed, the adapter alone is exported",
+            id="export-merged-incomplete",
         )
     adapter = {f"{ADAPTER}/{f.name}": f for f in own if f.name.startswith(ADAPTER)}
     return {file.name: file for file in hugging_face_files(whole)} | adapter
 
 
 def without_own(arguments: str) -> str:
-    r"""Return ``args.json`` without the launcher's own plugins and callbacks.
+    r"""Return ``args.json`` without the launcher's own plugin and callbacks.
 
-    ms-swift imports what stands there wherever it opens the export
-    (``swift/arguments/base_args/base_args.py``, ``load_args_from_ckpt``), and ours are not there.
+    ms-swift imports the plugins listed there wherever it opens the export
+    (``swift/arguments/base_args/base_args.py``, ``load_args_from_ckpt``), where ours do not exist.
 
-    >>> without_own('{"external_plugins": ["/opt/launchers/training/collect/megatron.py", "mine.py"]}')
+    >>> without_own('{"external_plugins": ["/opt/launchers/training/swift_plugin.py", "mine.py"]}')
     '{\n  "external_plugins": [\n    "mine.py"\n  ]\n}\n'
     """
     found = json.loads(arguments)
-    files, callbacks = {each.file for each in OWN}, {each.callback for each in OWN}
     if isinstance(plugins := found.get("external_plugins"), list):
-        found["external_plugins"] = [p for p in plugins if Path(str(p)).name not in files]
+        found["external_plugins"] = features.users_plugins(map(str, plugins))
     if isinstance(named := found.get("callbacks"), list):
-        found["callbacks"] = [each for each in named if each not in callbacks]
+        found["callbacks"] = features.users_callbacks(named)
     return json.dumps(found, indent=2, ensure_ascii=False) + "\n"
 
 
 def hugging_face_files(folder: Path) -> list[Path]:
-    """List the files of a checkpoint that a reader of Hugging Face format needs."""
+    """List the files of a checkpoint that belong to the Hugging Face format."""
     return [
         p
         for p in sorted(folder.iterdir())
@@ -115,7 +120,7 @@ def hugging_face_files(folder: Path) -> list[Path]:
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Link a file, or copy it where the file system has no links; replaces what is there."""
+    """Link a file, or copy it if the file system has no hard links; replace an existing one."""
     target.unlink(missing_ok=True)
     try:
         os.link(source, target)

@@ -1,20 +1,22 @@
-"""Running git, and what its errors mean."""
+"""Git commands: access to the repository, execution, and translation of errors to exit codes."""
 
 from __future__ import annotations
 
+import base64
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from launchers.exits import Exit, LaunchError
-from launchers.stages.git_access import Access
 
-TIMEOUT = 3600
-"""Seconds that one git command may take."""
+COMMAND_TIMEOUT_SECONDS = 3600
 SECRET = "set code.existingSecret to a Secret with a token, or an ssh-privatekey, that may read it"
 
 _NETWORK = (
@@ -24,15 +26,27 @@ _NETWORK = (
     r"|RPC failed|unexpected disconnect|Empty reply from server|returned error: (?:429|5\d\d)"
     r"|kex_exchange_identification"
 )
-_RULES: tuple[tuple[str, Exit, str], ...] = (
-    (r"No space left|[Qq]uota exceeded", Exit.QUOTA, "free space on the workspace, or enlarge it"),
-    (r"Input/output error|Stale file handle", Exit.IO, "look at the workspace's storage"),
+_RULES: tuple[tuple[str, str, Exit, str], ...] = (
     (
+        "git-disk-full",
+        r"No space left|[Qq]uota exceeded",
+        Exit.QUOTA,
+        "free space on the workspace, or enlarge it",
+    ),
+    (
+        "git-disk-fault",
+        r"Input/output error|Stale file handle",
+        Exit.IO,
+        "look at the workspace's storage",
+    ),
+    (
+        "git-host-key",
         r"Host key verification failed|REMOTE HOST IDENTIFICATION HAS CHANGED",
         Exit.AUTH,
         "put the server's key into known_hosts of code.existingSecret",
     ),
     (
+        "git-access",
         r"Authentication failed|could not read (?:Username|Password)|terminal prompts disabled"
         r"|Access denied|returned error: 40[13]|Permission denied \(|invalid format"
         r"|Load key|UNPROTECTED",
@@ -40,58 +54,164 @@ _RULES: tuple[tuple[str, Exit, str], ...] = (
         SECRET,
     ),
     (
+        "git-user",
         r"No user exists for uid",
         Exit.CONFIG,
         "ssh needs a user name: use a https url with a token, or an image that names the user",
     ),
-    (r"SSL certificate|certificate verif", Exit.CONFIG, "set extraEnv.GIT_SSL_CAINFO to your CA"),
-    (r"dubious ownership", Exit.CONFIG, "let the repository belong to the pod's user"),
-    (r"cannot run ssh|ssh: not found|ssh: No such", Exit.CONFIG, "use an image with ssh, or https"),
-    (_NETWORK, Exit.UNAVAILABLE, "check the pods' way to the git server; a restart tries again"),
     (
+        "git-certificate",
+        r"SSL certificate|certificate verif",
+        Exit.CONFIG,
+        "set extraEnv.GIT_SSL_CAINFO to your CA",
+    ),
+    ("git-owner", r"dubious ownership", Exit.CONFIG, "let the repository belong to the pod's user"),
+    (
+        "git-ssh-missing",
+        r"cannot run ssh|ssh: not found|ssh: No such",
+        Exit.CONFIG,
+        "use an image with ssh, or https",
+    ),
+    (
+        "git-unavailable",
+        _NETWORK,
+        Exit.UNAVAILABLE,
+        "check the pods' way to the git server; a restart tries again",
+    ),
+    (
+        "git-not-found",
         r"[Rr]epository .*not found|does not exist|not appear to be a git repo|returned error: 404"
         r"|couldn't find remote ref|not our ref|unadvertised object|No such remote ref"
         r"|not found",
         Exit.INPUT_MISSING,
         f"check code.url and code.ref; if it is private, {SECRET}",
     ),
-    (r"Permission denied|Read-only", Exit.QUOTA, "let the pod's user write to the workspace"),
+    (
+        "git-permission",
+        r"Permission denied|Read-only",
+        Exit.QUOTA,
+        "let the pod's user write to the workspace",
+    ),
 )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Access:
+    """Access to one repository: git's environment, and the secrets to redact from its output."""
+
+    env: Mapping[str, str]
+    secrets: tuple[str, ...] = field(default=(), repr=False)
+
+
+def access_to(url: str, secret: Path | None, env: Mapping[str, str], scratch: Path) -> Access:
+    """Build git's environment.
+
+    Secrets go neither into argv nor into the url nor into files of the clone. A token is passed in
+    ``GIT_CONFIG_*`` variables, bound to the url's host, so that a submodule of another host does
+    not get it. An ssh key is copied: ssh refuses a key that its group may read, and Secrets are
+    mounted that way.
+
+    Args:
+        url: the repository.
+        secret: folder of the Secret: ``token`` (optionally ``username``), or
+            ``ssh-privatekey`` (optionally ``known_hosts``).
+        env: the launcher's environment.
+        scratch: a folder that only this user can read.
+    """
+    config = {"safe.directory": "*", "advice.detachedHead": "false", "core.hooksPath": os.devnull}
+    header, hidden = _header(url, secret)
+    config |= header
+    # traces would print the token
+    kept = {
+        k: v for k, v in env.items() if not k.startswith(("GIT_TRACE", "GIT_CURL", "GIT_CONFIG"))
+    }
+    return Access(
+        env={
+            **kept,
+            **{f"GIT_CONFIG_KEY_{i}": key for i, key in enumerate(config)},
+            **{f"GIT_CONFIG_VALUE_{i}": value for i, value in enumerate(config.values())},
+            "GIT_CONFIG_COUNT": str(len(config)),
+            "GIT_TERMINAL_PROMPT": "0",
+            "GIT_ASKPASS": "true",
+            "GIT_HTTP_LOW_SPEED_LIMIT": "1000",
+            "GIT_HTTP_LOW_SPEED_TIME": "60",
+            # no ext:: and similar; local paths, also of submodules, only for local clones
+            "GIT_ALLOW_PROTOCOL": "file" if url.startswith("file:") else "https:http:ssh:git",
+            "GIT_SSH_COMMAND": shlex.join(_ssh(secret, scratch)),
+            "LC_ALL": "C",
+        },
+        secrets=hidden,
+    )
+
+
+def _header(url: str, secret: Path | None) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Return git's setting that sends the token, and the secrets in it."""
+    token = _read(secret, "token")
+    if not token or not url.startswith(("https://", "http://")):
+        return {}, ()
+    pair = f"{_read(secret, 'username') or 'x-access-token'}:{token}"
+    basic = base64.b64encode(pair.encode()).decode()
+    parts = urlsplit(url)
+    setting = f"http.{parts.scheme}://{parts.netloc}/.extraHeader"
+    return {setting: f"Authorization: Basic {basic}"}, (token, basic)
+
+
+def _read(secret: Path | None, name: str) -> str:
+    file = None if secret is None else secret / name
+    return file.read_text(encoding="utf-8").strip() if file is not None and file.is_file() else ""
+
+
+def _ssh(secret: Path | None, scratch: Path) -> list[str]:
+    argv = ["ssh", "-o", "BatchMode=yes", "-o", "ConnectTimeout=30", "-o", "ServerAliveInterval=30"]
+    key, hosts = _read(secret, "ssh-privatekey"), _read(secret, "known_hosts")
+    if key:
+        argv += ["-i", _write(scratch / "key", key), "-o", "IdentitiesOnly=yes"]
+    if hosts:
+        argv += ["-o", f"UserKnownHostsFile={_write(scratch / 'known_hosts', hosts)}"]
+    return [*argv, "-o", f"StrictHostKeyChecking={'yes' if hosts else 'accept-new'}"]
+
+
+def _write(path: Path, text: str) -> str:
+    path.touch(mode=0o600)
+    path.write_text(f"{text}\n", encoding="utf-8")
+    return str(path)
+
+
 class GitError(Exception):
-    """A git command failed."""
+    """A failed git command."""
 
     def __init__(self, text: str) -> None:
-        """Keep what it said on stderr."""
+        """Keep the text of its stderr."""
         super().__init__(text)
 
     @property
     def is_transient(self) -> bool:
-        """Tell whether the network may have spoilt it."""
+        """Tell whether the network or the server may have caused it."""
         return self.meaning().code == Exit.UNAVAILABLE
 
     def meaning(self) -> LaunchError:
-        """Translate what git said; unknown errors get the code of an unknown cause.
+        """Translate git's message to an exit code; an unknown one gets ``PEER``, unknown cause.
 
         >>> GitError("fatal: Authentication failed for 'https://host/x'").meaning().code.name
         'AUTH'
         """
         text = str(self)
-        for pattern, code, remedy in _RULES:
+        for id, pattern, code, remedy in _RULES:
             if re.search(pattern, text):
-                return LaunchError(code, f"git: {_telling(text, pattern)}", remedy)
-        return LaunchError(Exit.PEER, f"git: {_telling(text, 'fatal|error')}", "see the log")
+                return LaunchError(code, f"git: {_relevant_line(text, pattern)}", remedy, id=id)
+        return LaunchError(
+            Exit.PEER, f"git: {_relevant_line(text, 'fatal|error')}", "see the log", id="git-failed"
+        )
 
 
-def _telling(text: str, pattern: str) -> str:
-    """Choose the line that a person wants to read."""
+def _relevant_line(text: str, pattern: str) -> str:
+    """Return the line that names the cause."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     return next((line for line in lines if re.search(pattern, line)), lines[-1] if lines else "?")
 
 
 def git(folder: Path, access: Access, *words: str) -> str:
-    """Run one git command in ``folder``; return what it printed.
+    """Run one git command in ``folder``; return its stdout.
 
     Raises:
         LaunchError: CONFIG when git is not installed.
@@ -99,7 +219,10 @@ def git(folder: Path, access: Access, *words: str) -> str:
     """
     if shutil.which("git", path=access.env.get("PATH")) is None:
         raise LaunchError(
-            Exit.CONFIG, "git is not installed here", "use an image with git, or set code.url empty"
+            Exit.CONFIG,
+            "git is not installed here",
+            "use an image with git, or set code.url empty",
+            id="git-missing",
         )
     process = subprocess.Popen(
         ["git", *words],
@@ -113,21 +236,21 @@ def git(folder: Path, access: Access, *words: str) -> str:
         start_new_session=True,
     )
     try:
-        out, err = process.communicate(timeout=TIMEOUT)
+        out, err = process.communicate(timeout=COMMAND_TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired:
-        raise GitError(f"git {words[0]} timed out after {TIMEOUT} s") from None
+        raise GitError(f"git {words[0]} timed out after {COMMAND_TIMEOUT_SECONDS} s") from None
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)  # git's helpers are in its session
             process.wait()
     if process.returncode:
         raise GitError(
-            _redact(err or out or f"git {words[0]}: {process.returncode}", access.hidden)
+            _redact(err or out or f"git {words[0]}: {process.returncode}", access.secrets)
         )
     return out
 
 
-def _redact(text: str, hidden: Sequence[str]) -> str:
-    for secret in hidden:
+def _redact(text: str, secrets: Sequence[str]) -> str:
+    for secret in secrets:
         text = text.replace(secret, "***")
     return text

@@ -1,4 +1,4 @@
-"""Sources that are files already: used where they are, or copied onto the workspace."""
+"""``file://`` sources: used in place on the workspace, or copied to it."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ STAGE = "download"
 
 
 def use_in_place(source: Source, home: Path, *, holder: str) -> Outcome:
-    """Take files of the workspace as they are; ``home`` gets a marker with their digests.
+    """Use files of the workspace in place; write a marker with their digests to ``home``.
 
-    Files are read again only when a size or a time has changed since.
+    Files are digested again only when a size or modification time has changed since.
     """
     started = time.monotonic()
     place = Path(source.repo)
-    seen = _seen(place)
+    stats = _file_stats(place)
     there = marker.read(home)
-    if there is None or there.made.get("seen") != seen:
+    if there is None or there.made.get("seen") != stats:
         home.mkdir(parents=True, exist_ok=True)
         with Lock(home.with_name(f"{home.name}.lock"), holder):
             content = _read(source, place)
             there = Marker(
                 inputs={"source": source.text, "in place": True},
                 manifest=content,
-                made={"seen": seen, "seconds": round(time.monotonic() - started, 3)},
+                made={"seen": stats, "seconds": round(time.monotonic() - started, 3)},
             )
             marker.write(home, there)
     seconds = time.monotonic() - started
@@ -46,11 +46,11 @@ def use_in_place(source: Source, home: Path, *, holder: str) -> Outcome:
 
 
 def copy(source: Source, home: Path, *, holder: str) -> Outcome:
-    """Copy files from outside the workspace; other content there, another copy here."""
+    """Copy files from outside the workspace; changed content is copied again."""
     place = Path(source.repo)
-    seen = _seen(place)
+    stats = _file_stats(place)
     there = marker.read(home)
-    if there is not None and there.made.get("seen") == seen:
+    if there is not None and there.made.get("seen") == stats:
         content: Manifest = {}
         digest = str(there.inputs.get("content"))
     else:
@@ -59,23 +59,24 @@ def copy(source: Source, home: Path, *, holder: str) -> Outcome:
 
     def make(folder: Path) -> Made:
         held = _copy_all(place, folder / source.name, content or _read(source, place))
-        return Made(manifest=held, notes={"seen": seen})
+        return Made(manifest=held, notes={"seen": stats})
 
     inputs = {"source": source.text, "content": digest}
     return produce(STAGE, source.text, home, inputs, make, skip=False, holder=holder)
 
 
-def _seen(place: Path) -> dict[str, list[int]]:
-    """Return size and time (ns) of each file: what changes when somebody writes.
+def _file_stats(place: Path) -> dict[str, list[int]]:
+    """Return size in bytes and modification time in ns of each file, to detect changes.
 
     Raises:
-        LaunchError: INPUT_MISSING when nothing is there, or a link leads nowhere.
+        LaunchError: INPUT_MISSING when the source or the target of a link does not exist.
     """
     if not place.exists():
         raise LaunchError(
             Exit.INPUT_MISSING,
             f"file://{place} is not there",
             "write a path that the pods see: on the workspace or another mounted volume",
+            id="source-file-missing",
         )
     found = manifest.files(place) if place.is_dir() else [place]
     stats = {str(p.relative_to(place)): _stat(p) for p in found}
@@ -90,22 +91,26 @@ def _stat(path: Path) -> os.stat_result:
             Exit.INPUT_MISSING,
             f"{path} leads to {path.resolve()}, which is not there",
             "copy a hub's cache with the files behind its links: cp -rL",
+            id="source-link-broken",
         ) from None
 
 
 def _read(source: Source, place: Path) -> dict[str, Entry]:
-    """Read all files; symbolic links stand for what they lead to (the hubs' caches have them)."""
+    """Digest all files; symbolic links are followed (the hubs' caches have them)."""
     with log_periodically("download reading", lambda: {"name": source.text}):
         found = manifest.of(place, follow=True)
     if not found:
         raise LaunchError(
-            Exit.INPUT_MISSING, f"{source.text} is an empty folder", "name one that has files"
+            Exit.INPUT_MISSING,
+            f"{source.text} is an empty folder",
+            "name one that has files",
+            id="source-folder-empty",
         )
     return found
 
 
 def _copy_all(place: Path, target: Path, content: Manifest) -> dict[str, Entry]:
-    """Copy what is not there yet; return the manifest of the folder that holds ``target``."""
+    """Copy the files that are missing; return the manifest of ``target``'s parent."""
     one_file = place.is_file()
     disk.require_space(target.parent, manifest.total(content) - disk.size(target.parent))
 
@@ -128,4 +133,5 @@ def _copy(source: Path, goal: Path, wanted: Entry) -> None:
             Exit.IO,
             f"{source} changed while it was copied, or {goal} does not hold what was written",
             "let nothing write to the source; look at the workspace's storage",
+            id="source-changed",
         )

@@ -1,4 +1,4 @@
-"""The train stage: torchrun on this node, from its start to the exported checkpoint."""
+"""The train stage: torchrun on this node, from its start to its exit code."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 from launchers import PACKAGE, logs
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
-from launchers.config.workspace import Workspace
 from launchers.exits import USER, Exit, LaunchError
+from launchers.flags import features
 from launchers.flags.command_line import (
     Inputs,
     environment,
@@ -20,29 +20,28 @@ from launchers.flags.command_line import (
     torchrun,
     training_flags,
 )
-from launchers.gang.barrier import Bond
+from launchers.gang.peer_monitor import PeerMonitor
 from launchers.stages.attempt import Attempt
 from launchers.storage.trainer_log import last_step
 from launchers.system import failures
 from launchers.system.ms_swift import swift_folder
 from launchers.system.process import Child, Stopped
 
-GRACE = 20.0
-"""Seconds that torchrun has to end its workers after SIGTERM."""
-GRACE_AFTER_LOSS = 3.0
-"""The same after a peer was lost: the workers hang in a collective, there is nothing to save."""
-ECHO = 35.0
-"""Seconds in which the news of a lost peer may come after its collective broke: its torchrun
-takes up to 30 s to end its other workers."""
+TERMINATION_GRACE_SECONDS = 20.0
+"""Time that torchrun has to end its workers after SIGTERM."""
+GRACE_AFTER_LOSS_SECONDS = 3.0
+"""The same after a peer was lost: the workers hang in a collective and have nothing to save."""
+LOSS_REPORT_TIMEOUT_SECONDS = 35.0
+"""Time in which a lost peer may report its end after the collective broke: its torchrun takes up to
+30 s to end its other workers."""
 
 
 def train(
     settings: Settings,
     recipe: Recipe,
     inputs: Inputs,
-    work: Workspace,
     attempt: Attempt,
-    bond: Bond,
+    peers: PeerMonitor,
     env: Mapping[str, str],
 ) -> None:
     """Run torchrun on this node until it ends, a peer is lost, or the pod is stopped.
@@ -50,6 +49,7 @@ def train(
     Raises:
         LaunchError: why training ended; PEER when another rank ended first.
     """
+    work = settings.work
     folder = attempt.folder(work)
     folder.mkdir(parents=True, exist_ok=True)
     ranks = folder / f"node-{settings.place.rank}"
@@ -60,23 +60,24 @@ def train(
     package, nproc = PACKAGE, settings.nproc_per_node
     inside = {
         **environment(env, settings.place, nproc=nproc, package=package),
-        "TRAINING_HOME": str(work.home),  # for our in-training code
+        **features.environment(recipe, on_cpu=settings.gpus_per_node == 0),
+        "TRAINING_HOME": str(work.home),  # read by launchers/training
         "TRAINING_ATTEMPT": str(folder),
     }
     child = Child(argv, inside, folder / f"{ranks.name}.log")
-    grace = GRACE
+    grace = TERMINATION_GRACE_SECONDS
     try:
-        code = child.wait(bond.lost)
+        code = child.wait(peers.lost)
         if code is None:
-            grace = GRACE_AFTER_LOSS
+            grace = GRACE_AFTER_LOSS_SECONDS
     except Stopped as stopped:
-        bond.tell(Exit.TERMINATED, str(stopped))  # before the grace period, so that no one waits
+        peers.announce_end(Exit.TERMINATED, str(stopped))  # before the grace period
         raise
     finally:
         child.end(grace)
     if code != 0:
         started = attempt.resume is not None or last_step(work.checkpoints) != logged
-        raise _failure(ranks, bond, started=started)
+        raise _failure(ranks, peers, started=started)
 
 
 def _command(
@@ -99,19 +100,21 @@ def _command(
     )
 
 
-def _failure(ranks: Path, bond: Bond, *, started: bool) -> LaunchError:
-    """Find out why torchrun ended on this node.
+def _failure(ranks: Path, peers: PeerMonitor, *, started: bool) -> LaunchError:
+    """Return the error that ends this rank, after torchrun failed on this node.
 
-    A user error of its own counts even if a peer was lost first: the peer may have ended because
+    A user error of this node counts even if a peer was lost first: the peer may have ended because
     of it, while torchrun was still ending this node's workers.
     """
     found = failures.why(ranks, ranks.with_suffix(".log"), started=started)
     if found is not None and found.code in USER:
-        return LaunchError(found.code, found.cause, found.remedy)
+        return LaunchError(found.code, found.cause, found.remedy, id=found.id)
     is_cascade = found is None or found.cascade
-    if bond.loss is not None or (is_cascade and bond.lost.wait(ECHO)):
-        assert bond.loss is not None
-        return bond.loss.error()
+    if peers.loss is not None or (is_cascade and peers.lost.wait(LOSS_REPORT_TIMEOUT_SECONDS)):
+        assert peers.loss is not None
+        return peers.loss.error()
     if found is None:
-        return LaunchError(Exit.PEER, "training failed without an exception", f"see {ranks}")
-    return LaunchError(found.code, found.cause, f"{found.remedy}; see {ranks}")
+        return LaunchError(
+            Exit.PEER, "training failed without an exception", f"see {ranks}", id="train-failed"
+        )
+    return LaunchError(found.code, found.cause, f"{found.remedy}; see {ranks}", id=found.id)

@@ -16,20 +16,22 @@ from launchers.system.threads import each
 
 _MEANING = {
     **dict.fromkeys(
-        (errno.ENOSPC, errno.EDQUOT), (Exit.QUOTA, "free space on the workspace, or enlarge it")
+        (errno.ENOSPC, errno.EDQUOT),
+        (Exit.QUOTA, "free space on the workspace, or enlarge it", "disk-full"),
     ),
     **dict.fromkeys(
         (errno.EACCES, errno.EPERM, errno.EROFS),
         (
             Exit.QUOTA,
             "let the pod's user write there: podSecurityContext.fsGroup, or the export's options",
+            "disk-permission",
         ),
     ),
     **dict.fromkeys(
         (errno.EIO, errno.ESTALE, errno.ENODEV, errno.ENXIO, errno.ENOTCONN, errno.EREMOTEIO),
-        (Exit.IO, "look at the workspace's storage"),
+        (Exit.IO, "look at the workspace's storage", "disk-fault"),
     ),
-    errno.ENAMETOOLONG: (Exit.CONFIG, "use shorter names in the recipe"),
+    errno.ENAMETOOLONG: (Exit.CONFIG, "use shorter names in the recipe", "disk-name-length"),
 }
 
 
@@ -42,9 +44,9 @@ def meaning(error: OSError, place: Path) -> LaunchError | None:
     found = _MEANING.get(error.errno or 0)
     if found is None:
         return None
-    code, remedy = found
+    code, remedy, id = found
     what = error.strerror or os.strerror(error.errno or 0)
-    return LaunchError(code, f"{error.filename or place}: {what}", remedy)
+    return LaunchError(code, f"{error.filename or place}: {what}", remedy, id=id)
 
 
 @contextmanager
@@ -75,6 +77,7 @@ def require_space(folder: Path, needed: int) -> None:
             Exit.QUOTA,
             f"{folder} has {free / 1e9:.3f} GB free, and {needed / 1e9:.3f} GB are to be written",
             "free space on the workspace, or enlarge it",
+            id="disk-space",
         )
 
 

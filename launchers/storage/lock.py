@@ -100,6 +100,7 @@ class Lock:
             Exit.IO,
             f"{self.path} was lost: no heartbeat for {late:.0f} s, or another took it over",
             "look at the workspace's storage; the next attempt goes on from here",
+            id="lock-lost",
         )
 
     def _acquire(self) -> None:

@@ -141,6 +141,7 @@ def trusted(stage: str, name: str, path: Path, there: Path | None = None) -> Out
             Exit.INPUT_MISSING,
             f"{setting}=1, and {wanted} is not there",
             f"write stages.{stage}.skip: false, or put {name} at {wanted}",
+            id="skipped-output-missing",
         )
     logs.info(f"{stage} skipped: {setting}=1", name=name, path=wanted)
     return outcome(stage, name, "skipped", f"{setting}=1", path, marker.read(path))
@@ -191,7 +192,12 @@ def _seal(folder: Path, wanted: dict[str, Any], made: Made, seconds: float) -> M
     listed = manifest.of(folder, own) if made.manifest is None else made.manifest
     problems = manifest.verify(folder, listed, full=False)
     if problems:
-        raise LaunchError(Exit.IO, f"{folder}: {problems[0]}", "look at the workspace's storage")
+        raise LaunchError(
+            Exit.IO,
+            f"{folder}: {problems[0]}",
+            "look at the workspace's storage",
+            id="output-damaged",
+        )
     disk.flush_tree(folder)
     at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     made_as = {"seconds": round(seconds, 3), "at": at, **made.notes}

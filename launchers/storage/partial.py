@@ -40,6 +40,7 @@ def refuse_foreign(stage: str, path: Path) -> None:
             Exit.CONFIG,
             f"{path} is there without a marker: the launcher has not made it",
             f"{use}remove it",
+            id="output-foreign",
         )
 
 

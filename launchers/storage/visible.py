@@ -31,6 +31,7 @@ def await_outputs(
                     Exit.CONFIG,
                     f"{path} {what} on this node after {timeout:.0f} s",
                     "use a workspace that all pods share: existingClaim, pvc (ReadWriteMany), nfs",
+                    id="workspace-not-shared",
                 )
             time.sleep(0.5)
 

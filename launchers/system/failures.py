@@ -19,6 +19,7 @@ from launchers.exits import NOTE, Exit
 class FailureRule:
     """A pattern of the last exception and its exit code."""
 
+    id: str
     pattern: re.Pattern[str]
     code: Exit
     remedy: str
@@ -26,8 +27,8 @@ class FailureRule:
     """Applies only before the first step: later, the same exception may be transient."""
 
 
-def _rule(pattern: str, code: Exit, remedy: str, *, early: bool = False) -> FailureRule:
-    return FailureRule(pattern=re.compile(pattern), code=code, remedy=remedy, early=early)
+def _rule(id: str, pattern: str, code: Exit, remedy: str, *, early: bool = False) -> FailureRule:
+    return FailureRule(id=id, pattern=re.compile(pattern), code=code, remedy=remedy, early=early)
 
 
 CASCADE = re.compile(
@@ -38,24 +39,33 @@ WRAPPERS = re.compile(r"DatasetGenerationError")
 """Exceptions that only wrap another one."""
 RULES = (
     _rule(
+        "flag-not-taken",
         r"remaining_argv|error: (?:unrecognized|argument|ambiguous)",
         Exit.CONFIG,
         "mend recipe.args: ms-swift does not take this flag or value",
     ),
-    _rule(r"(?:Reference|Overlap|Packs)ConfigError", Exit.CONFIG, "do what the message says"),
-    _rule(r"(?:Reference|Packs)DataError", Exit.DATA, "do what the message says"),
     _rule(
+        "feature-config",
+        r"(?:Reference|Overlap|Packs)ConfigError",
+        Exit.CONFIG,
+        "do what the message says",
+    ),
+    _rule("feature-data", r"(?:Reference|Packs)DataError", Exit.DATA, "do what the message says"),
+    _rule(
+        "gpu-memory",
         r"CUDA out of memory|OutOfMemoryError",
         Exit.OUT_OF_MEMORY,
         "lower recipe.args max_length or raise the parallel sizes or recomputation",
         early=True,
     ),
     _rule(
+        "gpu-missing",
         r"setup doesn't support bf16/gpu|libcuda|No CUDA GPUs|no GPUs found|CUDA driver version",
         Exit.PREFLIGHT,
         "look at the node's GPUs and driver",
     ),
     _rule(
+        "workspace-full",
         # the second is torch.save's only message for a full disk
         r"No space left on device|Disk quota exceeded|Errno 28|Errno 122"
         r"|inline_container\.cc.*unexpected pos",
@@ -63,21 +73,25 @@ RULES = (
         "free or enlarge the workspace",
     ),
     _rule(
+        "workspace-permission",
         r"^(?!.*ConnectionError).*(?:Read-only file system|Permission denied)",
         Exit.QUOTA,
         "let the pod's user write to the workspace (podSecurityContext.fsGroup)",
     ),
     _rule(
+        "workspace-fault",
         r"Input/output error|Stale file handle|Errno 5\b|Errno 116",
         Exit.IO,
         "look at the workspace's storage",
     ),
     _rule(
+        "hub-access",
         r"401 Client Error|403 Client Error|GatedRepoError",
         Exit.AUTH,
         "set secrets.hf.existingSecret or secrets.modelscope.existingSecret",
     ),
     _rule(
+        "trainer-no-step",
         # transformers trainer.py, for a data loader without batches
         r"max_steps must be set to a positive value if dataloader does not have a length",
         Exit.DATA,
@@ -86,23 +100,27 @@ RULES = (
         early=True,
     ),
     _rule(
+        "dataset-broken",
         r"DatasetGenerationError|ArrowInvalid|DatasetNotFoundError|EmptyDataset",
         Exit.DATA,
         "mend the dataset (recipe.dataset)",
     ),
     _rule(
+        "dataset-not-json",
         r"JSONDecodeError",  # later it may come from a server's response
         Exit.DATA,
         "mend the dataset (recipe.dataset)",
         early=True,
     ),
     _rule(
+        "path-missing",
         r"FileNotFoundError|does not exist",
         Exit.INPUT_MISSING,
         "write paths that the pods can see",
         early=True,
     ),
     _rule(
+        "recipe-or-plugin",
         r"^(?:ModuleNotFoundError|ImportError|ValueError|TypeError|KeyError|AttributeError"
         r"|AssertionError|NotImplementedError)",
         Exit.CONFIG,
@@ -117,10 +135,10 @@ TAIL = 64 * 1024
 _EXCEPTION = re.compile(
     r"^(?:\[rank\d+\]:\s*)?"
     r"((?:\w+\.)*_*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Full))(?::\s?(.*))?$"
-    rf"(?:\n(?:\[rank\d+\]:\s*)?{NOTE}\w+$)?",
+    rf"(?:\n(?:\[rank\d+\]:\s*)?{NOTE}\w+ \[[\w,-]*\]$)?",
     re.MULTILINE,
 )
-_OWN = re.compile(rf"(.*LaunchError: .*)\n.*{NOTE}(\w+)")
+_OWN = re.compile(rf"(.*LaunchError: .*)\n.*{NOTE}(\w+) \[([\w,-]*)\]")
 _ARGPARSE = re.compile(r"^\S+\.py: error: (.*)$", re.MULTILINE)
 _IGNORED = re.compile(
     r"^Exception ignored in.*\n(?:Traceback .*\n)?(?:[ \t]+.*\n)*(?:\S.*(?:\n|\Z))?", re.MULTILINE
@@ -141,6 +159,7 @@ class Verdict:
     """Classification of one log."""
 
     code: Exit
+    id: str
     cause: str
     remedy: str
     cascade: bool = False
@@ -164,15 +183,17 @@ def verdict(text: str, *, started: bool) -> Verdict | None:
     last = chain[-1]
     own = _OWN.fullmatch(last)
     if own and (code := Exit.__members__.get(own[2])):
-        return Verdict(code=code, cause=own[1], remedy="do what the message says")
+        return Verdict(code=code, id=own[3], cause=own[1], remedy="do what the message says")
     if any(CASCADE.search(exception) for exception in chain):
-        return Verdict(code=Exit.PEER, cause=last, remedy="see the rank's log", cascade=True)
+        return Verdict(
+            code=Exit.PEER, id="cascade", cause=last, remedy="see the rank's log", cascade=True
+        )
     wrapped = reversed(chain) if WRAPPERS.search(last) else [last]
     for exception in sorted(wrapped, key=lambda e: bool(WRAPPERS.search(e))):
         for rule in RULES:
             if rule.pattern.search(exception) and not (rule.early and started):
-                return Verdict(code=rule.code, cause=exception, remedy=rule.remedy)
-    return Verdict(code=Exit.PEER, cause=last, remedy="see the rank's log")
+                return Verdict(code=rule.code, id=rule.id, cause=exception, remedy=rule.remedy)
+    return Verdict(code=Exit.PEER, id="exception", cause=last, remedy="see the rank's log")
 
 
 def _last_chain(text: str) -> list[str]:
@@ -208,6 +229,7 @@ def why(ranks: Path, agent_log: Path, *, started: bool) -> Verdict | None:
         return found
     return Verdict(
         code=Exit.PEER,
+        id="killed",
         cause=f"a training process was killed by signal {number}",
         remedy="signal 9 is often a lack of host memory: raise resources.limits.memory",
     )

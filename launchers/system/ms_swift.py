@@ -17,7 +17,10 @@ def package_folder(name: str) -> Path:
     spec = importlib.util.find_spec(name)
     if spec is None or spec.origin is None:
         raise LaunchError(
-            Exit.CONFIG, f"Python package {name} is not installed", "use an image that has it"
+            Exit.CONFIG,
+            f"Python package {name} is not installed",
+            "use an image that has it",
+            id="package-missing",
         )
     return Path(spec.origin).parent
 

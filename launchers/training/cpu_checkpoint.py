@@ -1,14 +1,15 @@
-"""Loaded into ms-swift on CPU: lets a checkpoint of several CPU ranks be read back.
+"""Load checkpoints that several CPU ranks have saved.
 
-torch tags storages of a gloo rank as ``cpu:0`` and knows no such location when it loads them
-(``don't know how to restore data location``); every ``cpu:N`` is the CPU.
+torch tags the storages of a gloo rank as ``cpu:0`` and does not know such a location when it loads
+them (``don't know how to restore data location``); every ``cpu:N`` is the CPU.
 """
 
 from typing import Any
 
 import torch.serialization
 
-_BEFORE_THE_BUILT_IN = 5
+_PRIORITY = 5
+"""Before torch's built-in packages."""
 
 
 def _tag(storage: Any) -> None:
@@ -16,8 +17,10 @@ def _tag(storage: Any) -> None:
 
 
 def _restore(storage: Any, location: Any) -> Any:
-    """Keep a storage tagged ``cpu:N`` where it is."""
+    """Return a storage tagged ``cpu:N`` as it is; None for all others."""
     return storage if str(location).startswith("cpu") else None
 
 
-torch.serialization.register_package(_BEFORE_THE_BUILT_IN, _tag, _restore)
+def install() -> None:
+    """Register the location ``cpu:N`` with torch."""
+    torch.serialization.register_package(_PRIORITY, _tag, _restore)

@@ -1,4 +1,4 @@
-"""Loaded into ms-swift's Megatron trainer: seals a checkpoint once every rank has saved."""
+"""Seal a checkpoint of ms-swift's Megatron trainer once every rank has saved."""
 
 from pathlib import Path
 
@@ -7,6 +7,7 @@ from swift.megatron.callbacks.base import MegatronCallback
 from swift.megatron.callbacks.mapping import megatron_callbacks_map
 
 from launchers.storage.checkpoint import merged, seal
+from launchers.training.loading import record
 
 
 class SealCallback(MegatronCallback):  # type: ignore[misc]
@@ -17,9 +18,12 @@ class SealCallback(MegatronCallback):  # type: ignore[misc]
         dist.barrier()
         if dist.get_rank() == 0:
             folder, step = Path(output_dir), self.state.iteration
-            if merged(folder).is_dir():  # first: a run that is sealed has all that it exports
+            if merged(folder).is_dir():  # first: a sealed checkpoint has all that is exported
                 seal(merged(folder), step)
+            record(folder)
             seal(folder, step)
 
 
-megatron_callbacks_map["seal"] = SealCallback
+def install() -> None:
+    """Register the callback ``seal``."""
+    megatron_callbacks_map["seal"] = SealCallback

@@ -1,7 +1,8 @@
-"""Loaded into ms-swift's transformers trainer: seals a checkpoint once every rank has saved.
+"""Seal a checkpoint of ms-swift's transformers trainer once every rank has saved.
 
-The trainer deletes older checkpoints (``save_total_limit``) before ``on_save``: with a limit of one
-a kill between the two would leave none that is sealed. So they are deleted after the seal.
+The trainer deletes older checkpoints (``save_total_limit``) before ``on_save``: with a limit of 1 a
+kill between the two would leave no sealed checkpoint. Deletion is therefore postponed until after
+the seal.
 """
 
 from collections.abc import Callable
@@ -15,14 +16,15 @@ from swift.callbacks.base import TrainerCallback
 from swift.callbacks.mapping import callbacks_map
 
 from launchers.storage.checkpoint import seal
+from launchers.training.loading import record
 
 ROTATIONS = (
     (transformers.trainer, "rotate_checkpoints"),
     (transformers.trainer.Trainer, "_rotate_checkpoints"),
 )
-"""Where transformers 5 and 4 delete older checkpoints."""
-_due: list[Callable[[], object]] = []
-"""What the trainer has asked to delete, and not got yet."""
+"""Functions of transformers 5 and 4 that delete older checkpoints."""
+_postponed: list[Callable[[], object]] = []
+"""Deletions that the trainer has asked for since the last seal."""
 
 
 class SealCallback(TrainerCallback):  # type: ignore[misc]
@@ -33,18 +35,24 @@ class SealCallback(TrainerCallback):  # type: ignore[misc]
         if dist.is_initialized():
             dist.barrier()
         if state.is_world_process_zero:
-            seal(Path(args.output_dir) / f"checkpoint-{state.global_step}", state.global_step)
-        while _due:
-            _due.pop()()
+            folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
+            record(folder)
+            seal(folder, state.global_step)
+        while _postponed:
+            _postponed.pop()()
 
 
 def postpone(owner: Any, name: str) -> None:
-    """Let a function of upstream, where there is one, run after the next seal."""
+    """Let a function of transformers, if it exists, run after the next seal."""
     inner = getattr(owner, name, None)
     if inner is not None:
-        setattr(owner, name, lambda *args, **kwargs: _due.append(partial(inner, *args, **kwargs)))
+        setattr(
+            owner, name, lambda *args, **kwargs: _postponed.append(partial(inner, *args, **kwargs))
+        )
 
 
-for rotation in ROTATIONS:
-    postpone(*rotation)
-callbacks_map["seal"] = SealCallback
+def install() -> None:
+    """Register the callback ``seal``, and postpone the deletion of older checkpoints."""
+    for rotation in ROTATIONS:
+        postpone(*rotation)
+    callbacks_map["seal"] = SealCallback

@@ -1,4 +1,4 @@
-"""That upstream has what our in-training code replaces: other versions may not."""
+"""Verify that upstream has what the launcher's features replace: other versions may not."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from collections.abc import Callable
 from launchers.exits import Exit, LaunchError
 
 KNOWN = "ms-swift 4.4.1, megatron-core 0.18.0, mcore-bridge 1.6.0"
-"""What the in-training code was written for and measured with."""
+"""The versions that the features were written for and measured with."""
 
 
 def require(owner: object, *names: str) -> None:
-    """Make sure that a class or module of upstream has these names.
+    """Verify that a class or module of upstream has these names.
 
     Raises:
         LaunchError: CONFIG, naming the first that is missing and the versions known to work.
@@ -25,15 +25,15 @@ def require(owner: object, *names: str) -> None:
 
 
 def require_parameters(function: Callable[..., object], *names: str, otherwise: str = "") -> None:
-    """Make sure that a function of upstream takes these parameters and no others.
+    """Verify that a function of upstream takes these parameters and no others.
 
     Args:
         function: of upstream.
         names: its parameters in their order, ``self`` included.
-        otherwise: what a user may write instead of using another image.
+        otherwise: what a user may write in the values instead of using another image.
 
     Raises:
-        LaunchError: CONFIG, naming what it takes and the versions known to work.
+        LaunchError: CONFIG, naming the parameters it takes and the versions known to work.
 
     >>> require_parameters(lambda self, data: None, "self", "data")
     """
@@ -45,4 +45,9 @@ def require_parameters(function: Callable[..., object], *names: str, otherwise: 
 
 def _other(what: str, otherwise: str = "") -> LaunchError:
     remedy = f"use an image with {KNOWN}"
-    return LaunchError(Exit.CONFIG, what, f"{remedy}, or {otherwise}" if otherwise else remedy)
+    return LaunchError(
+        Exit.CONFIG,
+        what,
+        f"{remedy}, or {otherwise}" if otherwise else remedy,
+        id="upstream-changed",
+    )

@@ -57,7 +57,7 @@ def _keys(
 def code_keys(release: Release) -> frozenset[str]:
     """Keys of `code.existingSecret`: by ssh a key and the known hosts, else a token.
 
-    Source: launchers/stages/git_access.py, which reads them.
+    Source: launchers/stages/git.py, which reads them.
     """
     env = release.gang.spec["containers"][0].get("env") or []
     url = next((item.get("value", "") for item in env if item["name"] == "DPO_CODE_URL"), "")

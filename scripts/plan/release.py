@@ -17,7 +17,7 @@ from scripts.plan.quantity import parse as quantity
 from scripts.problem import Problem
 
 GANG = "node"
-"""Name of the replicated job whose pods train (chart/templates/_spec.tpl)."""
+"""Name of the replicated job whose pods train (chart/templates/jobset/_spec.tpl)."""
 KUEUE = "kueue.x-k8s.io"
 _TOPOLOGY = f"{KUEUE}/podset-"
 

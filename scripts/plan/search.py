@@ -172,4 +172,4 @@ class Search:
             task=job.recipe.task,
             reference=job.recipe.reference,
         )
-        return set(messages)
+        return set(map(str, messages))

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from launchers.plan.plan import Plan
+from launchers.refusal import Refusal
 from launchers.rules import table
 from scripts.plan.quantity import GIB, bytes_text, time_text
 from scripts.plan.release import Release
@@ -43,45 +44,48 @@ def judge(release: Release, plan: Plan) -> Verdict:
     broken = table.check(recipe.args, **gang)
     memory = [] if broken else [*_gpu(plan), *_host(release, plan)]
     disk = [] if broken else _disk(release, plan)
-    doubts = [*table.warn(recipe.args, **gang), *_doubts(plan), *_sources(release)]
+    doubts = [*map(str, table.warn(recipe.args, **gang)), *_doubts(plan), *_sources(release)]
     return Verdict(
-        refusals=tuple([*broken, *memory, *disk]),
+        refusals=tuple(map(str, [*broken, *memory, *disk])),
         warnings=tuple(doubts),
         is_too_big=bool(memory),
     )
 
 
-def _gpu(plan: Plan) -> list[str]:
+def _gpu(plan: Plan) -> list[Refusal]:
     if plan.memory is None or plan.card is None or plan.free_gib is None or plan.free_gib >= 0:
         return []
-    return [
-        f"recipe.args: the fullest GPU needs {plan.memory.total:.1f} GiB (predicted), and "
+    says = (
+        f"the fullest GPU needs {plan.memory.total:.1f} GiB (predicted), and "
         f"{plan.card.name} has {plan.card.memory_gib:.1f}; change the layout"
-    ]
+    )
+    return [Refusal(id="plan-gpu-memory", path="recipe.args", says=says)]
 
 
-def _host(release: Release, plan: Plan) -> list[str]:
+def _host(release: Release, plan: Plan) -> list[Refusal]:
     limit = release.pod.memory
     if plan.memory is None or limit is None:
         return []
     need = plan.memory.host * GIB
     if need <= limit:
         return []
-    return [
-        f"resources.limits.memory: a pod needs {need / GIB:.0f} GiB of host memory (predicted) and "
+    says = (
+        f"a pod needs {need / GIB:.0f} GiB of host memory (predicted) and "
         f"has {limit / GIB:.0f}; raise it, or lower recipe.args.optimizer_offload_fraction"
-    ]
+    )
+    return [Refusal(id="plan-host-memory", path="resources.limits.memory", says=says)]
 
 
-def _disk(release: Release, plan: Plan) -> list[str]:
+def _disk(release: Release, plan: Plan) -> list[Refusal]:
     size, files = release.workspace_size, plan.footprint
     if size is None or files is None or files.needed is None or files.needed <= size:
         return []
     less = "remove recipe.args.merge_lora" if files.merges == "every" else LESS
-    return [
-        f"workspace.pvc.size: the run needs {bytes_text(files.needed)} and the claim has "
+    says = (
+        f"the run needs {bytes_text(files.needed)} and the claim has "
         f"{bytes_text(size)}; raise it, or {less}"
-    ]
+    )
+    return [Refusal(id="plan-workspace-size", path="workspace.pvc.size", says=says)]
 
 
 def _doubts(plan: Plan) -> list[str]:

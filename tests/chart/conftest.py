@@ -1,4 +1,4 @@
-"""Options of the chart's tests."""
+"""Fixtures of the chart's tests."""
 
 from __future__ import annotations
 
@@ -9,17 +9,6 @@ import pytest
 
 from scripts import archive
 from tests.chart.helm import CHART, ROOT
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option behind `make golden`; it needs `tests/chart` on the command line."""
-    parser.addoption("--update-golden", action="store_true", help="rewrite the golden manifests")
-
-
-@pytest.fixture
-def update_golden(request: pytest.FixtureRequest) -> bool:
-    """Tell whether to rewrite the golden manifests."""
-    return bool(request.config.getoption("--update-golden", default=False))
 
 
 @pytest.fixture(scope="session")

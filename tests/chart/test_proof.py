@@ -35,7 +35,7 @@ def test_it_is_a_hook_that_the_next_test_replaces() -> None:
     }
     assert found["spec"]["restartPolicy"] == "Never"
     [container] = found["spec"]["containers"]
-    assert runs(container["command"]) == "prove"
+    assert runs(container["command"]) == "verify"
 
 
 @pytest.mark.parametrize("layer", [{}, EVERYTHING, FULL])

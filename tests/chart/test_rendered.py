@@ -68,7 +68,7 @@ def test_an_image_that_brings_the_launcher_gets_no_code_but_the_version_that_it_
     specs["test"] = kind(documents, "Pod")["spec"]
     for role, spec in specs.items():
         [container] = spec["containers"]
-        word = {"node": "run", "test": "prove"}.get(role, role)
+        word = {"node": "run", "test": "verify"}.get(role, role)
         assert container["command"] == ["python3", "-m", "launchers", word]
         given = {entry["name"]: entry.get("value") for entry in container["env"]}
         assert given["DPO_LAUNCHER_VERSION"] == chart["version"]

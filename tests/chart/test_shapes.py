@@ -9,7 +9,7 @@ import pytest
 from tests.chart.test_kubeconform import definitions
 from tests.chart.test_values import SCHEMA
 
-OURS = ("amounts", "devices", "keyOf")
+OURS = ("amounts", "devices", "flags", "keyOf")
 SHAPES = sorted(set(SCHEMA["definitions"]) - set(OURS))
 GONE = {"volume"}
 """Kinds of which we leave out what Kubernetes only keeps for old objects."""

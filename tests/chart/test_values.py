@@ -16,7 +16,8 @@ from tests.chart.helm import CHART, Document, Refused, merged, template, walk
 SCHEMA: Document = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
 TEXT = (CHART / "values.yaml").read_text(encoding="utf-8")
 VALUES: Document = yaml.safe_load(TEXT)
-TEMPLATES = {p: p.read_text(encoding="utf-8") for p in sorted((CHART / "templates").iterdir())}
+FILES = sorted(p for p in (CHART / "templates").rglob("*") if p.is_file())
+TEMPLATES = {p: p.read_text(encoding="utf-8") for p in FILES}
 FREE = ("extraVolumes", "extraVolumeMounts", "podSecurityContext", "securityContext", "extraEnv")
 """Kubernetes' own shapes: the schema helps with some of their fields, templates copy them."""
 
@@ -99,9 +100,21 @@ def test_an_unknown_key_is_refused_at_every_level(path: str) -> None:
         template(merged(layer))
 
 
-def test_helm_files_stay_small() -> None:
-    long = {p.name: len(t.splitlines()) for p, t in TEMPLATES.items() if len(t.splitlines()) > 60}
+def test_templates_stay_small() -> None:
+    long = {p.name: len(t.splitlines()) for p, t in TEMPLATES.items() if len(t.splitlines()) > 150}
     assert long == {}
+
+
+def test_the_values_are_validated_by_one_file_which_helm_renders_first() -> None:
+    users = [p for p, text in TEMPLATES.items() if 'include "megatron-dpo.validate" ' in text]
+    assert [p.relative_to(CHART / "templates").as_posix() for p in users] == [
+        "validate/validate.yaml"
+    ]
+    # without the validation another template fails on this profile, in words of Go
+    for helm in ("helm", "helm3"):
+        for shown in ([], ["--show-only", "templates/configmap.yaml"]):
+            with pytest.raises(Refused, match=r'network.profile: "none" is not known'):
+                template(merged({"network": {"profile": "none"}}), *shown, helm=helm)
 
 
 def test_no_template_names_a_flag_of_the_trainer() -> None:

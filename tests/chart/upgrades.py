@@ -19,13 +19,13 @@ from tests.chart.helm import (
     template,
 )
 
-READER = '{{- define "megatron-dpo.live" -}}{{ .Files.Get "live.json" }}{{- end }}'
+READER = '{{- define "megatron-dpo.clusterState" -}}{{ .Files.Get "live.json" }}{{- end }}'
 
 
 def reading(folder: Path) -> Path:
     """Copy the chart to a folder, with another look-up."""
     shutil.copytree(CHART, folder, ignore=shutil.ignore_patterns("__pycache__"))
-    (folder / "templates" / "_live.tpl").write_text(READER)
+    (folder / "templates" / "upgrade" / "_cluster_state.tpl").write_text(READER)
     return folder
 
 
@@ -63,4 +63,8 @@ def upgrade(chart: Path, *layers: Document) -> str:
 
 
 def changes(text: str) -> list[str]:
-    return re.findall(r"^- (.*)$", text, re.MULTILINE)
+    """Return what a refusal names, without the ids; each line has one."""
+    lines = re.findall(r"^- (.*)$", text, re.MULTILINE)
+    named = [match for line in lines if (match := re.fullmatch(r"(.*) \[upgrade-[a-z-]+\]", line))]
+    assert len(named) == len(lines)
+    return [match[1] for match in named]

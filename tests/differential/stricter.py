@@ -5,22 +5,22 @@ from __future__ import annotations
 import re
 
 STRICTER = {
-    r"is no share": (
+    r"\[(offload-fraction|warmup-fraction|split-ratio|freeze-ratio)\]$": (
         "a fraction out of range: megatron-core asserts when the scheduler or the offloaded "
         "optimizer is built (optimizer_param_scheduler.py, hybrid_optimizer.py), on GPUs"
     ),
-    r"sequence_parallel: off, and experts": (
+    r"\[moe-sequence-parallel\]$": (
         "expert sizes with a dense model, which ms-swift sets back to 1 in silence; the chart does "
         "not know the model and takes them for what they say"
     ),
-    r"packing: needs attention_backend flash or fused": (
+    r"\[packing-unfused\]$": (
         "ms-swift only warns and turns padding_free off (swift/megatron/model/utils.py: "
         "_check_padding_free), which takes each pack apart"
     ),
-    r"lr_wsd_decay_iters: missing": (
+    r"\[wsd-decay-iters\]$": (
         "optimizer_param_scheduler.py asserts it at the first step of the decay"
     ),
-    r"layers .*less .*cannot be spread evenly": (
+    r"layers .*less .*\[pipeline-uneven\]$": (
         "more layers given by hand than the model has: get_num_layers_to_build returns less than "
         "0, and the block has no layers"
     ),

@@ -51,4 +51,4 @@ def judge(run: Run, oracle: Oracle) -> Verdict:
     )
     argv = flatten({**OURS, "model_type": run.config["model_type"], **args})
     theirs = oracle.refusal(world=run.nodes * run.gpus, config=run.config, argv=argv)
-    return Verdict(ours=tuple(ours), theirs=theirs)
+    return Verdict(ours=tuple(map(str, ours)), theirs=theirs)

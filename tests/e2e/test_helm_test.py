@@ -17,7 +17,7 @@ def test_it_waits_for_the_end_of_a_run(queued: Space) -> None:
     release, run = standin.release(queued, "dpo")
     release.install()
     with measured("helm test at once after the installation of a short run"):
-        assert "run proved" in release.test(90)
+        assert "run verified" in release.test(90)
     run.ended()
 
 
@@ -53,5 +53,5 @@ def test_the_success_of_an_earlier_release_of_the_name_does_not_count(queued: Sp
         release.test(60)
     queues.make(queued)
     run.ended()
-    assert "run proved" in release.test(60)
+    assert "run verified" in release.test(60)
     assert run.states["train"] == "up to date"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from launchers.gang.barrier import SILENCE
+from launchers.gang.peer_monitor import SILENCE_LIMIT_SECONDS
 from tests.e2e import queues, space, standin, volumes
 from tests.e2e.cluster.cluster import Cluster
 from tests.e2e.faults import Faults
@@ -73,7 +73,7 @@ def test_a_gang_goes_on_for_free_when_its_node_comes_back(loss: Loss) -> None:
 def test_a_rank_of_a_dead_node_is_missed_by_its_peers(loss: Loss) -> None:
     """They end long before Kubernetes marks the node unreachable, and that restart counts."""
     seconds = note("power cut: to the pod Terminating", loss.times["tainted: Terminating"])
-    assert seconds < SILENCE + SLACK
+    assert seconds < SILENCE_LIMIT_SECONDS + SLACK
     assert loss.gangs["tainted"].restarts == (1, 1)
 
 

@@ -78,8 +78,8 @@ def test_the_renderer_says_what_helm_says(layer: Document, renderer: Renderer, c
     [
         ("jobset.yaml", "kind: JobSet", "kind: JobSet\nkind: JobSet", "no YAML"),
         ("jobset.yaml", "\nspec:", "\nspec:\n  suspendd: true", "suspendd"),
-        ("_validate_code.tpl", "with .Values.code", "with .Values.code.no.where", "not ours"),
-        ("_pod.tpl", "enableServiceLinks: false", "enableServiceLinks:", "null"),
+        ("validate/_sources.tpl", "with .Values.code", "with .Values.code.no.where", "not ours"),
+        ("pod/_pod.tpl", "enableServiceLinks: false", "enableServiceLinks:", "null"),
     ],
 )
 def test_a_planted_fault_is_found(

@@ -1,19 +1,20 @@
 """Training steps with gathered tokens, on two CPU ranks; run by the training Python.
 
 Collator, model, experts over both ranks, both dispatchers, schedule, gradients' buffers, trainer
-and loss are the real ones; so is the plugin. Each thing that holds is printed by rank 0.
+and loss are the real ones; so are our features. Each thing that holds is printed by rank 0.
 """
 
 from __future__ import annotations
 
 import copy
 import importlib
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from tests.launchers import megatron_on_cpu, overlap_edge
+from tests.launchers import megatron_on_cpu
 from tests.launchers.gather_packs import SPACE, Batches, collated, collators, filling, rows
 
 
@@ -31,6 +32,22 @@ class Whole(torch.nn.Module):  # type: ignore[misc]
         self.module.set_input_tensor(given)
 
 
+def trainer(model: Any, wrapped: Any) -> Any:
+    """Return the trainer that ms-swift would make, around an existing model."""
+    found = object.__new__(importlib.import_module("swift.megatron.trainers").MegatronDPOTrainer)
+    found.args = SimpleNamespace(
+        **{"padding_free": True, "context_parallel_size": 1, "pipeline_model_parallel_size": 1},
+        **{"task_type": "causal_lm", "rpo_alpha": 0.5, "model_type": "qwen3_moe"},
+        **{"reference_free": False, "label_smoothing": 0, "f_divergence_type": "reverse_kl"},
+        **{"loss_type": "sigmoid", "beta": 0.1},
+    )
+    theirs = importlib.import_module("swift.megatron.trainers.dpo_trainer")
+    found.dummy_dpo_trainer = theirs.DummyDPOTrainer(found.args)
+    found._all_reduce_metric = lambda metric: metric
+    found.config, found.wrapped_models, found.unwrapped_models = model.config, [wrapped], [model]
+    return found
+
+
 def step(dispatcher: str, batches: Batches, kind: torch.dtype) -> Any:
     """Run a step's microbatches; return the losses, all gradients and the model.
 
@@ -43,7 +60,6 @@ def step(dispatcher: str, batches: Batches, kind: torch.dtype) -> Any:
     run = importlib.import_module("megatron.core.pipeline_parallel").get_forward_backward_func()
     halves = importlib.import_module("megatron.core.transformer.module")
     model = megatron_on_cpu.build(
-        False,
         bf16=kind == torch.bfloat16,
         params_dtype=kind,
         moe_token_dispatcher_type=dispatcher,
@@ -57,7 +73,7 @@ def step(dispatcher: str, batches: Batches, kind: torch.dtype) -> Any:
     model.model_type = "encoder_or_decoder"
     model.config.no_sync_func = wrapped.no_sync
     seen = run(
-        forward_step_func=overlap_edge.trainer(model, wrapped).forward_step,
+        forward_step_func=trainer(model, wrapped).forward_step,
         data_iterator=iter(copy.deepcopy(batches)),
         model=[wrapped],
         num_microbatches=len(batches),
@@ -124,16 +140,18 @@ def main() -> None:
     shown("a full pack is left alone", exact["input_ids"].equal(plain[0]["input_ids"]))
     try:
         collators(full - 1)[1]([rows()[0]])
-    except plugin.PacksDataError as error:
-        shown(f"refused: {error}", True)
+    except exits.LaunchError as error:
+        shown(f"refused: {error}", error.code == exits.Exit.DATA)
 
 
 if __name__ == "__main__":
     megatron_on_cpu.join()
-    own: Any = importlib.import_module("launchers.training.reference.reference")
-    importlib.import_module("launchers.training.packs.equal_packs")
-    added: Any = importlib.import_module("launchers.training.rank_order")
-    plugin: Any = importlib.import_module("launchers.flags.equal_packs")
+    own: Any = importlib.import_module("launchers.training.reference.trainer")
+    added: Any = importlib.import_module("launchers.training.experts.rank_order")
+    exits: Any = importlib.import_module("launchers.exits")
+    loading: Any = importlib.import_module("launchers.training.loading")
+    for feature in ("reference", "equal_packs", "rank_order"):
+        loading.install(feature)
     dispatchers: Any = importlib.import_module("megatron.core.transformer.moe.token_dispatcher")
     main()
     dist.destroy_process_group()

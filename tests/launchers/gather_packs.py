@@ -1,4 +1,4 @@
-"""Packs of ms-swift's own collator, with and without the plugin, for ``gather_edge.py``."""
+"""Packs of ms-swift's own collator, with and without the feature, for ``gather_edge.py``."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import torch
 import torch.distributed as dist
 
 from tests.launchers.megatron_on_cpu import WORDS
-from tests.launchers.overlap_edge import BATCHES
 
+BATCHES = 4
 SPACE = 96
 """Tokens of a pack; those of its texts are 20 to 76."""
 Batches = list[dict[str, Any]]
@@ -51,7 +51,7 @@ def rows() -> list[list[Any]]:
 
 
 def collators(space: int) -> tuple[Any, Any]:
-    """Return ms-swift's collator as it is, and the trainer's with the plugin."""
+    """Return ms-swift's collator as it is, and the trainer's with the feature."""
     args = SimpleNamespace(
         **{"micro_batch_size": 1, "packing_length": space, "max_length": 20},
         **{"tensor_model_parallel_size": 1, "sequence_parallel": False, "fp8_recipe": "delayed"},

@@ -139,11 +139,10 @@ def _spell_splits(dispatcher: Any) -> None:
     dispatcher.all_to_all = all_to_all
 
 
-def build(overlaps: bool, **changes: Any) -> Any:
+def build(**changes: Any) -> Any:
     """Return mcore-bridge's model of a few small layers, the same at each call.
 
     Args:
-        overlaps: whether the experts' all-to-all runs beside computation.
         changes: of ``SIZES``.
     """
     specs = importlib.import_module("megatron.core.models.gpt.gpt_layer_specs")
@@ -154,7 +153,6 @@ def build(overlaps: bool, **changes: Any) -> Any:
     config = importlib.import_module("mcore_bridge.config").ModelConfig(
         **(SIZES | changes),
         expert_model_parallel_size=2,
-        overlap_moe_expert_parallel_comm=overlaps,
     )
     spec = specs.get_gpt_layer_local_spec(
         num_experts=EXPERTS, moe_grouped_gemm=False, qk_layernorm=True, normalization="RMSNorm"

@@ -83,7 +83,7 @@ class BaseTrainer:
 
 
 def install(rank: int) -> Any:
-    """Put the stand-ins where the plugin imports them from, and import it."""
+    """Put the stand-ins where the feature imports them from, and install it."""
     mpu = types.SimpleNamespace(
         get_tensor_model_parallel_rank=lambda: rank % int(os.environ.get("TP", "1")),
         get_context_parallel_rank=lambda: 0,
@@ -107,7 +107,9 @@ def install(rank: int) -> Any:
         module.__dict__.update(content)
         module.__path__ = []
         sys.modules[name] = module
-    import launchers.training.collect.megatron  # noqa: F401
+    from launchers.training import loading
+
+    loading.install("metrics_megatron")
 
     return made["swift.megatron.callbacks.mapping"]["megatron_callbacks_map"]["metrics"]
 

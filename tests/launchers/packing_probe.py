@@ -41,7 +41,7 @@ def pairs(name: str, count: int = PAIRS) -> list[list[int]]:
 
 
 def without_megatron() -> None:
-    """Let the plugin import where megatron-core can't: real sampler, empty trainer."""
+    """Let the feature be imported where megatron-core can't: real sampler, empty trainer."""
     import swift
 
     sampler = Path(swift.__file__).parent / "megatron" / "trainers" / "batch_sampler.py"
@@ -98,8 +98,7 @@ def sampler(dataset: Any, replica: int, sizes: tuple[int, int, int], consumed: i
 def figures(model: Path) -> dict[str, Any]:
     """Measure all distributions, lengths and layouts."""
     from launchers.plan import model_config
-    from launchers.training.packs import dealing
-    from launchers.training.packs import packing as swift_packing
+    from launchers.training.packs import dealing, packing
     from launchers.training.packs.report import Packs, report
 
     cost = dealing.cost(model_config.parse(json.loads(model.read_text(encoding="utf-8"))))
@@ -111,7 +110,7 @@ def figures(model: Path) -> dict[str, Any]:
             costs = packs.costs(cost)
             for replicas, batch in LAYOUTS:
                 upstream = sampler(dataset, 0, (replicas, 1, batch))
-                ours = swift_packing.DealtSampler(upstream, costs, batch)
+                ours = packing.DealtSampler(upstream, costs, batch)
                 dealt = list(ours.rounds(0, 0, batch))
                 seen = report(packs, cost, dealt=dealt, undealt=ours.undealt(0))
                 found[f"{name} {length} dp{replicas} gbs{batch}"] = seen.document()
@@ -133,7 +132,7 @@ def _endless(each: Any) -> Any:
 
 def faults() -> list[str]:
     """Compare our sampler with ms-swift's; return what is wrong."""
-    from launchers.training.packs import packing as swift_packing
+    from launchers.training.packs import packing
 
     dataset = packed(pairs("heavy", 4000), 8192)
     wrong = []
@@ -144,7 +143,7 @@ def faults() -> list[str]:
 
         def ours(consumed: int, sizes: Any = sizes, costs: Any = costs) -> list[Any]:
             return [
-                swift_packing.DealtSampler(sampler(dataset, r, sizes, consumed), costs, sizes[2])
+                packing.DealtSampler(sampler(dataset, r, sizes, consumed), costs, sizes[2])
                 for r in range(sizes[0])
             ]
 
@@ -167,7 +166,7 @@ def edges(model: Path) -> list[str]:
     from swift.megatron.arguments import MegatronArguments
 
     from launchers.exits import LaunchError
-    from launchers.training.packs import packing as swift_packing
+    from launchers.training.packs import packing
 
     dataset = packed(pairs("heavy", 2000), 8192)
     args = types.SimpleNamespace(model=str(model.parent), global_batch_size=16)
@@ -177,7 +176,7 @@ def edges(model: Path) -> list[str]:
     def made(**upstream: bool) -> Any:
         given = sampler(dataset, 0, (4, 1, 16))
         vars(given).update(upstream)
-        return swift_packing.create_dataloader(trainer, dataset, given)[2]
+        return packing.create_dataloader(trainer, dataset, given)[2]
 
     none = {"micro_batch_size": 1, "data_parallel_size": 4, "global_batch_size": 4096}
     try:
@@ -187,18 +186,18 @@ def edges(model: Path) -> list[str]:
     except LaunchError:
         pass
     os.environ["TRAINING_ATTEMPT"] = str(model.parent)
-    if not isinstance(made(), swift_packing.DealtSampler):
+    if not isinstance(made(), packing.DealtSampler):
         wrong.append("packs are not dealt out")
-    if json.loads((model.parent / swift_packing.FILE).read_text())["rows"] != 2000:
+    if json.loads((model.parent / packing.FILE).read_text())["rows"] != 2000:
         wrong.append("packing.json does not count the rows")
     os.environ["TRAINING_ATTEMPT"] = "/proc/no/where"
-    if not isinstance(made(), swift_packing.DealtSampler):
+    if not isinstance(made(), packing.DealtSampler):
         wrong.append("packs are not dealt out where the report can't be written")
     for name, value in (("data_sharding", True), ("shuffle", False)):
-        if isinstance(made(**{name: value}), swift_packing.DealtSampler):
+        if isinstance(made(**{name: value}), packing.DealtSampler):
             wrong.append(f"{name}={value} is not left to ms-swift")
     args.model = "/nowhere"
-    if isinstance(made(), swift_packing.DealtSampler):
+    if isinstance(made(), packing.DealtSampler):
         wrong.append("without config.json packs are dealt out by no cost")
     dist.is_initialized, dist.get_world_size = lambda: True, lambda: 2
     dist.all_gather_object = lambda seen, own: seen.__setitem__(slice(0, 2), [own, "other"])
@@ -213,6 +212,9 @@ def edges(model: Path) -> list[str]:
 def main() -> None:
     """Print the figures and what is wrong."""
     without_megatron()
+    from launchers.training import loading
+
+    loading.install("packing")
     model = Path(sys.argv[1])
     found = {"figures": figures(model), "faults": faults()}
     print(json.dumps(found | {"edges": edges(model)}, indent=1))

@@ -1,6 +1,6 @@
 """Parts of rows added up over four ranks, dealt to them in two ways; run by the training Python.
 
-What NCCL's ring does is written out here, in bf16; the plugin is the real one.
+What NCCL's ring does is written out here, in bf16; our feature is the real one.
 """
 
 from __future__ import annotations
@@ -70,6 +70,6 @@ def main() -> None:
 if __name__ == "__main__":
     megatron_on_cpu.enter()
     dist.init_process_group("gloo")
-    rank_order: Any = importlib.import_module("launchers.training.rank_order")
+    rank_order: Any = importlib.import_module("launchers.training.experts.rank_order")
     main()
     dist.destroy_process_group()

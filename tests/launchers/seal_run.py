@@ -54,6 +54,7 @@ def main() -> None:
     )
     rows: Any = [{"x": torch.ones(2), "labels": torch.ones(1)}] * 8
     trainer = Trainer(model=Linear(), args=arguments, train_dataset=rows)
+    seal_transformers.install()
     trainer.add_callback(seal_transformers.SealCallback(arguments, trainer))
     trainer.train()
     kept = sorted(path.name for path in folder.glob("checkpoint-*"))

@@ -20,18 +20,18 @@ def main() -> None:
     from swift.pipelines.train.rlhf import SwiftRLHF
 
     pipeline = SwiftRLHF(sys.argv[1:])
-    plugin: Any = sys.modules["swift_tokens"]
+    feature: Any = sys.modules["launchers.training.tokens.cache"]
     maker: Any = sys.modules["launchers.training.tokens.make"]
     if os.environ.get("PROBE_NEVER"):
         maker.EncodePreprocessor = None
     if os.environ.get("PROBE_UNREADABLE"):
-        maker.tokens.content = lambda path: path.with_name("nothing").read_bytes()
+        maker.fingerprint.content = lambda path: path.with_name("nothing").read_bytes()
     ours = pipeline._prepare_dataset()
     found: dict[str, object] = {"rows": [len(each) for each in ours]}
     if not os.environ.get("PROBE_NEVER"):
-        kind = plugin.SwiftSft
-        kind._get_dataset, kind._encode_dataset = plugin._get, plugin._encode
-        kind._post_process_datasets = plugin._post_process
+        kind = feature.SwiftSft
+        kind._get_dataset, kind._encode_dataset = feature._get, feature._encode
+        kind._post_process_datasets = feature._post_process
         theirs = pipeline._prepare_dataset()
         equal = [
             _same(one, other)

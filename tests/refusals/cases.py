@@ -30,9 +30,11 @@ class Case:
     """What is wrong, in words."""
     values: Mapping[str, Any]
     """Laid over the least that renders; ``{workspace}`` in a launcher's case is its folder."""
-    message: str
-    """Words that the refusal must say."""
     where: Where
+    id: str
+    """The refusal's stable id; ``schema`` for Helm's own errors of the schema."""
+    path: str = ""
+    """Key of the values, or name of the variable, that the refusal begins with."""
     gpu: str = ""
     """The card that ``plan`` counts with."""
     code: Exit | None = None

@@ -1,4 +1,4 @@
-"""Who refuses a case: it is given to Helm, to ``plan`` and to the launcher, as a user's run is."""
+"""Who refuses a case, and by which id; it is given to Helm, ``plan`` and the launcher."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launchers.exits import USER, Exit
-from tests.chart.helm import Refused, merged, template
-from tests.refusals import planned, pod
+from tests.chart import helm
+from tests.chart.helm import merged, template
+from tests.refusals import planned, pod, printed
 from tests.refusals.cases import Case
+from tests.refusals.printed import Refused
 
 LIMIT = 15.0
 """Seconds from the pod's start in which the launcher must refuse."""
@@ -21,12 +23,14 @@ AT_ONCE = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """Who refused, in which words, and how long it took."""
+    """Who refused, by which id, in which words, and how long it took."""
 
     case: Case
     where: str
     """As in ``cases.Where``, or ``nobody``."""
+    refusals: tuple[Refused, ...]
     text: str
+    """All that was printed."""
     seconds: float
     code: int
     """Exit code of what refused."""
@@ -37,8 +41,9 @@ class Verdict:
         wanted, found = self.case, []
         if self.where != wanted.where:
             found.append(f"refused by {self.where}, not by {wanted.where}")
-        if wanted.message not in self.text:
-            found.append(f"{wanted.message!r} is not said")
+        if (wanted.id, wanted.path) not in [(each.id, each.path) for each in self.refusals]:
+            seen = ", ".join(f"{each.id} at {each.path!r}" for each in self.refusals)
+            found.append(f"no refusal {wanted.id} at {wanted.path!r}, but {seen or 'none'}")
         if wanted.code is not None and self.code != wanted.code:
             found.append(f"exit code {self.code}, not {int(wanted.code)}")
         if self.where == "launcher" and self.code not in USER:
@@ -59,19 +64,33 @@ def judge(case: Case, folder: Path) -> Verdict:
     values = merged(pod.placed(case, folder) if case.where == "launcher" else case.values)
     try:
         manifests = template(values)
-    except Refused as refused:
-        where = "chart" if "the values cannot work" in str(refused) else "schema"
+    except helm.Refused as refused:
+        where, found = printed.by_helm(str(refused))
         spent = time.monotonic() - begin
-        return Verdict(case=case, where=where, text=str(refused), seconds=spent, code=1)
+        return Verdict(
+            case=case, where=where, refusals=found, text=str(refused), seconds=spent, code=1
+        )
     if case.where != "launcher":
-        found = planned.refusals(values, case.gpu, folder)
-        where, spent = "plan" if found else "nobody", time.monotonic() - begin
-        text = "\n".join(found)
-        return Verdict(case=case, where=where, text=text, seconds=spent, code=int(bool(found)))
+        lines = planned.refusals(values, case.gpu, folder)
+        return Verdict(
+            case=case,
+            where="plan" if lines else "nobody",
+            refusals=printed.by_plan(lines),
+            text="\n".join(lines),
+            seconds=time.monotonic() - begin,
+            code=int(bool(lines)),
+        )
     end = pod.run(case, manifests, folder)
     where = "nobody" if end.code in (Exit.OK, None) else "launcher"
     code = -1 if end.code is None else end.code
-    return Verdict(case=case, where=where, text=end.text, seconds=end.seconds, code=code)
+    return Verdict(
+        case=case,
+        where=where,
+        refusals=printed.by_launcher(end.termination, folder),
+        text=end.text,
+        seconds=end.seconds,
+        code=code,
+    )
 
 
 def all_of(cases: Iterable[Case], folder: Path) -> Iterator[Verdict]:

@@ -53,6 +53,8 @@ class End:
     seconds: float
     """From its start."""
     text: str
+    termination: Mapping[str, Any]
+    """The termination message; empty if there is none."""
 
 
 def placed(case: Case, folder: Path) -> Document:
@@ -133,5 +135,8 @@ def _end(given: Mapping[str, str], folder: Path) -> End:
         except subprocess.TimeoutExpired:
             pod.kill()
             text, _ = pod.communicate()
-            return End(code=None, seconds=time.monotonic() - begin, text=text)
-        return End(code=pod.returncode, seconds=time.monotonic() - begin, text=text)
+            return End(code=None, seconds=time.monotonic() - begin, text=text, termination={})
+        seconds = time.monotonic() - begin
+    file = folder / "termination"
+    message = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return End(code=pod.returncode, seconds=seconds, text=text, termination=message)

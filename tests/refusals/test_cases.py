@@ -1,4 +1,4 @@
-"""Every wrong configuration is refused where its entry says, in the words that it says."""
+"""Every wrong configuration is refused where its entry says, by the id and path that it says."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.chart.helm import CHART
-from tests.refusals.cases import BEFORE, Case, load, read
+from tests.refusals.cases import BEFORE, FOLDER, Case, load, read
 from tests.refusals.judge import Verdict, all_of
+from tests.refusals.printed import SCHEMA
 
 CASES = load()
+GOLDEN = FOLDER / "golden" / "wordings.yaml"
+"""Name of each case to its refusals, but those of the schema, which are Helm's words."""
+ELSEWHERE = ("chart-", "release-name-", "upgrade-")
+"""Ids whose cases are in tests/chart."""
 
 
 @pytest.fixture(scope="session")
@@ -28,16 +34,33 @@ def test_it_is_refused_where_and_as_it_is_said(case: Case, verdicts: Mapping[str
     assert verdict.mistakes == [], verdict.text[-3000:]
 
 
+def test_the_wordings_are_the_golden_ones(
+    verdicts: Mapping[str, Verdict], update_golden: bool
+) -> None:
+    said = {
+        name: [each.wording for each in verdict.refusals]
+        for name, verdict in verdicts.items()
+        if verdict.where != SCHEMA
+    }
+    if update_golden:
+        GOLDEN.write_text(yaml.safe_dump(said, width=10_000, allow_unicode=True), encoding="utf-8")
+    assert said == yaml.safe_load(GOLDEN.read_text(encoding="utf-8")), "run `make golden`"
+
+
 def test_every_message_of_the_chart_has_a_case(verdicts: Mapping[str, Verdict]) -> None:
-    files = (CHART / "templates").glob("_validate*.tpl")
+    files = (CHART / "templates").rglob("*.tpl")
     lines = [line for p in files for line in p.read_text().splitlines() if line.startswith("- ")]
-    told = "\n".join(verdict.text for verdict in verdicts.values() if verdict.where == "chart")
-    assert len(lines) > 30
-    for line in lines:
-        if not line.startswith(("- chart/", "- release name")):  # tests/chart/test_refusals.py
-            words = re.split(r"\{\{.*?\}\}", line)
-            regex = "^" + ".*".join(re.escape(word) for word in words) + "$"
-            assert re.search(regex, told, re.MULTILINE), f"tests/refusals has no case of {line!r}"
+    ids = {match[1] for line in lines if (match := re.search(r" \[([a-z0-9-]+)\]$", line))}
+    told = {each.id for v in verdicts.values() if v.where == "chart" for each in v.refusals}
+    assert len(ids) > 70
+    assert {id for id in ids - told if not id.startswith(ELSEWHERE)} == set()
+
+
+def test_every_message_of_the_chart_has_an_id() -> None:
+    for file in (CHART / "templates").rglob("*.tpl"):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            if re.match(r"- [^:]+: .*; ", line):
+                assert re.search(r" \[([a-z0-9-]+|\{\{ \S+ \}\})\]$", line), f"{file.name}: {line}"
 
 
 def test_nine_in_ten_are_refused_before_submission(verdicts: Mapping[str, Verdict]) -> None:
@@ -48,17 +71,18 @@ def test_nine_in_ten_are_refused_before_submission(verdicts: Mapping[str, Verdic
 
 def test_a_verdict_tells_what_differs_from_its_case(verdicts: Mapping[str, Verdict]) -> None:
     verdict = next(v for v in verdicts.values() if v.where == "chart")
-    other = Case(**{**vars(verdict.case), "where": "schema", "message": "no such words"})
+    other = Case(**{**vars(verdict.case), "where": "schema", "id": "no-such"})
     wrong = Verdict(**{**vars(verdict), "case": other}).mistakes
-    assert wrong == ["refused by chart, not by schema", "'no such words' is not said"]
+    assert wrong[0] == "refused by chart, not by schema"
+    assert wrong[1].startswith("no refusal no-such at ") and len(wrong) == 2
 
 
 @pytest.mark.parametrize(
     "text, told",
     [
-        ("- {case: a, values: {}, message: m, where: moon}", "'moon' is none of"),
-        ("- {case: a, values: {}, message: m, where: launcher}", "a code belongs"),
-        ("- {case: a, values: {}, message: m, where: chart, code: DATA}", "a code belongs"),
+        ("- {case: a, values: {}, id: i, where: moon}", "'moon' is none of"),
+        ("- {case: a, values: {}, id: i, where: launcher}", "a code belongs"),
+        ("- {case: a, values: {}, id: i, where: chart, code: DATA}", "a code belongs"),
     ],
 )
 def test_an_entry_that_cannot_be_judged_is_refused(tmp_path: Path, text: str, told: str) -> None:

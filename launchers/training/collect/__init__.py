@@ -1,1 +1,1 @@
-"""Collect the metrics of each optimizer step in the trainer."""
+"""Measure each optimizer step in the trainer and write it to ``metrics.jsonl``."""

@@ -1,4 +1,4 @@
-"""For ``swift_metrics``: buffers, copies and readings on the GPU; without one, on the CPU."""
+"""Buffers, copies and readings on the GPU, or on the CPU if there is none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GPU = torch.cuda.is_available()
 
 
 def host_buffer(size: int) -> torch.Tensor:
-    """Return zeros on the CPU, from where a copy to the GPU does not wait."""
+    """Return zeros in pinned CPU memory, which can be copied to the GPU asynchronously."""
     return torch.zeros(size, dtype=torch.float64, pin_memory=GPU)
 
 
@@ -22,23 +22,23 @@ def device_buffer(size: int) -> torch.Tensor:
 
 
 def new_event() -> Any:
-    """Return a mark in the GPU's work; None without a GPU."""
+    """Return a CUDA event; None without a GPU."""
     return torch.cuda.Event() if GPU else None
 
 
 def fetch(tensor: torch.Tensor) -> torch.Tensor:
-    """Begin to copy a tensor to the CPU; its numbers are there after the next event."""
+    """Start to copy a tensor to the CPU; the copy is complete once the next event has passed."""
     host = torch.empty_like(tensor, device="cpu", pin_memory=GPU)
     return host.copy_(tensor, non_blocking=True)
 
 
 def name() -> str:
-    """Return the GPU's name; empty without one."""
+    """Return the GPU's name; empty without a GPU."""
     return torch.cuda.get_device_name() if GPU else ""
 
 
 def peaks() -> tuple[float, float]:
-    """Return the bytes allocated and reserved at most since the process began."""
+    """Return the peak bytes allocated and reserved since the process began."""
     if not GPU:
         return 0.0, 0.0
     stats = torch.cuda.memory_stats_as_nested_dict()
@@ -49,9 +49,9 @@ def peaks() -> tuple[float, float]:
 
 
 def means(metrics: Iterable[Mapping[str, Any]]) -> tuple[list[str], torch.Tensor]:
-    """Average what each microbatch reports, where it is.
+    """Return the names and the means of what the microbatches report, on their device.
 
-    ms-swift ``_aggregated_metrics``: a value of two numbers is a sum and a count.
+    A value of two numbers is a sum and a count (ms-swift ``_aggregated_metrics``).
     """
     found: dict[str, list[torch.Tensor]] = {}
     for each in metrics or ():
@@ -70,6 +70,6 @@ def _mean(values: torch.Tensor) -> torch.Tensor:
 
 
 def learning_rate(optimizer: Any) -> float | None:
-    """Return the rate of the first group that has parameters, as ms-swift logs it."""
+    """Return the learning rate of the first group that has parameters, as ms-swift logs it."""
     groups = (group for group in optimizer.param_groups if group["params"])
     return next((float(group["lr"]) for group in groups), None)

@@ -1,11 +1,11 @@
-"""Loaded into ms-swift's Megatron trainer: a row of ``metrics.jsonl`` for each optimizer step.
+"""Write a row of ``metrics.jsonl`` for each optimizer step of ms-swift's Megatron trainer.
 
-Nothing here waits for the GPU. A step's seconds are read on the CPU between ``on_step_begin`` and
-``on_step_end``: ms-swift's ``train_step`` reads the gradient norm back from the GPU after the
-optimizer has run (``reduce_max_stat_across_model_parallel_group``), so the GPU is done with the
-step by then. Tokens are counted on the CPU, in the iterator that the trainer reads from. What the
-ranks must add up goes through one all-reduce, whose sum is copied to pinned memory and read one
-step later, or when the trainer logs, for which it waits by itself.
+Nothing here synchronises with the GPU. A step's seconds are read on the CPU between
+``on_step_begin`` and ``on_step_end``: ms-swift's ``train_step`` reads the gradient norm from the
+GPU after the optimizer has run (``reduce_max_stat_across_model_parallel_group``), so that the GPU
+has finished the step by then. Tokens are counted on the CPU, in the iterator that the trainer reads
+from. Sums over the ranks use one all-reduce, whose result is copied to pinned memory and read one
+step later, or when the trainer logs, which synchronises anyway.
 """
 
 from __future__ import annotations
@@ -32,17 +32,16 @@ from launchers.metrics.step import Clock, Step
 from launchers.metrics.vector import Places
 from launchers.metrics.writer import Writer
 from launchers.training.collect import device as gpu
-from launchers.training.collect.experts import ExpertRows
+from launchers.training.collect.expert_rows import ExpertRows
 from launchers.training.upstream import require_parameters
 
 _GROUPS = ("tensor_model_parallel", "context_parallel", "pipeline_model_parallel")
-"""Groups whose ranks read the same data: the first of each counts."""
-require_parameters(BaseMegatronTrainer.train_step, "self", "train_data_iterator")
+"""Groups whose ranks read the same data: only the first rank of each counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sent:
-    """What a step left; the tensors hold it once the step's copies have ended."""
+    """The numbers of a step; its tensors are valid once the step's copies have ended."""
 
     clock: Clock
     summed: torch.Tensor
@@ -53,10 +52,10 @@ class Sent:
 
 
 class MetricsCallback(MegatronCallback):  # type: ignore[misc]
-    """Measures each step on every rank; the last rank writes, as it does ms-swift's own log."""
+    """Measures each step on every rank; the last rank writes, like ms-swift's own log."""
 
     def on_train_begin(self) -> None:
-        """Wrap the trainer's step, watch its experts, make the buffers."""
+        """Wrap the trainer's step, hook into its experts, allocate the buffers."""
         trainer, config = self.trainer, self.trainer.config
         self.world, self.rank = dist.get_world_size(), dist.get_rank()
         self.counts = all(getattr(mpu, f"get_{name}_rank")() == 0 for name in _GROUPS)
@@ -75,23 +74,23 @@ class MetricsCallback(MegatronCallback):  # type: ignore[misc]
         self.cost: float | None = None
         self.attempt = writer.attempt(os.environ)
         self.writer = self._writer() if self.rank == self.world - 1 else None
-        dist.all_reduce(self.device)  # makes the communicator while the GPU's memory is free
+        dist.all_reduce(self.device)  # creates the communicator while GPU memory is free
         self.inner, trainer.train_step = trainer.train_step, self.train_step
 
     def train_step(self, train_data_iterator: Any) -> Any:
-        """Run the trainer's own step on a counted iterator, and keep what it returns."""
+        """Run the trainer's own step on a counted iterator, and keep its result."""
         self.returned = self.inner(reading.counted(train_data_iterator, self.tally))
         return self.returned
 
     def on_step_begin(self) -> None:
-        """Start the step's clock."""
+        """Start timing the step."""
         self.began = time.perf_counter()
 
     def on_step_end(self) -> None:
-        """Send this step's numbers off, and write the step before."""
+        """Start the reduction of this step's numbers, and write the step before."""
         now = time.perf_counter()
         if self.event is not None:
-            self.event.synchronize()  # of the step before, which ended long ago
+            self.event.synchronize()  # of the step before, which has long ended
         self._write()
         clock = Clock(
             step=self.state.iteration,
@@ -106,7 +105,7 @@ class MetricsCallback(MegatronCallback):  # type: ignore[misc]
         self.ended, self.cost = now, time.perf_counter() - now
 
     def _send(self, clock: Clock) -> None:
-        """Add up over the ranks and copy the sum back, without waiting for either."""
+        """Sum over the ranks and copy the result back, both asynchronously."""
         tally, host = self.tally, self.host
         counted = (tally.tokens, tally.squares, tally.sequences) if self.counts else (0, 0, 0)
         host.zero_()
@@ -132,7 +131,7 @@ class MetricsCallback(MegatronCallback):  # type: ignore[misc]
             self.event.record()
 
     def _write(self) -> None:
-        """Hand the last step to the writer, if its copies have ended."""
+        """Pass the last step to the writer, if its copies have ended."""
         if self.writer is None or self.sent is None:
             return
         if self.event is None or self.event.query():
@@ -140,15 +139,15 @@ class MetricsCallback(MegatronCallback):  # type: ignore[misc]
             self.sent = None
 
     def on_log(self, logs: Any) -> None:
-        """Write what is there: to log, the trainer has just waited for the GPU."""
+        """Write the last step: the trainer has just synchronised with the GPU for its log."""
         self._write()
 
     def on_eval_begin(self) -> None:
-        """Write before a long time without a step."""
+        """Write before a long pause between steps."""
         self._write()
 
     def on_save(self, output_dir: str) -> None:
-        """Write a step that a checkpoint holds."""
+        """Write the last step that the checkpoint contains."""
         self._write()
 
     def on_train_end(self) -> None:
@@ -183,7 +182,7 @@ class MetricsCallback(MegatronCallback):  # type: ignore[misc]
         return Writer(writer.path(os.environ, self.args.output_dir), finish, self._show)
 
     def _show(self, row: Row) -> None:
-        """Draw the speed beside the trainer's own curves, where TensorBoard is on."""
+        """Add the speed to the trainer's own TensorBoard curves, if TensorBoard is on."""
         for callback in self.trainer.callbacks:
             board = getattr(callback, "writer", None)
             if type(callback).__name__ == "TensorboardCallback" and board is not None:
@@ -191,4 +190,7 @@ class MetricsCallback(MegatronCallback):  # type: ignore[misc]
                     board.add_scalar(name, value, row.step)
 
 
-megatron_callbacks_map["metrics"] = MetricsCallback
+def install() -> None:
+    """Register the callback ``metrics``."""
+    require_parameters(BaseMegatronTrainer.train_step, "self", "train_data_iterator")
+    megatron_callbacks_map["metrics"] = MetricsCallback

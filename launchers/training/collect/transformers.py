@@ -1,8 +1,9 @@
-"""Loaded into ms-swift's transformers trainer: a row of ``metrics.jsonl`` for each optimizer step.
+"""Write a row of ``metrics.jsonl`` for each optimizer step of ms-swift's transformers trainer.
 
-A step runs from the reading of its batches to ``on_step_end``. What the ranks add up is read when
-the trainer logs, for which it waits by itself: rows of steps that are not logged follow then, and
-on a GPU their seconds are the CPU's. FLOP/s, memory and expert load are not known here.
+A step lasts from the reading of its batches to ``on_step_end``. Sums over the ranks are read when
+the trainer logs, which synchronises with the GPU anyway: rows of steps that are not logged are
+written then, and on a GPU their seconds are those of the CPU. FLOP/s, memory and expert load are
+not measured.
 """
 
 from __future__ import annotations
@@ -25,14 +26,14 @@ from launchers.metrics.vector import Places
 from launchers.metrics.writer import Writer
 
 _MASKS = ("attention_mask", "completion_attention_mask")
-"""Where ms-swift's batches have their masks; the second in KTO, whose KL rows train nothing."""
+"""Keys of the masks in ms-swift's batches; the second is KTO's, whose KL rows are not trained."""
 _NO_VALUES = ("learning_rate", "grad_norm", "epoch", "memory(GiB)", "train_speed(s/it)")
-"""Logged numbers that have columns of their own, or are not of the step."""
+"""Logged numbers that have columns of their own or do not describe the step."""
 
 
 @dataclass(kw_only=True)
 class Pending:
-    """A step whose row waits for the trainer's next log."""
+    """A step whose row is written at the trainer's next log."""
 
     clock: Clock
     summed: torch.Tensor
@@ -43,7 +44,7 @@ class MetricsCallback(TrainerCallback):  # type: ignore[misc]
     """Measures each step on every rank; process zero of the world writes."""
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Wrap the trainer's reading."""
+        """Wrap the function by which the trainer reads its batches."""
         spread = dist.is_initialized()
         self.rank = int(dist.get_rank()) if spread else 0
         self.places = Places(world=dist.get_world_size() if spread else 1)
@@ -57,7 +58,7 @@ class MetricsCallback(TrainerCallback):  # type: ignore[misc]
         self.inner, self.trainer.get_batch_samples = self.trainer.get_batch_samples, self.read
 
     def read(self, *args: Any, **kwargs: Any) -> Any:
-        """Read a step's batches, and count them."""
+        """Read the batches of a step, and count their tokens."""
         self.began = time.perf_counter()
         found = self.inner(*args, **kwargs)
         waited = time.perf_counter() - self.began
@@ -69,7 +70,7 @@ class MetricsCallback(TrainerCallback):  # type: ignore[misc]
         return found
 
     def _counted(self, batch: Any) -> torch.Tensor:
-        """Return tokens, sum of squares and sequences of a batch, from its mask; else zeros."""
+        """Return tokens, sum of squared lengths and sequences; zeros without a 2-D mask."""
         masks = [batch.get(name) for name in _MASKS] if isinstance(batch, dict) else []
         mask = next((mask for mask in masks if mask is not None), None)
         shared = getattr(self.trainer.template, "sequence_parallel_size", 1) > 1
@@ -80,7 +81,7 @@ class MetricsCallback(TrainerCallback):  # type: ignore[misc]
         return counted.to(self.args.device)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Add up over the ranks; the row waits for the next log."""
+        """Sum over the ranks; the row is written at the next log."""
         now = time.perf_counter()
         if dist.is_initialized():
             dist.all_reduce(self.summed)
@@ -98,14 +99,14 @@ class MetricsCallback(TrainerCallback):  # type: ignore[misc]
         self.ended, self.cost = now, time.perf_counter() - now
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-        """Give the last step what the trainer reports, and write the steps up to it."""
+        """Add the trainer's numbers to the last step, and write the steps up to it."""
         if self.pending and logs and "loss" in logs:
             numbers = {name: float(v) for name, v in logs.items() if isinstance(v, int | float)}
             self.pending[-1].logged = numbers
             self._write()
 
     def on_train_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Write what no log came for."""
+        """Write the steps after the last log."""
         self._write()
         self.trainer.get_batch_samples = self.inner
         if self.writer is not None:
@@ -130,4 +131,6 @@ class MetricsCallback(TrainerCallback):  # type: ignore[misc]
         return metrics_step.row(step, None)
 
 
-callbacks_map["metrics"] = MetricsCallback
+def install() -> None:
+    """Register the callback ``metrics``."""
+    callbacks_map["metrics"] = MetricsCallback

@@ -1,1 +1,1 @@
-"""Deal packs to data-parallel ranks, report how full they are, and keep their sizes equal."""
+"""Distribute packs over data-parallel ranks, report how full they are, and pad them to one size."""

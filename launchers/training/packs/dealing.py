@@ -1,11 +1,12 @@
-"""How the packs of a step are dealt out to the data-parallel replicas, and how full they are.
+"""Assign the packs of a step to data-parallel replicas by their cost.
 
 ms-swift fills packs well (``swift/dataset/packing.py``, best fit decreasing in chunks of 1000
-rows), so that every replica gets as many tokens. But attention's cost grows with the square of a
-text: a pack of few long texts takes longer than one of many short ones, and all replicas wait for
-it, in every layer where experts exchange tokens. Hence a step keeps the packs that ms-swift's
-shuffle gives it, and only who works on which, and when, is chosen here: packs of similar cost are
-worked on at the same time. The loss of a step is the same up to the order of summation.
+rows), so that every replica gets as many tokens. But the cost of attention grows with the square of
+a text's length: a pack of few long texts takes longer than one of many short texts, and all
+replicas wait for it in every layer in which experts exchange tokens. A step keeps the packs that
+ms-swift's shuffle gives it; only the replica and the round of each are chosen here, so that packs
+of similar cost are processed at the same time. The loss of a step is the same up to the order of
+summation.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ from launchers.plan import flops
 from launchers.plan.model_config import Shape
 
 Round = list[list[int]]
-"""A microbatch for each replica, as indices of packs; all replicas work on it at the same time."""
+"""One microbatch for each replica, as indices of packs; all are processed at the same time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """What texts cost, in FLOP of a forward pass."""
+    """Cost of texts in FLOP of a forward pass."""
 
     token: float
     square: float
-    """For each unit of a text's squared length: causal attention."""
+    """Per unit of a text's squared length: causal attention."""
 
     def of(self, texts: Sequence[int]) -> float:
         """Return the cost of texts, given their lengths in tokens."""
@@ -35,19 +36,19 @@ class Cost:
 
 
 def cost(shape: Shape) -> Cost:
-    """Return what texts cost in a model; ``flops`` says where the formula is from."""
+    """Return the cost of texts in a model; ``plan/flops.py`` derives the formula."""
     return Cost(token=flops.forward(shape, 0), square=flops.parts(shape, 1).attention)
 
 
 def deal(costs: Sequence[float], *, replicas: int, micro: int) -> list[Round]:
-    """Deal packs out so that no round waits long for its slowest replica.
+    """Assign packs so that replicas wait little for the slowest one of each round.
 
-    Rounds of neighbours in order of cost have the least sum of maxima. Within a round the replica
-    with least work gets the heaviest pack, so that the sums over the rounds are near, too. The
-    heaviest round comes first, when the allocator is still free.
+    Rounds of neighbours in order of cost minimise the sum of the rounds' maxima. Within a round the
+    replica with the least work so far gets the heaviest pack, so that the sums over the rounds are
+    close, too. The heaviest round comes first, while the allocator's memory is not fragmented.
 
     Args:
-        costs: of each pack; as many as fill whole rounds.
+        costs: cost of each pack; as many packs as fill whole rounds.
         replicas: data-parallel size.
         micro: packs of a microbatch.
 
@@ -79,15 +80,15 @@ def epoch(
     batch: int,
     first: int,
 ) -> Iterator[Round]:
-    """Yield the rounds of an epoch, or of what is left of it.
+    """Yield the rounds of an epoch, or of the rest of one.
 
     Args:
-        order: indices of the packs that are left, shuffled; what fills no round is left out.
-        costs: of all packs, by index.
+        order: indices of the packs that are left, shuffled; an incomplete last round is left out.
+        costs: costs of all packs, by index.
         replicas: data-parallel size.
         micro: packs of a microbatch.
         batch: packs of a step.
-        first: packs that the step still takes which the last epoch has begun; ``batch`` if none.
+        first: packs that a step begun in the epoch before still takes; ``batch`` without one.
     """
     usable = len(order) // (replicas * micro) * replicas * micro
     begin, end = 0, first
@@ -99,17 +100,17 @@ def epoch(
 
 
 def refuse_no_step(packs: int, *, replicas: int, micro: int, batch: int, steps: int) -> None:
-    """Refuse packs of which no step can be made; ``rows`` can only count the rows, before.
+    """Refuse too few packs for a single step; the check before training only knows the rows.
 
     Args:
-        packs: of an epoch.
+        packs: packs of an epoch.
         replicas: data-parallel size.
         micro: packs of a microbatch.
         batch: packs of a step.
-        steps: of the whole run, as ms-swift counts them.
+        steps: steps of the whole run, as ms-swift counts them.
 
     Raises:
-        LaunchError: DATA; megatron-core would end in an assertion without a word, after the load.
+        LaunchError: DATA; megatron-core would fail an assertion without a message, after loading.
     """
     if not steps or packs < replicas * micro:
         raise LaunchError(
@@ -117,11 +118,12 @@ def refuse_no_step(packs: int, *, replicas: int, micro: int, batch: int, steps: 
             f"recipe.dataset: its rows make {packs} packs, and those no batch of "
             f"global_batch_size {batch} (micro_batch_size {micro} x {replicas} replicas a step)",
             "add rows or epochs, or lower recipe.args.global_batch_size or packing_length",
+            id="packs-no-batch",
         )
 
 
 def imbalance(rounds: Sequence[Round], costs: Sequence[float]) -> float:
-    """Return the part of the time that replicas wait for the slowest one of each round.
+    """Return the fraction of the time that replicas wait for the slowest one of each round.
 
     >>> imbalance([[[0], [1]]], [1.0, 3.0])
     0.5

@@ -1,13 +1,14 @@
-"""Loaded into Megatron training with ``moe_token_dispatcher_type: allgather`` and packs.
+"""Pad packs to one size for ``moe_token_dispatcher_type: allgather``.
 
-Two things keep ms-swift 4.4.1 from megatron-core 0.18.0's dispatcher, and are mended here:
-- Packs differ in tokens, and a gather needs equal ones. Each microbatch is filled up to its packs'
-  room, in evaluation and in the reference's pass too. What fills it is one more text, which no
-  label, length or count knows. It repeats the pack's own words: of one word alone, all would go to
-  the same few experts, and of a pack that is half empty they would not fit one rank. The router
-  does see them: load balancing and the experts' counts take them for tokens (below 1 % of a run).
-- mcore-bridge 1.6.0 says of each model that its sequences differ (``variable_seq_lengths``), of
-  which only pipelines would need to know.
+ms-swift 4.4.1 does not work with this dispatcher of megatron-core 0.18.0 for two reasons:
+- Packs differ in tokens, and an all-gather needs equal sizes. Here each microbatch is padded to the
+  room of its packs, in evaluation and in the reference's pass too. The padding is one more text,
+  which appears in no label, length or count. It repeats the pack's own tokens: copies of a single
+  token would all go to the same few experts, and for a half-empty pack they would not fit on one
+  rank. The router sees the padding: load balancing and expert counts include it (below 1 % of a
+  run).
+- mcore-bridge 1.6.0 declares for each model that its sequences differ in length
+  (``variable_seq_lengths``), which only pipelines would need to know.
 """
 
 from __future__ import annotations
@@ -36,43 +37,44 @@ def get_padding_to(args: Any) -> int:
     return room(packs=packs, length=length, multiple=_multiple(args))
 
 
-class Filling:
-    """Makes one text of what upstream's collator pads a microbatch with."""
+class PaddingCollator:
+    """A collator that turns the padding of upstream's collator into one text."""
 
     def __init__(self, inner: Any, space: int) -> None:
-        """Wrap upstream's collator, which pads to ``space`` tokens."""
+        """Wrap upstream's collator, which pads to a multiple of ``space`` tokens."""
         self.inner, self.space = inner, space
 
     def __call__(self, batch: list[Any]) -> dict[str, Any]:
         """Collate a microbatch.
 
         Raises:
-            PacksConfigError: it holds more than texts.
-            PacksDataError: it holds more than its packs' room.
+            LaunchError: CONFIG when it holds more than texts, DATA when it exceeds its packs' room.
         """
         made: dict[str, Any] = self.inner(batch)
         words, places = made["input_ids"][0], made["position_ids"][0]
         real = sum(made["seq_lens"])
         judge(made, real, len(words), self.space)
         filled = torch.arange(self.space - real)
-        # else each of them begins at 0, and is a text of its own
+        # upstream starts each padding token at position 0, as a text of its own
         places[real:] = filled
         words[real:] = words[filled % real]
         return made
 
 
-def get_data_collator(self: Any) -> Filling:
-    """Return upstream's collator, filling."""
-    return Filling(_collator(self), get_padding_to(self.args))
+def get_data_collator(self: Any) -> PaddingCollator:
+    """Return upstream's collator, padding to equal sizes."""
+    return PaddingCollator(_collator(self), get_padding_to(self.args))
 
 
 def post_init(self: Any) -> None:
-    """Tell megatron-core that sequences are equal, before it judges."""
+    """Declare sequences of equal length before megatron-core validates its configuration."""
     if self.moe_token_dispatcher_type == NAME:
         self.variable_seq_lengths = False
     _configured(self)
 
 
-trainers.get_padding_to = get_padding_to
-trainers.BaseMegatronTrainer._get_data_collator = get_data_collator
-ModelConfig.__post_init__ = post_init
+def install() -> None:
+    """Replace the trainer's padding and collator, and the model's configuration."""
+    trainers.get_padding_to = get_padding_to
+    trainers.BaseMegatronTrainer._get_data_collator = get_data_collator
+    ModelConfig.__post_init__ = post_init

@@ -1,8 +1,8 @@
-"""Loaded into Megatron training with packing: deals packs out evenly, and says how full they are.
+"""Distribute the packs of a step evenly over the replicas, and report how full they are.
 
-Which packs a step has is upstream's choice (``swift/megatron/trainers/batch_sampler.py``, a
-permutation seeded by the epoch); ``launchers/training/packs/dealing.py`` chooses who works on which. All ranks
-compare what they see of the data before the first step.
+Upstream chooses the packs of a step (``swift/megatron/trainers/batch_sampler.py``, a permutation
+seeded by the epoch); ``packs/dealing.py`` assigns them to replicas and rounds. All ranks verify
+that they see the same data before the first step.
 """
 
 import json
@@ -28,7 +28,7 @@ from launchers.training.packs.report import Packs, Report, report
 from launchers.training.upstream import require, require_parameters
 
 FILE = "packing.json"
-"""The figures, in the attempt's folder."""
+"""The report, in the attempt's folder."""
 require(BaseMegatronTrainer, "_create_dataloader")
 require_parameters(MegatronArguments.init_iters, "self", "train_dataset", "val_dataset")
 _create = BaseMegatronTrainer._create_dataloader
@@ -37,10 +37,10 @@ _logger = get_logger()
 
 
 class DealtSampler:
-    """Yields this replica's microbatches; the same from any step on, as after a resume."""
+    """Yields this replica's microbatches; a resumed run gets the same ones from its step on."""
 
     def __init__(self, upstream: Any, costs: list[float], batch: int) -> None:
-        """Take over what upstream's sampler was made with."""
+        """Take over the settings of upstream's sampler."""
         self.total_samples = int(upstream.total_samples)
         self.consumed_samples = int(upstream.consumed_samples)
         self.micro, self.replicas = int(upstream.micro_batch_size), int(upstream.data_parallel_size)
@@ -50,11 +50,11 @@ class DealtSampler:
         self.first_sample = self.consumed_samples
 
     def __len__(self) -> int:
-        """Return the packs, as upstream does."""
+        """Return the number of packs, as upstream does."""
         return self.total_samples
 
     def __iter__(self) -> Iterator[list[int]]:
-        """Yield what is left of the epoch."""
+        """Yield the microbatches that are left of the epoch."""
         epoch, done = divmod(self.consumed_samples, self.usable)
         begun = (self.consumed_samples - self.first_sample) % self.batch
         for batches in self.rounds(epoch, done, self.batch - begun):
@@ -63,11 +63,11 @@ class DealtSampler:
 
     @property
     def usable(self) -> int:
-        """Return the packs of an epoch that fill whole rounds."""
+        """Return the number of packs of an epoch that fill whole rounds."""
         return self.total_samples // self.round * self.round
 
     def shuffled(self, epoch: int) -> list[int]:
-        """Return upstream's order of an epoch; what fills no round is cut off."""
+        """Return upstream's order of an epoch, cut to whole rounds."""
         generator = torch.Generator()
         generator.manual_seed(epoch)
         count = self.total_samples // self.micro * self.micro
@@ -75,19 +75,19 @@ class DealtSampler:
         return order[: self.usable]
 
     def rounds(self, epoch: int, done: int, first: int) -> Iterator[Round]:
-        """Yield the rounds of an epoch after ``done`` packs; ``first`` as of ``packing.epoch``."""
+        """Yield the rounds of an epoch after ``done`` packs; ``first`` is ``dealing.epoch``'s."""
         sizes = {"replicas": self.replicas, "micro": self.micro, "batch": self.batch}
         return dealing.epoch(self.shuffled(epoch)[done:], self.costs, **sizes, first=first)
 
     def undealt(self, epoch: int) -> list[Round]:
-        """Return an epoch's rounds as upstream deals them."""
+        """Return the rounds of an epoch as upstream distributes them."""
         order, n = self.shuffled(epoch), self.replicas
         starts = range(0, len(order), self.round)
         return [[order[s + r : s + self.round : n] for r in range(n)] for s in starts]
 
 
 def init_iters(self: Any, train_dataset: Any, val_dataset: Any) -> None:
-    """Count the run's steps as upstream does; it does so before it builds the model."""
+    """Compute the number of steps as upstream does, before the model is built; refuse zero."""
     _init_iters(self, train_dataset, val_dataset)
     dealing.refuse_no_step(
         len(train_dataset),
@@ -99,7 +99,7 @@ def init_iters(self: Any, train_dataset: Any, val_dataset: Any) -> None:
 
 
 def create_dataloader(self: Any, dataset: Any, batch_sampler: Any) -> Any:
-    """Create upstream's loader; of packs in random order with our sampler."""
+    """Create upstream's loader; packs in random order get ``DealtSampler``."""
     if (
         isinstance(dataset, PackingDataset)
         and isinstance(batch_sampler, MegatronPretrainingRandomSampler)
@@ -119,17 +119,17 @@ def _dealt(args: Any, dataset: Any, upstream: Any) -> Any:
         text = (Path(args.model) / "config.json").read_text(encoding="utf-8")
         cost = dealing.cost(model_config.parse(json.loads(text)))
     except (OSError, ValueError, LaunchError) as error:
-        _logger.warning("packing: packs are dealt out by chance: %s", error)
+        _logger.warning("packing: packs are distributed at random: %s", error)
         return upstream
     sampler = DealtSampler(upstream, packs.costs(cost), args.global_batch_size)
     if not dist.is_initialized() or dist.get_rank() == 0:
         dealt = list(sampler.rounds(0, 0, sampler.batch))
-        _tell(report(packs, cost, dealt=dealt, undealt=sampler.undealt(0)))
+        _publish(report(packs, cost, dealt=dealt, undealt=sampler.undealt(0)))
     return sampler
 
 
 def _compare(digest: str) -> None:
-    """Make sure that all ranks train on the same packs.
+    """Verify that all ranks train on the same packs.
 
     Raises:
         LaunchError: DATA, naming the ranks that differ from rank 0.
@@ -144,11 +144,12 @@ def _compare(digest: str) -> None:
             Exit.DATA,
             f"ranks {others} see other rows or packs than rank 0: {digest[:12]}",
             "let a dataset plugin give the same rows on every rank",
+            id="packs-differ",
         )
 
 
-def _tell(seen: Report) -> None:
-    """Log the figures, and keep them for ``report`` and the benchmark."""
+def _publish(seen: Report) -> None:
+    """Log the report, and write it to the attempt's folder."""
     _logger.info("packing %s", json.dumps(seen.document()))
     for complaint in seen.complaints():
         _logger.warning("packing: %s", complaint)
@@ -156,8 +157,10 @@ def _tell(seen: Report) -> None:
         try:
             replace(Path(folder) / FILE, json.dumps(seen.document(), indent=1) + "\n")
         except OSError as error:
-            _logger.warning("packing: no report is kept: %s", error)
+            _logger.warning("packing: the report is not written: %s", error)
 
 
-BaseMegatronTrainer._create_dataloader = create_dataloader
-MegatronArguments.init_iters = init_iters
+def install() -> None:
+    """Replace the trainer's data loader and the computation of its steps."""
+    BaseMegatronTrainer._create_dataloader = create_dataloader
+    MegatronArguments.init_iters = init_iters

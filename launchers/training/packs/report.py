@@ -1,4 +1,4 @@
-"""How full the packs of a run are, and how even the work of its replicas."""
+"""Report how full the packs of a run are and how balanced the work of its replicas is."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from dataclasses import asdict, dataclass
 from launchers.training.packs.dealing import Cost, Round, imbalance
 
 FULL = 0.98
-"""Part of the packs that real tokens should fill."""
+"""Fraction of the packs that real tokens should fill."""
 EVEN = 0.03
-"""Part of the time that replicas may wait for each other."""
+"""Fraction of the time that replicas may wait for each other."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Packs:
-    """What packing made of a dataset."""
+    """The packs of a dataset."""
 
     texts: Sequence[Sequence[int]]
-    """Of each row its texts' lengths in tokens: chosen and rejected."""
+    """For each row the lengths of its texts in tokens: chosen and rejected."""
     packs: Sequence[Sequence[int]]
-    """Rows by pack."""
+    """Row indices of each pack."""
     length: int
-    """Tokens that a pack should hold."""
+    """Tokens of a full pack (``packing_length``)."""
 
     def tokens(self) -> list[int]:
         """Return the tokens of each pack."""
@@ -35,40 +35,40 @@ class Packs:
         return [sum(cost.of(self.texts[row]) for row in pack) for pack in self.packs]
 
     def digest(self) -> str:
-        """Return the SHA-256 of lengths and packs: ranks with the same one see the same data."""
+        """Return the SHA-256 of lengths and packs: ranks with equal digests see the same data."""
         seen = [[list(row) for row in self.texts], [list(pack) for pack in self.packs]]
         return hashlib.sha256(json.dumps(seen).encode()).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """The figures of a run, for its log and ``packing.json``."""
+    """The report of a run, for its log and ``packing.json``."""
 
     rows: int
     packs: int
     packing_length: int
     real: float
-    """Real tokens over the packs' room; of a pack that is too long no more than its room counts."""
+    """Real tokens over the packs' room; a pack that is too long counts as full."""
     too_long: int
-    """Packs of a single row that is longer than ``packing_length``."""
+    """Packs that consist of a single row longer than ``packing_length``."""
     longest: int
-    """Tokens of the longest pack, on which memory depends."""
+    """Tokens of the longest pack, which determines memory."""
     s_eff: float
-    """sum(L^2) / sum(L) of the texts."""
+    """``sum(L^2) / sum(L)`` over the texts' lengths L."""
     token_imbalance: float
     cost_imbalance: float
-    """Part of the time that replicas wait for the slowest, in the first epoch."""
+    """Fraction of the time that replicas wait for the slowest, in the first epoch."""
     cost_imbalance_undealt: float
     """The same in the order of ms-swift's shuffle."""
     lost_each_epoch: int
-    """Packs of an epoch, others each time, that fill no round of all replicas."""
+    """Packs of an epoch, different ones in each, that do not fill a round of all replicas."""
 
     def document(self) -> dict[str, object]:
-        """Return it as JSON, floats to five digits."""
+        """Return it as a JSON object, floats rounded to five digits."""
         return {k: round(v, 5) if isinstance(v, float) else v for k, v in asdict(self).items()}
 
     def complaints(self) -> Iterator[str]:
-        """Yield what a user could mend, as sentences."""
+        """Yield what a user could improve, as sentences."""
         if self.too_long:
             yield (
                 f"{self.too_long} rows are longer than recipe.args.packing_length "
@@ -88,13 +88,13 @@ class Report:
 
 
 def report(packs: Packs, cost: Cost, *, dealt: Sequence[Round], undealt: Sequence[Round]) -> Report:
-    """Return the figures of a run.
+    """Return the report of a run.
 
     Args:
-        packs: of the dataset.
-        cost: of texts in the model.
-        dealt: the first epoch's rounds.
-        undealt: the same in the order of ms-swift.
+        packs: packs of the dataset.
+        cost: cost of texts in the model.
+        dealt: rounds of the first epoch.
+        undealt: the same in ms-swift's order.
     """
     tokens = packs.tokens()
     costs = packs.costs(cost)

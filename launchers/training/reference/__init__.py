@@ -1,1 +1,1 @@
-"""Compute the reference's log-probabilities once, store them, and train against them."""
+"""Compute the reference's log-probabilities once, store them, and train with them."""

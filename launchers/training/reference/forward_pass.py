@@ -1,4 +1,4 @@
-"""The one pass that takes the reference's log-probabilities from the untrained policy."""
+"""Compute the reference's log-probabilities with one forward pass of the untrained policy."""
 
 from __future__ import annotations
 
@@ -26,19 +26,18 @@ from torch.utils.data import DataLoader
 
 from launchers import logs
 from launchers.training.reference import store
-from launchers.training.reference.keep import Batch, Keeper
 from launchers.training.reference.loss import bounds_of, sums
-from launchers.training.reference.open import Opened, open_store, record
-from launchers.training.reference.pair_id import pair_id, rows_of, tokens
-from launchers.training.reference.policy import ROUND, batches
+from launchers.training.reference.pairs import ROUND, batches, pair_id, rows_of, tokens
+from launchers.training.reference.part_writer import Batch, PartWriter
+from launchers.training.reference.run_store import Opened, open_store, record
 from launchers.training.reference.store import Pairs
 
 
 def take(trainer: Any, datasets: list[Any]) -> Pairs:
     """Return the reference's log-probabilities of all pairs of the datasets, on every rank.
 
-    Rank 0 reads and judges the store; the others get what it found over the network, because a
-    shared file system may show them an older state.
+    Rank 0 reads the store and sends it to the others over the network, because a shared file system
+    may show them an older state.
     """
     home = Path(os.environ.get("TRAINING_HOME") or trainer.args.output_dir)
     opened = _from_rank_0(
@@ -48,39 +47,41 @@ def take(trainer: Any, datasets: list[Any]) -> Pairs:
         opened = _pass(trainer, [d for d in datasets if d is not None], opened)
     if dist.get_rank() == 0:
         record(home, opened)
-        line = logs.line("reference", source=opened.source, store=opened.folder, **opened.cost)
+        line = logs.format_event(
+            "reference", source=opened.source, store=opened.folder, **opened.cost
+        )
         print(line, flush=True)
     return opened.pairs
 
 
 def _from_rank_0(find: Callable[[], Opened]) -> Opened:
-    """Return what rank 0 found; its error is every rank's."""
-    told: list[Any] = [None]
+    """Return rank 0's result on every rank; an error of rank 0 is raised on every rank."""
+    sent: list[Any] = [None]
     if dist.get_rank() == 0:
         try:
-            told = [find()]
+            sent = [find()]
         except Exception as error:
-            told = [error]
-    dist.broadcast_object_list(told)
-    if isinstance(told[0], Exception):
-        raise told[0]
-    found: Opened = told[0]
+            sent = [error]
+    dist.broadcast_object_list(sent)
+    if isinstance(sent[0], Exception):
+        raise sent[0]
+    found: Opened = sent[0]
     return found
 
 
 def _pass(trainer: Any, datasets: list[Any], opened: Opened) -> Opened:
-    """Run the policy forward over all pairs that no earlier pass has left."""
+    """Run the policy forward over all pairs that no earlier pass has stored."""
     started, left = time.monotonic(), len(opened.pairs)
-    # of the ranks that take the same pairs, one keeps them
+    # of the ranks that compute the same pairs, one keeps them
     keeps = mpu.is_pipeline_last_stage() and mpu.get_tensor_model_parallel_rank() == 0
-    keeper = Keeper(opened.folder, keeps=keeps, tells=dist.get_rank() == 0)
+    writer = PartWriter(opened.folder, keeps=keeps, logs_progress=dist.get_rank() == 0)
     with forward_only(trainer):
         for dataset in datasets:
             for batch, counts in rounds(trainer, dataset, opened.pairs):
-                keeper.keep(*forward(trainer, batch, counts))
-    keeper.flush()
+                writer.keep(*forward(trainer, batch, counts))
+    writer.flush()
     found: list[Any] = [None] * dist.get_world_size()
-    dist.all_gather_object(found, (store.pack(keeper.pairs), keeper.tokens))
+    dist.all_gather_object(found, (store.pack(writer.pairs), writer.tokens))
     for data, _ in found:
         store.add(opened.pairs, store.unpack(data).items(), opened.folder)
     torch.cuda.empty_cache()
@@ -88,15 +89,15 @@ def _pass(trainer: Any, datasets: list[Any], opened: Opened) -> Opened:
     done = opened.after(time.monotonic() - started, taken, len(found), left=left)
     if dist.get_rank() == 0:
         store.complete(done.folder, done.pairs, done.cost)
-    dist.barrier()  # whoever dies from here on finds the store whole
+    dist.barrier()  # an interruption from here on finds the store complete
     return done
 
 
 @contextmanager
 def forward_only(trainer: Any) -> Iterator[None]:
-    """Put the policy into the state in which ms-swift runs a reference, and back."""
+    """Put the policy into the state in which ms-swift runs a reference, and restore it."""
     hooked = should_disable_forward_pre_hook(trainer.args)
-    if hooked:  # they wait for a gather of parameters, and none is under way
+    if hooked:  # the hooks wait for a gather of parameters, and none is running
         disable_forward_pre_hook(trainer.wrapped_models, param_sync=False)
     for model in trainer.wrapped_models:
         model.eval()
@@ -113,11 +114,12 @@ def forward_only(trainer: Any) -> Iterator[None]:
 def rounds(
     trainer: Any, dataset: Any, known: Pairs
 ) -> Iterator[tuple[Iterable[Batch], list[bool]]]:
-    """Yield this rank's micro-batches by some, and which of them count.
+    """Yield this rank's micro-batches, ``ROUND`` at a time, and for each whether it counts.
 
-    Left out is what an earlier pass has; all ranks agree on that, because experts are spread over
-    them. Otherwise a batch is read when its turn comes, so that the GPU does not wait for many. A
-    generator of its own leaves the training's random state alone.
+    Rounds that an earlier pass has stored on all ranks are skipped; all ranks agree on that,
+    because experts are distributed over them. Without stored pairs a batch is read when its turn
+    comes, so that the GPU does not wait for a whole round. A separate generator leaves the
+    training's random state unchanged.
     """
     args = trainer.args
     rank, ranks = mpu.get_data_parallel_rank(), mpu.get_data_parallel_world_size()
@@ -144,30 +146,30 @@ def rounds(
 
 
 class Naming:
-    """A collator that says which pairs a batch holds."""
+    """A collator that adds the ids of a batch's pairs."""
 
     def __init__(self, inner: Any) -> None:
         """Wrap ms-swift's collator."""
         self.inner = inner
 
     def __call__(self, batch: list[Any]) -> Batch:
-        """Name the pairs before the collator pads them."""
+        """Compute the ids before the collator pads the rows."""
         rows = rows_of(batch)
         names, count = [pair_id(row) for row in rows], sum(map(tokens, rows))
         return Batch(names, count, self.inner(batch))
 
 
 def _agree(yes: bool) -> bool:
-    """Tell whether all ranks say yes."""
-    told = torch.tensor(int(yes), device=get_current_device())
-    dist.all_reduce(told, dist.ReduceOp.MIN)
-    return bool(told.item())
+    """Tell whether it is true on all ranks."""
+    agreed = torch.tensor(int(yes), device=get_current_device())
+    dist.all_reduce(agreed, dist.ReduceOp.MIN)
+    return bool(agreed.item())
 
 
 def forward(
     trainer: Any, batch: Iterable[Batch], counts: list[bool]
 ) -> tuple[list[Batch], list[bool], list[list[float]]]:
-    """Return some micro-batches with their log-probabilities; none but on the last stage."""
+    """Return micro-batches with their log-probabilities, which only the last stage has."""
     taken: list[Batch] = []
 
     def inputs() -> Iterator[dict[str, Any]]:
@@ -191,11 +193,11 @@ def forward(
 def _step(trainer: Any, data_iterator: Any, model: Any) -> tuple[Any, Any]:
     data = trainer.get_batch(data_iterator, model.module.module.vp_stage)
     data.pop("loss_scale", None)
-    told = {"labels": data.get("labels"), "packed": data.get("packed_seq_params")}
-    return model(**data), partial(_summed, **told)
+    given = {"labels": data.get("labels"), "packed": data.get("packed_seq_params")}
+    return model(**data), partial(_summed, **given)
 
 
 def _summed(output: Any, *, labels: Any, packed: Any) -> tuple[Any, Any]:
-    """Return a loss, which the schedule scales in place, and what it collects."""
+    """Return a zero loss, which the schedule scales in place, and the sums that it collects."""
     values = sums(output, labels, bounds_of(packed))
     return values.new_zeros(()), values

@@ -1,4 +1,4 @@
-"""The arithmetic of DPO with a stored reference, on tensors; no GPU is asked for a number."""
+"""The arithmetic of DPO with a stored reference, without synchronising with the GPU."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import torch
 
 
 def sums(losses: Any, targets: Any, bounds: Any) -> Any:
-    """Return each sequence's summed log-probability, float32.
+    """Return each sequence's summed log-probability in nats, float32 [sequences].
 
-    One masked sum over all sequences at once: a loop over ``bounds`` would wait for the GPU at
-    every slice. It adds in float64, so that neither order nor padding shows.
+    One masked sum over all sequences: a loop over ``bounds`` would synchronise with the GPU at
+    every slice. It adds in float64, so that neither order nor padding changes the result.
 
     Args:
-        losses: per token, ``[rows, length]``, as the model returns them for ``targets``.
-        targets: of the same shape; -100 where a token does not count.
-        bounds: for packed sequences, where each begins and the last one ends, on the GPU; None for
-            one sequence a row.
+        losses: loss of each token, ``[rows, length]``, as the model returns them for ``targets``.
+        targets: labels of the same shape; -100 where a token does not count.
+        bounds: for packed sequences, the start of each and the end of the last, on the GPU; None
+            for one sequence a row.
     """
     counted = torch.where(targets != -100, -losses, torch.zeros_like(losses)).double()
     if bounds is None:
@@ -28,7 +28,7 @@ def sums(losses: Any, targets: Any, bounds: Any) -> Any:
 
 
 def chosen_nll(losses: Any, targets: Any, bounds: Any) -> Any:
-    """Return the mean loss of the chosen sequences' tokens, which ``rpo_alpha`` weighs.
+    """Return the mean loss over the tokens of the chosen sequences, weighted by ``rpo_alpha``.
 
     The chosen ones are the first half of the sequences (ms-swift 4.4.1
     ``swift/megatron/trainers/dpo_trainer.py``, ``swift/template/base.py:_rlhf_data_collator``).
@@ -46,7 +46,7 @@ def chosen_nll(losses: Any, targets: Any, bounds: Any) -> Any:
 def bounds_of(packed_seq_params: Any) -> Any:
     """Return where the packed sequences begin and end; None for one sequence a row.
 
-    ``cu_seqlens_q`` may name more sequences than there are: what pads a pack begins at 0 again.
+    ``cu_seqlens_q`` may have more entries than sequences: the padding of a pack begins at 0 again.
     """
     if packed_seq_params is None:
         return None

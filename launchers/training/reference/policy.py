@@ -1,25 +1,19 @@
-"""Whether the policy may still stand for the reference, and which rank takes which pairs."""
+"""Decide whether the policy's log-probabilities are still those of the reference."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 KEY = "reference_logps"
-"""Of a batch: the reference's log-probabilities, chosen and rejected, one column a pair."""
-ROUND = 16
-"""Micro-batches of a pass between two looks at whether an earlier pass has them already."""
-
-
-class ReferenceConfigError(Exception):
-    """What the recipe or the run's state does not allow: ends a run with CONFIG (``system/failures.py``)."""
+"""Key of a batch: the reference's log-probabilities, [2, pairs], chosen and rejected."""
 
 
 def refusals(args: object) -> list[str]:
-    """Return why the log-probabilities can't be taken once, a sentence each.
+    """Return why the log-probabilities can't be precomputed, one sentence for each reason.
 
-    The chart and the launcher refuse the same by ``rules/reference.py``; this is for a run without.
+    The chart and the launcher refuse the same by ``rules/reference.py``; this is for runs that
+    neither of them has started.
     """
     wanted: tuple[tuple[str, tuple[object, ...], str], ...] = (
         ("rlhf_type", ("dpo",), "only DPO reads them"),
@@ -41,7 +35,8 @@ def refusals(args: object) -> list[str]:
 def original(args: Any) -> Path:
     """Return the model that a run began with.
 
-    The launcher pins ``ref_model`` to it; on a resume ``model`` may be a checkpoint (``flags/command_line.py``).
+    The launcher pins ``ref_model`` to it; after a resume ``model`` may be a checkpoint
+    (``flags/command_line.py``).
 
     Args:
         args: ms-swift's parsed arguments.
@@ -63,18 +58,3 @@ def policy_is_reference(args: Any, iteration: int) -> bool:
 
     policy = Path(str(args.model)).resolve(), mcore("mcore_model")
     return iteration == 0 and policy == (original(args).resolve(), mcore("mcore_ref_model"))
-
-
-def batches(samples: int, micro: int, rank: int, ranks: int) -> Iterator[tuple[list[int], bool]]:
-    """Yield a data-parallel rank's batches of dataset indices, and whether they count.
-
-    All ranks get the same number, because experts are spread over them: what is missing at the
-    end is the dataset's start once more, which does not count.
-
-    >>> [list(batches(3, 1, rank, 2)) for rank in (0, 1)]
-    [[([0], True), ([2], True)], [([1], True), ([0], False)]]
-    """
-    whole = -(-samples // micro)
-    for number in range(rank, -(-whole // ranks) * ranks, ranks):
-        first = (number % whole) * micro
-        yield list(range(first, min(first + micro, samples))), number < whole

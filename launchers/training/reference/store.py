@@ -1,12 +1,12 @@
-"""Reference log-probabilities on the workspace: written once, read by every later attempt and run.
+"""The store of reference log-probabilities on the workspace, shared by attempts and runs.
 
-A store is a folder named by the digest of what its numbers follow from (``training/reference/facts.py``)::
+A store is a folder named by the digest of everything its numbers depend on (``fingerprint.py``)::
 
-    facts.json     what that is, so that people and error messages can name a difference
-    parts/*.bin    what a pass has so far; one file a writer and flush, so that none is shared
-    pairs-*.bin    all pairs, in order of their ids; named by its digest, since two runs may take
-                   them at once, and their numbers differ by rounding
-    complete.json  written last: which of these holds, and what the pass took
+    facts.json     these dependencies, so that people and error messages can name a difference
+    parts/*.bin    results of a pass so far; one file per writer and flush, so that none is shared
+    pairs-*.bin    all pairs in order of their ids; named by its digest, because two runs may write
+                   at the same time and their numbers differ by rounding
+    complete.json  written last: the file that is valid, and the cost of the pass
 
 An entry is a pair's id and two float32, 24 bytes: 40,000 pairs are 1 MB.
 """
@@ -22,22 +22,19 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from launchers.exits import Exit, LaunchError
 from launchers.system.atomic_file import replace
-from launchers.training.reference.pair_id import SIZE
+from launchers.training.reference.pairs import SIZE
 
 Pairs = dict[bytes, tuple[float, float]]
 """From a pair's id to the summed log-probabilities of chosen and rejected, in nats."""
 
 TOLERANCE = 1e-2
-"""By which two entries of one id may differ, relative to values above 1: kernels choose their order
-of summation by a batch's shape, and a bf16 sum of 1,000 tokens moves by less than this."""
+"""Tolerated difference between two entries of one id, relative for values above 1: kernels choose
+their order of summation by a batch's shape, and a bf16 sum of 1,000 tokens changes by less."""
 _ENTRY = struct.Struct(f"<{SIZE}sff")
 _SUM = 32
 _FACTS, _COMPLETE, _PARTS = "facts.json", "complete.json", "parts"
-
-
-class ReferenceDataError(Exception):
-    """What the store or the data say can't be: ends a run with DATA (``system/failures.py``)."""
 
 
 def pack(pairs: Mapping[bytes, tuple[float, float]]) -> bytes:
@@ -53,7 +50,7 @@ def unpack(data: bytes) -> Pairs:
     """Return the entries of some bytes.
 
     Raises:
-        ValueError: they do not end with an entry.
+        ValueError: they end within an entry.
     """
     if len(data) % _ENTRY.size:
         raise ValueError(f"{len(data)} bytes are no multiple of {_ENTRY.size}")
@@ -61,54 +58,59 @@ def unpack(data: bytes) -> Pairs:
 
 
 def add(pairs: Pairs, others: Iterable[tuple[bytes, tuple[float, float]]], folder: Path) -> None:
-    """Add entries of the store in ``folder``; the first of two equal ones stays.
+    """Add entries of the store in ``folder``; of two entries of one pair the first is kept.
 
     Raises:
-        ReferenceDataError: a value is no number, or one id has two values that differ.
+        LaunchError: DATA when a value is not finite, or when two entries of one pair differ.
     """
     for name, values in others:
         if not all(math.isfinite(value) for value in values):
-            raise ReferenceDataError(
-                f"the reference's log-probability of pair {name.hex()} is {values}: "
-                "look at the model's weights and at the pair"
+            raise LaunchError(
+                Exit.DATA,
+                f"the reference's log-probability of pair {name.hex()} is {values}",
+                "look at the model's weights and at the pair",
+                id="reference-not-finite",
             )
         known = pairs.setdefault(name, values)
         if any(differ(*both) for both in zip(known, values, strict=True)):
-            raise ReferenceDataError(
+            raise LaunchError(
+                Exit.DATA,
                 f"pair {name.hex()} has log-probabilities {known} and {values}, more than "
-                f"{TOLERANCE:g} apart: two different models wrote into one store; remove {folder}"
+                f"{TOLERANCE:g} apart: two different models wrote into one store",
+                f"remove {folder}",
+                id="reference-two-models",
             )
 
 
 def differ(one: float, other: float) -> bool:
-    """Tell whether two log-probabilities of one pair are too far apart to be the same."""
+    """Tell whether two log-probabilities of one pair differ by more than rounding."""
     return abs(one - other) > TOLERANCE * max(1.0, abs(one), abs(other))
 
 
 def begin(folder: Path, facts: Mapping[str, str]) -> None:
-    """Make a store's folder and note its facts; many writers may do so at once."""
+    """Create a store's folder and write its facts; several writers may do so at once."""
     (folder / _PARTS).mkdir(parents=True, exist_ok=True)
     if read_facts(folder) != dict(facts):
         write(folder / _FACTS, _spell(facts))
 
 
 def read_facts(folder: Path) -> dict[str, str]:
-    """Return what a store says it follows from; empty where it does not say so."""
+    """Return the dependencies that a store records; empty if there are none to read."""
     return {str(k): str(v) for k, v in document_of(folder / _FACTS).items()}
 
 
 def add_part(folder: Path, pairs: Mapping[bytes, tuple[float, float]]) -> None:
-    """Keep some entries of a pass under way, in a file of their own."""
+    """Write entries of a running pass to a new file."""
     data = pack(pairs)
     sealed = data + hashlib.sha256(data).digest()
     write(folder / _PARTS / f"{uuid.uuid4().hex}.bin", sealed)
 
 
 def read_parts(folder: Path) -> Pairs:
-    """Return what passes before this one have left; torn parts are passed over.
+    """Return the entries that earlier passes have written; torn files are skipped.
 
     Raises:
-        ReferenceDataError: as of ``add``.
+        LaunchError: as of ``add``.
     """
     pairs: Pairs = {}
     for path in sorted((folder / _PARTS).glob("*.bin")):
@@ -123,12 +125,12 @@ def read_parts(folder: Path) -> Pairs:
 
 
 def complete(folder: Path, pairs: Pairs, cost: Mapping[str, object]) -> None:
-    """Write all entries, then the note that they are all; the parts go.
+    """Write all entries, then the note that they are complete, and remove the parts.
 
     Args:
-        folder: of the store.
-        pairs: all of them.
-        cost: what the pass took, for people and for the throughput with the pass.
+        folder: the store.
+        pairs: all entries.
+        cost: cost of the pass, for people and for the throughput that includes the pass.
     """
     data = pack(pairs)
     digest = hashlib.sha256(data).hexdigest()
@@ -140,7 +142,7 @@ def complete(folder: Path, pairs: Pairs, cost: Mapping[str, object]) -> None:
 
 
 def read(folder: Path) -> tuple[Pairs, dict[str, Any]] | None:
-    """Return all entries and what they took; None where they are not complete."""
+    """Return all entries and their cost; None if the store is not complete."""
     seal = document_of(folder / _COMPLETE)
     try:
         data = _pairs(folder, seal["sha256"]).read_bytes()
@@ -152,7 +154,7 @@ def read(folder: Path) -> tuple[Pairs, dict[str, Any]] | None:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Write a file so that a reader sees all of it or nothing, whoever else writes it."""
+    """Write a file atomically, even if several processes write it at the same time."""
     replace(path, data, writer=uuid.uuid4().hex)
 
 
@@ -165,7 +167,7 @@ def _spell(document: Mapping[str, object]) -> bytes:
 
 
 def document_of(path: Path) -> dict[str, Any]:
-    """Return the JSON map in a file; empty where there is none to read."""
+    """Return the JSON object in a file; empty if there is none to read."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):

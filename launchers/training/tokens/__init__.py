@@ -1,1 +1,1 @@
-"""Tokenise rows once, on one rank, and keep them on the workspace."""
+"""Tokenise the rows of a dataset once and cache them on the workspace."""

@@ -1,4 +1,4 @@
-"""Makes the rows that ``swift_tokens`` keeps: by ms-swift's own functions, on one rank."""
+"""Tokenise the rows of a dataset with ms-swift's own functions, on one rank."""
 
 import dataclasses
 import importlib.metadata
@@ -14,27 +14,28 @@ from swift.arguments.base_args.template_args import TemplateArguments
 from swift.dataset import EncodePreprocessor
 from swift.utils import append_to_jsonl, disable_safe_ddp_context_use_barrier, get_logger
 
-from launchers import PACKAGE, logs
+from launchers import logs
 from launchers.exits import Exit, LaunchError
+from launchers.flags.features import users_plugins
 from launchers.storage import disk, marker
 from launchers.storage.output import Made, produce
 from launchers.training.reference.policy import original
-from launchers.training.tokens import inputs
+from launchers.training.tokens import fingerprint
 
 PACKAGES = ("ms-swift", "transformers", "tokenizers")
 TEXTS = "val_dataset.jsonl"
-"""What upstream leaves of the held-out rows in the output folder."""
+"""File with the held-out rows, which upstream writes to the output folder."""
 _logger = get_logger()
 
 
 def make(self: Any) -> tuple[str, str] | None:
-    """Make the rows if they are not there; return their folder and its digest."""
+    """Tokenise the rows unless they are cached; return their folder and its digest, or None."""
     if not logs.LOG.handlers:
         logs.configure()
     home = Path(os.environ["TRAINING_HOME"])
     try:
         made_from = _inputs(self.args)
-        folder = inputs.folder(home.parents[1], made_from)
+        folder = fingerprint.folder(home.parents[1], made_from)
         made = produce(
             "tokens",
             folder.name,
@@ -64,10 +65,10 @@ def make(self: Any) -> tuple[str, str] | None:
 def _inputs(args: Any) -> dict[str, object]:
     kinds = (DataArguments, TemplateArguments)
     fields = [field.name for kind in kinds for field in dataclasses.fields(kind)]
-    given = inputs.inputs(
+    given = fingerprint.inputs(
         flags={**{name: getattr(args, name) for name in fields}, "mode": _mode(args)},
         datasets=[*args.dataset, *args.val_dataset, *args.custom_dataset_info],
-        plugins=inputs.users(args.external_plugins, PACKAGE),
+        plugins=map(Path, users_plugins(args.external_plugins)),
         model=original(args),
         versions={name: importlib.metadata.version(name) for name in PACKAGES},
     )
@@ -81,10 +82,10 @@ def _mode(args: Any) -> list[str]:
 
 
 def _tokenise(self: Any, partial: Path) -> Made:
-    """Tokenise all rows into a folder; the other ranks wait and take part in nothing here."""
+    """Tokenise all rows into a folder; the other ranks wait and take no part."""
     args, template = self.args, self.template
     kept = args.load_from_cache_file, template.model
-    # upstream's cache does not see that a plugin's code has changed; a model is not to be copied
+    # upstream's cache does not notice changed plugin code; the model must not be copied
     args.load_from_cache_file, template.model = False, None
     self.makes_tokens = True
     try:
@@ -103,12 +104,13 @@ def _tokenise(self: Any, partial: Path) -> Made:
             Exit.DATA,
             f"recipe.dataset: no row could be tokenised in max_length {args.max_length}",
             "see the errors above, write a larger recipe.args.max_length or mend the dataset",
+            id="tokens-none",
         )
     return Made(notes={"rows": rows})
 
 
 def _rows(self: Any, texts: Any, path: Path) -> int:
-    """Tokenise and write one split; return its rows."""
+    """Tokenise and write one split; return the number of its rows."""
     if texts is None:
         return 0
     encoded = EncodePreprocessor(template=self.template)(
@@ -124,7 +126,7 @@ def _rows(self: Any, texts: Any, path: Path) -> int:
 
 
 def _write(encoded: Any, path: Path) -> None:
-    """Write rows as an Arrow stream, token ids in 32 bits."""
+    """Write rows as an Arrow stream with token ids in 32 bits."""
     batches = _narrow(encoded)
     first = next(batches)
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_stream(sink, first.schema) as stream:

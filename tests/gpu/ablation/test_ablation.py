@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from launchers.flags import command_line
-from launchers.run import kernel_folder
+from launchers.run import kernel_cache
 from tests.gpu import host
 from tests.gpu.ablation import choice, command, figures, kernels, pin, plan
 from tests.gpu.ablation import run as ablation_run
@@ -150,7 +150,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., list[
     monkeypatch.setattr(host, "about", lambda: about)
     monkeypatch.setattr(bench_run, "swift_folder", lambda: tmp_path / "swift")
     monkeypatch.setattr(bench_run, "LOG_LAG", 0.0)
-    monkeypatch.setattr(kernel_folder, "has_bytecode", lambda: True)
+    monkeypatch.setattr(kernel_cache, "has_bytecode", lambda: True)
     monkeypatch.chdir(ROOT)
     home = tmp_path / "home"
     (home / "model-8-32-experts").mkdir(parents=True)

@@ -139,7 +139,7 @@ def refuse(parsed: Recipe, shape: Shape, gpus: int) -> None:
         reference=parsed.reference,
     )
     if broken:
-        raise ValueError("\n".join(broken))
+        raise ValueError("\n".join(map(str, broken)))
 
 
 def environment(values: Mapping[str, Any]) -> dict[str, str]:

@@ -14,10 +14,10 @@ from typing import Any
 
 from launchers.config.rank import Place
 from launchers.config.recipe import Recipe, Value
-from launchers.flags import command_line
+from launchers.flags import command_line, features
 from launchers.flags.command_line import Inputs
 from launchers.preflight.gang_probes import free_port
-from launchers.run import kernel_folder
+from launchers.run import kernel_cache
 from launchers.system.ms_swift import swift_folder
 from tests.gpu import host, session
 from tests.gpu.bench import figures, read
@@ -39,9 +39,7 @@ def flags(
     bench: Bench, parsed: Recipe, folder: Path, probes: Sequence[Path] = (PROBE,)
 ) -> dict[str, Value]:
     """Return the flags as the launcher would write them, with the probe beside its plugins."""
-    inputs = Inputs(
-        model=bench.model, mcore=None, datasets=(str(bench.data),), clone=None, plugins=LAUNCHERS
-    )
+    inputs = Inputs(model=bench.model, mcore=None, datasets=(str(bench.data),), clone=None)
     spelt = command_line.training_flags(
         parsed, inputs, output_dir=folder / "out", resume=None, on_cpu=False
     )
@@ -74,23 +72,26 @@ def inherited() -> dict[str, str]:
 
 
 def environment(
-    bench: Bench, values: Mapping[str, Any], place: Place, folder: Path, caches: Path
+    bench: Bench, profile: Profile, place: Place, folder: Path, caches: Path
 ) -> dict[str, str]:
     """Return the environment of the training processes: the launcher's and the probe's."""
+    values = profile.values()
+    parsed = bench_profiles.recipe(values, bench.own_flags)
     given = {**inherited(), **bench_profiles.environment(values)}
     inside = command_line.environment(given, place, nproc=bench.gpus, package=LAUNCHERS)
-    kernels = kernel_folder.variables(
+    kernels = kernel_cache.variables(
         caches,
         inside,
         run=folder.name,
         warm=caches.exists(),
         cores=len(os.sched_getaffinity(0)),
         nproc=bench.gpus,
-        bytecode=kernel_folder.has_bytecode(),
+        bytecode=kernel_cache.has_bytecode(),
     )
     return {
         **inside,
         **kernels,
+        **features.environment(parsed, on_cpu=False),
         "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(bench.gpus))),
         "TRAINING_HOME": str(folder),
         "TRAINING_ATTEMPT": str(folder / "attempts" / "1"),
@@ -135,7 +136,7 @@ def run(
     )
     spelt = flags(bench, parsed, folder)
     command = torchrun(bench, parsed, place, folder, spelt)
-    env = environment(bench, values, place, folder, caches or bench.home / "caches")
+    env = environment(bench, profile, place, folder, caches or bench.home / "caches")
     sampler, began = Sampler(), time.time()
 
     def watch() -> None:
@@ -157,6 +158,7 @@ def run(
         **told(bench, parsed, folder, began),
         "gpu": sampler.summary(),
         "reference": parsed.reference,
+        "features": features.names(parsed, on_cpu=False),
         "flags": spelt,
         "env": bench_profiles.environment(values),
         "command": shlex.join(command),

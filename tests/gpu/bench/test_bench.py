@@ -11,7 +11,7 @@ import pytest
 from launchers.config import gpu_models
 from launchers.flags import command_line
 from launchers.plan import flops, model_config
-from launchers.run import kernel_folder
+from launchers.run import kernel_cache
 from tests.gpu import host, session
 from tests.gpu.bench import command, figures, profiles
 from tests.gpu.bench import options as bench_options
@@ -41,7 +41,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, int]
     monkeypatch.setattr(host, "about", lambda: about)
     monkeypatch.setattr(bench_run, "swift_folder", lambda: tmp_path / "swift")
     monkeypatch.setattr(bench_run, "LOG_LAG", 0.0)
-    monkeypatch.setattr(kernel_folder, "has_bytecode", lambda: True)
+    monkeypatch.setattr(kernel_cache, "has_bytecode", lambda: True)
     home = tmp_path / "home"
     (home / "model-8").mkdir(parents=True)
     (home / "model-8" / "READY").touch()
@@ -122,7 +122,7 @@ def test_the_layouts_of_a_file_are_run_under_their_names(
     runs = go(tmp_path, *words)["runs"]
     assert list(runs) == ["tp1-ep4-none", "tp1-ep4-bf16"]
     assert "recompute_method" not in runs["tp1-ep4-none"]["flags"]
-    assert any("chunked_adam" in each for each in runs["tp1-ep4-bf16"]["flags"]["external_plugins"])
+    assert "chunked_adam" in runs["tp1-ep4-bf16"]["features"]
 
 
 def test_every_layout_of_the_list_can_be_had_on_four_gpus() -> None:

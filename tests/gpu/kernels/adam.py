@@ -23,7 +23,9 @@ def train(*, chunked: bool) -> tuple[list[torch.Tensor], int, float]:
     from transformer_engine.pytorch.optimizers import FusedAdam
 
     if chunked:
-        import launchers.training.chunked_adam  # noqa: F401 - it replaces FusedAdam.step
+        from launchers.training.optimizer import chunked_adam
+
+        chunked_adam.install()
     torch.manual_seed(7)
     weights = [
         torch.nn.Parameter(torch.randn(size, dtype=torch.bfloat16, device="cuda")) for size in SIZES

@@ -165,8 +165,10 @@ def main() -> None:
     dist.init_process_group("nccl", init_method=address, rank=0, world_size=1)
     parallel_state.initialize_model_parallel()
     tensor_parallel.model_parallel_cuda_manual_seed(7)
-    import launchers.training.grouped_product  # noqa: F401
-    from launchers.training.grouped_weights import prepared
+    from launchers.training.experts import grouped_product
+    from launchers.training.experts.grouped_weights import prepared
+
+    grouped_product.install()
 
     seen: dict[str, Any] = {}
     for name, (experts, width_in, width_out) in CASES.items():
@@ -182,7 +184,7 @@ def main() -> None:
                 ddp_config=SimpleNamespace(overlap_grad_reduce=False),
             )
             vars(module)["one_product"] = prepared(name, module, owner)
-            assert vars(module)["one_product"], "the plugin does not take this layer"
+            assert vars(module)["one_product"], "the feature does not support this layer"
             after = judged(module, rows, grad, counts)
             seen[f"{name} {kind}"] = {"upstream": before, "ours": after}
             del kept

@@ -15,7 +15,7 @@ import torch
 import torch.distributed as dist
 
 from launchers.training.reference.loss import bounds_of, sums
-from launchers.training.reference.pair_id import pair_id, rows_of
+from launchers.training.reference.pairs import pair_id, rows_of
 
 NAMES = "probe_names"
 trainers: Any = importlib.import_module("swift.megatron.trainers")

@@ -19,9 +19,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from launchers.flags import features
 from launchers.flags.command_line import flatten
 from launchers.system.ms_swift import swift_folder
-from launchers.training.reference.open import recorded
+from launchers.training.reference.run_store import recorded
 from tests.gpu import host, side_by_side
 from tests.gpu.bench import read as bench_read
 from tests.gpu.bench.profiles import ROOT
@@ -32,7 +33,7 @@ from tests.gpu.reference.judge import PAIRS, SAVED, STEPS, judge
 HOME = Path("/data/reference")
 LIMIT = 170
 """Time limit of one run in seconds: imports, compilation and a few steps."""
-OWN = [str(ROOT / "launchers" / "swift_reference.py")]
+OWN = [str(features.PLUGIN)]
 PROBE = [str(PLUGINS / "swift_reference_probe.py")]
 
 
@@ -139,7 +140,7 @@ def together(cases: list[Case], gpus: int) -> dict[str, Any]:
             "log": bench_read.logged(folder / "out"),
             "logps": logps(folder / f"probe-{case.name}"),
             "reference": recorded(folder),
-            "errors": [line for line in text.splitlines() if "Reference" in line][:2],
+            "errors": [line for line in text.splitlines() if "recipe.reference" in line][:2],
             "tail": "" if code == 0 else text[-1500:],
         }
     return seen
@@ -158,6 +159,7 @@ def command(case: Case, gpus: int) -> side_by_side.Command:
     env = {
         **{**os.environ, **host.ENV},
         "PYTHONPATH": f"{ROOT}:{host.ENV['PYTHONPATH']}",
+        features.VARIABLE: "reference",
         **{"PROBE": str(probe), "TRAINING_HOME": str(home), "HF_HUB_OFFLINE": "1"},
         **{"HF_DATASETS_CACHE": str(probe / "hf"), "MODELSCOPE_CACHE": str(probe / "ms")},
         **{"NPROC_PER_NODE": str(gpus), "CUDA_DEVICE_MAX_CONNECTIONS": "1"},

@@ -36,7 +36,9 @@ def judge(seen: dict[str, Any]) -> dict[str, Any]:
     trained = [seen[name]["exit"] == 0 for name in ("online", "own", "resumed", "again")]
     close = max(found["losses_apart"], found["resumed_apart"]) <= BOUND
     sources = found["from"]["own"] == "pass" and found["from"]["again"] == "store"
-    refused = seen["lost"]["exit"] != 0 and any("ReferenceConfigError" in e for e in found["lost"])
+    refused = seen["lost"]["exit"] != 0 and any(
+        "recipe.reference: precomputed, but" in e for e in found["lost"]
+    )
     told = all(trained) and sources and refused and len(shared) > PAIRS // 2
     found["passed"] = told and close and found["logps_apart_of_bound"] <= 1
     return found

@@ -133,13 +133,12 @@ def command(
     """Return the command of a variant as the launcher builds it."""
     folder = folder_of(bench, variant)
     (folder / "attempts" / "1").mkdir(parents=True)
-    values = variant.profile.values()
-    parsed = bench_profiles.recipe(values, bench.own_flags)
+    parsed = bench_profiles.recipe(variant.profile.values(), bench.own_flags)
     spelt = bench_run.flags(bench, parsed, folder, PROBES)
     port = PORT + 10 * number
     place = Place(rank=0, nodes=1, master_addr="127.0.0.1", master_port=port, source="single")
     words = bench_run.torchrun(bench, parsed, place, folder, spelt)
-    env = bench_run.environment(bench, values, place, folder, options.caches)
+    env = bench_run.environment(bench, variant.profile, place, folder, options.caches)
     # per run: concurrent loads of the same rows would wait for each other
     env |= {"HF_DATASETS_CACHE": str(folder / "hf"), "MODELSCOPE_CACHE": str(folder / "ms")}
     return side_by_side.Command(name=variant.name, words=words, env=env, log=folder / "log")

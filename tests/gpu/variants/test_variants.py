@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from launchers.flags import command_line
-from launchers.run import kernel_folder
+from launchers.run import kernel_cache
 from scripts.helm import ROOT
 from tests.gpu import host
 from tests.gpu.bench import run as bench_run
@@ -37,7 +37,7 @@ def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
     monkeypatch.setattr(command, "LEAD", 0.0)
     monkeypatch.setattr(data, "prepare", lambda *_: None)
     monkeypatch.setattr(random_model, "vocabulary", lambda _: 2048)
-    monkeypatch.setattr(kernel_folder, "has_bytecode", lambda: True)
+    monkeypatch.setattr(kernel_cache, "has_bytecode", lambda: True)
     return modes
 
 

@@ -9,6 +9,7 @@ import pytest
 from launchers.config.rank import Place
 from launchers.config.recipe import Recipe, Value, parse
 from launchers.exits import LaunchError
+from launchers.flags import features
 from launchers.flags.command_line import (
     Inputs,
     environment,
@@ -31,10 +32,12 @@ def recipe(backend: str = "megatron", task: str = "rlhf", **args: Any) -> Recipe
 def flags(
     of: Recipe, *, mcore: Path | None = None, resume: Checkpoint | None = None, cpu: bool = False
 ) -> dict[str, Value]:
-    inputs = Inputs(
-        model=MODEL, mcore=mcore, datasets=("/w/d",), clone=Path("/w/code"), plugins=Path("/opt/l")
-    )
+    inputs = Inputs(model=MODEL, mcore=mcore, datasets=("/w/d",), clone=Path("/w/code"))
     return training_flags(of, inputs, output_dir=OUT, resume=resume, on_cpu=cpu)
+
+
+def names(of: Recipe) -> list[str]:
+    return features.names(of, on_cpu=False)
 
 
 def saved(folder: Path, *, state: bool) -> Checkpoint:
@@ -152,7 +155,7 @@ def test_an_adapter_is_merged_once_unless_the_user_says_otherwise(
     backend: str, given: dict[str, Any], loads: bool
 ) -> None:
     found = flags(recipe(backend, **given))
-    assert ("/opt/l/swift_merge_last.py" in found["external_plugins"]) is loads
+    assert ("merge_last" in names(recipe(backend, **given))) is loads
     assert ("merge_last" in found["callbacks"]) is loads
 
 
@@ -184,11 +187,14 @@ def test_the_recipe_overrides_defaults_but_not_the_launchers_own() -> None:
 
 
 def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
-    merged = flags(recipe(external_plugins=["data.py"], callbacks=["mine"]))
-    own = [
-        "phases_megatron",
+    of = recipe(external_plugins=["data.py"], callbacks=["mine"])
+    merged = flags(of)
+    assert merged["external_plugins"] == [str(features.PLUGIN), "/w/code/data.py"]
+    assert merged["callbacks"] == ["phases", "seal", "metrics", "mine"]
+    assert names(of) == [
+        "startup_megatron",
         "seal_megatron",
-        "metrics",
+        "metrics_megatron",
         "one_read",
         "device_read",
         "fused_norm",
@@ -196,18 +202,16 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
         "grouped_product",
         "pack_lengths",
         "tokens",
-        "search_path",
     ]
-    expected = [*(f"/opt/l/swift_{name}.py" for name in own), "/w/code/data.py"]
-    assert merged["external_plugins"] == expected
-    assert merged["callbacks"] == ["phases", "seal", "metrics", "mine"]
+    told = features.environment(recipe("transformers", streaming=True), on_cpu=False)
+    assert told == {"DPO_FEATURES": "startup_transformers,seal_transformers,metrics_transformers"}
 
 
-def test_a_plugin_with_the_name_of_one_of_ours_is_refused() -> None:
+def test_a_plugin_with_the_name_of_ours_is_refused() -> None:
     with pytest.raises(
-        LaunchError, match=r"external_plugins.* named swift_metrics\.py, too; rename"
+        LaunchError, match=r"external_plugins.* named swift_plugin\.py, too; rename"
     ):
-        flags(recipe(external_plugins=["plugins/swift_metrics.py"]))
+        flags(recipe(external_plugins=["plugins/swift_plugin.py"]))
 
 
 @pytest.mark.parametrize("backend", ["megatron", "transformers"])
@@ -218,14 +222,14 @@ def test_the_step_of_an_optimizer_with_narrow_moments_is_cut(
 ) -> None:
     of = recipe(backend, use_precision_aware_optimizer=aware, exp_avg_sq_dtype=dtype)
     wanted = backend == "megatron" and aware is True and dtype == "bf16"
-    assert ("/opt/l/swift_chunked_adam.py" in flags(of)["external_plugins"]) == wanted
+    assert ("chunked_adam" in names(of)) == wanted
 
 
 def test_a_reference_that_is_taken_once_is_still_named() -> None:
     once = replace(recipe(), reference="precomputed")
-    assert "/opt/l/swift_reference.py" in flags(once)["external_plugins"]
+    assert "reference" in names(once)
     assert flags(once)["ref_model"] == flags(recipe())["ref_model"]
-    assert "/opt/l/swift_reference.py" not in flags(recipe())["external_plugins"]
+    assert "reference" not in names(recipe())
 
 
 @pytest.mark.parametrize(
@@ -241,15 +245,15 @@ def test_a_reference_that_is_taken_once_is_still_named() -> None:
 def test_rows_are_tokenised_once_and_packs_dealt_out(
     backend: str, args: dict[str, Any], wanted: list[str]
 ) -> None:
-    given = flags(recipe(backend, **args))["external_plugins"]
-    found = [name for name in ("tokens", "packing") if f"/opt/l/swift_{name}.py" in given]
-    assert found == wanted
+    given = names(recipe(backend, **args))
+    assert [name for name in given if name in ("tokens", "packing")] == wanted
 
 
 def test_cpu_runs_use_gloo() -> None:
     on_cpu = flags(recipe("transformers"), cpu=True)
     assert (on_cpu["use_cpu"], on_cpu["ddp_backend"]) == ("true", "gloo")
-    assert "/opt/l/swift_cpu.py" in on_cpu["external_plugins"]
+    assert "cpu_checkpoint" in features.names(recipe("transformers"), on_cpu=True)
+    assert "cpu_checkpoint" not in names(recipe("transformers"))
     assert "use_cpu" not in flags(recipe("transformers"))
 
 

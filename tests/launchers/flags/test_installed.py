@@ -48,7 +48,7 @@ def classes() -> installed.Classes:
 
 def package(folder: Path, text: str) -> installed.Classes:
     folder.mkdir()
-    (folder / "plan/training_job.py").write_text(text, encoding="utf-8")
+    (folder / "arguments.py").write_text(text, encoding="utf-8")
     return installed.read({"swift": folder})
 
 
@@ -89,6 +89,10 @@ def test_the_charts_table_is_generated_from_the_pinned_ms_swift() -> None:
     version, text = generator.render(generator.site_packages(TRAIN))
     table = ROOT / "chart" / "flags" / f"ms-swift-{version}.yaml"
     assert table.read_text(encoding="utf-8") == text, "run `make flags`"
+    schema = (ROOT / "chart" / "values.schema.json").read_text(encoding="utf-8")
+    assert generator.render_schema(generator.site_packages(TRAIN), schema) == schema
+    with pytest.raises(ValueError, match=r"no definitions\.flags"):
+        generator.render_schema(generator.site_packages(TRAIN), "{}")
 
 
 @needs_training
@@ -140,15 +144,16 @@ def test_a_class_that_is_not_there_is_named(tmp_path: Path) -> None:
 
 
 def test_unknown_flags_are_told_the_nearest_and_old_ones_the_new() -> None:
-    messages = installed.check_flags(
+    found = installed.check_flags(
         ["save_interval", "lrr", "lr", "load"], {"lr", "save_steps"}, RENAMED["megatron"]
     )
-    assert messages == [
-        "recipe.args.load: ms-swift 4 has no such flag; remove it (the launcher sets model, "
-        "or mcore_model after a conversion)",
-        "recipe.args.lrr: ms-swift has no such flag; the nearest is lr",
-        "recipe.args.save_interval: ms-swift 4 has no such flag; write save_steps",
+    assert [(each.id, each.path) for each in found] == [
+        ("flag-renamed", "recipe.args.load"),
+        ("flag-unknown", "recipe.args.lrr"),
+        ("flag-renamed", "recipe.args.save_interval"),
     ]
+    assert found[1].says.endswith(" lr")
+    assert found[2].says.endswith(" save_steps")
 
 
 def test_nothing_installed_is_nothing_found(monkeypatch: pytest.MonkeyPatch) -> None:

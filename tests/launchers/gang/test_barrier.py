@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchers.exits import Exit, LaunchError
-from launchers.gang import barrier, leader, member
+from launchers.gang import leader, member, peer_monitor
+from launchers.gang.barrier import missing, refusal, spell_ranks
 from launchers.gang.leader import Leader
 from launchers.gang.member import Member
-from launchers.gang.protocol import Closed, Hello, Line
-from launchers.gang.roll_call import missing, refusal, spell_ranks
+from launchers.gang.protocol import Closed, Connection, Hello, StartMessage
 from launchers.preflight.gang_probes import free_port
 
 OWN = Hello(run="r", rank=0, nodes=3, digest="d" * 64, pod="r-node-0-0", node="n0")
@@ -52,13 +52,13 @@ def started(lead: Leader, join: Callable[[int], Member], nodes: int = 3) -> list
     members = [join(rank) for rank in range(1, nodes)]
 
     def follow(one: Member) -> None:
-        one.await_prepared()
+        one.await_start_message()
         one.ready()
 
     threads = [threading.Thread(target=follow, args=(m,)) for m in members]
     for thread in threads:
         thread.start()
-    lead.start({"attempt": 1}, soon())
+    lead.start(StartMessage(attempt=1), soon())
     for thread in threads:
         thread.join(5)
     return members
@@ -76,25 +76,27 @@ def eventually(happens: Callable[[], bool]) -> bool:
 def test_all_ranks_start_together_and_get_what_was_prepared() -> None:
     with led() as (lead, join):
         members = [join(1), join(2)]
-        got: list[tuple[dict[str, object], str]] = []
+        got: list[tuple[StartMessage, str]] = []
+        message = StartMessage(
+            attempt=7, outputs=(("/w/models/m", "digest"),), resume="checkpoint-5"
+        )
 
         def follow(one: Member) -> None:
-            prepared = one.await_prepared()
-            got.append((prepared, one.ready()))
+            got.append((one.await_start_message(), one.ready()))
 
         threads = [threading.Thread(target=follow, args=(m,)) for m in members]
         for thread in threads:
             thread.start()
         lead.announce("download")
-        lead.start({"attempt": 7}, soon())
+        lead.start(message, soon())
         for thread in threads:
             thread.join(5)
-        assert got == [({"attempt": 7}, lead.generation)] * 2
+        assert got == [(message, lead.generation)] * 2
 
 
 def test_a_node_alone_starts_at_once_and_opens_no_port() -> None:
     lead = Leader(replace(OWN, nodes=1), port=1)
-    lead.start({}, time.monotonic())
+    lead.start(StartMessage(attempt=1), time.monotonic())
     lead.leave(Exit.OK, "")
 
 
@@ -103,7 +105,7 @@ def test_missing_ranks_are_named() -> None:
         join(2)
         assert eventually(lambda: 2 in lead._hellos)
         with pytest.raises(LaunchError, match="rank 1 did not join, rank 2 joined but") as late:
-            lead.start({}, time.monotonic() + 0.2)
+            lead.start(StartMessage(attempt=1), time.monotonic() + 0.2)
         assert late.value.code == Exit.UNAVAILABLE
 
 
@@ -112,7 +114,7 @@ def test_a_duplicate_rank_is_refused_by_name() -> None:
         join(1)
         assert eventually(lambda: 1 in lead._hellos)
         with pytest.raises(LaunchError, match=r"rank 1 \(r-node-0-1 on n0\) is a duplicate") as no:
-            join(1).await_prepared()
+            join(1).await_start_message()
         assert no.value.code == Exit.UNAVAILABLE
 
 
@@ -123,7 +125,7 @@ def test_a_rank_that_dies_before_the_start_may_come_back() -> None:
         evicted.leave(Exit.TERMINATED, "evicted")
         assert eventually(lambda: 1 not in lead._hellos)
         started(lead, join)
-        assert lead.bond.loss is None
+        assert lead.peers.loss is None
 
 
 def test_a_user_error_of_a_waiting_rank_ends_the_gang_at_once() -> None:
@@ -133,7 +135,7 @@ def test_a_user_error_of_a_waiting_rank_ends_the_gang_at_once() -> None:
         timer.start()
         begin = time.monotonic()
         with pytest.raises(LaunchError, match="workspace is not shared") as end:
-            lead.start({}, time.monotonic() + 30)
+            lead.start(StartMessage(attempt=1), time.monotonic() + 30)
         assert end.value.code == Exit.PEER
         assert time.monotonic() - begin < 5
 
@@ -142,51 +144,51 @@ def test_a_pod_replaced_after_the_start_ends_the_old_gang() -> None:
     with led() as (lead, join):
         started(lead, join)
         with pytest.raises(LaunchError, match="has started") as no:
-            join(1).await_prepared()
+            join(1).await_start_message()
         assert no.value.code == Exit.PEER
-        assert eventually(lead.bond.lost.is_set)
-        assert lead.bond.loss is not None
-        assert "replaced" in lead.bond.loss.cause
+        assert eventually(lead.peers.lost.is_set)
+        assert lead.peers.loss is not None
+        assert "replaced" in lead.peers.loss.cause
 
 
 def test_a_lost_peer_is_known_to_all() -> None:
     with led() as (lead, join):
         first, second = started(lead, join)
         first.leave(Exit.DATA, "row 7 is no JSON")
-        assert lead.bond.lost.wait(5)
-        assert lead.bond.loss is not None
-        error = lead.bond.loss.error()
+        assert lead.peers.lost.wait(5)
+        assert lead.peers.loss is not None
+        error = lead.peers.loss.error()
         assert error.code == Exit.PEER
         assert "rank 1 (r-node-0-1 on n0) ended: row 7 is no JSON" in error.cause
         lead.leave(Exit.PEER, error.cause)
-        assert second.bond.lost.wait(5)
-        assert second.bond.loss is not None
-        assert "row 7" in second.bond.loss.cause
+        assert second.peers.lost.wait(5)
+        assert second.peers.loss is not None
+        assert "row 7" in second.peers.loss.cause
 
 
 def test_a_terminated_peer_ends_the_others_as_free_as_itself() -> None:
     with led() as (lead, join):
         first, second = started(lead, join)
-        first.bond.tell(Exit.TERMINATED, "SIGTERM")
-        assert lead.bond.lost.wait(5)
-        assert lead.bond.loss is not None
-        assert lead.bond.loss.error().code == Exit.TERMINATED
+        first.peers.announce_end(Exit.TERMINATED, "SIGTERM")
+        assert lead.peers.lost.wait(5)
+        assert lead.peers.loss is not None
+        assert lead.peers.loss.error().code == Exit.TERMINATED
         lead.leave(Exit.TERMINATED, "rank 1 ended")
-        assert second.bond.lost.wait(5)
-        assert second.bond.loss is not None
-        assert second.bond.loss.who == "rank 1 (r-node-0-1 on n0)"
-        assert second.bond.loss.error().code == Exit.TERMINATED
+        assert second.peers.lost.wait(5)
+        assert second.peers.loss is not None
+        assert second.peers.loss.who == "rank 1 (r-node-0-1 on n0)"
+        assert second.peers.loss.error().code == Exit.TERMINATED
 
 
 def test_rank_zeros_own_error_is_not_passed_off_as_a_peers() -> None:
     with led() as (lead, join):
         first, second = started(lead, join)
         first.leave(Exit.PEER, "Connection closed by peer")
-        assert lead.bond.lost.wait(5)
+        assert lead.peers.lost.wait(5)
         lead.leave(Exit.CONFIG, "ValueError: heads")
-        assert second.bond.lost.wait(5)
-        assert second.bond.loss is not None
-        assert second.bond.loss.who == "rank 0"
+        assert second.peers.lost.wait(5)
+        assert second.peers.loss is not None
+        assert second.peers.loss.who == "rank 0"
 
 
 def test_a_peer_that_ends_between_ready_and_go_ends_the_gang() -> None:
@@ -194,41 +196,41 @@ def test_a_peer_that_ends_between_ready_and_go_ends_the_gang() -> None:
         first = join(1)
 
         def follow() -> None:
-            first.await_prepared()
-            first._line.send({"ready": "pod"})
+            first.await_start_message()
+            first._connection.send({"ready": "pod"})
             time.sleep(0.2)
             first.leave(Exit.CONFIG, "out of luck")
 
         threading.Thread(target=follow).start()
         with pytest.raises(LaunchError, match="out of luck"):
-            lead.start({}, time.monotonic() + 30)
+            lead.start(StartMessage(attempt=1), time.monotonic() + 30)
 
 
 def test_a_peer_that_vanishes_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     with led() as (lead, join):
         first, _ = started(lead, join)
-        first._line.close()
-        assert lead.bond.lost.wait(5)
+        first._connection.close()
+        assert lead.peers.lost.wait(5)
 
 
 def test_a_mute_peer_is_lost_after_the_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(leader, "SILENCE", 0.3)
-    monkeypatch.setattr(barrier, "PULSE", 60.0)
+    monkeypatch.setattr(leader, "SILENCE_LIMIT_SECONDS", 0.3)
+    monkeypatch.setattr(peer_monitor, "KEEPALIVE_INTERVAL_SECONDS", 60.0)
     with led() as (lead, join):
         started(lead, join)
-        assert lead.bond.lost.wait(5)
-        assert lead.bond.loss is not None
-        assert "timed out" in lead.bond.loss.cause
+        assert lead.peers.lost.wait(5)
+        assert lead.peers.loss is not None
+        assert "timed out" in lead.peers.loss.cause
 
 
 def test_signs_of_life_keep_a_quiet_gang_together(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (leader, member):
-        monkeypatch.setattr(module, "SILENCE", 0.6)
-    monkeypatch.setattr(barrier, "PULSE", 0.1)
+        monkeypatch.setattr(module, "SILENCE_LIMIT_SECONDS", 0.6)
+    monkeypatch.setattr(peer_monitor, "KEEPALIVE_INTERVAL_SECONDS", 0.1)
     with led() as (lead, join):
         members = started(lead, join)
-        assert not lead.bond.lost.wait(1.5)
-        assert not any(m.bond.lost.is_set() for m in members)
+        assert not lead.peers.lost.wait(1.5)
+        assert not any(m.peers.lost.is_set() for m in members)
 
 
 def test_success_waits_for_the_slowest_rank_and_loses_nobody() -> None:
@@ -239,8 +241,8 @@ def test_success_waits_for_the_slowest_rank_and_loses_nobody() -> None:
         begin = time.monotonic()
         lead.leave(Exit.OK, "")
         assert time.monotonic() - begin > 0.4
-        assert lead.bond.loss is None
-        assert second.bond.loss is None
+        assert lead.peers.loss is None
+        assert second.peers.loss is None
 
 
 def test_rank_zeros_failure_while_it_prepares_reaches_the_waiting() -> None:
@@ -249,7 +251,7 @@ def test_rank_zeros_failure_while_it_prepares_reaches_the_waiting() -> None:
         assert eventually(lambda: 1 in lead._hellos)
         lead.leave(Exit.AUTH, "401 for hf://o/m")
         with pytest.raises(LaunchError, match="rank 0 ended: 401") as end:
-            waiting.await_prepared()
+            waiting.await_start_message()
         assert end.value.code == Exit.PEER
 
 
@@ -289,7 +291,7 @@ def test_a_stranger_on_the_port_does_no_harm() -> None:
             with socket.create_connection(("127.0.0.1", port)) as stranger:
                 stranger.sendall(noise)
         started(lead, join)
-        assert lead.bond.loss is None
+        assert lead.peers.loss is None
 
 
 @pytest.mark.parametrize(
@@ -331,4 +333,4 @@ def test_a_line_too_long_for_a_message_closes_the_connection() -> None:
     with one, other:
         threading.Thread(target=one.sendall, args=(b"x" * (1 << 20) + b"\n",), daemon=True).start()
         with pytest.raises(Closed):
-            Line(other, 5).receive()
+            Connection(other, 5).receive()

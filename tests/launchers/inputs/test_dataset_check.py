@@ -145,7 +145,7 @@ def test_a_folder_and_an_unknown_number_of_rows_pass(tmp_path: Path) -> None:
 
 
 def test_a_large_file_is_read_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(dataset_check, "LIMIT", 1000)
+    monkeypatch.setattr(dataset_check, "MAX_READ_BYTES", 1000)
     judge(tmp_path / "a.jsonl", lines(*[GOOD] * 50) + "{broken")
     assert "no rejected answers" in refusal(tmp_path / "a.jsonl", lines(*[PAIR] * 50))
     judge(tmp_path / "a.json", json.dumps([GOOD] * 50))

@@ -23,16 +23,16 @@ def test_a_folder_that_is_no_model_is_refused(
     if config is not None:
         (tmp_path / "config.json").write_text(config)
     with pytest.raises(LaunchError, match=told) as no:
-        model_files.check(tmp_path, "o/m")
+        model_files.check_folder(tmp_path, "o/m")
     assert no.value.code == Exit.DATA
 
 
 def test_a_file_is_no_model(tmp_path: Path) -> None:
     (tmp_path / "model.safetensors").write_text("x")
     with pytest.raises(LaunchError, match="is a file, not a folder"):
-        model_files.check(tmp_path / "model.safetensors", "o/m")
+        model_files.check_folder(tmp_path / "model.safetensors", "o/m")
 
 
 def test_a_model_passes(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"model_type": "qwen3"}')
-    model_files.check(tmp_path, "o/m")
+    model_files.check_folder(tmp_path, "o/m")

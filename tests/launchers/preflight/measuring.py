@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from launchers.config.rank import Place
 from launchers.exits import LaunchError
-from launchers.gang.barrier import Bond
+from launchers.gang.peer_monitor import PeerMonitor
 from launchers.preflight.collective import measure
 from launchers.preflight.worker import Plan
 from launchers.system.process import descendants
@@ -27,7 +27,7 @@ if __name__ == "__main__":
     )
     found: dict[str, object]
     try:
-        records = measure(plan, place, int(sys.argv[2]), os.environ, Bond())
+        records = measure(plan, place, int(sys.argv[2]), os.environ, PeerMonitor())
         found = {"records": [record.fields() for record in records]}
     except LaunchError as error:
         found = {"code": int(error.code), "cause": error.cause}

@@ -73,7 +73,7 @@ def progress(folder: Path) -> Progress:
 def test_the_start_is_told_once_the_first_step_is_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(startup, "PAUSE", 0.01)
+    monkeypatch.setattr(startup, "POLL_SECONDS", 0.01)
     of, saved = progress(tmp_path), []
     with caplog.at_level("INFO"), following(of, tmp_path, 4, lambda: saved.append(1)):
         training(tmp_path, imports=110.0, first_step=160.5)

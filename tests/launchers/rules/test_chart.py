@@ -11,18 +11,22 @@ from typing import Any
 
 import pytest
 import yaml
+from jsonschema import Draft7Validator
 
 from launchers.config import recipe
 from launchers.flags import flag_types
 from launchers.flags.flag_types import Kind
-from launchers.flags.overlap import NAME, SWITCH
 from launchers.rules import table
 from launchers.rules.condition import When
-from launchers.rules.engine import Conflict, Local, Multiple, Order, Range, Rule, Words
+from launchers.rules.engine import Local, Multiple, Order, Range, Rule, Words
 from launchers.rules.facts import REFERENCE, TASK
-from tests.chart.helm import CHART, template
+from launchers.rules.facts import of as facts_of
+from scripts.flags import is_bound
+from tests.chart.helm import CHART, Refused, template
+from tests.chart.test_values import SCHEMA
 
 TABLE = yaml.safe_load((CHART / "flags" / "ms-swift-4.4.1.yaml").read_text(encoding="utf-8"))
+FLAGS = SCHEMA["definitions"]["flags"]["definitions"]
 CASES = 700
 GANGS = ((1, 8), (2, 8), (3, 4), (1, 1), (2, 7))
 ODD: list[Any] = [
@@ -49,10 +53,8 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Make a chart that judges many recipes in one Helm process, by the real templates."""
     chart = tmp_path_factory.mktemp("judge")
     (chart / "templates").mkdir()
-    for name in ("rules", "rule", "local", "kind", "multiple"):
-        shutil.copy(CHART / "templates" / f"_validate_{name}.tpl", chart / "templates")
-    for name in ("scalar", "recipe", "overrides"):
-        shutil.copy(CHART / "templates" / f"_{name}.tpl", chart / "templates")
+    for folder in ("recipe", "lib"):
+        shutil.copytree(CHART / "templates" / folder, chart / "templates" / folder)
     shutil.copy(CHART / "flags" / "ms-swift-4.4.1.yaml", chart / "table.yaml")
     (chart / "Chart.yaml").write_text("apiVersion: v2\nname: judge\nversion: 0.0.1\n")
     (chart / "templates" / "judge.yaml").write_text(JUDGE)
@@ -71,15 +73,41 @@ def said_by_the_launcher(case: Case, args: Case) -> list[str]:
     backend = case["backend"]
     document = {"backend": backend, "task": case["task"], "model": "m", "dataset": ["d"]}
     read = recipe.parse({**document, "args": args}).args
-    known = {name: as_kind(kind) for name, kind in TABLE["backends"][backend]["kinds"].items()}
     gang = {"nodes": case["nodes"], "gpus_per_node": case["gpus"], "backend": backend}
     gang |= {name: case[name] for name in ("task", "reference")}
-    return flag_types.check(read, known) + table.check(read, shape=None, **gang)
+    found = table.check(read, shape=None, **gang)
+    return [str(refusal) for refusal in found]
 
 
-def as_kind(kind: Any) -> Kind:
-    choices = isinstance(kind, list)
-    return Kind(sort="choice", choices=tuple(kind)) if choices else Kind(sort=kind)
+def properties(group: str) -> Case:
+    """Return the flags of a group of the schema."""
+    found: Case = FLAGS[group]["properties"]
+    return found
+
+
+def schema_of(backend: str, flag: str) -> Case:
+    """Return what the schema says of a flag's value; an empty map where it says nothing."""
+    for group in ("pinned", f"{backend}Pinned", f"{backend}Sizes"):
+        if flag in properties(group):
+            found: Case = properties(group)[flag]
+            return found
+    return {}
+
+
+def kind_of(backend: str, flag: str) -> Kind | None:
+    """Return what the schema lets a flag take; None where it says nothing or has bounds."""
+    found = schema_of(backend, flag)
+    if "$ref" in found:
+        return Kind(sort=found["$ref"].rpartition("/")[2])
+    words = found.get("anyOf", [found])[0].get("enum")
+    return None if words is None else Kind(sort="choice", choices=tuple(words[:-1]))
+
+
+def bounded(messages: list[str], backend: str) -> list[str]:
+    """Return the launcher's messages of what the chart's schema refuses."""
+    flags = {rule.flag for rule in table.ROWS[backend] if is_bound(rule)}
+    pattern = rf"recipe\.args\.({'|'.join(flags)}): \".*\" is no \w+; write a whole number "
+    return [message for message in messages if re.match(pattern, message)]
 
 
 def case_of(
@@ -96,16 +124,17 @@ def drawn(chance: random.Random) -> Case:
     read = sorted({flag for rule in table.ROWS[backend] for flag in rule.flags()})
     args: Case = {"num_train_epochs": 1} if backend == "megatron" else {}
     for flag in chance.sample(read, min(len(read), chance.randint(0, 12))):
-        kind = TABLE["backends"][backend]["kinds"].get(flag)
-        likely: dict[Any, list[Any]] = {
+        kind = kind_of(backend, flag)
+        likely: dict[str, list[Any]] = {
             "switch": [True, False],
             "whole": [1, 2, 8],
             "number": [0.5, 1e-6],
+            "choice": list(kind.choices) if kind else [],
         }
-        pool: list[Any] = kind if isinstance(kind, list) else likely.get(kind, [1, 2, 4, 8, 16])
+        pool = likely[kind.sort] if kind else [1, 2, 4, 8, 16]
         args[flag] = chance.choice(pool) if chance.random() < 0.8 else chance.choice(ODD)
     if chance.random() < 0.1:
-        replaced: Case = {chance.choice([*read, NAME]): chance.choice([0, 1, True, "No"])}
+        replaced: Case = {chance.choice(read): chance.choice([0, 1, True, "No"])}
         spelt = json.dumps(replaced)
         spellings: list[Any] = [replaced, spelt, [spelt], f"{spelt[:-1]},}}", "null", "[1]", "{}"]
         args["megatron_extra_kwargs"] = chance.choice(spellings)
@@ -122,7 +151,9 @@ def breaking(backend: str, rule: Rule) -> Case:
         case Multiple():
             args |= {name: 3 for name in (rule.factors[0], *rule.replica[:1])}
             if rule.total != "world":
-                args |= dict.fromkeys(rule.replica, 1) | {rule.total: 100, rule.factors[-1]: 3}
+                last = rule.factors[-1]  # of a replica: it divides the 16 processes
+                args |= dict.fromkeys(rule.replica, 1) | {rule.total: 100}
+                args[last] = 2 if last in rule.replica else 3
         case Range():
             args[rule.flag] = f"{rule.high}1" if rule.high else -1
         case Words():
@@ -131,8 +162,6 @@ def breaking(backend: str, rule: Rule) -> Case:
             args[rule.flag] = ["hf://o/d@v"]
         case Order():
             args |= {rule.least: 3, rule.most: 2}
-    if args.pop(SWITCH, False):
-        args["megatron_extra_kwargs"] = {NAME: True}
     once = args.pop(REFERENCE, "online") == "precomputed"
     return case_of(backend, args, args.pop(TASK, "rlhf"), once=once)
 
@@ -147,9 +176,9 @@ def holding(condition: When) -> Any:
         case "is" | "has":
             return condition.words[0]
         case "isnt":
-            choices = TABLE["backends"]["megatron"]["kinds"].get(condition.flag)
-            choices = choices if isinstance(choices, list) else ["other"]
-            choices = ["sft"] if condition.flag == TASK else choices
+            kind = kind_of("megatron", condition.flag)
+            choices = kind.choices if kind and kind.choices else ("other",)
+            choices = ("sft",) if condition.flag == TASK else choices
             return next(word for word in choices if word not in condition.words)
         case "over":
             return float(condition.words[0]) + (0.5 if "ratio" in condition.flag else 1)
@@ -167,7 +196,9 @@ def test_the_chart_says_what_the_launcher_says(judge: Path) -> None:
     cases = [drawn(chance) for _ in range(CASES)]
     told: set[str] = set()
     for case, (said, args) in zip(cases, said_by_the_chart(cases, judge), strict=True):
-        assert said == said_by_the_launcher(case, args), case
+        launcher = said_by_the_launcher(case, args)
+        schema = bounded(launcher, case["backend"])
+        assert said == [message for message in launcher if message not in schema], case
         told |= {re.sub(r"[0-9.e+-]+|\"[^\"]*\"", "_", message) for message in said}
     assert len(told) > 120, "the cases do not reach the rules any more"
 
@@ -175,20 +206,99 @@ def test_the_chart_says_what_the_launcher_says(judge: Path) -> None:
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("backend", ["megatron", "transformers"])
 def test_every_rule_can_be_broken_and_is_told_by_both(judge: Path, backend: str) -> None:
-    rows = table.ROWS[backend]
+    rows = [rule for rule in table.ROWS[backend] if not is_bound(rule)]
     cases = [breaking(backend, rule) for rule in rows]
     answers = said_by_the_chart(cases, judge)
     for rule, case, (said, args) in zip(rows, cases, answers, strict=True):
         assert said == said_by_the_launcher(case, args), case
-        words = rule.says.partition("{")[0] if isinstance(rule, Conflict) else ""
+        paths = [message.partition(": ")[0] for message in said if f"[{rule.id}]" in message]
         named = [*rule.flags(), *(w.flag.removeprefix("recipe.") for w in rule.when)]
-        names = [name for name in named if any(f".{name}:" in m for m in said)]
-        assert any(words in message for message in said), (rule, said)
-        assert names or isinstance(rule, Multiple), (rule, said)
+        assert paths, (rule, said)
+        assert {path.rpartition(".")[2] for path in paths} & {*named, "args"}, (rule, said)
 
 
 def test_the_table_holds_every_rule() -> None:
     for backend, rows in table.ROWS.items():
-        assert [r["kind"] for r in TABLE["backends"][backend]["rules"]] == [
-            type(rule).__name__ for rule in rows
+        assert [(r["kind"], r["id"]) for r in TABLE["backends"][backend]["rules"]] == [
+            (type(rule).__name__, rule.id) for rule in rows if not is_bound(rule)
         ]
+        bounds = properties(f"{backend}Sizes")
+        assert set(bounds) == {rule.flag for rule in rows if isinstance(rule, Range) and rule.whole}
+
+
+SPELLINGS: list[Any] = [
+    *ODD,
+    *("maybe", "on", "TRUE", "t", "None", "0", "1", "-1", "5e-6", "1e999", "0x4", "04", "٤", " 4"),
+    *(10**15 - 1, 10**15, -(10**15), 1e20, "1.", "4 2", "Adam", [1, 2], {"a": 1}, "1\n"),
+]
+"""Values that each flag is given in turn."""
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("backend", ["megatron", "transformers"])
+def test_the_schema_refuses_the_values_that_the_launcher_refuses(
+    backend: str, tmp_path: Path
+) -> None:
+    """One Helm process judges every value of one flag of each kind, bound and choice."""
+    rows = {rule.flag: rule for rule in table.ROWS[backend] if is_bound(rule)}
+    names = {name for group in ("pinned", f"{backend}Pinned") for name in properties(group)}
+    kinds_of = {name: kind for name in sorted(names) if (kind := kind_of(backend, name))}
+    unlike = {kind: name for name, kind in kinds_of.items()}  # one flag a kind
+    flags = sorted({*unlike.values(), *rows})
+    likely = [word for kind in unlike for word in kind.choices]
+    values = [*SPELLINGS, *dict.fromkeys(likely)]
+    cases = [{flag: value} for flag in flags for value in values if not isinstance(value, list)]
+    refused = refused_by_the_schema(backend, cases, tmp_path)
+    for number, case in enumerate(cases):
+        [(flag, value)] = case.items()
+        read = {flag: text_of(value)}
+        wrong = flag_types.check(read, kinds_of)
+        if flag in rows:
+            facts = facts_of(read, {}, nodes=1, gpus=1)
+            wrong = rows[flag].judge(facts)
+        assert (number in refused) == bool(wrong or read[flag] == ""), (case, wrong)
+
+
+def text_of(value: Any) -> str:
+    """Return a scalar's text as the chart writes it into recipe.yaml."""
+    if isinstance(value, dict):
+        return json.dumps(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float) and value == int(value) and abs(value) <= 2**53:
+        return str(int(value))
+    return str(value)
+
+
+def refused_by_the_schema(backend: str, cases: list[Case], folder: Path) -> set[int]:
+    """Return the positions of the arguments that Helm refuses by the chart's schema of a recipe."""
+    (folder / "templates").mkdir()
+    (folder / "Chart.yaml").write_text("apiVersion: v2\nname: judge\nversion: 0.0.1\n")
+    recipe_schema = SCHEMA["properties"]["recipe"]
+    schema = {
+        "$schema": SCHEMA["$schema"],
+        "definitions": SCHEMA["definitions"],
+        "properties": {"recipes": {"items": recipe_schema}},
+    }
+    (folder / "values.schema.json").write_text(json.dumps(schema))
+    given = {"backend": backend, "task": "rlhf", "model": "m", "dataset": [], "reference": "online"}
+    recipes = [{**given, "checkFlags": True, "args": args} for args in cases]
+    with pytest.raises(Refused) as refusal:
+        template({"recipes": recipes}, chart=folder)
+    return {int(number) for number in re.findall(r"at '/recipes/(\d+)/", str(refusal.value))}
+
+
+def test_an_unknown_ms_swift_is_judged_by_sizes_alone() -> None:
+    schema = SCHEMA["properties"]["recipe"]
+    judge = Draft7Validator({**schema, "definitions": SCHEMA["definitions"]})
+    for check, flag, value, right in (
+        (True, "optimizer", "adamw", False),
+        (False, "optimizer", "adamw", True),
+        (True, "tensor_model_parallel_size", 0, False),
+        (False, "tensor_model_parallel_size", 0, False),
+        (True, "optimizer", ["adam"], False),  # a flag of one value takes no list
+        (True, "no_such_flag", [], True),
+    ):
+        given = {"backend": "megatron", "task": "rlhf", "model": "m", "dataset": []}
+        document = {**given, "reference": "online", "checkFlags": check, "args": {flag: value}}
+        assert judge.is_valid(document) == right, (check, flag)

@@ -12,26 +12,27 @@ from launchers.config.recipe import parse
 from launchers.config.settings import from_env
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
-from launchers.gang.barrier import Bond
+from launchers.gang.peer_monitor import PeerMonitor
+from launchers.gang.protocol import Message, StartMessage
 from launchers.run import run as running
 from launchers.storage.checkpoint import seal
 from launchers.storage.visible import await_outputs
 
 
 class Stub:
-    """Stands for a Member that hears a plan."""
+    """A Member that receives a start message."""
 
     def __init__(self, *_: Any) -> None:
-        self.bond = Bond()
+        self.peers = PeerMonitor()
         self.left: list[Exit] = []
         Stub.last = self
 
     last: Stub
 
-    def await_prepared(self) -> dict[str, Any]:
-        return {"outputs": [["/nowhere", "digest"]], "attempt": 1, "resume": "", "skip": ""}
+    def await_start_message(self) -> StartMessage:
+        return StartMessage(attempt=1, outputs=(("/nowhere", "digest"),))
 
-    def ready(self, answer: dict[str, Any]) -> str:
+    def ready(self, answer: Message) -> str:
         return "generation"
 
     def leave(self, code: Exit, cause: str) -> None:
@@ -49,7 +50,7 @@ def test_a_rank_that_does_not_see_the_outputs_never_trains(
     monkeypatch.setattr(await_outputs, "__kwdefaults__", {"timeout": 0.0})
     monkeypatch.setattr(running, "train", lambda *_: pytest.fail("it trained"))
     with pytest.raises(LaunchError, match="/nowhere is missing on this node"):
-        running.follow(settings, recipe, time.monotonic(), env)
+        running.follow(settings, recipe, env, time.monotonic())
     assert Stub.last.left == [Exit.CONFIG]
 
 
@@ -59,10 +60,10 @@ def test_a_rank_resumes_only_from_a_checkpoint_that_it_sees_whole(tmp_path: Path
     folder.mkdir(parents=True)
     (folder / "model.safetensors").write_bytes(b"w")
     seal(folder, 5)
-    found = running._resume(work, "checkpoint-5", patience=0)
+    found = running._await_checkpoint(work, "checkpoint-5", timeout=0)
     assert found is not None
     assert found.step == 5
     (folder / "model.safetensors").write_bytes(b"")
     with pytest.raises(LaunchError, match="not whole on this node"):
-        running._resume(work, "checkpoint-5", patience=0)
-    assert running._resume(work, "", patience=0) is None
+        running._await_checkpoint(work, "checkpoint-5", timeout=0)
+    assert running._await_checkpoint(work, "", timeout=0) is None

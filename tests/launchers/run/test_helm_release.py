@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from launchers.run.helm_release import installed
+from launchers.run.helm_release import installation_time
 
 
 def record(first: str) -> bytes:
@@ -27,7 +27,7 @@ def test_the_record_tells_when_the_release_was_first_installed(
     tmp_path: Path, first: str, seconds: float
 ) -> None:
     (tmp_path / "release").write_bytes(record(first))
-    assert installed(tmp_path / "release") == seconds
+    assert installation_time(tmp_path / "release") == seconds
 
 
 @pytest.mark.parametrize(
@@ -37,5 +37,5 @@ def test_the_record_tells_when_the_release_was_first_installed(
 def test_a_record_that_cannot_be_read_tells_nothing(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
         (tmp_path / "release").write_bytes(content)
-    assert installed(tmp_path / "release") is None
-    assert installed(None) is None
+    assert installation_time(tmp_path / "release") is None
+    assert installation_time(None) is None

@@ -13,13 +13,13 @@ import pytest
 
 from launchers.config.settings import Settings, from_env
 from launchers.preflight.nvidia_smi import Gpu, Smi
-from launchers.run import kernel_archive, kernel_cache, kernel_folder
+from launchers.run import kernel_archive, kernel_cache
 from launchers.run.kernel_archive import NAMES, contents, publish, seed
-from launchers.run.kernel_folder import Facts, key_of, variables
+from launchers.run.kernel_cache import KernelKey, folder_name, variables
 from tests.launchers.training_environment import PYTHON, needs_training
 
 NAME = NAMES[0]
-FACTS = Facts(
+FACTS = KernelKey(
     gpu="NVIDIA H200", driver="580", cuda="13.0", python="3.12", versions={"torch": "2.11.0"}
 )
 GPU = Gpu(
@@ -46,8 +46,8 @@ SMI = Smi(driver="580", cuda="13.0", gpus=(GPU,))
         replace(FACTS, versions={"torch": "2.12.0"}),
     ],
 )
-def test_other_facts_have_another_cache(other: Facts) -> None:
-    assert key_of(other) != key_of(FACTS)
+def test_other_facts_have_another_cache(other: KernelKey) -> None:
+    assert folder_name(other) != folder_name(FACTS)
 
 
 def test_what_the_user_has_set_stays() -> None:
@@ -164,14 +164,14 @@ def test_packages_without_bytecode_get_a_place_for_it() -> None:
 def test_bytecode_is_looked_for_beside_the_sources(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernel_folder, "package_folder", lambda name: tmp_path / name)
-    assert not kernel_folder.has_bytecode()
-    for name in kernel_folder.IMPORTED:
+    monkeypatch.setattr(kernel_cache, "package_folder", lambda name: tmp_path / name)
+    assert not kernel_cache.has_bytecode()
+    for name in kernel_cache.IMPORTED:
         source = tmp_path / name / "__init__.py"
         source.parent.mkdir()
         source.touch()
         py_compile.compile(str(source))
-    assert kernel_folder.has_bytecode()
+    assert kernel_cache.has_bytecode()
 
 
 def test_a_damaged_archive_does_not_hide_the_other(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_what_both_archives_hold_is_written_once(tmp_path: Path) -> None:
 def test_first_and_last_node_fill_one_cache(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kernel_folder, "has_bytecode", lambda: True)
+    monkeypatch.setattr(kernel_cache, "has_bytecode", lambda: True)
     for rank in range(3):
         monkeypatch.setattr("tempfile.tempdir", str(tmp_path / f"node-{rank}"))
         of = settings(tmp_path / "w", NODE_RANK=str(rank), NNODES="3")
@@ -213,7 +213,7 @@ def test_first_and_last_node_fill_one_cache(
 
 
 def test_too_much_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(kernel_archive, "LIMIT", 3)
+    monkeypatch.setattr(kernel_archive, "MAX_BYTES", 3)
     kernel(tmp_path / "one")
     assert "too much to keep" in publish(tmp_path / "one", tmp_path / "w" / NAME, {}, "pod")
     assert not (tmp_path / "w").exists()
@@ -239,7 +239,7 @@ def settings(workspace: Path, **change: str) -> Settings:
 
 def test_a_start_after_a_start_is_warm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "first"))
-    monkeypatch.setattr(kernel_folder, "has_bytecode", lambda: True)
+    monkeypatch.setattr(kernel_cache, "has_bytecode", lambda: True)
     cold = kernel_cache.kernels(settings(tmp_path / "w"), SMI, {})
     assert "TORCH_WARM_POOL" not in cold.env
     assert cold.env["TORCH_COMPILE_JOB_ID"] == "r"
@@ -260,7 +260,7 @@ def test_what_another_user_has_laid_ready_is_never_run(
 ) -> None:
     """On a host without containers anyone may make folders in /tmp."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    mine = kernel_folder.local_folder("key").parent
+    mine = kernel_cache.local_folder("key").parent
     assert (mine.stat().st_mode & 0o777, mine.parent) == (0o700, tmp_path)
     monkeypatch.setattr(os, "getuid", lambda: 4711)
     (tmp_path / "megatron-dpo-jit-4711").mkdir()
@@ -296,7 +296,7 @@ def test_a_workspace_that_takes_nothing_costs_the_cache_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "tmp"))
-    monkeypatch.setattr(kernel_folder, "has_bytecode", lambda: True)
+    monkeypatch.setattr(kernel_cache, "has_bytecode", lambda: True)
     (tmp_path / "w").write_text("no folder")
     found = kernel_cache.kernels(settings(tmp_path / "w"), SMI, {})
     if found.env:
@@ -314,6 +314,6 @@ def test_gzip_tells_a_damaged_byte() -> None:
 
 
 def test_the_key_names_the_gpu_and_the_software() -> None:
-    facts = kernel_folder.gather(SMI)
+    facts = kernel_cache.key_of_node(SMI)
     assert facts.gpu == "NVIDIA H200"
-    assert key_of(facts).startswith("nvidia-h200-")
+    assert folder_name(facts).startswith("nvidia-h200-")

@@ -12,7 +12,7 @@ import yaml
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings, from_env
 from launchers.exits import Exit, LaunchError
-from launchers.gang.hello import hello
+from launchers.gang.protocol import Hello
 from launchers.inputs.paths import inputs_of
 from launchers.plan import document
 from launchers.plan import model_config as shape
@@ -42,7 +42,7 @@ def env(tmp_path: Path) -> dict[str, str]:
 
 
 def written(settings: Settings, made: Recipe, env: dict[str, str]) -> dict[str, Any]:
-    plan_file.record(settings, made, env)
+    plan_file.record(settings, made, inputs_of(settings, made), env)
     found: dict[str, Any] = json.loads(settings.work.plan.read_text())
     return found
 
@@ -52,7 +52,7 @@ def test_the_plan_is_written_whole_once_the_model_is_there(env: dict[str, str]) 
     before = written(settings, made, env)
     assert before["memory"] is None
     assert "config.json is not there yet" in before["unknown"]["memory"]
-    model = inputs_of(settings, made, settings.work).model
+    model = inputs_of(settings, made).model
     model.mkdir(parents=True)
     (model / "config.json").write_text(json.dumps(CONFIG))
     after = written(settings, made, env)
@@ -74,17 +74,17 @@ def test_the_room_for_checkpoints_is_known_with_the_model_and_what_is_there_coun
     env: dict[str, str],
 ) -> None:
     settings, made = from_env(env), recipe(save_total_limit="2")
-    assert plan_file.record(settings, made, env) is None
-    model = inputs_of(settings, made, settings.work).model
+    assert plan_file.record(settings, made, inputs_of(settings, made), env) is None
+    model = inputs_of(settings, made).model
     model.mkdir(parents=True)
     (model / "config.json").write_text(json.dumps(CONFIG))
-    whole = plan_file.record(settings, made, env)
+    whole = plan_file.record(settings, made, inputs_of(settings, made), env)
     assert whole is not None and whole > 3 * 30.5e9 * 14  # three of them, optimizer included
     old = settings.work.checkpoints / "checkpoint-1" / "model.safetensors"
     old.parent.mkdir(parents=True)
     old.write_bytes(bytes(1000))
-    assert plan_file.record(settings, made, env) == whole - 1000
-    own = hello(settings, made)
+    assert plan_file.record(settings, made, inputs_of(settings, made), env) == whole - 1000
+    own = Hello.of_run(settings, made)
     with pytest.raises(LaunchError, match="needed by the checkpoints") as refused:
         Preflight(settings, "megatron", own, env).space(10**18)
     assert refused.value.code is Exit.QUOTA
@@ -100,7 +100,9 @@ def test_an_adapter_asks_for_the_room_of_adapters_and_of_one_merged_model(
     rooms = []
     for merge in ({}, {"merge_lora": True}, {"merge_lora": False}):
         made = recipe(save_total_limit="2", tuner_type="lora", **merge)
-        rooms.append(plan_file.record(from_env(env), made, env, seen))
+        settings = from_env(env)
+        inputs = inputs_of(settings, made)
+        rooms.append(plan_file.record(settings, made, inputs, env, seen))
     last, every, never = (room or 0 for room in rooms)
     model = 2 * seen.parameters
     assert (last - never, every - never) == (model, 3 * model)
@@ -111,14 +113,14 @@ def test_what_the_hub_says_of_the_model_serves_until_the_model_is_there(
     env: dict[str, str],
 ) -> None:
     settings, made = from_env(env), recipe()
-    plan_file.record(settings, made, env, shape.parse(CONFIG))
+    plan_file.record(settings, made, inputs_of(settings, made), env, shape.parse(CONFIG))
     before = json.loads(settings.work.plan.read_text())
     assert before["memory"]["total_gib"] > 0
     assert before["model"]["source"] == f"config.json of {made.model}"
-    model = inputs_of(settings, made, settings.work).model
+    model = inputs_of(settings, made).model
     model.mkdir(parents=True)
     (model / "config.json").write_text(json.dumps({**CONFIG, "num_hidden_layers": 24}))
-    plan_file.record(settings, made, env, shape.parse(CONFIG))
+    plan_file.record(settings, made, inputs_of(settings, made), env, shape.parse(CONFIG))
     after = json.loads(settings.work.plan.read_text())
     assert after["model"]["source"] == str(model / "config.json")
     assert after["memory"]["total_gib"] < before["memory"]["total_gib"]
@@ -129,19 +131,20 @@ def test_a_plan_is_written_again_only_if_it_has_changed(
 ) -> None:
     caplog.set_level("INFO")
     settings, made = from_env(env), recipe()
-    model = inputs_of(settings, made, settings.work).model
+    model = inputs_of(settings, made).model
     model.mkdir(parents=True)
     (model / "config.json").write_text(json.dumps(CONFIG))
-    rooms = {plan_file.record(settings, made, env, seen) for seen in (None, shape.parse(CONFIG))}
+    inputs, sizes = inputs_of(settings, made), shape.parse(CONFIG)
+    rooms = {plan_file.record(settings, made, inputs, env, seen) for seen in (None, sizes)}
     assert caplog.text.count("plan written") == len(rooms) == 1
     (model / "config.json").write_text(json.dumps({**CONFIG, "num_hidden_layers": 24}))
-    plan_file.record(settings, made, env)
+    plan_file.record(settings, made, inputs_of(settings, made), env)
     assert caplog.text.count("plan written") == 2
 
 
 def test_a_config_that_is_broken_gives_a_plan_with_the_reason(env: dict[str, str]) -> None:
     settings, made = from_env(env), recipe()
-    model = inputs_of(settings, made, settings.work).model
+    model = inputs_of(settings, made).model
     model.mkdir(parents=True)
     (model / "config.json").write_text("{")
     assert "config.json" in written(settings, made, env)["unknown"]["memory"]
@@ -153,14 +156,17 @@ def test_a_plan_that_cannot_be_written_is_a_warning(
     settings = from_env(env)
     settings.work.home.parent.mkdir(parents=True)
     settings.work.home.write_text("no folder")
-    plan_file.record(settings, recipe(), env)
+    made = recipe()
+    plan_file.record(settings, made, inputs_of(settings, made), env)
     assert "plan not written" in caplog.text
 
 
 def test_any_other_fault_is_a_warning_too(
     env: dict[str, str], caplog: pytest.LogCaptureFixture
 ) -> None:
-    plan_file.record(from_env(env), recipe(), env | {"NETWORK_FLOOR_GBS": "fast"})
+    settings, made = from_env(env), recipe()
+    inputs = inputs_of(settings, made)
+    plan_file.record(settings, made, inputs, env | {"NETWORK_FLOOR_GBS": "fast"})
     assert "plan not written" in caplog.text
 
 
@@ -179,9 +185,9 @@ def test_a_run_leaves_its_plan(tmp_path: Path) -> None:
 
 def test_the_file_is_the_document_of_the_same_plan(env: dict[str, str]) -> None:
     settings, made = from_env(env), recipe()
-    model = inputs_of(settings, made, settings.work).model
+    model = inputs_of(settings, made).model
     model.mkdir(parents=True)
     (model / "config.json").write_text(json.dumps(CONFIG))
-    shape, where = plan_file.read(model / "config.json")
+    shape, where = plan_file.read_sizes(model / "config.json")
     plan = build(job_of(settings, made, env, shape=shape, shape_source=where))
     assert written(settings, made, env) == document.document(plan)

@@ -25,8 +25,10 @@ def test_what_training_reads_is_asked_for_in_its_order(tmp_path: Path) -> None:
 def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: float) -> list[tuple[str, int]]:
     seen: list[tuple[str, int]] = []
     done = threading.Event()
-    monkeypatch.setattr(prefetch, "SHARE", share)
-    monkeypatch.setattr(prefetch, "_ask", lambda path, size, ended: seen.append((path.name, size)))
+    monkeypatch.setattr(prefetch, "MEMORY_SHARE", share)
+    monkeypatch.setattr(
+        prefetch, "_request", lambda path, size, ended: seen.append((path.name, size))
+    )
     monkeypatch.setattr("launchers.logs.info", lambda *_, **__: done.set())
     (tmp_path / "model-00001.safetensors").write_bytes(b"12")
     (tmp_path / "model-00002.safetensors").write_bytes(b"3")
@@ -54,13 +56,13 @@ def test_the_file_is_asked_for_in_pieces_until_training_ends(
 
     def advise(handle: int, start: int, length: int, advice: int) -> None:
         pieces.append(start)
-        if start == 2 * prefetch.CHUNK:
+        if start == 2 * prefetch.REQUEST_BYTES:
             ended.set()
 
     monkeypatch.setattr("os.posix_fadvise", advise)
     (tmp_path / "w").touch()
-    prefetch._ask(tmp_path / "w", 9 * prefetch.CHUNK, ended)
-    assert pieces == [0, prefetch.CHUNK, 2 * prefetch.CHUNK]
+    prefetch._request(tmp_path / "w", 9 * prefetch.REQUEST_BYTES, ended)
+    assert pieces == [0, prefetch.REQUEST_BYTES, 2 * prefetch.REQUEST_BYTES]
 
 
 def test_a_folder_that_is_gone_warns(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -111,6 +111,7 @@ def test_a_user_error_of_one_rank_is_its_code_and_the_others_cascade(pods: Pods)
         "step": None,
         "cause": "ValueError: heads must be divisible",
         "remedy": "mend the recipe or plugin: before the first step the same would happen again",
+        "id": "recipe-or-plugin",
     }
     assert pods.message(0)["code"] == 1
     assert pods.progress()["state"] == "failed"
@@ -269,7 +270,7 @@ def test_check_prints_the_command_and_trains_nothing(pods: Pods) -> None:
 def test_an_unknown_command_is_a_usage_error(pods: Pods) -> None:
     code, output = end(pods.start(0, "trian"))
     assert code == Exit.USAGE
-    assert "run|clone|download|convert|train|check|prove" in output
+    assert "run|clone|download|convert|train|check|verify" in output
 
 
 def test_the_gang_log_tells_what_rank_zero_does(pods: Pods) -> None:

@@ -1,4 +1,4 @@
-"""`helm test` proves the run of this release: real launchers, only torch and ms-swift are fakes."""
+"""`helm test` verifies the run of this release: real launchers with a fake torch and ms-swift."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ def install(pods: Pods, at: float) -> None:
 
 def start(pods: Pods, deadline: int = 1, **change: str) -> subprocess.Popen[str]:
     env = {"DPO_TEST_DEADLINE": str(deadline), "DPO_RELEASE_RECORD": str(pods.folder / "release")}
-    return pods.start(0, "prove", **env, **change)
+    return pods.start(0, "verify", **env, **change)
 
 
-def prove(pods: Pods, deadline: int = 1, **change: str) -> tuple[int, str]:
+def verify(pods: Pods, deadline: int = 1, **change: str) -> tuple[int, str]:
     return end(start(pods, deadline, **change))
 
 
@@ -49,9 +49,9 @@ def rewrite(pods: Pods, change: Callable[[dict[str, Any]], None]) -> None:
 def test_a_run_that_succeeded_is_proved(pods: Pods) -> None:
     install(pods, time.time())
     assert pods.all()[0][0] == 0
-    code, output = prove(pods)
+    code, output = verify(pods)
     assert code == Exit.OK, output
-    assert "run proved" in output
+    assert "run verified" in output
     assert f"export={pods.run / 'export'} files=2 bytes=9" in output
 
 
@@ -69,7 +69,7 @@ def test_it_waits_for_the_end(pods: Pods) -> None:
 def test_the_success_of_an_earlier_release_does_not_count(pods: Pods) -> None:
     assert pods.all()[0][0] == 0
     install(pods, time.time() + 60)
-    code, output = prove(pods)
+    code, output = verify(pods)
     assert code == Exit.UNAVAILABLE
     assert "not started; progress.json is of a run that began" in output
     assert "it waits in the queue, or its pods cannot start" in output
@@ -79,24 +79,24 @@ def test_a_run_that_finds_itself_up_to_date_counts(pods: Pods) -> None:
     assert pods.all()[0][0] == 0
     time.sleep(3)  # a little more than what the clocks may differ by
     install(pods, time.time())
-    assert prove(pods)[0] == Exit.UNAVAILABLE
+    assert verify(pods)[0] == Exit.UNAVAILABLE
     assert pods.all()[0][0] == 0
     assert pods.progress()["stages"]["train"]["state"] == "up to date"
-    assert prove(pods)[0] == Exit.OK
+    assert verify(pods)[0] == Exit.OK
 
 
 def test_the_success_of_another_recipe_does_not_count(pods: Pods) -> None:
     install(pods, time.time())
     assert pods.all()[0][0] == 0
     pods.write_recipe(args={"learning_rate": "2e-3"})
-    code, output = prove(pods)
+    code, output = verify(pods)
     assert code == Exit.UNAVAILABLE
     assert "progress.json is of another recipe or launcher" in output
 
 
 def test_without_helms_record_recipe_and_launcher_decide(pods: Pods) -> None:
     assert pods.all()[0][0] == 0
-    code, output = prove(pods)
+    code, output = verify(pods)
     assert code == Exit.OK, output
     assert "no record of the release" in output
 
@@ -106,7 +106,7 @@ def test_a_users_error_is_told_at_once_with_its_code(pods: Pods) -> None:
     pods.train = "0:fail:ValueError: heads must be divisible"
     assert pods.all()[0][0] == Exit.CONFIG
     begin = time.monotonic()
-    code, output = prove(pods, deadline=30)
+    code, output = verify(pods, deadline=30)
     assert time.monotonic() - begin < 10
     assert code == Exit.CONFIG
     assert "run r failed in train with exit code 78: ValueError: heads must be div" in output
@@ -118,7 +118,7 @@ def test_a_fault_may_be_mended_by_a_restart(pods: Pods) -> None:
     install(pods, time.time())
     pods.train = "0:kill:9"
     assert pods.all()[0][0] == Exit.PEER
-    code, output = prove(pods)
+    code, output = verify(pods)
     assert code == Exit.UNAVAILABLE
     assert "failed in train with exit code 1: a training process was killed by signal 9" in output
     assert "the JobSet restarts it" in output
@@ -134,7 +134,7 @@ def test_a_run_under_way_is_told_with_its_step(pods: Pods) -> None:
     rewrite(pods, lambda d: d.update(state="running", stage="train"))
     row = json.dumps({"loss": 1, "global_step/max_steps": "34/107"})
     (pods.run / "checkpoints" / "logging.jsonl").write_text(row + "\n")
-    code, output = prove(pods)
+    code, output = verify(pods)
     assert code == Exit.UNAVAILABLE
     assert "run r after 1 s: in train, step 34" in output
     assert "test.deadlineSeconds" in output
@@ -155,22 +155,22 @@ def test_an_export_that_is_not_what_the_run_left_is_no_proof(pods: Pods, damage:
         document = json.loads(marker.read_text())
         document["inputs"]["recipe"] = "other"
         marker.write_text(json.dumps(document))
-    code, output = prove(pods)
+    code, output = verify(pods)
     assert code == (Exit.INPUT_MISSING if damage in ("marker", "recipe") else Exit.IO)
-    assert "run proved" not in output
+    assert "run verified" not in output
 
 
 def test_skipped_training_is_proved_by_what_was_prepared(pods: Pods) -> None:
     install(pods, time.time())
     assert pods.all(SKIP_TRAIN="1")[0][0] == 0
-    code, output = prove(pods, SKIP_TRAIN="1")
+    code, output = verify(pods, SKIP_TRAIN="1")
     assert code == Exit.OK, output
-    assert "run proved: SKIP_TRAIN=1 outputs=2" in output
+    assert "run verified: SKIP_TRAIN=1 outputs=2" in output
     [model] = (pods.folder / "workspace" / "models").rglob("model.safetensors")
     model.unlink()
-    assert prove(pods, SKIP_TRAIN="1")[0] == Exit.IO
+    assert verify(pods, SKIP_TRAIN="1")[0] == Exit.IO
     next((pods.folder / "workspace" / "models").rglob(".complete.json")).unlink()
-    assert prove(pods, SKIP_TRAIN="1")[0] == Exit.INPUT_MISSING
+    assert verify(pods, SKIP_TRAIN="1")[0] == Exit.INPUT_MISSING
 
 
 def test_sigterm_ends_it_at_once(pods: Pods) -> None:
@@ -189,5 +189,5 @@ def test_a_torn_progress_is_read_again(pods: Pods) -> None:
     install(pods, time.time())
     assert pods.all()[0][0] == 0
     (pods.run / "progress.json").write_text('{"state": "succ')
-    code, output = prove(pods)
+    code, output = verify(pods)
     assert (code, "not started" in output) == (Exit.UNAVAILABLE, True)

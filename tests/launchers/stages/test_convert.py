@@ -7,7 +7,7 @@ import pytest
 
 from launchers.config.recipe import Recipe, parse
 from launchers.exits import Exit, LaunchError
-from launchers.inputs.paths import unwanted
+from launchers.inputs.paths import conversion_skip_reason
 from launchers.stages.convert import _failure, conversion_flags, expert_parallel
 
 
@@ -17,9 +17,12 @@ def recipe(backend: str, **args: object) -> Recipe:
 
 
 def test_a_skip_has_its_reason() -> None:
-    assert unwanted(recipe("megatron"), skip=False) == ""
-    assert unwanted(recipe("megatron"), skip=True).startswith("SKIP_CONVERT=1")
-    assert "backend transformers" in unwanted(recipe("transformers"), skip=False)
+    assert conversion_skip_reason(recipe("megatron"), is_skipped=False) == ""
+    skipped = conversion_skip_reason(recipe("megatron"), is_skipped=True)
+    assert skipped.startswith("SKIP_CONVERT=1")
+    assert "backend transformers" in conversion_skip_reason(
+        recipe("transformers"), is_skipped=False
+    )
 
 
 def test_the_conversion_knows_what_the_recipe_says_of_the_model() -> None:

@@ -15,7 +15,13 @@ from launchers.storage.checkpoint import merged, seal
 
 INPUTS = {"recipe": "d1", "download m": "d2"}
 KEPT = ("config.json", "model-00001-of-00001.safetensors", "tokenizer.json", "chat_template.jinja")
-LEFT_OUT = ("optimizer.pt", "trainer_state.json", "rng_state_0.pth", "training_args.bin")
+LEFT_OUT = (
+    "features.json",
+    "optimizer.pt",
+    "trainer_state.json",
+    "rng_state_0.pth",
+    "training_args.bin",
+)
 
 
 def trained(root: Path) -> Workspace:
@@ -83,15 +89,23 @@ def test_a_damaged_merged_model_is_not_passed_over(tmp_path: Path) -> None:
     assert not work.export.exists()
 
 
-def test_the_export_names_no_plugin_of_the_launcher(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "own",
+    [
+        ["/opt/launchers/training/swift_plugin.py"],
+        # of a checkpoint made when each feature was a plugin
+        [
+            f"/opt/launchers/swift_{name}.py"
+            for name in ("phases_megatron", "seal_megatron", "metrics", "overlap", "search_path")
+        ],
+    ],
+)
+def test_the_export_names_no_plugin_of_the_launcher(tmp_path: Path, own: list[str]) -> None:
     work = trained(tmp_path)
     folder = work.checkpoints / "checkpoint-7"
     arguments = {
         "lr": 1e-4,
-        "external_plugins": [
-            "/opt/launchers/training/collect/megatron.py",
-            "/w/code/plugins/pairs.py",
-        ],
+        "external_plugins": [*own, "/w/code/plugins/pairs.py"],
         "callbacks": ["seal", "mine", "metrics"],
     }
     (folder / "args.json").write_text(json.dumps(arguments))

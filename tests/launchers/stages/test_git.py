@@ -5,20 +5,19 @@ from pathlib import Path
 import pytest
 
 from launchers.exits import Exit
-from launchers.stages import git_access
-from launchers.stages.git import GitError
+from launchers.stages.git import GitError, access_to
 from tests.launchers.stages.clones import CANARY, secret_of
 
 
 def test_a_token_is_bound_to_its_host_and_traces_are_off(tmp_path: Path) -> None:
     secret = secret_of(tmp_path, token=CANARY)
     env = {"GIT_TRACE_CURL": "1", "GIT_CONFIG_COUNT": "9", "KEPT": "1"}
-    way = git_access.access("https://host:8443/a.git", secret, env, tmp_path)
-    assert "http.https://host:8443/.extraHeader" in way.env.values()
-    assert "GIT_TRACE_CURL" not in way.env
-    assert way.env["KEPT"] == "1"
-    assert CANARY in way.hidden
-    assert CANARY not in repr(way.hidden[1:])
+    access = access_to("https://host:8443/a.git", secret, env, tmp_path)
+    assert "http.https://host:8443/.extraHeader" in access.env.values()
+    assert "GIT_TRACE_CURL" not in access.env
+    assert access.env["KEPT"] == "1"
+    assert CANARY in access.secrets
+    assert CANARY not in repr(access.secrets[1:])
 
 
 @pytest.mark.parametrize(

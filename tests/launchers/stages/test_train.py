@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from launchers.exits import Exit
-from launchers.gang.barrier import Bond, Loss
+from launchers.gang.peer_monitor import PeerMonitor
+from launchers.gang.protocol import Loss
 from launchers.stages.train import _failure
 
 
@@ -20,7 +21,7 @@ def logs(folder: Path, *texts: str) -> Path:
 
 def test_the_cause_of_any_local_rank_counts(tmp_path: Path) -> None:
     ranks = logs(tmp_path, "RuntimeError: NCCL error\n", "ValueError: bad layout\n")
-    error = _failure(ranks, Bond(), started=False)
+    error = _failure(ranks, PeerMonitor(), started=False)
     assert (error.code, error.cause) == (Exit.CONFIG, "ValueError: bad layout")
 
 
@@ -45,47 +46,47 @@ def agent(ranks: Path, root: int) -> None:
 def test_a_caught_exception_does_not_hide_that_a_rank_was_killed(tmp_path: Path) -> None:
     ranks = logs(tmp_path, "KeyError: 'messages'\n")
     agent(ranks, -9)
-    error = _failure(ranks, Bond(), started=False)
+    error = _failure(ranks, PeerMonitor(), started=False)
     assert (error.code, error.cause) == (Exit.PEER, "a training process was killed by signal 9")
 
 
 def test_ranks_that_torchrun_killed_do_not_hide_the_root_cause(tmp_path: Path) -> None:
     ranks = logs(tmp_path, "ValueError: heads\n", "")
     agent(ranks, 1)
-    assert _failure(ranks, Bond(), started=False).code == Exit.CONFIG
+    assert _failure(ranks, PeerMonitor(), started=False).code == Exit.CONFIG
 
 
 def test_a_rank_that_nccls_watchdog_aborts_is_a_cascade(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("launchers.stages.train.ECHO", 5.0)
+    monkeypatch.setattr("launchers.stages.train.LOSS_REPORT_TIMEOUT_SECONDS", 5.0)
     ranks = logs(tmp_path, "torch.distributed.DistBackendError: NCCL communicator was aborted\n")
     agent(ranks, -6)
-    bond = Bond()
-    threading.Timer(0.2, bond.lose, (Loss(who="rank 3", cause="bad flag"),)).start()
-    assert _failure(ranks, bond, started=True).cause == "rank 3 ended: bad flag"
+    peers = PeerMonitor()
+    threading.Timer(0.2, peers.record_loss, (Loss(who="rank 3", cause="bad flag"),)).start()
+    assert _failure(ranks, peers, started=True).cause == "rank 3 ended: bad flag"
 
 
 def test_a_user_error_of_its_own_wins_over_a_peer_that_ended_because_of_it(tmp_path: Path) -> None:
     ranks = logs(tmp_path, "ValueError: heads\n")
-    bond = Bond()
-    bond.lose(Loss(who="rank 1", cause="Connection closed by peer"))
-    assert _failure(ranks, bond, started=False).code == Exit.CONFIG
+    peers = PeerMonitor()
+    peers.record_loss(Loss(who="rank 1", cause="Connection closed by peer"))
+    assert _failure(ranks, peers, started=False).code == Exit.CONFIG
 
 
 def test_an_unknown_error_of_its_own_gives_way_to_the_peers(tmp_path: Path) -> None:
     ranks = logs(tmp_path, "RuntimeError: CUDA error: unspecified launch failure\n")
-    bond = Bond()
-    bond.lose(Loss(who="rank 1", cause="node drained", code=Exit.TERMINATED))
-    error = _failure(ranks, bond, started=True)
+    peers = PeerMonitor()
+    peers.record_loss(Loss(who="rank 1", cause="node drained", code=Exit.TERMINATED))
+    error = _failure(ranks, peers, started=True)
     assert (error.code, error.cause) == (Exit.TERMINATED, "rank 1 ended: node drained")
 
 
 def test_a_cascade_waits_for_the_culprits_name(tmp_path: Path) -> None:
     ranks = logs(tmp_path, "RuntimeError: NCCL error\n")
-    bond = Bond()
-    threading.Timer(0.2, bond.lose, (Loss(who="rank 3", cause="out of disk"),)).start()
-    error = _failure(ranks, bond, started=True)
+    peers = PeerMonitor()
+    threading.Timer(0.2, peers.record_loss, (Loss(who="rank 3", cause="out of disk"),)).start()
+    error = _failure(ranks, peers, started=True)
     assert error.code == Exit.PEER
     assert error.cause == "rank 3 ended: out of disk"
 
@@ -93,7 +94,7 @@ def test_a_cascade_waits_for_the_culprits_name(tmp_path: Path) -> None:
 def test_an_end_without_an_exception_says_where_to_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("launchers.stages.train.ECHO", 0.0)
-    error = _failure(logs(tmp_path, "no exception"), Bond(), started=True)
+    monkeypatch.setattr("launchers.stages.train.LOSS_REPORT_TIMEOUT_SECONDS", 0.0)
+    error = _failure(logs(tmp_path, "no exception"), PeerMonitor(), started=True)
     assert error.code == Exit.PEER
     assert str(tmp_path / "node-0") in error.remedy

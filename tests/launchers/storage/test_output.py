@@ -42,7 +42,7 @@ def test_other_inputs_replace_the_output_only_once_the_new_one_is_complete(path:
         (folder / "b").write_text("2")
 
     def fail(folder: Path) -> None:
-        raise LaunchError(Exit.UNAVAILABLE, "hub down", "wait")
+        raise LaunchError(Exit.UNAVAILABLE, "hub down", "wait", id="hub-down")
 
     with pytest.raises(LaunchError):
         run(path, fail, {"v": 2})
@@ -55,7 +55,7 @@ def test_other_inputs_replace_the_output_only_once_the_new_one_is_complete(path:
 def test_a_failure_leaves_nothing_under_the_final_name_and_the_next_goes_on(path: Path) -> None:
     def fail(folder: Path) -> None:
         (folder / "a").write_text("half")
-        raise LaunchError(Exit.UNAVAILABLE, "hub down", "wait")
+        raise LaunchError(Exit.UNAVAILABLE, "hub down", "wait", id="hub-down")
 
     with pytest.raises(LaunchError):
         run(path, fail)
@@ -72,7 +72,7 @@ def test_a_failure_leaves_nothing_under_the_final_name_and_the_next_goes_on(path
 def test_a_partial_output_of_other_inputs_is_not_gone_on_with(path: Path) -> None:
     def fail(folder: Path) -> None:
         (folder / "old").write_text("half")
-        raise LaunchError(Exit.UNAVAILABLE, "hub down", "wait")
+        raise LaunchError(Exit.UNAVAILABLE, "hub down", "wait", id="hub-down")
 
     with pytest.raises(LaunchError):
         run(path, fail, {"v": 1})

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 import traceback
 from pathlib import Path
 
@@ -36,15 +37,6 @@ TRACE = "Traceback (most recent call last):\n  File 'x.py', line 1, in f\n"
         ("ModuleNotFoundError: No module named 'x'", False, Exit.CONFIG),
         ("AssertionError: heads", False, Exit.CONFIG),
         ("AssertionError: heads", True, Exit.PEER),
-        (
-            "launchers.training.reference.policy.ReferenceConfigError: the policy has done 3",
-            True,
-            Exit.CONFIG,
-        ),
-        ("launchers.flags.overlap.OverlapConfigError: recipe.args.x: no plan", True, Exit.CONFIG),
-        ("launchers.training.reference.store.ReferenceDataError: pair 0a has no", True, Exit.DATA),
-        ("launchers.flags.equal_packs.PacksConfigError: recipe.args.x: pixels", True, Exit.CONFIG),
-        ("launchers.flags.equal_packs.PacksDataError: recipe.args.x: 40 tokens", True, Exit.DATA),
         ("ReferenceError: weakly-referenced object no longer exists", True, Exit.PEER),
         (
             "ValueError: args.max_steps must be set to a positive value if dataloader does not have"
@@ -66,15 +58,18 @@ def test_the_last_exception_decides(last: str, started: bool, code: Exit) -> Non
 @pytest.mark.parametrize("prefix", ["", "[rank3]: "])
 @pytest.mark.parametrize("code", [Exit.IO, Exit.CONFIG, Exit.DATA])
 def test_an_error_of_our_own_ends_with_the_code_that_it_carries(prefix: str, code: Exit) -> None:
-    error = LaunchError(code, "/w/rows: a is missing here, and not on rank 0", "look at it")
+    error = LaunchError(
+        code, "/w/rows: a is missing here, and not on rank 0", "look at it", id="i-d"
+    )
     printed = "".join(traceback.format_exception(error)).splitlines()
     found = verdict("".join(f"{prefix}{line}\n" for line in printed), started=True)
     assert found is not None and found.code == code
     assert found.cause == f"launchers.exits.LaunchError: {error}"
+    assert found.id == "i-d"
 
 
 def test_an_error_of_our_own_with_no_known_code_is_of_no_known_cause() -> None:
-    text = "launchers.exits.LaunchError: x; y\nexit code: NONE\n"
+    text = "launchers.exits.LaunchError: x; y\nexit code: NONE [i]\n"
     found = verdict(text, started=True)
     assert found is not None and found.code == Exit.PEER
 
@@ -145,9 +140,9 @@ def test_a_log_without_an_exception_says_nothing() -> None:
 
 
 def test_the_cause_comes_before_its_cascade() -> None:
-    cascade = Verdict(code=Exit.PEER, cause="NCCL", remedy="", cascade=True)
-    unknown = Verdict(code=Exit.PEER, cause="segfault", remedy="")
-    known = Verdict(code=Exit.DATA, cause="bad row", remedy="")
+    cascade = Verdict(code=Exit.PEER, id="cascade", cause="NCCL", remedy="", cascade=True)
+    unknown = Verdict(code=Exit.PEER, id="exception", cause="segfault", remedy="")
+    known = Verdict(code=Exit.DATA, id="dataset-broken", cause="bad row", remedy="")
     assert worst([cascade, unknown, known]) == known
     assert worst([cascade, unknown]) == unknown
     assert worst([]) is None
@@ -159,3 +154,14 @@ def test_only_the_end_of_a_log_is_read(tmp_path: Path) -> None:
     assert len(tail(log)) == TAIL
     assert tail(log).endswith("end")
     assert tail(tmp_path / "none") == ""
+
+
+def test_an_error_of_our_own_is_the_same_on_another_rank() -> None:
+    error = LaunchError(Exit.DATA, "a row is too long", "cut it", id="row-long")
+    found = pickle.loads(pickle.dumps(error))
+    printed = ["".join(traceback.format_exception(each)) for each in (error, found)]
+    assert printed[0] == printed[1]
+    assert (found.code, found.cause, found.remedy, found.id) == (
+        *(error.code, error.cause, error.remedy),
+        error.id,
+    )

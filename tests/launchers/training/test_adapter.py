@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
-from launchers.storage.checkpoint import newest
+from launchers.storage.checkpoint import COMPLETE, FEATURES, newest
 from tests.launchers import fake_upstream
 
 UPSTREAM = {
@@ -20,10 +21,12 @@ def get_rank(): return 0
 """,
 }
 PROGRAM = """
-import sys, types
+import types
 from pathlib import Path
 from swift.megatron.callbacks.mapping import megatron_callbacks_map
-from launchers import swift_merge_last, swift_seal_megatron
+from launchers.training import loading
+for feature in ("seal_megatron", "merge_last"):
+    loading.install(feature)
 
 # as swift/megatron/trainers/base.py: train, save_checkpoint
 args = types.SimpleNamespace(train_iters=6, save_steps=2, merge_lora=True)
@@ -55,20 +58,24 @@ def test_only_the_last_checkpoint_is_merged_and_both_are_sealed(tmp_path: Path) 
     assert last is not None
     assert last.step == 6
     assert last.is_merged_whole
+    recorded = json.loads((last.path / FEATURES).read_text())
+    assert recorded == {"features": ["seal_megatron", "merge_last"]}
+    assert FEATURES in json.loads((last.path / COMPLETE).read_text())["files"]
 
 
 SEAL = """
 from pathlib import Path
-import launchers.training.seal_megatron as plugin
+from launchers.training import seal_megatron
 import types
 
 def seal(folder, step):
     print(folder.name)
 
-plugin.seal = seal
-Path("checkpoints/checkpoint-2-merged").mkdir(parents=True)
+seal_megatron.seal = seal
+for name in ("checkpoint-2", "checkpoint-2-merged"):
+    Path("checkpoints", name).mkdir(parents=True)
 state = types.SimpleNamespace(iteration=2)
-callback = plugin.SealCallback(types.SimpleNamespace(args=None, state=state))
+callback = seal_megatron.SealCallback(types.SimpleNamespace(args=None, state=state))
 callback.on_save("checkpoints/checkpoint-2")
 """
 

@@ -190,11 +190,12 @@ def test_the_launcher_writes_the_plan_that_the_command_shows(tmp_path: Path) -> 
     found = rendered(run="dpo-42")
     env = {**found.env, "JOB_COMPLETION_INDEX": "0", "GPU_MODEL": "a100-80g"}
     settings = replace(from_env(env), workspace=tmp_path)
-    model = inputs_of(settings, found.recipe, settings.work).model
+    inputs = inputs_of(settings, found.recipe)
+    model = inputs.model
     model.mkdir(parents=True)
     config = model / "config.json"
     config.write_text(json.dumps(yaml.safe_load(CONFIG.read_text())))
-    plan_file.record(settings, found.recipe, env)
+    plan_file.record(settings, found.recipe, inputs, env)
     written = json.loads(settings.work.plan.read_text())
     _code, shown = document(*SHIPPED, "--model-config", str(config))
     assert written == shown["plan"]

@@ -125,7 +125,7 @@ def test_models_that_are_merged_with_every_save_count_in_what_is_said_of_them() 
     release, plan = planned(*both)
     (refusal,) = judge(replace(release, workspace_size=2e11), plan).refusals
     assert "needs 260 GB and the claim has 200 GB" in refusal
-    assert refusal.endswith("or remove recipe.args.merge_lora")
+    assert refusal.endswith("or remove recipe.args.merge_lora [plan-workspace-size]")
 
 
 def test_memory_within_the_predictions_error_is_a_warning() -> None:

@@ -21,7 +21,8 @@ def get_packed_seq_params(args, position_ids):
 """
 PROGRAM = """
 import json
-import launchers.training.packs.pack_lengths
+from launchers.training.packs import pack_lengths
+pack_lengths.install()
 from swift.megatron.trainers import utils
 def seen(length):
     packed = utils.get_packed_seq_params(None, position_ids=length)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from launchers.training.reference import store as store
-from launchers.training.reference.store import Pairs, ReferenceDataError
+from launchers.exits import Exit, LaunchError
+from launchers.training.reference import store
+from launchers.training.reference.store import Pairs
 
 
 def pairs(*numbers: int) -> Pairs:
@@ -122,8 +123,9 @@ def test_equal_pairs_may_differ_by_rounding_and_the_first_stays() -> None:
 @pytest.mark.parametrize("other", [(-304.0, -200.0), (-300.0, -190.0), (0.0, -200.0)])
 def test_equal_pairs_of_two_models_are_refused(other: tuple[float, float]) -> None:
     known: Pairs = {b"a" * 16: (-300.0, -200.0)}
-    with pytest.raises(ReferenceDataError, match="61616161.*remove /w/reference/1"):
+    with pytest.raises(LaunchError, match="61616161.*remove /w/reference/1") as refusal:
         store.add(known, [(b"a" * 16, other)], Path("/w/reference/1"))
+    assert refusal.value.code == Exit.DATA
 
 
 def test_small_values_are_compared_by_the_bound_itself() -> None:
@@ -133,8 +135,9 @@ def test_small_values_are_compared_by_the_bound_itself() -> None:
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
 def test_what_is_no_number_is_refused_with_its_pair(bad: float) -> None:
-    with pytest.raises(ReferenceDataError, match="62626262"):
+    with pytest.raises(LaunchError, match="62626262") as refusal:
         store.add({}, [(b"b" * 16, (-1.0, bad))], Path("/w"))
+    assert refusal.value.code == Exit.DATA
 
 
 def test_bytes_that_end_within_an_entry_are_refused() -> None:

@@ -1,0 +1,26 @@
+{{/* One Indexed Job. The first failed pod fails the Job. Takes (root, role, command, pods). */}}
+{{- define "megatron-dpo.job" -}}
+{{- $exits := .root.Files.Get "exits.yaml" | fromYaml -}}
+spec:
+  completionMode: Indexed
+  completions: {{ int .pods }}
+  parallelism: {{ int .pods }}
+  backoffLimit: 0
+  podReplacementPolicy: Failed
+  # The rule that fails the Job is named in its message, which the JobSet's failure policy reads.
+  podFailurePolicy:
+    rules:
+      - action: FailJob
+        onPodConditions:
+          - type: DisruptionTarget
+            status: "True"
+      {{- range $group := list "free" "user" }}
+      - action: FailJob
+        onExitCodes:
+          containerName: launcher
+          operator: In
+          values: [{{ include "megatron-dpo.exitCodes" (dict "codes" (get $exits $group) "by" ", ") }}]
+      {{- end }}
+  template:
+    {{- include "megatron-dpo.pod" . | nindent 4 }}
+{{- end }}

@@ -1,0 +1,44 @@
+{{/* The release name, unchanged: one release is one run. Too long a name is refused, never cut (validate.name). */}}
+{{- define "megatron-dpo.name" -}}
+{{ .Release.Name }}
+{{- end }}
+
+{{- define "megatron-dpo.configMap.name" -}}
+{{ .Release.Name }}-launchers
+{{- end }}
+
+{{/* Folder of the ConfigMap in the pods: recipe.yaml and launchers.tar.xz. */}}
+{{- define "megatron-dpo.configMap.path" -}}
+/etc/megatron-dpo/launchers
+{{- end }}
+
+{{/* The SHA-256 of the launcher's sources (`make chart`); empty where the image brings them. */}}
+{{- define "megatron-dpo.launcher.digest" -}}
+{{- if eq .Values.launcher.from "chart" }}{{ .Files.Get "launchers.digest" | trim }}{{ end }}
+{{- end }}
+
+{{- define "megatron-dpo.claim.name" -}}
+{{ .Values.workspace.existingClaim | default (printf "%s-workspace" .Release.Name) }}
+{{- end }}
+
+{{/* Labels that never change during a run: the pod template is immutable, so they hold no versions. */}}
+{{- define "megatron-dpo.labels.stable" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
+app.kubernetes.io/part-of: {{ .Chart.Name }}
+{{- end }}
+
+{{/* Labels of the objects that Helm owns. */}}
+{{- define "megatron-dpo.labels" -}}
+{{ include "megatron-dpo.labels.stable" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name (replace "+" "_" .Chart.Version) }}
+{{- end }}
+
+{{/* repository:tag@digest, each part as given. */}}
+{{- define "megatron-dpo.image" -}}
+{{- .Values.image.repository }}
+{{- with .Values.image.tag }}:{{ . }}{{ end }}
+{{- with .Values.image.digest }}@{{ . }}{{ end }}
+{{- end }}

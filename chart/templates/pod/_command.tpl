@@ -1,0 +1,53 @@
+{{/*
+The launcher's command. If the fabric brings its own libraries, a shell prepends them to LD_LIBRARY_PATH and
+sources the fabric's settings, over which the pod's own environment wins. A missing settings file ends the
+pod with 80, the preflight's exit code. Takes (root, role, command).
+*/}}
+{{- define "megatron-dpo.command" -}}
+{{- $network := ternary (include "megatron-dpo.network" .root | fromJson) dict (eq .role "node") -}}
+{{- $unpack := include "megatron-dpo.command.unpack" .root -}}
+{{- if or $network.libraryPath $network.envFile }}
+- bash
+- -c
+- |
+  {{- with $network.libraryPath }}
+  export LD_LIBRARY_PATH={{ join ":" . }}${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+  {{- end }}
+  {{- with $network.envFile }}
+  own=$(export -p)
+  . {{ . }} || exit 80
+  eval "$own"
+  {{- end }}
+  {{- if $unpack }}
+  exec python3 -c '
+  {{- $unpack | nindent 2 -}}
+  ' {{ .command }}
+  {{- else }}
+  exec python3 -m launchers {{ .command }}
+  {{- end }}
+{{- else if $unpack }}
+- python3
+- -c
+- |
+  {{- $unpack | nindent 2 }}
+- {{ .command }}
+{{- else }}
+{{- toYaml (list "python3" "-m" "launchers" .command) }}
+{{- end }}
+{{- end }}
+
+{{/*
+The Python program that unpacks the chart's launcher into the working folder and becomes it; empty
+where the image brings the launcher. It has no single quote. As PID 1 the kernel drops SIGTERM
+without a handler. Python before 3.11.4 has no extraction filter.
+*/}}
+{{- define "megatron-dpo.command.unpack" -}}
+{{- if eq .Values.launcher.from "chart" -}}
+import os, signal, sys, tarfile
+signal.signal(signal.SIGTERM, lambda number, frame: os._exit(128 + number))
+with tarfile.open("{{ include "megatron-dpo.configMap.path" . }}/launchers.tar.xz") as archive:
+    archive.extraction_filter = getattr(tarfile, "data_filter", None)
+    archive.extractall()
+os.execv(sys.executable, [sys.executable, "-m", "launchers", *sys.argv[1:]])
+{{- end }}
+{{- end }}

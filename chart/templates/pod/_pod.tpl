@@ -1,0 +1,51 @@
+{{/* The pod template of a role: node (the gang), clone, download or test. Takes (root, role, command). */}}
+{{- define "megatron-dpo.pod" -}}
+metadata:
+  labels:
+    {{- include "megatron-dpo.labels.stable" .root | nindent 4 }}
+    app.kubernetes.io/component: {{ .role }}
+    {{- with include "megatron-dpo.withoutNulls" .root.Values.podLabels }}
+    {{- . | nindent 4 }}
+    {{- end }}
+  annotations:
+    {{- include "megatron-dpo.annotations" . | nindent 4 }}
+spec:
+  restartPolicy: Never
+  terminationGracePeriodSeconds: {{ int .root.Values.terminationGracePeriodSeconds }}
+  automountServiceAccountToken: false
+  {{- /* A Service called dpo-x would add DPO_X_..., names that are the launcher's. */}}
+  enableServiceLinks: false
+  {{- with include "megatron-dpo.pod.placement" . | trim }}
+  {{- . | nindent 2 }}
+  {{- end }}
+  securityContext:
+    {{- include "megatron-dpo.securityContext.pod" .root | nindent 4 }}
+  {{- with .root.Values.image.pullSecrets }}
+  imagePullSecrets:
+    {{- range . }}
+    - name: {{ . | quote }}
+    {{- end }}
+  {{- end }}
+  {{- with and (eq .role "node") (include "megatron-dpo.network" .root | fromJson).initContainers }}
+  initContainers:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  containers:
+    - name: launcher
+      image: {{ include "megatron-dpo.image" .root | quote }}
+      imagePullPolicy: {{ .root.Values.image.pullPolicy }}
+      command:
+        {{- include "megatron-dpo.command" . | trim | nindent 8 }}
+      workingDir: /opt
+      env:
+        {{- include "megatron-dpo.env" . | trim | nindent 8 }}
+      resources:
+        {{- include "megatron-dpo.resources" . | nindent 8 }}
+      terminationMessagePolicy: FallbackToLogsOnError
+      securityContext:
+        {{- include "megatron-dpo.securityContext.container" . | nindent 8 }}
+      volumeMounts:
+        {{- include "megatron-dpo.volumeMounts" . | nindent 8 }}
+  volumes:
+    {{- include "megatron-dpo.volumes" . | nindent 4 }}
+{{- end }}

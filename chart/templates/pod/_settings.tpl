@@ -1,0 +1,88 @@
+{{/*
+Settings of the launcher as JSON of NAME -> string or {valueFrom}, read by launchers/config. Stage pods (clone,
+download) and the test run alone and without a GPU. Takes (root, role).
+*/}}
+{{- define "megatron-dpo.settings" -}}
+{{- $v := .root.Values -}}
+{{- $name := include "megatron-dpo.name" .root -}}
+{{- $gang := eq .role "node" -}}
+{{- $nodes := ternary $v.nodes 1 $gang | int -}}
+{{- $settings := dict
+  "DPO_RUN" $name
+  "DPO_WORKSPACE" $v.workspace.mountPath
+  "DPO_RECIPE" (printf "%s/recipe.yaml" (include "megatron-dpo.configMap.path" .root))
+  "DPO_NODES" (toString $nodes)
+  "DPO_COMPLETIONS" (toString $nodes)
+  "DPO_GPUS_PER_NODE" (toString (ternary $v.gpusPerNode 0 $gang | int))
+  "DPO_MASTER_ADDR" (printf "%s-%s-0-0.%s" $name .role $name)
+  "DPO_MASTER_PORT" (toString (int $v.rendezvous.masterPort))
+  "DPO_GANG_PORT" (toString (int $v.rendezvous.gangPort))
+  "DPO_GANG_DEADLINE" (toString (int $v.rendezvous.deadlineSeconds))
+  "DPO_TERMINATION_LOG" "/dev/termination-log" -}}
+{{- range $stage := list "clone" "download" "convert" "train" }}
+{{- $_ := set $settings (printf "SKIP_%s" (upper $stage)) (ternary "1" "0" (get $v.stages $stage).skip) }}
+{{- end }}
+{{- if $gang }}
+{{- $_ := set $settings "DPO_JIT_CACHE" (ternary "1" "0" $v.cache.jit) }}
+{{- $settings = merge $settings (include "megatron-dpo.preflight.settings" .root | fromJson) }}
+{{- end }}
+{{- if $v.code.url }}
+{{- $_ := set $settings "DPO_CODE_URL" $v.code.url }}
+{{- $_ := set $settings "DPO_CODE_REF" $v.code.ref }}
+{{- end }}
+{{- if eq .role "test" }}
+{{- $_ := set $settings "DPO_TEST_DEADLINE" (toString (int $v.test.deadlineSeconds)) }}
+{{- $_ := set $settings "DPO_RELEASE_RECORD" "/etc/megatron-dpo/release/release" }}
+{{- else if $v.code.existingSecret }}
+{{- $_ := set $settings "DPO_CODE_SECRET" "/etc/megatron-dpo/code-secret" }}
+{{- end }}
+{{- if eq $v.launcher.from "image" }}
+{{- $_ := set $settings "DPO_LAUNCHER_VERSION" .root.Chart.Version }}
+{{- else }}
+{{- $field := dict "fieldPath" "metadata.annotations['checksum/launchers']" }}
+{{- $_ := set $settings "DPO_LAUNCHER_DIGEST" (dict "valueFrom" (dict "fieldRef" $field)) }}
+{{- end }}
+{{- range $setting, $path := dict
+  "DPO_JOB_INDEX" "metadata.labels['jobset.sigs.k8s.io/job-index']"
+  "DPO_RESTART_ATTEMPT" "metadata.labels['jobset.sigs.k8s.io/restart-attempt']"
+  "DPO_POD_NAME" "metadata.name"
+  "DPO_NODE_NAME" "spec.nodeName" }}
+{{- $_ := set $settings $setting (dict "valueFrom" (dict "fieldRef" (dict "fieldPath" $path))) }}
+{{- end }}
+{{- toJson $settings }}
+{{- end }}
+
+{{/* Settings of the preflight as JSON of NAME -> string; unset ones are left out. */}}
+{{- define "megatron-dpo.preflight.settings" -}}
+{{- $p := .Values.preflight -}}
+{{- $settings := dict
+  "SKIP_PREFLIGHT" (ternary "1" "0" $p.skip)
+  "DPO_PREFLIGHT_DEADLINE" (toString (int $p.deadlineSeconds)) -}}
+{{- if .Values.gpuModel }}{{ $_ := set $settings "GPU_MODEL" .Values.gpuModel }}{{ end }}
+{{- if $p.skipChecks }}{{ $_ := set $settings "DPO_PREFLIGHT_SKIP" (join "," $p.skipChecks) }}{{ end }}
+{{- if $p.strict }}{{ $_ := set $settings "DPO_PREFLIGHT_STRICT" "1" }}{{ end }}
+{{- if $p.nodeFloorGBs }}
+{{- $_ := set $settings "DPO_PREFLIGHT_NODE_FLOOR" (include "megatron-dpo.scalar" $p.nodeFloorGBs) }}
+{{- end }}
+{{- toJson $settings }}
+{{- end }}
+
+{{/*
+What the preflight requires of the fabric, as JSON of NAME -> string: the transport that NCCL must report
+between nodes, and the GB/s below which the fabric is considered broken. Empty if unknown, or with one node.
+The floor is 0.85 of the profile's expected GB/s, in proportion with fewer GPUs a node.
+*/}}
+{{- define "megatron-dpo.network.settings" -}}
+{{- $network := include "megatron-dpo.network" . | fromJson -}}
+{{- $floor := .Values.network.floorGBs -}}
+{{- $expect := $network.expect -}}
+{{- if and (kindIs "invalid" $floor) $expect }}
+{{- $floor = round (divf (mulf 0.85 $expect.busbwGBs (min (int .Values.gpusPerNode) $expect.gpus)) $expect.gpus) 1 }}
+{{- end }}
+{{- $settings := dict "NETWORK_TRANSPORT" "" "NETWORK_FLOOR_GBS" "" }}
+{{- if gt (int .Values.nodes) 1 }}
+{{- $_ := set $settings "NETWORK_TRANSPORT" ($network.transport | default "") }}
+{{- if $floor }}{{ $_ := set $settings "NETWORK_FLOOR_GBS" (include "megatron-dpo.scalar" $floor) }}{{ end }}
+{{- end }}
+{{- toJson $settings }}
+{{- end }}

@@ -1,0 +1,73 @@
+{{/* Volumes of a pod. The test reads the workspace and Helm's record of the release only. Takes (root, role). */}}
+{{- define "megatron-dpo.volumes" -}}
+{{- $v := .root.Values -}}
+{{- $isTest := eq .role "test" -}}
+- name: launchers
+  configMap:
+    name: {{ include "megatron-dpo.configMap.name" .root }}
+{{- if eq $v.launcher.from "chart" }}
+- name: package
+  emptyDir: {}
+{{- end }}
+- name: workspace
+  {{- include "megatron-dpo.workspace" .root | trim | nindent 2 }}
+{{- if not $isTest }}
+- name: shm
+  emptyDir:
+    medium: Memory
+    sizeLimit: {{ $v.sharedMemory.sizeLimit }}
+{{- end }}
+- name: tmp
+  emptyDir: {}
+{{- if $isTest }}
+- name: release
+  secret:
+    secretName: sh.helm.release.v1.{{ .root.Release.Name }}.v{{ .root.Release.Revision }}
+    # Helm may keep its records elsewhere (HELM_DRIVER).
+    optional: true
+    defaultMode: 288
+{{- else if $v.code.existingSecret }}
+- name: code-secret
+  secret:
+    secretName: {{ $v.code.existingSecret | quote }}
+    # Octal 0440: the pod's group reads it, nobody else.
+    defaultMode: 288
+{{- end }}
+{{- $network := ternary list (include "megatron-dpo.network" .root | fromJson).volumes $isTest }}
+{{- with concat $network $v.extraVolumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* The volume source of the workspace: the one kind that the values give. */}}
+{{- define "megatron-dpo.workspace" -}}
+{{- with .Values.workspace }}
+{{- if .nfs }}
+nfs:
+  {{- toYaml .nfs | nindent 2 }}
+{{- else if .hostPath }}
+hostPath:
+  path: {{ .hostPath.path | quote }}
+  # It must exist: a folder that kubelet makes belongs to root.
+  type: Directory
+{{- else if kindIs "map" .emptyDir }}
+emptyDir:
+  {{- toYaml .emptyDir | nindent 2 }}
+{{- else }}
+persistentVolumeClaim:
+  claimName: {{ include "megatron-dpo.claim.name" $ | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* A description of the workspace for NOTES. */}}
+{{- define "megatron-dpo.workspace.description" -}}
+{{- with .Values.workspace }}
+{{- if .nfs }}NFS {{ .nfs.server }}:{{ .nfs.path }}
+{{- else if .hostPath }}host folder {{ .hostPath.path }}
+{{- else if kindIs "map" .emptyDir }}emptyDir
+{{- else }}claim {{ include "megatron-dpo.claim.name" $ }}
+{{- end }}
+{{- with .subPath }}, folder {{ . }}{{ end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,62 @@
+{{/*
+Names of recipe.args, checked against the table of the pinned ms-swift; values.schema.json holds the values that a flag
+takes. No flag is named here.
+*/}}
+{{- define "megatron-dpo.validate.flags" -}}
+{{- $recipe := .Values.recipe -}}
+{{- $table := .Files.Get (printf "flags/ms-swift-%s.yaml" .Chart.AppVersion) | fromYaml -}}
+{{- $backend := get $table.backends $recipe.backend -}}
+{{- $one := dict "backend" $backend "recipe" $recipe "version" $table.version "known" (concat $backend.flags.common (get $backend.flags $recipe.task)) -}}
+{{- range $flag, $value := $recipe.args }}
+{{- if not (kindIs "invalid" $value) }}
+{{- include "megatron-dpo.validate.flag" (merge (dict "flag" $flag) $one) }}
+{{- if has (toJson $value) (list "\"\"" "[]") }}
+- recipe.args.{{ $flag }}: empty; write null to drop it, or [""] for an empty word [flag-empty]
+{{- end }}
+{{- end }}
+{{- end }}
+{{- include "megatron-dpo.validate.rules" (dict "backend" $backend "recipe" $recipe "nodes" (int .Values.nodes) "gpus" (max 1 (int .Values.gpusPerNode))) }}
+{{- end }}
+
+{{/* The name of one flag. Takes (flag, backend, recipe, version, known). */}}
+{{- define "megatron-dpo.validate.flag" -}}
+{{- if not (regexMatch "^[A-Za-z_][A-Za-z0-9_]*$" .flag) }}
+- recipe.args: {{ .flag | quote }} is no flag's name; write {{ regexReplaceAll "[^A-Za-z0-9_]" (.flag | trimAll "- ") "_" | default "letters, digits and _" }} [flag-name]
+{{- else if has .flag .backend.launcherOwned }}
+- recipe.args.{{ .flag }}: the launcher sets it, since it knows the paths and whether the run resumes; remove it [flag-owned]
+{{- else if hasKey .backend.secret .flag }}
+- recipe.args.{{ .flag }}: a secret, and whoever sees the run sees its recipe; remove it, and {{ get .backend.secret .flag }} [flag-secret]
+{{- else if and .recipe.checkFlags (not (has .flag .known)) }}
+{{- if hasKey .backend.renamed .flag }}
+- recipe.args.{{ .flag }}: ms-swift {{ .version }} has no such flag; {{ get .backend.renamed .flag }} [flag-renamed]
+{{- else if has .flag .backend.flags.rlhf }}
+- recipe.args.{{ .flag }}: is for recipe.task rlhf, and the task is {{ .recipe.task }}; remove it (null drops one of an earlier file), or write recipe.task: rlhf [flag-task]
+{{- else }}
+- recipe.args.{{ .flag }}: ms-swift {{ .version }} has no such flag for {{ .recipe.backend }} {{ .recipe.task }}{{ with include "megatron-dpo.nearest" (dict "word" .flag "known" .known) }}; the nearest is {{ . }}{{ end }}. For an image with another ms-swift write recipe.checkFlags: false [flag-unknown]
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/*
+The known word that shares most pairs of letters with a misspelt one (Dice's coefficient, in thousandths), or
+nothing. Evaluated on failure only. Takes (word, known).
+*/}}
+{{- define "megatron-dpo.nearest" -}}
+{{- $word := .word -}}
+{{- $best := "" -}}
+{{- $most := 0 -}}
+{{- range $candidate := .known }}
+{{- $shared := 0 }}
+{{- range $start := until (max 0 (sub (len $word) 1) | int) }}
+{{- if contains (substr $start (int (add $start 2)) $word) $candidate }}
+{{- $shared = add1 $shared }}
+{{- end }}
+{{- end }}
+{{- $score := div (mul 2000 $shared) (max 1 (add (len $word) (len $candidate))) | int }}
+{{- if gt $score $most }}
+{{- $best = $candidate }}
+{{- $most = $score }}
+{{- end }}
+{{- end }}
+{{- $best }}
+{{- end }}

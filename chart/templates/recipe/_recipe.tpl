@@ -1,0 +1,32 @@
+{{/*
+recipe.yaml of the launcher: .Values.recipe in a fixed order. Scalars are quoted, so that every YAML parser reads
+5e-06, yes and 1000000 alike:
+  args:
+    "lr": "5e-06"
+A null means "not given", so that a later values file can remove a flag.
+*/}}
+{{- define "megatron-dpo.recipe" -}}
+{{- with .Values.recipe -}}
+backend: {{ .backend | quote }}
+task: {{ .task | quote }}
+model: {{ .model | quote }}
+{{- if ne .reference "online" }}
+reference: {{ .reference | quote }}
+{{- end }}
+dataset:
+{{- range .dataset }}
+  - {{ . | quote }}
+{{- end }}
+args: {{- if not (include "megatron-dpo.recipe.args" .args) }} {}{{ end }}
+{{- include "megatron-dpo.recipe.args" .args }}
+{{- end }}
+{{- end }}
+
+{{/* One line per flag. */}}
+{{- define "megatron-dpo.recipe.args" -}}
+{{- range $flag, $value := . }}
+{{- if not (kindIs "invalid" $value) }}
+  {{ $flag | quote }}: {{ include "megatron-dpo.quoted" $value }}
+{{- end }}
+{{- end }}
+{{- end }}

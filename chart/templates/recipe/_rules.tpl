@@ -1,0 +1,70 @@
+{{/*
+Rules between the flags, from the table; launchers judge by the same rows in the same words. Multiple and Range hold
+for every release of ms-swift, the others for the pinned one only (recipe.checkFlags).
+Takes (backend, recipe, nodes, gpus).
+*/}}
+{{- define "megatron-dpo.validate.rules" -}}
+{{- $recipe := .recipe -}}
+{{- $texts := merge (dict "recipe.task" $recipe.task "recipe.reference" ($recipe.reference | default "online")) (deepCopy .backend.defaults) -}}
+{{- range $flag, $value := $recipe.args }}
+{{- $text := include "megatron-dpo.flagText" $value }}
+{{- if $text }}
+{{- $_ := set $texts $flag $text }}
+{{- end }}
+{{- end }}
+{{- $overrides := get $recipe.args .backend.overrides -}}
+{{- include "megatron-dpo.validate.overrides" (dict "flag" .backend.overrides "map" $overrides) }}
+{{- $facts := dict "texts" $texts "nodes" .nodes "gpus" .gpus "world" (mul .nodes .gpus) -}}
+{{- $overridden := include "megatron-dpo.overrides.keys" $overrides | fromJsonArray -}}
+{{- range .backend.rules }}
+{{- if or $recipe.checkFlags (has .kind (list "Multiple" "Range")) }}
+{{- $read := concat (list .flag .total .least .most) (.factors | default list) (.replica | default list) }}
+{{- $silent := include "megatron-dpo.isInactive" (dict "when" .when "texts" $texts) }}
+{{- range .when }}{{ $read = append $read .flag }}{{ end }}
+{{- range $overridden }}{{ if has . $read }}{{ $silent = "yes" }}{{ end }}{{ end }}
+{{- if not $silent }}
+{{- include (printf "megatron-dpo.rule.%s" (lower .kind)) (dict "rule" . "facts" $facts) }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Non-empty if one of a rule's conditions does not hold. Takes (when, texts). */}}
+{{- define "megatron-dpo.isInactive" -}}
+{{- $texts := .texts -}}
+{{- range .when }}
+{{- $text := get $texts .flag }}
+{{- $holds := false }}
+{{- if eq .test "given" }}{{ $holds = ne $text "" }}
+{{- else if eq .test "missing" }}{{ $holds = eq $text "" }}
+{{- else if eq .test "on" }}{{ $holds = has (lower $text) (include "megatron-dpo.yes" . | splitList " ") }}
+{{- else if eq .test "off" }}{{ $holds = has (lower $text) (include "megatron-dpo.no" . | splitList " " | concat (list "")) }}
+{{- else if eq .test "has" }}{{ $holds = has (first .words) (regexSplit "\\s+" (trim $text) -1) }}
+{{- else if eq .test "is" }}{{ $holds = has $text .words }}
+{{- else if eq .test "isnt" }}{{ $holds = and (ne $text "") (not (has $text .words)) }}
+{{- else if include "megatron-dpo.isNumber" $text }}
+{{- $number := float64 $text }}
+{{- $bound := first .words | float64 }}
+{{- $holds = ternary (gt $number $bound) (lt $number $bound) (eq .test "over") }}
+{{- end }}
+{{- if not $holds }}yes{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* Spellings of true and false that ms-swift's argument parser accepts, in lower case. */}}
+{{- define "megatron-dpo.yes" -}}yes true t y 1{{- end }}
+
+{{- define "megatron-dpo.no" -}}no false f n 0{{- end }}
+
+{{/* A flag's value as one text: the words of a list, the JSON of a map. */}}
+{{- define "megatron-dpo.flagText" -}}
+{{- if kindIs "map" . -}}
+{{ toJson . }}
+{{- else if kindIs "slice" . -}}
+{{- $words := list -}}
+{{- range . }}{{ $words = append $words (include "megatron-dpo.scalar" .) }}{{ end -}}
+{{ join " " $words }}
+{{- else if not (kindIs "invalid" .) -}}
+{{ include "megatron-dpo.scalar" . }}
+{{- end -}}
+{{- end }}

@@ -1,0 +1,79 @@
+{{/* Names in extraEnv and network.env: none that the chart sets, and no secret in plain text. */}}
+{{- define "megatron-dpo.validate.env" -}}
+{{- $reserved := list "JOB_COMPLETION_INDEX" "NODE_RANK" "RANK" "LOCAL_RANK" "WORLD_SIZE" "LOCAL_WORLD_SIZE" "GROUP_RANK" "MASTER_ADDR" "MASTER_PORT" "NNODES" "NPROC_PER_NODE" "CUDA_VISIBLE_DEVICES" "GPU_MODEL" "NETWORK_TRANSPORT" "NETWORK_FLOOR_GBS" -}}
+{{- /* The names under which the hubs' libraries look for a token. */}}
+{{- $tokens := dict
+  "HF_TOKEN" "hf" "HF_HUB_TOKEN" "hf" "HUGGING_FACE_HUB_TOKEN" "hf" "HUGGINGFACE_HUB_TOKEN" "hf"
+  "MODELSCOPE_API_TOKEN" "modelscope" "MODELSCOPE_SDK_TOKEN" "modelscope" }}
+{{- range $path, $env := dict "extraEnv" .Values.extraEnv "network.env" .Values.network.env }}
+{{- range $name, $value := $env }}
+{{- if not (regexMatch "^[A-Za-z_][A-Za-z0-9_]*$" $name) }}
+- {{ $path }}: {{ $name | quote }} is no variable's name; write {{ regexReplaceAll "^[0-9]|[^A-Za-z0-9_]" $name "_" | default "letters, digits and _" }} [env-name]
+{{- else if or (has $name $reserved) (regexMatch "^(DPO|SKIP|PET|TORCHELASTIC)_" $name) }}
+- {{ $path }}.{{ $name }}: reserved, the launcher or Kubernetes sets it; remove it, and use the key of the values that stands for it [env-reserved]
+{{- else if hasKey $tokens $name }}
+- {{ $path }}.{{ $name }}: reserved, tokens come from Secrets; write secrets.{{ get $tokens $name }}.existingSecret [env-token]
+{{- else if and (regexMatch "(^|_)(TOKEN|SECRET|PASSWORD|API_?KEY|ACCESS_KEY)$" (upper $name)) (not (kindIs "map" $value)) (not (kindIs "invalid" $value)) }}
+- {{ $path }}.{{ $name }}: a secret in the open; write extraEnv.{{ $name }}: {valueFrom: {secretKeyRef: {name: SECRET, key: KEY}}} [env-secret]
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Security contexts that kubelet or the API server would refuse, or that have no effect. */}}
+{{- define "megatron-dpo.validate.security" -}}
+{{- $user := include "megatron-dpo.securityContext.user" . | fromJson -}}
+{{- $container := include "megatron-dpo.securityContext.container" (dict "root" . "role" "node") | fromYaml -}}
+{{- $isRoot := eq (toString $user.runAsUser) "0" }}
+{{- if and $isRoot $user.runAsNonRoot }}
+- podSecurityContext: runAsUser 0 with runAsNonRoot true, which kubelet refuses; write runAsNonRoot: false for root, or another runAsUser [root-non-root]
+{{- end }}
+{{- if and .Values.debug.ptrace (not $isRoot) }}
+- debug.ptrace: true has no effect as user {{ $user.runAsUser | default "(the image's)" }}, since capabilities reach root only; write podSecurityContext: {runAsNonRoot: false, runAsUser: 0, runAsGroup: 0}, or debug.ptrace: false [ptrace-not-root]
+{{- end }}
+{{- $mighty := or $container.privileged (has "SYS_ADMIN" ($container.capabilities.add | default list)) }}
+{{- if and $mighty (eq (toString $container.allowPrivilegeEscalation) "false") }}
+- securityContext.allowPrivilegeEscalation: false with privileged or SYS_ADMIN, which Kubernetes refuses; remove one of them [privilege-escalation]
+{{- end }}
+{{- end }}
+
+{{/* Names of labels, annotations and node labels; tolerations. */}}
+{{- define "megatron-dpo.validate.pod" -}}
+{{- range $path, $names := dict "podLabels" .Values.podLabels "podAnnotations" .Values.podAnnotations "nodeSelector" .Values.nodeSelector }}
+{{- range $name, $_ := $names }}
+{{- if not (include "megatron-dpo.isLabel" $name) }}
+- {{ $path }}: {{ $name | quote }} is no name of a label or annotation; write name or example.com/name [label-name]
+{{- else if and (ne $path "nodeSelector") (regexMatch "^(app[.]kubernetes[.]io|jobset[.]sigs[.]k8s[.]io|checksum|kueue[.]x-k8s[.]io/(podset-|queue-name))" $name) }}
+- {{ $path }}: {{ $name }} is the chart's; remove it (queue and topology are kueue.queue and kueue.topology) [label-owned]
+{{- end }}
+{{- end }}
+{{- end }}
+{{- include "megatron-dpo.validate.tolerations" .Values.tolerations }}
+{{- end }}
+
+{{/*
+Tolerations that the API server would refuse: it sees them only when the JobSet creates its pods, and by then
+Kueue has reserved the GPUs.
+*/}}
+{{- define "megatron-dpo.validate.tolerations" -}}
+{{- range $position, $given := . }}
+{{- $path := printf "tolerations[%d]" $position }}
+{{- $isAny := eq ($given.operator | default "Equal") "Exists" }}
+{{- if and $isAny $given.value }}
+- {{ $path }}.value: {{ $given.value | quote }}, and operator Exists takes any; write operator: Equal, or remove the value [toleration-value]
+{{- end }}
+{{- if and (not $given.key) (not $isAny) }}
+- {{ $path }}.key: empty; write the taint's key, or operator: Exists for all taints [toleration-key-missing]
+{{- else if and $given.key (not (include "megatron-dpo.isLabel" $given.key)) }}
+- {{ $path }}.key: {{ $given.key | quote }} is no taint's key; write name or example.com/name, and its value and effect as value and effect [toleration-key]
+{{- end }}
+{{- if and (hasKey $given "tolerationSeconds") (ne ($given.effect | default "") "NoExecute") }}
+- {{ $path }}.tolerationSeconds: {{ int $given.tolerationSeconds }} has no meaning with effect {{ $given.effect | default "(all)" }}; write effect: NoExecute, or remove it [toleration-seconds]
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Non-empty for a valid name of a label, an annotation or a taint. */}}
+{{- define "megatron-dpo.isLabel" -}}
+{{- if regexMatch "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9._]{0,61}[A-Za-z0-9])?$" . }}yes{{ end }}
+{{- end }}

@@ -1,0 +1,58 @@
+{{/* Sources of model and datasets. */}}
+{{- define "megatron-dpo.validate.recipe" -}}
+{{- $recipe := .Values.recipe -}}
+{{- $forms := "write hf://org/name@revision, ms://org/name@revision or file:///path" -}}
+{{- if not (include "megatron-dpo.isSource" $recipe.model) }}
+- recipe.model: {{ $recipe.model | quote }} is no source; {{ $forms }} [model-source]
+{{- end }}
+{{- if not $recipe.dataset }}
+- recipe.dataset: empty; write a list of sources, each hf://org/name@revision, ms://org/name@revision, file:///path or a path in the cloned code [dataset-missing]
+{{- end }}
+{{- range $position, $dataset := $recipe.dataset }}
+{{- $path := regexReplaceAll "#[1-9][0-9]*$" $dataset "" }}
+{{- if include "megatron-dpo.isInClone" $path }}
+{{- if not $.Values.code.url }}
+- recipe.dataset[{{ $position }}]: {{ $dataset | quote }} is a path in the cloned code, and code.url is empty; set code.url and code.ref, or {{ $forms }} [source-no-clone]
+{{- end }}
+{{- else if not (include "megatron-dpo.isSource" $path) }}
+- recipe.dataset[{{ $position }}]: {{ $dataset | quote }} is no source; {{ $forms }}, and #N after it for N samples [dataset-source]
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Non-empty for a model or dataset that launchers/config/sources.py accepts; a test compares both. */}}
+{{- define "megatron-dpo.isSource" -}}
+{{- $hub := "(hf|ms)://\\w[\\w.-]*/\\w[\\w.-]*@(refs/(pr|convert)/)?[^/@#\\s]+(/[^/#][^#]*)?" -}}
+{{- $parts := regexReplaceAll "^\\w+://" (trimSuffix "/" .) "" -}}
+{{- if regexMatch (printf "^(%s|file:///[^#]+)$" $hub) . }}
+{{- if not (regexMatch "(^|/)[.]{1,2}(/|$)|.//|\\s$|[\\x00-\\x1f]" $parts) }}yes{{ end }}
+{{- end }}
+{{- end }}
+
+{{/* Non-empty for a path inside the cloned code. */}}
+{{- define "megatron-dpo.isInClone" -}}
+{{- if and (regexMatch "^[^/:#\\s][^:#]*$" .) (not (regexMatch "(^|/)[.]{0,2}(/|$)|\\s$|[\\x00-\\x1f]" (trimSuffix "/" .))) }}yes{{ end }}
+{{- end }}
+
+{{/*
+The rules of launchers/stages/clone.py for the code's source; a test compares both. A URL is never printed: it may hold
+a password.
+*/}}
+{{- define "megatron-dpo.validate.code" -}}
+{{- with .Values.code }}
+{{- if regexMatch "^(https?://[^/]*@|\\w+://[^/@]*:[^/]*@)" .url }}
+- code.url: holds a name or password, which everybody who sees the run would see; remove it from the URL, and put a token into a Secret that code.existingSecret names [code-url-secret]
+{{- else if and .url (not (regexMatch "^((https?|ssh|git|file)://[^\\s/]*/\\S+|[\\w.-]+@[\\w.-]+:\\S+)$" .url)) }}
+- code.url: no git URL; write https://host/path.git, ssh://git@host/path.git, git@host:path or file:///path [code-url]
+{{- end }}
+{{- if and .url (not .ref) }}
+- code.ref: empty; write the commit, tag or branch to clone [code-ref-missing]
+{{- end }}
+{{- if regexMatch "^-|[\\s~^:?*\\[\\\\]|[.][.]" .ref }}
+- code.ref: {{ .ref | quote }} is no ref; write a commit, tag or branch [code-ref]
+{{- end }}
+{{- if and (not .url) (or .ref .existingSecret) }}
+- code.url: empty, but code.{{ ternary "ref" "existingSecret" (ne .ref "") }} is given; write the git URL, or remove it [code-url-missing]
+{{- end }}
+{{- end }}
+{{- end }}

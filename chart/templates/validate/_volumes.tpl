@@ -1,0 +1,92 @@
+{{/* Exactly one kind of workspace, which all nodes can mount. */}}
+{{- define "megatron-dpo.validate.workspace" -}}
+{{- $workspace := .Values.workspace -}}
+{{- $kinds := list "existingClaim" "pvc" "nfs" "hostPath" "emptyDir" -}}
+{{- $given := list -}}
+{{- range $kinds }}
+{{- if or (get $workspace .) (kindIs "map" (get $workspace .)) }}
+{{- $given = append $given . }}
+{{- end }}
+{{- end }}
+{{- if ne (len $given) 1 }}
+- workspace: {{ join " and " $given | default "no volume" }} given; write exactly one of {{ join ", " $kinds }}{{ range $given }}, or workspace.{{ . }}: null{{ end }} [workspace-kind]
+{{- end }}
+{{- $many := gt (int .Values.nodes) 1 }}
+{{- if and $many (has "emptyDir" $given) }}
+- workspace.emptyDir: {{ int .Values.nodes }} nodes cannot share it; write existingClaim, pvc, nfs or hostPath, or nodes: 1 [workspace-shared]
+{{- end }}
+{{- with $workspace.pvc }}
+{{- if and (has "ReadWriteOncePod" (.accessModes | default list)) (gt (len .accessModes) 1) }}
+- workspace.pvc.accessModes: {{ join ", " .accessModes }} given, and ReadWriteOncePod goes with no other mode; write one of them [access-mode-single]
+{{- end }}
+{{- if and $many .accessModes (not (has "ReadWriteMany" .accessModes)) }}
+- workspace.pvc.accessModes: {{ join ", " .accessModes }} admits one host, and nodes is {{ int $.Values.nodes }}; write [ReadWriteMany] [access-mode-many]
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Paths must be clean: two spellings of one folder would pass as two folders. */}}
+{{- define "megatron-dpo.validate.paths" -}}
+{{- $workspace := .Values.workspace -}}
+{{- $given := dict "workspace.mountPath" $workspace.mountPath -}}
+{{- with $workspace.hostPath }}{{ $_ := set $given "workspace.hostPath.path" .path }}{{ end -}}
+{{- with $workspace.nfs }}{{ $_ := set $given "workspace.nfs.path" .path }}{{ end -}}
+{{- $below := dict "workspace.subPath" $workspace.subPath -}}
+{{- range $position, $mount := .Values.extraVolumeMounts }}
+{{- $path := printf "extraVolumeMounts[%d]" $position }}
+{{- $_ := set $given (printf "%s.mountPath" $path) $mount.mountPath }}
+{{- $_ := set $below (printf "%s.subPath" $path) ($mount.subPath | default "") }}
+{{- if and $mount.subPath $mount.subPathExpr }}
+- {{ $path }}.subPathExpr: given with subPath, and Kubernetes takes one; remove one of them [sub-path-both]
+{{- end }}
+{{- end }}
+{{- range $path, $folder := $given }}
+{{- if or (ne $folder (clean $folder)) (not (isAbs $folder)) }}
+- {{ $path }}: {{ $folder | quote }} is not clean; write {{ printf "/%s" $folder | clean }} [path-unclean]
+{{- end }}
+{{- end }}
+{{- range $path, $folder := $below }}
+{{- if and $folder (or (ne $folder (clean $folder)) (isAbs $folder) (regexMatch "^[.]{1,2}(/|$)" $folder)) }}
+- {{ $path }}: {{ $folder | quote }} is no clean path below the volume; write folders without a / at the ends, //, . and .. [sub-path-unclean]
+{{- end }}
+{{- end }}
+{{- $folder := clean $workspace.mountPath }}
+{{- if or (regexMatch "^/(bin|boot|dev|etc|lib|lib32|lib64|libx32|proc|sbin|sys|usr|opt/launchers)(/|$)" $folder) (has $folder (list "/" "/home" "/opt" "/root" "/run" "/tmp" "/var")) }}
+- workspace.mountPath: {{ $folder }} is the system's or the chart's; write another path, such as /workspace [mount-path-taken]
+{{- end }}
+{{- end }}
+
+{{/* The user's volumes and mounts: no duplicate name or path, and no source that the API server refuses. */}}
+{{- define "megatron-dpo.validate.volumes" -}}
+{{- $network := include "megatron-dpo.network" . | fromJson -}}
+{{- $taken := list "launchers" "package" "workspace" "shm" "tmp" "release" }}
+{{- $paths := list "/opt/launchers" (include "megatron-dpo.configMap.path" .) "/dev/shm" "/tmp" "/etc/megatron-dpo/release" .Values.workspace.mountPath }}
+{{- if .Values.code.existingSecret }}
+{{- $taken = append $taken "code-secret" }}
+{{- $paths = append $paths "/etc/megatron-dpo/code-secret" }}
+{{- end }}
+{{- range $network.volumes }}{{ $taken = append $taken .name }}{{ end }}
+{{- range $network.volumeMounts }}{{ $paths = append $paths (clean .mountPath) }}{{ end }}
+{{- range $position, $volume := .Values.extraVolumes }}
+{{- if has .name $taken }}
+- extraVolumes: the name {{ .name }} is taken; write another one [volume-name]
+{{- end }}
+{{- range $kind, $key := dict "configMap" "name" "ephemeral" "volumeClaimTemplate" "secret" "secretName" }}
+{{- $source := get $volume $kind }}
+{{- if and (kindIs "map" $source) (not (get $source $key)) }}
+- extraVolumes[{{ $position }}].{{ $kind }}.{{ $key }}: missing; name the source of volume {{ $volume.name }} [volume-source]
+{{- end }}
+{{- end }}
+{{- $taken = append $taken .name }}
+{{- end }}
+{{- range .Values.extraVolumeMounts }}
+{{- $folder := clean .mountPath }}
+{{- if or (has $folder $paths) (regexMatch "^(/opt|/etc/megatron-dpo)/launchers/" $folder) }}
+- extraVolumeMounts: {{ $folder }} is taken; write another path [mount-path]
+{{- end }}
+{{- $paths = append $paths $folder }}
+{{- if not (has .name $taken) }}
+- extraVolumeMounts: no volume is called {{ .name }}; add it to extraVolumes [volume-mount]
+{{- end }}
+{{- end }}
+{{- end }}

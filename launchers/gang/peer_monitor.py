@@ -1,0 +1,76 @@
+"""Monitoring of the peers during training, over the connections of the gang.
+
+A rank that ends, or falls silent, takes the others down within seconds; NCCL alone would wait for
+its timeout.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from launchers.exits import Exit
+from launchers.gang.protocol import KEEPALIVE, Closed, Connection, Loss
+
+SILENCE_LIMIT_SECONDS = 60.0
+"""Time without any message after which a peer counts as lost."""
+KEEPALIVE_INTERVAL_SECONDS = 5.0
+
+
+@dataclass
+class PeerMonitor:
+    """One rank's view of its peers: the first loss, and a way to announce its own end."""
+
+    lost: threading.Event = field(default_factory=threading.Event)
+    """Set once a peer was lost."""
+    loss: Loss | None = None
+    """The first loss."""
+    announce_end: Callable[[Exit, str], None] = lambda code, cause: None
+    """Announces to the gang, before the process ends, how this rank is about to end."""
+    _stopped: threading.Event = field(default_factory=threading.Event)
+
+    def record_loss(self, loss: Loss) -> None:
+        """Record the first loss; later ones are its consequences."""
+        if self.loss is None and not self._stopped.is_set():
+            self.loss = loss
+            self.lost.set()
+
+    def stop(self) -> None:
+        """Stop monitoring peers; this rank is done."""
+        self._stopped.set()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Tell whether this rank is done."""
+        return self._stopped.is_set()
+
+    def send_keepalives(self, connections: Callable[[], list[Connection]]) -> None:
+        """Send keepalives on all connections, in a thread, until monitoring stops."""
+
+        def work() -> None:
+            while not self._stopped.wait(KEEPALIVE_INTERVAL_SECONDS):
+                for connection in connections():
+                    try:
+                        connection.send(KEEPALIVE)
+                    except Closed:
+                        continue  # the thread that reads this connection records the loss
+
+        threading.Thread(target=work, name="gang-keepalive", daemon=True).start()
+
+    def watch(
+        self, connection: Connection, peer: str, *, on_end: Callable[[], None] = lambda: None
+    ) -> None:
+        """Read a peer's messages until it leaves or is lost; then call ``on_end``."""
+        try:
+            while not self.is_stopped:
+                message = connection.receive()
+                loss = Loss.from_wire(message, peer)
+                if loss is not None:
+                    self.record_loss(loss)
+                if loss is not None or "left" in message:
+                    return
+        except Closed as error:
+            self.record_loss(Loss(who=peer, cause=f"no word from it: {error}"))
+        finally:
+            on_end()

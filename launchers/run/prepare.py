@@ -1,0 +1,132 @@
+"""Rank 0's stages before the gang starts: clone, download, convert."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import prod
+
+from launchers.config import sources
+from launchers.config.recipe import Recipe
+from launchers.config.settings import Settings
+from launchers.exits import during
+from launchers.flags.command_line import Inputs
+from launchers.inputs import dataset_check, model_files
+from launchers.progress.progress import Progress
+from launchers.rules.parallelism import DENSE
+from launchers.stages.clone import clone
+from launchers.stages.convert import convert
+from launchers.stages.download import download
+from launchers.storage.output import Outcome
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prepared:
+    """The outputs of the stages before training."""
+
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """Return the digest of each output, by stage and name."""
+        return {f"{o.stage} {o.name}": o.digest for o in self.outcomes if o.digest}
+
+    @property
+    def outputs(self) -> tuple[tuple[str, str], ...]:
+        """Return the path and digest of each output."""
+        return tuple((str(o.path), o.digest) for o in self.outcomes if o.digest)
+
+
+def prepare(
+    settings: Settings,
+    recipe: Recipe,
+    inputs: Inputs,
+    env: Mapping[str, str],
+    progress: Progress,
+    *,
+    announce: Callable[[str], None],
+    judge_model: Callable[[], object] | None = None,
+) -> Prepared:
+    """Run clone, download and convert; each is up to date, done or skipped afterwards.
+
+    Args:
+        settings: the launcher's settings.
+        recipe: the run's recipe.
+        inputs: the paths of its inputs.
+        env: the launcher's environment.
+        progress: the run's progress; each stage is recorded in it.
+        announce: sends the name of the stage to the gang.
+        judge_model: refuses what the model's sizes rule out, if they were not known before.
+    """
+
+    def stage(name: str, act: Callable[[], list[Outcome]]) -> list[Outcome]:
+        announce(name)
+        progress.begin(name)
+        with during(name):
+            outcomes = act()
+        progress.end(*_summary(outcomes))
+        return outcomes
+
+    def cloned() -> list[Outcome]:
+        return [clone(settings.code, work, skip="clone" in skips, holder=holder)]
+
+    def downloaded() -> list[Outcome]:
+        return download(
+            *(recipe.model, recipe.dataset, work, inputs.clone),
+            skip="download" in skips,
+            holder=holder,
+            judge=lambda: judge_data(settings, recipe, inputs),
+        )
+
+    def converted() -> list[Outcome]:
+        return [convert(settings, recipe, inputs, model_digest=model.digest, env=env)]
+
+    work, skips, holder = settings.work, settings.skips, settings.pod or settings.run
+    code = stage("clone", cloned)
+    model, *datasets = stage("download", downloaded)
+    with during("download"):
+        model_files.check_folder(inputs.model, recipe.model)
+        if judge_model is not None:
+            judge_model()
+    megatron = stage("convert", converted)
+    return Prepared(outcomes=(*code, model, *datasets, *megatron))
+
+
+def judge_data(settings: Settings, recipe: Recipe, inputs: Inputs, *, is_gang: bool = True) -> None:
+    """Check a local model's folder and the rows of the datasets, before the model is downloaded.
+
+    Args:
+        settings: the launcher's settings.
+        recipe: the run's recipe.
+        inputs: the paths of its inputs; the datasets exist.
+        is_gang: whether this pod is a rank of the gang; the pod of a single stage does not know
+            the gang's sizes.
+
+    Raises:
+        LaunchError: DATA when nothing could be trained from them.
+    """
+    model_files.check_local_source(recipe.model)
+    datasets = []
+    for number, text in enumerate(recipe.dataset):
+        key = f"recipe.dataset[{number}]"
+        found = sources.parse(text, key)
+        path = sources.local(found, "dataset", settings.work, inputs.clone)
+        datasets.append(dataset_check.Dataset(key=key, path=path, sample=found.sample))
+    dataset_check.check(recipe, datasets, replicas=_replicas(settings, recipe) if is_gang else None)
+
+
+def _replicas(settings: Settings, recipe: Recipe) -> int | None:
+    """Return the data-parallel size; None when the recipe's parallel sizes are invalid."""
+    sizes = [recipe.arg(name, "1") for name in DENSE]
+    if not all(size.isascii() and size.isdecimal() and int(size) for size in sizes):
+        return None
+    return settings.world_size // prod(map(int, sizes)) or None
+
+
+def _summary(outcomes: list[Outcome]) -> tuple[str, str]:
+    """Return state and reason of a stage with several outputs: done if any was done."""
+    for state in ("done", "up to date", "skipped"):
+        for outcome in outcomes:
+            if outcome.state == state:
+                return state, outcome.why
+    return "skipped", "nothing to do"

@@ -1,0 +1,1 @@
+"""Products and sums over a layer's experts."""

@@ -1,0 +1,89 @@
+"""Compute the products of a layer's experts with one kernel.
+
+Transformer Engine 2.12 (``module/grouped_linear.py``) runs one GEMM for the gradient of each
+expert's weight and returns each to autograd, whose node calls a hook of megatron-core's DDP, which
+adds it to the gradient buffer: 64 GEMMs, additions and hooks a layer if a GPU has 32 experts.
+Launching them was half of the host's work in a backward pass, and the host was slower than the GPU.
+Here the GEMMs of a layer are one kernel, the additions another, and DDP is notified directly, as
+its hook does (``megatron/core/distributed/distributed_data_parallel.py``).
+
+An adapter adds two such layers to each: 6,100 GEMMs and hooks a microbatch of 12 layers of 128
+experts, during which the GPU was idle two thirds of the time. Its matrices and the frozen weights
+use kernels over all experts in all passes (``grouped_weights``).
+
+Only for bf16 weights without bias, on GPUs that have PyTorch's grouped kernel.
+"""
+
+from typing import Any
+
+import swift.megatron.trainers.base as trainer
+import torch
+from megatron.core.distributed import DistributedDataParallel
+from megatron.core.extensions.transformer_engine import TEGroupedLinear
+
+from launchers.training.experts.grouped_weights import Frozen, Trained, prepared
+from launchers.training.upstream import require
+
+ARCHITECTURES = (9, 10)
+"""Major compute capabilities with a grouped kernel (PyTorch,
+``ATen/native/cuda/GroupedBlas.cpp``)."""
+require(trainer, "wrap_model")
+require(TEGroupedLinear, "forward")
+_wrap, _forward = trainer.wrap_model, TEGroupedLinear.forward
+
+
+class Product(torch.autograd.Function):  # type: ignore[misc]
+    """The products of one layer's experts; autograd does not see their weights."""
+
+    @staticmethod
+    def forward(
+        ctx: Any,
+        rows: torch.Tensor,
+        anchor: torch.Tensor | None,
+        experts: Frozen | Trained,
+        splits: list[int],
+    ) -> torch.Tensor:
+        """Return [tokens, out] of rows, [tokens, in], which are sorted by expert."""
+        if experts.is_trained:
+            ctx.save_for_backward(rows)
+        ctx.experts, ctx.splits = experts, splits
+        return experts.outputs(rows, splits)
+
+    @staticmethod
+    def backward(ctx: Any, *grads: torch.Tensor) -> Any:
+        """Return the gradient of the rows; accumulate those of the weights in DDP's buffers."""
+        grad, experts = grads[0].contiguous(), ctx.experts
+        below = experts.inputs(grad, ctx.splits) if ctx.needs_input_grad[0] else None
+        if experts.is_trained:
+            experts.accumulate(ctx.saved_tensors[0], grad, ctx.splits)
+        return below, None, None, None
+
+
+def forward(self: Any, rows: torch.Tensor, splits: list[int]) -> Any:
+    """Use the grouped kernels if ``wrap_model`` has prepared the module, otherwise upstream's."""
+    experts = vars(self).get("one_product")
+    if experts is None:
+        return _forward(self, rows, splits)
+    if not torch.is_grad_enabled():
+        return experts.outputs(rows, splits), None
+    # trained weights need a backward pass even if the rows need no gradient
+    anchor = rows.new_empty(0, requires_grad=True) if experts.is_trained else None
+    return Product.apply(rows, anchor, experts, splits), None
+
+
+def wrap_model(*given: Any, **named: Any) -> Any:
+    """Wrap the models as upstream does, then prepare the experts of those that are trained."""
+    models = _wrap(*given, **named)
+    for model in models:
+        if isinstance(model, DistributedDataParallel):
+            for name, module in model.named_modules():
+                if isinstance(module, TEGroupedLinear):
+                    vars(module)["one_product"] = prepared(name, module, model)
+    return models
+
+
+def install() -> None:
+    """Replace the forward pass of grouped layers, on GPUs that have the kernel."""
+    if torch.cuda.get_device_capability()[0] in ARCHITECTURES:
+        trainer.wrap_model = wrap_model
+        TEGroupedLinear.forward = forward

@@ -1,0 +1,156 @@
+"""The weights of one layer's experts, and their products with the experts' rows.
+
+Rows are sorted by expert and ``splits`` holds the number of rows of each; a weight is [out, in].
+Products use ``torch._grouped_mm`` if all weights are contiguous in memory, otherwise Transformer
+Engine's grouped GEMM.
+"""
+
+from functools import cached_property, lru_cache
+from itertools import accumulate
+from typing import Any
+
+import torch
+from transformer_engine.pytorch.cpp_extensions import general_grouped_gemm
+
+ALIGNED = 8
+"""Elements to whose multiple ``torch._grouped_mm`` needs rows: 16 bytes are 8 bf16 numbers."""
+
+
+@lru_cache(maxsize=4)
+def _ends(splits: tuple[int, ...], device: torch.device) -> torch.Tensor:
+    """Return where each expert's rows end; cached, as all products of a layer need the same."""
+    ends = torch.tensor(list(accumulate(splits)), dtype=torch.int32)
+    return ends.to(device, non_blocking=True)
+
+
+def ends(rows: torch.Tensor, splits: list[int]) -> torch.Tensor:
+    """Return where each expert's rows end, int32 [experts], on the rows' device."""
+    return _ends(tuple(splits), rows.device)
+
+
+def weights(module: Any) -> list[Any]:
+    """Return the weights of a layer of experts."""
+    return [getattr(module, f"weight{n}", None) for n in range(module.num_gemms)]
+
+
+def product(rows: torch.Tensor, side: torch.Tensor, splits: list[int]) -> torch.Tensor:
+    """Return [tokens, n] of rows, [tokens, m], and all experts' matrices, [experts, m, n]."""
+    if not len(rows):  # no token was routed to this GPU
+        return rows.new_empty(0, side.shape[-1])
+    return torch._grouped_mm(rows, side, offs=ends(rows, splits))
+
+
+class Frozen:
+    """Frozen weights: they are moved into one contiguous tensor, once."""
+
+    is_trained = False
+
+    def __init__(self, module: Any) -> None:
+        """Take the weights of a module."""
+        self.weights = weights(module)
+
+    @cached_property
+    def side(self) -> torch.Tensor:
+        """Move the weights into one tensor, [experts, out, in]; runs in the first pass."""
+        side = torch.stack([weight.data for weight in self.weights])
+        for weight, moved in zip(self.weights, side.unbind(), strict=True):
+            weight.data = moved
+        return side
+
+    def outputs(self, rows: torch.Tensor, splits: list[int]) -> torch.Tensor:
+        """Return [tokens, out] of rows, [tokens, in]."""
+        return product(rows, self.side.transpose(-2, -1), splits)
+
+    def inputs(self, grads: torch.Tensor, splits: list[int]) -> torch.Tensor:
+        """Return the gradients of the rows, [tokens, in], of those of the outputs."""
+        return product(grads, self.side, splits)
+
+
+class Trained:
+    """Trained weights, each in megatron-core's DDP buffer."""
+
+    is_trained = True
+
+    def __init__(self, module: Any, owner: Any) -> None:
+        """Take the weights of a module that ``owner`` trains."""
+        self.weights = weights(module)
+        self.unset = [None] * module.num_gemms
+        self.owner = owner
+        self.groups = [owner.param_to_bucket_group[weight] for weight in self.weights]
+
+    def outputs(self, rows: torch.Tensor, splits: list[int]) -> torch.Tensor:
+        """Return [tokens, out] of rows, [tokens, in]."""
+        return self._product(rows, splits, self.weights[0].shape[0], "TN")
+
+    def inputs(self, grads: torch.Tensor, splits: list[int]) -> torch.Tensor:
+        """Return the gradients of the rows, [tokens, in], of those of the outputs."""
+        return self._product(grads, splits, self.weights[0].shape[1], "NN")
+
+    def _product(
+        self, rows: torch.Tensor, splits: list[int], width: int, layout: str
+    ) -> torch.Tensor:
+        out = rows.new_empty(rows.shape[0], width)
+        general_grouped_gemm(
+            self.weights,
+            torch.split(rows, splits),
+            [out],
+            self.unset,
+            rows.dtype,
+            layout=layout,
+            m_splits=splits,
+            grad=layout == "NN",
+            single_output=True,
+        )
+        return out
+
+    def accumulate(self, rows: torch.Tensor, grads: torch.Tensor, splits: list[int]) -> None:
+        """Add each expert's grads^T rows to its weight's gradient and notify DDP.
+
+        Experts without rows are left out: their product is not zero on every GPU (pytorch #172439,
+        compute capability 10).
+        """
+        busy = [number for number, count in enumerate(splits) if count]
+        if busy:
+            found = torch._grouped_mm(grads.t(), rows, offs=ends(rows, splits))
+            buffers = [self.weights[number].main_grad for number in busy]
+            # of one type: otherwise there is a kernel for each
+            parts = found.to(buffers[0].dtype).unbind()
+            torch._foreach_add_(buffers, [parts[number] for number in busy])
+        if self.owner.ddp_config.overlap_grad_reduce and self.groups[0].is_last_microbatch:
+            for weight, group in zip(self.weights, self.groups, strict=True):
+                group.register_grad_ready(weight, self.owner.force_all_reduce)
+
+
+class Adapter(Trained):
+    """Weights of an adapter, stacked for each product because they are small.
+
+    With rank 8 they take 4 MiB, the layer they belong to 800 MiB.
+    """
+
+    def outputs(self, rows: torch.Tensor, splits: list[int]) -> torch.Tensor:
+        """Return [tokens, out] of rows, [tokens, in]."""
+        return product(rows, torch.stack(self.weights).transpose(-2, -1), splits)
+
+    def inputs(self, grads: torch.Tensor, splits: list[int]) -> torch.Tensor:
+        """Return the gradients of the rows, [tokens, in], of those of the outputs."""
+        return product(grads, torch.stack(self.weights), splits)
+
+
+def prepared(name: str, module: Any, owner: Any) -> Frozen | Trained | None:
+    """Return a layer's weights for grouped products; None if the kernels do not support them.
+
+    Supported are bf16 weights without bias that are either all frozen or all trained by ``owner``,
+    the DDP model in which the module has this name.
+    """
+    config, own = module.config, weights(module)
+    if module.use_bias or config.fp8 or config.fp4 or module.wgrad_store.delay_wgrad_compute():
+        return None
+    if any(weight is None or weight.dtype != torch.bfloat16 for weight in own):
+        return None
+    if any(side % ALIGNED for side in own[0].shape):
+        return None
+    if not any(weight.requires_grad for weight in own):
+        return Frozen(module)
+    if not all(weight.requires_grad and hasattr(weight, "main_grad") for weight in own):
+        return None
+    return (Adapter if ".lora_" in name else Trained)(module, owner)

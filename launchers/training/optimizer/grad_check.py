@@ -1,0 +1,77 @@
+"""Check the gradients for NaN and Inf once a step, not once a bucket.
+
+ms-swift 4.4.1 always lets megatron-core check each bucket of gradients before it is reduced
+(``swift/megatron/utils/megatron_lm_utils.py: wrap_model``), which synchronises host and GPU twice a
+bucket (``megatron/core/distributed/param_and_grad_buffer.py: check_grads``): some 400 times in the
+last backward pass of each step, and each time the GPU runs out of work. Here the buckets' norms
+stay on the GPU. A value that is not finite makes the step's total norm not finite, which the host
+reads anyway before weights change; only then are the buckets' norms read, and the error is
+upstream's, with rank and bucket.
+"""
+
+import math
+import os
+import time
+from typing import Any
+
+import torch
+from megatron.core.distributed.param_and_grad_buffer import _ParamAndGradBucketGroup
+from megatron.core.optimizer import optimizer
+from megatron.core.rerun_state_machine import RerunMode, get_rerun_state_machine
+
+from launchers.training.upstream import require
+
+GRACE_SECONDS = 5.0
+"""How long a rank with finite gradients waits, so that the rank with the fault ends first."""
+require(_ParamAndGradBucketGroup, "check_grads")
+require(optimizer, "get_grad_norm_fp32")
+_check, _norm = _ParamAndGradBucketGroup.check_grads, optimizer.get_grad_norm_fp32
+_norms: dict[tuple[int, int], torch.Tensor] = {}
+"""Each bucket's norm in this step, by the identity of its group and its number there."""
+
+
+def check_grads(self: Any, check_for_nan_or_inf: bool, check_for_large: bool) -> None:
+    """Keep the norms of a group's buckets for later; leave every other check to upstream."""
+    if check_for_large or get_rerun_state_machine().mode != RerunMode.DISABLED:
+        _check(self, check_for_nan_or_inf, check_for_large)
+        return
+    for number, bucket in enumerate(self.buckets):
+        _norms[id(self), number] = bucket.grad_data.norm(p=2)
+
+
+def get_grad_norm_fp32(*given: Any, **named: Any) -> Any:
+    """Return upstream's norm of all gradients.
+
+    Raises:
+        RuntimeError: the norm is not finite.
+    """
+    norm = _norm(*given, **named)
+    if not math.isfinite(norm):
+        refuse(float(norm))
+    return norm
+
+
+def refuse(total: float) -> None:
+    """End this rank; ranks whose own gradients are not finite end first.
+
+    Raises:
+        RuntimeError: always; it names the bucket, or says that another rank has it.
+    """
+    where = f"Rank {torch.distributed.get_rank()}, node {os.uname()[1]}"
+    for (_, number), norm in _norms.items():
+        if not math.isfinite(float(norm)):
+            kind = "NaN" if math.isnan(float(norm)) else "Inf"
+            raise RuntimeError(
+                f"{where}: found {kind} in local grad norm for bucket #{number} in backward pass "
+                "before data-parallel communication collective"
+            )
+    time.sleep(GRACE_SECONDS)
+    raise RuntimeError(
+        f"{where}: the norm of all gradients is {total}, and those of this rank are finite"
+    )
+
+
+def install() -> None:
+    """Replace the check of a bucket and the norm of a step."""
+    _ParamAndGradBucketGroup.check_grads = check_grads
+    optimizer.get_grad_norm_fp32 = get_grad_norm_fp32

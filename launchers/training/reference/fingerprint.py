@@ -1,0 +1,149 @@
+"""Everything that the reference's log-probabilities depend on: equal facts share one store.
+
+The names and values must not change: runs and stores made before are recognised by them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from launchers.config.workspace import Workspace
+from launchers.flags.features import users_plugins
+from launchers.training.reference.policy import original
+from launchers.training.tokens import fingerprint as tokens
+
+SAMPLE = 2**20
+"""Bytes read at the start, middle and end of a weight file."""
+
+ARGUMENTS = (
+    # the pairs' tokens
+    *("template", "system", "max_length", "truncation_strategy", "agent_template"),
+    *("use_chat_template", "template_backend", "response_prefix", "enable_thinking"),
+    *("preserve_thinking", "add_non_thinking_prefix", "disable_ignore_empty_think"),
+    *("loss_scale", "padding_side", "columns", "split_dataset_ratio", "data_seed", "model_name"),
+    *("model_author", "interleave_prob", "stopping_strategy", "dataset_shuffle"),
+    "new_special_tokens",
+    # how they are put together
+    *("packing", "packing_length", "packing_strategy", "padding_free"),
+    # the arithmetic; sizes of the layout change the order of sums only
+    *("torch_dtype", "fp8_format", "fp8_recipe", "attention_backend", "rope_scaling"),
+    *("moe_expert_capacity_factor", "megatron_extra_kwargs"),
+)
+"""Arguments of ms-swift that change the numbers or the pairs, in addition to the files'
+contents."""
+
+
+def facts_of(args: object, home: Path, version: str) -> dict[str, str]:
+    """Return everything that the numbers depend on, by name.
+
+    The launcher's own plugins are left out: they change no token.
+
+    Args:
+        args: ms-swift's parsed arguments.
+        home: the run's folder, in which the launcher notes the digests of its downloads.
+        version: version of ms-swift.
+
+    Raises:
+        OSError: a file can't be read.
+    """
+    arguments = {name: _word(getattr(args, name, None)) for name in ARGUMENTS}
+    sets = [*_list(args, "dataset"), "|", *_list(args, "val_dataset")]
+    cached = [*_list(args, "cached_dataset"), "|", *_list(args, "cached_val_dataset")]
+    plugins = users_plugins(_list(args, "external_plugins"))
+    return {
+        **arguments,
+        "model": digest_of(original(args), SAMPLE),
+        "downloads": downloads(home),
+        "data": _sum(*map(_dataset, sets)),
+        "cached data": _sum(*map(_dataset, cached)),
+        "plugins": _sum(*(json.dumps(tokens.code(Path(each))) for each in plugins)),
+        "ms-swift": version,
+    }
+
+
+def downloads(home: Path) -> str:
+    """Return a digest of the model and datasets as the download stage has verified them.
+
+    Without a launcher it is empty: two models that differ only in some layers may then look the
+    same by ``SAMPLE``.
+    """
+    try:
+        noted = json.loads(Workspace.of(home).inputs.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return ""
+    return _sum(*(f"{k} {v}" for k, v in sorted(noted.items()) if k.startswith("download ")))
+
+
+def store_name(facts: Mapping[str, str]) -> str:
+    """Return the name of the store of these facts.
+
+    >>> store_name({"a": "1", "b": "2"}) == store_name({"b": "2", "a": "1"})
+    True
+    """
+    return hashlib.sha256(json.dumps(dict(facts), sort_keys=True).encode()).hexdigest()[:32]
+
+
+def digest_of(path: Path, sample: int = 0) -> str:
+    """Return a digest of a file's or folder's contents.
+
+    Args:
+        path: the file or folder; a name that does not exist is its own digest.
+        sample: bytes to read at each of three places of a larger file; 0 reads all.
+    """
+    if path.is_file():
+        return _file(path, sample)
+    if not path.is_dir():
+        return f"name {path}"
+    files = {p.relative_to(path): p for p in sorted(path.rglob("*")) if p.is_file()}
+    seen = {name: p for name, p in files.items() if ".cache" not in name.parts}
+    return _sum(*(word for name, p in seen.items() for word in (str(name), _file(p, sample))))
+
+
+def _file(path: Path, sample: int) -> str:
+    size = path.stat().st_size
+    digest = hashlib.sha256(str(size).encode() + b"\0")
+    with path.open("rb") as handle:
+        if not sample or size <= 3 * sample:
+            while chunk := handle.read(SAMPLE):
+                digest.update(chunk)
+        else:
+            for start in (0, (size - sample) // 2, size - sample):
+                handle.seek(start)
+                digest.update(handle.read(sample))
+    return digest.hexdigest()
+
+
+def _dataset(text: str) -> str:
+    """Return the digest of a dataset and its number of samples (``path#500``)."""
+    path = tokens.path_of(text)
+    samples = "" if path == Path(text) else text.rpartition("#")[2]
+    return f"{digest_of(path)}#{samples}"
+
+
+def differences(before: Mapping[str, str], now: Mapping[str, str]) -> str:
+    """Return the differences between two sets of facts as text; empty if there are none.
+
+    >>> differences({"max_length": "4096", "x": "1"}, {"max_length": "8192", "x": "1"})
+    'max_length was 4096 and is 8192'
+    """
+    names = sorted(set(before) | set(now))
+    told = [(n, before.get(n, "not given"), now.get(n, "not given")) for n in names]
+    return ", ".join(f"{n} was {old} and is {new}" for n, old, new in told if old != new)
+
+
+def _list(args: object, name: str) -> Sequence[str]:
+    return [str(value) for value in getattr(args, name, None) or []]
+
+
+def _word(value: object) -> str:
+    """Spell an argument; an enum by its name."""
+    if isinstance(value, dict | list):
+        return json.dumps(value, sort_keys=True, default=str)
+    return str(getattr(value, "name", value))
+
+
+def _sum(*words: str) -> str:
+    return hashlib.sha256("\0".join(words).encode()).hexdigest()

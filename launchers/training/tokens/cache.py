@@ -1,0 +1,133 @@
+"""Let rank 0 tokenise the rows once and all ranks read them from the workspace.
+
+``swift/pipelines/train/sft.py`` tokenises each row for its length before the first step and again
+each time that it is drawn, in every attempt. With this feature all ranks read
+``cache/tokens/<digest>``. If that is not possible (multimodal rows, a stream, a workspace that
+can't be written), upstream's functions run unchanged and the log says why.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch.distributed as dist
+from datasets import Dataset
+from swift.pipelines.train.sft import SwiftSft
+from swift.utils import get_logger
+
+from launchers.config.recipe import PAIRED
+from launchers.exits import Exit, LaunchError
+from launchers.storage import manifest, marker
+from launchers.storage.output import FULL
+from launchers.storage.visible import await_outputs
+from launchers.training.tokens import fingerprint
+from launchers.training.tokens.make import make
+from launchers.training.upstream import require
+
+SPLITS = ("train", "val")
+require(SwiftSft, "_get_dataset", "_encode_dataset", "_post_process_datasets")
+_get = SwiftSft._get_dataset
+_encode = SwiftSft._encode_dataset
+_post_process = SwiftSft._post_process_datasets
+_logger = get_logger()
+
+
+def get_dataset(self: Any) -> Any:
+    """Return the tokenised rows of the cache, or upstream's rows as texts if there is no cache."""
+    if getattr(self, "makes_tokens", False):
+        return _get(self)
+    if reason := _unfit(self.args, self.template):
+        _logger.info("tokens are not kept: %s", reason)
+        return _get(self)
+    found = _agree(self)
+    if found is None:
+        return _get(self)
+    self.has_tokens = True
+    stored = [found / f"{name}.arrow" for name in SPLITS]
+    return tuple(Dataset.from_file(str(p)) if p.exists() else None for p in stored)
+
+
+def encode_dataset(self: Any, train: Any, val: Any, pre_process: bool = True) -> Any:
+    """Return rows of the cache unchanged; they already have their lengths."""
+    if getattr(self, "has_tokens", False):
+        return [train, val]
+    return _encode(self, train, val, pre_process=pre_process)
+
+
+def post_process_datasets(self: Any, datasets: Any) -> Any:
+    """Let upstream's datasets return rows of the cache instead of tokenising them."""
+    made = _post_process(self, datasets)
+    if getattr(self, "has_tokens", False):
+        for dataset in filter(None, made):
+            lazy = dataset.dataset if hasattr(dataset, "packed_idx") else dataset
+            lazy.encode_func = _stored
+    return made
+
+
+def _stored(row: dict[str, Any], return_length: bool = False) -> dict[str, Any]:
+    """Return a stored row as the template's ``encode`` returned it, without columns it lacked."""
+    return {key: value for key, value in row.items() if value is not None}
+
+
+def _unfit(args: Any, template: Any) -> str:
+    """Return why the rows of a run can't be cached; empty if they can."""
+    given = [*args.dataset, *args.val_dataset]
+    kind = getattr(args, "rlhf_type", None)
+    reasons = {
+        "streaming": args.streaming,
+        "lazy_tokenize": args.lazy_tokenize,
+        "cached_dataset": args.cached_dataset or args.cached_val_dataset,
+        "truncation_strategy split": args.truncation_strategy == "split",
+        "predict_with_generate": getattr(args, "predict_with_generate", False),
+        "remove_unused_columns false": not template.remove_unused_columns,
+        "a multimodal model": args.model_meta.is_multimodal,
+        f"rlhf_type {kind}": kind is not None and kind not in PAIRED,
+        "no TRAINING_HOME": not os.environ.get("TRAINING_HOME"),
+        "a dataset on a hub": not all(fingerprint.path_of(each).exists() for each in given),
+    }
+    return next((reason for reason, holds in reasons.items() if holds), "")
+
+
+def _agree(self: Any) -> Path | None:
+    """Return the folder with the rows, the same on all ranks; None if there can't be one.
+
+    Raises:
+        LaunchError: CONFIG when this rank does not see the folder that rank 0 has made.
+    """
+    if not dist.is_initialized():  # each process on its own; a lock lets one of them write
+        made = make(self)
+        return None if made is None else Path(made[0])
+    sent = [make(self) if dist.get_rank() == 0 else None]
+    dist.broadcast_object_list(sent)
+    if sent[0] is None:
+        return None
+    await_outputs([sent[0]])
+    folder = Path(sent[0][0])
+    _verify(folder)
+    return folder
+
+
+def _verify(folder: Path) -> None:
+    """Compare the files with the marker: by content on one rank of each node, otherwise by size.
+
+    Raises:
+        LaunchError: IO, naming the file that differs.
+    """
+    found = marker.read(folder)
+    listed = {} if found is None else found.manifest
+    reads = os.environ.get("LOCAL_RANK") == "0" and dist.get_rank() != 0  # rank 0 has read it
+    problems = manifest.verify(folder, listed, reads and manifest.total(listed) <= FULL)
+    if problems:
+        raise LaunchError(
+            Exit.IO,
+            f"{folder}: {problems[0]} here, and not on rank 0",
+            "look at the workspace",
+            id="tokens-not-shared",
+        )
+
+
+def install() -> None:
+    """Replace the pipeline's functions that make the datasets."""
+    SwiftSft._get_dataset = get_dataset
+    SwiftSft._encode_dataset = encode_dataset
+    SwiftSft._post_process_datasets = post_process_datasets

@@ -1,0 +1,151 @@
+"""The values that training flags take, as the part ``flags`` of ``chart/values.schema.json``.
+
+A schema can say what one flag takes: true or false, a number, a whole number within bounds, or one
+of some words. Relations between flags stay in the chart's table of rules; so do bounds of numbers
+that are not whole, since ``--set`` makes text of 0.1 and 5e-6, and a schema cannot compare text.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+
+from launchers.flags.flag_types import Kind
+from launchers.rules.engine import Range
+
+PLACE = re.compile(r'^    "flags": \{\n.*?^    \},?\n', re.MULTILINE | re.DOTALL)
+"""The generated part: an entry of the schema's ``definitions``, with its lines."""
+DIGITS = 15
+"""Most digits of a whole number (``launchers``: ``is_whole``)."""
+_MOST = 10**DIGITS - 1
+_POINTER = "#/definitions/flags/definitions"
+_NUMBER = "[-+]?([0-9]{1,30}[.]?[0-9]{0,30}|[.][0-9]{1,30})([eE][-+]?[0-9]{1,2})?"
+_SWITCH = "true|True|TRUE|false|False|FALSE|yes|Yes|YES|no|No|NO|[TtFfYyNn01]"
+# `multipleOf: 1` and not the type integer: Helm would say of 0.5 that it wants "integer or string"
+_SORTS: dict[str, dict[str, object]] = {
+    "switch": {
+        "type": ["boolean", "number", "string", "null"],
+        **{"multipleOf": 1, "minimum": 0, "maximum": 1, "pattern": f"^({_SWITCH})$"},
+    },
+    "whole": {
+        "type": ["number", "string", "null"],
+        **{"multipleOf": 1, "minimum": -_MOST, "maximum": _MOST},
+        "pattern": "^-?(0|[1-9][0-9]{0,14})$",
+    },
+    "number": {"type": ["number", "string", "null"], "pattern": f"^{_NUMBER}$"},
+}
+Schema = Mapping[str, object]
+
+
+def spliced(
+    schema: str,
+    version: str,
+    kinds: Mapping[str, Mapping[str, Kind]],
+    ranges: Mapping[str, Iterable[Range]],
+) -> str:
+    """Return the schema's text with its generated part replaced.
+
+    Args:
+        schema: text of ``values.schema.json``.
+        version: of ms-swift.
+        kinds: backend to flag to what it takes; judged unless ``recipe.checkFlags`` is false.
+        ranges: backend to the bounds of whole numbers; always judged.
+
+    Raises:
+        ValueError: the schema has no such part.
+    """
+    if len(PLACE.findall(schema)) != 1:
+        raise ValueError("values.schema.json has no definitions.flags to replace")
+    return PLACE.sub(lambda _: _part(version, kinds, ranges), schema)
+
+
+def bounded(rule: Range) -> dict[str, object]:
+    """Return the schema of a whole number within bounds, which may be written as text.
+
+    Raises:
+        ValueError: bounds that a pattern cannot express.
+
+    >>> size = Range(source="", flag="f", noun="size", low="1", high="999999", whole=True)
+    >>> bounded(size)["pattern"]
+    '^[1-9][0-9]{0,5}$'
+    >>> bounded(Range(source="", flag="f", noun="n", low="2", whole=True))["pattern"]
+    '^([2-9]|[1-9][0-9]{1,14})$'
+    """
+    digits = len(rule.high) if rule.high else DIGITS
+    high = rule.high or "9" * DIGITS
+    if not rule.whole or rule.when or rule.below or rule.low not in list("123456789"):
+        raise ValueError(f"{rule.flag}: no pattern for this rule")
+    if high != "9" * digits:
+        raise ValueError(f"{rule.flag}: no pattern for numbers up to {high}")
+    more = f"[1-9][0-9]{{1,{digits - 1}}}"
+    few = f"[1-9][0-9]{{0,{digits - 1}}}"
+    pattern = few if rule.low == "1" else f"([{rule.low}-9]|{more})"
+    return {
+        "type": ["number", "string", "null"],
+        **{"multipleOf": 1, "minimum": int(rule.low), "maximum": int(high)},
+        "pattern": f"^{pattern}$",
+    }
+
+
+def taken(kind: Kind) -> Schema:
+    """Return the schema of a kind; words that read as numbers may be written as numbers.
+
+    >>> taken(Kind(sort="choice", choices=("adam", "sgd")))
+    {'enum': ['adam', 'sgd', None]}
+    >>> taken(Kind(sort="choice", choices=("1", "float8")))
+    {'anyOf': [{'enum': ['1', 'float8', None]}, {'enum': [1]}]}
+    """
+    if kind.sort != "choice":
+        return {"$ref": f"{_POINTER}/{kind.sort}"}
+    words = {"enum": [*kind.choices, None]}
+    numbers = [int(word) for word in kind.choices if re.fullmatch("0|[1-9][0-9]*", word)]
+    # apart, since Helm 3 takes "1" and 1 in one enum for the same
+    return {"anyOf": [words, {"enum": numbers}]} if numbers else words
+
+
+def _part(
+    version: str,
+    kinds: Mapping[str, Mapping[str, Kind]],
+    ranges: Mapping[str, Iterable[Range]],
+) -> str:
+    """Return the lines of the part: conditions on backend and checkFlags, and groups of flags."""
+    every = [set(of_one.items()) for of_one in kinds.values()]
+    common = set.intersection(*every)
+    groups = {"pinned": _group(common)}
+    conditions = [_condition("pinned", {"checkFlags": True})]
+    for backend, flags in kinds.items():
+        groups[f"{backend}Sizes"] = {rule.flag: bounded(rule) for rule in ranges[backend]}
+        groups[f"{backend}Pinned"] = _group(set(flags.items()) - common)
+        conditions += [
+            _condition(f"{backend}Sizes", {"backend": backend}),
+            _condition(f"{backend}Pinned", {"backend": backend, "checkFlags": True}),
+        ]
+    rows = [f'"{name}": {json.dumps(schema)}' for name, schema in _SORTS.items()]
+    for group, schemas in groups.items():
+        lines = [f'"{name}": {json.dumps(schema)}' for name, schema in sorted(schemas.items())]
+        rows.append(f'"{group}": {{"properties": {{\n{_block(lines, 10)}\n        }}}}')
+    return "\n".join(
+        (
+            '    "flags": {',
+            f'      "$comment": "Generated by `make flags` from ms-swift {version}; do not edit.",',
+            f'      "allOf": [\n{_block(map(json.dumps, conditions), 8)}\n      ],',
+            f'      "definitions": {{\n{_block(rows, 8)}\n      }}',
+            "    },\n",
+        )
+    )
+
+
+def _group(flags: Iterable[tuple[str, Kind]]) -> dict[str, Schema]:
+    return {name: taken(kind) for name, kind in flags}
+
+
+def _condition(group: str, when: Mapping[str, str | bool]) -> Schema:
+    """Return the schema that applies a group of flags to recipes whose keys have these values."""
+    chosen = {key: {"const": value} for key, value in when.items()}
+    then = {"properties": {"args": {"$ref": f"{_POINTER}/{group}"}}}
+    return {"if": {"properties": chosen}, "then": then}
+
+
+def _block(rows: Iterable[str], indent: int) -> str:
+    return ",\n".join(f"{' ' * indent}{row}" for row in rows)

@@ -1,0 +1,30 @@
+"""What a recipe sets straight in megatron-core's configuration must be a map of typed values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from launchers.rules import table
+
+FLAG = "megatron_extra_kwargs"
+
+
+def refused(value: Any) -> list[tuple[str, str]]:
+    found = table.check(
+        {FLAG: value, "train_iters": "1"}, shape=None, nodes=1, gpus_per_node=1, backend="megatron"
+    )
+    return [(each.id, each.path) for each in found]
+
+
+def test_a_switch_that_is_a_text_is_refused_by_its_name() -> None:
+    assert refused({"moe_router_fusion": "true"}) == [
+        ("overrides-text", f"recipe.args.{FLAG}.moe_router_fusion")
+    ]
+    assert refused({"moe_router_fusion": True}) == []
+
+
+@pytest.mark.parametrize("text", ["{moe_router_fusion: true}", "{'a': 1}", "[1]", "/data/a.json"])
+def test_what_ms_swift_would_repair_or_read_from_a_file_is_refused(text: str) -> None:
+    assert refused(text) == [("overrides-map", f"recipe.args.{FLAG}")]

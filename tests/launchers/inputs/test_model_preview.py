@@ -1,0 +1,157 @@
+"""A model that a recipe does not fit is refused before it is fetched: real launchers, a real hub's
+clients, only the hub itself is small."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launchers.config.recipe import load
+from launchers.config.settings import from_env
+from launchers.exits import Exit
+from launchers.inputs import model_preview
+from launchers.inputs.paths import inputs_of
+from launchers.inputs.preconditions import broken_rules, check_model
+from tests.launchers.fake_hub import FakeHub, serve
+from tests.launchers.pods import Pods, end
+
+LIMIT = 15.0
+"""Seconds from the start of a container to its refusal."""
+SIZES = {
+    **{"model_type": "qwen3_moe", "num_hidden_layers": 6, "hidden_size": 64, "vocab_size": 128},
+    **{"num_attention_heads": 6, "num_key_value_heads": 3, "head_dim": 16},
+    **{"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32},
+    **{"intermediate_size": 128, "max_position_embeddings": 512},
+}
+ARGS = {
+    **{"num_train_epochs": 1, "tensor_model_parallel_size": 4, "sequence_parallel": True},
+    **{"global_batch_size": 16, "recompute_granularity": "none"},
+}
+HEADS = "tensor_model_parallel_size: 4 does not divide the model's attention heads 6; write 1, 2, 3"
+
+
+@pytest.fixture
+def pods(tmp_path: Path) -> Pods:
+    return Pods(tmp_path)
+
+
+@pytest.fixture
+def hub() -> Iterator[FakeHub]:
+    with serve() as state:
+        files = {"config.json": json.dumps(SIZES).encode(), "model.safetensors": b"w" * 5000}
+        state.repos = {"models/o/m": files}
+        yield state
+
+
+def write(pods: Pods, model: str = "", **args: Any) -> dict[str, str]:
+    """Write a Megatron recipe; return the environment of two pods with four GPUs each."""
+    source = pods.folder / "sources" / "model"
+    (source / "config.json").write_text(json.dumps(SIZES))
+    recipe = {"backend": "megatron", "args": {**ARGS, **args}}
+    pods.write_recipe(model=model or f"file://{source}", **recipe)
+    return {
+        "DPO_GPUS_PER_NODE": "4",
+        "SKIP_CONVERT": "1",
+        "SKIP_PREFLIGHT": "1",
+        "HOME": str(pods.folder),
+    }
+
+
+def test_a_local_model_is_looked_at_before_it_is_copied(pods: Pods) -> None:
+    env = write(pods)
+    begin = time.monotonic()
+    (code, output), (peer, _) = pods.all(**env)
+    assert time.monotonic() - begin < LIMIT
+    assert (code, peer) == (Exit.CONFIG, Exit.PEER), output
+    assert HEADS in pods.message(0)["cause"]
+    assert HEADS in pods.message(1)["cause"]  # the other pods' logs name it too
+    assert not (pods.folder / "workspace" / "models").exists()
+    assert (pods.progress()["state"], pods.progress()["code"]) == ("failed", Exit.CONFIG)
+
+
+@pytest.mark.parametrize("model", ["hf://o/m@main", "ms://o/m@master"])
+def test_of_a_hubs_model_only_the_small_file_is_fetched(
+    pods: Pods, hub: FakeHub, model: str
+) -> None:
+    env = write(pods, model)
+    begin = time.monotonic()
+    alone = {"DPO_NODES": "1", "DPO_COMPLETIONS": "1"}
+    hubs = {"HF_ENDPOINT": hub.url, "MODELSCOPE_ENDPOINT": hub.url}
+    code, output = end(pods.start(0, **env, **alone, **hubs))
+    assert time.monotonic() - begin < LIMIT
+    assert code == Exit.CONFIG, output
+    assert HEADS in pods.message(0)["cause"]
+    asked = [line for line in hub.seen if line.startswith("GET")]
+    assert any("config.json" in line for line in asked)
+    assert not any("safetensors" in line for line in asked)
+
+
+def test_a_hubs_model_has_a_whole_plan_before_it_is_fetched(pods: Pods, hub: FakeHub) -> None:
+    fitting = {"tensor_model_parallel_size": 1, "sequence_parallel": False, "global_batch_size": 4}
+    env = write(pods, "hf://o/m@main", **fitting)
+    alone = {"DPO_NODES": "1", "DPO_COMPLETIONS": "1", "HF_ENDPOINT": hub.url}
+    code, output = end(pods.start(0, **env, **alone))
+    assert code == Exit.DATA, output  # one pair is too few: found before the model is fetched
+    assert not hub.gets("model.safetensors")
+    plan = json.loads((pods.folder / "workspace/runs/r/plan.json").read_text())
+    assert plan["model"]["source"] == "config.json of hf://o/m@main"
+    assert plan["memory"]["total_gib"] > 0
+
+
+def test_a_hub_that_fails_at_first_is_asked_by_the_download_and_judged_after_it(
+    pods: Pods, hub: FakeHub
+) -> None:
+    env = write(pods, "hf://o/m@main", global_batch_size=1)
+    hub.faults["list"] = ["500"]
+    alone = {"DPO_NODES": "1", "DPO_COMPLETIONS": "1", "HF_ENDPOINT": hub.url}
+    code, output = end(pods.start(0, **env, **alone))
+    assert code == Exit.CONFIG, output
+    assert output.count("model not looked at") == 1
+    assert "the hub answers 500" in output
+    assert HEADS in pods.message(0)["cause"]
+    assert pods.message(0)["stage"] == "download"
+    assert list((pods.folder / "workspace" / "models").rglob("model.safetensors"))
+
+
+def test_a_hub_that_is_not_there_is_reported_by_the_download(pods: Pods, hub: FakeHub) -> None:
+    env = write(pods, "hf://o/other@main", global_batch_size=1)
+    alone = {"DPO_NODES": "1", "DPO_COMPLETIONS": "1", "HF_ENDPOINT": hub.url}
+    code, output = end(pods.start(0, **env, **alone))
+    assert code == Exit.INPUT_MISSING, output
+    assert pods.message(0)["stage"] == "download"
+    assert "model not looked at" in output
+
+
+def test_a_model_that_fits_passes_and_what_is_unwise_is_logged(pods: Pods) -> None:
+    env = write(pods, tensor_model_parallel_size=1, expert_model_parallel_size=8)
+    code, output = end(pods.start(0, "check", **env))
+    assert code == 0, output
+    assert "model seen layers=6 experts=8" in output
+    assert "sequence_parallel: has no effect at tensor_model_parallel_size 1" in output
+    assert "is more than the 4 GPUs of a node" in output
+
+
+@pytest.mark.parametrize("config", ["", "[]", "{", '{"num_hidden_layers": "six"}'])
+def test_a_config_that_says_nothing_refuses_nothing(pods: Pods, config: str) -> None:
+    env = write(pods)
+    (pods.folder / "sources" / "model" / "config.json").write_text(config)
+    code, output = end(pods.start(0, "check", **env))
+    assert code == 0, output
+    assert "model not looked at" in output
+
+
+def test_the_model_is_judged_apart_from_what_is_judged_without_it(pods: Pods) -> None:
+    env = pods.env(0, **write(pods, num_train_epochs=None, tensor_model_parallel_size=1))
+    settings, recipe = from_env(env), load(pods.folder / "recipe.yaml")
+    inputs = inputs_of(settings, recipe)
+    assert check_model(settings, recipe, inputs, may_ask=False).is_final
+    assert broken_rules(settings, recipe, None) != []
+
+
+def test_the_hubs_answer_leaves_time_to_refuse() -> None:
+    assert model_preview.HUB_TIMEOUT_SECONDS < LIMIT - 5

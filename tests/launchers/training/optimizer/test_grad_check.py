@@ -1,0 +1,86 @@
+"""NaN and Inf found once a step, around stand-ins of megatron-core's buckets and norm."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.launchers import fake_upstream
+
+BUCKETS = """
+class _ParamAndGradBucketGroup:
+    def __init__(self, buckets): self.buckets = buckets
+    def check_grads(self, check_for_nan_or_inf, check_for_large): print("upstream's own check")
+"""
+NORM = """
+import torch
+def get_grad_norm_fp32(grads, grad_stats_parallel_group=None):
+    return float(torch.stack([grad.norm() for grad in grads]).norm())
+"""
+RERUN = """
+from enum import Enum
+from types import SimpleNamespace
+class RerunMode(str, Enum):
+    DISABLED = "disabled"
+    VALIDATE_RESULTS = "validate"
+MODE = RerunMode.DISABLED
+def get_rerun_state_machine(): return SimpleNamespace(mode=MODE)
+"""
+BEGIN = """
+from types import SimpleNamespace
+import torch
+torch.distributed.get_rank = lambda: 3
+from megatron.core import rerun_state_machine
+from megatron.core.distributed.param_and_grad_buffer import _ParamAndGradBucketGroup
+from megatron.core.optimizer import optimizer
+import launchers.training.optimizer.grad_check as ours
+ours.GRACE_SECONDS = 0
+ours.install()
+grads = [torch.ones(4), torch.ones(4)]
+group = _ParamAndGradBucketGroup([SimpleNamespace(grad_data=grad) for grad in grads])
+def step(large=False):
+    group.check_grads(True, large)
+    try:
+        print(round(optimizer.get_grad_norm_fp32(grads), 3))
+    except RuntimeError as error:
+        print(error)
+"""
+
+
+def printed(folder: Path, program: str) -> list[str]:
+    core = "megatron/core"
+    files = {
+        f"{core}/distributed/param_and_grad_buffer.py": BUCKETS,
+        f"{core}/optimizer/optimizer.py": NORM,
+        f"{core}/optimizer/__init__.py": "",
+        f"{core}/rerun_state_machine.py": RERUN,
+    }
+    fake_upstream.lay(folder, files)
+    return fake_upstream.run(folder, BEGIN + program).splitlines()
+
+
+def test_the_rank_and_bucket_are_told_before_weights_change(tmp_path: Path) -> None:
+    program = "step()"
+    for bad in ("nan", "inf", "-inf"):
+        program += f"; grads[1][2] = float('{bad}'); step()"
+    good, *said = printed(tmp_path, program)
+    assert good == "2.828"
+    for line, kind in zip(said, ("NaN", "Inf", "Inf"), strict=True):
+        assert line.startswith("Rank 3, node ")
+        assert f"found {kind} in local grad norm for bucket #1 in backward pass" in line
+
+
+def test_a_rank_whose_own_gradients_are_finite_says_so_and_a_good_step_forgets(
+    tmp_path: Path,
+) -> None:
+    # the norm of all ranks' gradients, of which the other's are not finite
+    program = "grads.append(torch.full((4,), torch.nan)); step()\n"
+    program += "grads.pop(); grads[0][0] = torch.nan; step(); grads[0][0] = 1; step()"
+    other, own, good = printed(tmp_path, program)
+    assert "the norm of all gradients is nan, and those of this rank are finite" in other
+    assert "bucket #0" in own
+    assert good == "2.828"
+
+
+def test_large_gradients_and_reruns_are_left_to_upstream(tmp_path: Path) -> None:
+    rerun = "rerun_state_machine.MODE = rerun_state_machine.RerunMode.VALIDATE_RESULTS; step()"
+    assert printed(tmp_path, f"step(large=True); {rerun}") == ["upstream's own check", "2.828"] * 2

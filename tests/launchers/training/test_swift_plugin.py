@@ -1,0 +1,105 @@
+"""The one file of ours that ms-swift loads: what it installs, what it leaves of the search path."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from launchers.exits import Exit
+from launchers.flags import features
+from launchers.system.failures import verdict
+from scripts.helm import ROOT
+from tests.launchers import fake_upstream
+
+LOAD = """
+import importlib, sys
+for path in sys.argv[1:]:
+    folder, _, name = path.rpartition("/")
+    sys.path.insert(0, folder)  # as import_external_file does
+    importlib.import_module(name.removesuffix(".py"))
+"""
+UPSTREAM = {
+    "swift/megatron/callbacks/base.py": "class MegatronCallback: pass",
+    "swift/megatron/callbacks/mapping.py": "megatron_callbacks_map = {}",
+    "torch/distributed.py": "",
+}
+SHOW = """
+import sys
+from swift.megatron.callbacks.mapping import megatron_callbacks_map
+print("callbacks", *megatron_callbacks_map)
+print("modules", *sorted(name for name in sys.modules if name.startswith("launchers.training.")))
+"""
+
+
+def load(
+    folder: Path, *plugins: Path, environment: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    """Load plugins as ms-swift does, among stand-ins for its callbacks."""
+    fake_upstream.lay(folder / "upstream", UPSTREAM)
+    show = folder / "show.py"
+    show.write_text(SHOW)
+    return subprocess.run(
+        [sys.executable, "-c", LOAD, *map(str, plugins), str(show)],
+        env={**os.environ, "PYTHONPATH": f"{folder / 'upstream'}:{ROOT}:{folder}", **environment},
+        capture_output=True,
+        text=True,
+    )
+
+
+def test_features_are_installed_in_their_order_and_rank_0_logs_them(tmp_path: Path) -> None:
+    names = "merge_last,seal_megatron"
+    done = load(tmp_path, features.PLUGIN, environment={features.VARIABLE: names, "RANK": "0"})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        f"features installed={names}",
+        "callbacks merge_last seal",
+        "modules launchers.training.loading launchers.training.merge_last"
+        " launchers.training.seal_megatron",
+    ]
+    other = load(tmp_path, features.PLUGIN, environment={features.VARIABLE: names, "RANK": "3"})
+    assert other.stdout.splitlines()[0] == "callbacks merge_last seal"
+
+
+def test_without_the_launcher_nothing_is_installed(tmp_path: Path) -> None:
+    environment = {name: "" for name in (features.VARIABLE,)}
+    done = load(tmp_path, features.PLUGIN, environment=environment)
+    assert done.stdout.splitlines() == ["callbacks", "modules launchers.training.loading"]
+
+
+def refusal(tmp_path: Path, names: str) -> str:
+    """Return why training ended, which must be an error of the configuration."""
+    done = load(tmp_path, features.PLUGIN, environment={features.VARIABLE: names})
+    found = verdict(done.stderr, started=False)
+    assert done.returncode != 0 and found is not None and found.code == Exit.CONFIG
+    return found.cause
+
+
+def test_an_unknown_feature_ends_as_an_error_of_the_configuration(tmp_path: Path) -> None:
+    assert "DPO_FEATURES: seel_megatron is not a feature" in refusal(tmp_path, "seel_megatron")
+
+
+def test_a_feature_is_never_installed_twice(tmp_path: Path) -> None:
+    cause = refusal(tmp_path, "merge_last,seal_megatron,merge_last")
+    assert "the feature merge_last is already installed in this process" in cause
+
+
+def test_a_users_module_is_not_hidden_by_one_of_ours_of_the_same_name(tmp_path: Path) -> None:
+    (tmp_path / "plugins").mkdir()
+    names = ("metrics", "upstream", "loading")
+    mine = tmp_path / "plugins" / "mine.py"
+    mine.write_text("".join(f"import {name}\nprint({name}.__file__)\n" for name in names))
+    for name in names:
+        (tmp_path / f"{name}.py").touch()
+    done = load(tmp_path, features.PLUGIN, mine, environment={features.VARIABLE: "merge_last"})
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[1:4] == [str(tmp_path / f"{name}.py") for name in names]
+
+
+def test_every_feature_is_a_function_of_a_module() -> None:
+    for feature in features.FEATURES:
+        path = features.PLUGIN.parent / f"{feature.module.replace('.', '/')}.py"
+        assert f"\ndef {feature.function}() -> None:\n" in path.read_text(encoding="utf-8")
+    names = [feature.name for feature in features.FEATURES]
+    assert len(set(names)) == len(names)

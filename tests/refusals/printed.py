@@ -1,0 +1,72 @@
+"""Refusals as Helm, ``plan`` and the launcher print them: id, path and wording."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+SCHEMA = "schema"
+"""Id of Helm's own errors of the schema, whose wording differs between Helm's releases."""
+_LINE = re.compile(r"(?:- )?(?P<path>.*?): (?P<says>.*) \[(?P<id>[a-z0-9-]+)\]")
+_SCHEMA_LINE = re.compile(r"- at '(?P<pointer>[^']*)': (?P<says>.*)")
+_PROPERTY = re.compile(r"(?:additional properties|missing property) '([^']*)'")
+_KEY = re.compile(r"(?P<path>[A-Za-z_][\w.-]*(?:\[\d+\])*)(?:: |=)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refused:
+    """One refusal."""
+
+    id: str
+    path: str
+    """The key or variable that it begins with; empty where it begins with none."""
+    wording: str
+    """Its whole text, without what differs from run to run."""
+
+
+def by_helm(text: str) -> tuple[str, tuple[Refused, ...]]:
+    """Return what refuses, ``chart`` or ``schema``, and the refusals in Helm's error."""
+    if "the values cannot work:" in text:
+        return "chart", by_plan(text.partition("the values cannot work:")[2].splitlines())
+    return SCHEMA, tuple(_of_schema(text))
+
+
+def by_plan(lines: Sequence[str]) -> tuple[Refused, ...]:
+    """Read lines of the form ``path: what is wrong; what to write [id]``."""
+    found = [match for line in lines if (match := _LINE.fullmatch(line.strip()))]
+    return tuple(
+        Refused(id=m["id"], path=m["path"], wording=m[0].removeprefix("- ")) for m in found
+    )
+
+
+def by_launcher(termination: Mapping[str, Any], folder: Path) -> tuple[Refused, ...]:
+    """Read a termination message.
+
+    Args:
+        termination: the message; empty if there is none.
+        folder: of the case; its name is left out of the wording.
+    """
+    if not termination:
+        return ()
+    ids = termination["id"].split(",")
+    cause = termination["cause"].replace(str(folder), "{folder}")
+    several = by_plan(cause.split(" | "))
+    if several:
+        return several
+    key = _KEY.match(cause)
+    path = key["path"] if key else ""
+    wording = f"{cause}; {termination['remedy'].replace(str(folder), '{folder}')} [{ids[0]}]"
+    return (Refused(id=ids[0], path=path, wording=wording),)
+
+
+def _of_schema(text: str) -> Iterator[Refused]:
+    for line in text.splitlines():
+        if match := _SCHEMA_LINE.fullmatch(line.strip()):
+            parts = [part for part in match["pointer"].split("/") if part]
+            if named := _PROPERTY.match(match["says"]):
+                parts.append(named[1])
+            path = ".".join(parts)
+            yield Refused(id=SCHEMA, path=re.sub(r"\.(\d+)\b", r"[\1]", path), wording=match[0])
