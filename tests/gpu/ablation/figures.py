@@ -18,7 +18,7 @@ Row = dict[str, Any]
 def rows(
     seen: Ranks,
     log: Sequence[Mapping[str, Any]],
-    told: Sequence[Mapping[str, Any]],
+    callback_rows: Sequence[Mapping[str, Any]],
     segments: Sequence[Segment],
 ) -> dict[str, Row]:
     """Return a row for each variant that has a measured step.
@@ -26,7 +26,7 @@ def rows(
     Args:
         seen: the probe's rows.
         log: the trainer's.
-        told: what the callbacks wrote.
+        callback_rows: rows of the callbacks.
         segments: what ran in which step.
     """
     found: dict[str, Row] = {}
@@ -34,7 +34,7 @@ def rows(
     for segment in segments:
         if segment.role == "time" and segment.first + segment.warm_up <= seen.complete:
             found[segment.name] = {**_timed(seen, segment), **_logged(logged, segment)}
-    for each in told:
+    for each in callback_rows:
         row = found.get(each["name"])
         if row is None:
             continue

@@ -59,9 +59,9 @@ def part(kind: str, rank: int, nodes: Sequence[set[int]]) -> set[int]:
     own = nodes[rank]
     if kind == "numa":
         return own
-    beside = [other for other, theirs in enumerate(nodes) if theirs == own]
-    size, ordered = len(own) // len(beside), sorted(own)
-    at = beside.index(rank) * size
+    sharing = [other for other, theirs in enumerate(nodes) if theirs == own]
+    size, ordered = len(own) // len(sharing), sorted(own)
+    at = sharing.index(rank) * size
     return set(ordered[at : at + size]) or own
 
 

@@ -19,7 +19,7 @@ from tests.gpu.bench import figures as bench_figures
 from tests.gpu.bench import read as bench_read
 from tests.gpu.bench import run as bench_run
 from tests.gpu.bench.profiles import Profile
-from tests.gpu.bench.shared import PLUGINS, Bench, Beside
+from tests.gpu.bench.shared import PLUGINS, Bench, Extras
 
 PLUGIN = PLUGINS / "swift_ablation.py"
 STILL = {
@@ -38,7 +38,7 @@ Row = dict[str, Any]
 
 def with_callback(given: Bench, segments: Sequence[Segment]) -> Bench:
     """Return a bench whose run executes the segments."""
-    beside = Beside(
+    extras = Extras(
         plugin=PLUGIN,
         callback="ablation",
         flags=STILL,
@@ -49,7 +49,7 @@ def with_callback(given: Bench, segments: Sequence[Segment]) -> Bench:
     )
     last = segments[-1].last if segments else 1
     first = min(last, bench_figures.WARM_UP)
-    return dataclasses.replace(given, steps=last - first, warm_up=first, beside=beside)
+    return dataclasses.replace(given, steps=last - first, warm_up=first, extras=extras)
 
 
 def changed(profile: Profile, start: Start) -> Profile:
@@ -165,8 +165,8 @@ class Ablation:
         """Add the measurements of a start so far to the record."""
         seen = bench_read.ranks(folder)
         files = sorted(folder.glob("ablation-*.jsonl"))
-        told = [row for file in files for row in bench_read.lines(file)]
-        found = ablation_figures.rows(seen, bench_read.logged(folder), told, segments)
+        callback_rows = [row for file in files for row in bench_read.lines(file)]
+        found = ablation_figures.rows(seen, bench_read.logged(folder), callback_rows, segments)
         ablation_figures.compare(found)
         self.record["drift"][suffix.strip() or "first start"] = ablation_figures.drift(found)
         self.rows |= {whose(name, suffix): row for name, row in found.items()}

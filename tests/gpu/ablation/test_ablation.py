@@ -233,13 +233,13 @@ def test_what_callbacks_told_goes_to_the_rows(tmp_path: Path) -> None:
     rank = [{**row, "step": n, "allocated": 1, "reserved": 1} for n in (1, 2)]
     who = {"world": 1, "tp": 0, "pp": 0, "cp": 0}
     seen = Ranks(who=[who], rows=[rank])
-    told = [
+    callback_rows = [
         {"name": BASELINE, "kind": "profile", "rank": 1, "busy_ms": 2.0, "top": []},
         {"name": BASELINE, "kind": "profile", "rank": 0, "busy_ms": 1.0, "top": [["k", 1.0, 2]]},
         {"name": BASELINE, "kind": "refused", "rank": 0, "why": "no"},
         {"name": "gone", "kind": "refused", "rank": 0, "why": "no"},
     ]
-    found = figures.rows(seen, [], told, segments)[BASELINE]
+    found = figures.rows(seen, [], callback_rows, segments)[BASELINE]
     assert [each["rank"] for each in found["profiles"]] == [0, 1]
     assert "top" in found["profiles"][0] and "top" not in found["profiles"][1]
     assert found["refused"] == "no" and found["grad_norm"] is None

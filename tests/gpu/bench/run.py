@@ -38,19 +38,19 @@ OUT_OF_MEMORY = "OutOfMemoryError"
 def flags(
     bench: Bench, parsed: Recipe, folder: Path, probes: Sequence[Path] = (PROBE,)
 ) -> dict[str, Value]:
-    """Return the flags as the launcher would write them, with the probe beside its plugins."""
+    """Return the flags as the launcher would write them, with the probe added to its plugins."""
     inputs = Inputs(model=bench.model, mcore=None, datasets=(str(bench.data),), clone=None)
     spelt = command_line.training_flags(
         parsed, inputs, output_dir=folder / "out", resume=None, on_cpu=False
     )
     plugins, callbacks = spelt["external_plugins"], spelt["callbacks"]
     assert isinstance(plugins, list) and isinstance(callbacks, list)
-    beside = [bench.beside] if bench.beside else []
+    extras = [bench.extras] if bench.extras else []
     return {
         **spelt,
-        "external_plugins": [*plugins, *map(str, probes), *(str(b.plugin) for b in beside)],
+        "external_plugins": [*plugins, *map(str, probes), *(str(b.plugin) for b in extras)],
         # first: work of the others after a step is part of the next step's time
-        "callbacks": ["probe", *(each.callback for each in beside), *callbacks],
+        "callbacks": ["probe", *(each.callback for each in extras), *callbacks],
     }
 
 
@@ -97,7 +97,7 @@ def environment(
         "TRAINING_ATTEMPT": str(folder / "attempts" / "1"),
         "PROBE": str(folder),
         "PROBE_PARENT": str(os.getpid()),
-        **(bench.beside.variables if bench.beside else {}),
+        **(bench.extras.variables if bench.extras else {}),
     }
 
 
@@ -155,7 +155,7 @@ def run(
         "profile": {"files": list(profile.files), "changes": dict(profile.changes)},
         "ended": why,
         "exit": code,
-        **told(bench, parsed, folder, began),
+        **measured(bench, parsed, folder, began),
         "gpu": sampler.summary(),
         "reference": parsed.reference,
         "features": features.names(parsed, on_cpu=False),
@@ -165,7 +165,7 @@ def run(
     }
 
 
-def told(bench: Bench, parsed: Recipe, folder: Path, began: float) -> dict[str, Any]:
+def measured(bench: Bench, parsed: Recipe, folder: Path, began: float) -> dict[str, Any]:
     """Return all figures from a run's folder; ``began`` is its start."""
     training = bench_profiles.job(parsed, bench.gpus)
     seen = read.ranks(folder)

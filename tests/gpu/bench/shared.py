@@ -17,7 +17,7 @@ nothing else: a ``profile.py`` there would replace the standard library's ``prof
 
 
 @dataclass(frozen=True, kw_only=True)
-class Beside:
+class Extras:
     """Additional plugins and callbacks of a run."""
 
     plugin: Path
@@ -41,7 +41,7 @@ class Bench:
     steps: int
     """Measured steps, after the warm-up."""
     warm_up: int = figures.WARM_UP
-    beside: Beside | None = None
+    extras: Extras | None = None
 
     @property
     def iterations(self) -> int:
@@ -51,7 +51,7 @@ class Bench:
     @property
     def own_flags(self) -> dict[str, Any]:
         """Return the flags that override every profile; None removes one."""
-        return own_flags(self.iterations) | dict(self.beside.flags if self.beside else {})
+        return own_flags(self.iterations) | dict(self.extras.flags if self.extras else {})
 
 
 def own_flags(iterations: int) -> dict[str, Any]:

@@ -48,5 +48,5 @@ def test_a_path_of_the_values_is_changed_too() -> None:
 
 
 def test_nothing_but_plugins_lies_where_the_trainer_looks_for_modules_first() -> None:
-    beside = [path.name for path in shared.PLUGINS.iterdir() if path.name != "__pycache__"]
-    assert beside and all(name.startswith("swift_") for name in beside)
+    names = [path.name for path in shared.PLUGINS.iterdir() if path.name != "__pycache__"]
+    assert names and all(name.startswith("swift_") for name in names)

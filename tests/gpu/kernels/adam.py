@@ -1,8 +1,8 @@
-"""The chunked Adam step against the whole one.
+"""The chunked Adam step compared with the whole one.
 
-``python3 -m tests.gpu.kernels.adam`` on one GPU with Transformer Engine. Both must leave the same
-bits in weights, remainders and moments; prints each one's peak memory and milliseconds. A thousand
-of the weights are as large as one of Qwen3-30B-A3B's experts.
+``python3 -m tests.gpu.kernels.adam`` on one GPU with Transformer Engine. Both must produce the same
+bits in weights, remainders and moments; prints peak memory and milliseconds of each. A thousand of
+the weights have the size of an expert of Qwen3-30B-A3B.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ STEPS = 5
 
 
 def train(*, chunked: bool) -> tuple[list[torch.Tensor], int, float]:
-    """Step as megatron-core does with narrow moments; return all state, a step's peak and ms."""
+    """Run megatron-core's step with bf16 moments; return all state, the peak and the
+    milliseconds."""
     from transformer_engine.pytorch.optimizers import FusedAdam
 
     if chunked:
@@ -50,7 +51,7 @@ def train(*, chunked: bool) -> tuple[list[torch.Tensor], int, float]:
         begun = time.perf_counter()
         adam.step()
         torch.cuda.synchronize()
-        if number:  # the first one makes the state, which stays
+        if number:  # the first step creates the state
             fastest = min(fastest, 1e3 * (time.perf_counter() - begun))
             peak = max(peak, torch.cuda.max_memory_allocated() - before)
     assert [group["step"] for group in adam.param_groups] == [STEPS, STEPS]
@@ -59,7 +60,7 @@ def train(*, chunked: bool) -> tuple[list[torch.Tensor], int, float]:
 
 
 def main() -> None:
-    """Compare both, and print what was seen."""
+    """Compare both and print the results."""
     whole, whole_peak, whole_ms = train(chunked=False)
     cut, cut_peak, cut_ms = train(chunked=True)
     same = [torch.equal(one, other) for one, other in zip(whole, cut, strict=True)]

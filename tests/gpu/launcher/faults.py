@@ -168,10 +168,12 @@ def main(words: Sequence[str] | None = None) -> int:
     finally:
         kill_descendants(timeout=20.0)
         conclude(run, record)
-        told = judge.complaints(record, STEPS)
-        _write(options.results / f"bench-{options.label}.json", {**record, "complaints": told})
-    print("\n".join(told) or "both faults were survived", record.get("stop"), record.get("kill"))
-    return 1 if told else 0
+        problems = judge.complaints(record, STEPS)
+        _write(options.results / f"bench-{options.label}.json", {**record, "complaints": problems})
+    print(
+        "\n".join(problems) or "both faults were survived", record.get("stop"), record.get("kill")
+    )
+    return 1 if problems else 0
 
 
 def _write(path: Path, record: Mapping[str, Any]) -> None:

@@ -74,54 +74,54 @@ def _since(killed: float, rows: Sequence[Row]) -> float | None:
 
 def complaints(record: Mapping[str, Any], total: int) -> list[str]:
     """Return a sentence for each failed check."""
-    told = [*_of_stop(record.get("stop", {})), *_of_kill(record.get("kill", {}))]
+    problems = [*_of_stop(record.get("stop", {})), *_of_kill(record.get("kill", {}))]
     if record.get("error"):
-        told.append(str(record["error"]))
+        problems.append(str(record["error"]))
     elif record.get("exit") != 0 or record.get("last_step") != total:
-        told.append(
+        problems.append(
             f"the run ended with {record.get('exit')} after step {record.get('last_step')}, "
             f"not with 0 after {total}"
         )
-    return told + (merged.complaints(record["merged"]) if "merged" in record else [])
+    return problems + (merged.complaints(record["merged"]) if "merged" in record else [])
 
 
 def _of_stop(seen: Mapping[str, Any]) -> list[str]:
     if not seen:
         return ["nothing was stopped"]
-    told = []
+    problems = []
     if seen["exit"] != 143 or any(code != 143 for code in seen["pods"]):
-        told.append(f"SIGTERM ended the run with {seen['exit']}, its pods with {seen['pods']}")
+        problems.append(f"SIGTERM ended the run with {seen['exit']}, its pods with {seen['pods']}")
     if not seen["unsealed"]:
-        told.append("the save was complete before the processes ended: nothing is shown")
+        problems.append("the save was complete before the processes ended: nothing is shown")
     if seen["newest"] != seen["newest_before"]:
-        told.append(
+        problems.append(
             f"checkpoint {seen['newest']} counts as complete, {seen['newest_before']} did before"
         )
-    return told + _of_repeat("after the stop", seen)
+    return problems + _of_repeat("after the stop", seen)
 
 
 def _of_kill(seen: Mapping[str, Any]) -> list[str]:
     if not seen:
         return ["no rank was killed"]
-    told = _of_repeat("after the kill", seen)
+    problems = _of_repeat("after the kill", seen)
     if seen["new_step_s"] is None:
-        told.append("no new step after the kill")
-    return told
+        problems.append("no new step after the kill")
+    return problems
 
 
 def _of_repeat(when: str, seen: Mapping[str, Any]) -> list[str]:
     again = seen.get("repeated")
     if not again or not again["steps"]:
         return [f"{when} no step was repeated"]
-    told = []
+    problems = []
     if again["first"] != seen["newest"] + 1:
-        told.append(
+        problems.append(
             f"{when} the run went on with step {again['first']}, and its newest complete "
             f"checkpoint was of step {seen['newest']}"
         )
     if not (again["first_apart"] <= SAME and again["apart"] <= CLOSE):
-        told.append(
+        problems.append(
             f"{when} losses differ by {again['first_apart']:g} in the first repeated step "
             f"(at most {SAME:g}) and by up to {again['apart']:g} (at most {CLOSE:g})"
         )
-    return told
+    return problems

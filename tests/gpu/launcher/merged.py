@@ -64,17 +64,17 @@ def complaints(seen: Mapping[str, Any]) -> list[str]:
     >>> complaints({"adapted": 2, "moved": [], "added": 0.1, "apart": 0.01})
     []
     """
-    told = []
+    problems = []
     if not seen["adapted"] or not seen["added"] > 0:
-        told.append("the adapter of the export adds nothing")
+        problems.append("the adapter of the export adds nothing")
     if seen["moved"]:
-        told.append(f"the export changed {', '.join(seen['moved'])}, which have no adapter")
+        problems.append(f"the export changed {', '.join(seen['moved'])}, which have no adapter")
     if not seen["apart"] <= CLOSE:
-        told.append(
+        problems.append(
             f"the exported weights miss model and adapter by {seen['apart']:.2g} of what it adds "
             f"(at most {CLOSE:g})"
         )
-    return told
+    return problems
 
 
 def _read(folder: Path) -> dict[str, Any]:

@@ -98,23 +98,23 @@ def ratio(runs: Mapping[str, Mapping[str, Any]]) -> float | None:
 
 def complaints(runs: Mapping[str, Mapping[str, Any]], steps: int) -> list[str]:
     """Return a sentence for each difference between the runs other than speed."""
-    told = []
+    problems = []
     for kind in KINDS:
         seen = runs.get(kind, {})
         if seen.get("steps", 0) < steps:
             why = f"it ended by {seen.get('ended')}"
-            told.append(f"{kind}: {seen.get('steps', 0)} of {steps} steps were measured; {why}")
-    if told:
-        return told
+            problems.append(f"{kind}: {seen.get('steps', 0)} of {steps} steps were measured; {why}")
+    if problems:
+        return problems
     first = {kind: runs[kind]["first"] for kind in KINDS}
     for kind in KINDS:
         if not bench_figures.oracle([first[kind]], rpo=False)["ok"]:
-            told.append(f"{kind}: the first loss is {first[kind]['loss']}, not ln 2")
+            problems.append(f"{kind}: the first loss is {first[kind]['loss']}, not ln 2")
     for name in LOGPS:
         one, two = first["one"][name], first["two"][name]
         if abs(one - two) > APART * abs(one):
-            told.append(f"{name} of the first step is {one} on one node and {two} on two")
-    return told
+            problems.append(f"{name} of the first step is {one} on one node and {two} on two")
+    return problems
 
 
 def measure(run: Run, options: argparse.Namespace) -> dict[str, Any]:
@@ -128,11 +128,11 @@ def measure(run: Run, options: argparse.Namespace) -> dict[str, Any]:
         done=lambda: len(run.rows()) >= wanted,
     )
     rows = run.rows()
-    told = {"ended": why, "exit": code, "wall_s": round(time.time() - began, 1)}
+    result = {"ended": why, "exit": code, "wall_s": round(time.time() - began, 1)}
     if rows:
-        told["first_step_s"] = round(rows[0].time - began, 1)
+        result["first_step_s"] = round(rows[0].time - began, 1)
     return {
-        **told,
+        **result,
         **figures(rows, options.warm_up),
         "phases": run.progress().get("phases", {}),
         "each_step": [[row.step, row.seconds, row.tokens] for row in rows],
@@ -159,9 +159,9 @@ def main(words: Sequence[str] | None = None) -> int:
         record |= {"ratio": ratio(record["runs"])}
         _write(options.results / f"bench-{options.label}.json", record)
         print(kind, {k: v for k, v in record["runs"][kind].items() if k != "each_step"}, flush=True)
-    print("\n".join(told := complaints(record["runs"], options.steps)))
+    print("\n".join(problems := complaints(record["runs"], options.steps)))
     print(f"two nodes do {record['ratio']} of one node's tokens per second and GPU")
-    return 1 if told else 0
+    return 1 if problems else 0
 
 
 def _write(path: Path, record: Mapping[str, Any]) -> None:

@@ -133,9 +133,11 @@ def run(name: str, case: Case, gpus: list[str], results: Path) -> dict[str, Any]
     reports = [json.loads(p.read_text()) for p in sorted(folder.rglob("preflight-?.json"))]
     for log in folder.rglob("nccl-0.log") if name in LOGGED else ():
         shutil.copy(log, results / f"nccl-{name}.log")
-    told = " ".join(end["cause"] for end in ends)
+    causes = " ".join(end["cause"] for end in ends)
     passed = (
-        case.code in codes and case.says in told and all((c == 0) == (not case.code) for c in codes)
+        case.code in codes
+        and case.says in causes
+        and all((c == 0) == (not case.code) for c in codes)
     )
     shutil.rmtree(folder)
     return {

@@ -39,8 +39,8 @@ def judge(seen: dict[str, Any]) -> dict[str, Any]:
     refused = seen["lost"]["exit"] != 0 and any(
         "recipe.reference: precomputed, but" in e for e in found["lost"]
     )
-    told = all(trained) and sources and refused and len(shared) > PAIRS // 2
-    found["passed"] = told and close and found["logps_apart_of_bound"] <= 1
+    complete = all(trained) and sources and refused and len(shared) > PAIRS // 2
+    found["passed"] = complete and close and found["logps_apart_of_bound"] <= 1
     return found
 
 

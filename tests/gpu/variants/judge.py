@@ -134,12 +134,12 @@ def table(judged: Mapping[str, Any], runs: Mapping[str, Run]) -> str:
     """Return one line per variant, and a sentence for each problem or remark."""
     rows = [COLUMNS, *(_row(name, seen, runs[name]) for name, seen in judged.items())]
     wrong = [f"{name}: {each}" for name, seen in judged.items() for each in seen["wrong"]]
-    told = [
+    remarks = [
         f"{name}: the first loss is told only: {seen['told']}"
         for name, seen in judged.items()
         if seen["told"]
     ]
-    return "\n".join([lined(rows), *told, *wrong])
+    return "\n".join([lined(rows), *remarks, *wrong])
 
 
 def _row(name: str, seen: Mapping[str, Any], run: Run) -> tuple[str, ...]:
