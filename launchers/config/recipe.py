@@ -20,8 +20,10 @@ Reference = Literal["online", "precomputed"]
 Value = str | list[str] | dict[str, Any]
 """A flag's value: one word, several words, or a map passed as JSON."""
 
-NO = ("no", "false", "off", "n", "f", "0")
-"""What YAML and ms-swift's parser take for no, in lower case."""
+YES = ("yes", "true", "t", "y", "1")
+NO = ("no", "false", "f", "n", "0")
+"""Words of a switch in lower case, as transformers' ``hf_argparser.py:string_to_bool`` accepts
+them; it refuses any other word, such as ``on``."""
 
 ADAPTERS = ("adapters", "ref_adapters", "mcore_adapter", "mcore_ref_adapter")
 """Flags that name an adapter; with one of them ms-swift's Megatron trainer trains LoRA whatever
@@ -66,8 +68,21 @@ class Recipe:
         return value if isinstance(value, str) else default
 
     def is_on(self, name: str, default: str = "false") -> bool:
-        """Tell whether a switch is on."""
-        return self.arg(name, default).lower() not in NO
+        """Return the value of a switch; an empty value counts as missing.
+
+        Raises:
+            LaunchError: CONFIG for a word that ms-swift's parser refuses.
+        """
+        text = spell(self.args.get(name, "")) or default
+        value = switch(text)
+        if value is None:
+            raise LaunchError(
+                Exit.CONFIG,
+                f'recipe.args.{name}: "{text}" is neither true nor false',
+                "use true or false",
+                id="flag-switch",
+            )
+        return value
 
     @property
     def trains_adapter(self) -> bool:
@@ -201,3 +216,26 @@ def _word(name: str, value: object) -> str:
 def words(value: Value) -> list[str]:
     """Return a flag's words, given as a list or as one text."""
     return value if isinstance(value, list) else str(value).split()
+
+
+def spell(value: Value) -> str:
+    """Return a value as one text.
+
+    >>> spell(["core_attn", "mlp"]), spell({"a": 1}), spell("x")
+    ('core_attn mlp', '{"a": 1}', 'x')
+    """
+    if isinstance(value, dict):
+        return json.dumps(value)
+    return " ".join(value) if isinstance(value, list) else value
+
+
+def switch(text: str) -> bool | None:
+    """Return the value of a switch; None for a text that ms-swift's parser refuses.
+
+    >>> switch("True"), switch("0"), switch("on")
+    (True, False, None)
+    """
+    word = text.lower()
+    if word in YES:
+        return True
+    return False if word in NO else None

@@ -81,8 +81,8 @@ def training_flags(
     for name in filter(recipe.is_on, IN_BACKGROUND):
         raise LaunchError(
             Exit.CONFIG,
-            f"recipe.args.{name}: true returns before a checkpoint is whole",
-            "remove it: the launcher would call a torn checkpoint complete",
+            f"recipe.args.{name}: returns before the checkpoint is complete",
+            "remove it: a partial checkpoint would count as complete",
             id="async-checkpoint",
         )
     cpu = ON_CPU if on_cpu and recipe.backend == "transformers" else {}

@@ -1,6 +1,6 @@
 """What a recipe sets straight in megatron-core's configuration: a map, which may be spelt as JSON.
 
-ms-swift repairs text that is no JSON and reads a file that it names
+ms-swift repairs text that is not JSON and reads a file that it names
 (``swift/utils/utils.py:json_parse_to_dict``): rules would see none of those keys, so that such text
 is refused. ``chart/templates/recipe/_overrides.tpl`` says the same.
 """
@@ -32,26 +32,26 @@ def read(value: Value) -> Mapping[str, Any] | None:
 
 
 def wrong(flag: str, value: Value) -> list[Refusal]:
-    """Return a message for a value that is no map, or for each switch in it that is a text.
+    """Return a refusal of a value that is not a map, or of each switch in it that is a string.
 
     megatron-core's configuration converts nothing (``transformer_config.py``): a text is on.
 
     >>> wrong("f", {"a": "false"})[0].says
-    '"false" is a text, which megatron-core takes for true; write true or false without quotes'
+    '"false" is a string, which megatron-core treats as true; use true or false without quotes'
     """
     if value in ("", [], [""]):
         return []
     found = read(value)
     if found is None:
         given = " ".join(value) if isinstance(value, list) else value
-        told = "is no map; write key: value lines below it, or a JSON object"
-        return [Refusal(id="overrides-map", path=f"recipe.args.{flag}", says=f'"{given}" {told}')]
+        says = "is not a map; use key: value lines below it or a JSON object"
+        return [Refusal(id="overrides-map", path=f"recipe.args.{flag}", says=f'"{given}" {says}')]
     return [
         Refusal(
             id="overrides-text",
             path=f"recipe.args.{flag}.{key}",
-            says=f'"{found[key]}" is a text, which megatron-core takes for true; '
-            "write true or false without quotes",
+            says=f'"{found[key]}" is a string, which megatron-core treats as true; '
+            "use true or false without quotes",
         )
         for key in sorted(found, key=str)
         if isinstance(found[key], str) and found[key].lower() in _SWITCHES

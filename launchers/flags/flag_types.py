@@ -11,16 +11,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from launchers.config.recipe import Value
-from launchers.flags.values import NO, YES, is_number, is_whole, spell
+from launchers.config.recipe import Value, spell, switch
+from launchers.flags.values import is_number, is_whole
 from launchers.refusal import Refusal
 
 Sort = Literal["switch", "whole", "number", "choice"]
 _SORTS: dict[str, Sort] = {"bool": "switch", "int": "whole", "float": "number"}
 _WRONG: dict[Sort, str] = {
-    "switch": "is neither true nor false; write one of them",
-    "whole": "is no whole number; write digits only",
-    "number": "is no number; write one, such as 0.1 or 5e-6",
+    "switch": "is neither true nor false; use true or false",
+    "whole": "is not a whole number; use digits only",
+    "number": "is not a number; use e.g. 0.1 or 5e-6",
 }
 
 
@@ -35,13 +35,13 @@ class Kind:
         """Return what is wrong with a text, or nothing.
 
         >>> Kind(sort="choice", choices=("adam", "sgd")).wrong("Adam")
-        'is not known; write one of adam, sgd'
+        'is unknown; use one of adam, sgd'
         """
         if self.sort == "choice":
-            known = f"is not known; write one of {', '.join(self.choices)}"
+            known = f"is unknown; use one of {', '.join(self.choices)}"
             return "" if text in self.choices else known
         fits = {
-            "switch": text.lower() in (*YES, *NO),
+            "switch": switch(text) is not None,
             "whole": is_whole(text),
             "number": is_number(text),
         }[self.sort]
@@ -52,7 +52,7 @@ def check(args: Mapping[str, Value], kinds: Mapping[str, Kind]) -> list[Refusal]
     """Return a message for each flag that its parser would not take.
 
     >>> str(check({"packing": "maybe"}, {"packing": Kind(sort="switch")})[0])
-    'recipe.args.packing: "maybe" is neither true nor false; write one of them [flag-switch]'
+    'recipe.args.packing: "maybe" is neither true nor false; use true or false [flag-switch]'
     """
     return list(_check(args, kinds))
 

@@ -25,24 +25,24 @@ class Renamed:
         """Return what to write.
 
         >>> Renamed(to="save_steps", note="in steps").advice
-        'write save_steps (in steps)'
+        'use save_steps (in steps)'
         >>> Renamed(note="read from config.json").advice
         'remove it (read from config.json)'
         """
         note = f" ({self.note})" if self.note else ""
-        return f"write {self.to}{note}" if self.to else f"remove it{note}"
+        return f"use {self.to}{note}" if self.to else f"remove it{note}"
 
 
 _OUTPUT = "the launcher sets output_dir"
 _CONFIG = "read from the model's config.json; override it with megatron_extra_kwargs"
 _SWIFT_3 = {
     "train_type": Renamed(to="tuner_type"),
-    "nnodes": Renamed(note="it never was a flag: write nodes"),
+    "nnodes": Renamed(note="never a flag: set nodes"),
     "node_rank": Renamed(note="the launcher derives the rank"),
-    "nproc_per_node": Renamed(note="write gpusPerNode"),
+    "nproc_per_node": Renamed(note="set gpusPerNode"),
     "master_addr": Renamed(note="the launcher sets the rendezvous"),
-    "master_port": Renamed(note="write rendezvous.masterPort"),
-    "offload_folder": Renamed(note="it never was a flag"),
+    "master_port": Renamed(note="set rendezvous.masterPort"),
+    "offload_folder": Renamed(note="never a flag"),
 }
 _MEGATRON = {
     "load": Renamed(note="the launcher sets model, or mcore_model after a conversion"),
@@ -126,16 +126,14 @@ def secret_advice(flag: str) -> str:
     Recipes travel in a ConfigMap, command lines in the process table: neither holds secrets.
 
     >>> secret_advice("hub_token")
-    'write secrets.hf.existingSecret or secrets.modelscope.existingSecret'
+    'set secrets.hf.existingSecret or secrets.modelscope.existingSecret'
     >>> secret_advice("max_new_tokens")
     ''
     """
     if not _SECRET.fullmatch(flag):
         return ""
     if flag.startswith("hub_"):
-        return "write secrets.hf.existingSecret or secrets.modelscope.existingSecret"
+        return "set secrets.hf.existingSecret or secrets.modelscope.existingSecret"
     if flag == "swanlab_token":
-        return (
-            "write extraEnv.SWANLAB_API_KEY: {valueFrom: {secretKeyRef: {name: SECRET, key: KEY}}}"
-        )
+        return "set extraEnv.SWANLAB_API_KEY: {valueFrom: {secretKeyRef: {name: SECRET, key: KEY}}}"
     return "let a plugin read it from extraEnv.NAME: {valueFrom: {secretKeyRef: ...}}"

@@ -83,14 +83,14 @@ def _refuse_too_few(recipe: Recipe, rows: int, replicas: int) -> None:
             ("num_train_epochs", "1"),
         )
     }
-    is_given = "train_iters" in recipe.args or recipe.arg("streaming").lower() == "true"
+    is_given = "train_iters" in recipe.args or recipe.is_on("streaming")
     if is_given or not all(text.isascii() and text.isdecimal() for text in numbers.values()):
         return
     micro, batch, epochs = (max(1, int(text)) for text in numbers.values())
     if steps(rows, micro=micro, replicas=replicas, epochs=epochs, batch=batch) == 0:
         raise LaunchError(
             Exit.DATA,
-            f"recipe.dataset: {rows} rows x num_train_epochs {epochs} make no batch of "
+            f"recipe.dataset: {rows} rows x num_train_epochs {epochs} do not fill one batch of "
             f"global_batch_size {batch} (micro_batch_size {micro} x {replicas} replicas a step)",
             "add rows or epochs, or lower recipe.args.global_batch_size",
             id="dataset-no-batch",
@@ -107,7 +107,7 @@ def _judge(recipe: Recipe, dataset: Dataset) -> int | None:
     if not path.is_file():
         return dataset.sample
     if path.stat().st_size == 0:
-        raise _refusal("dataset-empty", dataset, "is empty", "write a file with rows")
+        raise _refusal("dataset-empty", dataset, "is empty", "use a file with rows")
     if path.suffix == ".parquet":
         _refuse_broken_parquet(dataset)
     if path.suffix not in (".json", ".jsonl"):
@@ -115,7 +115,7 @@ def _judge(recipe: Recipe, dataset: Dataset) -> int | None:
     is_whole = path.stat().st_size <= MAX_READ_BYTES
     rows = list(_rows(dataset, is_whole=is_whole))
     if is_whole and not rows:
-        raise _refusal("dataset-no-rows", dataset, "has no rows", "write a file with rows")
+        raise _refusal("dataset-no-rows", dataset, "has no rows", "use a file with rows")
     pairs = recipe.task == "rlhf" and recipe.arg("rlhf_type", "dpo") in PAIRED
     if rows and pairs and not any(name in recipe.args for name in _ROW_MAKERS):
         _refuse_without_pairs(dataset, rows)
@@ -130,11 +130,11 @@ def _refuse_broken_parquet(dataset: Dataset) -> None:
         handle.seek(max(0, dataset.path.stat().st_size - 4))
         last = handle.read(4)
     if first not in _MAGIC or last not in _MAGIC:
-        where = "begin" if first not in _MAGIC else "end: it is cut"
+        where = "beginning" if first not in _MAGIC else "end: it is truncated"
         raise _refusal(
             "dataset-parquet",
             dataset,
-            f"is no parquet file: PAR1 is not at its {where}",
+            f"is not a valid parquet file: PAR1 is missing at its {where}",
             "copy it again",
         )
 
@@ -160,8 +160,8 @@ def _maps(dataset: Dataset, parsed: Iterable[tuple[int, Any]]) -> Iterator[Mappi
                 raise _refusal(
                     "dataset-row",
                     dataset,
-                    f"line {number}: a row is no map",
-                    "write one map a line",
+                    f"line {number}: the row is not a map",
+                    "use one map per line",
                 )
             yield row
 
@@ -170,25 +170,25 @@ def _parse(dataset: Dataset, text: bytes, number: int) -> Any:
     try:
         return json.loads(text.decode("utf-8-sig" if number == 1 else "utf-8"))
     except ValueError as error:  # not JSON, or not UTF-8
-        wrong = f"line {number} is no JSON: {error}"
+        wrong = f"line {number} is not JSON: {error}"
         raise _refusal(
-            "dataset-json", dataset, wrong, "write one JSON map a line, in UTF-8"
+            "dataset-json", dataset, wrong, "use one JSON map per line, in UTF-8"
         ) from None
 
 
 def _refuse_without_pairs(dataset: Dataset, rows: Sequence[Mapping[str, Any]]) -> None:
     if not any(name.startswith("rejected_") for row in rows for name in row):
         wrong = (
-            f"has no rejected answers: its rows have {', '.join(sorted(rows[0])) or 'no columns'}"
+            f"has no rejected answers: its columns are {', '.join(sorted(rows[0])) or 'no columns'}"
         )
         raise _refusal("dataset-no-pairs", dataset, wrong, pair_columns_remedy(rows[0]))
     if all(_is_same(row) for row in rows):
-        wrong = f"rejected_response is missing or is the chosen answer in all {len(rows)} rows"
+        wrong = f"rejected_response is missing or equals the chosen answer in all {len(rows)} rows"
         raise _refusal(
             "dataset-same-answers",
             dataset,
             wrong,
-            "write another rejected answer: ms-swift drops such rows",
+            "ms-swift drops such rows: give each row a different rejected answer",
         )
 
 
@@ -218,19 +218,19 @@ def pair_columns_remedy(row: Mapping[str, Any]) -> str:
     lost silently, or each row fails.
 
     >>> pair_columns_remedy({"prompt": "q", "chosen": "a", "rejected": "b"})
-    'write recipe.args.columns: {chosen: response, rejected: rejected_response}'
+    'set recipe.args.columns: {chosen: response, rejected: rejected_response}'
     """
     if _is_texts(row):
-        return f"write recipe.args.columns: {_TEXTS}"
+        return f"set recipe.args.columns: {_TEXTS}"
     if all(_has_prompt(row.get(name)) for name in _PAIR):
-        return f"write recipe.args.columns: {_CONVERSATIONS}"
+        return f"set recipe.args.columns: {_CONVERSATIONS}"
     if all(isinstance(row.get(name), str | list) for name in _PAIR):
         return (
-            "name a plugin that joins the prompt and each answer, which no map of columns does: "
-            "recipe.args.external_plugins; or write messages and rejected_response"
+            "use a plugin that joins the prompt and each answer, which a map of columns cannot do: "
+            "recipe.args.external_plugins; or use messages and rejected_response"
         )
     return (
-        "write messages and rejected_response, or name a plugin or a map of columns: "
+        "use messages and rejected_response, or a plugin or a map of columns: "
         "recipe.args.external_plugins, recipe.args.columns"
     )
 

@@ -30,7 +30,7 @@ def check_folder(model: Path, name: str) -> None:
     except NotADirectoryError:
         raise _refusal("model-is-file", f"{name} is a file, not a folder with a {NAME}") from None
     except ValueError as error:
-        raise _refusal("model-config-json", f"{name}: {NAME} is no JSON: {error}") from None
+        raise _refusal("model-config-json", f"{name}: {NAME} is not JSON: {error}") from None
     if not isinstance(document, dict) or "model_type" not in document:
         raise _refusal("model-type-missing", f"{name}: {NAME} has no model_type")
 

@@ -73,7 +73,7 @@ def _of_error(error: LaunchError) -> Refusal:
 def owned(recipe: Recipe) -> list[Refusal]:
     """Return a message for each flag that only the launcher may set."""
     return [
-        _refused("flag-owned", name, "the launcher sets this flag; remove it")
+        _refused("flag-owned", name, "set by the launcher; remove it")
         for name in recipe.args
         if name in OWNED[recipe.backend]
     ]
@@ -81,7 +81,7 @@ def owned(recipe: Recipe) -> list[Refusal]:
 
 def secret(recipe: Recipe) -> list[Refusal]:
     """Return a message for each flag that holds a secret; its value is not repeated."""
-    seen = "a secret, and whoever sees the run sees its recipe; remove it, and"
+    seen = "a secret, which everybody who can see the run could read; remove it and"
     advice = {name: secret_advice(name) for name in recipe.args}
     return [
         _refused("flag-secret", name, f"{seen} {what}") for name, what in advice.items() if what
@@ -92,11 +92,11 @@ def unsaved(recipe: Recipe) -> list[Refusal]:
     """Return a message for each flag that would leave nothing to export."""
     found = []
     if _word(recipe, "save_strategy") in NO:
-        says = f"{recipe.args['save_strategy']!r}: nothing would be saved; write steps or epoch"
+        says = f"{recipe.args['save_strategy']!r}: no checkpoint would be saved; use steps or epoch"
         found.append(_refused("nothing-saved", "save_strategy", says))
     if recipe.backend == "megatron" and _word(recipe, "save_safetensors") in NO:
         given = recipe.args["save_safetensors"]
-        says = f"{given!r}: the export is made of safetensors; remove it"
+        says = f"{given!r}: the export consists of safetensors; remove it"
         found.append(_refused("nothing-to-export", "save_safetensors", says))
     return found
 
@@ -200,7 +200,7 @@ def refuse(refusals: list[Refusal]) -> None:
         raise LaunchError(
             Exit.CONFIG,
             " | ".join(map(str, refusals)),
-            f"mend the values file{count} and install again",
+            f"correct the values file{count} and install again",
             id=",".join(dict.fromkeys(refusal.id for refusal in refusals)),
         )
 

@@ -11,11 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from launchers.config.recipe import ADAPTERS, NO, Recipe, Value
+from launchers.config.recipe import ADAPTERS, Recipe, Value, switch
 from launchers.exits import Exit, LaunchError
 from launchers.plan.layout import Layout
-
-YES = ("yes", "true", "t", "y", "1", "on")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,10 +67,11 @@ class Arguments:
 
     def flag(self, name: str, default: bool) -> bool:
         """Return a boolean, as ms-swift's parser reads it."""
-        value = self.word(name, str(default)).lower()
-        if value in YES or value in NO:
-            return value in YES
-        raise _refused("plan-switch", name, value, "true or false")
+        text = self.word(name, str(default))
+        value = switch(text)
+        if value is None:
+            raise _refused("plan-switch", name, text, "true or false")
+        return value
 
     def layout(self, nodes: int, gpus_per_node: int) -> Layout:
         """Return the parallel sizes."""

@@ -1,14 +1,29 @@
-"""Rules of the data and the loss that need no model; sources as in ``rules/parallelism.py``.
+"""Rules of data, loss, checkpoints and the precomputed reference that need no model.
 
-TRL is trl 0.29.1, as ms-swift 4.4.1 uses it.
+Sources are abbreviated as in ``rules/parallelism.py``; TRL is trl 0.29.1, as ms-swift 4.4.1 uses
+it. ``training/reference/policy.py`` refuses the same references in a run without a launcher.
 """
 
 from __future__ import annotations
 
-from launchers.flags.values import NO
-from launchers.rules.condition import given, missing, none_of, off, on, one_of, under
-from launchers.rules.engine import Conflict, Local, Rule, Words
-from launchers.rules.facts import TASK
+from launchers.config.recipe import ADAPTERS, NO
+from launchers.rules.engine import (
+    REFERENCE,
+    TASK,
+    Conflict,
+    Local,
+    Rule,
+    When,
+    Words,
+    given,
+    missing,
+    none_of,
+    off,
+    on,
+    one_of,
+    over,
+    under,
+)
 from launchers.rules.optimizer import EPOCHS, ITERS, count
 
 _RLHF = one_of(TASK, "rlhf")
@@ -22,7 +37,7 @@ ELSEWHERE: tuple[Rule, ...] = (
         id="val-dataset-remote",
         flag="val_dataset",
         when=tuple(missing(flag) for flag in _REGISTRARS),
-        instead=", or split_dataset_ratio to hold rows of recipe.dataset out",
+        instead=", or split_dataset_ratio to hold out rows of recipe.dataset",
         source="SW dataset/loader.py asks a hub for what is neither file nor registered name; "
         "measured without a way out: 35 s, exit 1, and so a restart of all pods",
     ),
@@ -41,8 +56,8 @@ DATA: tuple[Rule, ...] = (
         id="packing-unfused",
         flag="packing",
         when=(on("packing"), one_of("attention_backend", "unfused")),
-        says="needs attention_backend flash or fused, and it is unfused: "
-        "each pack would be taken apart into padded rows; write flash",
+        says="requires attention_backend flash or fused, not unfused: "
+        "each pack would be split into padded rows; use flash",
         source="SW model/utils.py:_check_padding_free turns padding_free off, and "
         "template/base.py:data_collator then pads the rows of a pack",
     ),
@@ -50,21 +65,22 @@ DATA: tuple[Rule, ...] = (
         id="group-by-length-packing",
         flag="group_by_length",
         when=(on("group_by_length"), on("packing")),
-        says="does not go with packing, which fills rows by itself; remove one",
+        says="cannot be combined with packing, which fills rows itself; remove one",
         source="SW megatron_base_args.py: packing sets padding_free, then ValueError",
     ),
     Conflict(
         id="group-by-length-padding-free",
         flag="group_by_length",
         when=(on("group_by_length"), on("padding_free"), off("packing")),
-        says="does not go with padding_free, which is on by default; write padding_free: false",
+        says="cannot be combined with padding_free, which is on by default; "
+        "set padding_free: false",
         source="SW megatron_args.py:__post_init__: ValueError",
     ),
     Conflict(
         id="group-by-length-shuffle",
         flag="group_by_length",
         when=(on("group_by_length"), off("train_dataloader_shuffle")),
-        says="needs train_dataloader_shuffle; write true, or remove group_by_length",
+        says="requires train_dataloader_shuffle; set it to true or remove group_by_length",
         source="SW batch_sampler.py: ValueError",
     ),
     *(
@@ -72,7 +88,7 @@ DATA: tuple[Rule, ...] = (
             id="lazy-tokenize",
             flag="lazy_tokenize",
             when=(on("lazy_tokenize"), on(other)),
-            says=f"does not go with {other}; remove one",
+            says=f"cannot be combined with {other}; remove one",
             source="SW base_args.py:_init_lazy_tokenize: ValueError",
         )
         for other in ("packing", "streaming")
@@ -81,21 +97,21 @@ DATA: tuple[Rule, ...] = (
         id="cached-dataset-streaming",
         flag="cached_dataset",
         when=(given("cached_dataset"), on("streaming")),
-        says="does not go with streaming; remove one",
+        says="cannot be combined with streaming; remove one",
         source="SW pipelines/train/sft.py: AssertionError",
     ),
     Conflict(
         id="streaming-train-iters",
         flag=ITERS,
         when=(on("streaming"), missing(ITERS)),
-        says="missing, and with streaming nobody counts the rows; write it",
+        says="missing; with streaming the number of rows is unknown, so it is required",
         source="SW megatron_args.py:init_iters: ValueError",
     ),
     Conflict(
         id="epochs-missing",
         flag=EPOCHS,
         when=(missing(EPOCHS), missing(ITERS)),
-        says=f"missing, and {ITERS} too; write how many epochs to train",
+        says=f"missing, and so is {ITERS}; set the number of epochs",
         source="SW megatron_lm_utils.py:get_optimizer_param_scheduler: TypeError, after the "
         "model was loaded",
     ),
@@ -103,7 +119,7 @@ DATA: tuple[Rule, ...] = (
         id="streaming-save-epoch",
         flag="save_strategy",
         when=(on("streaming"), one_of("save_strategy", "epoch")),
-        says="epoch does not go with streaming; write steps",
+        says="epoch cannot be combined with streaming; use steps",
         source="SW megatron_args.py:init_iters: ValueError",
     ),
 )
@@ -112,8 +128,8 @@ LOSS: tuple[Rule, ...] = (
         id="dpo-loss",
         flag="loss_type",
         when=(_RLHF, one_of("rlhf_type", "dpo"), none_of("loss_type", "sigmoid")),
-        says="{loss_type} would be ignored: Megatron-SWIFT's DPO computes sigmoid whatever is "
-        "given; write sigmoid, or recipe.backend: transformers",
+        says="{loss_type} would be ignored: Megatron-SWIFT's DPO always computes sigmoid; "
+        "use sigmoid or recipe.backend: transformers",
         source="SW megatron/trainers/dpo_trainer.py calls dpo_loss without loss_type, and "
         "rlhf_trainers/dpo_trainer.py:dpo_loss has sigmoid as its default",
     ),
@@ -121,7 +137,7 @@ LOSS: tuple[Rule, ...] = (
         id="kto-loss",
         flag="loss_type",
         when=(_RLHF, one_of("rlhf_type", "kto"), none_of("loss_type", "kto", "apo_zero_unpaired")),
-        says="{loss_type} is no loss of kto; write kto or apo_zero_unpaired",
+        says="{loss_type} is not a KTO loss; use kto or apo_zero_unpaired",
         source="TRL kto_trainer.py:kto_loss knows these two",
     ),
     Words(
@@ -137,14 +153,16 @@ SAVING: tuple[Rule, ...] = (
         id="async-save",
         flag="async_save",
         when=(on("async_save"),),
-        says="returns before a checkpoint is whole, and a torn one would count; remove it",
-        source="flags/command_line.py refuses it too; SW base.py:save_checkpoint writes the tracker at once",
+        says="returns before the checkpoint is complete, so a partial one would count as complete; "
+        "remove it",
+        source="flags/command_line.py refuses it too; SW base.py:save_checkpoint writes the "
+        "tracker at once",
     ),
     Conflict(
         id="save-safetensors-off",
         flag="save_safetensors",
         when=(given("save_safetensors"), off("save_safetensors")),
-        says="the export is made of safetensors; remove it",
+        says="the export consists of safetensors; remove it",
         source="check.py refuses it too; SW base.py:save_checkpoint writes none then",
     ),
 )
@@ -155,7 +173,7 @@ TRANSFORMERS: tuple[Rule, ...] = (
         id="streaming-max-steps",
         flag="max_steps",
         when=(on("streaming"), under("max_steps", "1")),
-        says="missing, and with streaming nobody counts the rows; write how many steps to train",
+        says="missing, and with streaming the number of rows is unknown; set the number of steps",
         source="transformers trainer.py:set_initial_training_values: ValueError",
     ),
     *(
@@ -163,7 +181,7 @@ TRANSFORMERS: tuple[Rule, ...] = (
             id="flash-attention-missing",
             flag=flag,
             when=(on(flag), condition),
-            says=f"needs flash attention, {given_is}; write attn_impl: flash_attention_2",
+            says=f"requires flash attention, {given_is}; set attn_impl: flash_attention_2",
             source="SW sft_args.py:_check_padding_free: ValueError",
         )
         for flag in ("packing", "padding_free")
@@ -177,22 +195,23 @@ TRANSFORMERS: tuple[Rule, ...] = (
         id="save-strategy-no",
         flag="save_strategy",
         when=(one_of("save_strategy", *NO, "No", "NO", "False"),),
-        says="nothing would be saved; write steps or epoch",
+        says="no checkpoint would be saved; use steps or epoch",
         source="check.py refuses it too; transformers trainer_callback.py never saves then",
     ),
     Conflict(
         id="save-only-model",
         flag="save_only_model",
         when=(on("save_only_model"),),
-        says="a run that is cut would go on with an empty optimizer and the learning rate of "
-        "step 1; remove it, and write a small save_total_limit to save space",
+        says="an interrupted run would resume with an empty optimizer and the learning rate of "
+        "step 1; remove it, and set a small save_total_limit to save space",
         source="transformers trainer.py:_load_optimizer_and_scheduler finds no file and is silent",
     ),
     Conflict(
         id="flash-checkpoint",
         flag="use_flash_ckpt",
         when=(on("use_flash_ckpt"),),
-        says="returns before a checkpoint is whole, and a torn one would count; remove it",
+        says="returns before the checkpoint is complete, so a partial one would count as complete; "
+        "remove it",
         source="SW trainers/mixin.py:_save_flash_checkpoint leaves the files to dlrover's agent; "
         "on_save, and so the seal, comes before they are written",
     ),
@@ -200,9 +219,76 @@ TRANSFORMERS: tuple[Rule, ...] = (
         id="jit-checkpoint",
         flag="enable_jit_checkpoint",
         when=(on("enable_jit_checkpoint"),),
-        says="what it saves on SIGTERM is never sealed, and no run would go on from it; "
-        "write callbacks: [graceful_exit] instead",
+        says="a checkpoint saved on SIGTERM is never sealed, so no run would resume from it; "
+        "set callbacks: [graceful_exit] instead",
         source="transformers trainer_jit_checkpoint.py:execute_jit_checkpoint saves without "
         "on_save; measured with 5.12.1",
     ),
 )
+
+_ONCE = one_of(REFERENCE, "precomputed")
+
+
+def _precomputed_conflict(id: str, says: str, source: str, *when: When) -> Conflict:
+    spelt = f"precomputed {says}; use online"
+    return Conflict(id=id, flag=REFERENCE, when=(_ONCE, *when), says=spelt, source=source)
+
+
+REFERENCES: tuple[Rule, ...] = (
+    _precomputed_conflict(
+        "precomputed-task",
+        "is supported for DPO only, and recipe.task is {recipe.task}",
+        "training/reference/reference.py replaces SW trainers/dpo_trainer.py only",
+        none_of(TASK, "rlhf"),
+    ),
+    _precomputed_conflict(
+        "precomputed-rlhf-type",
+        "is supported for DPO only, and rlhf_type is {rlhf_type}",
+        "training/reference/reference.py replaces SW trainers/dpo_trainer.py only",
+        one_of(TASK, "rlhf"),
+        none_of("rlhf_type", "dpo"),
+    ),
+    _precomputed_conflict(
+        "precomputed-tuner",
+        "requires tuner_type full, not {tuner_type}: the reference of an adapter is the model "
+        "without it, at no extra memory",
+        "SW rlhf_mixin.py:null_ref_context disables the adapter",
+        none_of("tuner_type", "full"),
+    ),
+    *(
+        _precomputed_conflict(
+            "precomputed-adapter",
+            f"cannot be combined with {flag}: the reference of an adapter is the model without it",
+            "SW rlhf_mixin.py:_load_checkpoint loads it into the policy",
+            given(flag),
+        )
+        for flag in ADAPTERS
+    ),
+    _precomputed_conflict(
+        "precomputed-streaming",
+        "cannot be combined with streaming, where not all pairs are known before the first step",
+        "SW dataset/packing.py:IterablePackingDataset has no length",
+        on("streaming"),
+    ),
+    *(
+        _precomputed_conflict(
+            "precomputed-parallelism",
+            f"is untested with {flag} {{{flag}}}",
+            "no GPU run has shown it",
+            over(flag, "1"),
+        )
+        for flag in ("context_parallel_size", "virtual_pipeline_model_parallel_size")
+    ),
+)
+"""Of the Megatron backend."""
+REFERENCES_ELSEWHERE: tuple[Rule, ...] = (
+    Conflict(
+        id="precomputed-transformers",
+        flag=REFERENCE,
+        when=(_ONCE,),
+        says="precomputed requires recipe.backend megatron; use online with "
+        "recipe.args.precompute_ref_log_probs: true instead",
+        source="SW rlhf_trainers/dpo_trainer.py, TRL dpo_config.py: precompute_ref_log_probs",
+    ),
+)
+"""Of the transformers backend."""

@@ -1,20 +1,169 @@
-"""The kinds of rules: rows of data that the launcher and the chart judge alike.
+"""Rules as rows of data, the conditions that they consist of, and the facts that they judge.
 
-``scripts/flags.py`` writes rows into the chart's table, and ``chart/templates/recipe`` says the
-same words, or ``values.schema.json`` the same bounds; tests compare both sides. To
-add a kind: a class here, a template there.
+``make flags`` writes the rows into the chart's table. ``chart/templates/recipe`` prints the same
+messages, or ``values.schema.json`` holds the same bounds; tests compare both sides. To add a kind
+of rule: a class here and a template there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
 from math import prod
+from typing import Literal
 
+from launchers.config.recipe import Value, spell, switch
+from launchers.flags.core_overrides import read
 from launchers.flags.values import is_number, is_size, is_whole
 from launchers.refusal import Refusal
-from launchers.rules.condition import When
-from launchers.rules.facts import REFERENCE, TASK, Facts
+
+TASK = "recipe.task"
+"""Stands among the flags, so that a rule may ask for it."""
+REFERENCE = "recipe.reference"
+"""The same."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """One recipe's flags, and the processes that share the work."""
+
+    texts: Mapping[str, str]
+    """Flag to its text; one that is neither given nor has a default is missing."""
+    nodes: int
+    gpus: int
+    overridden: frozenset[str] = field(default_factory=frozenset)
+    """Flags that another flag replaces inside megatron-core: rules that read one don't judge."""
+
+    @property
+    def world(self) -> int:
+        """Return the number of training processes."""
+        return self.nodes * self.gpus
+
+    def text(self, flag: str) -> str:
+        """Return a flag's text; empty when it has none."""
+        return self.texts.get(flag, "")
+
+    def words(self, flag: str) -> list[str]:
+        """Return a flag's words."""
+        return self.text(flag).split()
+
+    def is_on(self, flag: str) -> bool:
+        """Tell whether a switch is on."""
+        return switch(self.text(flag)) is True
+
+    def size(self, flag: str) -> int | None:
+        """Return a flag's size, a whole number from 1 to 999999."""
+        return int(self.text(flag)) if is_size(self.text(flag)) else None
+
+    def number(self, flag: str) -> float | None:
+        """Return a flag's number."""
+        return float(self.text(flag)) if is_number(self.text(flag)) else None
+
+
+def facts(
+    args: Mapping[str, Value],
+    defaults: Mapping[str, str],
+    *,
+    nodes: int,
+    gpus: int,
+    task: str = "rlhf",
+    reference: str = "online",
+    overrides: str = "",
+) -> Facts:
+    """Collect the facts of a recipe; what is given as empty counts as missing.
+
+    Args:
+        args: the recipe's flags.
+        defaults: of the flags that have one.
+        nodes: pods of the gang.
+        gpus: processes of each pod.
+        task: of the recipe.
+        reference: of the recipe.
+        overrides: the flag whose map goes straight into megatron-core's configuration.
+    """
+    given = {name: text for name, value in args.items() if (text := spell(value))}
+    return Facts(
+        texts={**defaults, TASK: task, REFERENCE: reference, **given},
+        nodes=nodes,
+        gpus=gpus,
+        overridden=frozenset(read(args.get(overrides, "")) or ()),
+    )
+
+
+Test = Literal["on", "off", "is", "isnt", "given", "missing", "over", "under", "has"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class When:
+    """A condition on one flag."""
+
+    flag: str
+    test: Test
+    words: tuple[str, ...] = ()
+    """Allowed or forbidden texts; of ``over`` and ``under`` one number, of ``has`` one word."""
+
+    def holds(self, facts: Facts) -> bool:
+        """Return whether the condition holds; other text is neither over nor under."""
+        text, number = facts.text(self.flag), facts.number(self.flag)
+        if self.test in ("given", "missing"):
+            return (text != "") == (self.test == "given")
+        if self.test == "on":
+            return facts.is_on(self.flag)
+        if self.test == "off":
+            return not text or switch(text) is False
+        if self.test == "has":
+            return self.words[0] in facts.words(self.flag)
+        if self.test in ("is", "isnt"):
+            return text != "" and (text in self.words) == (self.test == "is")
+        if number is None:
+            return False
+        bound = float(self.words[0])
+        return number > bound if self.test == "over" else number < bound
+
+
+def on(flag: str) -> When:
+    """Return the condition that a switch is on."""
+    return When(flag=flag, test="on")
+
+
+def off(flag: str) -> When:
+    """Return the condition that a switch is off."""
+    return When(flag=flag, test="off")
+
+
+def given(flag: str) -> When:
+    """Return the condition that a flag is given or has a default."""
+    return When(flag=flag, test="given")
+
+
+def missing(flag: str) -> When:
+    """Return the condition that a flag is not given and has no default."""
+    return When(flag=flag, test="missing")
+
+
+def one_of(flag: str, *words: str) -> When:
+    """Return the condition that a flag is one of the words."""
+    return When(flag=flag, test="is", words=words)
+
+
+def none_of(flag: str, *words: str) -> When:
+    """Return the condition that a flag is given and none of the words."""
+    return When(flag=flag, test="isnt", words=words)
+
+
+def over(flag: str, number: str) -> When:
+    """Return the condition that a flag's number is more."""
+    return When(flag=flag, test="over", words=(number,))
+
+
+def under(flag: str, number: str) -> When:
+    """Return the condition that a flag's number is less."""
+    return When(flag=flag, test="under", words=(number,))
+
+
+def has(flag: str, word: str) -> When:
+    """Return the condition that a flag of several words holds this one."""
+    return When(flag=flag, test="has", words=(word,))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +203,7 @@ _FLAG_FIELDS = ("flag", "total", "factors", "replica", "least", "most")
 
 @dataclass(frozen=True, kw_only=True)
 class Multiple(Rule):
-    """A total must be a multiple of a product; silent where one of them is no size."""
+    """A total must be a multiple of a product; not judged where one of them is not a size."""
 
     total: str
     """``world``, the processes of the gang, or the name of a flag."""
@@ -86,7 +235,7 @@ class Multiple(Rule):
             yield self._refusal(
                 f"recipe.args.{self.total}",
                 f"{facts.text(self.total)} is not a multiple of {spelt} "
-                f"x {replicas} replicas = {divisor}; write a multiple of {divisor}",
+                f"x {replicas} replicas = {divisor}; use a multiple of {divisor}",
             )
 
 
@@ -110,7 +259,7 @@ class Range(Rule):
             number = "a whole number" if self.whole else "a number"
             most = f"to {'less than ' if self.below else ''}{self.high}"
             bounds = f"from {self.low} {most}" if self.high else f"of {self.low} or more"
-            says = f'"{text}" is no {self.noun}; write {number} {bounds}'
+            says = f'"{text}" is not a valid {self.noun}; use {number} {bounds}'
             yield self._refusal(f"recipe.args.{self.flag}", says)
 
     def _fits(self, text: str) -> bool:
@@ -133,7 +282,7 @@ class Words(Rule):
         for word in facts.words(self.flag):
             if word not in self.known:
                 known = ", ".join(self.known)
-                says = f'"{word}" is not known; write one of {known}'
+                says = f'"{word}" is unknown; use one of {known}'
                 yield self._refusal(f"recipe.args.{self.flag}", says)
 
 
@@ -154,8 +303,8 @@ class Local(Rule):
         if text and (not text.startswith("/") or "://" in text):
             yield self._refusal(
                 f"recipe.args.{self.flag}",
-                f'"{text}" would not be downloaded, as recipe.dataset is; '
-                f"write the absolute path of what is on the workspace{self.instead}",
+                f'"{text}" would not be downloaded, unlike recipe.dataset; '
+                f"use the absolute path of a file on the workspace{self.instead}",
             )
 
 
@@ -180,11 +329,13 @@ class Order(Rule):
         if self.twice:
             yield self._refusal(
                 f"recipe.args.{self.most}",
-                f"{most} is less than twice {self.least} {least}; write twice as much",
+                f"{most} is less than twice {self.least} {least}; use at least twice as much",
             )
             return
-        wrong, right = ("not below", "less") if self.strict else ("above", f"at most {most}")
-        says = f"{least} is {wrong} {self.most} {most}; write {right}"
+        wrong, right = (
+            ("not less than", "less") if self.strict else ("greater than", f"at most {most}")
+        )
+        says = f"{least} is {wrong} {self.most} {most}; use {right}"
         yield self._refusal(f"recipe.args.{self.least}", says)
 
 

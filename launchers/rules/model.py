@@ -10,24 +10,33 @@ from dataclasses import dataclass
 
 from launchers.plan.model_config import Shape
 from launchers.refusal import Refusal
-from launchers.rules.condition import has, missing, on
-from launchers.rules.divisors import divisors
-from launchers.rules.facts import Facts
+from launchers.rules.engine import Facts, has, missing, on
 from launchers.rules.parallelism import (
     CP,
     ENDS,
     EP,
     ETP,
     FIRST,
+    GRANULARITY,
     LAST,
     LAYOUT,
+    MODULES,
     NEEDS_SEQUENCE,
     PP,
     SEQUENCE,
     TP,
     VPP,
 )
-from launchers.rules.recompute import GRANULARITY, MODULES
+
+
+def divisors(number: int) -> list[int]:
+    """Return the divisors of a number, ascending.
+
+    >>> divisors(12)
+    [1, 2, 3, 4, 6, 12]
+    """
+    return [n for n in range(1, number + 1) if number % n == 0]
+
 
 Check = Callable[[Shape, "Known"], Refusal | None]
 
@@ -68,8 +77,8 @@ def key_heads(shape: Shape, known: Known) -> Refusal | None:
     return refused(
         "kv-heads",
         TP,
-        f"{tp} is neither a divisor nor a multiple of the model's {kv} "
-        f"key-value heads; write {_choice(fits)}",
+        f"{tp} neither divides nor is a multiple of the model's {kv} "
+        f"key-value heads; use {_choice(fits)}",
     )
 
 
@@ -105,7 +114,9 @@ def sequence(shape: Shape, known: Known) -> Refusal | None:
     if not shape.is_moe or known.size(TP) < 2 or known.facts.is_on(SEQUENCE):
         return None
     return refused(
-        NEEDS_SEQUENCE, SEQUENCE, f"off, and experts at {TP} {known.size(TP)} need it; write true"
+        NEEDS_SEQUENCE,
+        SEQUENCE,
+        f"off, but experts with {TP} {known.size(TP)} require it; set it to true",
     )
 
 
@@ -115,18 +126,18 @@ def layers(shape: Shape, known: Known) -> Refusal | None:
         return None  # it says all about the stages
     pp, ends = known.size(PP), [n for n in map(known.given, (FIRST, LAST)) if n is not None]
     if pp == 1 and ends:
-        return None  # told without the model
+        return None  # refused by the rows, without the model
     extra = sum(known.facts.is_on(end) for end in ENDS)
     stages, left = pp - len(ends), shape.layers + extra - sum(ends)
     if bool(stages) == bool(left) and left >= 0 and (not stages or left % stages == 0):
         return None
-    inner = f" less {sum(ends)} of the stages given by hand" if ends else ""
+    inner = f" less {sum(ends)} of the first or last stage" if ends else ""
     counted = f" plus {extra} for embedding and loss" if extra else ""
     return refused(
         "pipeline-uneven",
         PP,
-        f"{shape.layers} layers{counted}{inner} cannot be spread evenly over "
-        f"{stages} {'inner ' if ends else ''}stages; change it, or write {FIRST} or {LAST}",
+        f"{shape.layers} layers{counted}{inner} cannot be split evenly over "
+        f"{stages} {'inner ' if ends else ''}stages; change it or set {FIRST} or {LAST}",
     )
 
 
@@ -144,7 +155,7 @@ def chunks(shape: Shape, known: Known) -> Refusal | None:
                 "vpp-uneven",
                 VPP,
                 f"{vpp} does not divide the {held} layers of a stage; "
-                f"write {_choice(divisors(held))}",
+                f"use {_choice(divisors(held))}",
             )
     return None
 
@@ -161,8 +172,8 @@ def layernorm(shape: Shape, known: Known) -> Refusal | None:
     return refused(
         "recompute-layernorm-moe",
         MODULES,
-        f"layernorm fails with experts in megatron-core "
-        f"{'.'.join(map(str, known.core))} (mcore-bridge looks into cuda_graph_scope, which is "
+        f"recomputing layernorm fails for experts in megatron-core "
+        f"{'.'.join(map(str, known.core))} (mcore-bridge reads cuda_graph_scope, which is "
         "None); remove it",
     )
 
@@ -174,7 +185,7 @@ def latent(shape: Shape, known: Known) -> Refusal | None:
     return refused(
         "recompute-mla",
         MODULES,
-        "mla_up_proj needs multi-latent attention, which the model lacks; remove it",
+        "mla_up_proj requires multi-latent attention, which the model does not have; remove it",
     )
 
 
@@ -186,7 +197,7 @@ def shared_overlap(shape: Shape, known: Known) -> Refusal | None:
     return refused(
         "recompute-shared-overlap",
         MODULES,
-        f"shared_experts does not go with {overlap}; remove one",
+        f"shared_experts cannot be combined with {overlap}; remove one",
     )
 
 
@@ -196,7 +207,7 @@ def half_precision(shape: Shape, known: Known) -> Refusal | None:
     if shape.dtype != "bfloat16" or not silent or not on("fp16").holds(known.facts):
         return None
     return refused(
-        "fp16-bf16-model", "fp16", "on, and the model is in bfloat16; write torch_dtype: float16"
+        "fp16-bf16-model", "fp16", "on, but the model is in bfloat16; set torch_dtype: float16"
     )
 
 
@@ -224,7 +235,7 @@ def _divides(id: str, flag: str, known: Known, total: int, what: str) -> Refusal
     if total % size == 0:
         return None
     fits = _choice(divisors(total))
-    return refused(id, flag, f"{size} does not divide the model's {what} {total}; write {fits}")
+    return refused(id, flag, f"{size} does not divide the model's {what} {total}; use {fits}")
 
 
 def _choice(numbers: list[int], most: int = 8) -> str:

@@ -1,9 +1,25 @@
-"""Rules of the optimizer and the schedule that need no model; sources as in ``rules/parallelism.py``."""
+"""Rules of the optimizer and the schedule that need no model.
+
+Sources are abbreviated as in ``rules/parallelism.py``.
+"""
 
 from __future__ import annotations
 
-from launchers.rules.condition import given, missing, none_of, off, on, one_of, over, under
-from launchers.rules.engine import Conflict, Order, Range, Rule, Words
+from launchers.rules.engine import (
+    Conflict,
+    Order,
+    Range,
+    Rule,
+    Words,
+    given,
+    missing,
+    none_of,
+    off,
+    on,
+    one_of,
+    over,
+    under,
+)
 from launchers.rules.parallelism import PP
 
 _AWARE, _OPTIMIZER = "use_precision_aware_optimizer", "optimizer"
@@ -78,14 +94,14 @@ OPTIMIZER: tuple[Rule, ...] = (
         id="precision-aware-adam",
         flag=_AWARE,
         when=(on(_AWARE), none_of(_OPTIMIZER, "adam")),
-        says=f"needs {_OPTIMIZER} adam, and it is {{{_OPTIMIZER}}}; write adam, or remove this",
+        says=f"requires {_OPTIMIZER} adam, not {{{_OPTIMIZER}}}; use adam or remove this flag",
         source=_ASSERTS,
     ),
     Conflict(
         id="precision-aware-distributed",
         flag=_AWARE,
         when=(on(_AWARE), off("use_distributed_optimizer")),
-        says="needs use_distributed_optimizer; write use_distributed_optimizer: true",
+        says="requires use_distributed_optimizer; set use_distributed_optimizer: true",
         source=_ASSERTS,
     ),
     *(
@@ -93,7 +109,7 @@ OPTIMIZER: tuple[Rule, ...] = (
             id="precision-aware-dtype",
             flag=flag,
             when=(off(_AWARE), none_of(flag, "fp32")),
-            says=f"{{{flag}}} needs {_AWARE}; write {_AWARE}: true, or fp32",
+            says=f"{{{flag}}} requires {_AWARE}; set {_AWARE}: true or use fp32",
             source=_ASSERTS,
         )
         for flag in _DTYPES
@@ -103,7 +119,7 @@ OPTIMIZER: tuple[Rule, ...] = (
             id="muon-overlap",
             flag=flag,
             when=(on(flag), one_of(_OPTIMIZER, "muon")),
-            says=f"does not go with {_OPTIMIZER} muon; write dist_muon, or remove this",
+            says=f"cannot be combined with {_OPTIMIZER} muon; use dist_muon or remove this flag",
             source="SW megatron_args.py:_check_muon: AssertionError",
         )
         for flag in ("overlap_grad_reduce", "overlap_param_gather")
@@ -116,8 +132,8 @@ OPTIMIZER: tuple[Rule, ...] = (
             under("freeze_parameters_ratio", "1"),
             over(PP, "1"),
         ),
-        says=f"{{freeze_parameters_ratio}} does not go with {PP} {{{PP}}}; "
-        "write freeze_parameters, or remove it",
+        says=f"{{freeze_parameters_ratio}} cannot be combined with {PP} {{{PP}}}; "
+        "use freeze_parameters or remove it",
         source="SW megatron_args.py, MegatronTunerMixin: ValueError",
     ),
 )
@@ -144,7 +160,7 @@ SCHEDULE: tuple[Rule, ...] = (
         id="wsd-decay-iters",
         flag="lr_wsd_decay_iters",
         when=(one_of("lr_decay_style", "WSD"), missing("lr_wsd_decay_iters")),
-        says="missing, and lr_decay_style WSD needs it; write the iterations of the last phase",
+        says="missing, and lr_decay_style WSD requires it; set the iterations of the last phase",
         source=_SCHEDULE,
     ),
     *(
@@ -152,7 +168,7 @@ SCHEDULE: tuple[Rule, ...] = (
             id="weight-decay-constant",
             flag=flag,
             when=(one_of(_STYLE, "constant"), given(flag)),
-            says=f"{{{flag}}} goes with another {_STYLE} than constant; write weight_decay",
+            says=f"{{{flag}}} requires a {_STYLE} other than constant; use weight_decay",
             source="SW megatron_args.py:_init_weigh_decay: AssertionError",
         )
         for flag in ("start_weight_decay", "end_weight_decay")
@@ -162,7 +178,7 @@ SCHEDULE: tuple[Rule, ...] = (
             id="weight-decay-missing",
             flag=flag,
             when=(none_of(_STYLE, "constant"), missing(flag)),
-            says=f"missing, and {_STYLE} {{{_STYLE}}} needs it; write it",
+            says=f"missing, and {_STYLE} {{{_STYLE}}} requires it; set it",
             source="SW megatron_args.py:_init_weigh_decay: AssertionError",
         )
         for flag in ("start_weight_decay", "end_weight_decay")

@@ -1,4 +1,4 @@
-"""Rules of Megatron's parallel sizes that need no model.
+"""Rules of parallel sizes and of recomputation that need no model.
 
 Sources are megatron-core 0.18.0 (MC), mcore-bridge 1.6.0 (MB) and ms-swift 4.4.1 (SW), read line
 by line; what is not said to differ is the same in megatron-core 0.16.1 and 0.17.0.
@@ -6,8 +6,22 @@ by line; what is not said to differ is the same in megatron-core 0.16.1 and 0.17
 
 from __future__ import annotations
 
-from launchers.rules.condition import given, missing, off, on, one_of, over, under
-from launchers.rules.engine import Conflict, Multiple, Order, Range, Rule
+from launchers.rules.engine import (
+    Conflict,
+    Multiple,
+    Order,
+    Range,
+    Rule,
+    Words,
+    given,
+    has,
+    missing,
+    off,
+    on,
+    one_of,
+    over,
+    under,
+)
 
 TP, PP, CP = (f"{kind}_parallel_size" for kind in ("tensor_model", "pipeline_model", "context"))
 EP, ETP = "expert_model_parallel_size", "expert_tensor_parallel_size"
@@ -69,7 +83,8 @@ PIPELINE: tuple[Rule, ...] = (
         id="vpp-no-pipeline",
         flag=VPP,
         when=(_VIRTUAL, under(PP, "2")),
-        says=f"{{{VPP}}} needs a pipeline, and {PP} is {{{PP}}}; remove it, or write 2 or more",
+        says=f"{{{VPP}}} requires a pipeline, and {PP} is {{{PP}}}; remove it or set {PP} to 2 "
+        "or more",
         source="MC parallel_state.py: RuntimeError; SW _init_vpp_size takes 1 for none",
     ),
     Multiple(
@@ -102,7 +117,8 @@ PIPELINE: tuple[Rule, ...] = (
             id="pipeline-end-no-pipeline",
             flag=flag,
             when=(one_of(PP, "1"), given(flag)),
-            says=f"{{{flag}}} needs a pipeline, and {PP} is 1; remove it, or write 2 or more",
+            says=f"{{{flag}}} requires a pipeline, and {PP} is 1; remove it or set {PP} to 2 "
+            "or more",
             source="SW megatron_args.py:__post_init__: ValueError",
         )
         for flag in (FIRST, LAST)
@@ -112,7 +128,7 @@ PIPELINE: tuple[Rule, ...] = (
             id="pipeline-end-accounted",
             flag=flag,
             when=(given(flag), on(end)),
-            says=f"{{{flag}}} does not go with {end}; remove one",
+            says=f"{{{flag}}} cannot be combined with {end}; remove one",
             source="MC transformer_config.py: ValueError",
         )
         for flag in (FIRST, LAST)
@@ -123,7 +139,7 @@ PIPELINE: tuple[Rule, ...] = (
             id="pipeline-layout-conflict",
             flag=LAYOUT,
             when=(given(LAYOUT), given(other) if other in (FIRST, LAST) else on(other)),
-            says=f"it says all about the stages, and {other} is given too; remove one",
+            says=f"it defines all stages, and {other} is set too; remove one",
             source="MC transformer_config.py: ValueError, any_conflict",
         )
         for other in (FIRST, LAST, *ENDS)
@@ -138,7 +154,7 @@ TENSOR: tuple[Rule, ...] = (
             over(EP, "1"),
             over(TP, "1"),
         ),
-        says=f"off, and experts at {TP} {{{TP}}} need it; write true",
+        says=f"off, but experts with {TP} {{{TP}}} require it; set it to true",
         source="MC moe_layer.py:forward: ValueError in training, after the model was loaded; "
         "model_parallel_config.py only warns",
     ),
@@ -146,7 +162,7 @@ TENSOR: tuple[Rule, ...] = (
         id="tp-overlap-sequence-parallel",
         flag="tp_comm_overlap",
         when=(on("tp_comm_overlap"), off(SEQUENCE)),
-        says=f"needs {SEQUENCE}; write {SEQUENCE}: true, or remove it",
+        says=f"requires {SEQUENCE}; set {SEQUENCE}: true or remove it",
         source="SW megatron_args.py:__post_init__: ValueError",
     ),
     Conflict(
@@ -157,7 +173,74 @@ TENSOR: tuple[Rule, ...] = (
             on(SEQUENCE),
             one_of(TP, "1"),
         ),
-        says=f"needs {TP} of 2 or more; remove it",
+        says=f"requires {TP} of 2 or more; remove it",
         source="SW megatron_args.py: sequence_parallel is reset at TP 1, then ValueError",
+    ),
+)
+
+GRANULARITY, LAYERS = "recompute_granularity", "recompute_num_layers"
+METHOD, MODULES = "recompute_method", "recompute_modules"
+NAMES = ("core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "shared_experts")
+_SELECTIVE, _FULL = one_of(GRANULARITY, "selective"), one_of(GRANULARITY, "full")
+
+RECOMPUTE: tuple[Rule, ...] = (
+    size(LAYERS, "MC recompute.py: uniform steps by it; with 0 the loop has no end"),
+    Conflict(
+        id="recompute-method-missing",
+        flag=METHOD,
+        when=(_FULL, missing(METHOD)),
+        says=f"missing, and {GRANULARITY} full requires it; use uniform or block",
+        source="MC transformer_config.py: ValueError",
+    ),
+    Conflict(
+        id="recompute-layers-missing",
+        flag=LAYERS,
+        when=(_FULL, missing(LAYERS)),
+        says=f"missing, and {GRANULARITY} full requires it; use 1",
+        source="MC transformer_config.py: ValueError",
+    ),
+    *(
+        Conflict(
+            id="recompute-selective-flags",
+            flag=flag,
+            when=(_SELECTIVE, given(flag)),
+            says=f"{{{flag}}} requires {GRANULARITY} full, not selective; remove one",
+            source="SW megatron_args.py (method), MC transformer_config.py (layers): ValueError",
+        )
+        for flag in (METHOD, LAYERS)
+    ),
+    Words(
+        id="recompute-module-unknown",
+        flag=MODULES,
+        known=NAMES,
+        when=(_SELECTIVE,),
+        source="MC transformer_config.py: AssertionError, the same names in 0.16.1",
+    ),
+    Conflict(
+        id="recompute-moe-act",
+        flag=MODULES,
+        when=(_SELECTIVE, has(MODULES, "moe_act"), off("moe_grouped_gemm")),
+        says="moe_act requires moe_grouped_gemm; set moe_grouped_gemm: true or remove moe_act",
+        source="MC transformer_config.py: ValueError",
+    ),
+    Conflict(
+        id="recompute-moe-layer",
+        flag="moe_layer_recompute",
+        when=(on("moe_layer_recompute"), _FULL),
+        says=f"cannot be combined with {GRANULARITY} full, which includes it; remove it",
+        source="MC transformer_config.py: ValueError",
+    ),
+    Conflict(
+        id="recompute-mtp",
+        flag=LAYERS,
+        when=(
+            given("mtp_num_layers"),
+            _FULL,
+            one_of(METHOD, "uniform"),
+            over(LAYERS, "1"),
+        ),
+        says=f"{{{LAYERS}}} is not allowed: mtp_num_layers with full uniform recomputation "
+        "requires 1; use 1",
+        source="MC multi_token_prediction.py: AssertionError in the first forward",
     ),
 )

@@ -1,8 +1,8 @@
-"""All that Megatron and Megatron-SWIFT refuse by arithmetic, told before anything is reserved.
+"""All rules of a backend: what Megatron and ms-swift refuse, checked before GPUs are reserved.
 
-Rows of data, which the chart judges too, are in ``rules/parallelism.py`` and its neighbours; rules that
-need the model's sizes in ``rules/model.py``; what is only unwise in ``rules/warnings.py`` and
-``rules/hints.py``. To add a rule: one more row or function there, and its line in ``ROWS``.
+To add a rule: a row in the module of its subject, which the chart judges too after `make flags`, or
+a function in ``rules/model.py`` if it needs the model's sizes, or in ``rules/warnings.py`` if the
+setting is valid but almost certainly unintended.
 """
 
 from __future__ import annotations
@@ -13,19 +13,22 @@ from launchers.config.recipe import Value
 from launchers.flags import core_overrides as overrides
 from launchers.plan.model_config import Shape
 from launchers.refusal import Refusal
-from launchers.rules import facts as facts_of
-from launchers.rules import hints, model, warnings
+from launchers.rules import engine, model, warnings
 from launchers.rules.adapter import ADAPTER
-from launchers.rules.data import DATA, ELSEWHERE, LOSS, SAVING, TRANSFORMERS
-from launchers.rules.engine import Range, Rule
-from launchers.rules.experts import EIGHT_BITS, EXPERTS
-from launchers.rules.facts import Facts
-from launchers.rules.gather import GATHER
+from launchers.rules.data import (
+    DATA,
+    ELSEWHERE,
+    LOSS,
+    REFERENCES,
+    REFERENCES_ELSEWHERE,
+    SAVING,
+    TRANSFORMERS,
+)
+from launchers.rules.engine import Facts, Range, Rule
 from launchers.rules.model import READ, Known
+from launchers.rules.moe import EIGHT_BITS, EXPERTS, GATHER
 from launchers.rules.optimizer import OPTIMIZER, RANGES, SCHEDULE
-from launchers.rules.parallelism import DENSE, GBS, MBS, PIPELINE, SIZES, TENSOR, WORLD
-from launchers.rules.recompute import RECOMPUTE
-from launchers.rules.reference import REFERENCES, REFERENCES_ELSEWHERE
+from launchers.rules.parallelism import DENSE, GBS, MBS, PIPELINE, RECOMPUTE, SIZES, TENSOR, WORLD
 
 CORE = "0.18.0"
 """megatron-core of the pinned image; older ones allow more."""
@@ -39,12 +42,12 @@ ROWS: dict[str, tuple[Rule, ...]] = {
     ),
     "transformers": (*TRANSFORMERS, *ELSEWHERE, *REFERENCES_ELSEWHERE),
 }
-"""Backend to the rules that need no model, in the order they are told."""
+"""Backend to the rules that need no model, in the order of their messages."""
 UNWISE: dict[str, tuple[Rule, ...]] = {
     "megatron": warnings.MEGATRON,
     "transformers": warnings.TRANSFORMERS,
 }
-"""Backend to the rules of what works, but is surely not wanted."""
+"""Backend to the rules of settings that are valid but almost certainly unintended."""
 
 _MEGATRON = {
     **dict.fromkeys((*DENSE, "expert_model_parallel_size", "expert_tensor_parallel_size"), "1"),
@@ -114,13 +117,13 @@ def warn(
     reference: str = "online",
     core: str = CORE,
 ) -> list[Refusal]:
-    """Return a message for what works, but is surely not wanted; arguments as of ``check``."""
+    """Return what is valid but almost certainly unintended; arguments as of ``check``."""
     facts = _facts(args, backend, nodes, gpus_per_node, task=task, reference=reference)
     messages = [message for rule in UNWISE[backend] for message in rule.judge(facts)]
     if backend == "megatron" and _is_sized(facts):
         known = Known(facts=facts, core=version(core))
-        messages += [found for hint in hints.PLAIN if (found := hint(known))]
-        messages += [found for hint in hints.MODEL if shape and (found := hint(shape, known))]
+        messages += [found for hint in warnings.PLAIN if (found := hint(known))]
+        messages += [found for hint in warnings.MODEL if shape and (found := hint(shape, known))]
     return messages
 
 
@@ -132,7 +135,7 @@ def ranged(backend: str) -> frozenset[str]:
 
 def empty(args: Mapping[str, Value]) -> list[Refusal]:
     """Return a message for each flag that is given without a word, as the chart does."""
-    says = 'empty; write null to drop it, or [""] for an empty word'
+    says = 'empty; use null to remove it, or [""] for an empty word'
     return [
         Refusal(id="flag-empty", path=f"recipe.args.{name}", says=says)
         for name, value in sorted(args.items())
@@ -153,11 +156,11 @@ def version(text: str) -> tuple[int, ...]:
 
 def _facts(args: Mapping[str, Value], backend: str, nodes: int, gpus: int, **recipe: str) -> Facts:
     defaults, overrides = DEFAULTS[backend], OVERRIDES[backend]
-    return facts_of.of(args, defaults, nodes=nodes, gpus=gpus, overrides=overrides, **recipe)
+    return engine.facts(args, defaults, nodes=nodes, gpus=gpus, overrides=overrides, **recipe)
 
 
 def _is_sized(facts: Facts) -> bool:
-    """Tell whether all sizes can be counted with; those that can't are told already."""
+    """Return whether all sizes are valid; the rows refuse those that are not."""
     return all(not facts.text(flag) or facts.size(flag) for flag in (*READ, MBS, GBS))
 
 

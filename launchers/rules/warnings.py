@@ -1,12 +1,44 @@
-"""What works, but is surely not wanted: logged by the launcher and shown by ``plan``."""
+"""Warnings: valid but almost certainly unintended, logged by the launcher and shown by ``plan``.
+
+Rows where conditions on flags suffice, one function each where arithmetic is needed. Sources are
+abbreviated as in ``rules/parallelism.py``.
+"""
 
 from __future__ import annotations
 
-from launchers.rules.condition import given, missing, none_of, off, on, one_of, over, under
-from launchers.rules.engine import Conflict, Rule
-from launchers.rules.facts import TASK
-from launchers.rules.parallelism import PP, SEQUENCE, TP
-from launchers.rules.recompute import GRANULARITY, LAYERS, METHOD
+from collections.abc import Callable
+
+from launchers.plan.model_config import Shape
+from launchers.refusal import Refusal
+from launchers.rules.engine import (
+    TASK,
+    Conflict,
+    Rule,
+    given,
+    missing,
+    none_of,
+    off,
+    on,
+    one_of,
+    over,
+    under,
+)
+from launchers.rules.model import Known, refused
+from launchers.rules.parallelism import (
+    CP,
+    DENSE,
+    EP,
+    ETP,
+    GBS,
+    GRANULARITY,
+    LAYERS,
+    MBS,
+    METHOD,
+    PP,
+    SEQUENCE,
+    TP,
+    VPP,
+)
 
 _OFFLOAD, _AWARE = "optimizer_cpu_offload", "use_precision_aware_optimizer"
 _CAPACITY = "moe_expert_capacity_factor"
@@ -23,15 +55,15 @@ MEGATRON: tuple[Rule, ...] = (
         id="offload-fp32-weights",
         flag=_OFFLOAD,
         when=(on(_OFFLOAD), off(_AWARE), one_of("optimizer", "adam")),
-        says=f"without {_AWARE} the fp32 weights stay on the GPU: 4 bytes a parameter; "
-        f"write {_AWARE}: true",
+        says=f"without {_AWARE} the fp32 weights stay on the GPU, 4 bytes per parameter; "
+        f"set {_AWARE}: true",
         source="MC distrib_optimizer.py keeps shard_fp32_from_float16; measured: +14 GiB",
     ),
     Conflict(
         id="offload-adapter",
         flag=_OFFLOAD,
         when=(on(_OFFLOAD), none_of("tuner_type", "full")),
-        says="with tuner_type {tuner_type} has ended in illegal memory accesses; remove it",
+        says="with tuner_type {tuner_type} has caused illegal memory accesses; remove it",
         source="ms-swift issue 9554",
     ),
     Conflict(
@@ -45,15 +77,15 @@ MEGATRON: tuple[Rule, ...] = (
         id="param-gather-bucket",
         flag="overlap_param_gather",
         when=(on("overlap_param_gather"), off("overlap_grad_reduce")),
-        says="does nothing without overlap_grad_reduce: all parameters are one bucket; "
-        "write overlap_grad_reduce: true",
+        says="has no effect without overlap_grad_reduce, since all parameters form one bucket; "
+        "set overlap_grad_reduce: true",
         source="SW megatron_lm_utils.py:wrap_model sets bucket_size None",
     ),
     Conflict(
         id="padding-free-packing",
         flag="padding_free",
         when=(on("packing"), off("padding_free")),
-        says="false has no effect: packing turns it on",
+        says="false has no effect: packing enables it",
         source="SW megatron_base_args.py:__post_init__",
     ),
     *(
@@ -70,36 +102,37 @@ MEGATRON: tuple[Rule, ...] = (
         id="recompute-block-mtp",
         flag=METHOD,
         when=(one_of(METHOD, "block"), given("mtp_num_layers"), one_of(GRANULARITY, "full")),
-        says="block does not recompute the layers of mtp_num_layers; write uniform",
+        says="block does not recompute the layers of mtp_num_layers; use uniform",
         source="MC multi_token_prediction.py warns and skips",
     ),
     Conflict(
         id="capacity-drops-tokens",
         flag=_CAPACITY,
         when=(over(_CAPACITY, "0"),),
-        says=f"{{{_CAPACITY}}} drops tokens, and training differs; remove it, except to measure",
+        says=f"{{{_CAPACITY}}} drops tokens, which changes training; remove it except for "
+        "measurements",
         source="MC moe_utils.py:topk_routing_with_score_function drops above the capacity",
     ),
     Conflict(
         id="packing-micro-batch",
         flag="micro_batch_size",
         when=(on("packing"), over("micro_batch_size", "1")),
-        says="{micro_batch_size} with packing joins that many packs; "
-        "a larger max_length does the same with less waste",
+        says="{micro_batch_size} with packing concatenates that many packs; "
+        "a larger max_length does the same with less padding",
         source="SW template/base.py:data_collator joins the rows of a microbatch",
     ),
     Conflict(
         id="ddp-timeout-long",
         flag="ddp_timeout",
         when=(over("ddp_timeout", "86400"),),
-        says="{ddp_timeout} seconds: a hang would not be seen for more than a day",
+        says="{ddp_timeout} seconds: a hang would go unnoticed for more than a day",
         source="SW megatron_lm_utils.py hands it to the process groups",
     ),
     Conflict(
         id="loss-split-no-pipeline",
         flag="account_for_loss_in_pipeline_split",
         when=(on("account_for_loss_in_pipeline_split"), one_of(PP, "1")),
-        says=f"has no use at {PP} 1",
+        says=f"has no effect at {PP} 1",
         source="MC transformer_block.py:get_num_layers_to_build",
     ),
     Conflict(
@@ -115,10 +148,110 @@ TRANSFORMERS: tuple[Rule, ...] = tuple(
         id="best-model-not-exported",
         flag="load_best_model_at_end",
         when=(on("load_best_model_at_end"), is_not_one),
-        says="does not choose what is exported, which is the last checkpoint; with "
-        "save_total_limit: 1 the best one alone is left in the end, and exported",
+        says="does not affect the export, which is made from the last checkpoint; with "
+        "save_total_limit: 1 only the best checkpoint remains, and it is exported",
         source="transformers trainer.py:_finalize_training loads it and writes nothing, and of "
         "a limit of 1 deletes all but the best; measured with 5.12.1",
     )
     for is_not_one in (none_of("save_total_limit", "1"), missing("save_total_limit"))
 )
+
+Hint = Callable[[Shape, Known], Refusal | None]
+_LENGTH = "max_length"
+
+
+def tensor_across_nodes(known: Known) -> Refusal | None:
+    """Ranks of tensor parallelism are neighbours (MC parallel_state.py, order tp-cp-ep-dp-pp)."""
+    tp, gpus = known.size(TP), known.facts.gpus
+    if tp <= gpus:
+        return None
+    return refused(
+        "tensor-across-nodes",
+        TP,
+        f"{tp} is more than the {gpus} GPUs of a node, so each layer communicates over the network",
+    )
+
+
+def experts_across_nodes(known: Known) -> Refusal | None:
+    """Each token goes to its experts and back, twice a layer: performance.md's arithmetic.
+
+    51.5 GB a pack and GPU between nodes at EP 16 over 2 nodes (Qwen3-30B-A3B): 18 s at 200 Gb/s.
+    """
+    ep, etp, gpus = known.size(EP), known.size(ETP), known.facts.gpus
+    if ep * etp <= gpus or ep == 1:
+        return None
+    return refused(
+        "experts-across-nodes",
+        EP,
+        f"{ep} x {ETP} {etp} is more than the {gpus} GPUs of a node: tokens "
+        f"cross the network twice per layer; {PP} across nodes costs far less",
+    )
+
+
+def bubble(known: Known) -> Refusal | None:
+    """Idle share (PP-1)/(m+PP-1), Narayanan et al. 2021, arXiv 2104.04473, divided by VPP."""
+    pp, replica = known.size(PP), 1
+    for flag in DENSE:
+        replica *= known.size(flag)
+    step = known.size(MBS) * (known.facts.world // replica)
+    if pp == 1 or not step or (batches := known.size(GBS) // step) >= pp or not batches:
+        return None
+    idle = (pp - 1) / (batches * known.size(VPP) + pp - 1)
+    return refused(
+        "pipeline-bubble",
+        GBS,
+        f"{known.size(GBS)} is {batches} microbatches for {pp} stages, which "
+        f"idle {idle:.0%} of the time; use a larger one",
+    )
+
+
+def no_experts(shape: Shape, known: Known) -> Refusal | None:
+    """SW model/utils.py:get_mcore_model_config sets both sizes to 1 for a dense model."""
+    used = [flag for flag in (EP, ETP) if known.size(flag) > 1 and not shape.is_moe]
+    return (
+        refused("no-experts", used[0], "has no effect: the model has no experts") if used else None
+    )
+
+
+def too_many_recomputed(shape: Shape, known: Known) -> Refusal | None:
+    """MC recompute.py takes at most the layers of a stage."""
+    held = max(1, shape.layers // (known.size(PP) * known.size(VPP)))
+    if known.facts.text(GRANULARITY) != "full" or known.size(LAYERS) <= held:
+        return None
+    return refused(
+        "recompute-layers-many",
+        LAYERS,
+        f"{known.size(LAYERS)} is more than the {held} layers of a stage",
+    )
+
+
+def too_long(shape: Shape, known: Known) -> Refusal | None:
+    """The model has seen no position beyond ``max_position_embeddings``; ms-swift only logs."""
+    length = known.facts.number(_LENGTH) or 0
+    if not shape.positions or length <= shape.positions or known.facts.text("rope_scaling"):
+        return None
+    return refused(
+        "length-positions",
+        _LENGTH,
+        f"{length:.0f} is more than the model's {shape.positions} positions",
+    )
+
+
+def uneven_context(shape: Shape, known: Known) -> Refusal | None:
+    """SW megatron_lm_utils.py cuts each sequence into 2 x CP pieces: short ones are padding."""
+    cp, length = known.size(CP), known.facts.number(_LENGTH) or 0
+    if cp == 1 or not length or length / cp >= 1024:
+        return None
+    return refused(
+        "context-parallel-short",
+        CP,
+        f"{cp} leaves {length / cp:.0f} tokens per GPU of {_LENGTH} {length:.0f}",
+    )
+
+
+PLAIN: tuple[Callable[[Known], Refusal | None], ...] = (
+    tensor_across_nodes,
+    experts_across_nodes,
+    bubble,
+)
+MODEL: tuple[Hint, ...] = (no_experts, too_many_recomputed, too_long, uneven_context)

@@ -15,7 +15,7 @@ from launchers.flags import equal_packs
 from launchers.plan.layout import Layout
 from launchers.plan.model_config import Shape
 from launchers.plan.training_job import Training
-from launchers.rules.divisors import divisors
+from launchers.rules.model import divisors
 
 Fields = Mapping[str, Any]
 

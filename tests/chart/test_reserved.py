@@ -61,7 +61,7 @@ def test_a_variable_from_a_secret_is_no_secret_in_the_open() -> None:
     assert render({"extraEnv": {"WANDB_API_KEY": reference, "MY_TOKEN": None}})
     for name in ("WANDB_API_KEY", "my_token", "PASSWORD", "AWS_SECRET_ACCESS_KEY"):
         told = refusal({"extraEnv": {name: "S3CRET"}})
-        assert f"- extraEnv.{name}: a secret in the open" in told
+        assert re.search(rf"^- extraEnv\.{name}: .* \[env-secret\]$", told, re.MULTILINE)
         assert "S3CRET" not in told
 
 
@@ -69,7 +69,7 @@ def test_no_volume_of_the_chart_is_the_users() -> None:
     names = ["launchers", "package", "workspace", "shm", "tmp", "release", "code-secret"]
     told = refusal({**CODE, "extraVolumes": [{"name": n, "emptyDir": {}} for n in names]})
     for name in names:
-        assert f"extraVolumes: the name {name} is taken" in told
+        assert f"extraVolumes: the name {name} is in use" in told
     assert render({"extraVolumes": [{"name": "code-secret", "emptyDir": {}}]})
 
 
@@ -80,8 +80,8 @@ def test_no_path_of_the_chart_is_the_users() -> None:
     mounts = [{"name": "shm", "mountPath": path} for path in paths]
     told = refusal({**CODE, "extraVolumeMounts": mounts})
     for path in paths:
-        assert f"extraVolumeMounts: {path} is taken" in told
-    assert "/workspace is taken" in refusal(
+        assert f"extraVolumeMounts: {path} is in use" in told
+    assert "/workspace is in use" in refusal(
         {"extraVolumeMounts": [{"name": "shm", "mountPath": "/workspace/"}]}
     )
 
@@ -89,7 +89,7 @@ def test_no_path_of_the_chart_is_the_users() -> None:
 @pytest.mark.parametrize("path", SYSTEM)
 def test_the_workspace_hides_no_folder_of_the_system(path: str) -> None:
     told = refusal({"workspace": {"mountPath": path}})
-    assert f"workspace.mountPath: {path} is the system's or the chart's" in told
+    assert f"workspace.mountPath: {path} " in told and "[mount-path-taken]" in told
 
 
 @pytest.mark.parametrize("path", ["/workspace", "/tmp/x", "/home/me/x", "/var/lib/x", "/etcetera"])

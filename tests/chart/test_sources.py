@@ -46,7 +46,7 @@ def refusals(layer: Document) -> str:
 
 def test_a_dataset_is_taken_by_both_or_by_none() -> None:
     told = re.findall(
-        r"^- recipe\.dataset\[(\d+)\]: .* is no source",
+        r"^- recipe\.dataset\[(\d+)\]: .* \[dataset-source\]$",
         refusals({"recipe": {"dataset": TEXTS}}),
         re.M,
     )

@@ -11,7 +11,7 @@ takes. No flag is named here.
 {{- if not (kindIs "invalid" $value) }}
 {{- include "megatron-dpo.validate.flag" (merge (dict "flag" $flag) $one) }}
 {{- if has (toJson $value) (list "\"\"" "[]") }}
-- recipe.args.{{ $flag }}: empty; write null to drop it, or [""] for an empty word [flag-empty]
+- recipe.args.{{ $flag }}: empty; use null to remove it, or [""] for an empty word [flag-empty]
 {{- end }}
 {{- end }}
 {{- end }}
@@ -21,18 +21,18 @@ takes. No flag is named here.
 {{/* The name of one flag. Takes (flag, backend, recipe, version, known). */}}
 {{- define "megatron-dpo.validate.flag" -}}
 {{- if not (regexMatch "^[A-Za-z_][A-Za-z0-9_]*$" .flag) }}
-- recipe.args: {{ .flag | quote }} is no flag's name; write {{ regexReplaceAll "[^A-Za-z0-9_]" (.flag | trimAll "- ") "_" | default "letters, digits and _" }} [flag-name]
+- recipe.args: {{ .flag | quote }} is not a flag name; use {{ regexReplaceAll "[^A-Za-z0-9_]" (.flag | trimAll "- ") "_" | default "letters, digits and _" }} [flag-name]
 {{- else if has .flag .backend.launcherOwned }}
-- recipe.args.{{ .flag }}: the launcher sets it, since it knows the paths and whether the run resumes; remove it [flag-owned]
+- recipe.args.{{ .flag }}: set by the launcher, which knows the paths and whether the run resumes; remove it [flag-owned]
 {{- else if hasKey .backend.secret .flag }}
-- recipe.args.{{ .flag }}: a secret, and whoever sees the run sees its recipe; remove it, and {{ get .backend.secret .flag }} [flag-secret]
+- recipe.args.{{ .flag }}: a secret, which everybody who can see the run could read; remove it and {{ get .backend.secret .flag }} [flag-secret]
 {{- else if and .recipe.checkFlags (not (has .flag .known)) }}
 {{- if hasKey .backend.renamed .flag }}
 - recipe.args.{{ .flag }}: ms-swift {{ .version }} has no such flag; {{ get .backend.renamed .flag }} [flag-renamed]
 {{- else if has .flag .backend.flags.rlhf }}
-- recipe.args.{{ .flag }}: is for recipe.task rlhf, and the task is {{ .recipe.task }}; remove it (null drops one of an earlier file), or write recipe.task: rlhf [flag-task]
+- recipe.args.{{ .flag }}: is a flag of recipe.task rlhf, not {{ .recipe.task }}; remove it (null removes one of an earlier file) or set recipe.task: rlhf [flag-task]
 {{- else }}
-- recipe.args.{{ .flag }}: ms-swift {{ .version }} has no such flag for {{ .recipe.backend }} {{ .recipe.task }}{{ with include "megatron-dpo.nearest" (dict "word" .flag "known" .known) }}; the nearest is {{ . }}{{ end }}. For an image with another ms-swift write recipe.checkFlags: false [flag-unknown]
+- recipe.args.{{ .flag }}: ms-swift {{ .version }} has no such flag for {{ .recipe.backend }} {{ .recipe.task }}{{ with include "megatron-dpo.nearest" (dict "word" .flag "known" .known) }}; the nearest is {{ . }}{{ end }}. For an image with another ms-swift set recipe.checkFlags: false [flag-unknown]
 {{- end }}
 {{- end }}
 {{- end }}

@@ -20,11 +20,11 @@ if it is neither. Helm's fromJson reports an error under the key Error.
 {{- $map := include "megatron-dpo.overrides.map" .map -}}
 {{- if not (has (toJson .map) (list "null" "\"\"" "[]" "[\"\"]")) }}
 {{- if not $map }}
-- recipe.args.{{ .flag }}: "{{ include "megatron-dpo.flagText" .map }}" is no map; write key: value lines below it, or a JSON object [overrides-map]
+- recipe.args.{{ .flag }}: "{{ include "megatron-dpo.flagText" .map }}" is not a map; use key: value lines below it or a JSON object [overrides-map]
 {{- else }}
 {{- range $key, $value := fromJson $map }}
 {{- if and (kindIs "string" $value) (has (toString $value | lower) (list "true" "false" "yes" "no" "on" "off")) }}
-- recipe.args.{{ $.flag }}.{{ $key }}: "{{ $value }}" is a text, which megatron-core takes for true; write true or false without quotes [overrides-text]
+- recipe.args.{{ $.flag }}.{{ $key }}: "{{ $value }}" is a string, which megatron-core treats as true; use true or false without quotes [overrides-text]
 {{- end }}
 {{- end }}
 {{- end }}

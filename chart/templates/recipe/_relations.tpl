@@ -30,7 +30,7 @@ multiple: a total is a multiple of a product.
 {{- /* A replica that does not fit is the message of another rule. */}}
 {{- if not (mod $facts.world $replica) }}
 {{- if mod (int64 $total) $divisor }}
-- recipe.args.{{ $rule.total }}: {{ $total }} is not a multiple of {{ $factors }} x {{ $replicas }} replicas = {{ $divisor }}; write a multiple of {{ $divisor }} [{{ $rule.id }}]
+- recipe.args.{{ $rule.total }}: {{ $total }} is not a multiple of {{ $factors }} x {{ $replicas }} replicas = {{ $divisor }}; use a multiple of {{ $divisor }} [{{ $rule.id }}]
 {{- end }}
 {{- end }}
 {{- end }}
@@ -45,10 +45,10 @@ multiple: a total is a multiple of a product.
 {{- if and (include "megatron-dpo.isNumber" $least) (include "megatron-dpo.isNumber" $most) }}
 {{- if .rule.twice }}
 {{- if gt (mulf 2 (float64 $least)) (float64 $most) }}
-- recipe.args.{{ .rule.most }}: {{ $most }} is less than twice {{ .rule.least }} {{ $least }}; write twice as much [{{ .rule.id }}]
+- recipe.args.{{ .rule.most }}: {{ $most }} is less than twice {{ .rule.least }} {{ $least }}; use at least twice as much [{{ .rule.id }}]
 {{- end }}
 {{- else if or (gt (float64 $least) (float64 $most)) (and $strict (eq (float64 $least) (float64 $most))) }}
-- recipe.args.{{ .rule.least }}: {{ $least }} is {{ ternary "not below" "above" $strict }} {{ .rule.most }} {{ $most }}; write {{ ternary "less" (printf "at most %s" $most) $strict }} [{{ .rule.id }}]
+- recipe.args.{{ .rule.least }}: {{ $least }} is {{ ternary "not less than" "greater than" $strict }} {{ .rule.most }} {{ $most }}; use {{ ternary "less" (printf "at most %s" $most) $strict }} [{{ .rule.id }}]
 {{- end }}
 {{- end }}
 {{- end }}
@@ -68,7 +68,7 @@ multiple: a total is a multiple of a product.
 {{- $rule := .rule -}}
 {{- range regexSplit "\\s+" (get .facts.texts $rule.flag | trim) -1 }}
 {{- if and . (not (has . $rule.known)) }}
-- recipe.args.{{ $rule.flag }}: "{{ . }}" is not known; write one of {{ join ", " $rule.known }} [{{ $rule.id }}]
+- recipe.args.{{ $rule.flag }}: "{{ . }}" is unknown; use one of {{ join ", " $rule.known }} [{{ $rule.id }}]
 {{- end }}
 {{- end }}
 {{- end }}
@@ -94,7 +94,7 @@ range: a number within bounds. Whole numbers are in the schema, which cannot com
 {{- end }}
 {{- end }}
 {{- if not $fits }}
-- recipe.args.{{ $rule.flag }}: "{{ $text }}" is no {{ $rule.noun }}; write a number {{ $bounds }} [{{ $rule.id }}]
+- recipe.args.{{ $rule.flag }}: "{{ $text }}" is not a valid {{ $rule.noun }}; use a number {{ $bounds }} [{{ $rule.id }}]
 {{- end }}
 {{- end }}
 {{- end }}
@@ -103,6 +103,6 @@ range: a number within bounds. Whole numbers are in the schema, which cannot com
 {{- define "megatron-dpo.rule.local" -}}
 {{- $text := get .facts.texts .rule.flag -}}
 {{- if and $text (or (not (hasPrefix "/" $text)) (contains "://" $text)) }}
-- recipe.args.{{ .rule.flag }}: "{{ $text }}" would not be downloaded, as recipe.dataset is; write the absolute path of what is on the workspace{{ .rule.instead | default "" }} [{{ .rule.id }}]
+- recipe.args.{{ .rule.flag }}: "{{ $text }}" would not be downloaded, unlike recipe.dataset; use the absolute path of a file on the workspace{{ .rule.instead | default "" }} [{{ .rule.id }}]
 {{- end }}
 {{- end }}

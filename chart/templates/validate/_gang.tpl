@@ -14,20 +14,20 @@ characters.
 - release name: "{{ $name }}" has {{ len $name }} characters, and pods are called <name>{{ $longest }}; choose a name of at most {{ $budget }} [release-name-length]
 {{- end }}
 {{- if not (regexMatch "^[a-z]([-a-z0-9]*[a-z0-9])?$" $name) }}
-- release name: "{{ $name }}" cannot be a host name; begin with a letter and write a-z, 0-9 and - only [release-name-form]
+- release name: "{{ $name }}" is not a valid host name; begin with a letter and use a-z, 0-9 and - only [release-name-form]
 {{- end }}
 {{- end }}
 
 {{/* GPUs, ports and image of the pods. */}}
 {{- define "megatron-dpo.validate.nodes" -}}
 {{- if and (eq .Values.recipe.backend "megatron") (not .Values.gpusPerNode) }}
-- gpusPerNode: 0, and Megatron needs GPUs; write the GPUs of a node, or recipe.backend: transformers [gpus-missing]
+- gpusPerNode: 0, and Megatron requires GPUs; set the GPUs of a node or recipe.backend: transformers [gpus-missing]
 {{- end }}
 {{- if eq (int .Values.rendezvous.masterPort) (int .Values.rendezvous.gangPort) }}
-- rendezvous.gangPort: {{ int .Values.rendezvous.gangPort }} is rendezvous.masterPort too; write another port [rendezvous-ports]
+- rendezvous.gangPort: {{ int .Values.rendezvous.gangPort }} is rendezvous.masterPort too; use another port [rendezvous-ports]
 {{- end }}
 {{- if not (or .Values.image.tag .Values.image.digest) }}
-- image.tag: empty, and image.digest too, which means latest; write one of them [image-missing]
+- image.tag: empty, as is image.digest, which means latest; set one of them [image-missing]
 {{- end }}
 {{- end }}
 
@@ -35,10 +35,10 @@ characters.
 {{- define "megatron-dpo.validate.stages" -}}
 {{- if eq .Values.stages.placement "jobs" }}
 {{- if and (eq .Values.recipe.backend "megatron") (not .Values.stages.convert.skip) }}
-- stages.placement: jobs runs stages without a GPU, and convert needs one; write stages.convert.skip: true, or placement: inline [stages-convert]
+- stages.placement: jobs runs stages without a GPU, and convert requires one; set stages.convert.skip: true or placement: inline [stages-convert]
 {{- end }}
 {{- if kindIs "map" .Values.workspace.emptyDir }}
-- stages.placement: jobs hands the data to other pods, and workspace.emptyDir ends with its pod; write another workspace, or placement: inline [stages-empty-dir]
+- stages.placement: jobs passes the data to other pods, and workspace.emptyDir ends with its pod; use another workspace or placement: inline [stages-empty-dir]
 {{- end }}
 {{- end }}
 {{- end }}

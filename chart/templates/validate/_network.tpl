@@ -6,19 +6,19 @@
 {{- range $path, $_ := .Files.Glob "networks/*.yaml" }}
 {{- $known = append $known (base $path | trimSuffix ".yaml") }}
 {{- end }}
-- network.profile: "{{ .Values.network.profile }}" is not known; write one of {{ join ", " $known }} [network-profile]
+- network.profile: "{{ .Values.network.profile }}" is unknown; use one of {{ join ", " $known }} [network-profile]
 {{- else }}
 {{- $network := include "megatron-dpo.network" . | fromJson }}
 {{- include "megatron-dpo.validate.network.devices" (dict "root" . "network" $network) }}
 {{- range $name, $words := $network.required }}
 {{- if not (or (get $network.env $name) (get $.Values.extraEnv $name)) }}
-- network.env.{{ $name }}: empty, and profile {{ $.Values.network.profile }} has no default; write {{ $words }} [network-env-missing]
+- network.env.{{ $name }}: empty, and profile {{ $.Values.network.profile }} has no default; set it to {{ $words }} [network-env-missing]
 {{- end }}
 {{- end }}
 {{- if $network.hostNetwork }}
 {{- include "megatron-dpo.validate.network.ports" . }}
 {{- if $network.attachment }}
-- network.hostNetwork: true, and a pod of the host's network gets no {{ $network.attachment }}; write network.hostNetwork: false [network-host-attachment]
+- network.hostNetwork: true, and pods on the host network do not get {{ $network.attachment }}; set network.hostNetwork: false [network-host-attachment]
 {{- end }}
 {{- end }}
 {{- $volumes := list "launchers" "workspace" "shm" "tmp" }}
@@ -26,7 +26,7 @@
 {{- range $container := $network.initContainers }}
 {{- range $container.volumeMounts }}
 {{- if not (has .name $volumes) }}
-- network.initContainers: {{ $container.name }} mounts {{ .name }}, and no volume is called so; add it to extraVolumes [network-init-volume]
+- network.initContainers: {{ $container.name }} mounts {{ .name }}, and there is no such volume; add it to extraVolumes [network-init-volume]
 {{- end }}
 {{- end }}
 {{- end }}
@@ -40,24 +40,24 @@
 {{- range $key := list "resourceName" "resourceCount" }}
 {{- $given := get $user $key }}
 {{- if and (gt (len $devices) 1) (ne (toString ($given | default "")) "") }}
-- network.{{ $key }}: {{ include "megatron-dpo.scalar" $given }} may mean any of {{ join ", " $devices }}; write network.resources: {NAME: COUNT} [network-device-ambiguous]
+- network.{{ $key }}: {{ include "megatron-dpo.scalar" $given }} is ambiguous: the devices are {{ join ", " $devices }}; use network.resources: {NAME: COUNT} [network-device-ambiguous]
 {{- end }}
 {{- end }}
 {{- if and (gt (len $devices) 1) .network.attachment }}
-- network.attachment: {{ .network.attachment }} may belong to any of {{ join ", " $devices }}; write network.annotations: {k8s.v1.cni.cncf.io/networks: ...} [network-attachment-ambiguous]
+- network.attachment: {{ .network.attachment }} is ambiguous: the devices are {{ join ", " $devices }}; use network.annotations: {k8s.v1.cni.cncf.io/networks: ...} [network-attachment-ambiguous]
 {{- else if and (not $devices) .network.attachment }}
-- network.attachment: {{ .network.attachment }} goes with a device, and there is none; write network.resourceName and resourceCount, or network.annotations [network-attachment-no-device]
+- network.attachment: {{ .network.attachment }} requires a device, and none is set; set network.resourceName and resourceCount, or network.annotations [network-attachment-no-device]
 {{- end }}
 {{- if and $user.resourceCount (not $devices) }}
-- network.resourceCount: {{ int $user.resourceCount }} of no resource; write network.resourceName, or network.resourceCount: null [network-count-no-device]
+- network.resourceCount: {{ int $user.resourceCount }} without a resource; set network.resourceName or network.resourceCount: null [network-count-no-device]
 {{- end }}
 {{- range $name, $count := .network.resources }}
 {{- if eq $name $.root.Values.gpuResource }}
-- network.resourceName: {{ $name }} is gpuResource, and its number is gpusPerNode; write the fabric's device, or network.resourceName: "" [network-device-is-gpu]
+- network.resourceName: {{ $name }} is gpuResource, whose count is gpusPerNode; use the fabric's device or network.resourceName: "" [network-device-is-gpu]
 {{- else if not (include "megatron-dpo.isExtended" $name) }}
-- network.resources: {{ $name }} is no device; write resources.limits.{{ $name }} [network-resource-no-device]
+- network.resources: {{ $name }} is not a device; use resources.limits.{{ $name }} [network-resource-no-device]
 {{- else if eq (toString $count) "0" }}
-- network.resourceName: {{ $name }} has no count with profile {{ $user.profile }}; write network.resourceName: "" if the fabric needs no device, or network.resourceCount: 1 [network-device-no-count]
+- network.resourceName: {{ $name }} has no count with profile {{ $user.profile }}; set network.resourceName: "" if the fabric needs no device, or network.resourceCount: 1 [network-device-no-count]
 {{- end }}
 {{- end }}
 {{- end }}
@@ -70,7 +70,7 @@ Kubernetes' range for NodePorts, and with Linux' range for outgoing connections.
 {{- range $key, $given := pick .Values.rendezvous "masterPort" "gangPort" }}
 {{- $port := int $given }}
 {{- if or (and (ge $port 30000) (le $port 60999)) (has $port (list 2379 2380 2381 6443 10248 10249 10250 10256 10257 10259)) }}
-- rendezvous.{{ $key }}: {{ $port }} may be taken on the host, whose network the pods share (profile {{ $.Values.network.profile }}); write a port of 20000 to 29999 [host-port]
+- rendezvous.{{ $key }}: {{ $port }} may be in use on the host, whose network the pods share (profile {{ $.Values.network.profile }}); use a port from 20000 to 29999 [host-port]
 {{- end }}
 {{- end }}
 {{- end }}

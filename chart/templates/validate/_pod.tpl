@@ -8,13 +8,13 @@
 {{- range $path, $env := dict "extraEnv" .Values.extraEnv "network.env" .Values.network.env }}
 {{- range $name, $value := $env }}
 {{- if not (regexMatch "^[A-Za-z_][A-Za-z0-9_]*$" $name) }}
-- {{ $path }}: {{ $name | quote }} is no variable's name; write {{ regexReplaceAll "^[0-9]|[^A-Za-z0-9_]" $name "_" | default "letters, digits and _" }} [env-name]
+- {{ $path }}: {{ $name | quote }} is not a variable name; use {{ regexReplaceAll "^[0-9]|[^A-Za-z0-9_]" $name "_" | default "letters, digits and _" }} [env-name]
 {{- else if or (has $name $reserved) (regexMatch "^(DPO|SKIP|PET|TORCHELASTIC)_" $name) }}
-- {{ $path }}.{{ $name }}: reserved, the launcher or Kubernetes sets it; remove it, and use the key of the values that stands for it [env-reserved]
+- {{ $path }}.{{ $name }}: reserved: set by the launcher or Kubernetes; remove it and use the corresponding key of the values [env-reserved]
 {{- else if hasKey $tokens $name }}
-- {{ $path }}.{{ $name }}: reserved, tokens come from Secrets; write secrets.{{ get $tokens $name }}.existingSecret [env-token]
+- {{ $path }}.{{ $name }}: reserved: tokens come from Secrets; set secrets.{{ get $tokens $name }}.existingSecret [env-token]
 {{- else if and (regexMatch "(^|_)(TOKEN|SECRET|PASSWORD|API_?KEY|ACCESS_KEY)$" (upper $name)) (not (kindIs "map" $value)) (not (kindIs "invalid" $value)) }}
-- {{ $path }}.{{ $name }}: a secret in the open; write extraEnv.{{ $name }}: {valueFrom: {secretKeyRef: {name: SECRET, key: KEY}}} [env-secret]
+- {{ $path }}.{{ $name }}: a secret in plain text; set extraEnv.{{ $name }}: {valueFrom: {secretKeyRef: {name: SECRET, key: KEY}}} [env-secret]
 {{- end }}
 {{- end }}
 {{- end }}
@@ -26,10 +26,10 @@
 {{- $container := include "megatron-dpo.securityContext.container" (dict "root" . "role" "node") | fromYaml -}}
 {{- $isRoot := eq (toString $user.runAsUser) "0" }}
 {{- if and $isRoot $user.runAsNonRoot }}
-- podSecurityContext: runAsUser 0 with runAsNonRoot true, which kubelet refuses; write runAsNonRoot: false for root, or another runAsUser [root-non-root]
+- podSecurityContext: runAsUser 0 with runAsNonRoot true, which the kubelet refuses; set runAsNonRoot: false for root, or another runAsUser [root-non-root]
 {{- end }}
 {{- if and .Values.debug.ptrace (not $isRoot) }}
-- debug.ptrace: true has no effect as user {{ $user.runAsUser | default "(the image's)" }}, since capabilities reach root only; write podSecurityContext: {runAsNonRoot: false, runAsUser: 0, runAsGroup: 0}, or debug.ptrace: false [ptrace-not-root]
+- debug.ptrace: true has no effect as user {{ $user.runAsUser | default "(the image's)" }}, since only root gets the capabilities; set podSecurityContext: {runAsNonRoot: false, runAsUser: 0, runAsGroup: 0}, or debug.ptrace: false [ptrace-not-root]
 {{- end }}
 {{- $mighty := or $container.privileged (has "SYS_ADMIN" ($container.capabilities.add | default list)) }}
 {{- if and $mighty (eq (toString $container.allowPrivilegeEscalation) "false") }}
@@ -42,9 +42,9 @@
 {{- range $path, $names := dict "podLabels" .Values.podLabels "podAnnotations" .Values.podAnnotations "nodeSelector" .Values.nodeSelector }}
 {{- range $name, $_ := $names }}
 {{- if not (include "megatron-dpo.isLabel" $name) }}
-- {{ $path }}: {{ $name | quote }} is no name of a label or annotation; write name or example.com/name [label-name]
+- {{ $path }}: {{ $name | quote }} is not the name of a label or annotation; use name or example.com/name [label-name]
 {{- else if and (ne $path "nodeSelector") (regexMatch "^(app[.]kubernetes[.]io|jobset[.]sigs[.]k8s[.]io|checksum|kueue[.]x-k8s[.]io/(podset-|queue-name))" $name) }}
-- {{ $path }}: {{ $name }} is the chart's; remove it (queue and topology are kueue.queue and kueue.topology) [label-owned]
+- {{ $path }}: {{ $name }} is set by the chart; remove it (for queue and topology set kueue.queue and kueue.topology) [label-owned]
 {{- end }}
 {{- end }}
 {{- end }}
@@ -60,15 +60,15 @@ Kueue has reserved the GPUs.
 {{- $path := printf "tolerations[%d]" $position }}
 {{- $isAny := eq ($given.operator | default "Equal") "Exists" }}
 {{- if and $isAny $given.value }}
-- {{ $path }}.value: {{ $given.value | quote }}, and operator Exists takes any; write operator: Equal, or remove the value [toleration-value]
+- {{ $path }}.value: {{ $given.value | quote }}, and operator Exists accepts any value; set operator: Equal or remove the value [toleration-value]
 {{- end }}
 {{- if and (not $given.key) (not $isAny) }}
-- {{ $path }}.key: empty; write the taint's key, or operator: Exists for all taints [toleration-key-missing]
+- {{ $path }}.key: empty; set the taint's key, or operator: Exists for all taints [toleration-key-missing]
 {{- else if and $given.key (not (include "megatron-dpo.isLabel" $given.key)) }}
-- {{ $path }}.key: {{ $given.key | quote }} is no taint's key; write name or example.com/name, and its value and effect as value and effect [toleration-key]
+- {{ $path }}.key: {{ $given.key | quote }} is not the key of a taint; use name or example.com/name, and set value and effect separately [toleration-key]
 {{- end }}
 {{- if and (hasKey $given "tolerationSeconds") (ne ($given.effect | default "") "NoExecute") }}
-- {{ $path }}.tolerationSeconds: {{ int $given.tolerationSeconds }} has no meaning with effect {{ $given.effect | default "(all)" }}; write effect: NoExecute, or remove it [toleration-seconds]
+- {{ $path }}.tolerationSeconds: {{ int $given.tolerationSeconds }} has no effect with effect {{ $given.effect | default "(all)" }}; set effect: NoExecute or remove it [toleration-seconds]
 {{- end }}
 {{- end }}
 {{- end }}

@@ -5,9 +5,9 @@
 {{- $names := concat (keys ($user.requests | default dict)) (keys ($user.limits | default dict)) | uniq | sortAlpha }}
 {{- range $name := $names }}
 {{- if eq $name $.Values.gpuResource }}
-- {{ $path }}: {{ $name }} follows from {{ ternary "gpusPerNode; write gpusPerNode" "the stage, and a stage pod has no GPU; remove it" (eq $role "node") }} [resource-gpu]
+- {{ $path }}: {{ $name }} follows from {{ ternary "gpusPerNode; use gpusPerNode" "the stage, and a stage pod has no GPU; remove it" (eq $role "node") }} [resource-gpu]
 {{- else if not (regexMatch "^(cpu|memory|ephemeral-storage|hugepages-[1-9][0-9]*[KMG]i)$|^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9._]{0,61}[A-Za-z0-9])?$" $name) }}
-- {{ $path }}: {{ $name | quote }} is no resource; write cpu, memory, or a name such as rdma/hca [resource-name]
+- {{ $path }}: {{ $name | quote }} is not a resource; use cpu, memory or a name such as rdma/hca [resource-name]
 {{- end }}
 {{- end }}
 {{- $found := include "megatron-dpo.resources" (dict "root" $ "role" $role) | fromYaml }}
@@ -16,17 +16,17 @@
 {{- $limit := get $found.limits $name }}
 {{- if and (include "megatron-dpo.isExtended" $name) (not (has $name (list $.Values.gpuResource))) }}
 {{- if or (ne $request $limit) (and (contains "/" $name) (not (regexMatch "^[0-9]+$" $limit))) }}
-- {{ $path }}: {{ $name }} has request {{ $request | default "(none)" }} and limit {{ $limit | default "(none)" }}; write one whole number, under limits [resource-whole]
+- {{ $path }}: {{ $name }} has request {{ $request | default "(none)" }} and limit {{ $limit | default "(none)" }}; set one whole number, under limits [resource-whole]
 {{- end }}
 {{- else if and $request $limit }}
 {{- if gt (include "megatron-dpo.quantity" $request | float64) (include "megatron-dpo.quantity" $limit | float64) }}
-- {{ $path }}.requests.{{ $name }}: {{ $request }} is more than the limit {{ $limit }}; write a smaller request or a larger limit [resource-limit]
+- {{ $path }}.requests.{{ $name }}: {{ $request }} is more than the limit {{ $limit }}; set a smaller request or a larger limit [resource-limit]
 {{- end }}
 {{- end }}
 {{- end }}
 {{- with ternary "" ($found.limits.memory | default $found.requests.memory) (eq $role "test") }}
 {{- if le (include "megatron-dpo.quantity" . | float64) (include "megatron-dpo.quantity" $.Values.sharedMemory.sizeLimit | float64) }}
-- {{ $path }}: memory {{ . }} does not hold sharedMemory.sizeLimit {{ $.Values.sharedMemory.sizeLimit }}, which counts as memory; write more memory, or a smaller sizeLimit [memory-shared]
+- {{ $path }}: memory {{ . }} is not more than sharedMemory.sizeLimit {{ $.Values.sharedMemory.sizeLimit }}, which counts as memory; set more memory or a smaller sizeLimit [memory-shared]
 {{- end }}
 {{- end }}
 {{- end }}

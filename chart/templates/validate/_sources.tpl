@@ -1,12 +1,12 @@
 {{/* Sources of model and datasets. */}}
 {{- define "megatron-dpo.validate.recipe" -}}
 {{- $recipe := .Values.recipe -}}
-{{- $forms := "write hf://org/name@revision, ms://org/name@revision or file:///path" -}}
+{{- $forms := "use hf://org/name@revision, ms://org/name@revision or file:///path" -}}
 {{- if not (include "megatron-dpo.isSource" $recipe.model) }}
-- recipe.model: {{ $recipe.model | quote }} is no source; {{ $forms }} [model-source]
+- recipe.model: {{ $recipe.model | quote }} is not a source; {{ $forms }} [model-source]
 {{- end }}
 {{- if not $recipe.dataset }}
-- recipe.dataset: empty; write a list of sources, each hf://org/name@revision, ms://org/name@revision, file:///path or a path in the cloned code [dataset-missing]
+- recipe.dataset: empty; set a list of sources, each hf://org/name@revision, ms://org/name@revision, file:///path or a path in the cloned code [dataset-missing]
 {{- end }}
 {{- range $position, $dataset := $recipe.dataset }}
 {{- $path := regexReplaceAll "#[1-9][0-9]*$" $dataset "" }}
@@ -15,7 +15,7 @@
 - recipe.dataset[{{ $position }}]: {{ $dataset | quote }} is a path in the cloned code, and code.url is empty; set code.url and code.ref, or {{ $forms }} [source-no-clone]
 {{- end }}
 {{- else if not (include "megatron-dpo.isSource" $path) }}
-- recipe.dataset[{{ $position }}]: {{ $dataset | quote }} is no source; {{ $forms }}, and #N after it for N samples [dataset-source]
+- recipe.dataset[{{ $position }}]: {{ $dataset | quote }} is not a source; {{ $forms }}, and append #N for N samples [dataset-source]
 {{- end }}
 {{- end }}
 {{- end }}
@@ -41,18 +41,18 @@ a password.
 {{- define "megatron-dpo.validate.code" -}}
 {{- with .Values.code }}
 {{- if regexMatch "^(https?://[^/]*@|\\w+://[^/@]*:[^/]*@)" .url }}
-- code.url: holds a name or password, which everybody who sees the run would see; remove it from the URL, and put a token into a Secret that code.existingSecret names [code-url-secret]
+- code.url: holds a name or password, which everybody who can see the run could read; remove it from the URL and put a token into a Secret named by code.existingSecret [code-url-secret]
 {{- else if and .url (not (regexMatch "^((https?|ssh|git|file)://[^\\s/]*/\\S+|[\\w.-]+@[\\w.-]+:\\S+)$" .url)) }}
-- code.url: no git URL; write https://host/path.git, ssh://git@host/path.git, git@host:path or file:///path [code-url]
+- code.url: not a git URL; use https://host/path.git, ssh://git@host/path.git, git@host:path or file:///path [code-url]
 {{- end }}
 {{- if and .url (not .ref) }}
-- code.ref: empty; write the commit, tag or branch to clone [code-ref-missing]
+- code.ref: empty; set the commit, tag or branch to clone [code-ref-missing]
 {{- end }}
 {{- if regexMatch "^-|[\\s~^:?*\\[\\\\]|[.][.]" .ref }}
-- code.ref: {{ .ref | quote }} is no ref; write a commit, tag or branch [code-ref]
+- code.ref: {{ .ref | quote }} is not a git ref; use a commit, tag or branch [code-ref]
 {{- end }}
 {{- if and (not .url) (or .ref .existingSecret) }}
-- code.url: empty, but code.{{ ternary "ref" "existingSecret" (ne .ref "") }} is given; write the git URL, or remove it [code-url-missing]
+- code.url: empty, but code.{{ ternary "ref" "existingSecret" (ne .ref "") }} is set; set the git URL or remove it [code-url-missing]
 {{- end }}
 {{- end }}
 {{- end }}

@@ -9,18 +9,18 @@
 {{- end }}
 {{- end }}
 {{- if ne (len $given) 1 }}
-- workspace: {{ join " and " $given | default "no volume" }} given; write exactly one of {{ join ", " $kinds }}{{ range $given }}, or workspace.{{ . }}: null{{ end }} [workspace-kind]
+- workspace: {{ join " and " $given | default "no volume" }} set; set exactly one of {{ join ", " $kinds }}{{ range $given }}, or workspace.{{ . }}: null{{ end }} [workspace-kind]
 {{- end }}
 {{- $many := gt (int .Values.nodes) 1 }}
 {{- if and $many (has "emptyDir" $given) }}
-- workspace.emptyDir: {{ int .Values.nodes }} nodes cannot share it; write existingClaim, pvc, nfs or hostPath, or nodes: 1 [workspace-shared]
+- workspace.emptyDir: {{ int .Values.nodes }} nodes cannot share it; use existingClaim, pvc, nfs or hostPath, or set nodes: 1 [workspace-shared]
 {{- end }}
 {{- with $workspace.pvc }}
 {{- if and (has "ReadWriteOncePod" (.accessModes | default list)) (gt (len .accessModes) 1) }}
-- workspace.pvc.accessModes: {{ join ", " .accessModes }} given, and ReadWriteOncePod goes with no other mode; write one of them [access-mode-single]
+- workspace.pvc.accessModes: {{ join ", " .accessModes }} set, and ReadWriteOncePod cannot be combined with another mode; use one of them [access-mode-single]
 {{- end }}
 {{- if and $many .accessModes (not (has "ReadWriteMany" .accessModes)) }}
-- workspace.pvc.accessModes: {{ join ", " .accessModes }} admits one host, and nodes is {{ int $.Values.nodes }}; write [ReadWriteMany] [access-mode-many]
+- workspace.pvc.accessModes: {{ join ", " .accessModes }} admits one host, and nodes is {{ int $.Values.nodes }}; use [ReadWriteMany] [access-mode-many]
 {{- end }}
 {{- end }}
 {{- end }}
@@ -37,22 +37,22 @@
 {{- $_ := set $given (printf "%s.mountPath" $path) $mount.mountPath }}
 {{- $_ := set $below (printf "%s.subPath" $path) ($mount.subPath | default "") }}
 {{- if and $mount.subPath $mount.subPathExpr }}
-- {{ $path }}.subPathExpr: given with subPath, and Kubernetes takes one; remove one of them [sub-path-both]
+- {{ $path }}.subPathExpr: set with subPath, and Kubernetes accepts one of them; remove one [sub-path-both]
 {{- end }}
 {{- end }}
 {{- range $path, $folder := $given }}
 {{- if or (ne $folder (clean $folder)) (not (isAbs $folder)) }}
-- {{ $path }}: {{ $folder | quote }} is not clean; write {{ printf "/%s" $folder | clean }} [path-unclean]
+- {{ $path }}: {{ $folder | quote }} is not a clean path; use {{ printf "/%s" $folder | clean }} [path-unclean]
 {{- end }}
 {{- end }}
 {{- range $path, $folder := $below }}
 {{- if and $folder (or (ne $folder (clean $folder)) (isAbs $folder) (regexMatch "^[.]{1,2}(/|$)" $folder)) }}
-- {{ $path }}: {{ $folder | quote }} is no clean path below the volume; write folders without a / at the ends, //, . and .. [sub-path-unclean]
+- {{ $path }}: {{ $folder | quote }} is not a clean path below the volume; use folders without leading or trailing /, and without //, . and .. [sub-path-unclean]
 {{- end }}
 {{- end }}
 {{- $folder := clean $workspace.mountPath }}
 {{- if or (regexMatch "^/(bin|boot|dev|etc|lib|lib32|lib64|libx32|proc|sbin|sys|usr|opt/launchers)(/|$)" $folder) (has $folder (list "/" "/home" "/opt" "/root" "/run" "/tmp" "/var")) }}
-- workspace.mountPath: {{ $folder }} is the system's or the chart's; write another path, such as /workspace [mount-path-taken]
+- workspace.mountPath: {{ $folder }} is reserved by the system or the chart; use another path, e.g. /workspace [mount-path-taken]
 {{- end }}
 {{- end }}
 
@@ -69,7 +69,7 @@
 {{- range $network.volumeMounts }}{{ $paths = append $paths (clean .mountPath) }}{{ end }}
 {{- range $position, $volume := .Values.extraVolumes }}
 {{- if has .name $taken }}
-- extraVolumes: the name {{ .name }} is taken; write another one [volume-name]
+- extraVolumes: the name {{ .name }} is in use; use another one [volume-name]
 {{- end }}
 {{- range $kind, $key := dict "configMap" "name" "ephemeral" "volumeClaimTemplate" "secret" "secretName" }}
 {{- $source := get $volume $kind }}
@@ -82,11 +82,11 @@
 {{- range .Values.extraVolumeMounts }}
 {{- $folder := clean .mountPath }}
 {{- if or (has $folder $paths) (regexMatch "^(/opt|/etc/megatron-dpo)/launchers/" $folder) }}
-- extraVolumeMounts: {{ $folder }} is taken; write another path [mount-path]
+- extraVolumeMounts: {{ $folder }} is in use; use another path [mount-path]
 {{- end }}
 {{- $paths = append $paths $folder }}
 {{- if not (has .name $taken) }}
-- extraVolumeMounts: no volume is called {{ .name }}; add it to extraVolumes [volume-mount]
+- extraVolumeMounts: there is no volume {{ .name }}; add it to extraVolumes [volume-mount]
 {{- end }}
 {{- end }}
 {{- end }}

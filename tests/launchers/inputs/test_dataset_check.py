@@ -34,7 +34,7 @@ def refusal(path: Path, content: str | bytes, **change: Any) -> str:
         judge(path, content, **change)
     assert no.value.code == Exit.DATA
     assert str(no.value).startswith("recipe.dataset")
-    return str(no.value)
+    return f"{no.value} [{no.value.id}]"
 
 
 def lines(*given: object) -> str:
@@ -43,26 +43,27 @@ def lines(*given: object) -> str:
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.json", "a.csv", "a.parquet"])
 def test_an_empty_file_is_refused(tmp_path: Path, name: str) -> None:
-    assert "is empty" in refusal(tmp_path / name, "")
+    assert "[dataset-empty]" in refusal(tmp_path / name, "")
 
 
 @pytest.mark.parametrize("content", ["\n\n", "[]", "  "])
 def test_a_file_without_rows_is_refused(tmp_path: Path, content: str) -> None:
-    assert "no rows" in refusal(tmp_path / "a.json", content)
+    assert "[dataset-no-rows]" in refusal(tmp_path / "a.json", content)
 
 
 @pytest.mark.parametrize(
-    "content, told",
+    "content, line, id",
     [
-        (lines(GOOD) + "{broken\n", "line 2 is no JSON"),
-        (lines(GOOD, GOOD)[:-9], "line 2 is no JSON"),
-        (lines(GOOD).encode() + b'\n{"a": "\xff"}\n', "line 3 is no JSON"),
-        (lines(GOOD, "text"), "line 2: a row is no map"),
-        ("[1, 2]", "line 1: a row is no map"),
+        (lines(GOOD) + "{broken\n", 2, "dataset-json"),
+        (lines(GOOD, GOOD)[:-9], 2, "dataset-json"),
+        (lines(GOOD).encode() + b'\n{"a": "\xff"}\n', 3, "dataset-json"),
+        (lines(GOOD, "text"), 2, "dataset-row"),
+        ("[1, 2]", 1, "dataset-row"),
     ],
 )
-def test_a_broken_line_is_named(tmp_path: Path, content: str | bytes, told: str) -> None:
-    assert told in refusal(tmp_path / "a.jsonl", content)
+def test_a_broken_line_is_named(tmp_path: Path, content: str | bytes, line: int, id: str) -> None:
+    text = refusal(tmp_path / "a.jsonl", content)
+    assert f"line {line}" in text and f"[{id}]" in text
 
 
 def test_the_three_ways_to_write_rows_pass(tmp_path: Path) -> None:
@@ -72,24 +73,27 @@ def test_the_three_ways_to_write_rows_pass(tmp_path: Path) -> None:
 
 
 def test_a_parquet_file_is_known_by_its_ends(tmp_path: Path) -> None:
-    assert "begin" in refusal(tmp_path / "a.parquet", lines(GOOD))
-    assert "it is cut" in refusal(tmp_path / "a.parquet", b"PAR1" + bytes(100))
+    assert "its beginning" in refusal(tmp_path / "a.parquet", lines(GOOD))
+    assert "its end" in refusal(tmp_path / "a.parquet", b"PAR1" + bytes(100))
     judge(tmp_path / "a.parquet", b"PAR1" + bytes(100) + b"PAR1")
 
 
 @pytest.mark.parametrize(
-    "row, told",
+    "row, seen, id",
     [
-        (PAIR, "no rejected answers: its rows have messages"),
-        ({"prompt": "q", "chosen": "a"}, "its rows have chosen, prompt"),
-        ({}, "its rows have no columns"),
-        ({**PAIR, "rejected_response": "good"}, "is the chosen answer in all 2 rows"),
-        ({**PAIR, "rejected_response": None}, "is missing or is the chosen answer"),
-        ({"query": "q", "response": "x", "rejected_response": "x"}, "is the chosen answer"),
+        (PAIR, "messages;", "dataset-no-pairs"),
+        ({"prompt": "q", "chosen": "a"}, "chosen, prompt;", "dataset-no-pairs"),
+        ({}, "no columns;", "dataset-no-pairs"),
+        ({**PAIR, "rejected_response": "good"}, "all 2 rows", "dataset-same-answers"),
+        ({**PAIR, "rejected_response": None}, "all 2 rows", "dataset-same-answers"),
+        ({"query": "q", "response": "x", "rejected_response": "x"}, "", "dataset-same-answers"),
     ],
 )
-def test_rows_that_are_no_pairs_are_refused(tmp_path: Path, row: object, told: str) -> None:
-    assert told in refusal(tmp_path / "a.jsonl", lines(row, row))
+def test_rows_that_are_no_pairs_are_refused(
+    tmp_path: Path, row: object, seen: str, id: str
+) -> None:
+    text = refusal(tmp_path / "a.jsonl", lines(row, row))
+    assert seen in text and f"[{id}]" in text
 
 
 @pytest.mark.parametrize(
@@ -127,8 +131,8 @@ def test_one_good_pair_is_enough(tmp_path: Path) -> None:
 def test_rows_that_make_no_batch_are_refused(tmp_path: Path) -> None:
     few = lines(*[GOOD] * 100)
     megatron: dict[str, Any] = {"backend": "megatron", "replicas": 8}
-    told = refusal(tmp_path / "a.jsonl", few, **megatron, global_batch_size=128)
-    assert "100 rows x num_train_epochs 1 make no batch of global_batch_size 128" in told
+    text = refusal(tmp_path / "a.jsonl", few, **megatron, global_batch_size=128)
+    assert "100 rows x num_train_epochs 1 " in text and "[dataset-no-batch]" in text
     judge(tmp_path / "a.jsonl", few, **megatron, global_batch_size=64)
     judge(tmp_path / "a.jsonl", few, **megatron, global_batch_size=128, num_train_epochs=2)
     judge(tmp_path / "a.jsonl", few, **megatron, global_batch_size=128, train_iters=5)
@@ -147,7 +151,7 @@ def test_a_folder_and_an_unknown_number_of_rows_pass(tmp_path: Path) -> None:
 def test_a_large_file_is_read_in_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dataset_check, "MAX_READ_BYTES", 1000)
     judge(tmp_path / "a.jsonl", lines(*[GOOD] * 50) + "{broken")
-    assert "no rejected answers" in refusal(tmp_path / "a.jsonl", lines(*[PAIR] * 50))
+    assert "[dataset-no-pairs]" in refusal(tmp_path / "a.jsonl", lines(*[PAIR] * 50))
     judge(tmp_path / "a.json", json.dumps([GOOD] * 50))
 
 

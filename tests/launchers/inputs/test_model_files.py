@@ -12,7 +12,7 @@ from launchers.inputs import model_files
     "config, told",
     [
         (None, "o/m has no config.json"),
-        ("{broken", "o/m: config.json is no JSON"),
+        ("{broken", "o/m: config.json is not JSON"),
         ("[]", "config.json has no model_type"),
         ("{}", "config.json has no model_type"),
     ],

@@ -101,7 +101,8 @@ def test_a_secret_is_refused_and_not_repeated(settings: Settings) -> None:
 
 
 def test_a_flag_of_ms_swift_3_is_told_todays_name(settings: Settings) -> None:
-    assert "write num_train_epochs" in refusal(settings, args={"max_epochs": "1"})
+    text = refusal(settings, args={"max_epochs": "1"})
+    assert "num_train_epochs" in text and "[flag-renamed]" in text
 
 
 def test_a_wrong_source_names_its_key(settings: Settings) -> None:

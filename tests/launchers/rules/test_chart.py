@@ -17,10 +17,8 @@ from launchers.config import recipe
 from launchers.flags import flag_types
 from launchers.flags.flag_types import Kind
 from launchers.rules import table
-from launchers.rules.condition import When
-from launchers.rules.engine import Local, Multiple, Order, Range, Rule, Words
-from launchers.rules.facts import REFERENCE, TASK
-from launchers.rules.facts import of as facts_of
+from launchers.rules.engine import REFERENCE, TASK, Local, Multiple, Order, Range, Rule, When, Words
+from launchers.rules.engine import facts as facts_of
 from scripts.flags import is_bound
 from tests.chart.helm import CHART, Refused, template
 from tests.chart.test_values import SCHEMA
@@ -105,9 +103,9 @@ def kind_of(backend: str, flag: str) -> Kind | None:
 
 def bounded(messages: list[str], backend: str) -> list[str]:
     """Return the launcher's messages of what the chart's schema refuses."""
-    flags = {rule.flag for rule in table.ROWS[backend] if is_bound(rule)}
-    pattern = rf"recipe\.args\.({'|'.join(flags)}): \".*\" is no \w+; write a whole number "
-    return [message for message in messages if re.match(pattern, message)]
+    rules = [rule for rule in table.ROWS[backend] if is_bound(rule)]
+    ends = [(f"recipe.args.{rule.flag}: ", f" [{rule.id}]") for rule in rules]
+    return [m for m in messages if any(m.startswith(a) and m.endswith(z) for a, z in ends)]
 
 
 def case_of(

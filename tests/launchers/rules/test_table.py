@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchers.config import recipe
+from launchers.exits import LaunchError
 from launchers.flags import installed
 from launchers.flags.command_line import DEFAULTS as LAUNCHERS
 from launchers.plan.model_config import Shape
-from launchers.rules import hints, model, table
-from launchers.rules.divisors import divisors
+from launchers.plan.training_job import Arguments
+from launchers.rules import model, table, warnings
+from launchers.rules.model import divisors
 from tests.launchers.training_environment import needs_training, swift_classes
 
 SIZES: dict[str, Any] = {
@@ -75,7 +77,7 @@ def test_every_rule_names_its_source_once() -> None:
     for rows in (*table.ROWS.values(), *table.UNWISE.values()):
         assert len(set(rows)) == len(rows)
         assert all(row.source for row in rows)
-    for function in (*model.MODEL, *hints.MODEL, *hints.PLAIN):
+    for function in (*model.MODEL, *warnings.MODEL, *warnings.PLAIN):
         assert "MC " in str(function.__doc__) or len(str(function.__doc__)) > 40, function
 
 
@@ -263,3 +265,15 @@ def test_a_name_that_the_users_code_registers_is_no_file(registrar: str) -> None
     for flag in ("cached_dataset", "cached_val_dataset"):
         cached: dict[str, Any] = {**registered, flag: "mine"}
         assert told(**cached) == ["cached-dataset-remote"]
+
+
+@pytest.mark.parametrize("text", ["on", "off", "maybe", "true false"])
+def test_launcher_and_plan_and_rules_read_a_switch_alike(text: str) -> None:
+    document = {"backend": "megatron", "task": "rlhf", "model": "m", "dataset": ["d"]}
+    parsed = recipe.parse({**document, "args": {"packing": text}})
+    for read in (parsed.is_on, lambda name: Arguments(args=parsed.args).flag(name, False)):
+        with pytest.raises(LaunchError) as refused:
+            read("packing")
+        assert refused.value.id in ("flag-switch", "plan-switch")
+    assert "lazy-tokenize" not in told(packing=text, lazy_tokenize=True)
+    assert "lazy-tokenize" in told(packing="Yes", lazy_tokenize=True)

@@ -1,0 +1,108 @@
+"""Packages import in one order of layers, and stay small enough to read."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from launchers import PACKAGE
+
+LAYERS = (
+    ("root",),
+    ("config",),
+    ("system",),
+    ("storage",),
+    ("gang", "plan", "flags"),
+    ("rules",),
+    ("metrics",),
+    ("progress",),
+    ("preflight",),
+    ("hub",),
+    ("inputs",),
+    ("stages",),
+    ("run",),
+)
+"""Lowest first; packages of one layer do not import each other."""
+LEVEL = {package: level for level, packages in enumerate(LAYERS) for package in packages}
+ENTRIES = ("launchers.command", "launchers.__main__")
+"""Root modules that import every layer."""
+LARGEST = 13
+"""Modules of a package, without ``__init__``."""
+LARGER = frozenset({"plan"})
+"""Packages that may still be larger; remove a name when its package fits."""
+
+
+def test_no_module_imports_a_higher_layer() -> None:
+    wrong = [
+        f"{importer} imports {imported}"
+        for importer, imported in imports()
+        if not is_allowed(package(importer), package(imported))
+    ]
+    assert wrong == []
+
+
+def test_the_rule_itself_tells_up_from_down() -> None:
+    assert is_allowed("run", "config") and is_allowed("training", "flags")
+    assert not is_allowed("config", "run")
+    assert not is_allowed("plan", "flags")
+    assert not is_allowed("rules", "training")
+    assert not is_allowed("training", "stages")
+
+
+def test_every_package_has_a_layer() -> None:
+    assert {package(name) for name in modules()} - {"training"} == set(LEVEL)
+
+
+def test_no_package_is_larger_than_a_person_can_hold() -> None:
+    sizes: dict[str, int] = {}
+    for path in PACKAGE.rglob("*.py"):
+        folder = str(path.parent.relative_to(PACKAGE))
+        sizes[folder] = sizes.get(folder, 0) + (path.name != "__init__.py")
+    assert {name for name, size in sizes.items() if size > LARGEST} <= LARGER
+
+
+def is_allowed(importer: str, imported: str) -> bool:
+    """Return whether one package may import from another."""
+    if importer == imported:
+        return True
+    if importer == "training":
+        return imported not in ("stages", "run")
+    return imported != "training" and LEVEL[imported] < LEVEL[importer]
+
+
+def package(module: str) -> str:
+    """Return the package of a module.
+
+    >>> package("launchers.exits"), package("launchers.training.packs.report")
+    ('root', 'training')
+    """
+    parts = module.split(".")
+    return parts[1] if len(parts) > 2 else "root"
+
+
+def modules() -> dict[str, Path]:
+    """Return the launcher's modules by their full names."""
+    return {
+        ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts): path
+        for path in PACKAGE.rglob("*.py")
+        if path.name != "__init__.py"
+    }
+
+
+def imports() -> Iterator[tuple[str, str]]:
+    """Yield importer and imported module, wherever in the file the import stands."""
+    known = modules()
+    for importer, path in known.items():
+        if importer in ENTRIES:
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("launchers."):
+                full = [f"{node.module}.{alias.name}" for alias in node.names]
+                yield from ((importer, n if n in known else str(node.module)) for n in full)
+            elif isinstance(node, ast.ImportFrom) and node.module == "launchers":
+                yield from (
+                    (importer, f"launchers.{alias.name}")
+                    for alias in node.names
+                    if f"launchers.{alias.name}" in known
+                )
