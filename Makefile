@@ -26,6 +26,7 @@ COMMAND := $(STAMPS)/command
 TESTS := $(STAMPS)/tests
 TRAIN := $(STAMPS)/train
 ORACLE := $(STAMPS)/oracle
+ENGINES := $(STAMPS)/engines
 HELM := $(STAMPS)/helm
 HELM3 := $(STAMPS)/helm3
 # Programs of the cluster: a folder of tests/e2e/tools each, built by Go. Asked for when needed only.
@@ -73,7 +74,7 @@ render: ## render every file of values/ into .tools/render
 
 ##@ Check it
 test: ## lint, types and all tests that need no cluster
-	$(call build,chart lint types $(TRAIN) $(ORACLE) $(HELM) $(HELM3) $(CHECKERS))
+	$(call build,chart lint types $(TRAIN) $(ORACLE) $(ENGINES) $(HELM) $(HELM3) $(CHECKERS))
 	@.venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(PYTEST)
 
 test-chart: ## the tests of the chart alone, chart-testing and kubeconform included
@@ -118,7 +119,7 @@ types: $(TESTS) ## mypy --strict
 
 calibrate: ## predicted memory and step time against measured and published runs
 	$(call build,$(COMMAND))
-	@.venv/bin/python -m scripts.calibrate
+	@.venv/bin/python -m scripts.dev.calibrate
 
 ##@ Measure on GPUs (on a host with the training stack; TOKENIZER=folder RESULTS=folder)
 bench-gpu: ## the seed's flags against the tuned profile, 48 layers on 4 GPUs; an hour, 10 JSON results
@@ -143,16 +144,17 @@ golden: ## rewrite the golden manifests of tests/chart and the wordings of tests
 
 figures: ## rewrite the tables of values/README.md and the plot, from predictions and results
 	$(call build,chart $(COMMAND) $(HELM))
-	@.venv/bin/python -m scripts.figures
+	@.venv/bin/python -m scripts.dev.figures
 
 flags: ## rewrite what the chart knows of training flags (table and schema) from the pinned ms-swift
 	$(call build,$(COMMAND) $(TRAIN))
-	@.venv/bin/python -m scripts.flags
+	@.venv/bin/python -m scripts.dev.flags
 
 locks: $(UV) ## rewrite the locks from pyproject.toml
 	@$(LOCK) -o launchers/requirements-cpu.txt --group train
 	@$(LOCK) -o scripts/requirements.txt pyproject.toml -c launchers/requirements-cpu.txt
 	@$(LOCK) -o tests/differential/requirements.txt --no-deps tests/differential/requirements.in
+	@$(LOCK) -o tests/engines/requirements.txt --no-deps tests/engines/requirements.in
 	@$(LOCK) -o tests/requirements.txt --group tests -c scripts/requirements.txt \
 		-c launchers/requirements-cpu.txt
 
@@ -165,7 +167,7 @@ wheel: $(UV) ## the launcher as a wheel in dist/, for images that bring it (laun
 
 ##@ Set up
 setup: ## install all tools; the other targets install what they need by themselves
-	$(call build,$(TESTS) $(TRAIN) $(ORACLE) $(HELM) $(HELM3) $(CHECKERS))
+	$(call build,$(TESTS) $(TRAIN) $(ORACLE) $(ENGINES) $(HELM) $(HELM3) $(CHECKERS))
 
 clean: ## remove everything that make installed or made
 	@if [[ -d .tools/cluster/run ]]; then $(CLUSTER_COMMAND) down; fi
@@ -199,6 +201,12 @@ $(ORACLE): $(TRAIN) tests/differential/requirements.txt
 	@echo "setup: .tools/oracle, the checks of megatron-core"
 	@rm -rf .tools/oracle
 	@$(INSTALL) --no-deps --python .tools/train --target .tools/oracle -r tests/differential/requirements.txt
+	@touch $@
+
+$(ENGINES): $(TESTS) tests/engines/requirements.txt tests/engines/fetch.py
+	@echo "setup: .tools/engines, the optimizer of seven releases of Transformer Engine"
+	@$(INSTALL) --python .venv --target .tools/engines/pip -r tests/engines/requirements.txt
+	@.venv/bin/python -m tests.engines.fetch
 	@touch $@
 
 $(HELM): scripts/tools/helm.sh

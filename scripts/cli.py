@@ -1,4 +1,4 @@
-"""The `megatron-dpo` command: one function a verb, the work is in the folder of its name."""
+"""The `megatron-dpo` command: one function per verb; its work is in the folder of its name."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from scripts.demo import demo as demo_module
+from scripts.demo import command as demo_module
 from scripts.local.command import Request, run_locally
 from scripts.plan import command as planning
 from scripts.problem import Problem
 
 app = typer.Typer(
-    help="What a person runs beside the cluster.",
+    help="Plan, check and try DPO runs before they are submitted to a cluster.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_show_locals=False,
@@ -26,37 +26,46 @@ app = typer.Typer(
 LOCAL_WORKSPACE = Path(".demo/local")
 
 Values = Annotated[
-    list[Path] | None, typer.Option("--values", "-f", help="Values file; later ones win.")
+    list[Path] | None,
+    typer.Option("--values", "-f", help="Values file; later ones take precedence."),
 ]
 Sets = Annotated[
-    list[str] | None, typer.Option("--set", help="key=value over the files, as in Helm.")
+    list[str] | None, typer.Option("--set", help="key=value, overrides the files, as in Helm.")
 ]
-Run = Annotated[str, typer.Option("--run", help="Name of the run (Helm's release).")]
-Rendered = Annotated[Path | None, typer.Option(help="A rendered manifest instead of values files.")]
-Workspace = Annotated[Path, typer.Option(help="Folder that stands for the shared volume.")]
+Run = Annotated[str, typer.Option("--run", help="Name of the run (the Helm release).")]
+Rendered = Annotated[Path | None, typer.Option(help="Rendered manifest, instead of values files.")]
+Workspace = Annotated[Path, typer.Option(help="Folder used as the shared volume.")]
 Python = Annotated[
-    str | None, typer.Option(help="Python of the training path; default .tools/train.")
+    str | None, typer.Option(help="Python of the training environment; default: .tools/train.")
 ]
 GpuResource = Annotated[str, typer.Option(help="Resource that counts as a GPU.")]
-Verbose = Annotated[bool, typer.Option("--verbose", help="Show all output of the pods.")]
-Submitted = Annotated[str, typer.Option("--run", help="Name of the run to be (Helm's release).")]
+Verbose = Annotated[bool, typer.Option("--verbose", help="Print all output of the pods.")]
+Submitted = Annotated[
+    str, typer.Option("--run", help="Name of the planned run (the Helm release).")
+]
 Namespace = Annotated[
     str | None, typer.Option("--namespace", "-n", help="Default: the context's namespace.")
 ]
 Context = Annotated[
-    str | None, typer.Option("--context", help="Context of the kubeconfig; default: the current.")
+    str | None,
+    typer.Option("--context", help="Context of the kubeconfig; default: the current one."),
 ]
-Gpu = Annotated[str, typer.Option("--gpu", help="GPU model, such as a100-80g; else gpuModel.")]
+Gpu = Annotated[str, typer.Option("--gpu", help="GPU model, such as a100-80g; default: gpuModel.")]
 ModelConfig = Annotated[Path | None, typer.Option(help="The model's config.json.")]
-Pairs = Annotated[int | None, typer.Option(min=1, max=10**12, help="Rows of the dataset.")]
-Tokens = Annotated[
-    float | None, typer.Option(min=1, max=10**9, help="Mean tokens of a row, all its texts.")
+Pairs = Annotated[
+    int | None, typer.Option(min=1, max=10**12, help="Number of pairs in the dataset.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="One JSON document instead of a screen.")]
-Search = Annotated[bool, typer.Option("--search", help="Rank all layouts of the GPUs instead.")]
-Nodes = Annotated[int | None, typer.Option(min=1, help="Nodes to search for.")]
-GpusPerNode = Annotated[int | None, typer.Option(min=1, help="GPUs of each, to search for.")]
-DemoFolder = Annotated[Path, typer.Option(help="Where the demo keeps everything.")]
+Tokens = Annotated[
+    float | None,
+    typer.Option(min=1, max=10**9, help="Mean tokens of a pair, both answers with the prompt."),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Search = Annotated[bool, typer.Option("--search", help="Rank all layouts for the GPUs.")]
+Nodes = Annotated[int | None, typer.Option(min=1, help="Nodes to search layouts for.")]
+GpusPerNode = Annotated[
+    int | None, typer.Option(min=1, help="GPUs per node to search layouts for.")
+]
+DemoFolder = Annotated[Path, typer.Option(help="Folder for all files of the demo.")]
 
 
 @app.command()
@@ -93,8 +102,8 @@ def doctor(
     context: Context = None,
     as_json: Json = False,
 ) -> None:
-    """Ask a cluster whether it would run a release, before it is submitted."""
-    # The client of Kubernetes takes half a second to import: only this verb waits for it.
+    """Check whether a cluster would run a release, before it is submitted."""
+    # Importing the Kubernetes client takes 0.7 s.
     from scripts.doctor import command as doctor_module
 
     request = doctor_module.Request(
@@ -117,7 +126,7 @@ def plan(
     nodes: Nodes = None,
     gpus_per_node: GpusPerNode = None,
 ) -> None:
-    """Say what a release would run, what it needs and how long it takes; 1 if it can't run."""
+    """Predict memory, time and workspace of a release; exit 1 if it is refused."""
     request = planning.Request(
         run=run,
         files=files or [],
@@ -136,26 +145,26 @@ def plan(
 
 @app.command()
 def demo(folder: DemoFolder = demo_module.FOLDER) -> None:
-    """Run the main job on this machine: two nodes, real preference pairs, a tiny model."""
+    """Run DPO of a tiny model on this machine: two nodes, real preference pairs."""
     raise typer.Exit(demo_module.run(folder, terminal()))
 
 
 @app.command()
 def demo_clean(folder: DemoFolder = demo_module.FOLDER) -> None:
-    """Remove all that the demo made."""
+    """Remove all files of the demo."""
     demo_module.clean(folder, terminal())
 
 
 def terminal() -> Console:
-    """Where a verb prints: words of the values stay as they are, brackets too."""
+    """Return the console; brackets in values are printed as they are, not read as markup."""
     return Console(markup=False, emoji=False)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point; an expected failure is one message and exit code 1.
+    """Run the command; an expected failure prints one message and exits with 1.
 
-    What the machine refuses (a full disk, a folder that is a file) is expected too. A terminal that
-    has no bars and boxes, since its locale is not UTF-8, shows question marks.
+    Errors of the operating system (a full disk, a file in place of a folder) are expected too. A
+    terminal whose locale is not UTF-8 shows question marks for bars and boxes.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):

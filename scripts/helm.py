@@ -1,4 +1,4 @@
-"""The Helm that the commands use, and rendering with it."""
+"""Find Helm, and render the chart with it."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ ROOT = Path(__file__).resolve().parent.parent
 CHART = ROOT / "chart"
 OLDEST = (3, 17)
 NOISE = re.compile(r"^level=ERROR|^Use --debug flag")
-"""Lines of Helm's that say nothing here: errors that it logs, it prints as well; its --debug is no
-flag of our commands."""
-HOW = "run `make setup` in the checkout, or install Helm >= 3.17"
+"""Lines of Helm's output that are dropped: it logs errors that it also prints, and refers to its own
+--debug."""
+INSTALL = "run `make setup` in the checkout, or install Helm >= 3.17"
 
 
 def parse_version(text: str) -> tuple[int, int] | None:
-    """(major, minor) of what `helm version --template {{.Version}}` prints.
+    """Return (major, minor) of the output of `helm version --template {{.Version}}`.
 
     >>> parse_version("v4.3.1"), parse_version("bad")
     ((4, 3), None)
@@ -32,7 +32,7 @@ def parse_version(text: str) -> tuple[int, int] | None:
 
 
 def find_helm() -> Path:
-    """The checkout's own Helm, else the one on PATH.
+    """Return the checkout's own Helm, or the one on PATH.
 
     Raises:
         Problem: there is none, or it is older than 3.17.
@@ -40,17 +40,17 @@ def find_helm() -> Path:
     own = ROOT / ".tools" / "bin" / "helm"
     found = own if own.exists() else Path(shutil.which("helm") or "")
     if not found.name:
-        raise Problem(f"no helm on PATH; {HOW}")
+        raise Problem(f"no helm on PATH; {INSTALL}")
     command = [str(found), "version", "--template", "{{.Version}}"]
     text = subprocess.run(command, capture_output=True, text=True, check=False).stdout
     version = parse_version(text)
     if version is None or version < OLDEST:
-        raise Problem(f"{found} is version {text.strip() or 'unknown'}; {HOW}")
+        raise Problem(f"{found} is version {text.strip() or 'unknown'}; {INSTALL}")
     return found
 
 
 def template(release: str, files: Sequence[Path], sets: Sequence[str] = ()) -> str:
-    """The manifests that `helm install RELEASE chart -f ... --set ...` would send, as YAML text.
+    """Return the manifest that `helm install RELEASE chart -f ... --set ...` would send, as YAML.
 
     Raises:
         Problem: the chart refuses the values; the message is the chart's own.
@@ -60,11 +60,11 @@ def template(release: str, files: Sequence[Path], sets: Sequence[str] = ()) -> s
     command = [str(find_helm()), "template"]
     for file in files:
         if not file.is_file():
-            raise Problem(f"{file} is no values file: write a path to one that exists")
+            raise Problem(f"{file} is not a file; give the path of a values file")
         command += ["--values", str(file)]
     for assignment in sets:
         command += ["--set", assignment]
-    # A release called --help is refused, not obeyed.
+    # After -- a release named --help is refused as a name, not read as an option.
     command += ["--", release, str(CHART)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -1,7 +1,7 @@
-"""What a command says when it can't go on."""
+"""The expected failure of a command."""
 
 from __future__ import annotations
 
 
 class Problem(Exception):
-    """An expected failure of a command: one message that says what to do, no traceback."""
+    """An expected failure, shown as one message with its remedy and without a traceback."""

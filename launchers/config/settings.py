@@ -49,6 +49,8 @@ _SETTINGS = (
     "DPO_TEST_DEADLINE",
     "DPO_RELEASE_RECORD",
 )
+_USER_SETTINGS = ("DPO_ACCEPT_PATCHES",)
+"""Set by the user in ``extraEnv``, read in training processes (``training/upstream.py``)."""
 _SERVICE_LINK = re.compile(
     r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$"
 )
@@ -168,7 +170,7 @@ def describe(settings: Settings) -> dict[str, object]:
 
 def _refuse_unknown(env: Mapping[str, str]) -> None:
     for name in sorted(env):
-        if not name.startswith(PREFIXES) or name in _SETTINGS:
+        if not name.startswith(PREFIXES) or name in (*_SETTINGS, *_USER_SETTINGS):
             continue
         if not _is_service_link(name, env[name]):
             near = difflib.get_close_matches(name, _SETTINGS, n=1, cutoff=0.0)[0]

@@ -1,1 +1,1 @@
-"""The demo: real preference pairs, a tiny model, the main job on two local nodes, an own score."""
+"""`megatron-dpo demo`: DPO of a tiny model on real preference pairs, on two local nodes."""

@@ -1,8 +1,8 @@
-"""Preference pairs from text that every machine has: the docstrings of Python's standard library.
+"""Preference pairs from the docstrings of Python's standard library, which needs no download.
 
 prompt: a question about the named function or class; chosen: the docstring's first paragraph as
 written; rejected: the same words shuffled. A model that prefers chosen has learned word order,
-which no bag of words tells. The held-out pairs come from other modules than the training pairs.
+which a bag of words does not have. No module has both training pairs and held-out pairs.
 """
 
 from __future__ import annotations
@@ -42,14 +42,14 @@ class Pair:
 
 
 def source_files(folder: Path) -> list[Path]:
-    """All Python files under `folder` but tests and installed packages, in a fixed order."""
+    """Return the Python files under `folder`, without tests and installed packages, sorted."""
     files = (path.relative_to(folder) for path in folder.rglob("*.py"))
     kept = (path for path in files if not SKIPPED_FOLDERS & set(path.parts))
     return [folder / path for path in sorted(kept, key=lambda path: path.as_posix())]
 
 
 def first_paragraph(docstring: str) -> str:
-    r"""The words before the first blank line, on one line.
+    r"""Return the text before the first blank line, on one line.
 
     >>> first_paragraph("Return the\n   sum.\n\nMore text.")
     'Return the sum.'
@@ -58,7 +58,7 @@ def first_paragraph(docstring: str) -> str:
 
 
 def shuffled(text: str, seed: str) -> str | None:
-    """The words of `text` in another order, the same one for the same seed; None if there is none.
+    """Return the words of `text` in another order, by seed; None if all words are equal.
 
     >>> sorted(shuffled("return the sum", "1").split())
     ['return', 'sum', 'the']
@@ -76,7 +76,7 @@ def shuffled(text: str, seed: str) -> str | None:
 
 
 def definitions(tree: ast.Module, prefix: str) -> Iterator[tuple[str, str]]:
-    """(dotted name, docstring) of each documented function and class, outermost first."""
+    """Yield (dotted name, docstring) of each documented function and class, outermost first."""
 
     def walk(node: ast.AST, path: str) -> Iterator[tuple[str, str]]:
         for child in ast.iter_child_nodes(node):
@@ -93,10 +93,10 @@ def definitions(tree: ast.Module, prefix: str) -> Iterator[tuple[str, str]]:
 
 
 def pairs_of(source: str, module: str) -> Iterator[Pair]:
-    """The pairs of one source file; `module` is its dotted name."""
+    """Yield the pairs of a source file; `module` is its dotted name."""
     try:
         tree = ast.parse(source)
-    except (SyntaxError, ValueError):  # templates that are no Python
+    except (SyntaxError, ValueError):  # templates that are not Python
         return
     for name, docstring in definitions(tree, module):
         chosen = first_paragraph(docstring)
@@ -112,7 +112,7 @@ def pairs_of(source: str, module: str) -> Iterator[Pair]:
 
 
 def module_name(path: Path, folder: Path) -> str:
-    """Dotted name of the module in a file.
+    """Return the dotted name of the module in a file.
 
     >>> module_name(Path("/lib/json/__init__.py"), Path("/lib"))
     'json'
@@ -122,7 +122,7 @@ def module_name(path: Path, folder: Path) -> str:
 
 
 def collect(folder: Path | None = None) -> list[Pair]:
-    """All pairs of the standard library (or of `folder`), each chosen text once, fixed order."""
+    """Return the pairs of the standard library or of `folder`, each chosen text once, sorted."""
     root = folder or Path(sysconfig.get_path("stdlib"))
     found: dict[str, Pair] = {}
     for path in source_files(root):
@@ -134,13 +134,13 @@ def collect(folder: Path | None = None) -> list[Pair]:
 
 
 def is_held_out(module: str) -> bool:
-    """Whether a top-level module belongs to the held-out part: a digest decides, not its place."""
+    """Return whether a top-level module is held out; decided by a digest of its name."""
     digest = hashlib.sha256(module.encode()).digest()
     return int.from_bytes(digest[:4]) % HELD_OUT_SHARE == 0
 
 
 def split(pairs: list[Pair]) -> tuple[list[Pair], list[Pair]]:
-    """(training pairs, held-out pairs); no module is in both."""
+    """Return (training pairs, held-out pairs); no module is in both."""
     return (
         [pair for pair in pairs if not is_held_out(pair.module)],
         [pair for pair in pairs if is_held_out(pair.module)],
@@ -148,12 +148,12 @@ def split(pairs: list[Pair]) -> tuple[list[Pair], list[Pair]]:
 
 
 def write_jsonl(pairs: list[Pair], path: Path) -> None:
-    """One JSON object a line."""
+    """Write pairs as JSON lines."""
     path.parent.mkdir(parents=True, exist_ok=True)
     rows = "".join(json.dumps(asdict(pair), ensure_ascii=False) + "\n" for pair in pairs)
     path.write_text(rows, encoding="utf-8")
 
 
 def read_jsonl(path: Path) -> list[Pair]:
-    """The pairs of a file made by `write_jsonl`."""
+    """Read a file written by `write_jsonl`."""
     return [Pair(**json.loads(row)) for row in path.read_text(encoding="utf-8").splitlines()]

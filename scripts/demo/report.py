@@ -1,4 +1,4 @@
-"""What the demo shows at its end: a table and a plot of the run."""
+"""The result of the demo: tables, a plot and a JSON file."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 
 from rich.table import Table
 
-from scripts.local.steps import Step
+from scripts.local.trainer_log import Step
 
 STAGES = ("clone", "download", "convert", "train")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """What scripts/demo/score.py has measured on the held-out pairs."""
+    """Measurements of scripts/demo/score.py on the held-out pairs."""
 
     pairs: int
     accuracy_before: float
@@ -28,26 +28,26 @@ class Score:
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """All figures of the demo."""
+    """All measurements of the demo."""
 
     steps: Sequence[Step]
     score: Score
     pairs_per_step: int
     phases: Mapping[str, tuple[float, str]]
-    """Phase -> (seconds, what happened)."""
+    """Phase to (seconds, note)."""
 
     @property
     def tokens_per_second(self) -> float:
-        """Training tokens (chosen and rejected conversations) a second over all nodes.
+        """Training tokens (chosen and rejected conversations) per second over all nodes.
 
-        The step's seconds are the trainer's own; the tokens of a pair are the held-out pairs' mean.
+        A step's seconds are the trainer's; tokens per pair are the held-out pairs' mean.
         """
         seconds = self.steps[-1].row["train_speed(s/it)"]
         return self.pairs_per_step * self.score.tokens_per_pair / seconds
 
 
 def read_phases(progress: Path) -> dict[str, tuple[float, str]]:
-    """Seconds and state of each stage, from the launcher's progress.json."""
+    """Return seconds and state of each stage from the launcher's progress.json."""
     stages = json.loads(progress.read_text(encoding="utf-8"))["stages"]
     return {
         name: (float(stages[name].get("seconds") or 0.0), _state(stages[name]))
@@ -62,7 +62,7 @@ def _state(stage: Mapping[str, str]) -> str:
 
 
 def table(report: Report) -> Table:
-    """What training has changed."""
+    """Return accuracy, margin and loss before and after training."""
     score, first, last = report.score, report.steps[0], report.steps[-1]
     shown = Table(title=f"DPO, {last.number} of {last.total} steps on two nodes")
     for name in ("measure", "before", "after"):
@@ -77,7 +77,7 @@ def table(report: Report) -> Table:
 
 
 def phase_table(report: Report) -> Table:
-    """Where the time went."""
+    """Return the time of each phase."""
     shown = Table()
     shown.add_column("phase")
     shown.add_column("seconds", justify="right", no_wrap=True)
@@ -88,7 +88,7 @@ def phase_table(report: Report) -> Table:
 
 
 def plot(steps: Sequence[Step], score: Score, path: Path) -> None:
-    """Loss, margins and accuracy over the steps as a PNG."""
+    """Plot loss, margins and accuracy over the steps as a PNG."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -120,7 +120,7 @@ def plot(steps: Sequence[Step], score: Score, path: Path) -> None:
 
 
 def write(report: Report, folder: Path) -> Path:
-    """Saves the plot and the figures; returns the plot's path."""
+    """Write the plot and the JSON file; return the plot's path."""
     picture = folder / "demo.png"
     plot(report.steps, report.score, picture)
     fields = {

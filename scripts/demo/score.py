@@ -1,9 +1,9 @@
-"""The demo's own judge: does a checkpoint prefer the chosen text of pairs it has never seen?
+"""Score a checkpoint on held-out pairs: its preference accuracy and reward margin.
 
-It shares no code with the trainer: it loads the checkpoints with transformers alone and computes
-the log-probabilities itself. Accuracy is the share of pairs with log p(chosen) > log p(rejected),
-both given the prompt; the margin is DPO's implicit reward, beta * (log-ratio of chosen - of
-rejected), against the base model (Rafailov et al. 2023, section 4), so it is 0 for the base itself.
+No code is shared with the trainer: checkpoints are loaded with transformers alone, and the
+log-probabilities are computed here. Accuracy is the share of pairs with log p(chosen) >
+log p(rejected), both given the prompt. The margin is DPO's implicit reward, beta * (log-ratio of
+chosen - of rejected), against the base model (Rafailov et al. 2023, section 4): 0 for the base.
 
 Usage, in the training environment: python -m scripts.demo.score PAIRS.jsonl BASE EXPORT BETA
 """
@@ -21,11 +21,11 @@ from scripts.demo.pairs import Pair, read_jsonl
 BATCH = 64
 
 Encoded = tuple[list[int], int]
-"""Token ids of a conversation, and how many of them are the prompt's."""
+"""Token ids of a conversation, and the number of those of the prompt."""
 
 
 def accuracy(chosen: list[float], rejected: list[float]) -> float:
-    """Share of pairs whose chosen text is strictly more probable.
+    """Return the share of pairs whose chosen text is strictly more probable.
 
     >>> accuracy([-1.0, -2.0, -3.0], [-2.0, -2.0, -1.0])
     0.3333333333333333
@@ -34,7 +34,7 @@ def accuracy(chosen: list[float], rejected: list[float]) -> float:
 
 
 def margin(new: list[list[float]], base: list[list[float]]) -> float:
-    """Mean log-ratio difference, before the factor beta; [chosen, rejected] of each model.
+    """Return the mean log-ratio difference without beta; arguments are [chosen, rejected].
 
     >>> margin([[-1.0], [-4.0]], [[-2.0], [-2.0]])
     3.0
@@ -44,7 +44,7 @@ def margin(new: list[list[float]], base: list[list[float]]) -> float:
 
 
 def encode(tokenizer: Any, prompt: str, answer: str) -> Encoded:
-    """A question and its answer as the chat template spells them."""
+    """Return a question and its answer, formatted by the chat template."""
     head = tokenizer.apply_chat_template(
         [{"role": "user", "content": prompt}], add_generation_prompt=True, tokenize=False
     )
@@ -54,7 +54,7 @@ def encode(tokenizer: Any, prompt: str, answer: str) -> Encoded:
 
 
 def log_probabilities(model: Any, tokenizer: Any, rows: list[Encoded]) -> list[float]:
-    """Log p(answer | prompt), summed over the answer's tokens and its end marker."""
+    """Return log p(answer | prompt) of each row, summed over the answer and its end marker."""
     import torch
 
     sums = [0.0] * len(rows)
@@ -80,7 +80,7 @@ def log_probabilities(model: Any, tokenizer: Any, rows: list[Encoded]) -> list[f
 
 
 def judge(folder: Path, pairs: list[Pair]) -> tuple[list[float], list[float], float]:
-    """Log-probabilities of chosen and of rejected under a checkpoint, and tokens a pair."""
+    """Return log-probabilities of chosen and of rejected, and the mean tokens of a pair."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -95,7 +95,7 @@ def judge(folder: Path, pairs: list[Pair]) -> tuple[list[float], list[float], fl
 
 
 def main() -> None:
-    """Prints one JSON object for the four command line arguments."""
+    """Print one JSON object for the command line arguments."""
     if len(sys.argv) != 5:
         sys.exit("usage: python -m scripts.demo.score PAIRS.jsonl BASE EXPORT BETA")
     os.environ["HF_HUB_OFFLINE"] = "1"  # both checkpoints are folders

@@ -1,4 +1,4 @@
-"""What the demo's run starts from, made once: a code repository, a model, pairs."""
+"""Sources of the demo's run, created once: a code repository, a model, pairs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ AUTHOR = {
 
 @dataclass(frozen=True, kw_only=True)
 class Sources:
-    """Paths below one folder; names only."""
+    """Paths of the sources below one folder."""
 
     root: Path
 
@@ -55,7 +55,7 @@ class Sources:
 
     @property
     def held_out(self) -> Path:
-        """The held-out pairs; the run never sees them."""
+        """The held-out pairs, which the run does not read."""
         return self.root / "heldout.jsonl"
 
     @property
@@ -65,12 +65,12 @@ class Sources:
 
     @property
     def key(self) -> Path:
-        """Written last: what everything here was made from."""
+        """Written last: the digest of the inputs of all sources."""
         return self.root / "key"
 
 
 def current_key() -> str:
-    """Digest of all that decides about the sources and the run: code, values, Python's version."""
+    """Return the digest of the inputs: code, values, Python's version."""
     digest = hashlib.sha256(sys.version.encode())
     for file in [VALUES, *sorted(Path(__file__).parent.glob("*.py"))]:
         digest.update(file.read_bytes())
@@ -78,12 +78,12 @@ def current_key() -> str:
 
 
 def is_current(sources: Sources) -> bool:
-    """Whether the sources are complete and nothing that they were made from has changed."""
+    """Return whether the sources are complete and made from the current inputs."""
     return sources.key.exists() and sources.key.read_text(encoding="utf-8") == current_key()
 
 
 def make_pairs(sources: Sources) -> tuple[int, int]:
-    """Writes both files of pairs; returns how many train and how many are held out."""
+    """Write both files of pairs; return the number of training and of held-out pairs."""
     train, held_out = pairs.split(pairs.collect())
     pairs.write_jsonl(train, sources.pairs)
     pairs.write_jsonl(held_out, sources.held_out)
@@ -91,12 +91,12 @@ def make_pairs(sources: Sources) -> tuple[int, int]:
 
 
 def make_model(sources: Sources, python: Path) -> str:
-    """Trains the tokenizer and draws the weights, in the training environment."""
+    """Create tokenizer and weights in the training environment; return the parameter count."""
     return in_training(python, "scripts.demo.model", [str(sources.pairs), str(sources.model)])
 
 
 def make_code(sources: Sources) -> str:
-    """A git repository with the plugin; returns its commit."""
+    """Create a git repository with the plugin; return its commit."""
     shutil.rmtree(sources.code, ignore_errors=True)
     sources.code.mkdir(parents=True)
     shutil.copy(PLUGIN, sources.code)
@@ -107,7 +107,7 @@ def make_code(sources: Sources) -> str:
 
 
 def write_values(sources: Sources, commit: str) -> None:
-    """The values file that leads the run to the sources."""
+    """Write the values file with the paths of the sources."""
     fields = {
         "code": {"url": f"file://{sources.code}", "ref": commit},
         "recipe": {"model": f"file://{sources.model}", "dataset": [f"file://{sources.pairs}"]},
@@ -116,15 +116,15 @@ def write_values(sources: Sources, commit: str) -> None:
 
 
 def seal(sources: Sources) -> None:
-    """Notes that everything is there."""
+    """Mark the sources as complete."""
     sources.key.write_text(current_key(), encoding="utf-8")
 
 
 def in_training(python: Path, module: str, arguments: Sequence[str]) -> str:
-    """Runs a module of this package in the training environment; returns what it prints.
+    """Run a module of this package in the training environment; return its output.
 
     Raises:
-        Problem: it failed; with the end of its errors.
+        Problem: it failed; the message has the end of its stderr.
     """
     env = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
     command = [str(python), "-m", module, *arguments]

@@ -1,6 +1,6 @@
-"""`megatron-dpo doctor`: whether a cluster would run a release, asked before it is submitted.
+"""`megatron-dpo doctor`: check before submission whether a cluster would run a release.
 
-`gather.py` asks the API server all that the checks need (`api.py` is the only edge), into one
-`Seen`. Each check is a pure function of the rendered `Release` and of `Seen`, in a file of its
-subject; `examine.py` is their list.
+`gather.py` reads the cluster into one `Snapshot`; `api.py` is the only module that talks to it.
+Each check is a pure function of the rendered `Release` and the `Snapshot`, in the module of its
+subject; `command.py` lists them in the order of the report.
 """

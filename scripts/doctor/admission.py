@@ -1,47 +1,104 @@
-"""Whether the namespace admits the pods: a server-side dry run of one pod of each kind.
+"""Admission of the release: its name, and server-side dry runs of the JobSet and of its pods.
 
-The real admission answers: Pod Security, LimitRange, ResourceQuota, priority, policies.
+The dry runs go through the real admission: webhooks, Pod Security, LimitRange, ResourceQuota,
+priority, policies.
 """
 
 from __future__ import annotations
 
-from scripts.doctor.answer import Answer
-from scripts.doctor.finding import Finding, fail, ok, unknown, warn
-from scripts.doctor.kinds import NAMESPACES
-from scripts.doctor.release import Release
-from scripts.doctor.seen import Seen
+from scripts.doctor.api import CONFIG_MAPS, JOBSETS, NAMESPACES, SECRETS, SERVICES, Answer
+from scripts.doctor.findings import Finding, fail, names, ok, unchecked, warn
+from scripts.doctor.snapshot import Snapshot
+from scripts.manifest import Release
 
 LEVEL = "pod-security.kubernetes.io/enforce"
 REMEDIES = {
     "violates PodSecurity": f"label the namespace {LEVEL}=privileged, or use network.profile: tcp",
-    "exceeded quota": "lower resources, or ask the administrator for a bigger ResourceQuota",
-    "failed quota": "write what it names under resources.limits or resources.requests",
+    "exceeded quota": "lower resources, or ask the administrator for a larger ResourceQuota",
+    "failed quota": "set the resources it names in resources.limits or resources.requests",
     "usage per Container": "change resources to fit the namespace's LimitRange",
-    "no PriorityClass": "write an existing one in priorityClassName, or leave it empty",
+    "no PriorityClass": "set priorityClassName to an existing class, or leave it empty",
     "service account": "create it, or leave serviceAccountName empty",
-    "failed calling webhook": "the administrator restarts what is behind this webhook",
+    "failed calling webhook": "the administrator restarts the controller behind this webhook",
 }
-"""What a refusal's text has in it, and what helps."""
-OTHER = "change what the message names, or ask who made the policy"
+"""Part of a refusal's text, and its remedy."""
+OTHER_REMEDY = "change what the message names, or ask the owner of the policy"
 
 
-def check(release: Release, seen: Seen) -> list[Finding]:
-    """One line for each kind of pods, and the warnings of all."""
-    if not seen.one(NAMESPACES, seen.namespace).found:
-        answer = seen.one(NAMESPACES, seen.namespace)
-        if answer.absent:
-            remedy = f"kubectl create namespace {seen.namespace}, or write --namespace"
-            return [fail(f"namespace {seen.namespace}", "does not exist", remedy)]
-    found = [_pods(each.name, seen.pods[each.name]) for each in release.pod_sets]
-    texts = {text for each in seen.pods.values() for text in each.warnings}
-    return [*found, *(warn("pods", text) for text in sorted(texts))]
+def check_name(release: Release, snapshot: Snapshot) -> list[Finding]:
+    """Check that the release's name is free."""
+    subject = f"run {release.name}"
+    records = snapshot.listed(SECRETS)
+    other = "choose another --run, or "
+    if records.found and records.items:
+        status = (records.items[-1]["metadata"].get("labels") or {}).get("status", "installed")
+        found = f"Helm has a release of this name here ({status})"
+        remedy = f"{other}helm uninstall {release.name}; its workspace stays"
+        return [fail("release-exists", subject, found, remedy)]
+    wanted = [(JOBSETS, release.name), (SERVICES, release.name)]
+    wanted += [(CONFIG_MAPS, each) for each in sorted(release.of_kind("ConfigMap"))]
+    taken = [f"{kind.plural}/{name}" for kind, name in wanted if snapshot.named(kind, name).found]
+    if taken:
+        found = f"{names(taken)} exists already and is not of this release"
+        remedy = f"{other}kubectl -n {snapshot.namespace} delete {' '.join(taken)}"
+        return [fail("name-taken", subject, found, remedy)]
+    if not records.found:
+        return [unchecked("name", subject, records)]
+    return [ok("name-ok", subject, "the name is free")]
+
+
+def check_jobset(release: Release, snapshot: Snapshot) -> list[Finding]:
+    """Check the dry run of creating the JobSet."""
+    subject, answer = "JobSet dry run", snapshot.jobset
+    warned = [warn("jobset-warning", subject, text) for text in answer.warnings]
+    if answer.found:
+        return [*warned, _suspended(subject, release, snapshot)]
+    if answer.status == 409:
+        found = "not checked, because a JobSet of this name exists"
+        return [warn("jobset-unchecked", subject, found)]
+    if answer.status in (0, 404) or _is_forbidden(answer):
+        return [unchecked("jobset", subject, answer)]
+    if "failed calling webhook" in answer.why:
+        remedy = REMEDIES["failed calling webhook"]
+        return [fail("jobset-webhook", subject, answer.why, remedy)]
+    return [*warned, fail("jobset-refused", subject, answer.why, OTHER_REMEDY)]
+
+
+def _suspended(subject: str, release: Release, snapshot: Snapshot) -> Finding:
+    """Check that Kueue's webhook suspended the JobSet; otherwise it starts without the queue."""
+    is_suspended = (snapshot.jobset.content.get("spec") or {}).get("suspend")
+    if release.jobset.queue and not is_suspended:
+        return fail(
+            "jobset-not-queued",
+            subject,
+            "Kueue does not manage it: it would start at once, without a quota",
+            "the administrator adds jobset.x-k8s.io/jobset to integrations.frameworks of Kueue",
+        )
+    return ok("jobset-ok", subject, "accepted, webhooks included")
+
+
+def check_pods(release: Release, snapshot: Snapshot) -> list[Finding]:
+    """Check the dry run of one pod of each replicated job, and the warnings of all."""
+    namespace = snapshot.named(NAMESPACES, snapshot.namespace)
+    if namespace.absent:
+        remedy = f"kubectl create namespace {snapshot.namespace}, or give --namespace"
+        subject = f"namespace {snapshot.namespace}"
+        return [fail("namespace-missing", subject, "does not exist", remedy)]
+    found = [_pods(job.name, snapshot.pods[job.name]) for job in release.jobset.jobs]
+    texts = {text for each in snapshot.pods.values() for text in each.warnings}
+    return [*found, *(warn("pods-warning", "pods", text) for text in sorted(texts))]
 
 
 def _pods(name: str, answer: Answer) -> Finding:
     subject = f"pods {name}"
     if answer.found:
-        return ok(subject, "admitted by the namespace")
+        return ok("pods-ok", subject, "admitted by the namespace")
     if answer.status == 0 or "cannot create resource" in answer.why:
-        return unknown(subject, answer)
+        return unchecked("pods", subject, answer)
     remedies = [remedy for text, remedy in REMEDIES.items() if text in answer.why]
-    return fail(subject, answer.why, (remedies or [OTHER])[0])
+    return fail("pods-refused", subject, answer.why, (remedies or [OTHER_REMEDY])[0])
+
+
+def _is_forbidden(answer: Answer) -> bool:
+    """Return whether the user may not create the object; admission also answers 403."""
+    return answer.status == 403 and "cannot create resource" in answer.why

@@ -1,11 +1,11 @@
-"""The edge: questions to the API server of a kubeconfig's context, by the official client."""
+"""The Kubernetes API of a kubeconfig's context: resource kinds, requests and answers."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import yaml
@@ -14,17 +14,151 @@ from kubernetes.client.exceptions import OpenApiException
 from kubernetes.config.config_exception import ConfigException
 from urllib3.exceptions import HTTPError
 
-from scripts.doctor.answer import Answer, Object
+from scripts.manifest import KUEUE
 from scripts.problem import Problem
 
-SECONDS = (5, 20)
-"""For connecting and for answering; one nodes list of a thousand nodes takes some."""
-DRY = {"dryRun": "All", "fieldValidation": "Strict"}
+Object = Mapping[str, Any]
+JOBSET = "jobset.x-k8s.io"
+TIMEOUT_SECONDS = (5, 20)
+"""To connect and to read; listing a thousand nodes takes seconds."""
+DRY_RUN = {"dryRun": "All", "fieldValidation": "Strict"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """A resource kind of the API."""
+
+    plural: str
+    group: str = ""
+    """API group; empty: core."""
+    version: str = "v1"
+    namespaced: bool = True
+
+    def path(self, namespace: str, name: str = "") -> str:
+        """Return the path of one object, or of the collection.
+
+        >>> PODS.path("team"), NODES.path("team", "n1")
+        ('/api/v1/namespaces/team/pods', '/api/v1/nodes/n1')
+        """
+        root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        scope = f"/namespaces/{namespace}" if self.namespaced else ""
+        return f"{root}{scope}/{self.plural}" + (f"/{name}" if name else "")
+
+
+def _kueue(plural: str, *, namespaced: bool = False) -> Kind:
+    return Kind(plural=plural, group=KUEUE, version="v1beta2", namespaced=namespaced)
+
+
+JOBSETS = Kind(plural="jobsets", group=JOBSET, version="v1alpha2")
+LOCAL_QUEUES = _kueue("localqueues", namespaced=True)
+WORKLOADS = _kueue("workloads", namespaced=True)
+CLUSTER_QUEUES = _kueue("clusterqueues")
+FLAVORS = _kueue("resourceflavors")
+TOPOLOGIES = _kueue("topologies")
+COHORTS = _kueue("cohorts")
+PRIORITIES = _kueue("workloadpriorityclasses")
+NAMESPACES = Kind(plural="namespaces", namespaced=False)
+NODES = Kind(plural="nodes", namespaced=False)
+PODS = Kind(plural="pods")
+EVENTS = Kind(plural="events")
+SECRETS = Kind(plural="secrets")
+CONFIG_MAPS = Kind(plural="configmaps")
+SERVICES = Kind(plural="services")
+ACCOUNTS = Kind(plural="serviceaccounts")
+CLAIMS = Kind(plural="persistentvolumeclaims")
+QUOTAS = Kind(plural="resourcequotas")
+CLASSES = Kind(plural="storageclasses", group="storage.k8s.io", namespaced=False)
+DEPLOYMENTS = Kind(plural="deployments", group="apps", namespaced=False)
+"""In all namespaces: the controllers may be installed in any."""
+REVIEWS = Kind(plural="selfsubjectaccessreviews", group="authorization.k8s.io", namespaced=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Permission:
+    """A verb on a kind in the release's namespace."""
+
+    verb: str
+    kind: Kind
+    subresource: str = ""
+    purpose: str
+    """The command or action that needs it."""
+    required: bool = True
+    """False when the run starts without it."""
+
+    def __str__(self) -> str:
+        """Return it as in `create jobsets.jobset.x-k8s.io`."""
+        name = self.kind.plural + (f".{self.kind.group}" if self.kind.group else "")
+        return f"{self.verb} {name}" + (f"/{self.subresource}" if self.subresource else "")
+
+    def review(self, namespace: str) -> Object:
+        """Return the SelfSubjectAccessReview that asks for it."""
+        attributes = {
+            "namespace": namespace,
+            "verb": self.verb,
+            "group": self.kind.group,
+            "resource": self.kind.plural,
+            "subresource": self.subresource,
+        }
+        return {
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectAccessReview",
+            "spec": {"resourceAttributes": attributes},
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """The API server's answer to one request; a refusal is an answer too."""
+
+    status: int
+    """HTTP status; 0 if no server answered."""
+    content: Object = field(default_factory=dict)
+    """The object, the list, or the Status with the reason of a refusal."""
+    warnings: Sequence[str] = ()
+    """Texts of the answer's Warning headers."""
+
+    @property
+    def found(self) -> bool:
+        """True when the object exists, or was accepted."""
+        return 200 <= self.status < 300
+
+    @property
+    def absent(self) -> bool:
+        """True when the object is known not to exist."""
+        return self.status == 404
+
+    @property
+    def items(self) -> list[Object]:
+        """The objects of a list."""
+        found: list[Object] = self.content.get("items") or []
+        return found
+
+    @property
+    def why(self) -> str:
+        """The reason of a refusal, on one line."""
+        text = str(self.content.get("message") or f"the API server answered {self.status}")
+        return " ".join(text.split())
+
+    def item(self, name: str) -> Answer:
+        """Return one object of a list; the list's own refusal if it was refused.
+
+        >>> Answer(status=200, content={"items": []}).item("x").absent
+        True
+        """
+        if not self.found:
+            return self
+        for item in self.items:
+            if item["metadata"]["name"] == name:
+                return Answer(status=200, content=item)
+        return Answer(status=404, content={"message": f"{name} does not exist"})
+
+
+NO_ANSWER = Answer(status=0)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Api:
-    """The API server, as the user of a context sees it."""
+    """The API server, with the identity of a kubeconfig's context."""
 
     client: Any
     context: str
@@ -32,13 +166,13 @@ class Api:
 
     def get(self, path: str, **query: str) -> Answer:
         """Read an object or a list."""
-        return self._ask("GET", path, query)
+        return self._request("GET", path, query)
 
     def create(self, path: str, content: Object, *, dry: bool = True) -> Answer:
-        """Create an object; dry by default: the server does all but keep it."""
-        return self._ask("POST", path, DRY if dry else {}, content)
+        """Create an object; by default as a server-side dry run, which stores nothing."""
+        return self._request("POST", path, DRY_RUN if dry else {}, content)
 
-    def _ask(
+    def _request(
         self, method: str, path: str, query: Mapping[str, str], body: Object | None = None
     ) -> Answer:
         headers = {"Accept": "application/json", "Content-Type": "application/json"}
@@ -50,39 +184,46 @@ class Api:
             body=body,
             auth_settings=["BearerToken"],
         )
+        timeout = TIMEOUT_SECONDS
         try:
-            response = self.client.call_api(method, url, headers, body, _request_timeout=SECONDS)
+            response = self.client.call_api(method, url, headers, body, _request_timeout=timeout)
             content = _content(response.read())
         except (HTTPError, OSError, OpenApiException) as error:
-            return Answer(status=0, content={"message": _innermost(error)})
+            return Answer(status=0, content={"message": _cause(error)})
         warnings = response.headers.getlist("Warning")
         return Answer(
-            status=response.status, content=content, warnings=[_text(each) for each in warnings]
+            status=response.status,
+            content=content,
+            warnings=[_warning_text(each) for each in warnings],
         )
 
 
 def connect(context: str | None, namespace: str | None) -> Api:
-    """The API server of a context of the kubeconfig; nothing is asked yet.
+    """Return the API server of a kubeconfig's context; sends no request.
+
+    Args:
+        context: name of the context; None for the current one.
+        namespace: None for the context's.
 
     Raises:
-        Problem: there is no such context, or no kubeconfig.
+        Problem: the context does not exist, or the kubeconfig can't be read.
     """
-    # The client has no types; these are named for what they return.
-    read: Callable[[], Any] = config.list_kube_config_contexts
-    make: Callable[..., Any] = config.new_client_from_config
+    # The client is untyped; the aliases are named for what the functions return.
+    list_contexts: Callable[[], Any] = config.list_kube_config_contexts
+    new_client: Callable[..., Any] = config.new_client_from_config
     try:
-        contexts, active = read()
+        contexts, active = list_contexts()
         known = {each["name"]: each for each in contexts}
         if context and context not in known:
             raise Problem(f"no context {context}; the kubeconfig has {', '.join(sorted(known))}")
         chosen = known[context] if context else active
-        made = make(context=chosen["name"])
+        made = new_client(context=chosen["name"])
     except ConfigException as error:
         raise Problem(
             f"{str(error).rstrip('.')}; set KUBECONFIG, or `kubectl config use-context`"
         ) from None
     except (yaml.YAMLError, UnicodeDecodeError, TypeError) as error:
-        raise Problem(f"the file of KUBECONFIG is no kubeconfig: {error}") from None
+        raise Problem(f"the file of KUBECONFIG is not a kubeconfig: {error}") from None
     made.configuration.retries = False
     made.rest_client = client.rest.RESTClientObject(made.configuration)
     given = namespace or chosen["context"].get("namespace") or "default"
@@ -90,7 +231,7 @@ def connect(context: str | None, namespace: str | None) -> Api:
 
 
 def _content(text: bytes | None) -> dict[str, Any]:
-    """The JSON object of an answer; what is none (an error page of a proxy) becomes a message."""
+    """Return the JSON object of an answer; other text, such as a proxy's page, as its message."""
     try:
         content = json.loads(text or b"{}")
     except ValueError:
@@ -98,17 +239,17 @@ def _content(text: bytes | None) -> dict[str, Any]:
     return content if isinstance(content, dict) else {"message": str(content)[:200]}
 
 
-def _text(header: str) -> str:
-    """The text of a Warning header (RFC 7234, 5.5).
+def _warning_text(header: str) -> str:
+    """Return the text of a Warning header (RFC 7234, 5.5).
 
-    >>> _text('299 - "would violate PodSecurity"')
+    >>> _warning_text('299 - "would violate PodSecurity"')
     'would violate PodSecurity'
     """
     match = re.match(r'\d{3} \S+ "(.*)"', header)
     return match[1].replace('\\"', '"') if match else header
 
 
-def _innermost(error: BaseException) -> str:
-    """The last sentence of an error: the cause, without the objects that urllib3 prints."""
+def _cause(error: BaseException) -> str:
+    """Return the innermost cause of a connection error, without the objects urllib3 prints."""
     reason = getattr(error, "reason", None) or error
     return f"no answer ({str(reason).rpartition(': ')[2]})"

@@ -1,88 +1,208 @@
-"""Whether the cluster has enough nodes that could hold the pods, busy or not."""
+"""Nodes that could hold the pods, busy or not: selectors, taints, resources, GPU model.
+
+Sources: https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/ and
+https://kubernetes.io/docs/concepts/scheduling-eviction/taint-and-toleration/
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
-from scripts.doctor import quantity
-from scripts.doctor.answer import Object
-from scripts.doctor.finding import Finding, fail, ok, unknown
-from scripts.doctor.kinds import NODES
-from scripts.doctor.release import PodSet, Release
-from scripts.doctor.seen import Seen
-from scripts.doctor.selectors import chosen, untolerated
+from launchers.config.gpu_models import CARDS
+from scripts.doctor.api import NODES, Object
+from scripts.doctor.findings import Finding, fail, names, ok, unchecked, warn
+from scripts.doctor.snapshot import Snapshot
+from scripts.manifest import Release, ReplicatedJob
+from scripts.quantity import format_amount, parse_amounts
 
-REMEDY = "lower nodes or resources, or correct nodeSelector, affinity and tolerations"
+Labels = Mapping[str, str]
+HARD_EFFECTS = ("NoSchedule", "NoExecute")
+GPU_PRODUCT = "nvidia.com/gpu.product"
+"""Label of NVIDIA's GPU feature discovery: the name that nvidia-smi prints, blanks as `-`."""
 
 
-def check(release: Release, seen: Seen) -> list[Finding]:
-    """One line for each kind of pods."""
-    answer = seen.all(NODES)
+def check_nodes(release: Release, snapshot: Snapshot) -> list[Finding]:
+    """Check that the nodes could hold all pods of each replicated job."""
+    answer = snapshot.listed(NODES)
     if not answer.found:
-        return [unknown("nodes", answer)]
-    return [_pod_set(each, answer.items) for each in release.pod_sets]
+        return [unchecked("nodes", "nodes", answer)]
+    return [_nodes_for(job, answer.items) for job in release.jobset.jobs]
 
 
-def _pod_set(pod_set: PodSet, nodes: list[Object]) -> Finding:
-    subject = f"nodes for {pod_set.name}"
-    room = {node["metadata"]["name"]: holds(pod_set, node) for node in nodes}
+def _nodes_for(job: ReplicatedJob, nodes: list[Object]) -> Finding:
+    subject = f"nodes for {job.name}"
+    room = {node["metadata"]["name"]: capacity_for(job, node) for node in nodes}
     places = sum(room.values())
-    if places >= pod_set.count:
+    if places >= job.count:
         holding = sum(1 for count in room.values() if count)
-        return ok(subject, f"{holding} of {len(nodes)} could hold its {pod_set.count} pods")
-    reasons = Counter(
-        obstacle(pod_set, node) for node in nodes if not room[node["metadata"]["name"]]
-    )
+        found = f"{holding} of {len(nodes)} could hold its {job.count} pods"
+        return ok("nodes-ok", subject, found)
+    reasons = Counter(obstacle(job, node) for node in nodes if not room[node["metadata"]["name"]])
     why = "; ".join(f"{count}: {reason}" for reason, count in reasons.most_common(4))
-    found = f"room for {places} of {pod_set.count} pods on {len(nodes)} nodes ({why})"
-    return fail(subject, found, REMEDY)
+    found = f"room for {places} of {job.count} pods on {len(nodes)} nodes ({why})"
+    remedy = "lower nodes or resources, or correct nodeSelector, affinity and tolerations"
+    return fail("nodes-too-few", subject, found, remedy)
 
 
-def holds(pod_set: PodSet, node: Object) -> int:
-    """How many pods of a set the node could hold if it were empty."""
-    if obstacle(pod_set, node):
+def check_gpu_model(release: Release, snapshot: Snapshot) -> list[Finding]:
+    """Check `gpuModel` against the product label of the nodes that could hold the gang."""
+    model, answer = release.jobset.gpu_model, snapshot.listed(NODES)
+    if model not in CARDS or not answer.found:
+        return []
+    fitting = [node for node in answer.items if capacity_for(release.gang, node)]
+    if not fitting:
+        return []
+    wanted = {name.replace(" ", "-") for name in CARDS[model].smi}
+    products = {labels(node)[GPU_PRODUCT] for node in fitting if GPU_PRODUCT in labels(node)}
+    subject = "GPU model"
+    if not products:
+        found = f"not checked, because no node has the label {GPU_PRODUCT}"
+        remedy = "the preflight in the pods checks the GPUs themselves"
+        return [warn("gpu-model-unchecked", subject, found, remedy)]
+    others = {each for each in products if not _is_product(each, wanted)}
+    if others == products:
+        found = f"nodes have {names(others)}, not {names(wanted)}"
+        remedy = "set gpuModel to the nodes' GPU, or choose nodes with nodeSelector"
+        return [fail("gpu-model-other", subject, found, remedy)]
+    if others:
+        remedy = f"nodeSelector: {{{GPU_PRODUCT}: {sorted(products - others)[0]}}}"
+        return [warn("gpu-model-mixed", subject, f"some nodes have {names(others)}", remedy)]
+    return [ok("gpu-model-ok", subject, names(products))]
+
+
+def _is_product(label: str, wanted: set[str]) -> bool:
+    """Return whether a label is one of the names; time slicing and MIG append to it (`-SHARED`)."""
+    return any(label == name or label.startswith(f"{name}-") for name in wanted)
+
+
+def capacity_for(job: ReplicatedJob, node: Object) -> int:
+    """Return how many pods of a replicated job the node could hold if it were empty."""
+    if obstacle(job, node):
         return 0
-    if pod_set.spec.get("hostNetwork"):
-        return 1  # They would listen at the same ports.
+    if job.pod.get("hostNetwork"):
+        return 1  # Two pods would listen on the same ports.
     capacity = allocatable(node)
     return min(
-        (int(capacity[name] // amount) for name, amount in pod_set.requests.items() if amount),
-        default=pod_set.count,
+        (int(capacity[name] // amount) for name, amount in job.requests.items() if amount),
+        default=job.count,
     )
 
 
-def obstacle(pod_set: PodSet, node: Object) -> str:
-    """Why a node can't hold one pod of a set; empty if it can."""
+def obstacle(job: ReplicatedJob, node: Object) -> str:
+    """Return the reason why a node can't hold one pod; empty if it can."""
     spec = node.get("spec") or {}
-    if not chosen(pod_set.spec, node):
+    if not selects_node(job.pod, node):
         return "not chosen by nodeSelector or affinity"
-    taints = untolerated(spec.get("taints") or [], pod_set.spec.get("tolerations") or [])
+    taints = untolerated(spec.get("taints") or [], job.pod.get("tolerations") or [])
     if taints:
         return f"taint {taints[0]} is not tolerated"
-    if not ready(node):
+    if not is_ready(node):
         return "not ready"
-    return _short(pod_set.requests.items(), node)
+    return _shortage(job.requests.items(), node)
 
 
-def ready(node: Object) -> bool:
-    """Whether the node is ready and takes new pods."""
+def is_ready(node: Object) -> bool:
+    """Return whether the node is ready and schedulable."""
     conditions = (node.get("status") or {}).get("conditions") or []
-    is_ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
-    return is_ready and not (node.get("spec") or {}).get("unschedulable")
+    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
+    return ready and not (node.get("spec") or {}).get("unschedulable")
 
 
 def allocatable(node: Object) -> dict[str, Decimal]:
-    """What all pods of a node may take up together."""
-    return quantity.amounts((node.get("status") or {}).get("allocatable"))
+    """Return the resources that all pods of a node can request together."""
+    return parse_amounts((node.get("status") or {}).get("allocatable"))
 
 
-def _short(requests: Iterable[tuple[str, Decimal]], node: Object) -> str:
+def _shortage(requests: Iterable[tuple[str, Decimal]], node: Object) -> str:
     capacity = allocatable(node)
     for name, amount in requests:
-        having = capacity.get(name, Decimal())
-        if having < amount:
-            shown = quantity.show(name, having), quantity.show(name, amount)
-            return f"{name} {shown[0]} of {shown[1]}"
+        available = capacity.get(name, Decimal())
+        if available < amount:
+            return f"{name} {format_amount(name, available)} of {format_amount(name, amount)}"
     return ""
+
+
+def labels(item: Object) -> Labels:
+    """Return the labels of an object."""
+    return item["metadata"].get("labels") or {}
+
+
+def matches(requirement: Object, having: Labels) -> bool:
+    """Return whether labels meet one requirement of a selector.
+
+    >>> matches({"key": "a", "operator": "In", "values": ["1"]}, {"a": "1"})
+    True
+    >>> matches({"key": "a", "operator": "NotIn", "values": ["1"]}, {})
+    True
+    """
+    value = having.get(requirement["key"])
+    wanted = requirement.get("values") or []
+    match requirement["operator"]:
+        case "In":
+            return value in wanted
+        case "NotIn":
+            return value not in wanted
+        case "Exists":
+            return value is not None
+        case "DoesNotExist":
+            return value is None
+        case "Gt":
+            return value is not None and int(value) > int(wanted[0])
+        case "Lt":
+            return value is not None and int(value) < int(wanted[0])
+    return False
+
+
+def selects(selector: Object | None, having: Labels) -> bool:
+    """Return whether a label selector selects labels; None selects nothing, an empty one all."""
+    if selector is None:
+        return False
+    exact = selector.get("matchLabels") or {}
+    return all(having.get(key) == value for key, value in exact.items()) and all(
+        matches(each, having) for each in selector.get("matchExpressions") or []
+    )
+
+
+def selects_node(pod: Object, node: Object) -> bool:
+    """Return whether nodeSelector and the required node affinity of a pod allow a node."""
+    having = labels(node)
+    if any(having.get(key) != value for key, value in (pod.get("nodeSelector") or {}).items()):
+        return False
+    affinity = (pod.get("affinity") or {}).get("nodeAffinity") or {}
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
+    if required is None:
+        return True
+    fields = {"metadata.name": node["metadata"]["name"]}
+    return any(
+        all(matches(each, having) for each in term.get("matchExpressions") or [])
+        and all(matches(each, fields) for each in term.get("matchFields") or [])
+        for term in required["nodeSelectorTerms"]
+        if term
+    )
+
+
+def untolerated(taints: Iterable[Object], tolerations: Iterable[Object]) -> list[str]:
+    """Return the taints that no toleration matches, as `key=value:effect`."""
+    known = list(tolerations)
+    return [
+        f"{taint['key']}={taint.get('value', '')}:{taint['effect']}"
+        for taint in taints
+        if taint["effect"] in HARD_EFFECTS and not any(tolerates(each, taint) for each in known)
+    ]
+
+
+def tolerates(toleration: Object, taint: Object) -> bool:
+    """Return whether a toleration matches a taint.
+
+    >>> tolerates({"operator": "Exists"}, {"key": "gpu", "effect": "NoSchedule"})
+    True
+    """
+    if toleration.get("effect") not in (None, "", taint["effect"]):
+        return False
+    if toleration.get("operator", "Equal") == "Exists":
+        return toleration.get("key") in (None, "", taint["key"])
+    return toleration.get("key") == taint["key"] and (
+        (toleration.get("value") or "") == (taint.get("value") or "")
+    )

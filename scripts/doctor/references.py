@@ -1,15 +1,22 @@
-"""Secrets, ConfigMaps and claims that the pods name."""
+"""Objects that the pods refer to: image, service account, Secrets, ConfigMaps and claims.
+
+Of Secrets only names and keys are known here, never a value.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from scripts.doctor.answer import Object
-from scripts.doctor.release import Release
+from scripts.doctor.api import ACCOUNTS, CONFIG_MAPS, SECRETS, Object
+from scripts.doctor.findings import Finding, fail, names, ok, unchecked, warn
+from scripts.doctor.snapshot import Snapshot
+from scripts.manifest import Release
 
 CODE_SECRET = "code-secret"
 """The chart's volume of `code.existingSecret`."""
+PULL_TYPES = ("kubernetes.io/dockerconfigjson", "kubernetes.io/dockercfg")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,51 +26,51 @@ class Reference:
     name: str
     keys: frozenset[str] = frozenset()
     place: str
-    """Where the pod names it, in words."""
+    """The part of the pod that names it, such as `env HF_TOKEN`."""
 
 
 def secrets(release: Release) -> tuple[Reference, ...]:
-    """Secrets without which a pod does not start."""
+    """Return the Secrets without which a pod does not start."""
     return _references(release, "secret")
 
 
 def config_maps(release: Release) -> tuple[Reference, ...]:
-    """ConfigMaps without which a pod does not start, but those that the release brings."""
-    own = release.own("ConfigMap")
+    """Return the ConfigMaps without which a pod does not start, except the release's own."""
+    own = release.of_kind("ConfigMap")
     return tuple(each for each in _references(release, "configMap") if each.name not in own)
 
 
 def pull_secrets(release: Release) -> tuple[Reference, ...]:
-    """Secrets that kubelet pulls the image with."""
+    """Return the Secrets that the kubelet pulls the image with."""
     found = {
         Reference(name=item["name"], place="image.pullSecrets")
-        for each in release.pod_sets
-        for item in each.spec.get("imagePullSecrets") or []
+        for job in release.jobset.jobs
+        for item in job.pod.get("imagePullSecrets") or []
     }
     return tuple(sorted(found, key=lambda each: each.name))
 
 
-def claims(release: Release) -> dict[str, int]:
-    """Claims that the pods mount, and how many pods do at once."""
+def mounted_claims(release: Release) -> dict[str, int]:
+    """Return the claims that pods mount, with the largest number of pods that do at once."""
     found: dict[str, int] = {}
-    for each in release.pod_sets:
-        for volume in each.spec.get("volumes") or []:
+    for job in release.jobset.jobs:
+        for volume in job.pod.get("volumes") or []:
             name = (volume.get("persistentVolumeClaim") or {}).get("claimName")
             if name:
-                found[name] = max(found.get(name, 0), each.count)
+                found[name] = max(found.get(name, 0), job.count)
     return found
 
 
 def _references(release: Release, kind: str) -> tuple[Reference, ...]:
     found = {
         each
-        for pod_set in release.pod_sets
-        for each in (*_env(pod_set.spec, kind), *_volumes(pod_set.spec, kind))
+        for job in release.jobset.jobs
+        for each in (*_env_references(job.pod, kind), *_volume_references(job.pod, kind))
     }
     return tuple(sorted(found, key=lambda each: (each.name, each.place)))
 
 
-def _env(pod: Object, kind: str) -> Iterator[Reference]:
+def _env_references(pod: Object, kind: str) -> Iterator[Reference]:
     containers = [*(pod.get("containers") or []), *(pod.get("initContainers") or [])]
     for container in containers:
         for item in container.get("env") or []:
@@ -80,7 +87,7 @@ def _env(pod: Object, kind: str) -> Iterator[Reference]:
                 yield Reference(name=source["name"], place="envFrom")
 
 
-def _volumes(pod: Object, kind: str) -> Iterator[Reference]:
+def _volume_references(pod: Object, kind: str) -> Iterator[Reference]:
     key = "secretName" if kind == "secret" else "name"
     for volume in pod.get("volumes") or []:
         sources = [(volume.get(kind), key)]
@@ -90,3 +97,119 @@ def _volumes(pod: Object, kind: str) -> Iterator[Reference]:
             if source and not source.get("optional"):
                 keys = frozenset(item["key"] for item in source.get("items") or [])
                 yield Reference(name=source[name], keys=keys, place=f"volume {volume['name']}")
+
+
+def check_references(release: Release, snapshot: Snapshot) -> list[Finding]:
+    """Check all Secrets and ConfigMaps without which a pod does not start."""
+    return [
+        *(_secret(release, snapshot, each) for each in secrets(release)),
+        *(_pull_secret(snapshot, each) for each in pull_secrets(release)),
+        *(_config_map(snapshot, each) for each in config_maps(release)),
+    ]
+
+
+def _secret(release: Release, snapshot: Snapshot, reference: Reference) -> Finding:
+    subject = f"secret {reference.name}"
+    answer = snapshot.named(SECRETS, reference.name)
+    wanted = reference.keys
+    if reference.place == f"volume {CODE_SECRET}":
+        wanted = code_keys(release)
+    if answer.absent:
+        literals = " ".join(f"--from-file={key}=FILE" for key in sorted(wanted))
+        return _missing("secret", subject, reference, snapshot, "secret generic", literals)
+    if not answer.found:
+        return unchecked("secret", subject, answer)
+    data = answer.content.get("data") or {}
+    missing = wanted - data.keys()
+    if missing:
+        found = f"has no key {names(missing)} ({reference.place}); it has {names(data)}"
+        remedy = "add the key to the Secret, or correct its name in the values"
+        return fail("secret-key-missing", subject, found, remedy)
+    empty = {key for key in wanted if not data[key]}
+    if empty:
+        remedy = "create the Secret again, with a value"
+        return fail("secret-key-empty", subject, f"key {names(empty)} is empty", remedy)
+    return ok("secret-ok", subject, f"exists, with {names(wanted)}" if wanted else "exists")
+
+
+def code_keys(release: Release) -> frozenset[str]:
+    """Return the keys of `code.existingSecret`: for ssh a key and known hosts, else a token.
+
+    Source: the launcher's clone stage, which reads them.
+    """
+    url = release.gang.env.get("DPO_CODE_URL", "")
+    is_ssh = url.startswith("ssh://") or re.match(r"[^/]+@[^/]+:", url)
+    return frozenset({"ssh-privatekey", "known_hosts"} if is_ssh else {"token"})
+
+
+def _pull_secret(snapshot: Snapshot, reference: Reference) -> Finding:
+    subject = f"secret {reference.name}"
+    answer = snapshot.named(SECRETS, reference.name)
+    if answer.absent:
+        return _missing("pull-secret", subject, reference, snapshot, "secret docker-registry")
+    if not answer.found:
+        return unchecked("pull-secret", subject, answer)
+    if answer.content.get("type") not in PULL_TYPES:
+        found = f"is of type {answer.content.get('type')}, which the kubelet does not pull with"
+        remedy = "create it with `kubectl create secret docker-registry`"
+        return warn("pull-secret-type", subject, found, remedy)
+    return ok("pull-secret-ok", subject, f"exists ({reference.place})")
+
+
+def _config_map(snapshot: Snapshot, reference: Reference) -> Finding:
+    subject = f"config map {reference.name}"
+    answer = snapshot.named(CONFIG_MAPS, reference.name)
+    if answer.absent:
+        return _missing("config-map", subject, reference, snapshot, "configmap")
+    if not answer.found:
+        return unchecked("config-map", subject, answer)
+    data = {**(answer.content.get("data") or {}), **(answer.content.get("binaryData") or {})}
+    missing = reference.keys - data.keys()
+    if missing:
+        found = f"has no key {names(missing)} ({reference.place})"
+        return fail("config-map-key-missing", subject, found, "add the key")
+    return ok("config-map-ok", subject, "exists")
+
+
+def _missing(
+    id: str,
+    subject: str,
+    reference: Reference,
+    snapshot: Snapshot,
+    kind: str,
+    options: str = "...",
+) -> Finding:
+    create = f"kubectl -n {snapshot.namespace} create {kind} {reference.name} {options}"
+    found = f"does not exist ({reference.place})"
+    return fail(f"{id}-missing", subject, found, create.strip())
+
+
+def check_account(release: Release, snapshot: Snapshot) -> list[Finding]:
+    """Check the pods' service account."""
+    name = str(release.gang.pod.get("serviceAccountName") or "default")
+    answer = snapshot.named(ACCOUNTS, name)
+    subject = f"service account {name}"
+    if answer.absent:
+        remedy = f"kubectl create serviceaccount {name}"
+        return [fail("account-missing", subject, "does not exist", remedy)]
+    if not answer.found:
+        return [unchecked("account", subject, answer)]
+    return [ok("account-ok", subject, "exists")]
+
+
+def check_image(release: Release) -> list[Finding]:
+    """Check tag and pull policy; only the kubelet finds out whether a pull works."""
+    container = release.gang.container
+    image, policy = str(container["image"]), str(container.get("imagePullPolicy", ""))
+    name, _, tag = image.rpartition(":")
+    if "@sha256:" in image:
+        return [ok("image-ok", "image", f"pinned by digest, pulled {policy}")]
+    if "/" in tag or not name or tag == "latest":
+        found = f"{image} is the image that was pushed last; some clusters refuse it"
+        remedy = "set image.digest, or a tag that does not move"
+        return [warn("image-latest", "image", found, remedy)]
+    if policy == "Never":
+        remedy = "load it onto every node, or set image.pullPolicy: IfNotPresent"
+        return [warn("image-never-pulled", "image", f"{image} is never pulled", remedy)]
+    found = f"tag {tag} may be pushed again"
+    return [warn("image-tag", "image", found, "set image.digest to pin it")]

@@ -1,95 +1,98 @@
-"""Whether the claims are there, bound, and writable from all nodes of the gang."""
+"""Claims that the pods mount: existing, bound, and writable from all nodes of the gang."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from scripts.doctor.answer import Object
-from scripts.doctor.finding import Finding, fail, names, ok, unknown, warn
-from scripts.doctor.kinds import CLAIMS, CLASSES
-from scripts.doctor.references import claims
-from scripts.doctor.release import Release
-from scripts.doctor.seen import Seen
+from scripts.doctor.api import CLAIMS, CLASSES, Object
+from scripts.doctor.findings import Finding, fail, names, ok, unchecked, warn
+from scripts.doctor.references import mounted_claims
+from scripts.doctor.snapshot import Snapshot
+from scripts.manifest import Release
 
-DEFAULT = "storageclass.kubernetes.io/is-default-class"
-OWNER = "meta.helm.sh/release-name"
-MANY = "ReadWriteMany"
+DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+HELM_RELEASE = "meta.helm.sh/release-name"
+SHARED = "ReadWriteMany"
 
 
-def check(release: Release, seen: Seen) -> list[Finding]:
-    """Every claim that the pods mount; other volumes can't be seen from here."""
+def check_claims(release: Release, snapshot: Snapshot) -> list[Finding]:
+    """Check every claim that the pods mount; other volumes are not visible to the API server."""
     found: list[Finding] = []
-    for name, pods in sorted(claims(release).items()):
+    for name, pods in sorted(mounted_claims(release).items()):
         if name in release.claims:
-            found += _new(release, release.claims[name], pods, seen)
+            found += _new_claim(release, release.claims[name], pods, snapshot)
         else:
-            found.append(_existing(name, pods, seen))
-    return found or [ok("workspace", "no claim: what it mounts can't be seen from here")]
+            found.append(_existing_claim(name, pods, snapshot))
+    text = "not a claim, so it can't be checked from here"
+    return found or [ok("workspace-no-claim", "workspace", text)]
 
 
-def _existing(name: str, pods: int, seen: Seen) -> Finding:
-    subject, answer = f"claim {name}", seen.one(CLAIMS, name)
+def _existing_claim(name: str, pods: int, snapshot: Snapshot) -> Finding:
+    subject, answer = f"claim {name}", snapshot.named(CLAIMS, name)
     if answer.absent:
-        others = names(item["metadata"]["name"] for item in seen.all(CLAIMS).items)
-        found = f"does not exist in namespace {seen.namespace}"
-        return fail(subject, found, f"write workspace.existingClaim (there are: {others}) or .pvc")
+        others = names(item["metadata"]["name"] for item in snapshot.listed(CLAIMS).items)
+        found = f"does not exist in namespace {snapshot.namespace}"
+        remedy = f"set workspace.existingClaim (there are: {others}) or .pvc"
+        return fail("claim-missing", subject, found, remedy)
     if not answer.found:
-        return unknown(subject, answer)
+        return unchecked("claim", subject, answer)
     status = answer.content.get("status") or {}
     modes = status.get("accessModes") or answer.content["spec"].get("accessModes") or []
-    if pods > 1 and MANY not in modes:
-        return _narrow(subject, modes, pods)
+    if pods > 1 and SHARED not in modes:
+        return _not_shared(subject, modes, pods)
     if status.get("phase") == "Bound":
-        return ok(subject, f"bound, {', '.join(modes)}")
-    if _waits(answer.content, seen):
-        return ok(subject, "will be bound when the first pod starts")
+        return ok("claim-ok", subject, f"bound, {', '.join(modes)}")
+    if _binds_late(answer.content, snapshot):
+        return ok("claim-ok", subject, "will be bound when the first pod starts")
     found = f"is {status.get('phase', 'not bound')}: no volume fits it yet"
-    return fail(subject, found, f"kubectl -n {seen.namespace} describe pvc {name}")
+    remedy = f"kubectl -n {snapshot.namespace} describe pvc {name}"
+    return fail("claim-unbound", subject, found, remedy)
 
 
-def _narrow(subject: str, modes: Sequence[str], pods: int) -> Finding:
+def _not_shared(subject: str, modes: Sequence[str], pods: int) -> Finding:
     found = f"is {', '.join(modes)}, and {pods} pods on different nodes write to it"
-    return fail(subject, found, f"use a claim with accessModes: [{MANY}]")
+    return fail("claim-not-shared", subject, found, f"use a claim with accessModes: [{SHARED}]")
 
 
-def _new(release: Release, claim: Object, pods: int, seen: Seen) -> list[Finding]:
+def _new_claim(release: Release, claim: Object, pods: int, snapshot: Snapshot) -> list[Finding]:
     name, spec = claim["metadata"]["name"], claim["spec"]
     subject = f"claim {name}"
-    if pods > 1 and MANY not in spec["accessModes"]:
-        return [_narrow(subject, spec["accessModes"], pods)]
-    there = seen.one(CLAIMS, name)
-    if there.found:
-        owner = (there.content["metadata"].get("annotations") or {}).get(OWNER)
+    if pods > 1 and SHARED not in spec["accessModes"]:
+        return [_not_shared(subject, spec["accessModes"], pods)]
+    existing = snapshot.named(CLAIMS, name)
+    if existing.found:
+        owner = (existing.content["metadata"].get("annotations") or {}).get(HELM_RELEASE)
         if owner != release.name:
+            found = "exists already, not from this release"
             remedy = f"workspace: {{existingClaim: {name}, pvc: null}}"
-            return [fail(subject, "exists already, not from this release", remedy)]
-        return [ok(subject, "kept from an earlier run of this name")]
-    return [_class(spec.get("storageClassName"), seen)]
+            return [fail("claim-of-other-release", subject, found, remedy)]
+        return [ok("claim-kept", subject, "kept from an earlier run of this name")]
+    return [_storage_class(spec.get("storageClassName"), snapshot)]
 
 
-def _class(name: str | None, seen: Seen) -> Finding:
-    answer = seen.all(CLASSES)
+def _storage_class(name: str | None, snapshot: Snapshot) -> Finding:
+    answer = snapshot.listed(CLASSES)
     subject = f"storage class {name or '(default)'}"
     if not answer.found:
-        return unknown(subject, answer)
-    there = names(item["metadata"]["name"] for item in answer.items)
-    remedy = f"write workspace.pvc.storageClassName; there are: {there}"
-    if name and not seen.one(CLASSES, name).found:
-        return fail(subject, "does not exist", remedy)
-    defaults = [item for item in answer.items if _annotations(item).get(DEFAULT) == "true"]
+        return unchecked("storage-class", subject, answer)
+    existing = names(item["metadata"]["name"] for item in answer.items)
+    remedy = f"set workspace.pvc.storageClassName; there are: {existing}"
+    if name and not snapshot.named(CLASSES, name).found:
+        return fail("storage-class-missing", subject, "does not exist", remedy)
+    defaults = [item for item in answer.items if _annotations(item).get(DEFAULT_CLASS) == "true"]
     if not name and not defaults:
-        return fail(subject, "the cluster has no default one", remedy)
+        return fail("storage-class-no-default", subject, "the cluster has no default one", remedy)
     if name:
-        return warn(
-            subject, "exists; whether it can do ReadWriteMany is not to be seen", "ask its owner"
-        )
-    return warn(subject, f"is {defaults[0]['metadata']['name']}", "write the class by name")
+        found = f"exists; the API does not tell whether it supports {SHARED}"
+        return warn("storage-class-modes", subject, found, "ask its administrator")
+    found = f"is {defaults[0]['metadata']['name']}"
+    return warn("storage-class-default", subject, found, "set the class by name")
 
 
-def _waits(claim: Object, seen: Seen) -> bool:
-    """Whether the claim's class binds with the first pod only."""
+def _binds_late(claim: Object, snapshot: Snapshot) -> bool:
+    """Return whether the claim's class binds when the first pod starts."""
     name = claim["spec"].get("storageClassName")
-    classes = [item for item in seen.all(CLASSES).items if item["metadata"]["name"] == name]
+    classes = [item for item in snapshot.listed(CLASSES).items if item["metadata"]["name"] == name]
     return any(each.get("volumeBindingMode") == "WaitForFirstConsumer" for each in classes)
 
 

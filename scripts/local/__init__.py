@@ -1,1 +1,1 @@
-"""The local runner: executes a rendered JobSet as processes of this machine."""
+"""`megatron-dpo local`: run a rendered JobSet on this machine, each pod as a process."""

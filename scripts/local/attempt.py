@@ -1,4 +1,4 @@
-"""One attempt of a JobSet: all its pods once, until they are done, one fails, or it is stopped."""
+"""One attempt of a JobSet: run all its pods until they end, one fails, or it is stopped."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from launchers.system.process import kill_descendants
+from scripts.local.display import Display
 from scripts.local.pods import Pod
 from scripts.local.process import PodProcess, Start
 from scripts.local.signals import Stop
-from scripts.local.view import View
 
-PAUSE = 0.05
-"""Seconds between two looks at the pods."""
+POLL_SECONDS = 0.05
+"""Interval between two polls of the pods."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How an attempt ended: neither failed nor stopped means that all pods are done."""
+    """The end of an attempt; all pods succeeded if it neither failed nor was stopped."""
 
     failed: Pod | None = None
     code: int = 0
@@ -26,22 +26,22 @@ class Outcome:
     stopped: bool = False
 
 
-def run_attempt(waves: Sequence[Sequence[Start]], view: View, stop: Stop) -> Outcome:
-    """Runs the pods of each wave at once, wave after wave; none is left when it returns."""
+def run_attempt(waves: Sequence[Sequence[Start]], display: Display, stop: Stop) -> Outcome:
+    """Run the pods wave by wave; no pod is left running when it returns."""
     for wave in waves:
         processes: list[PodProcess] = []
         try:
             for start in wave:
-                processes.append(PodProcess(start, view.line))
-            outcome = _wait(processes, view, stop)
+                processes.append(PodProcess(start, display.line))
+            outcome = _wait(processes, display, stop)
         finally:
-            _end(processes, view, stop)
+            _end(processes, display, stop)
         if outcome.failed or outcome.stopped:
             return outcome
     return Outcome()
 
 
-def _wait(processes: Sequence[PodProcess], view: View, stop: Stop) -> Outcome:
+def _wait(processes: Sequence[PodProcess], display: Display, stop: Stop) -> Outcome:
     running = list(processes)
     while running:
         if stop.count:
@@ -51,16 +51,16 @@ def _wait(processes: Sequence[PodProcess], view: View, stop: Stop) -> Outcome:
             if code is None:
                 continue
             running.remove(process)
-            view.ended(process.name, code)
+            display.ended(process.name, code)
             if code:
                 return Outcome(failed=process.start.pod, code=code)
-        view.tick()
-        time.sleep(PAUSE)
+        display.tick()
+        time.sleep(POLL_SECONDS)
     return Outcome()
 
 
-def _end(processes: Sequence[PodProcess], view: View, stop: Stop) -> None:
-    """SIGTERM, the grace period, SIGKILL; a second signal to the runner ends the grace period."""
+def _end(processes: Sequence[PodProcess], display: Display, stop: Stop) -> None:
+    """Send SIGTERM, wait for the grace period, kill; a second stop signal ends the grace period."""
     signals = stop.count
     left = [process for process in processes if process.poll() is None]
     for process in left:
@@ -69,10 +69,12 @@ def _end(processes: Sequence[PodProcess], view: View, stop: Stop) -> None:
     deadline = time.monotonic() + grace
     while left and time.monotonic() < deadline and stop.count <= max(signals, 1):
         left = [process for process in left if process.poll() is None]
-        view.tick()
-        time.sleep(PAUSE)
+        display.tick()
+        time.sleep(POLL_SECONDS)
     for process in left:
-        view.note(f"{process.name} is killed: still there after the grace period of {grace:.0f} s")
+        display.note(
+            f"{process.name} is killed: still running after the grace period of {grace:.0f} s"
+        )
     for process in processes:
         process.kill()
     kill_descendants()  # torchrun's workers lead sessions of their own

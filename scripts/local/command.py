@@ -12,16 +12,18 @@ from pathlib import Path
 import yaml
 from rich.console import Console
 
+from scripts import manifest
 from scripts.helm import ROOT, template
-from scripts.local import manifest, overlay, runner
-from scripts.local.starts import Machine
-from scripts.local.view import make_view
+from scripts.local import overlay, runner
+from scripts.local.display import make_display
+from scripts.local.pods import refuse_unrunnable
+from scripts.local.schedule import Machine
 from scripts.problem import Problem
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What to run: values files and assignments, or a manifest that is already rendered."""
+    """The options of `megatron-dpo local`: values, or a rendered manifest."""
 
     run: str
     files: Sequence[Path] = ()
@@ -34,15 +36,15 @@ class Request:
 
 
 def render(request: Request) -> str:
-    """The manifest with the workspace and the ports of this machine."""
+    """Return the manifest, rendered with the workspace and the ports of this machine."""
     if request.manifest:
         if request.files or request.sets:
-            raise Problem("--manifest is already rendered; leave out -f and --set")
+            raise Problem("--manifest is already rendered; remove -f and --set")
         if not request.manifest.is_file():
-            raise Problem(f"{request.manifest} is no manifest: write a path to one that exists")
+            raise Problem(f"{request.manifest} is not a file; give the path of a rendered manifest")
         return request.manifest.read_text(encoding="utf-8", errors="replace")
     if not request.files:
-        raise Problem("nothing to run; write -f values/demo-cpu.yaml or --manifest FILE")
+        raise Problem("nothing to run; use e.g. -f values/demo-cpu.yaml or --manifest FILE")
     workspace = request.workspace.resolve()
     if re.search(r"""[\s"'\\:]""", str(workspace)):
         why = "the chart takes no path with blanks, quotes, \\ or :"
@@ -56,8 +58,9 @@ def render(request: Request) -> str:
 
 
 def run_locally(request: Request, console: Console) -> int:
-    """Renders and runs; returns the run's exit status."""
+    """Render and run; return the run's exit status."""
     jobset = manifest.parse(render(request))
+    refuse_unrunnable(jobset)
     workspace = request.workspace.resolve()
     folder = workspace / "pods" / jobset.name
     folder.parent.mkdir(parents=True, exist_ok=True)
@@ -68,5 +71,5 @@ def run_locally(request: Request, console: Console) -> int:
         gpu_resource=request.gpu_resource,
     )
     trainer_log = workspace / "runs" / jobset.name / "checkpoints" / "logging.jsonl"
-    with make_view(console, trainer_log, verbose=request.verbose) as view:
-        return runner.run(jobset, machine, view)
+    with make_display(console, trainer_log, verbose=request.verbose) as display:
+        return runner.run(jobset, machine, display)

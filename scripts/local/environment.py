@@ -11,8 +11,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from scripts.local.manifest import Fields
 from scripts.local.pods import Pod
+from scripts.manifest import Fields
 from scripts.problem import Problem
 
 PASSED = ("PATH", "LANG", "LD_LIBRARY_PATH", "CUDA_HOME", "SSL_CERT_FILE")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from scripts.local.manifest import JobSet, ReplicatedJob
+from scripts.manifest import JobSet, ReplicatedJob
 from scripts.problem import Problem
 
 JOBSET = "jobset.sigs.k8s.io"
@@ -82,6 +82,22 @@ def order(jobs: Sequence[ReplicatedJob]) -> list[list[str]]:
         waves.append(wave)
         left = {name: needed for name, needed in left.items() if name not in wave}
     return waves
+
+
+def refuse_unrunnable(jobset: JobSet) -> None:
+    """Check that each pod is one process.
+
+    Raises:
+        Problem: a pod has init containers or more than one container.
+    """
+    for job in jobset.jobs:
+        for kind, most in (("containers", 1), ("initContainers", 0)):
+            count = len(job.pod.get(kind) or [])
+            if count != most:
+                raise Problem(
+                    f"pods of {job.name} have {count} {kind}; locally a pod is one process: "
+                    "choose a network.profile without init containers, such as tcp"
+                )
 
 
 def requested(job: ReplicatedJob, resource: str) -> int:

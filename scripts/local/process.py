@@ -1,4 +1,4 @@
-"""One process that stands for one pod."""
+"""The process of one pod."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scripts.local.pods import Pod
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """All that starting a pod's process needs."""
+    """The command, environment and folders of a pod's process."""
 
     pod: Pod
     command: Sequence[str]
@@ -27,10 +27,10 @@ class Start:
 
 
 class PodProcess:
-    """A started pod; its output is copied to its log and, line by line, to `listen`."""
+    """A started pod; its output is copied to its log and, line by line, to a callback."""
 
     def __init__(self, start: Start, listen: Callable[[str, str], None]) -> None:
-        """Starts it in a session of its own, so that the terminal's Ctrl-C does not reach it."""
+        """Start it in a session of its own, so that the terminal's Ctrl-C does not reach it."""
         self.start = start
         self._listen = listen
         self._process = subprocess.Popen(
@@ -52,7 +52,7 @@ class PodProcess:
 
     @property
     def log(self) -> Path:
-        """All that it has printed."""
+        """The file with its output."""
         return self.start.folder / "log"
 
     def _copy(self) -> None:
@@ -65,22 +65,22 @@ class PodProcess:
                 self._listen(self.name, line.decode(errors="replace").rstrip())
 
     def poll(self) -> int | None:
-        """Its exit code as a container's (128 + N after signal N); None while it runs."""
+        """Return its exit code as a container's (128 + N after signal N); None while it runs."""
         code = self._process.poll()
         return code if code is None or code >= 0 else 128 - code
 
     def terminate(self) -> None:
-        """SIGTERM to the process alone, as kubelet sends it to the container's first process."""
+        """Send SIGTERM to the process alone, as the kubelet does to a container's first process."""
         if self._process.poll() is None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._process.pid, signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL to its process group; what has left the group is killed by the runner."""
+        """Send SIGKILL to its process group; the runner kills descendants outside the group."""
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
 
     def close(self) -> None:
-        """Waits for the end of its output, once no writer is left."""
+        """Wait until all output is copied; call it when no writer is left."""
         self._reader.join(timeout=5)

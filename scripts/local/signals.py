@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM as something to look at, not as an exception in the middle of a start."""
+"""Ctrl-C and SIGTERM as a flag to poll, not as an exception while pods are being started."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from types import FrameType
 
 @dataclass
 class Stop:
-    """How often the runner was asked to stop, and by which signal first."""
+    """The number of stop signals received, and the first of them."""
 
     count: int = 0
     number: int = 0
 
     def ask(self, number: int, _frame: FrameType | None = None) -> None:
-        """Notes one more signal."""
+        """Record a signal."""
         self.number = self.number or number
         self.count += 1
 
     @property
     def exit_code(self) -> int:
-        """What a shell expects of a process ended by that signal."""
+        """128 + the first signal, as a shell expects."""
         return 128 + self.number
 
 
 @contextmanager
 def stopping() -> Iterator[Stop]:
-    """Notes SIGINT and SIGTERM while it is open."""
+    """Record SIGINT and SIGTERM while the context is open."""
     stop = Stop()
     before = {number: signal.signal(number, stop.ask) for number in (signal.SIGINT, signal.SIGTERM)}
     try:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from scripts.local.environment import localise
-from scripts.local.manifest import Fields
 from scripts.local.pods import Pod
+from scripts.manifest import Fields
 from scripts.problem import Problem
 
 SHARED_MEMORY = "/dev/shm"

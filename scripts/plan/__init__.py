@@ -1,1 +1,1 @@
-"""`megatron-dpo plan`: what a release would run, and whether it can, before it costs a GPU."""
+"""`megatron-dpo plan`: predict what a release runs, whether it fits, and how long it takes."""

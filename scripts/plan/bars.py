@@ -1,4 +1,4 @@
-"""Bars of memory: how much is used of what there is."""
+"""Bars that show the used share of a memory."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ FULL, EMPTY, OVER = "█", "░", "▓"
 
 
 def items_of(memory: Memory) -> dict[str, float]:
-    """The parts of a GPU's memory, in GiB."""
+    """Return the parts of a GPU's memory, in GiB."""
     return {name: getattr(memory, name) for name in COLOURS}
 
 
 def itemised(items: Mapping[str, float], capacity: float, width: int) -> Text:
-    """A bar of coloured parts; what exceeds the capacity is drawn in red, in place of the end.
+    """Return a bar of coloured parts; the part beyond the capacity is red.
 
     >>> itemised({"weights": 2.0, "optimizer": 1.0}, 6.0, 12).plain
     '██████░░░░░░'
@@ -48,7 +48,7 @@ def itemised(items: Mapping[str, float], capacity: float, width: int) -> Text:
 
 
 def plain(used: float, capacity: float, width: int) -> Text:
-    """A bar of one colour: green, yellow above nine tenths, red above all.
+    """Return a bar of one colour: green, yellow above 90 %, red above 100 %.
 
     >>> plain(3.0, 6.0, 10).plain
     '█████░░░░░'
@@ -60,7 +60,7 @@ def plain(used: float, capacity: float, width: int) -> Text:
 
 
 def legend(items: Mapping[str, float], width: int) -> Iterator[Text]:
-    """The parts and their GiB in the bar's colours, on lines that do not break within a part.
+    """Yield the parts and their GiB in the bar's colours; a part is never split between lines.
 
     >>> [line.plain for line in legend({"weights": 3.7, "logits": 4.6, "buffers": 0.01}, 20)]
     ['■ weights 3.7', '■ logits 4.6']

@@ -1,7 +1,7 @@
-"""All the ways to lay a training job out on a cluster's GPUs, as far as arithmetic allows them.
+"""Candidates of a search: layouts, dispatchers, recomputation and optimizers.
 
-The sizes are generated so that megatron-core's divisions come out even; whether a layout is legal
-is said by ``launchers/rules/table.py``, which a test asks for every layout made here.
+Layouts are generated so that megatron-core's divisions have no remainder. Whether one is legal is
+decided by ``launchers/rules/table.py``; a test checks every layout generated here against it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from launchers.rules.model import divisors
 Fields = Mapping[str, Any]
 
 PARTS = (0.25, 0.5, 0.75)
-"""Of a stage's layers, that are recomputed where not all are."""
+"""Shares of a stage's layers to recompute, when not all are recomputed."""
 _FP32 = {"exp_avg_dtype": "fp32", "exp_avg_sq_dtype": "fp32", "main_grads_dtype": "fp32"}
 _BF16 = {"precision_aware": True, "exp_avg_dtype": "bf16", "exp_avg_sq_dtype": "bf16"}
 OPTIMIZERS: tuple[tuple[str, Fields], ...] = (
@@ -31,27 +31,28 @@ OPTIMIZERS: tuple[tuple[str, Fields], ...] = (
 )
 """Name and fields, from the most exact to the smallest."""
 ALTERNATIVES = ("alltoall", equal_packs.NAME)
-"""Dispatchers that need no other package; the second takes neither stages nor cut packs."""
+"""Dispatchers that need no other package; the second supports neither pipeline stages nor context
+parallelism."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Way:
-    """One way to train: a layout, how tokens reach experts, what is recomputed, which optimizer."""
+    """One way to train: layout, dispatcher, recomputation, and the optimizers to try."""
 
     layout: Layout
     dispatcher: str
     recompute: tuple[Fields, ...]
-    """What ``recompute`` returns, from this way's own choice on."""
+    """Choices of ``recompute``: this way's own first, then those that need less memory."""
     on_host: bool = False
 
     @property
     def optimizers(self) -> tuple[tuple[str, Fields], ...]:
-        """Return the options of ``OPTIMIZERS`` there, the most exact first."""
+        """Entries of ``OPTIMIZERS`` on the host or on the GPU, the most exact first."""
         return OPTIMIZERS[-1:] if self.on_host else OPTIMIZERS[:-1]
 
     @property
     def order(self) -> tuple[int, ...]:
-        """Return what decides between two ways of the same speed: the simpler first."""
+        """Sort key between two ways of the same speed: the simpler first."""
         sizes = self.layout
         groups = (sizes.tp, sizes.cp, sizes.etp, sizes.pp, sizes.ep)
         gathers = self.dispatcher == equal_packs.NAME
@@ -63,9 +64,9 @@ class Way:
         return on(base, self.layout, fields)
 
     def smaller(self) -> list[Way]:
-        """Return the next ways, which need less memory of the GPU and are never faster.
+        """Return the next ways, which need less GPU memory and are never faster.
 
-        The host's Adam is slower than any on the GPU: its turn is where none of those fits.
+        Adam on the host is slower than any on the GPU: it is tried when none of those fits.
         """
         if self.on_host:
             return []
@@ -76,7 +77,7 @@ class Way:
 
 
 def recompute(layers: int, stages: int) -> tuple[Fields, ...]:
-    """Return what may be recomputed: fields of ``Training``, from the fastest to the smallest.
+    """Return the choices of recomputation as fields of ``Training``, fastest first.
 
     >>> [each.get("recompute_num_layers") for each in recompute(layers=48, stages=2)]
     [None, None, 6, 12, 18, 1]
@@ -92,9 +93,9 @@ def recompute(layers: int, stages: int) -> tuple[Fields, ...]:
 
 
 def dispatchers(shape: Shape, training: Training, layout: Layout) -> tuple[str, ...]:
-    """Return how a layout's tokens may reach their experts; the job's own way where none travel.
+    """Return the dispatchers to try on a layout; the job's own where experts are not distributed.
 
-    Whether packs allow that they are gathered is said by the rules.
+    Whether packs can be gathered is decided by the rules.
     """
     if not shape.is_moe or training.dispatcher not in ALTERNATIVES:
         return (training.dispatcher,)
@@ -104,9 +105,9 @@ def dispatchers(shape: Shape, training: Training, layout: Layout) -> tuple[str, 
 
 
 def layouts(shape: Shape, training: Training, *, nodes: int, gpus_per_node: int) -> list[Layout]:
-    """Return every layout that the model, the batch and the number of GPUs divide into.
+    """Return every layout that divides the model, the batch and the number of GPUs.
 
-    Virtual and uneven pipelines are not among them. megatron-core ``parallel_state.py`` and
+    Virtual and uneven pipelines are left out. Source: megatron-core ``parallel_state.py`` and
     ``transformer_config.py``; the batch: ms-swift ``_init_distributed``.
     """
     world = nodes * gpus_per_node
@@ -139,5 +140,5 @@ def _heads(shape: Shape, tp: int) -> bool:
 
 
 def on(training: Training, layout: Layout, fields: Fields) -> Training:
-    """Return the training job on another layout, with other choices."""
+    """Return the training job on another layout, with other fields."""
     return replace(training, layout=layout, sequence_parallel=layout.tp > 1, **fields)

@@ -19,24 +19,26 @@ from launchers.plan.layout import Layout
 from launchers.plan.plan import NO_CARD, Job, Plan
 from launchers.plan.plan import job_of as job_from
 from scripts.helm import template
-from scripts.plan import data, document, model, ranking, release, screen
-from scripts.plan.args import layout_flags
+from scripts.manifest import GPU_MODEL
+from scripts.plan import document, ranking, screen
 from scripts.plan.candidates import on
-from scripts.plan.nearest import nearest
-from scripts.plan.quantity import GIB
-from scripts.plan.release import Release
-from scripts.plan.search import Search
+from scripts.plan.inputs import find_data, find_model
+from scripts.plan.recipe_args import layout_flags
+from scripts.plan.search import Search, nearest
+from scripts.plan.submission import Submission, read_submission
+from scripts.plan.units import GIB
 from scripts.plan.verdict import judge
 from scripts.problem import Problem
 
-PROPOSALS = 3
-RANKED = 15
-"""Layouts that a search shows."""
+PROPOSED_LAYOUTS = 3
+"""Layouts proposed below a plan that does not fit."""
+RANKED_LAYOUTS = 15
+"""Layouts listed by a search."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What to plan: values, and what they do not tell."""
+    """The options of `megatron-dpo plan`: values, and facts that they do not contain."""
 
     run: str
     files: Sequence[Path] = ()
@@ -49,15 +51,20 @@ class Request:
     search: bool = False
     """Rank all layouts instead."""
     nodes: int | None = None
-    """Of a search, in place of the values'."""
+    """Nodes to search for; None: those of the values."""
     gpus_per_node: int | None = None
+    """GPUs per node to search for; None: those of the values."""
 
 
 def run(request: Request, console: Console) -> int:
-    """Plan a release, or search layouts for it; returns 0, or 1 when it can't run or none fits.
+    """Plan a release, or search layouts for it.
+
+    Returns:
+        0, or 1 when the release is refused or no layout fits.
 
     Raises:
-        Problem: the chart refuses the values, or they say too little; as JSON it is the document.
+        Problem: the chart refuses the values, or a needed fact is missing; with ``--json`` the
+            document says so instead.
     """
     try:
         return _rank(request, console) if request.search else _plan(request, console)
@@ -75,7 +82,7 @@ def _plan(request: Request, console: Console) -> int:
     plan = planning.build(job_of(found, request))
     verdict = judge(found, plan)
     searched = _search(found, plan) if verdict.is_too_big and plan.card else None
-    proposals = nearest(searched, PROPOSALS) if searched else []
+    proposals = nearest(searched, PROPOSED_LAYOUTS) if searched else []
     if request.as_json:
         _print(document.of_plan(found, plan, verdict, proposals), console)
     else:
@@ -87,12 +94,12 @@ def _plan(request: Request, console: Console) -> int:
 
 def _rank(request: Request, console: Console) -> int:
     found = _read(request)
-    # Read where the values' own layout fits: it need not fit the GPUs that are searched.
+    # Planned with the values' own number of GPUs, which need not be the number searched.
     searched = _search(found, planning.build(job_of(found, request)))
     if request.nodes or request.gpus_per_node:
         searched = _moved(searched, found, request)
     begin = time.perf_counter()
-    best = searched.best(RANKED)
+    best = searched.best(RANKED_LAYOUTS)
     if request.as_json:
         _print(document.of_search(searched, best), console)
     else:
@@ -100,15 +107,15 @@ def _rank(request: Request, console: Console) -> int:
     return 0 if best else 1
 
 
-def _read(request: Request) -> Release:
-    return release.read(template(request.run, request.files, request.sets))
+def _read(request: Request) -> Submission:
+    return read_submission(template(request.run, request.files, request.sets))
 
 
-def _search(found: Release, plan: Plan) -> Search:
-    """The search for a release's cluster.
+def _search(found: Submission, plan: Plan) -> Search:
+    """Return the search on the GPUs that a release asks for.
 
     Raises:
-        Problem: something that the prediction needs is not known.
+        Problem: a fact that the prediction needs is not known.
     """
     job, training, card = plan.job, plan.training, plan.card
     if job.shape is None:
@@ -127,8 +134,8 @@ def _search(found: Release, plan: Plan) -> Search:
     )
 
 
-def _moved(searched: Search, found: Release, request: Request) -> Search:
-    """The search on other GPUs: what the chart gives a pod there, such as memory, is its own.
+def _moved(searched: Search, found: Submission, request: Request) -> Search:
+    """Return the search on other GPUs, with the resources that the chart gives a pod there.
 
     Raises:
         Problem: the chart refuses these GPUs, whatever the layout.
@@ -137,7 +144,7 @@ def _moved(searched: Search, found: Release, request: Request) -> Search:
     gpus = request.gpus_per_node or found.gpus_per_node
     sizes = Layout(nodes=nodes, gpus_per_node=gpus)
     batch = nodes * gpus * searched.training.micro_batch_size
-    # A layout and a batch that every number of GPUs divides into.
+    # A layout and a batch size that are valid for any number of GPUs.
     plain = {**layout_flags(on(searched.training, sizes, {})), "global_batch_size": str(batch)}
     sets = [f"recipe.args.{flag}={value or 'null'}" for flag, value in plain.items()]
     sets += [f"nodes={nodes}", f"gpusPerNode={gpus}", "recipe.checkFlags=false"]
@@ -146,38 +153,38 @@ def _moved(searched: Search, found: Release, request: Request) -> Search:
     return replace(searched, job=job, host_gib=_host_gib(there), gang=_gang(found, job))
 
 
-def _host_gib(found: Release) -> float | None:
+def _host_gib(found: Submission) -> float | None:
     return None if found.pod.memory is None else found.pod.memory / GIB
 
 
-def _gang(found: Release, job: Job) -> dict[str, str]:
-    """The values of a job's gang that a release has otherwise."""
-    own = (found.nodes, found.gpus_per_node, found.env.get("GPU_MODEL", ""))
+def _gang(found: Submission, job: Job) -> dict[str, str]:
+    """Return the values about the gang that differ between a job and its release."""
+    own = (found.nodes, found.gpus_per_node, found.gpu_model)
     searched = (job.nodes, job.gpus_per_node, job.card)
     names = ("nodes", "gpusPerNode", "gpuModel")
     return {n: str(new) for n, old, new in zip(names, own, searched, strict=True) if new != old}
 
 
 def _print(content: dict[str, Any], console: Console) -> None:
-    """Print a document as it is, whatever the terminal's width."""
+    """Print a JSON document, unwrapped."""
     console.out(json.dumps(content, indent=1), highlight=False)
 
 
-def job_of(found: Release, request: Request) -> Job:
-    """The job that the release's own launcher would see.
+def job_of(found: Submission, request: Request) -> Job:
+    """Return the job that the release's launcher would build from its environment.
 
     Raises:
-        Problem: the GPU is not known, or the launcher would refuse its environment.
+        Problem: the GPU is not known, or the launcher would refuse the environment.
     """
     if request.gpu and request.gpu not in CARDS:
         raise Problem(f"--gpu {request.gpu} is not known; write one of {', '.join(CARDS)}")
     env = {**found.env, "JOB_COMPLETION_INDEX": "0"}
     if request.gpu:
-        env["GPU_MODEL"] = request.gpu
-    shape, where = model.find(found.recipe.model, request.model_config)
+        env[GPU_MODEL] = request.gpu
+    shape, where = find_model(found.recipe.model, request.model_config)
     try:
         settings = from_env(env)
     except LaunchError as error:
         raise Problem(f"{error.cause}; {error.remedy}") from None
-    dataset = data.find(found.recipe.dataset, pairs=request.pairs, tokens=request.tokens)
+    dataset = find_data(found.recipe.dataset, pairs=request.pairs, tokens=request.tokens)
     return job_from(settings, found.recipe, env, shape=shape, shape_source=where, data=dataset)

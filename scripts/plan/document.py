@@ -1,4 +1,4 @@
-"""What `megatron-dpo plan --json` prints: one document, version 1.
+"""The JSON document of `megatron-dpo plan --json`, version 1.
 
 A plan:
 
@@ -24,30 +24,30 @@ from typing import Any
 
 from launchers.plan import document
 from launchers.plan.plan import Plan
-from scripts.plan.release import Release
 from scripts.plan.search import Found, Search
+from scripts.plan.submission import Submission
 from scripts.plan.verdict import Verdict
 
 VERSION = 1
 
 
 def of_plan(
-    release: Release, plan: Plan, verdict: Verdict, proposals: Sequence[Found]
+    submission: Submission, plan: Plan, verdict: Verdict, proposals: Sequence[Found]
 ) -> dict[str, Any]:
-    """The document of a plan."""
+    """Return the document of a plan."""
     return {
         "version": VERSION,
         "accepted": not verdict.refusals,
         "refusals": list(verdict.refusals),
         "warnings": list(verdict.warnings),
-        "submission": _submission(release),
+        "submission": _submission(submission),
         "plan": document.document(plan),
         "proposals": [_found(found, rank) for rank, found in enumerate(proposals, 1)],
     }
 
 
 def of_refusal(text: str, *, search: bool) -> dict[str, Any]:
-    """The document when values or options are refused."""
+    """Return the document when values or options are refused."""
     refusals = [line for line in text.splitlines()[1:] if line.strip()] or [text]
     head = {"version": VERSION, "accepted": False, "refusals": refusals}
     if search:
@@ -56,7 +56,7 @@ def of_refusal(text: str, *, search: bool) -> dict[str, Any]:
 
 
 def of_search(search: Search, found: Sequence[Found]) -> dict[str, Any]:
-    """The document of a search."""
+    """Return the document of a search."""
     job = search.job
     return {
         "version": VERSION,
@@ -72,17 +72,17 @@ def of_search(search: Search, found: Sequence[Found]) -> dict[str, Any]:
     }
 
 
-def _submission(release: Release) -> dict[str, Any]:
-    pod = release.pod
+def _submission(submission: Submission) -> dict[str, Any]:
+    pod = submission.pod
     return {
-        "queue": release.queue or None,
-        "priority": release.priority or None,
-        "topology": release.topology or None,
-        "image": release.image,
-        "placement": release.placement,
-        "workspace": release.workspace,
-        "workspace_bytes": release.workspace_size,
-        "restarts": release.restarts,
+        "queue": submission.queue or None,
+        "priority": submission.priority or None,
+        "topology": submission.topology or None,
+        "image": submission.image,
+        "placement": submission.placement,
+        "workspace": submission.workspace,
+        "workspace_bytes": submission.workspace_size,
+        "restarts": submission.restarts,
         "pod": {
             "cpus": pod.cpus,
             "memory_bytes": pod.memory,

@@ -1,4 +1,4 @@
-"""Layouts as a table, and the lines to write for the best of them."""
+"""The result of a search: a table of layouts, and the values lines of the best one."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from rich.table import Table
 from rich.text import Text
 
 from launchers.plan.training_job import Training
-from scripts.plan.quantity import time_text
 from scripts.plan.search import Found, Search
+from scripts.plan.units import time_text
 
 SIZES = ("tp", "pp", "cp", "ep", "etp", "dp")
 SHORT = {"alltoall": "a2a", "allgather": "gather"}
-"""How tokens reach their experts, shortened: the lines to write spell it out."""
+"""Dispatchers, abbreviated in the table; the values lines spell them out."""
 
 
 def show(search: Search, found: Sequence[Found], seconds: float) -> RenderableType:
-    """The result of a search."""
+    """Return the result of a search."""
     job = search.job
     gang = f"{job.nodes} nodes x {job.gpus_per_node} x {search.card.name}"
     title = Text(f"{gang}: {len(search.layouts()):,} layouts in {seconds:.1f} s")
@@ -32,7 +32,7 @@ def show(search: Search, found: Sequence[Found], seconds: float) -> RenderableTy
 
 
 def table(found: Sequence[Found]) -> Table:
-    """A row a layout, all numbers predicted."""
+    """Return a table with a row per layout; all numbers are predicted."""
     shown = Table(box=None, padding=(0, 1, 0, 0), header_style="bold cyan")
     for name in ("", *SIZES):
         shown.add_column(name, justify="right", no_wrap=True)
@@ -58,7 +58,7 @@ def table(found: Sequence[Found]) -> Table:
 
 
 def recomputed(training: Training) -> str:
-    """Say what is recomputed.
+    """Return the recomputation of a job in words.
 
     >>> from launchers.plan.layout import Layout
     >>> one = Layout(nodes=1, gpus_per_node=1)
@@ -71,7 +71,7 @@ def recomputed(training: Training) -> str:
 
 
 def lines(search: Search, found: Found) -> Iterator[Text]:
-    """A values file to lay over the release's; a null drops a flag of an earlier file."""
+    """Yield a values file to add after the release's; a null drops a flag of an earlier file."""
     if not (search.gang or found.changes):
         yield Text("the first is what the values say", "green")
         return

@@ -1,6 +1,6 @@
-"""The plan on one screen: what runs, where, how it is laid out, what it needs, how long it takes.
+"""The plan on one screen of 80 columns: job, cluster, layout, memory, time, workspace.
 
-Made for 80 columns; a part that cannot be predicted says why instead.
+A part that cannot be predicted shows the reason instead.
 """
 
 from __future__ import annotations
@@ -14,27 +14,40 @@ from rich.text import Text
 from launchers.config.recipe import Recipe
 from launchers.config.settings import STAGES
 from launchers.plan.plan import Plan
-from scripts.plan import layout_lines, needs, ranking
-from scripts.plan.quantity import GIB
-from scripts.plan.release import Release
+from scripts.plan import bars, layout_text, ranking
 from scripts.plan.search import Found, Search
+from scripts.plan.submission import Submission
+from scripts.plan.units import GIB, bytes_text, time_text
 from scripts.plan.verdict import Verdict
 
 _HEAD = "bold cyan"
+BAR = 48
+"""Characters of a bar."""
+WIDTH = 70
+"""Characters of a line right of the section's name, on a terminal of 80 columns."""
+LINKS = {"nvlink": "NVLink"}
+"""Labels of links; others are shown by their own name."""
+
+MERGES = {
+    "last": "of the adapter; a merged model of {size} with the last one",
+    "every": "of the adapter; a merged model of {size} with each",
+    "never": "of the adapter; not merged, the export is the adapter",
+}
+"""Files written with an adapter's checkpoints, by ``Training.merges``."""
 
 
-def show(release: Release, plan: Plan, verdict: Verdict) -> RenderableType:
-    """Return all sections."""
+def show(submission: Submission, plan: Plan, verdict: Verdict) -> RenderableType:
+    """Return all sections of a plan."""
     grid = Table.grid(padding=(0, 1))
     grid.add_column(style=_HEAD, no_wrap=True, width=9)
     grid.add_column(overflow="fold")
     sections = {
-        "what": _what(release, plan),
-        "where": _where(release, plan),
+        "what": _what(submission, plan),
+        "where": _where(submission, plan),
         "layout": _layout(plan),
-        "memory": needs.memory(release, plan),
-        "time": needs.time(plan),
-        "workspace": needs.workspace(release, plan),
+        "memory": _memory(submission, plan),
+        "time": _time(plan),
+        "workspace": _workspace(submission, plan),
     }
     for name, lines in sections.items():
         shown = list(lines)
@@ -42,11 +55,11 @@ def show(release: Release, plan: Plan, verdict: Verdict) -> RenderableType:
             grid.add_row(word, line)
         if shown:
             grid.add_row()
-    return Group(_title(release, plan, verdict), "", grid, *_verdict(verdict))
+    return Group(_title(submission, plan, verdict), "", grid, *_verdict(verdict))
 
 
 def proposed(search: Search, found: Sequence[Found]) -> RenderableType:
-    """The nearest layouts that fit, under a plan that does not."""
+    """Return the nearest layouts that fit, shown below a plan that does not."""
     if not found:
         return Text(search.why_none(), "bold red")
     head = Text("\nnearest layouts that fit, by predicted speed:", "bold")
@@ -54,28 +67,32 @@ def proposed(search: Search, found: Sequence[Found]) -> RenderableType:
     return Group(head, ranking.table(found), "", *ranking.lines(search, found[0]), more)
 
 
-def _title(release: Release, plan: Plan, verdict: Verdict) -> Text:
-    kind = release.recipe.arg("rlhf_type", "dpo").upper() if release.recipe.task == "rlhf" else ""
+def _title(submission: Submission, plan: Plan, verdict: Verdict) -> Text:
+    kind = (
+        submission.recipe.arg("rlhf_type", "dpo").upper()
+        if submission.recipe.task == "rlhf"
+        else ""
+    )
     word, colour = "accepted", "bold green"
     if plan.free_gib is None:
         word, colour = "accepted, memory unknown", "bold yellow"
     if verdict.refusals:
         word, colour = "refused", "bold red"
-    name = release.recipe.model.rpartition("/")[2].partition("@")[0]
-    how = f"{kind or release.recipe.task} ({_tuner(release.recipe)}) of {name}"
-    return Text.assemble((release.run, "bold"), f": {how}: ", (word, colour))
+    name = submission.recipe.model.rpartition("/")[2].partition("@")[0]
+    how = f"{kind or submission.recipe.task} ({_tuner(submission.recipe)}) of {name}"
+    return Text.assemble((submission.run, "bold"), f": {how}: ", (word, colour))
 
 
 def _tuner(recipe: Recipe) -> str:
-    """Return what is trained: ``full``, or the kind of adapter."""
+    """Return ``full``, or the type of the adapter that is trained."""
     if not recipe.trains_adapter:
         return "full"
     given = recipe.arg("tuner_type", "full")
-    return "lora" if given == "full" else given  # not written, or overruled by an adapter to load
+    return "lora" if given == "full" else given  # omitted, or overridden by an adapter to load
 
 
-def _what(release: Release, plan: Plan) -> Iterator[str | Text]:
-    recipe, shape, training = release.recipe, plan.job.shape, plan.training
+def _what(submission: Submission, plan: Plan) -> Iterator[str | Text]:
+    recipe, shape, training = submission.recipe, plan.job.shape, plan.training
     yield recipe.model
     if shape is None:
         yield Text(plan.job.shape_source, "yellow")
@@ -102,34 +119,110 @@ _ARGS = {
     **{"learning_rate": "lr", "num_train_epochs": "epochs"},
     **{"train_iters": "steps", "max_steps": "steps"},
 }
-"""Flags that are shown, and how they are called."""
+"""Flags that are shown, with their labels."""
 
 
-def _where(release: Release, plan: Plan) -> Iterator[str]:
-    queue = f"queue {release.queue}" if release.queue else "no queue: starts at once"
-    extras = (release.priority and f"priority {release.priority}", release.topology)
+def _where(submission: Submission, plan: Plan) -> Iterator[str]:
+    queue = f"queue {submission.queue}" if submission.queue else "no queue: starts at once"
+    extras = (submission.priority and f"priority {submission.priority}", submission.topology)
     yield ", ".join(filter(None, [queue, *extras]))
     card = plan.card.name if plan.card else "GPU (model not known)"
-    gpus = f"{release.gpus_per_node} {card}" if release.gpus_per_node else "CPU only"
-    fabric = f", {layout_lines.fabric(plan)}" if release.nodes > 1 else ""
-    yield f"{release.nodes} nodes x {gpus}{fabric}"
-    pod = release.pod
+    gpus = f"{submission.gpus_per_node} {card}" if submission.gpus_per_node else "CPU only"
+    fabric = f", {layout_text.fabric(plan)}" if submission.nodes > 1 else ""
+    yield f"{submission.nodes} nodes x {gpus}{fabric}"
+    pod = submission.pod
     limit = "memory without limit" if pod.memory is None else f"{pod.memory / GIB:.0f} GiB memory"
     shared = "" if pod.shared_memory is None else f" ({pod.shared_memory / GIB:.0f} of /dev/shm)"
     yield f"a pod: {pod.cpus:g} cores, {limit}{shared}"
     devices = [f"{count} {name}" for name, count in pod.devices.items()]
     if devices:
         yield f"       {', '.join(devices)}"
-    stages = ", ".join(stage for stage in STAGES if stage not in release.skips)
-    skipped = "".join(f", {stage} skipped" for stage in STAGES if stage in release.skips)
-    yield f"stages {stages or 'none'} ({release.placement}{skipped})"
+    stages = ", ".join(stage for stage in STAGES if stage not in submission.skips)
+    skipped = "".join(f", {stage} skipped" for stage in STAGES if stage in submission.skips)
+    yield f"stages {stages or 'none'} ({submission.placement}{skipped})"
 
 
 def _layout(plan: Plan) -> Iterator[str | Text]:
     if plan.training is None:
         yield Text(plan.unknown["training"], "yellow")
         return
-    yield from layout_lines.lines(plan, plan.training)
+    yield from layout_text.lines(plan, plan.training)
+
+
+def _memory(submission: Submission, plan: Plan) -> Iterator[str | Text]:
+    """Yield the memory of the fullest GPU by part, of all stages, and of the host."""
+    used = plan.memory
+    if plan.training is None:
+        return
+    if used is None:
+        yield Text(plan.unknown["memory"], "yellow")
+        return
+    items = bars.items_of(used)
+    if plan.card is None:
+        yield Text(f"{used.total:.1f} GiB a GPU, predicted; {plan.unknown['speed']}", "yellow")
+    else:
+        size = plan.card.memory_gib
+        bar = bars.itemised(items, size, BAR)
+        yield bar + Text(f" {used.total:.1f} of {size:.1f} GiB")
+    yield from bars.legend(items, WIDTH)
+    if len(used.per_stage) > 1:
+        stages = " ".join(f"{total:.1f}" for total in used.per_stage)
+        yield f"predicted for the fullest stage; all stages: {stages}"
+    limit = submission.pod.memory
+    if limit is not None:
+        bar = bars.plain(used.host, limit / GIB, BAR)
+        yield bar + Text(f" {used.host:.0f} of {limit / GIB:.0f} GiB host")
+
+
+def _time(plan: Plan) -> Iterator[str | Text]:
+    """Yield the time of a step with its band, its communication, and the time of the run."""
+    speed = plan.speed
+    if plan.training is None:
+        return
+    if speed is None and plan.unknown["speed"] != plan.unknown.get("memory"):
+        yield Text(plan.unknown["speed"], "yellow")
+    if speed is not None:
+        band = f"{time_text(speed.low)} to {time_text(speed.high)}"
+        rate = f"{speed.tokens_per_second_per_gpu:,.0f} tokens/s/GPU, MFU {speed.mfu:.1%}"
+        yield f"step {time_text(speed.step_seconds)} (predicted, {band}), {rate}"
+        waits = [
+            f"{LINKS.get(link, link)} {time_text(seconds)}"
+            for link, seconds in speed.communication.items()
+            if seconds > 0
+        ]
+        if waits:
+            yield f"communication in it: {', '.join(waits)}"
+    run = plan.duration
+    if plan.length is None:
+        yield Text(f"hours: {plan.unknown['length']}, give --pairs N", "yellow")
+    elif run is not None:
+        hours, low, high = (time_text(3600 * h) for h in (run.hours, run.low, run.high))
+        whole = f"{hours} (predicted, {low} to {high}), {run.gpu_hours:,.0f} GPU-hours"
+        yield f"{run.steps:,} steps: {whole}"
+        yield f"from {plan.length.source}"
+    if plan.training.precomputed:
+        took = run and run.reference_hours
+        before = f"{time_text(3600 * took)} (in it)" if took else "time not known, give --pairs N"
+        yield f"reference: once before the first step, {before}; it pays from the second epoch"
+
+
+def _workspace(submission: Submission, plan: Plan) -> Iterator[str | Text]:
+    """Yield the size of the checkpoints and the space that they need."""
+    files = plan.footprint
+    if files is None:
+        yield submission.workspace
+        return
+    often = "once an epoch" if files.every is None else f"every {files.every} steps"
+    lost = plan.lost_seconds
+    cut = "" if lost is None else f"; an interruption loses at most {time_text(lost)}"
+    yield f"checkpoint of {bytes_text(files.checkpoint)} {often}{cut}"
+    kept = "all" if files.kept is None else str(files.kept)
+    needed = "without limit" if files.needed is None else bytes_text(files.needed)
+    models = "model"
+    if plan.training is not None and plan.training.tuner != "full":
+        yield MERGES[files.merges].format(size=bytes_text(files.model))
+        models = "models" if files.merged else "model"
+    yield f"{submission.workspace}: {needed} for the {models}, {kept} checkpoints and the next"
 
 
 def _verdict(verdict: Verdict) -> Iterator[Text]:

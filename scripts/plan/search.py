@@ -6,8 +6,9 @@ import heapq
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice
+from itertools import groupby, islice
 from math import ceil
+from operator import itemgetter
 
 from launchers.config.gpu_models import Card
 from launchers.plan import memory
@@ -18,54 +19,54 @@ from launchers.plan.plan import Job, speed_of
 from launchers.plan.step_time import Speed
 from launchers.plan.training_job import Training
 from launchers.rules import table
-from scripts.plan import args, candidates
-from scripts.plan.args import Args
-from scripts.plan.candidates import Way
+from scripts.plan import candidates, recipe_args
+from scripts.plan.candidates import OPTIMIZERS, Fields, Way, on
+from scripts.plan.recipe_args import Args
 
 TIGHT = 0.05
-"""Share of the card that must stay free: the prediction's error."""
+"""Share of the GPU's memory that must stay free: the prediction's error."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """A way to train that fits."""
+    """A layout with its options that fits the GPUs."""
 
     training: Training
     optimizer: str
     memory: Memory
     speed: Speed
     changes: Args
-    """What differs from the recipe: ``recipe.args`` to write, None to drop."""
+    """``recipe.args`` that differ from the recipe's; None drops a flag."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """A cluster to search on."""
+    """A training job and the GPUs to search layouts for."""
 
     job: Job
     shape: Shape
     training: Training
     card: Card
     host_gib: float | None
-    """Host memory of a pod; None for no limit."""
+    """Memory limit of a pod in GiB; None for no limit."""
     gang: Mapping[str, str] = field(default_factory=dict)
-    """Values beside the recipe that differ from the release's: ``nodes``, ``gpuModel``."""
+    """Values outside the recipe that differ from the release's: ``nodes``, ``gpuModel`` ..."""
 
     def layouts(self) -> list[Layout]:
-        """Return all layouts that the sizes divide into."""
+        """Return all layouts whose sizes divide the model, the batch and the GPUs."""
         sizes = {"nodes": self.job.nodes, "gpus_per_node": self.job.gpus_per_node}
         return candidates.layouts(self.shape, self.training, **sizes)
 
     @cached_property
     def possible(self) -> list[Layout]:
-        """Layouts on which something may fit."""
+        """Layouts whose smallest possible memory fits the GPU."""
         return [layout for layout in self.layouts() if self._may(layout)]
 
     def best(self, count: int) -> list[Found]:
-        """Return the fastest layouts, the fastest first, each in its fastest way that fits.
+        """Return the fastest layouts, sorted by predicted step time.
 
-        Of a way the most exact optimizer that fits is taken, also where bf16 gradients would save
-        a little traffic.
+        Each layout has its fastest options that fit, and of those the most exact optimizer, even
+        where bf16 gradients would save a little traffic.
         """
         return list(islice(self._fastest(), count))
 
@@ -81,9 +82,9 @@ class Search:
         )
 
     def _fastest(self) -> Iterator[Found]:
-        """Yield from a heap of the ways by a time that each takes at least, or is known to take.
+        """Yield layouts by step time, from a heap keyed by a lower bound or the exact time.
 
-        A way that does not fit makes room for those that need less memory. They are never faster,
+        A way that does not fit is replaced by those that need less memory. They are never faster,
         so most ways are never predicted.
         """
         heap = [self._bound(way) for layout in self.possible for way in self._ways(layout)]
@@ -103,25 +104,25 @@ class Search:
                     heapq.heappush(heap, self._bound(smaller))
 
     def _ways(self, layout: Layout) -> Iterator[Way]:
-        """Yield the fastest way on a layout with each dispatcher."""
+        """Yield, per dispatcher, the fastest way to train on a layout."""
         recompute = candidates.recompute(self.shape.layers, layout.pp)
         for each in candidates.dispatchers(self.shape, self.training, layout):
             yield Way(layout=layout, dispatcher=each, recompute=recompute)
 
     def _exact(self, way: Way) -> Found | None:
-        """Return a way with the most exact optimizer that fits."""
+        """Return a way with the most exact optimizer that fits; None when none does."""
         tried = (self.fitting(n, way.training(self.training, f)) for n, f in way.optimizers)
         return next(filter(None, tried), None)
 
     def _bound(self, way: Way) -> tuple[float, tuple[int, ...], Way, Found | None]:
-        """Return a way with the time of its last optimizer: the least traffic, so the fastest."""
+        """Return a way with the time of its last optimizer, which has the least traffic."""
         training = way.training(self.training, way.optimizers[-1][1])
         return self._speed(training).step_seconds, way.order, way, None
 
     def _may(self, layout: Layout) -> bool:
-        """Tell whether the least that every way holds, the model's shares in bf16, fits.
+        """Return whether the model's shares in bf16 fit, which every way holds at least.
 
-        Weights, and where they are trained gradients and the reference: spread evenly.
+        Weights, gradients where weights are trained, and the reference; spread evenly.
         """
         dense = self.shape.dense_parameters / (layout.tp * layout.pp)
         experts = self.shape.expert_parameters / (layout.ep * layout.etp * layout.pp)
@@ -129,13 +130,18 @@ class Search:
         return 2 * copies * (dense + experts) <= self.card.memory_gib * 2**30
 
     def fitting(self, name: str, training: Training) -> Found | None:
-        """Return a way to train with the optimizer of that name; None where it does not fit."""
+        """Return a training job with its predictions; None where it does not fit or breaks a rule.
+
+        Args:
+            name: name of its optimizer.
+            training: the job.
+        """
         used = memory.predict(self.shape, training)
         if used.total > (1 - TIGHT) * self.card.memory_gib or used.host > (
             self.host_gib or used.host
         ):
             return None
-        wanted = args.flags(training)
+        wanted = recipe_args.flags(training)
         if self._is_broken(wanted):
             return None
         return Found(
@@ -143,28 +149,28 @@ class Search:
             optimizer=name,
             memory=used,
             speed=self._speed(training),
-            changes=args.changes(self.job.recipe, wanted),
+            changes=recipe_args.changes(self.job.recipe, wanted),
         )
 
     def _speed(self, training: Training) -> Speed:
         return speed_of(self.job, self.shape, training, self.card)
 
     def left(self, found: Found) -> list[str]:
-        """Return what is still wrong with the recipe when a layout is written into it."""
-        return sorted(self._told & self._messages(args.flags(found.training)))
+        """Return the rules that the recipe breaks, and would still break with this layout."""
+        return sorted(self._own_messages & self._messages(recipe_args.flags(found.training)))
 
     def _is_broken(self, wanted: Args) -> bool:
-        """Tell whether other flags break a rule that the recipe itself keeps."""
-        return not self._told >= self._messages(wanted)
+        """Return whether changed flags break a rule that the recipe itself keeps."""
+        return not self._own_messages >= self._messages(wanted)
 
     @cached_property
-    def _told(self) -> set[str]:
+    def _own_messages(self) -> set[str]:
         return self._messages({})
 
     def _messages(self, wanted: Args) -> set[str]:
         job = self.job
         messages = table.check(
-            args.merged(job.recipe, wanted).args,
+            recipe_args.merged(job.recipe, wanted).args,
             shape=self.shape,
             nodes=job.nodes,
             gpus_per_node=job.gpus_per_node,
@@ -173,3 +179,51 @@ class Search:
             reference=job.recipe.reference,
         )
         return set(map(str, messages))
+
+
+def nearest(search: Search, count: int) -> list[Found]:
+    """Return layouts that fit and change the fewest flags of the recipe, the fastest first."""
+    found: list[Found] = []
+    for _, group in groupby(_by_changes(search), key=itemgetter(0)):
+        for _, layout, again, (name, fields) in group:
+            training = on(search.training, layout, {**again, **fields})
+            fitting = search.fitting(name, training)
+            found += [fitting] if fitting else []
+        if len(found) >= count:
+            break
+    return sorted(found, key=lambda each: each.speed.step_seconds)[:count]
+
+
+def _by_changes(search: Search) -> list[tuple[int, Layout, Fields, tuple[str, Fields]]]:
+    """Return all combinations of layout, recomputation and optimizer, fewest changes first.
+
+    The three have no flag in common, so their changes add up.
+    """
+    own = search.training
+    stages = {layout.pp for layout in search.possible}
+    recomputes = {pp: _recomputes(search, pp) for pp in stages}
+    kept = [on(own, own.layout, fields) for _, fields in OPTIMIZERS]
+    optimizers = [_changed(search, recipe_args.optimizer_flags(training)) for training in kept]
+    counted = [
+        (sizes + more + most, layout, again, optimizer)
+        for layout in search.possible
+        for sizes in [_changed(search, recipe_args.layout_flags(on(own, layout, {})))]
+        for more, again in recomputes[layout.pp]
+        for most, optimizer in zip(optimizers, OPTIMIZERS, strict=True)
+    ]
+    return sorted(counted, key=itemgetter(0))
+
+
+def _recomputes(search: Search, stages: int) -> list[tuple[int, Fields]]:
+    """Return the choices of recomputation, each with the number of flags that it changes."""
+    own = search.training
+    choices = candidates.recompute(search.shape.layers, stages)
+    flags_of = [recipe_args.recompute_flags(on(own, own.layout, again)) for again in choices]
+    return [
+        (_changed(search, flags), again) for flags, again in zip(flags_of, choices, strict=True)
+    ]
+
+
+def _changed(search: Search, wanted: Args) -> int:
+    """Return the number of flags that differ from the recipe's."""
+    return len(recipe_args.changes(search.job.recipe, wanted))

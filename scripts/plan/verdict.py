@@ -1,4 +1,4 @@
-"""Whether a release can run: all reasons against it at once, and what only deserves a look."""
+"""The verdict on a release: all reasons to refuse it, and warnings."""
 
 from __future__ import annotations
 
@@ -9,42 +9,42 @@ from typing import Any
 from launchers.plan.plan import Plan
 from launchers.refusal import Refusal
 from launchers.rules import table
-from scripts.plan.quantity import GIB, bytes_text, time_text
-from scripts.plan.release import Release
 from scripts.plan.search import TIGHT
+from scripts.plan.submission import Submission
+from scripts.plan.units import GIB, bytes_text, time_text
 
-MUCH_LOST = 3600.0
-"""Seconds of work between two checkpoints that are worth a warning."""
+LOST_SECONDS_WARNING = 3600.0
+"""Seconds of work between two checkpoints above which a warning is shown."""
 
-LESS = "lower recipe.args.save_total_limit"
-"""How a run needs less of the workspace."""
+LOWER_LIMIT = "lower recipe.args.save_total_limit"
+"""Remedy when checkpoints need too much of the workspace."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What is wrong with a release, and what is only doubtful."""
+    """Refusals and warnings of a release."""
 
     refusals: tuple[str, ...]
     warnings: tuple[str, ...]
     is_too_big: bool
-    """Whether memory is among the refusals: another layout may help."""
+    """True when memory is among the refusals, so that another layout may help."""
 
 
-def judge(release: Release, plan: Plan) -> Verdict:
-    """Judge a release by its plan."""
-    recipe = release.recipe
+def judge(submission: Submission, plan: Plan) -> Verdict:
+    """Return the verdict on a release, given its plan."""
+    recipe = submission.recipe
     gang: dict[str, Any] = {
         "shape": plan.job.shape,
-        "nodes": release.nodes,
-        "gpus_per_node": max(1, release.gpus_per_node),
+        "nodes": submission.nodes,
+        "gpus_per_node": max(1, submission.gpus_per_node),
         "backend": recipe.backend,
         "task": recipe.task,
         "reference": recipe.reference,
     }
     broken = table.check(recipe.args, **gang)
-    memory = [] if broken else [*_gpu(plan), *_host(release, plan)]
-    disk = [] if broken else _disk(release, plan)
-    doubts = [*map(str, table.warn(recipe.args, **gang)), *_doubts(plan), *_sources(release)]
+    memory = [] if broken else [*_gpu(plan), *_host(submission, plan)]
+    disk = [] if broken else _disk(submission, plan)
+    doubts = [*map(str, table.warn(recipe.args, **gang)), *_doubts(plan), *_sources(submission)]
     return Verdict(
         refusals=tuple(map(str, [*broken, *memory, *disk])),
         warnings=tuple(doubts),
@@ -62,8 +62,8 @@ def _gpu(plan: Plan) -> list[Refusal]:
     return [Refusal(id="plan-gpu-memory", path="recipe.args", says=says)]
 
 
-def _host(release: Release, plan: Plan) -> list[Refusal]:
-    limit = release.pod.memory
+def _host(submission: Submission, plan: Plan) -> list[Refusal]:
+    limit = submission.pod.memory
     if plan.memory is None or limit is None:
         return []
     need = plan.memory.host * GIB
@@ -76,11 +76,11 @@ def _host(release: Release, plan: Plan) -> list[Refusal]:
     return [Refusal(id="plan-host-memory", path="resources.limits.memory", says=says)]
 
 
-def _disk(release: Release, plan: Plan) -> list[Refusal]:
-    size, files = release.workspace_size, plan.footprint
+def _disk(submission: Submission, plan: Plan) -> list[Refusal]:
+    size, files = submission.workspace_size, plan.footprint
     if size is None or files is None or files.needed is None or files.needed <= size:
         return []
-    less = "remove recipe.args.merge_lora" if files.merges == "every" else LESS
+    less = "remove recipe.args.merge_lora" if files.merges == "every" else LOWER_LIMIT
     says = (
         f"the run needs {bytes_text(files.needed)} and the claim has "
         f"{bytes_text(size)}; raise it, or {less}"
@@ -96,9 +96,9 @@ def _doubts(plan: Plan) -> list[str]:
     if plan.job.shape is not None and plan.job.shape.unmodelled:
         keys = ", ".join(plan.job.shape.unmodelled)
         found.append(f"the prediction is rough: {keys} of config.json is not modelled")
-    if plan.lost_seconds is not None and plan.lost_seconds > MUCH_LOST:
+    if plan.lost_seconds is not None and plan.lost_seconds > LOST_SECONDS_WARNING:
         found.append(
-            f"up to {time_text(plan.lost_seconds)} of work is lost when the run is cut: "
+            f"up to {time_text(plan.lost_seconds)} of work is lost by an interruption: "
             "lower recipe.args.save_steps"
         )
     if files is not None and files.kept is None:
@@ -111,17 +111,17 @@ def _doubts(plan: Plan) -> list[str]:
     return found
 
 
-def _sources(release: Release) -> list[str]:
-    named = [("recipe.model", release.recipe.model)]
-    named += [(f"recipe.dataset[{i}]", text) for i, text in enumerate(release.recipe.dataset)]
-    if release.env.get("DPO_CODE_URL"):
-        named.append(("code.ref", f"@{release.env.get('DPO_CODE_REF', '')}"))
+def _sources(submission: Submission) -> list[str]:
+    named = [("recipe.model", submission.recipe.model)]
+    named += [(f"recipe.dataset[{i}]", text) for i, text in enumerate(submission.recipe.dataset)]
+    if submission.env.get("DPO_CODE_URL"):
+        named.append(("code.ref", f"@{submission.env.get('DPO_CODE_REF', '')}"))
     moving = [key for key, text in named if _is_branch(text)]
     return [f"{', '.join(moving)} may change between restarts: write a commit"] if moving else []
 
 
 def _is_branch(text: str) -> bool:
-    """Whether a source names a branch that moves.
+    """Return whether a source names a branch, which moves.
 
     >>> _is_branch("hf://Qwen/Qwen3-8B@main"), _is_branch("hf://Qwen/Qwen3-8B@9c925d64")
     (True, False)

@@ -56,6 +56,12 @@ def test_no_variable_of_the_launcher_is_the_users(key: str) -> None:
         assert f"- {key}.{name}: reserved" in told
 
 
+def test_patches_are_accepted_by_the_users_environment() -> None:
+    assert render({"extraEnv": {"DPO_ACCEPT_PATCHES": "chunked-adam"}})
+    told = refusal({"extraEnv": {"DPO_ACCEPT_PATCH": "chunked-adam"}})
+    assert "- extraEnv.DPO_ACCEPT_PATCH: reserved" in told
+
+
 def test_a_variable_from_a_secret_is_no_secret_in_the_open() -> None:
     reference = {"valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}
     assert render({"extraEnv": {"WANDB_API_KEY": reference, "MY_TOKEN": None}})

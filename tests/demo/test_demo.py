@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from scripts.demo import demo, sources
+from scripts.demo import command as demo
+from scripts.demo import sources
 from scripts.demo.score import accuracy, margin
 from scripts.demo.sources import Sources
 from scripts.problem import Problem
@@ -47,7 +48,7 @@ def test_the_code_repository_has_the_same_commit_every_time(tmp_path: Path) -> N
 
 def test_a_folder_that_holds_something_else_is_never_removed(tmp_path: Path) -> None:
     (tmp_path / "thesis.tex").write_text("years of work")
-    with pytest.raises(Problem, match="holds no demo, so nothing is removed"):
+    with pytest.raises(Problem, match="so nothing is removed"):
         demo.clean(tmp_path, Console(quiet=True))
     assert (tmp_path / "thesis.tex").exists()
 

@@ -1,4 +1,4 @@
-"""megatron-dpo doctor on a real cluster: injected faults and the lines that report them."""
+"""megatron-dpo doctor on a real cluster: each fault planted, and the line that says it."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ REPOSITORY = {"url": "https://git.example.com/x", "ref": "main"}
 CODE = {"code": {**REPOSITORY, "existingSecret": "preferences-git"}}
 
 
-def failed(found: Diagnosis, subject: str, *words: str) -> None:
-    """Assert that this is the only failed subject and that its line contains the words."""
+def failed(found: Diagnosis, id: str, subject: str, *facts: str) -> None:
+    """Assert that this is the only failed line, with a remedy, and that it contains the facts."""
     assert found.code == 1
-    assert found.subjects("fail") == [subject]
     (line,) = found.at("fail")
+    assert (line["id"], line["subject"]) == (id, subject)
     assert line["remedy"]
-    for word in words:
-        assert word in line["found"]
+    for fact in facts:
+        assert fact in line["found"]
 
 
 def made(kind: str, name: str, **fields: Any) -> Object:
@@ -39,7 +39,7 @@ def made(kind: str, name: str, **fields: Any) -> Object:
 
 
 def settled(space: Space) -> None:
-    """Wait until the queue is active and the default service account exists."""
+    """Wait until Kueue has looked at the queue, and pods have an account."""
     account = ("wait", "serviceaccount/default", "--for=create", "--timeout=30s")
     space.kubectl.run(*account)
 
@@ -58,12 +58,12 @@ def test_what_doctor_passes_runs_and_its_name_is_taken_then(queued: Space) -> No
     release, run = standin.release(queued, "dpo")
     release.install()
     run.ended()
-    failed(look(queued), "run dpo", "Helm has a release of this name", "deployed")
+    failed(look(queued), "release-exists", "run dpo", "deployed")
     assert look(queued, run="other").code == 0
 
 
 def test_a_missing_queue(unqueued: Space) -> None:
-    failed(look(unqueued), "queue gpu", "no LocalQueue of this name")
+    failed(look(unqueued), "queue-missing", "queue gpu")
 
 
 def test_a_stopped_queue(unqueued: Space) -> None:
@@ -75,19 +75,19 @@ def test_a_stopped_queue(unqueued: Space) -> None:
 def test_an_uncovered_resource(unqueued: Space) -> None:
     queues.make(unqueued, {RDMA: None})
     settled(unqueued)
-    failed(look(unqueued), f"quota {RDMA}", "wait for ever")
+    failed(look(unqueued), "quota-uncovered", f"quota {RDMA}")
 
 
 def test_a_quota_that_is_too_small(unqueued: Space) -> None:
     queues.make(unqueued, {"nvidia.com/gpu": "15"})
     settled(unqueued)
-    failed(look(unqueued), "quota for node", "nvidia.com/gpu 15 of 16")
+    failed(look(unqueued), "quota-too-small", "quota for node", "nvidia.com/gpu 15 of 16")
 
 
 def test_a_namespace_that_the_queue_does_not_take(unqueued: Space) -> None:
     queues.make(unqueued, spec={"namespaceSelector": {"matchLabels": {"team": "a"}}})
     settled(unqueued)
-    failed(look(unqueued), f"ClusterQueue {unqueued.name}", "does not take namespace")
+    failed(look(unqueued), "cluster-queue-namespace", f"ClusterQueue {unqueued.name}")
 
 
 def test_a_priority_class_that_is_not_there(queued: Space) -> None:
@@ -99,23 +99,24 @@ def test_a_priority_class_that_is_not_there(queued: Space) -> None:
 def test_a_topology_key_that_is_no_level(queued: Space) -> None:
     settled(queued)
     found = look(queued, {"kueue": {"topology": {"key": "example.com/rack"}}})
-    failed(found, "topology example.com/rack", "cloud.provider.com/topology-block")
+    subject = "topology example.com/rack"
+    failed(found, "topology-level-missing", subject, "cloud.provider.com/topology-block")
 
 
 def test_too_few_nodes(queued: Space) -> None:
     settled(queued)
     assert "nodes for node" in look(queued, {"nodeSelector": {"pool": "none"}}).subjects("fail")
     found = look(queued, {"nodes": 4, "kueue": {"topology": {"mode": "none", "key": ""}}})
-    failed(found, "nodes for node", "room for 3 of 4 pods")
+    failed(found, "nodes-too-few", "nodes for node", "3 of 4 pods")
 
 
 def test_a_missing_secret_and_a_missing_key(queued: Space) -> None:
     settled(queued)
-    failed(look(queued, CODE), "secret preferences-git", "does not exist")
+    failed(look(queued, CODE), "secret-missing", "secret preferences-git")
     value = "c2VjcmV0LXZhbHVl"
     queued.kubectl.apply([made("Secret", "preferences-git", data={"password": value})])
     found = look(queued, CODE)
-    failed(found, "secret preferences-git", "no key token", "it has password")
+    failed(found, "secret-key-missing", "secret preferences-git", "token", "password")
     assert value not in json.dumps(found.lines)
     queued.kubectl.apply([made("Secret", "preferences-git", data={"token": value})])
     assert look(queued, CODE).code == 0
@@ -124,17 +125,17 @@ def test_a_missing_secret_and_a_missing_key(queued: Space) -> None:
 def test_claims_that_are_missing_or_too_narrow(queued: Space) -> None:
     settled(queued)
     workspace = {"workspace": {"existingClaim": "other"}}
-    failed(look(queued, workspace), "claim other", "does not exist")
+    failed(look(queued, workspace), "claim-missing", "claim other")
     volumes.claim(queued, "other", mode="ReadWriteOnce")
-    failed(look(queued, workspace), "claim other", "is ReadWriteOnce, and 2 pods")
+    failed(look(queued, workspace), "claim-not-shared", "claim other", "ReadWriteOnce")
     new = {"workspace": {"existingClaim": "", "pvc": {"size": "1Gi", "storageClassName": "ceph"}}}
-    failed(look(queued, new), "storage class ceph", "does not exist")
+    failed(look(queued, new), "storage-class-missing", "storage class ceph")
 
 
 @pytest.mark.level("baseline")
 def test_a_namespace_that_does_not_admit_the_fabric(queued: Space) -> None:
     settled(queued)
-    failed(look(queued), "pods node", "violates PodSecurity", "IPC_LOCK")
+    failed(look(queued), "pods-refused", "pods node", "violates PodSecurity", "IPC_LOCK")
     tcp = {"network": {"profile": "tcp", "resourceName": ""}}
     assert look(queued, tcp).code == 0
 
@@ -143,7 +144,7 @@ def test_a_resource_quota_that_is_too_small(queued: Space) -> None:
     settled(queued)
     hard = {"requests.nvidia.com/gpu": "8"}
     queued.kubectl.apply([made("ResourceQuota", "team", spec={"hard": hard})])
-    failed(look(queued), "ResourceQuota team", "the run needs 16")
+    failed(look(queued), "resource-quota-too-small", "ResourceQuota team", "needs 16")
 
 
 def test_a_user_who_may_do_little_gets_a_line_for_each_lack(queued: Space) -> None:
@@ -151,11 +152,10 @@ def test_a_user_who_may_do_little_gets_a_line_for_each_lack(queued: Space) -> No
     queued.kubectl.apply([made("ServiceAccount", "guest")])
     config = acting(queued, "guest")
     found = look(queued, kubeconfig=config)
-    lacks = found.subjects("fail")
     assert found.code == 1
-    assert lacks and all(each.startswith("permission ") for each in lacks)
-    assert "permission create jobsets.jobset.x-k8s.io" in lacks
-    unseen = [line for line in found.at("warn") if line["found"].startswith("not checked")]
+    assert set(found.ids("fail")) == {"permission-missing"}
+    assert "permission create jobsets.jobset.x-k8s.io" in found.subjects("fail")
+    unseen = [line for line in found.at("warn") if line["id"].endswith("-unchecked")]
     assert {"nodes", "claim training", "JobSet dry run"} <= {each["subject"] for each in unseen}
     assert all("forbidden" in each["found"] for each in unseen if each["subject"] != "GPU model")
 
@@ -163,7 +163,7 @@ def test_a_user_who_may_do_little_gets_a_line_for_each_lack(queued: Space) -> No
 def test_an_old_crd_is_named_by_the_fields_that_it_drops(
     cluster: Cluster, empty: Space, tmp_path: Path
 ) -> None:
-    """On a separate API server, to leave the CRD of the test cluster unchanged."""
+    """On an API server of its own: the CRD of the tests' cluster stays as it is."""
     layout = Layout()
     if not (layout.pki / "ca.crt").exists():
         pytest.skip("the kind backend has no second API server")
@@ -181,10 +181,10 @@ def test_an_old_crd_is_named_by_the_fields_that_it_drops(
             empty, merge(unqueued, {"stages": {"placement": "jobs"}}), kubeconfig=other.kubeconfig
         )
     for each, lost in ((found, "onJobFailureMessagePatterns"), (jobs, "dependsOn")):
-        (line,) = (line for line in each.at("fail") if line["subject"] == "JobSet CRD")
+        (line,) = (line for line in each.at("fail") if line["id"] == "jobset-crd-drops-fields")
         assert lost in line["found"]
 
 
 def published(kubectl: Kubectl) -> bool:
-    """Return whether the OpenAPI document of JobSet exists: it follows the CRD by a second."""
+    """Return whether the OpenAPI document of JobSet is there: it follows the CRD by a second."""
     return "jobset.x-k8s.io/v1alpha2" in kubectl.run("get", "--raw", "/openapi/v3")

@@ -2,9 +2,10 @@
 
     python3 -m tests.gpu.calibration tests/gpu/results/bench-layouts.json
 
-writes ``scripts/calibrate/rows/bench-layouts.yaml``; ``make calibrate`` then prints the error of
-the predictors for each row and the best constants. A run with measured steps gives memory and time,
-one that ran out of GPU memory a row that must be refused; others are skipped.
+writes the visit ``bench-layouts`` of ``scripts/dev/calibrate/rows/bench.yaml``; ``make calibrate``
+then prints the predictors' error of each row and the constants that fit best. A run with measured
+steps gives memory and time, one that ran out of GPU memory a row that must be refused; others are
+left out.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ from typing import Any
 
 import yaml
 
-from scripts.calibrate.rows import ROWS
+from scripts.dev.calibrate.rows import ROWS
 
 MODEL = "Qwen3-30B-A3B"
+SEPARATOR = "---\n"
+"""Between the visits of a file: YAML's document separator."""
 SIZES = {"layers": ("num_hidden_layers", 48), "experts": ("num_experts", 128)}
 """Model sizes in a result: their names in ``config.json``, and the model's own values."""
 STARTS = ("recompute_", "optimizer", "exp_avg", "main_", "moe_", "overlap_", "lora_", "tuner_")
@@ -91,14 +94,16 @@ def _matters(flag: str) -> bool:
 
 
 def write(result: Path, folder: Path = ROWS) -> Path:
-    """Write the rows of a result; return their file."""
+    """Write the rows of a result as one visit, in place of an earlier one; return the file."""
     record = json.loads(result.read_text(encoding="utf-8"))
     source = f"tests/gpu/results/{result.name}"
-    document = {"rows": rows(record, source)}
-    path = folder / f"{result.stem}.yaml"
+    document = {"visit": result.stem, "rows": rows(record, source)}
+    path = folder / "bench.yaml"
+    texts = path.read_text(encoding="utf-8").split(SEPARATOR) if path.exists() else []
+    others = [text for text in texts if yaml.safe_load(text)["visit"] != result.stem]
     head = f"# Made by `python3 -m tests.gpu.calibration {source}`.\n"
-    head += "# Fields: scripts/calibrate/rows.py.\n"
-    path.write_text(head + yaml.safe_dump(document, sort_keys=False, width=100), encoding="utf-8")
+    visit = head + yaml.safe_dump(document, sort_keys=False, width=100)
+    path.write_text(SEPARATOR.join([*others, visit]), encoding="utf-8")
     return path
 
 

@@ -13,8 +13,8 @@ def tokenizer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tokenizer")
     code = (
         "import json, sys; from pathlib import Path; from scripts.demo import docstring_pairs;"
-        "from scripts.demo.model import texts; from scripts.demo.pairs import read_jsonl;"
-        "from scripts.demo.tokenizer import train_tokenizer;"
+        "from scripts.demo.model import texts, train_tokenizer;"
+        "from scripts.demo.pairs import read_jsonl;"
         "train_tokenizer(texts(read_jsonl(Path(sys.argv[1])))).save_pretrained(sys.argv[2])"
     )
     from scripts.demo import sources

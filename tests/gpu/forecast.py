@@ -20,7 +20,7 @@ from launchers.plan import memory
 from launchers.plan import step_time as speed
 from launchers.plan.memory import Memory
 from launchers.plan.step_time import Link, Speed
-from scripts.figures import markdown
+from scripts.dev.figures import markdown
 from tests.gpu import bench_visit
 from tests.gpu.bench import options as bench_options
 from tests.gpu.bench import profiles as bench_profiles

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from launchers.plan import training_job
-from scripts.calibrate.rows import load
+from scripts.dev.calibrate.rows import load
 from tests.gpu import calibration
 from tests.gpu.bench import options as bench_options
 from tests.gpu.bench import profiles as bench_profiles
@@ -75,3 +75,14 @@ def test_a_row_keeps_every_flag_that_memory_and_speed_depend_on(tmp_path: Path) 
         parsed = bench_profiles.recipe({"recipe": recipe}, {})
         whole = training_job.parse(parsed, nodes=1, gpus_per_node=4)
         assert row.training == replace(whole, longest=row.training.longest)
+
+
+def test_a_result_replaces_its_own_visit_and_keeps_the_others(tmp_path: Path) -> None:
+    result = measured(tmp_path)
+    other = tmp_path / "bench-other.json"
+    other.write_text(result.read_text())
+    for each in (result, other, result):
+        calibration.write(each, tmp_path)
+    found = load(tmp_path)
+    assert {row.visit for row in found} == {"bench-layouts", "bench-other"}
+    assert len({row.name for row in found}) == len(found)

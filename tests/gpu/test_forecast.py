@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.figures import markdown
+from scripts.dev.figures import markdown
 from tests.gpu import forecast
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from launchers.flags import installed
-from scripts.flags import site_packages
+from scripts.dev.flags import site_packages
 from scripts.helm import ROOT
 
 TRAIN = ROOT / ".tools" / "train"

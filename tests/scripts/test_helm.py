@@ -9,7 +9,7 @@ from scripts.problem import Problem
 
 
 def test_a_values_file_that_does_not_exist_is_named(tmp_path: Path) -> None:
-    with pytest.raises(Problem, match=r"absent.yaml is no values file"):
+    with pytest.raises(Problem, match=r"absent.yaml is not a file"):
         helm.template("run", [tmp_path / "absent.yaml"])
 
 

@@ -1,6 +1,8 @@
 {{/* Names in extraEnv and network.env: none that the chart sets, and no secret in plain text. */}}
 {{- define "megatron-dpo.validate.env" -}}
 {{- $reserved := list "JOB_COMPLETION_INDEX" "NODE_RANK" "RANK" "LOCAL_RANK" "WORLD_SIZE" "LOCAL_WORLD_SIZE" "GROUP_RANK" "MASTER_ADDR" "MASTER_PORT" "NNODES" "NPROC_PER_NODE" "CUDA_VISIBLE_DEVICES" "GPU_MODEL" "NETWORK_TRANSPORT" "NETWORK_FLOOR_GBS" -}}
+{{- /* Settings of the launcher that only the user sets. */}}
+{{- $open := list "DPO_ACCEPT_PATCHES" -}}
 {{- /* The names under which the hubs' libraries look for a token. */}}
 {{- $tokens := dict
   "HF_TOKEN" "hf" "HF_HUB_TOKEN" "hf" "HUGGING_FACE_HUB_TOKEN" "hf" "HUGGINGFACE_HUB_TOKEN" "hf"
@@ -9,7 +11,7 @@
 {{- range $name, $value := $env }}
 {{- if not (regexMatch "^[A-Za-z_][A-Za-z0-9_]*$" $name) }}
 - {{ $path }}: {{ $name | quote }} is not a variable name; use {{ regexReplaceAll "^[0-9]|[^A-Za-z0-9_]" $name "_" | default "letters, digits and _" }} [env-name]
-{{- else if or (has $name $reserved) (regexMatch "^(DPO|SKIP|PET|TORCHELASTIC)_" $name) }}
+{{- else if or (has $name $reserved) (and (regexMatch "^(DPO|SKIP|PET|TORCHELASTIC)_" $name) (not (has $name $open))) }}
 - {{ $path }}.{{ $name }}: reserved: set by the launcher or Kubernetes; remove it and use the corresponding key of the values [env-reserved]
 {{- else if hasKey $tokens $name }}
 - {{ $path }}.{{ $name }}: reserved: tokens come from Secrets; set secrets.{{ get $tokens $name }}.existingSecret [env-token]

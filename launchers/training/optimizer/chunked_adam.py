@@ -1,17 +1,22 @@
 """Let Transformer Engine's FusedAdam step a few tensors at a time.
 
-``FusedAdam.step`` makes fp32 copies of all moments of a group that are not fp32 before it begins
-(TE 2.12 ``pytorch/optimizers/fused_adam.py``, ``get_unscaled_state``): 8 bytes for each local
-parameter at once, more than narrow moments save. The arithmetic is elementwise: the result is the
-same, bit by bit, however a group is cut (tests/gpu/kernels/adam.py).
+Where ``FusedAdam.step`` converts a group's moments itself (``get_unscaled_state``), it first makes
+fp32 copies of all that are not fp32: 8 bytes for each local parameter at once, more than narrow
+moments save. So a group is cut by elements. It also converts each tensor by six kernels of its
+own, which for 3,000 weights of experts takes longer than the step: moments in bf16 are widened and
+narrowed here by one call for all tensors of a part. TE 2.12 does so for all narrow moments, later
+versions where only one of the two is bf16, and for fp16 and fp8.
 
-It also converts each tensor by six kernels of its own, which for 3,000 weights of
-experts takes longer than the step: moments in bf16 are widened and narrowed here by one call for
-all tensors of a part.
+Since TE 2.13 two moments in bf16 are read and written by the kernel (``fuse_unscale``): nothing is
+copied, and only the number of tensors is cut (``launchers/plan/optimizer_parts.py``: ``TENSORS``).
+
+The arithmetic is elementwise: the result is the same, bit by bit, however a group is cut
+(tests/launchers/training/optimizer/test_chunked_adam.py; tests/gpu/kernels/adam.py).
 """
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,9 +24,45 @@ from typing import Any
 import torch
 from transformer_engine.pytorch.optimizers import FusedAdam
 
-from launchers.plan.optimizer_parts import parts
+from launchers.plan.optimizer_parts import CHUNK, TENSORS, parts
+from launchers.training.upstream import Patch
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
+
+PATCH = Patch(
+    name="chunked-adam",
+    package="transformer-engine",
+    # a step that updated moments in place without the getter would be overwritten by copies
+    changes_numbers=True,
+    sources={
+        "step": {
+            "62cbd8c48f9199960df04ef78394de404fb5459454f459566b44b679ffdbc914": "2.12.0",
+            "54ceee95d6f326641e376368a00fa75f221eaf7f3dbd10042db50f73c4cd9509": "2.13.0",
+            "c15553bf0522518ee4765d2bd790e2709f529ee065af5191039c8e694a333299": "2.14.0 to 2.15.0",
+            "8c9c24d2b06bf2918e93313fb2a0c6c57d351b4f85496d6286b218d6305500d8": "2.16.0, 2.16.1",
+            "07e2395ff3771406f6e46a0513b3cdecafd63291d26a14827bf0df14f025a970": "2.17.0 to 2.18.0",
+            "dfc954c1314d0e122f28d43b7bb469dc7503e06859c7e948aa6d92afcaa02dd1": "2.19.0",
+            "6e3a1094f8f578af7f41c571d38212bd9694214848e49d35961fe18a97ea358a": "2.20.2",
+        },
+        "__init__": {  # sets fuse_unscale
+            "9f7ccf830056949832dae0624a64a461f08511313502cb32f84411c45fd41254": "2.12.0",
+            "46103e561b8fefe88b4d26e0efc2298bfff65d6f4752ef289e493abc851e1077": "2.13.0 to 2.20.2",
+        },
+        "get_unscaled_state": {
+            "2c3b25adfc6df531a5411a092edfb5ec82dcc440d6284c81ecb28f755c6f9e38": "2.12.0",
+            "b2ea131f81b635948897b2042260d3ca9acb0435347cd6b074f87bedf112dc6c": "2.13.0",
+            "4da646848b662b79fdefd09a18cc1e4916821c1052b9db937927ff1075f20d9a": "2.14.0 to 2.20.2",
+        },
+        "_apply_scale": {
+            "c663fdc0e097865e8138026b5c1d1aa04aba486df575c82d422e8ed086ccea52": "2.12.0",
+            "e5a321b7426875eb5366523f499958d34a995967d0f5e3ca11ea69e7aa7d4898": "2.13.0 to 2.20.2",
+        },
+        "initialize_state": {
+            "b8e3834b7f7af82648fe712a217884e8d692ba016ac53c82661dbafef638ee25": "2.12.0, 2.13.0",
+            "b0297e0617ff0ceeb460ba4fc669b489392ec5e121cfa8bf5e676b77b1322d2c": "2.14.0 to 2.20.2",
+        },
+    },
+)
 
 _step: Callable[..., Any] = FusedAdam.step
 
@@ -31,19 +72,34 @@ def step(self: Any, closure: Callable[[], Any] | None = None, grad_scaler: Any =
     if self.capturable:  # its counter is a tensor, which a part would move on in place
         return _step(self, closure, grad_scaler)
     loss = closure() if closure is not None else None
+    limit = CHUNK if _copies(self) else sys.maxsize
     groups = self.param_groups
     try:
         for group in groups:
             counted = {}
-            for part in parts([p.numel() for p in group["params"]]):
+            # an empty group is handed on, too: since TE 2.19 its step is counted
+            for part in parts([p.numel() for p in group["params"]], limit, TENSORS) or [slice(0)]:
                 self.param_groups = [{**group, "params": group["params"][part]}]
                 with _widened(self, group["params"][part]):
                     _step(self, None, grad_scaler)
-                counted = {"step": self.param_groups[0]["step"]}
+                counted = {k: v for k, v in self.param_groups[0].items() if k == "step"}
             group.update(counted)
     finally:
         self.param_groups = groups
     return loss
+
+
+def _fuses(adam: Any) -> bool:
+    """Return whether the kernel itself reads and writes moments in bf16 (TE >= 2.13, both bf16)."""
+    return bool(getattr(adam, "fuse_unscale", False))
+
+
+def _copies(adam: Any) -> bool:
+    """Return whether a step makes fp32 copies of a group's state."""
+    narrow = [name for name, dtype in adam.name_to_dtype_map.items() if dtype != torch.float32]
+    if not adam.master_weights:
+        narrow = [name for name in narrow if name in MOMENTS]
+    return any(not (_fuses(adam) and name in MOMENTS) for name in narrow)
 
 
 @contextmanager
@@ -51,18 +107,19 @@ def _widened(adam: Any, weights: list[Any]) -> Iterator[None]:
     """Hand the step fp32 copies of its bf16 moments, and store what it made of them.
 
     Two of the optimizer's own methods are covered for that time: the one that widens a tensor
-    looks it up, the one that narrows it has nothing to do.
+    looks it up, the one that narrows it has nothing to do. Does nothing where the kernel takes
+    bf16 itself.
     """
     names = [name for name in MOMENTS if adam.name_to_dtype_map[name] == torch.bfloat16]
+    if _fuses(adam) or not names or not weights:
+        yield
+        return
     for weight in weights:
         if not adam.state[weight]:
             remainders = adam.store_param_remainders and weight.dtype == torch.bfloat16
             adam.initialize_state(weight, remainders)
     keys = [(weight, name) for weight in weights for name in names]
     narrow = [adam.state[weight][name] for weight, name in keys]
-    if not narrow:
-        yield
-        return
     room = torch.empty(sum(t.numel() for t in narrow), device=narrow[0].device)
     wide = [
         flat.view_as(t)
@@ -71,10 +128,15 @@ def _widened(adam: Any, weights: list[Any]) -> Iterator[None]:
     torch._foreach_copy_(wide, narrow)
     found = {(id(weight), name): t for (weight, name), t in zip(keys, wide, strict=True)}
     whole, apply = adam.get_unscaled_state, adam._apply_scale
-    adam.get_unscaled_state = lambda weight, name: (
-        found[id(weight), name] if name in names else whole(weight, name)
-    )
-    adam._apply_scale = lambda name, *tensors: None if name in names else apply(name, *tensors)
+
+    def get_unscaled_state(weight: Any, name: str, *given: Any, **named: Any) -> Any:
+        return found[id(weight), name] if name in names else whole(weight, name, *given, **named)
+
+    def _apply_scale(name: str, *tensors: Any) -> None:
+        if name not in names:
+            apply(name, *tensors)
+
+    adam.get_unscaled_state, adam._apply_scale = get_unscaled_state, _apply_scale
     try:
         yield
     finally:
@@ -83,5 +145,10 @@ def _widened(adam: Any, weights: list[Any]) -> Iterator[None]:
 
 
 def install() -> None:
-    """Replace ``FusedAdam.step``."""
-    FusedAdam.step = step
+    """Replace ``FusedAdam.step`` if its source is a known one.
+
+    Raises:
+        LaunchError: CONFIG: the source is unknown and not accepted.
+    """
+    if PATCH.fits(FusedAdam):
+        FusedAdam.step = step

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from scripts.figures import markdown
+from scripts.dev.figures import markdown
 
 COLUMNS = (
     *("variant", "s/step", "tok/s/GPU", "x baseline", "GiB allocated", "GiB reserved"),

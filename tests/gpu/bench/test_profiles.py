@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from scripts.helm import template
-from scripts.plan import release
+from scripts.plan.submission import read_submission
 from tests.gpu.bench import profiles as bench_profiles
 from tests.gpu.bench import shared
 from tests.gpu.bench.profiles import ROOT, parse
@@ -21,7 +21,7 @@ def test_values_are_composed_as_helm_composes_them(files: list[str], tmp_path: P
     volume = {"workspace": {"existingClaim": "training"}}
     over.write_text(yaml.safe_dump({"recipe": {"args": args}, "extraEnv": {"A": 1}, **volume}))
     paths = [*map(ROOT.joinpath, files), over]
-    helms = release.read(template("bench", paths))
+    helms = read_submission(template("bench", paths))
     profile = parse(",".join(map(str, paths)))
     ours = bench_profiles.recipe(profile.values(), {})
     kept = {k: v for k, v in helms.recipe.args.items() if k not in bench_profiles.REPLACED}

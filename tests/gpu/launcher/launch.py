@@ -18,9 +18,10 @@ from typing import Any
 import yaml
 
 from launchers import version
+from scripts import manifest
 from scripts.archive import ARCHIVE
 from scripts.helm import template
-from scripts.local import manifest, overlay
+from scripts.local import overlay
 from scripts.problem import Problem
 from tests.gpu import host
 from tests.gpu.bench import profiles as bench_profiles

@@ -14,8 +14,7 @@ from launchers.config import recipe as recipes
 from launchers.metrics.rows import Row
 from launchers.plan import model_config
 from launchers.rules import table
-from scripts import archive
-from scripts.local import manifest
+from scripts import archive, manifest
 from scripts.problem import Problem
 from tests.gpu import pack_visits
 from tests.gpu.bench.profiles import ROOT

@@ -65,3 +65,7 @@ def test_the_links_of_a_service_named_dpo_are_no_settings() -> None:
         "SKIP_LIST_SERVICE_HOST": "10.0.0.1",
     }
     assert from_env(ENV | links) == from_env(ENV)
+
+
+def test_the_users_override_of_patches_is_a_known_setting() -> None:
+    from_env({**ENV, "DPO_ACCEPT_PATCHES": "chunked-adam"})

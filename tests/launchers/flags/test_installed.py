@@ -10,7 +10,7 @@ import pytest
 
 from launchers.flags import installed
 from launchers.flags.renames import OWNED, RENAMED
-from scripts import flags as generator
+from scripts.dev import flags as generator
 from scripts.helm import ROOT
 from tests.launchers.training_environment import PYTHON, TRAIN, needs_training, swift_classes
 

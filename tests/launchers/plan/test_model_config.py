@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
-
 import pytest
-import yaml
 
 from launchers.exits import Exit, LaunchError
 from launchers.plan.model_config import EXPERTS, Shape, parse
-from scripts.helm import ROOT
+from scripts.plan.inputs import known_models
 
-MODELS = ROOT / "scripts" / "plan" / "models"
 PUBLISHED = {
     "DeepSeek-MoE-16B": 16_375_728_128,
     "Qwen2.5-7B": 7_615_616_512,
@@ -30,24 +25,19 @@ PUBLISHED = {
 }
 
 
-def known(name: str) -> dict[str, Any]:
-    config: dict[str, Any] = yaml.safe_load((MODELS / f"{name}.yaml").read_text())
-    return config
-
-
 def test_every_known_model_has_a_published_count() -> None:
-    assert {Path(file).stem for file in MODELS.glob("*.yaml")} == set(PUBLISHED)
+    assert set(known_models()) == set(PUBLISHED)
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_the_count_is_the_published_one(name: str) -> None:
-    shape = parse(known(name))
+    shape = parse(known_models()[name])
     assert shape.parameters == PUBLISHED[name]
     assert shape.unmodelled == ()
 
 
 def test_the_parts_of_the_30b_are_those_of_the_issue() -> None:
-    shape = parse(known("Qwen3-30B-A3B"))
+    shape = parse(known_models()["Qwen3-30B-A3B"])
     assert shape.expert_parameters == 28_991_029_248
     assert shape.dense_parameters == 1_541_093_376
     assert shape.active_parameters == 3_353_032_704
@@ -55,19 +45,19 @@ def test_the_parts_of_the_30b_are_those_of_the_issue() -> None:
 
 @pytest.mark.parametrize("key", EXPERTS)
 def test_every_spelling_of_the_experts_is_read(key: str) -> None:
-    config = known("Qwen3-30B-A3B")
+    config = dict(known_models()["Qwen3-30B-A3B"])
     config[key] = config.pop("num_experts")
     assert parse(config).parameters == PUBLISHED["Qwen3-30B-A3B"]
 
 
 def test_a_nested_text_config_is_read_and_the_vision_part_told() -> None:
-    shape = parse({"text_config": known("Qwen3-4B"), "vision_config": {"depth": 1}})
+    shape = parse({"text_config": known_models()["Qwen3-4B"], "vision_config": {"depth": 1}})
     assert shape.parameters == PUBLISHED["Qwen3-4B"]
     assert shape.unmodelled == ("vision_config",)
 
 
 def test_a_model_whose_attention_is_not_counted_is_told() -> None:
-    assert parse(known("Qwen3-4B") | {"kv_lora_rank": 512}).unmodelled == ("kv_lora_rank",)
+    assert parse(known_models()["Qwen3-4B"] | {"kv_lora_rank": 512}).unmodelled == ("kv_lora_rank",)
 
 
 @pytest.mark.parametrize(
@@ -76,11 +66,11 @@ def test_a_model_whose_attention_is_not_counted_is_told() -> None:
 )
 def test_a_wrong_size_names_its_key(key: str, value: object) -> None:
     with pytest.raises(LaunchError, match=key) as error:
-        parse(known("Qwen3-30B-A3B") | {key: value})
+        parse(known_models()["Qwen3-30B-A3B"] | {key: value})
     assert error.value.code == Exit.DATA
 
 
 def test_a_dense_model_has_no_experts() -> None:
-    shape = parse(known("Qwen3-8B"))
+    shape = parse(known_models()["Qwen3-8B"])
     assert (shape.is_moe, shape.moe_layers, shape.expert_parameters) == (False, 0, 0)
     assert isinstance(shape, Shape)

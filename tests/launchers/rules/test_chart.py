@@ -19,7 +19,7 @@ from launchers.flags.flag_types import Kind
 from launchers.rules import table
 from launchers.rules.engine import REFERENCE, TASK, Local, Multiple, Order, Range, Rule, When, Words
 from launchers.rules.engine import facts as facts_of
-from scripts.flags import is_bound
+from scripts.dev.flags import is_bound
 from tests.chart.helm import CHART, Refused, template
 from tests.chart.test_values import SCHEMA
 

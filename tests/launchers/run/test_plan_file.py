@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings, from_env
@@ -19,11 +18,11 @@ from launchers.plan import model_config as shape
 from launchers.plan.plan import build, job_of
 from launchers.preflight.preflight import Preflight
 from launchers.run import plan_file
+from scripts.plan.inputs import known_models
 from tests.launchers.pods import Pods
 from tests.launchers.recipes import recipe
 
-ROOT = Path(__file__).parents[3]
-CONFIG = yaml.safe_load((ROOT / "scripts/plan/models/Qwen3-30B-A3B.yaml").read_text())
+CONFIG = known_models()["Qwen3-30B-A3B"]
 
 
 @pytest.fixture

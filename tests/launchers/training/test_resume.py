@@ -23,7 +23,7 @@ from launchers.storage import checkpoint
 from launchers.storage.checkpoint import Checkpoint
 from scripts.demo import sources
 from scripts.demo.sources import PLUGIN, Sources
-from scripts.flags import site_packages
+from scripts.dev.flags import site_packages
 from scripts.helm import ROOT
 from tests.launchers.training_environment import PYTHON, TRAIN, needs_training
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.scripts.doctor.world import Object
+from tests.scripts.doctor.healthy import Object
 
 There = list[Object]
 

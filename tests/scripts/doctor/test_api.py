@@ -15,7 +15,7 @@ import yaml
 from scripts.doctor.api import Api, connect
 from scripts.doctor.gather import gather
 from scripts.problem import Problem
-from tests.scripts.doctor.world import release
+from tests.scripts.doctor.healthy import release
 
 HIDDEN = base64.b64encode(b"hunter2-very-secret").decode("ascii")
 SECRET = {"metadata": {"name": "preferences-git"}, "data": {"token": HIDDEN, "empty": ""}}
@@ -119,12 +119,12 @@ def test_nobody_there_is_an_answer_too(api: Api, server: ThreadingHTTPServer) ->
 
 
 def test_no_value_of_a_secret_gets_past_the_edge(api: Api) -> None:
-    seen = gather(api, release())
-    assert seen.objects["secrets", "preferences-git"].content["data"] == {
+    read = gather(api, release())
+    assert read.objects["secrets", "preferences-git"].content["data"] == {
         "token": "filled",
         "empty": "",
     }
-    assert HIDDEN not in repr(seen)
+    assert HIDDEN not in repr(read)
 
 
 @pytest.mark.parametrize("content", [b"\xff", b"a: [", b"- a", b"text"])
@@ -134,5 +134,5 @@ def test_a_file_that_is_no_kubeconfig_is_refused(
     (tmp_path / "kubeconfig").write_bytes(content)
     place = "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
     monkeypatch.setattr(place, str(tmp_path / "kubeconfig"))
-    with pytest.raises(Problem, match="the file of KUBECONFIG is no kubeconfig: "):
+    with pytest.raises(Problem, match="the file of KUBECONFIG is not a kubeconfig: "):
         connect(None, None)

@@ -6,29 +6,30 @@ import copy
 
 import pytest
 
-from scripts.doctor.answer import Answer
-from scripts.doctor.examine import examine
-from scripts.doctor.finding import Level
+from scripts.doctor.api import Answer
+from scripts.doctor.command import examine
+from scripts.doctor.findings import Level
 from tests.scripts.doctor.faults import FAULTS, HELM
-from tests.scripts.doctor.world import document, found, healthy_schema, objects, release, seen
+from tests.scripts.doctor.healthy import document, found, healthy_schema, objects, release, snapshot
 
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_one_failed_line_with_a_remedy(name: str) -> None:
-    plant, sets, subject, text = FAULTS[name]
+    plant, sets, subject, id, fact = FAULTS[name]
     there = copy.deepcopy(objects())
     plant(there)
     for item in there:
         if item["metadata"]["name"].startswith("sh.helm"):
             item["metadata"]["labels"] = HELM
     chosen = release(*sets)
-    failed = [each for each in examine(chosen, seen(chosen, there)) if each.level is Level.FAIL]
-    assert [each.subject for each in failed if text in each.found] == [subject]
+    failed = [each for each in examine(chosen, snapshot(chosen, there)) if each.level is Level.FAIL]
+    (line,) = (each for each in failed if each.id == id)
+    assert (line.subject, fact in line.found) == (subject, True)
     assert all(each.remedy for each in failed)
 
 
 def test_a_healthy_cluster_has_nothing_to_say() -> None:
-    findings = examine(release(), seen(release()))
+    findings = examine(release(), snapshot(release()))
     assert [each for each in findings if each.level is not Level.OK] == []
 
 
@@ -38,24 +39,23 @@ def test_an_old_crd_is_seen_by_its_schema_whatever_its_version() -> None:
     del rules["items"]["properties"]["onJobFailureMessagePatterns"]
     jobs = schema["properties"]["spec"]["properties"]["replicatedJobs"]
     del jobs["items"]["properties"]["dependsOn"]
-    found_here = examine(release(), seen(release(), schema=document(schema)))
+    found_here = examine(release(), snapshot(release(), schema=document(schema)))
     stale = next(each for each in found_here if each.subject == "JobSet CRD")
-    assert stale.level is Level.FAIL
-    assert stale.found == (
-        "it is old and drops spec.failurePolicy.rules[].onJobFailureMessagePatterns"
-    )
+    assert (stale.level, stale.id) == (Level.FAIL, "jobset-crd-drops-fields")
+    assert "spec.failurePolicy.rules[].onJobFailureMessagePatterns" in stale.found
+    assert "dependsOn" not in stale.found
     schema = healthy_schema(release())
     del schema["properties"]["spec"]["properties"]["replicatedJobs"]["items"]["properties"][
         "dependsOn"
     ]
-    found_here = examine(release(), seen(release(), schema=document(schema)))
+    found_here = examine(release(), snapshot(release(), schema=document(schema)))
     stale = next(each for each in found_here if each.subject == "JobSet CRD")
     assert (stale.level, "dependsOn" in stale.found) == (Level.WARN, True)
 
 
 def test_a_jobset_that_kueue_leaves_alone_is_refused() -> None:
-    findings = examine(release(), seen(release(), jobset=found({"spec": {}})))
-    assert "beside the quota" in next(e for e in findings if e.level is Level.FAIL).found
+    findings = examine(release(), snapshot(release(), jobset=found({"spec": {}})))
+    assert [e.id for e in findings if e.level is Level.FAIL] == ["jobset-not-queued"]
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_a_jobset_that_kueue_leaves_alone_is_refused() -> None:
 )
 def test_what_admission_says_of_a_pod(status: int, message: str, level: str, remedy: str) -> None:
     answer = Answer(status=status, content={"message": message})
-    findings = examine(release(), seen(release(), pods={"node": answer}))
+    findings = examine(release(), snapshot(release(), pods={"node": answer}))
     line = next(each for each in findings if each.subject == "pods node")
     assert (line.level.value, message in line.found) == (level, True)
     assert remedy in line.remedy

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from scripts.doctor.answer import Answer
-from scripts.doctor.examine import examine
-from scripts.doctor.finding import Finding, Level
-from scripts.doctor.kinds import JOBSETS, PODS
-from scripts.doctor.right import rights
-from scripts.doctor.seen import Seen
-from tests.scripts.doctor.world import PLURALS, forbidden, found, release, seen
+from scripts.doctor.api import JOBSETS, PODS, Answer
+from scripts.doctor.command import examine
+from scripts.doctor.findings import Finding, Level
+from scripts.doctor.permissions import needed_permissions
+from scripts.doctor.snapshot import Snapshot
+from tests.scripts.doctor.healthy import PLURALS, forbidden, found, release, snapshot
 
 
-def without(*plurals: str) -> Seen:
-    whole = seen(release())
+def without(*plurals: str) -> Snapshot:
+    whole = snapshot(release())
     refused = {plural: forbidden(plural) for plural in plurals}
-    return seen(release(), lists={**whole.lists, **refused})
+    return snapshot(release(), lists={**whole.lists, **refused})
 
 
 def other_than_ok(findings: list[Finding]) -> list[Finding]:
@@ -29,12 +28,13 @@ def test_a_forbidden_list_is_a_warning(plural: str) -> None:
     assert lines
     for each in lines:
         assert each.level is Level.WARN
-        assert each.found.startswith(f"not checked, because {plural} is forbidden")
+        assert each.id.endswith("-unchecked")
+        assert f"{plural} is forbidden" in each.found
 
 
 def test_a_user_who_may_see_nothing_gets_warnings_only() -> None:
-    whole = seen(release())
-    nothing = seen(
+    whole = snapshot(release())
+    nothing = snapshot(
         release(),
         schema=forbidden("openapi"),
         lists={plural: forbidden(plural) for plural in (*PLURALS.values(), "secrets")},
@@ -50,10 +50,10 @@ def test_a_missing_right_is_named_and_only_the_needed_ones_fail() -> None:
     denied = found({"status": {"allowed": False}})
     verdicts = {
         right: denied
-        for right in rights(claim=False, queue=True)
+        for right in needed_permissions(claim=False, queue=True)
         if right.kind in (JOBSETS, PODS) and right.verb == "create"
     }
-    lines = other_than_ok(examine(release(), seen(release(), rights=verdicts)))
+    lines = other_than_ok(examine(release(), snapshot(release(), permissions=verdicts)))
     assert [(each.level.value, each.subject) for each in lines] == [
         ("fail", "permission create jobsets.jobset.x-k8s.io"),
         ("warn", "permission create pods"),
@@ -63,14 +63,14 @@ def test_a_missing_right_is_named_and_only_the_needed_ones_fail() -> None:
 @pytest.mark.parametrize(("status", "level"), [(0, "fail"), (401, "fail"), (403, "warn")])
 def test_without_an_answer_there_is_one_line(status: int, level: str) -> None:
     answer = Answer(status=status, content={"message": "connection refused"})
-    (line,) = examine(release(), seen(release(), version=answer))
+    (line,) = examine(release(), snapshot(release(), version=answer))
     assert (line.level.value, line.subject) == (level, "API server")
     assert "connection refused" in line.found
 
 
 def test_old_servers_and_missing_controllers_are_named() -> None:
-    old = seen(release(), version=found({"gitVersion": "v1.30.9+k3s1"}))
-    empty = seen(release(), groups=found({"groups": []}))
+    old = snapshot(release(), version=found({"gitVersion": "v1.30.9+k3s1"}))
+    empty = snapshot(release(), groups=found({"groups": []}))
     failed = [each for each in examine(release(), old) if each.level is Level.FAIL]
     assert [each.found for each in failed] == ["Kubernetes v1.30.9+k3s1"]
     failed = [each for each in examine(release(), empty) if each.level is Level.FAIL]

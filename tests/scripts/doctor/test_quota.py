@@ -9,19 +9,23 @@ from typing import Any
 import pytest
 import yaml
 
-from scripts.doctor import kueue_config, namespace_quota
-from scripts.doctor.answer import Answer
-from scripts.doctor.examine import examine
-from scripts.doctor.finding import Level
-from scripts.doctor.kueue_config import KEY, read
-from scripts.doctor.quantity import asked, show
-from tests.scripts.doctor.world import Object, found, named, objects, release, seen
+from scripts.doctor.api import Answer
+from scripts.doctor.command import examine
+from scripts.doctor.findings import Level
+from scripts.doctor.quota import (
+    CONFIG_KEY,
+    KueueConfig,
+    check_resource_quota,
+    read_kueue_config,
+    resource_quota_usage,
+)
+from tests.scripts.doctor.healthy import Object, found, named, objects, release, snapshot
 
 RDMA = "rdma/hca_shared_devices_a"
 
 
 def config(**resources: Any) -> Answer:
-    return found({"data": {KEY: yaml.safe_dump({"resources": resources})}})
+    return found({"data": {CONFIG_KEY: yaml.safe_dump({"resources": resources})}})
 
 
 def uncovered() -> list[Object]:
@@ -39,22 +43,22 @@ def uncovered() -> list[Object]:
         (config(quotaCheckStrategy="IgnoreUndeclared"), []),
         (config(transformations=[{"input": RDMA, "strategy": "Replace"}]), []),
         (Answer(status=404), [f"quota {RDMA}"]),
-        (found({"data": {KEY: "{"}}), [f"quota {RDMA}"]),
+        (found({"data": {CONFIG_KEY: "{"}}), [f"quota {RDMA}"]),
     ],
 )
 def test_kueue_s_configuration_may_leave_a_resource_out(
     answer: Answer, subjects: list[str]
 ) -> None:
-    findings = examine(release(), seen(release(), uncovered(), kueue=answer))
+    findings = examine(release(), snapshot(release(), uncovered(), kueue_config=answer))
     failed = [each for each in findings if each.level is Level.FAIL]
     assert [each.subject for each in failed] == subjects
-    if not read(answer).known:
+    if not read_kueue_config(answer).known:
         assert all("may not be read" in each.found for each in failed)
 
 
 def test_a_resource_that_kueue_transforms_is_said_to_be_unchecked() -> None:
     answer = config(transformations=[{"input": RDMA, "strategy": "Replace"}])
-    findings = examine(release(), seen(release(), uncovered(), kueue=answer))
+    findings = examine(release(), snapshot(release(), uncovered(), kueue_config=answer))
     warned = [each.subject for each in findings if each.level is Level.WARN]
     assert warned == [f"quota {RDMA}"]
 
@@ -88,7 +92,7 @@ def cohort(nominal: str, **limits: str) -> list[Object]:
 def test_a_cohort_lends_what_its_limits_allow(
     nominal: str, limits: dict[str, str], short: str
 ) -> None:
-    findings = examine(release(), seen(release(), cohort(nominal, **limits)))
+    findings = examine(release(), snapshot(release(), cohort(nominal, **limits)))
     failed = [each.found for each in findings if each.level is Level.FAIL]
     assert len(failed) == bool(short)
     assert all(short in each for each in failed)
@@ -99,36 +103,23 @@ def test_stage_pods_and_the_gang_share_one_quota() -> None:
     there = copy.deepcopy(objects())
     queue = next(item for item in there if item["kind"] == "ClusterQueue")
     queue["spec"]["resourceGroups"][0]["flavors"][0]["resources"][0]["nominalQuota"] = "162"
-    findings = examine(chosen, seen(chosen, there))
+    findings = examine(chosen, snapshot(chosen, there))
     failed = [each for each in findings if each.level is Level.FAIL]
     assert [each.subject for each in failed] == ["quota for node"]
     assert "cpu 158 of 160" in failed[0].found
 
 
 def test_a_namespace_s_quota_counts_the_whole_gang() -> None:
-    wanted = namespace_quota.needs(release())
+    wanted = resource_quota_usage(release())
     assert wanted["requests.nvidia.com/gpu"] == 16
     assert wanted["cpu"] == wanted["requests.cpu"] == 160
     assert wanted["limits.memory"] == Decimal(2 * 480 * 2**30)
     assert wanted["pods"] == 2
     used = {"hard": {"pods": "3"}}
     busy = named("ResourceQuota", "team", spec=used, status={"used": {"pods": "2"}})
-    lines = namespace_quota.check(release(), seen(release(), [*objects(), busy]))
+    lines = check_resource_quota(release(), snapshot(release(), [*objects(), busy]))
     assert [each.level.value for each in lines] == ["warn"]
 
 
-def test_requests_are_the_containers_sum_or_an_init_container_if_that_is_more() -> None:
-    def container(**resources: Any) -> Object:
-        return {"resources": resources}
-
-    pod = {
-        "containers": [
-            container(requests={"cpu": "1", "memory": "1Gi"}),
-            container(limits={"cpu": "500m", "x/gpu": 8}, requests={"x/gpu": 8}),
-        ],
-        "initContainers": [container(requests={"cpu": "2"})],
-        "overhead": {"cpu": "100m"},
-    }
-    assert asked(pod) == {"cpu": Decimal("2.1"), "memory": Decimal(2**30), "x/gpu": Decimal(8)}
-    assert show("memory", Decimal(3 * 2**29)) == "1.5Gi"
-    assert kueue_config.Config().counted({"cpu": Decimal()}, []) == {}
+def test_a_resource_that_nobody_requests_needs_no_quota() -> None:
+    assert KueueConfig().counted({"cpu": Decimal()}, []) == {}

@@ -7,17 +7,16 @@ import json
 
 from rich.console import Console
 
-from scripts.doctor.finding import fail, ok, warn
-from scripts.doctor.report import Report, as_json, show
+from scripts.doctor.findings import Report, as_json, fail, ok, show, warn
 
 REPORT = Report(
     context="prod",
     namespace="team",
     run="dpo",
     findings=[
-        ok("queue gpu", "takes runs"),
-        warn("image", "tag [1] moves", "pin it"),
-        fail("claim x", "does not exist " * 20, "make it"),
+        ok("queue-ok", "queue gpu", "takes runs"),
+        warn("image-tag", "image", "tag [1] moves", "pin it"),
+        fail("claim-missing", "claim x", "does not exist " * 20, "make it"),
     ],
 )
 
@@ -41,6 +40,7 @@ def test_the_json_keeps_its_shape() -> None:
         "subject": "image",
         "found": "tag [1] moves",
         "remedy": "pin it",
+        "id": "image-tag",
     }
 
 

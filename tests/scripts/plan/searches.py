@@ -7,8 +7,9 @@ from itertools import product
 from launchers.config.gpu_models import CARDS
 from launchers.plan import memory
 from launchers.plan.plan import build, speed_of
-from scripts.plan import args, candidates, model
+from scripts.plan import candidates, recipe_args
 from scripts.plan.candidates import OPTIMIZERS
+from scripts.plan.inputs import find_model
 from scripts.plan.search import TIGHT, Found, Search
 from tests.launchers.recipes import job, recipe
 
@@ -23,7 +24,7 @@ def cluster(
     packing_length: int = 8192,
 ) -> Search:
     """A search whose recipe is plain: all sizes 1."""
-    shape, where = model.find(f"hf://Qwen/{name}@v1")
+    shape, where = find_model(f"hf://Qwen/{name}@v1")
     assert shape is not None
     made = recipe(
         **BATCH,
@@ -54,14 +55,14 @@ def everything(search: Search) -> list[Found]:
         training = candidates.on(search.training, layout, {**chosen, **fields})
         used = memory.predict(search.shape, training)
         if used.total <= (1 - TIGHT) * search.card.memory_gib and used.host <= 480:
-            wanted = args.flags(training)
+            wanted = recipe_args.flags(training)
             found.append(
                 Found(
                     training=training,
                     optimizer=name,
                     memory=used,
                     speed=speed_of(search.job, search.shape, training, search.card),
-                    changes=args.changes(search.job.recipe, wanted),
+                    changes=recipe_args.changes(search.job.recipe, wanted),
                 )
             )
     return found

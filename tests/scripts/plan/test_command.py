@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from rich.console import Console
 
 from launchers.config.settings import from_env
 from launchers.inputs.paths import inputs_of
 from launchers.run import plan_file
 from scripts import cli
-from scripts.figures.predicted import Predicted, predictions
+from scripts.dev.figures.predicted import Predicted, predictions
 from scripts.helm import ROOT
 from scripts.plan import command
+from scripts.plan.inputs import known_models
 from scripts.problem import Problem
 from tests.scripts.plan.values import A100, rendered, request
 
-CONFIG = ROOT / "scripts" / "plan" / "models" / "Qwen3-30B-A3B.yaml"
+CONFIG = known_models()["Qwen3-30B-A3B"]
 
 
 def screen(*words: str, columns: int = 80) -> tuple[int, str]:
@@ -149,7 +149,7 @@ def test_an_unknown_model_still_shows_what_is_known(tmp_path: Path) -> None:
     assert code == 0
     assert "the sizes of Nobody-7B are not known: give --model-config config.json" in text
     config = tmp_path / "config.json"
-    config.write_text(json.dumps(yaml.safe_load(CONFIG.read_text())))
+    config.write_text(json.dumps(CONFIG))
     code, found = document(*words, "--model-config", str(config))
     assert (code, found["plan"]["model"]["layers"]) == (0, 48)
 
@@ -194,7 +194,7 @@ def test_the_launcher_writes_the_plan_that_the_command_shows(tmp_path: Path) -> 
     model = inputs.model
     model.mkdir(parents=True)
     config = model / "config.json"
-    config.write_text(json.dumps(yaml.safe_load(CONFIG.read_text())))
+    config.write_text(json.dumps(CONFIG))
     plan_file.record(settings, found.recipe, inputs, env)
     written = json.loads(settings.work.plan.read_text())
     _code, shown = document(*SHIPPED, "--model-config", str(config))
@@ -270,7 +270,7 @@ def test_host_memory_is_judged_without_a_card() -> None:
     [
         (("--gpu", "foo"), "--gpu foo is not known; write one of"),
         (("--set", "nodes=x"), "at '/nodes': got string, want integer"),
-        (("-f", "absent.yaml"), "absent.yaml is no values file"),
+        (("-f", "absent.yaml"), "absent.yaml is not a file"),
     ],
 )
 def test_a_problem_is_a_document_on_stdout_where_json_is_asked_for(

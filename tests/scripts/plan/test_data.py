@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from launchers.plan import run_length
-from scripts.plan import data
+from scripts.plan.inputs import CHARACTERS_PER_TOKEN, find_data
 from scripts.problem import Problem
 
 
@@ -28,40 +28,40 @@ def file(tmp_path: Path) -> Path:
 
 
 def test_what_the_caller_says_wins(file: Path) -> None:
-    found = data.find([f"file://{file}"], pairs=7, tokens=100)
+    found = find_data([f"file://{file}"], pairs=7, tokens=100)
     assert found is not None
     assert (found.pairs, found.tokens, found.source) == (7, 100, "7 pairs of 100 tokens")
 
 
 def test_an_assumed_length_is_told() -> None:
-    found = data.find(["hf://o/d@main"], pairs=7)
+    found = find_data(["hf://o/d@main"], pairs=7)
     assert found is not None
     assert found.tokens == run_length.TOKENS
     assert "2,048 tokens assumed (--tokens)" in found.source
 
 
 def test_a_local_file_is_counted_the_prompt_with_both_answers(file: Path) -> None:
-    found = data.find([f"file://{file}"])
+    found = find_data([f"file://{file}"])
     assert found is not None
-    assert (found.pairs, found.tokens) == (2, (240 + 320) / 2 / data.CHARACTERS)
+    assert (found.pairs, found.tokens) == (2, (240 + 320) / 2 / CHARACTERS_PER_TOKEN)
 
 
 def test_a_sample_of_a_file_is_its_number(file: Path) -> None:
-    found = data.find([f"file://{file}#50", f"file://{file}"])
+    found = find_data([f"file://{file}#50", f"file://{file}"])
     assert found is not None
     assert found.pairs == 52
 
 
 @pytest.mark.parametrize("source", ["hf://o/d@main", "data/pairs.jsonl", "file:///absent.jsonl"])
 def test_one_source_elsewhere_makes_the_number_unknown(file: Path, source: str) -> None:
-    assert data.find([f"file://{file}", source]) is None
+    assert find_data([f"file://{file}", source]) is None
 
 
 def test_a_file_that_is_no_json_is_a_problem_that_names_it(tmp_path: Path) -> None:
     path = tmp_path / "pairs.jsonl"
     path.write_text("pairs\n")
-    with pytest.raises(Problem, match=f"{path} is no JSON lines file"):
-        data.find([f"file://{path}"])
+    with pytest.raises(Problem, match=f"{path} is not a JSON lines file"):
+        find_data([f"file://{path}"])
 
 
 ODD = ['{"messages": 5}', '{"messages": ["a"]}', '{"rejected_messages": ["a"]}', "[1]", "1"]
@@ -70,12 +70,12 @@ ODD = ['{"messages": 5}', '{"messages": ["a"]}', '{"rejected_messages": ["a"]}',
 @pytest.mark.parametrize("line", ODD)
 def test_a_row_of_another_shape_counts_and_has_no_length(tmp_path: Path, line: str) -> None:
     (tmp_path / "odd.jsonl").write_text(line)
-    found = data.find([f"file://{tmp_path}/odd.jsonl"])
+    found = find_data([f"file://{tmp_path}/odd.jsonl"])
     assert found is not None
     assert (found.pairs, found.tokens) == (1, run_length.TOKENS)
 
 
 def test_a_file_in_another_encoding_is_refused(tmp_path: Path) -> None:
     (tmp_path / "odd.jsonl").write_bytes(b"\xff\xfe{\x00}\x00")
-    with pytest.raises(Problem, match="odd.jsonl is no JSON lines file"):
-        data.find([f"file://{tmp_path}/odd.jsonl"])
+    with pytest.raises(Problem, match="odd.jsonl is not a JSON lines file"):
+        find_data([f"file://{tmp_path}/odd.jsonl"])

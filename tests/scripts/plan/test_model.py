@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 
 import pytest
-import yaml
 
-from scripts.plan import model
+from scripts.plan.inputs import find_model, known_models
 from scripts.problem import Problem
 
-CONFIG = yaml.safe_load((model.KNOWN / "Qwen3-0.6B.yaml").read_text(encoding="utf-8"))
+CONFIG = known_models()["Qwen3-0.6B"]
 
 
 @pytest.fixture
@@ -21,26 +20,26 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_fine_tuned_model_has_the_sizes_of_the_known_one() -> None:
-    found, where = model.find("hf://someone/Qwen3-30B-A3B-Instruct-2507@main")
+    found, where = find_model("hf://someone/Qwen3-30B-A3B-Instruct-2507@main")
     assert found is not None
     assert (found.layers, where) == (48, "known as Qwen3-30B-A3B")
 
 
 @pytest.mark.parametrize("name", ["Qwen3-30B", "Qwen3-300B-A3B", "Qwen2.5-VL-7B", "Llama-3-8B"])
 def test_another_model_is_not_taken_for_a_known_one(name: str) -> None:
-    found, where = model.find(f"hf://o/{name}@main")
+    found, where = find_model(f"hf://o/{name}@main")
     assert found is None
     assert where == f"the sizes of {name} are not known: give --model-config config.json"
 
 
 def test_a_folder_of_this_machine_is_read(folder: Path) -> None:
-    found, where = model.find(f"file://{folder}")
+    found, where = find_model(f"file://{folder}")
     assert found is not None
     assert (found.layers, where) == (3, str(folder / "config.json"))
 
 
 def test_the_file_that_was_given_wins(folder: Path) -> None:
-    found, where = model.find("hf://Qwen/Qwen3-0.6B@main", folder / "config.json")
+    found, where = find_model("hf://Qwen/Qwen3-0.6B@main", folder / "config.json")
     assert found is not None
     assert (found.layers, where) == (3, str(folder / "config.json"))
 
@@ -50,9 +49,9 @@ def test_a_file_without_sizes_is_a_problem_that_names_it(tmp_path: Path, text: s
     file = tmp_path / "config.json"
     file.write_text(text)
     with pytest.raises(Problem, match=str(file)):
-        model.find("hf://o/m@main", file)
+        find_model("hf://o/m@main", file)
 
 
 def test_a_file_that_is_not_there_is_a_problem(tmp_path: Path) -> None:
     with pytest.raises(Problem, match="No such file"):
-        model.find("hf://o/m@main", tmp_path / "config.json")
+        find_model("hf://o/m@main", tmp_path / "config.json")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from scripts.plan.nearest import nearest
+from scripts.plan.search import nearest
 from tests.scripts.plan.searches import cluster, everything, seconds
 
 

@@ -12,9 +12,9 @@ from launchers.plan import memory
 from launchers.plan.layout import Layout
 from launchers.plan.training_job import parse
 from launchers.rules import table
-from scripts.plan import args, candidates
+from scripts.plan import candidates, recipe_args
 from scripts.plan.candidates import OPTIMIZERS, Fields, Way, recompute
-from scripts.plan.nearest import nearest
+from scripts.plan.search import nearest
 from tests.scripts.plan.searches import cluster, everything, seconds
 
 SMALLEST = recompute(1, 1)[-1]
@@ -54,8 +54,8 @@ def test_every_layout_is_legal(name: str, nodes: int, gpus: int) -> None:
     made = search.layouts()
     assert made
     for layout in made:
-        wanted = args.flags(candidates.on(search.training, layout, SMALLEST))
-        merged = args.merged(
+        wanted = recipe_args.flags(candidates.on(search.training, layout, SMALLEST))
+        merged = recipe_args.merged(
             search.job.recipe, {**wanted, "global_batch_size": str(nodes * gpus * 4)}
         )
         broken = table.check(
@@ -77,7 +77,7 @@ def test_flags_written_into_a_recipe_are_read_as_the_same_training(
     search = cluster(2)
     way = Way(layout=layout, dispatcher="alltoall", recompute=(again,))
     training = way.training(search.training, optimizer[1])
-    merged = args.merged(search.job.recipe, args.flags(training))
+    merged = recipe_args.merged(search.job.recipe, recipe_args.flags(training))
     read = parse(merged, nodes=2, gpus_per_node=8)
     plain: dict[str, Any] = {"recompute_modules": ("core_attn",)}
     assert replace(read, **plain) == replace(training, **plain)
@@ -86,14 +86,14 @@ def test_flags_written_into_a_recipe_are_read_as_the_same_training(
 def test_changes_alone_are_enough() -> None:
     search = cluster(2)
     for found in search.best(5) + nearest(search, 3):
-        merged = args.merged(search.job.recipe, found.changes)
+        merged = recipe_args.merged(search.job.recipe, found.changes)
         read = parse(merged, nodes=2, gpus_per_node=8)
         assert memory.predict(search.shape, read).total == found.memory.total
 
 
 def test_what_is_wrong_beside_the_layout_hides_no_layout_and_is_told() -> None:
     search = cluster(2)
-    made = args.merged(search.job.recipe, {"num_train_epochs": None})
+    made = recipe_args.merged(search.job.recipe, {"num_train_epochs": None})
     broken = replace(search, job=replace(search.job, recipe=made))
     assert seconds(broken.best(3)) == seconds(search.best(3))
     assert search.left(search.best(1)[0]) == []
@@ -105,7 +105,7 @@ def test_a_layout_that_another_flag_forbids_is_left_out() -> None:
     """Frozen parameters allow no pipeline."""
     search = cluster(2)
     assert any(found.training.layout.pp > 1 for found in search.best(20))
-    made = args.merged(search.job.recipe, {"freeze_parameters_ratio": "0.5"})
+    made = recipe_args.merged(search.job.recipe, {"freeze_parameters_ratio": "0.5"})
     only = replace(search, job=replace(search.job, recipe=made)).best(20)
     assert {found.training.layout.pp for found in only} == {1}
 
@@ -116,7 +116,7 @@ def test_tokens_are_gathered_where_that_is_faster_and_packs_allow_it() -> None:
     spread = {layout: way for layout, way in ways.items() if layout.ep * layout.etp > 1}
     assert {way for layout, way in spread.items() if layout.pp * layout.cp > 1} == {"alltoall"}
     assert ways[Layout(nodes=1, gpus_per_node=8, ep=4)] == "allgather"
-    made = args.merged(search.job.recipe, {"packing_length": None})
+    made = recipe_args.merged(search.job.recipe, {"packing_length": None})
     uneven = replace(search, job=replace(search.job, recipe=made)).best(1000)
     assert {found.training.layout for found in uneven} == set(ways)
     assert {found.training.dispatcher for found in uneven} == {"alltoall"}
@@ -124,7 +124,7 @@ def test_tokens_are_gathered_where_that_is_faster_and_packs_allow_it() -> None:
 
 def test_a_recipe_that_gathers_loses_no_layout() -> None:
     search = replace(cluster(1, "h200", packing_length=16384), host_gib=None)
-    made = args.merged(search.job.recipe, {"moe_token_dispatcher_type": "allgather"})
+    made = recipe_args.merged(search.job.recipe, {"moe_token_dispatcher_type": "allgather"})
     training = replace(search.training, dispatcher="allgather")
     gathers = replace(search, job=replace(search.job, recipe=made), training=training)
     assert seconds(gathers.best(1000)) == seconds(search.best(1000))

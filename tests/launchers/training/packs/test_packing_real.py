@@ -8,12 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from launchers.exits import Exit
 from launchers.system.failures import verdict
 from scripts.helm import ROOT
-from tests.launchers.models import MODELS
+from scripts.plan.inputs import known_models
 from tests.launchers.packing_probe import LAYOUTS, LENGTHS
 from tests.launchers.training_environment import PYTHON, needs_training
 
@@ -23,7 +22,7 @@ pytestmark = needs_training
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     config: Path = tmp_path_factory.mktemp("model") / "config.json"
-    model = yaml.safe_load((MODELS / "Qwen3-30B-A3B.yaml").read_text(encoding="utf-8"))
+    model = known_models()["Qwen3-30B-A3B"]
     config.write_text(json.dumps(model))
     done = subprocess.run(
         [str(PYTHON), "-m", "tests.launchers.packing_probe", str(config)],

@@ -1,0 +1,156 @@
+"""`megatron-dpo demo`: create the sources, run the chart's JobSet here, score the checkpoint."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+from rich.console import Console
+
+from scripts.demo import report, sources
+from scripts.demo.sources import Sources
+from scripts.helm import ROOT
+from scripts.local.command import Request, run_locally
+from scripts.local.runner import training_python
+from scripts.local.trainer_log import read_steps
+from scripts.problem import Problem
+
+FOLDER = ROOT / ".demo"
+RUN = "demo"
+REQUIRED_ACCURACY = 0.95
+"""Minimum held-out accuracy; a random model has about 0.5, and the task is easy to learn."""
+UP_TO_DATE = "up to date"
+
+Phases = dict[str, tuple[float, str]]
+
+
+def run(folder: Path, console: Console) -> int:
+    """Run the demo in `folder`; return its exit status."""
+    folder = folder.resolve()
+    made, workspace = Sources(root=folder / "sources"), folder / "workspace"
+    python = training_python(ROOT)
+    phases: Phases = {}
+    if not sources.is_current(made):
+        remove(folder)  # an earlier run used other sources
+    prepare(made, python, phases, console)
+    request = Request(run=RUN, files=[sources.VALUES, made.values], workspace=workspace)
+    code = run_locally(request, console)
+    if code:
+        console.print(f"the run ended with exit code {code}", style="red")
+        return code
+    home = workspace / "runs" / RUN
+    phases |= report.read_phases(home / "progress.json")
+    with phase("score", phases, console) as note:
+        score, state = scored(made, home / "export", python, folder / "score.json")
+        note(state)
+    shown = report.Report(
+        steps=read_steps(home / "checkpoints" / "logging.jsonl"),
+        score=score,
+        pairs_per_step=pairs_per_step(),
+        phases=phases,
+    )
+    picture = report.write(shown, folder)
+    console.print(report.phase_table(shown), report.table(shown))
+    console.print(f"plot        {picture}\ncheckpoint  {home / 'export'}", soft_wrap=True)
+    return verdict(score.accuracy_after, console)
+
+
+def verdict(accuracy: float, console: Console) -> int:
+    """Return 0 when the model has learned; print a message and return 1 when it has not."""
+    if accuracy >= REQUIRED_ACCURACY:
+        return 0
+    message = f"held-out accuracy {accuracy:.3f} is below {REQUIRED_ACCURACY}: training is broken"
+    console.print(message, style="red")
+    return 1
+
+
+def prepare(made: Sources, python: Path, phases: Phases, console: Console) -> None:
+    """Create pairs, model and code repository, unless they are up to date."""
+    with phase("pairs", phases, console) as note:
+        if sources.is_current(made):
+            note(UP_TO_DATE)
+            return
+        train, held_out = sources.make_pairs(made)
+        note(f"{train + held_out} from docstrings, {held_out} of them held out")
+    with phase("model", phases, console) as note:
+        note(f"Qwen3 with {int(sources.make_model(made, python)):,} parameters")
+    with phase("code", phases, console) as note:
+        commit = sources.make_code(made)
+        note(commit[:12])
+    sources.write_values(made, commit)
+    sources.seal(made)
+
+
+@contextmanager
+def phase(name: str, phases: Phases, console: Console) -> Iterator[Callable[[str], None]]:
+    """Time a phase, show a spinner, and print the note that the body gives."""
+    started, texts = time.monotonic(), ["done"]
+    with console.status(f"{name} ..."):
+        yield texts.append
+    phases[name] = (time.monotonic() - started, texts[-1])
+    console.print(f"{name}: {texts[-1]} ({phases[name][0]:.1f} s)", highlight=False)
+
+
+def scored(made: Sources, export: Path, python: Path, cache: Path) -> tuple[report.Score, str]:
+    """Return the score of the exported checkpoint; it is cached by the digest of the files."""
+    key = digest([made.held_out, *sorted(export.glob("*.safetensors"))])
+    if cache.exists():
+        kept = json.loads(cache.read_text(encoding="utf-8"))
+        if kept["key"] == key:
+            return report.Score(**kept["score"]), UP_TO_DATE
+    arguments = [str(made.held_out), str(made.model), str(export), str(beta())]
+    score = json.loads(sources.in_training(python, "scripts.demo.score", arguments))
+    cache.write_text(json.dumps({"key": key, "score": score}) + "\n", encoding="utf-8")
+    return report.Score(**score), "the exported checkpoint on the held-out pairs"
+
+
+def digest(files: list[Path]) -> str:
+    """Return the SHA-256 of the files' contents."""
+    whole = hashlib.sha256()
+    for file in files:
+        whole.update(file.read_bytes())
+    return whole.hexdigest()
+
+
+def beta() -> float:
+    """Return DPO's beta in the demo's values."""
+    return float(_values()["recipe"]["args"]["beta"])
+
+
+def pairs_per_step() -> int:
+    """Return the global batch size in pairs."""
+    values = _values()
+    return int(values["nodes"]) * int(values["recipe"]["args"]["per_device_train_batch_size"])
+
+
+def _values() -> dict[str, Any]:
+    loaded: dict[str, Any] = yaml.safe_load(sources.VALUES.read_text(encoding="utf-8"))
+    return loaded
+
+
+def clean(folder: Path, console: Console) -> None:
+    """Remove all files of the demo."""
+    remove(folder.resolve())
+    console.print(f"removed {folder.resolve()}", soft_wrap=True)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder that the demo created.
+
+    Raises:
+        Problem: the folder was not created by the demo.
+    """
+    if not folder.exists() or not any(folder.iterdir()):
+        return
+    if not (folder / "sources").is_dir():
+        raise Problem(
+            f"{folder} was not created by the demo, so nothing is removed; choose another --folder"
+        )
+    shutil.rmtree(folder)

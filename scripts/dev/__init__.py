@@ -1,0 +1,1 @@
+"""Commands that only developers run, called by the Makefile."""

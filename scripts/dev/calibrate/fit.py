@@ -1,0 +1,98 @@
+"""Least squares over the errors of rows, and the errors on rows that were left out.
+
+No row has a constant of its own: a handful of constants serve all rows, and each row is also
+predicted by a fit without it (leave one out).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+
+Vector = list[float]
+Errors = Callable[[Sequence[float]], Vector]
+"""Constants to the error of each row."""
+
+_STEPS = 25
+_DAMPING = 1e-3
+_NUDGE = 1e-5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """The range of a constant, and the start of the search."""
+
+    low: float
+    start: float
+    high: float
+
+
+def solve(errors: Errors, bounds: Sequence[Bounds]) -> Vector:
+    """Return the constants with the least sum of squared errors (Gauss-Newton, damped)."""
+    best = [b.start for b in bounds]
+    seen = errors(best)
+    damping = _DAMPING
+    for _ in range(_STEPS):
+        columns = _slope(errors, best, seen)
+        square = [[_dot(a, b) for b in columns] for a in columns]
+        for index, row in enumerate(square):
+            row[index] = row[index] * (1 + damping) + 1e-12
+        step = eliminate(square, [_dot(column, seen) for column in columns])
+        moved = zip(best, step, bounds, strict=True)
+        tried = [min(max(at - by, b.low), b.high) for at, by, b in moved]
+        after = errors(tried)
+        if _dot(after, after) < _dot(seen, seen):
+            best, seen, damping = tried, after, damping / 3
+        else:
+            damping *= 4
+    return best
+
+
+def left_out(
+    groups: Sequence[Hashable], fit: Callable[[list[int]], Callable[[int], float]]
+) -> list[float]:
+    """Return each row's error by a fit of the rows of all other groups.
+
+    Args:
+        groups: the group of each row.
+        fit: numbers of rows to a function from a row's number to its error.
+    """
+    fits = {
+        group: fit([i for i, other in enumerate(groups) if other != group])
+        for group in dict.fromkeys(groups)
+    }
+    return [fits[group](row) for row, group in enumerate(groups)]
+
+
+def eliminate(square: Sequence[Sequence[float]], right: Sequence[float]) -> Vector:
+    """Solve a small system of linear equations with positive pivots (Gauss-Jordan).
+
+    >>> eliminate([[2.0, 1.0], [1.0, 3.0]], [5.0, 10.0])
+    [1.0, 3.0]
+    """
+    rows = [[*row, value] for row, value in zip(square, right, strict=True)]
+    for index in range(len(rows)):
+        pivot = [value / rows[index][index] for value in rows[index]]
+        rows = [
+            pivot if number == index else _less(row, pivot, row[index])
+            for number, row in enumerate(rows)
+        ]
+    return [row[-1] for row in rows]
+
+
+def _less(row: Sequence[float], pivot: Sequence[float], times: float) -> Vector:
+    return [a - times * b for a, b in zip(row, pivot, strict=True)]
+
+
+def _dot(a: Sequence[float], b: Sequence[float]) -> float:
+    return sum(x * y for x, y in zip(a, b, strict=True))
+
+
+def _slope(errors: Errors, at: Sequence[float], seen: Sequence[float]) -> list[Vector]:
+    """Return the change of the errors with each constant."""
+    columns = []
+    for index, value in enumerate(at):
+        nudge = _NUDGE * max(1.0, abs(value))
+        after = errors([v + nudge * (i == index) for i, v in enumerate(at)])
+        columns.append([(new - old) / nudge for new, old in zip(after, seen, strict=True)])
+    return columns

@@ -1,0 +1,159 @@
+"""Rows of the calibration: measured and published runs."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from launchers.config import recipe
+from launchers.config.gpu_models import Card, named
+from launchers.plan import model_config, training_job
+from launchers.plan.memory import FIT, Fit, Memory, host, predict
+from launchers.plan.model_config import Shape
+from launchers.plan.parameters import shards
+from launchers.plan.step_time import PACE, Link, Pace, Speed
+from launchers.plan.step_time import predict as step_time
+from launchers.plan.training_job import Training
+from scripts.plan.inputs import known_models
+from scripts.problem import Problem
+
+ROWS = Path(__file__).with_name("rows")
+READINGS = ("reserved", "device", "allocated")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One run."""
+
+    name: str
+    source: str
+    """Its publication, or the versions it was measured with."""
+    card: str
+    gpusPerNode: int  # noqa: N815 - the chart's spelling
+    args: dict[str, Any]
+    """Flags of ms-swift, as a values file has them."""
+    nodes: int = 1
+    task: str = "rlhf"
+    model: str = ""
+    """A model of ``scripts/plan/models.yaml``; ``config`` overrides its keys."""
+    config: dict[str, Any] = field(default_factory=dict)
+    facts: dict[str, Any] = field(default_factory=dict)
+    """Fields of ``Training`` that are not flags: the data's longest microbatch, plugins."""
+    reads: str = ""
+    """Meaning of ``gib``: ``reserved`` or ``allocated`` by PyTorch, or of the ``device``."""
+    gib: float | None = None
+    outOfMemory: bool = False  # noqa: N815
+    hostGibOver: float | None = None  # noqa: N815
+    """The node needed more GiB than this."""
+    seconds: float | None = None
+    """Seconds per step."""
+    tokens: int = 0
+    """Mean tokens of a microbatch."""
+    mean_length: float = 0.0
+    """sum(L^2) / sum(L) of the sequences: attention's length; an estimate for most rows."""
+    link_gbs: float = 0.0
+    """GB/s of a node to others; 0 where there is one node."""
+    fit: bool = True
+    """False leaves the row out of the fit; ``note`` has the reason."""
+    fit_seconds: bool | None = None
+    """The same for the time, where it differs."""
+    note: str = ""
+    visit: str = ""
+    """Name of the document: its rows were measured together."""
+
+    @property
+    def gpu(self) -> Card:
+        """Return the card."""
+        return named(self.card)
+
+    @cached_property
+    def shape(self) -> Shape:
+        """Return the model's sizes."""
+        base = known_models()[self.model] if self.model else {}
+        return model_config.parse({**base, **self.config})
+
+    @cached_property
+    def training(self) -> Training:
+        """Return the job, read from the flags as a run's are."""
+        document = {
+            "backend": "megatron",
+            "task": self.task,
+            "model": "hf://row/row",
+            "dataset": ["hf://row/row"],
+            "args": self.args,
+        }
+        parsed = training_job.parse(
+            recipe.parse(document), nodes=self.nodes, gpus_per_node=self.gpusPerNode
+        )
+        return dataclasses.replace(parsed, **self.facts)
+
+    @property
+    def ours(self) -> bool:
+        """True when this project measured it; other rows were published."""
+        return self.source.startswith("measured")
+
+    def memory(self, fit: Fit = FIT) -> Memory:
+        """Predict the row's memory."""
+        return predict(self.shape, self.training, fit)
+
+    def node_gib(self) -> float:
+        """Predict what its node needs before it saves anything, GiB."""
+        parts = list(shards(self.shape, self.training.layout, head=True))
+        node = host(self.shape, self.training, parts)
+        return (node.processes + node.offload) / 2**30
+
+    def speed(self, pace: Pace = PACE) -> Speed:
+        """Predict the row's time."""
+        link = Link(name="network", gbs=self.link_gbs or 1.0)
+        return step_time(
+            self.shape,
+            self.training,
+            self.gpu,
+            link,
+            self.mean_length,
+            tokens=float(self.tokens),
+            pace=pace,
+        )
+
+    def reading(self, memory: Memory) -> float:
+        """Return the predicted reading, in GiB."""
+        if self.reads == "allocated":
+            return memory.total - memory.overhead
+        return memory.reserved if self.reads == "reserved" else memory.total
+
+
+def load(folder: Path = ROWS) -> list[Row]:
+    """Read all rows; the ``facts`` of a document apply to each of its rows.
+
+    A file holds one document per visit: runs that were measured, or published, together.
+
+    Raises:
+        Problem: a row can't be parsed, or is not fitted and has no note.
+    """
+    rows = []
+    for file in sorted(folder.glob("*.yaml")):
+        for document in yaml.safe_load_all(file.read_text(encoding="utf-8")):
+            rows += _rows(file, document)
+    for row in rows:
+        if not row.fit and not row.note:
+            raise Problem(f"{row.name}: set note to the reason why it is not fitted")
+        if row.gib is not None and row.reads not in READINGS:
+            raise Problem(f"{row.name}: reads={row.reads!r}; use {' or '.join(READINGS)}")
+    return sorted(rows, key=lambda row: row.visit)
+
+
+def _rows(file: Path, document: dict[str, Any]) -> list[Row]:
+    visit = document.get("visit", file.stem)
+    rows = []
+    for each in document["rows"]:
+        facts = document.get("facts", {}) | each.get("facts", {})
+        try:
+            rows.append(Row(**each | {"facts": facts, "visit": visit}))
+        except TypeError as error:
+            raise Problem(f"{file.name}: {each.get('name')}: {error}") from None
+    return rows

@@ -1,0 +1,78 @@
+"""The tables that ``make calibrate`` prints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from rich.table import Table
+
+from scripts.dev.calibrate import memory, speed
+from scripts.dev.calibrate.rows import Row
+
+GOAL = 0.05
+"""Relative error that the memory of a row should not exceed."""
+
+
+def memory_table(rows: Sequence[Row], crossed: Mapping[str, float]) -> Table:
+    """Build the table of memory.
+
+    Args:
+        rows: with a reading or an outcome.
+        crossed: name of a row to its error by constants that were fitted without it.
+    """
+    table = Table(title="GiB of the fullest GPU")
+    for column in ("row", "card", "reads", "measured", "predicted", "error", "left out", "note"):
+        right = column in ("measured", "predicted", "error", "left out")
+        table.add_column(column, justify="right" if right else "left", overflow="fold")
+    for row in rows:
+        predicted = row.memory()
+        if row.gib is None:
+            fits = predicted.total <= row.gpu.memory_gib
+            seen = f"> {row.gpu.memory_gib:.1f}"
+            said = "[red]said to fit" if fits else "refused"
+            table.add_row(row.name, row.card, "out", seen, f"{predicted.total:.1f}", said, "", "")
+            continue
+        off = memory.error(row)
+        table.add_row(
+            row.name,
+            row.card,
+            row.reads,
+            f"{row.gib:.1f}",
+            f"{row.reading(predicted):.1f}",
+            _coloured(off, row.fit),
+            f"{crossed[row.name]:+.1%}" if row.name in crossed else "",
+            row.note if not row.fit or abs(off) > GOAL else "",
+        )
+    return table
+
+
+def speed_table(rows: Sequence[Row], crossed: Mapping[str, float]) -> Table:
+    """Build the table of time.
+
+    Args:
+        rows: with seconds.
+        crossed: name of a row to the logarithm of its error, by constants fitted without its visit.
+    """
+    table = Table(title="seconds of a step")
+    for column in ("row", "card", "measured", "predicted", "error", "visit left out", "MFU"):
+        table.add_column(column, justify="left" if column in ("row", "card") else "right")
+    for row in rows:
+        predicted = row.speed()
+        off = math.expm1(speed.error(row))
+        table.add_row(
+            row.name,
+            row.card,
+            f"{row.seconds:.2f}",
+            f"{predicted.step_seconds:.2f}",
+            f"{off:+.0%}" if row.name in crossed else f"[dim]{off:+.0%} not fitted",
+            f"{math.expm1(crossed[row.name]):+.0%}" if row.name in crossed else "",
+            f"{predicted.mfu:.1%}",
+        )
+    return table
+
+
+def _coloured(off: float, fitted: bool) -> str:
+    if not fitted:
+        return f"[dim]{off:+.1%} not fitted"
+    return f"[{'green' if abs(off) <= GOAL else 'yellow'}]{off:+.1%}"

@@ -1,0 +1,1 @@
+"""`make figures`: the tables and the plot of values/README.md, predicted and measured."""

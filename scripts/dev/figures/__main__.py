@@ -1,0 +1,42 @@
+"""``python -m scripts.dev.figures``: rewrite the figures of values/README.md and the plot."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from scripts.dev.figures import table
+from scripts.dev.figures.markdown import filled
+from scripts.dev.figures.measured import Run, runs
+from scripts.dev.figures.plot import draw
+from scripts.dev.figures.predicted import Predicted, predictions
+from scripts.helm import ROOT
+from scripts.problem import Problem
+
+README = ROOT / "values" / "README.md"
+PLOT = ROOT / "values" / "step-time.svg"
+
+
+def readme(text: str, rows: Sequence[Predicted], found: Sequence[Run]) -> str:
+    """Return the README with the figures of now."""
+    return filled(text, {"predicted": table.predicted(rows, found), "measured": table.ran(found)})
+
+
+def main() -> int:
+    """Write both files."""
+    rows, found = predictions(), runs()
+    try:
+        text = readme(README.read_text(encoding="utf-8"), rows, found)
+    except Problem as problem:
+        print(problem, file=sys.stderr)
+        return 2
+    README.write_text(text, encoding="utf-8")
+    draw(rows, found, PLOT)
+    for path in (README, PLOT):
+        print(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,98 @@
+"""Measurements of the bench: ``tests/gpu/results/bench-*.json``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scripts.helm import ROOT
+
+RESULTS = ROOT / "tests" / "gpu" / "results"
+Figures = dict[str, Any]
+WHOLE = (48, 128)
+"""Layers and their experts of the whole model."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One run with measured steps."""
+
+    name: str
+    result: str
+    """Name of the result file."""
+    card: str
+    gpus: int
+    layers: int
+    experts: int
+    """Experts per layer; fewer than the model's stand for one GPU's share."""
+    files: tuple[str, ...]
+    packs: int
+    """Microbatches of a step, over all replicas."""
+    figures: Figures
+    """As ``tests/gpu/bench/run.py`` wrote them."""
+    against: float | None = None
+    """Its tokens per second over those of the run that it was compared with."""
+
+    @property
+    def is_whole(self) -> bool:
+        """True when it ran the whole model."""
+        return (self.layers, self.experts) == WHOLE
+
+    @property
+    def rate(self) -> float:
+        """Its median of tokens per second and GPU."""
+        return float(self.figures["tokens_per_second_per_gpu"]["median"])
+
+
+def runs(folder: Path = RESULTS) -> list[Run]:
+    """Return all runs with measured steps, in the order of files and of the bench."""
+    found: list[Run] = []
+    for file in sorted(folder.glob("bench-*.json")):
+        found += _of(file.name, json.loads(file.read_text(encoding="utf-8")))
+    return found
+
+
+def _of(name: str, record: Figures) -> list[Run]:
+    done = {each: run for each, run in record["runs"].items() if run.get("steps")}
+    other = done.get(record.get("against") or "")
+    return [_run(name, record, each, run, other) for each, run in done.items()]
+
+
+def _run(
+    result: str,
+    record: dict[str, Any],
+    name: str,
+    run: dict[str, Any],
+    other: dict[str, Any] | None,
+) -> Run:
+    flags = run["flags"]
+    ratio = None
+    if other is not None and other is not run:
+        rates = [each["tokens_per_second_per_gpu"]["median"] for each in (run, other)]
+        ratio = rates[0] / rates[1]
+    return Run(
+        name=name,
+        result=result,
+        card=record["card"],
+        gpus=run["world"],
+        layers=record["layers"],
+        experts=record.get("experts", WHOLE[1]),
+        files=tuple(run["profile"]["files"]),
+        packs=int(flags["global_batch_size"]) // int(flags.get("micro_batch_size", 1)),
+        figures=run,
+        against=ratio,
+    )
+
+
+def best(found: Sequence[Run], *, card: str, gpus: int, file: Path) -> Run | None:
+    """Return the fastest run of a profile with the whole model; None if none was measured."""
+    wanted = str(file.relative_to(ROOT))
+    fitting = [
+        run
+        for run in found
+        if run.is_whole and (run.card, run.gpus) == (card, gpus) and run.files[-1:] == (wanted,)
+    ]
+    return max(fitting, key=lambda run: run.rate, default=None)

@@ -1,0 +1,104 @@
+"""The tables of values/README.md, as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from launchers.plan import flops
+from scripts.dev.figures import measured
+from scripts.dev.figures.markdown import table
+from scripts.dev.figures.measured import WHOLE, Run
+from scripts.dev.figures.predicted import BASE, Predicted
+
+PREDICTED = (
+    *("card", "GPUs", "file", "trains", "layout", "recomputed"),
+    *("GiB of the card", "tok/s/GPU", "measured"),
+)
+MEASURED = (
+    *("run", "result", "layers", "GPUs", "packs a step", "s/step, p95", "tok/s/GPU", "MFU"),
+    *("GiB", "balance", "first loss", "against"),
+)
+
+
+def predicted(rows: Sequence[Predicted], runs: Sequence[Run]) -> str:
+    """Return a line for each profile and card."""
+    return table(PREDICTED, [_predicted(row, runs) for row in rows])
+
+
+def _predicted(row: Predicted, runs: Sequence[Run]) -> tuple[str, ...]:
+    plan = row.plan
+    assert plan.training is not None and plan.memory is not None
+    assert plan.speed is not None and plan.card is not None
+    training, speed = plan.training, plan.speed
+    layout, tokens = training.layout, speed.tokens_per_step / training.layout.world
+    run = measured.best(runs, card=row.card, gpus=row.gpus, file=row.file)
+    return (
+        row.card,
+        str(row.gpus),
+        _link(row.file),
+        "all parameters" if training.tuner == "full" else "LoRA",
+        f"TP{layout.tp} PP{layout.pp} EP{layout.ep}",
+        _recomputed(row),
+        f"{plan.memory.total:.1f} of {plan.card.memory_gib:.1f}",
+        f"{_count(speed.tokens_per_second_per_gpu)} "
+        f"({_count(tokens / speed.high)} to {_count(tokens / speed.low)})",
+        "" if run is None else _measured(run),
+    )
+
+
+def _measured(run: Run) -> str:
+    return f"{_count(run.rate)} with {run.packs} packs, {run.figures['reserved_gib']:.1f} GiB"
+
+
+def _link(file: Path) -> str:
+    return "`a100-2node.yaml`" if file == BASE else f"`hardware/{file.name}`"
+
+
+def _recomputed(row: Predicted) -> str:
+    training, shape = row.plan.training, row.plan.job.shape
+    assert training is not None and shape is not None
+    if training.recompute != "full":
+        return "nothing" if training.recompute == "none" else training.recompute
+    if training.recompute_method != "block":
+        return "all layers"
+    again = flops.recomputed(shape, training) * shape.layers
+    return f"{again:.0f} of {shape.layers} layers"
+
+
+def ran(runs: Sequence[Run]) -> str:
+    """Return a line for each measured run, the whole model first."""
+    if not runs:
+        return "None yet."
+    ordered = sorted(runs, key=lambda run: not run.is_whole)
+    return table(MEASURED, [_ran(run) for run in ordered])
+
+
+def _ran(run: Run) -> tuple[str, ...]:
+    figures = run.figures
+    seconds, loss = figures["seconds"], figures["first_loss"]["first"]
+    balance = figures["load_balancing_loss"]
+    return (
+        run.name,
+        f"[`{run.result}`](../tests/gpu/results/{run.result})",
+        f"{run.layers}" + f", {run.experts} experts" * (run.experts != WHOLE[1]),
+        f"{run.gpus} {run.card}",
+        str(run.packs),
+        f"{seconds['median']:.2f}, {seconds['p95']:.2f}",
+        f"{_count(run.rate)} ± {_count(figures['tokens_per_second_per_gpu']['mad'])}",
+        f"{figures['mfu']:.1%}",
+        f"{figures['reserved_gib']:.1f}",
+        "" if balance is None else f"{balance:.3f}",
+        "" if loss is None else f"{loss:.6f}",
+        "" if run.against is None else f"{run.against:.2f} x",
+    )
+
+
+def _count(number: float) -> str:
+    """Return a number rounded to two or three significant digits.
+
+    >>> _count(7649.4), _count(83.2)
+    ('7,650', '83')
+    """
+    rounded = round(number, -1) if number >= 1000 else number
+    return f"{rounded:,.0f}"

@@ -1,0 +1,42 @@
+"""The GPU that the values name, against the nodes' labels."""
+
+from __future__ import annotations
+
+import pytest
+
+from scripts.doctor.nodes import GPU_PRODUCT, check_gpu_model
+from tests.scripts.doctor.healthy import node, objects, release, snapshot
+
+A100 = "NVIDIA-A100-SXM4-80GB"
+
+
+@pytest.mark.parametrize(
+    ("products", "levels"),
+    [
+        ((A100, A100), ["ok"]),
+        ((A100, f"{A100}-SHARED"), ["ok"]),
+        ((A100, "NVIDIA-H200"), ["warn"]),
+        (("NVIDIA-H200", "NVIDIA-H200"), ["fail"]),
+        ((None, None), ["warn"]),
+    ],
+)
+def test_the_product_label(products: tuple[str | None, ...], levels: list[str]) -> None:
+    there = [item for item in objects() if item["kind"] != "Node"]
+    for number, product in enumerate(products):
+        host = node(f"host-{number}")
+        del host["metadata"]["labels"][GPU_PRODUCT]
+        host["metadata"]["labels"] |= {GPU_PRODUCT: product} if product else {}
+        there.append(host)
+    findings = check_gpu_model(release(), snapshot(release(), there))
+    assert [each.level.value for each in findings] == levels
+
+
+def test_the_model_is_the_chart_s() -> None:
+    assert release().jobset.gpu_model == "a100-80g"
+
+
+def test_without_a_model_nothing_is_checked() -> None:
+    pod = {**release().gang.pod, "containers": [{"env": []}]}
+    unknown = release().with_pods({"node": pod})
+    assert unknown.jobset.gpu_model == ""
+    assert check_gpu_model(unknown, snapshot(release())) == []

@@ -1,0 +1,62 @@
+"""What the chart rendered is read as it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from scripts.helm import ROOT, template
+from scripts.plan.submission import read_submission
+from scripts.plan.units import GIB
+from scripts.problem import Problem
+from tests.scripts.plan.values import A100, rendered
+
+
+def test_the_shipped_values_are_read() -> None:
+    found = rendered()
+    assert (found.run, found.nodes, found.gpus_per_node) == ("dpo-42", 2, 8)
+    assert found.recipe.arg("tensor_model_parallel_size") == "1"
+    assert found.pod.memory == 480 * GIB
+    assert found.pod.shared_memory == 32 * GIB
+    assert found.pod.cpus == 80
+    assert found.pod.devices == {"nvidia.com/gpu": 8, "rdma/hca_shared_devices_a": 1}
+    assert found.queue == "gpu"
+    assert found.topology == "preferred cloud.provider.com/topology-block"
+    assert (found.placement, found.skips) == ("inline", frozenset({"convert"}))
+    assert found.workspace == "claim training"
+    assert found.restarts == 5
+
+
+def test_what_is_set_wins_over_the_file() -> None:
+    found = rendered("nodes=4", "kueue.queue=team-a", "kueue.priorityClass=high")
+    assert (found.nodes, found.queue, found.priority) == (4, "team-a", "high")
+
+
+def test_stages_in_pods_of_their_own_are_seen() -> None:
+    found = rendered("stages.placement=jobs")
+    assert (found.placement, found.nodes) == ("jobs", 2)
+
+
+def test_the_size_of_a_new_claim_is_known() -> None:
+    found = rendered("workspace.existingClaim=", "workspace.pvc.size=2Ti")
+    assert found.workspace_size == 2 * 2**40
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "values").glob("*.yaml")), ids=lambda f: f.stem)
+def test_every_shipped_file_is_read(file: Path) -> None:
+    files = [A100, file] if file.stem == "e2e" else [file]
+    found = read_submission(template("run", files))
+    assert found.nodes >= 1
+    assert found.recipe.dataset
+
+
+def test_a_manifest_of_another_chart_is_refused() -> None:
+    foreign = {
+        "kind": "JobSet",
+        "metadata": {"name": "x"},
+        "spec": {"replicatedJobs": []},
+    }
+    with pytest.raises(Problem, match="has no replicated job node"):
+        read_submission(yaml.safe_dump(foreign))
