@@ -69,8 +69,8 @@ class Preflight:
     """Floor of the all-reduce bus bandwidth inside a node, GB/s; None derives it from the GPU
     model."""
     network_floor: float | None
-    """Floor of the bus bandwidth across nodes, GB/s: ``network.floorGBs``, or a share of the network
-    profile's expected bandwidth; None if unknown."""
+    """Floor of the bus bandwidth across nodes, GB/s: ``network.floorGBs``, or a share of the
+    network profile's expected bandwidth; None if unknown."""
     strict: bool
     """Whether bandwidth below a floor ends the run; otherwise only a broken link does."""
     transport: str

@@ -1,4 +1,4 @@
-"""A recipe, a job and a model as small as arithmetic allows."""
+"""A recipe, a model and a job for tests of the plan."""
 
 from __future__ import annotations
 

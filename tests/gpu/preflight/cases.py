@@ -1,4 +1,4 @@
-"""What the preflight must say on GPUs: healthy ones pass, each fault is named."""
+"""Cases of the preflight on GPUs: healthy GPUs pass, each injected fault is reported."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One preflight of all GPUs, and what it must say."""
+    """One preflight of all GPUs, and its expected outcome."""
 
     nodes: int = 1
     env: Mapping[str, str] = field(default_factory=dict)
     hog: bool = False
-    """Another process works on the last GPU."""
+    """Whether another process uses the last GPU."""
     stop: bool = False
-    """The last rank is stopped once it has started."""
+    """Whether the last rank is stopped (SIGSTOP) after its start."""
     code: int = 0
     says: str = ""
-    """Part of the termination message."""
+    """Expected part of the termination message."""
 
 
 CASES = {

@@ -13,9 +13,9 @@ import pytest
 from launchers.metrics import rows as metrics
 from launchers.metrics.rows import Row
 from launchers.plan import flops, model_config
+from launchers.preflight.gang_probes import free_port
 from scripts.helm import ROOT
 from scripts.local.runner import training_python
-from tests.launchers.pods import free_port
 
 CONFIG = {
     "num_hidden_layers": 2,
