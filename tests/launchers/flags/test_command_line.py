@@ -273,7 +273,10 @@ def test_every_word_of_a_flag_is_one_argument() -> None:
 
 def test_training_sees_no_secret_and_no_hub() -> None:
     env = environment(
-        {"HF_TOKEN": "hf_CANARY", "MODELSCOPE_API_TOKEN": "c", "PYTHONPATH": "/a", "KEPT": "1"},
+        {
+            **{"HF_TOKEN": "hf_CANARY", "MODELSCOPE_API_TOKEN": "c", "PYTHONPATH": "/a"},
+            **{"KEPT": "1", "PET_RDZV_BACKEND": "c10d", "TORCHELASTIC_RUN_ID": "none"},
+        },
         PLACE,
         nproc=8,
         package=Path("/opt/launchers"),
@@ -283,3 +286,4 @@ def test_training_sees_no_secret_and_no_hub() -> None:
     assert env["PYTHONPATH"] == "/opt:/a"
     assert (env["NNODES"], env["NODE_RANK"], env["NPROC_PER_NODE"]) == ("2", "1", "8")
     assert env["HF_HUB_OFFLINE"] == env["KEPT"] == "1"
+    assert not {"PET_RDZV_BACKEND", "TORCHELASTIC_RUN_ID"} & env.keys()
