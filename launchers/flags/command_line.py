@@ -14,7 +14,7 @@ from pathlib import Path
 from launchers.config.rank import Place
 from launchers.config.recipe import Recipe, Value
 from launchers.exits import Exit, LaunchError
-from launchers.flags import features
+from launchers.flags import code_files, features
 from launchers.storage.checkpoint import Checkpoint
 
 SECRETS = ("HF_TOKEN", "MODELSCOPE_API_TOKEN")
@@ -97,6 +97,7 @@ def training_flags(
         **DEFAULTS,
         **cpu,
         **given,
+        **code_files.resolved(given, inputs.clone),
         **weights,
         "dataset": list(inputs.datasets),
         "output_dir": str(output_dir),

@@ -220,4 +220,4 @@ def _advice(
         return ""
     if near[0] in known:
         return f"; the nearest is {near[0]}"
-    return f"; {near[0]} was one: {renamed[near[0]].advice}"
+    return f"; if you mean {near[0]}: {renamed[near[0]].advice}"

@@ -130,7 +130,7 @@ LOSS: tuple[Rule, ...] = (
         flag="loss_type",
         when=(_RLHF, one_of("rlhf_type", "dpo"), none_of("loss_type", "sigmoid")),
         says="{loss_type} would be ignored: Megatron-SWIFT's DPO always computes sigmoid; "
-        "use sigmoid or recipe.backend: transformers",
+        "use sigmoid, or recipe.backend: transformers (ipo there without packing)",
         source="SW megatron/trainers/dpo_trainer.py calls dpo_loss without loss_type, and "
         "rlhf_trainers/dpo_trainer.py:dpo_loss has sigmoid as its default",
     ),

@@ -55,7 +55,7 @@ takes. No flag is named here.
 {{- if has . $.known -}}
 ; the nearest is {{ . }}
 {{- else -}}
-; {{ . }} was one: {{ get $.backend.renamed . }}
+; if you mean {{ . }}: {{ get $.backend.renamed . }}
 {{- end }}
 {{- end }}
 {{- end }}

@@ -159,7 +159,7 @@ def test_unknown_flags_are_told_the_nearest_and_old_ones_the_new() -> None:
 @pytest.mark.parametrize(
     ("backend", "name", "says"),
     [
-        ("megatron", "leraning_rate", "learning_rate was one: use lr"),
+        ("megatron", "leraning_rate", "if you mean learning_rate: use lr"),
         ("transformers", "leraning_rate", "the nearest is learning_rate"),
         ("megatron", "deepspeed", "it is a flag of recipe.backend transformers"),
         ("transformers", "tensor_model_parallel_size", "a flag of recipe.backend megatron"),
