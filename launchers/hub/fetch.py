@@ -1,4 +1,4 @@
-"""From a hub to the workspace: choose, fetch, verify; the same for every hub."""
+"""Fetch a repository of any hub to the workspace: choose files, download and verify them."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ T = TypeVar("T")
 WORKERS = 8
 """Files fetched at a time."""
 REPOSITORY = ".repository"
-"""Where the repository's tree grows, inside the partial output."""
+"""Folder of the repository's files inside the partial output."""
 
 
 class Hub(Protocol):
-    """What differs from hub to hub."""
+    """The operations in which hubs differ."""
 
     def list(self) -> Listing:
-        """Ask for the repository's files."""
+        """List the repository's files."""
 
     def fetch(self, file: HubFile, commit: str, folder: Path, *, afresh: bool) -> None:
-        """Put one file into ``folder``; go on from what a killed attempt left, or afresh."""
+        """Fetch one file into ``folder``, resuming a killed attempt's part unless ``afresh``."""
 
     def translate(self, error: Exception) -> Failure | None:
-        """Say what an error means; None when it is not the hub's, the network's or the disk's."""
+        """Translate an error; None when it is not the hub's, the network's or the disk's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ def fetch(
     """
     root, target = partial / REPOSITORY, partial / source.name
     found = root / source.path
-    if target.exists() and not found.exists():  # a killed or damaged output: go on with it
+    if target.exists() and not found.exists():  # a killed or damaged output: resume it
         found.parent.mkdir(parents=True, exist_ok=True)
         target.rename(found)
     root.mkdir(exist_ok=True)
@@ -87,7 +87,7 @@ def _bytes(files: Sequence[HubFile]) -> int:
 
 
 def _prune(target: Path, keep: set[Path]) -> None:
-    """Remove what a hub's client left beside the files: caches, locks, pieces."""
+    """Remove what a hub's client left next to the files: caches, locks, partial files."""
     if not target.is_dir():
         return
     for path in list(manifest.files(target)):
@@ -100,7 +100,7 @@ def _prune(target: Path, keep: set[Path]) -> None:
 
 
 def _try(hub: Hub, what: str, act: Callable[[], T], policy: RetryPolicy | None) -> T:
-    """Act, again after transient errors; raise the last one in the launcher's terms."""
+    """Run ``act``, retrying transient errors; raise the last one in the launcher's terms."""
 
     def transient(error: Exception) -> bool:
         failure = hub.translate(error)
@@ -118,7 +118,7 @@ def _try(hub: Hub, what: str, act: Callable[[], T], policy: RetryPolicy | None) 
 
 
 def _one(hub: Hub, file: HubFile, commit: str, root: Path, policy: RetryPolicy | None) -> Entry:
-    """Fetch one file until it is right; a wrong digest gets one second chance."""
+    """Fetch one file and verify it; after a wrong digest fetch it once more."""
     path = root / file.path
     entry = _matching(path, file)
     for afresh in (False, True):
@@ -137,8 +137,8 @@ def _one(hub: Hub, file: HubFile, commit: str, root: Path, policy: RetryPolicy |
         return entry
     raise LaunchError(
         Exit.IO,
-        f"{file.path} came twice with another content than the hub lists ({file.digest[:12]})",
-        "try again later, or look at the proxy or mirror between the pods and the hub",
+        f"{file.path} was downloaded twice with another digest than the hub's ({file.digest[:12]})",
+        "try again later, or check the proxy or mirror between the pods and the hub",
         id="hub-digest",
     )
 

@@ -1,4 +1,4 @@
-"""What the errors of HTTP clients have in common."""
+"""Classify the errors of HTTP clients: status, network failure, disk fault."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def status_of(error: BaseException) -> int | None:
 
 
 def is_network(error: BaseException) -> bool:
-    """Tell whether a connection failed: refused, reset, timed out, no such host.
+    """Return whether a connection failed: refused, reset, timed out, no such host.
 
     >>> is_network(ConnectionResetError(104, "reset")), is_network(OSError(28, "full"))
     (True, False)

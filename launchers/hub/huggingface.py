@@ -32,8 +32,8 @@ class HuggingFace:
         except ImportError:
             raise LaunchError(
                 Exit.CONFIG,
-                "huggingface_hub is not installed here",
-                "use an image that has it, or write file:// or ms:// sources",
+                "huggingface_hub is not installed in this image",
+                "use an image that has it, or use file:// or ms:// sources",
                 id="huggingface-missing",
             ) from None
         self._hub = huggingface_hub
@@ -64,14 +64,14 @@ class HuggingFace:
         )
 
     def translate(self, error: Exception) -> Failure | None:
-        """Say what an error of the client means, by its HTTP status or its kind."""
+        """Translate an error of the client, by its HTTP status or its type."""
         name, what = type(error).__name__, f"recipe.{self._kind}: {self._source.text}"
         if name == "OfflineModeIsEnabled":
-            remedy = "remove HF_HUB_OFFLINE from extraEnv, or write stages.download.skip: true"
+            remedy = "remove HF_HUB_OFFLINE from extraEnv, or set stages.download.skip: true"
             return _failure("hub-offline", Exit.CONFIG, f"{what}: HF_HUB_OFFLINE is set", remedy)
         if name == "HFValidationError":
             return _failure(
-                "huggingface-name", Exit.CONFIG, f"{what}: {error}", "write hf://org/name@revision"
+                "huggingface-name", Exit.CONFIG, f"{what}: {error}", "use hf://org/name@revision"
             )
         status = status_of(error)
         if name == "GatedRepoError":
@@ -80,7 +80,7 @@ class HuggingFace:
         if status in (401, 403):
             remedy = f"check the name, and {SECRET}"
             return _failure(
-                "huggingface-access", Exit.AUTH, f"{what}: the hub answers {status}", remedy
+                "huggingface-access", Exit.AUTH, f"{what}: the hub returned HTTP {status}", remedy
             )
         if status == 404:
             missing = "no such revision" if name == "RevisionNotFoundError" else "not found"
@@ -89,9 +89,9 @@ class HuggingFace:
                 "huggingface-not-found", Exit.INPUT_MISSING, f"{what}: {missing}", remedy
             )
         if status is not None:
-            return _unavailable(f"{what}: the hub answers {status}", is_transient(status))
+            return _unavailable(f"{what}: the hub returned HTTP {status}", is_transient(status))
         if is_network(error) or name == "LocalEntryNotFoundError":
-            return _unavailable(f"{what}: no answer from the hub: {error}", transient=True)
+            return _unavailable(f"{what}: the hub did not answer: {error}", transient=True)
         return self._from_system(error, what)
 
     def _from_system(self, error: Exception, what: str) -> Failure | None:
@@ -100,7 +100,7 @@ class HuggingFace:
             if found is not None:
                 return Failure(error=found, transient=False)
             if "Consistency check failed" in str(error):
-                return _unavailable(f"{what}: cut off by the network", transient=True)
+                return _unavailable(f"{what}: the connection was closed early", transient=True)
         if isinstance(error, RuntimeError):  # hf_xet, whose errors are texts
             found = from_text(str(error))
             if found is not None:
@@ -123,7 +123,7 @@ def _failure(id: str, code: Exit, cause: str, remedy: str) -> Failure:
 
 
 def _unavailable(cause: str, transient: bool) -> Failure:
-    remedy = "check the pods' way to the hub (HF_ENDPOINT, proxy); a restart goes on from here"
+    remedy = "check the pods' network access to the hub (HF_ENDPOINT, proxy); a restart resumes"
     return Failure(
         error=LaunchError(
             Exit.UNAVAILABLE, cause.splitlines()[0], remedy, id="huggingface-unavailable"

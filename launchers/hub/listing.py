@@ -1,4 +1,4 @@
-"""What a repository of a hub holds, and which of its files are wanted. Pure."""
+"""The files of a hub's repository, and the choice of those to download. Pure."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class HubFile:
     size: int
     digest: str
     kind: Literal["sha256", "git", "none"]
-    """How ``digest`` is made: of large files SHA-256, of others git's blob id, or unknown."""
+    """Type of ``digest``: SHA-256 for large files, git's blob id for others, or unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,7 +31,7 @@ class Listing:
     """A repository at one revision."""
 
     commit: str
-    """The commit that the revision stands for, where the hub tells; else the revision."""
+    """The commit of the revision if the hub returns it, otherwise the revision."""
     files: tuple[HubFile, ...]
 
 
@@ -60,5 +60,5 @@ def _is_below(path: str, start: str) -> bool:
 def _nothing(listing: Listing, source: Source, kind: Kind) -> tuple[str, str]:
     names = [f.path for f in listing.files]
     near = difflib.get_close_matches(source.path, names, n=1, cutoff=0.0)
-    remedy = f"did you mean {near[0]}?" if near else "name a repository that has files"
-    return f"recipe.{kind}: {source.text} holds no file", remedy
+    remedy = f"did you mean {near[0]}?" if near else "use a repository that has files"
+    return f"recipe.{kind}: {source.text} contains no files", remedy

@@ -34,19 +34,19 @@ class ModelScope:
         except ImportError:
             raise LaunchError(
                 Exit.CONFIG,
-                "modelscope_hub is not installed here",
-                "use an image with modelscope >= 1.38, or write hf:// or file:// sources",
+                "modelscope_hub is not installed in this image",
+                "use an image with modelscope >= 1.38, or use hf:// or file:// sources",
                 id="modelscope-missing",
             ) from None
         self._hub = modelscope_hub
         self._api: Any = None
 
     def list(self) -> Listing:
-        """Ask for the files, with sizes and digests; there is no commit of the whole."""
+        """List the files, with sizes and digests; the hub has no commit for the whole."""
         asked = os.environ.get("MODELSCOPE_ENDPOINT") or None
         token = os.environ.get("MODELSCOPE_API_TOKEN") or None
         first = self._hub.HubApi(endpoint=asked, token=token)
-        # without an endpoint: the Chinese site, or else the international one
+        # without an endpoint: the Chinese site, otherwise the international one
         endpoint = first.resolve_endpoint_for_read(self._source.repo, repo_type=self._kind)
         self._api = self._hub.HubApi(endpoint=endpoint, token=token)
         found = self._api.list_repo_files(
@@ -69,13 +69,13 @@ class ModelScope:
         )
 
     def translate(self, error: Exception) -> Failure | None:
-        """Say what an error of the client means, by its HTTP status or its kind."""
+        """Translate an error of the client, by its HTTP status or its type."""
         name, what = type(error).__name__, f"recipe.{self._kind}: {self._source.text}"
         status = status_of(error)
         if status in (401, 403) or name in ("AuthenticationError", "PermissionDeniedError"):
             remedy = f"check the name, and {SECRET}"
             return _failure(
-                "modelscope-access", Exit.AUTH, f"{what}: the hub refuses access", remedy
+                "modelscope-access", Exit.AUTH, f"{what}: the hub denied access", remedy
             )
         if status == 404 or name == "NotExistError":
             remedy = f"check name, revision and path; if it is private, {SECRET}"
@@ -83,12 +83,12 @@ class ModelScope:
                 "modelscope-not-found", Exit.INPUT_MISSING, f"{what}: not found", remedy
             )
         if name in ("FileIntegrityError", "FileSizeMismatchError"):
-            remedy = "try again later, or look at the proxy between the pods and the hub"
+            remedy = "try again later, or check the proxy between the pods and the hub"
             return _failure("modelscope-digest", Exit.IO, f"{what}: {error}", remedy)
         if status is not None and status < 600:
-            return _unavailable(f"{what}: the hub answers {status}", is_transient(status))
+            return _unavailable(f"{what}: the hub returned HTTP {status}", is_transient(status))
         if is_network(error) or getattr(error, "retryable", False):
-            return _unavailable(f"{what}: no answer from the hub: {error}", transient=True)
+            return _unavailable(f"{what}: the hub did not answer: {error}", transient=True)
         if isinstance(error, OSError):
             found = disk.meaning(error, Path("the workspace"))
             return None if found is None else Failure(error=found, transient=False)
@@ -108,7 +108,9 @@ def _failure(id: str, code: Exit, cause: str, remedy: str) -> Failure:
 
 
 def _unavailable(cause: str, transient: bool) -> Failure:
-    remedy = "check the pods' way to the hub (MODELSCOPE_ENDPOINT, proxy); a restart goes on"
+    remedy = (
+        "check the pods' network access to the hub (MODELSCOPE_ENDPOINT, proxy); a restart resumes"
+    )
     error = LaunchError(
         Exit.UNAVAILABLE, cause.splitlines()[0], remedy, id="modelscope-unavailable"
     )

@@ -93,7 +93,7 @@ def expert_parallel(model: Path, gpus: int) -> int:
         raise LaunchError(
             Exit.DATA,
             f"{model / 'config.json'}: {error}",
-            "name a model in recipe.model",
+            "set recipe.model to a model in Hugging Face format",
             id="model-config",
         ) from None
     experts = next((int(config[name]) for name in EXPERTS if config.get(name)), 1)
@@ -139,6 +139,6 @@ def _failure(ranks: Path, log: Path) -> LaunchError:
     found = failures.why(ranks, log, started=False)
     if found is None:
         return LaunchError(
-            Exit.PEER, "conversion failed without an exception", f"see {log}", id="convert-failed"
+            Exit.PEER, "conversion failed without an exception", f"check {log}", id="convert-failed"
         )
     return LaunchError(found.code, f"conversion failed: {found.cause}", found.remedy, id=found.id)

@@ -1,4 +1,4 @@
-"""What reaches the disk, and when: for tests of what a power cut leaves."""
+"""Record the order of writes and flushes, for tests of the state after a power failure."""
 
 from __future__ import annotations
 

@@ -20,17 +20,17 @@ Fault = Literal["500", "429", "401", "403", "cut", "wrong", "slow"]
 
 @dataclass
 class FakeHub:
-    """What the hub holds and how it misbehaves."""
+    """Content and faults of the hub."""
 
     repos: dict[str, dict[str, bytes]] = field(default_factory=dict)
     """Files by repository (``models/org/name`` or ``datasets/org/name``)."""
     large: int = 100
-    """From this size on a file is large: listed with its SHA-256, not as git's blob."""
+    """Size from which a file is large: listed with its SHA-256, not as git's blob."""
     revisions: tuple[str, ...] = ("main", "master", COMMIT)
     token: str = ""
     gated: bool = False
     faults: dict[str, list[Fault]] = field(default_factory=dict)
-    """What the next downloads of a file do; the key ``list`` is the list of files."""
+    """Behaviour of the next downloads of a file; the key ``list`` is the list of files."""
     pause: float = 0.02
     """Seconds between the pieces of a slow download."""
     seen: list[str] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""What the fake hub answers: lists of files, and files with ranges, in both hubs' ways."""
+"""Answers of the fake hub: lists of files, and files with ranges, in both hubs' ways."""
 
 from __future__ import annotations
 

@@ -131,6 +131,6 @@ def answer(request: BaseHTTPRequestHandler, state: GitServer) -> None:
 
 
 def allowed(header: str, password: str) -> bool:
-    """Tell whether a Basic header holds the password."""
+    """Return whether a Basic header holds the password."""
     kind, _, value = header.partition(" ")
     return kind == "Basic" and base64.b64decode(value).decode().partition(":")[2] == password

@@ -23,7 +23,7 @@ PAIR = (
 
 
 def free_port() -> int:
-    """Return a TCP port that nobody listens on."""
+    """Return a free TCP port."""
     with socket.socket() as sock:
         sock.bind(("127.0.0.1", 0))
         return int(sock.getsockname()[1])
@@ -36,7 +36,7 @@ class Pods:
     folder: Path
     nodes: int = 2
     train: str = ""
-    """What the fake torchrun does, see ``fakes/torch/distributed/run.py``."""
+    """Behaviour of the fake torchrun, see ``fakes/torch/distributed/run.py``."""
 
     def __post_init__(self) -> None:
         """Make the sources and the recipe."""

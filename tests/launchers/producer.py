@@ -1,7 +1,7 @@
 """Makes one output in slow, small steps: ``producer.py <path> <version> [pause] [die_at]``.
 
-It prints after how many operations of the file system it has ended; told to die at one of them,
-it is killed just before it.
+It prints the number of file system operations after which it has ended. With ``die_at`` it is
+killed just before that operation.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FILES = 12
 
 
 def content(version: str, number: int) -> str:
-    """Return what file ``number`` holds; of one size, so that only its digest tells."""
+    """Return what file ``number`` holds; of one size, so that only its digest differs."""
     return f"{version} {number}\n" * 50
 
 

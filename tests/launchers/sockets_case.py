@@ -20,7 +20,7 @@ def note(host: Any) -> None:
 
 
 def cut() -> None:
-    """Let every look-up and connection outside this machine fail, and be told."""
+    """Make every look-up and connection outside this machine fail, and report it."""
     connect, resolve = socket.socket.connect, socket.getaddrinfo
 
     def connecting(self: socket.socket, address: Any) -> None:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from launchers.plan.memory import CHUNK
 
 TENSORS = 8192
-"""Tensors of one part. Transformer Engine 2.12 allocates at most 68,985 tensors at a time in a process
-(``common/transformer_engine.cpp``, ``TensorAllocator``), and a step takes five per weight: gradient,
-weight, two moments, master. An adapter on 48 layers of 128 experts has 24,600 weights on one GPU
-and failed in its first step."""
+"""Tensors of one part. Transformer Engine 2.12 allocates at most 68,985 tensors at a time per
+process (``common/transformer_engine.cpp``, ``TensorAllocator``), and a step takes five per weight:
+gradient, weight, two moments, master. An adapter on 48 layers of 128 experts has 24,600 weights on
+one GPU and failed in its first step."""
 
 
 def parts(sizes: Sequence[int], limit: int = CHUNK, tensors: int = TENSORS) -> list[slice]:
