@@ -162,4 +162,4 @@ def test_the_checks_stand_alone_without_a_run(tmp_path: Path) -> None:
     )
     assert done.returncode == Exit.PREFLIGHT, done.stdout  # the fake prints no XML
     assert "gpus_per_node=0" in done.stdout
-    assert "nvidia-smi printed no XML" in done.stdout
+    assert "nvidia-smi did not print XML" in done.stdout
