@@ -1,4 +1,4 @@
-"""Pod Security, by the API server's own admission: the table of chart/README.md is true."""
+"""Pod Security, by the API server's own admission: the table of chart/OPERATIONS.md is true."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ ROW = re.compile(r"^\| `(\{.*\}|\w+: .*)` \| (restricted|baseline|privileged) \|
 
 
 def table() -> dict[str, str]:
-    """Return what chart/README.md tells people: level by values."""
-    text = (CHART / "README.md").read_text(encoding="utf-8")
+    """Return what chart/OPERATIONS.md tells people: level by values."""
+    text = (CHART / "OPERATIONS.md").read_text(encoding="utf-8")
     return dict(ROW.findall(text.partition("\n## Pod Security\n")[2].partition("\n## ")[0]))
 
 
