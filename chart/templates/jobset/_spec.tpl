@@ -1,4 +1,4 @@
-{{/* The spec of the JobSet, which cannot change after the installation, without ttlSecondsAfterFinished, which can. */}}
+{{/* The immutable part of the JobSet's spec: all of it except ttlSecondsAfterFinished. */}}
 {{- define "megatron-dpo.spec" -}}
 {{- $stages := ternary (list "clone" "download") list (eq .Values.stages.placement "jobs") -}}
 network:
@@ -24,8 +24,7 @@ replicatedJobs:
 {{- end }}
 
 {{/*
-SHA-256 of the spec. The pods' checksums of recipe and launcher are left out: an upgrade compares those two
-by themselves.
+SHA-256 of the spec, without the pods' checksums of recipe and launcher, which an upgrade compares separately.
 */}}
 {{- define "megatron-dpo.spec.digest" -}}
 {{- $spec := include "megatron-dpo.spec" . | fromYaml | toJson -}}

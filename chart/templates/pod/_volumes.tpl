@@ -39,7 +39,7 @@
 {{- end }}
 {{- end }}
 
-{{/* The volume source of the workspace: the one kind that the values give. */}}
+{{/* The volume source of the workspace: the one kind that the values set. */}}
 {{- define "megatron-dpo.workspace" -}}
 {{- with .Values.workspace }}
 {{- if .nfs }}

@@ -1,5 +1,5 @@
 {{/*
-Refuse an upgrade that changes more than JobSet and Kueue allow in a run, before anything is sent and in one
+Refuse an upgrade that changes more than JobSet and Kueue allow during a run, before anything is sent and in one
 message. Each part prints `- <what>: <what changed>`. Takes (root, live).
 */}}
 {{- define "megatron-dpo.upgrade" -}}
@@ -59,7 +59,7 @@ message. Each part prints `- <what>: <what changed>`. Takes (root, live).
 {{- end }}
 
 {{/*
-Kueue's own rules (its pkg/controller/jobframework/validation.go): a queued run may change queue and time limit
+Kueue's rules (its pkg/controller/jobframework/validation.go): a queued run may change queue and time limit
 and may get a priority class; a started one keeps them; a priority class can be replaced at any time. A run
 that loses its queue would stay suspended.
 */}}
