@@ -1,4 +1,4 @@
-"""The profiles of chart/networks: what a file may hold, and what chart/networks/README.md says of each."""
+"""The profiles of chart/networks: the schema of a file, and its row in the README's table."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 {{- $stages := ternary (list "clone" "download") list (eq .Values.stages.placement "jobs") -}}
 network:
   enableDNSHostnames: true
-  # Ranks find each other before they are Ready.
+  # Ranks resolve each other before they are Ready.
   publishNotReadyAddresses: true
 failurePolicy:
   {{- include "megatron-dpo.failurePolicy" . | nindent 2 }}
@@ -38,7 +38,7 @@ the restart counts against maxRestarts.
 {{- define "megatron-dpo.failurePolicy" -}}
 {{- $exits := .Files.Get "exits.yaml" | fromYaml -}}
 maxRestarts: {{ int .Values.restarts.max }}
-# Old and new pods never meet in one rendezvous.
+# Old and new pods never join the same rendezvous.
 restartStrategy: BlockingRecreate
 rules:
   - name: disruption
