@@ -13,7 +13,7 @@ from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 
 Hub = Literal["hf", "ms", "file", "code"]
-Kind = Literal["model", "dataset"]
+RepoType = Literal["model", "dataset"]
 
 FORMS = "hf://org/name@revision[/path], ms://org/name@revision[/path], file:///absolute/path"
 _HUBS = {"hf": "Hugging Face", "ms": "ModelScope"}
@@ -182,12 +182,12 @@ def is_in_place(source: Source, workspace: Workspace) -> bool:
     return source.hub == "file" and Path(source.repo).is_relative_to(workspace.root)
 
 
-def home(source: Source, kind: Kind, workspace: Workspace) -> Path:
+def home(source: Source, kind: RepoType, workspace: Workspace) -> Path:
     """Return the folder that holds the source's marker."""
     return (workspace.model if kind == "model" else workspace.dataset)(source.slug)
 
 
-def local(source: Source, kind: Kind, workspace: Workspace, clone: Path | None) -> Path:
+def local(source: Source, kind: RepoType, workspace: Workspace, clone: Path | None) -> Path:
     """Return the source's path after the download stage, without reading the disk.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Models and datasets from hubs: listing, transfer, verification.
+"""Models and datasets from hubs: list a repository, fetch and verify its files.
 
-May import ``storage`` and below.
+``fetch`` is the entry; ``client`` is the interface of a hub. Imports ``storage`` and below.
 """

@@ -1,17 +1,19 @@
-"""Fetch a repository of any hub to the workspace: choose files, download and verify them."""
+"""Fetch a source from its hub into the workspace: select files, download, verify."""
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from launchers import logs
-from launchers.config.sources import Kind, Source
+from launchers.config.sources import RepoType, Source
 from launchers.exits import Exit, LaunchError
-from launchers.hub.listing import HubFile, Listing, wanted
+from launchers.hub.client import HubClient, HubFile, Listing
+from launchers.hub.huggingface import HuggingFace
+from launchers.hub.modelscope import ModelScope
 from launchers.storage import disk, manifest
 from launchers.storage.manifest import Entry
 from launchers.storage.output import Made
@@ -20,35 +22,30 @@ from launchers.system.threads import each, in_thread
 
 T = TypeVar("T")
 
-WORKERS = 8
-"""Files fetched at a time."""
+CONCURRENT_FILES = 8
 REPOSITORY = ".repository"
-"""Folder of the repository's files inside the partial output."""
+"""Folder inside the partial output that receives the repository's tree."""
+_OTHER_WEIGHTS = (
+    *(".bin", ".ckpt", ".gguf", ".h5", ".mlmodel", ".msgpack", ".onnx", ".onnx_data", ".ot"),
+    *(".pdparams", ".pt", ".pth", ".tflite"),
+)
 
 
-class Hub(Protocol):
-    """The operations in which hubs differ."""
+def client_for(source: Source, repo_type: RepoType) -> HubClient:
+    """Return the client for a source's hub.
 
-    def list(self) -> Listing:
-        """List the repository's files."""
-
-    def fetch(self, file: HubFile, commit: str, folder: Path, *, afresh: bool) -> None:
-        """Fetch one file into ``folder``, resuming a killed attempt's part unless ``afresh``."""
-
-    def translate(self, error: Exception) -> Failure | None:
-        """Translate an error; None when it is not the hub's, the network's or the disk's."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Failure:
-    """An error of a hub's client, in the launcher's terms."""
-
-    error: LaunchError
-    transient: bool
+    Raises:
+        LaunchError: CONFIG if the client is not installed.
+    """
+    return (HuggingFace if source.hub == "hf" else ModelScope)(source, repo_type)
 
 
 def fetch(
-    hub: Hub, source: Source, kind: Kind, partial: Path, policy: RetryPolicy | None = None
+    client: HubClient,
+    source: Source,
+    repo_type: RepoType,
+    partial: Path,
+    policy: RetryPolicy | None = None,
 ) -> Made:
     """Fetch a source into a partial output, as ``<partial>/<source.name>``.
 
@@ -57,37 +54,67 @@ def fetch(
     """
     root, target = partial / REPOSITORY, partial / source.name
     found = root / source.path
-    if target.exists() and not found.exists():  # a killed or damaged output: resume it
+    if target.exists() and not found.exists():  # of a killed attempt, or damaged: reuse its files
         found.parent.mkdir(parents=True, exist_ok=True)
         target.rename(found)
     root.mkdir(exist_ok=True)
-    listing = _try(hub, source.text, lambda: in_thread(hub.list), policy)
-    files = wanted(listing, source, kind)
-    disk.require_space(partial, sum(f.size for f in files) - disk.size(root))
-    logs.info("download files", name=source.text, files=len(files), bytes=_bytes(files))
-    entries = each(lambda f: _one(hub, f, listing.commit, root, policy), files, WORKERS)
+    listing = _retry(client, source.text, lambda: in_thread(client.list), policy)
+    files = select_files(listing, source, repo_type)
+    disk.require_space(partial, _total_size(files) - disk.size(root))
+    logs.info("download files", name=source.text, files=len(files), bytes=_total_size(files))
+    entries = each(
+        lambda f: _fetch_file(client, f, listing.commit, root, policy), files, CONCURRENT_FILES
+    )
     found.rename(target)
     disk.remove(root)
-    _prune(target, {(target / _under(f.path, source)).resolve() for f in files})
-    held = {_name(f.path, source): e for f, e in zip(files, entries, strict=True)}
-    return Made(manifest=held, notes={"commit": listing.commit})
+    _prune(target, {(target / _relative(f.path, source)).resolve() for f in files})
+    made = {_output_path(f.path, source): e for f, e in zip(files, entries, strict=True)}
+    return Made(manifest=made, notes={"commit": listing.commit})
 
 
-def _under(path: str, source: Source) -> str:
+def select_files(listing: Listing, source: Source, repo_type: RepoType) -> tuple[HubFile, ...]:
+    """Select the files to fetch.
+
+    Of a dataset: all files, or those below ``source.path``. Of a model with safetensors, which
+    training reads: no weights in other formats (some repositories hold three copies of 60 GB).
+
+    Raises:
+        LaunchError: INPUT_MISSING if no file matches; the remedy names the nearest path.
+    """
+    found = [f for f in listing.files if _is_below(f.path, source.path)]
+    if not found:
+        paths = [f.path for f in listing.files]
+        near = difflib.get_close_matches(source.path, paths, n=1, cutoff=0.0)
+        raise LaunchError(
+            Exit.INPUT_MISSING,
+            f"recipe.{repo_type}: {source.text} contains no files",
+            f"did you mean {near[0]}?" if near else "use a repository that has files",
+            id="hub-no-file",
+        )
+    if repo_type == "model" and any(f.path.endswith(".safetensors") for f in found):
+        found = [f for f in found if not f.path.endswith(_OTHER_WEIGHTS)]
+    return tuple(found)
+
+
+def _is_below(path: str, start: str) -> bool:
+    return not start or path == start or path.startswith(f"{start}/")
+
+
+def _relative(path: str, source: Source) -> str:
     return path.removeprefix(source.path).lstrip("/")
 
 
-def _name(path: str, source: Source) -> str:
+def _output_path(path: str, source: Source) -> str:
     """Return a file's path relative to the output's folder."""
-    return "/".join(filter(None, [source.name, _under(path, source)]))
+    return "/".join(filter(None, [source.name, _relative(path, source)]))
 
 
-def _bytes(files: Sequence[HubFile]) -> int:
+def _total_size(files: Sequence[HubFile]) -> int:
     return sum(f.size for f in files)
 
 
 def _prune(target: Path, keep: set[Path]) -> None:
-    """Remove what a hub's client left next to the files: caches, locks, partial files."""
+    """Remove what a hub's client left among the files: caches, locks, partial files."""
     if not target.is_dir():
         return
     for path in list(manifest.files(target)):
@@ -99,11 +126,11 @@ def _prune(target: Path, keep: set[Path]) -> None:
             folder.rmdir()
 
 
-def _try(hub: Hub, what: str, act: Callable[[], T], policy: RetryPolicy | None) -> T:
-    """Run ``act``, retrying transient errors; raise the last one in the launcher's terms."""
+def _retry(client: HubClient, what: str, act: Callable[[], T], policy: RetryPolicy | None) -> T:
+    """Retry transient errors of a client; raise the last error as a ``LaunchError``."""
 
     def transient(error: Exception) -> bool:
-        failure = hub.translate(error)
+        failure = client.translate(error)
         return failure is not None and failure.transient
 
     try:
@@ -111,28 +138,32 @@ def _try(hub: Hub, what: str, act: Callable[[], T], policy: RetryPolicy | None) 
     except LaunchError:
         raise
     except Exception as error:
-        failure = hub.translate(error)
+        failure = client.translate(error)
         if failure is None:
             raise
         raise failure.error from error
 
 
-def _one(hub: Hub, file: HubFile, commit: str, root: Path, policy: RetryPolicy | None) -> Entry:
-    """Fetch one file and verify it; after a wrong digest fetch it once more."""
+def _fetch_file(
+    client: HubClient, file: HubFile, commit: str, root: Path, policy: RetryPolicy | None
+) -> Entry:
+    """Fetch and verify one file; after a wrong digest, fetch it once more from scratch."""
     path = root / file.path
-    entry = _matching(path, file)
-    for afresh in (False, True):
+    entry = _verified(path, file)
+    for from_scratch in (False, True):
         if entry is not None:
             return entry
         path.unlink(missing_ok=True)
 
-        def get(afresh: bool = afresh) -> None:
-            hub.fetch(file, commit, root, afresh=afresh)
+        def get(from_scratch: bool = from_scratch) -> None:
+            client.fetch(file, commit, root, from_scratch=from_scratch)
 
-        _try(hub, file.path, get, policy)
-        entry = _matching(path, file)
+        _retry(client, file.path, get, policy)
+        entry = _verified(path, file)
         if entry is None:
-            logs.warning("download wrong", file=file.path, wanted=file.digest, kind=file.kind)
+            logs.warning(
+                "download wrong", file=file.path, wanted=file.digest, kind=file.digest_type
+            )
     if entry is not None:
         return entry
     raise LaunchError(
@@ -143,12 +174,12 @@ def _one(hub: Hub, file: HubFile, commit: str, root: Path, policy: RetryPolicy |
     )
 
 
-def _matching(path: Path, file: HubFile) -> Entry | None:
-    """Return the file's entry if it is there and what the hub lists."""
+def _verified(path: Path, file: HubFile) -> Entry | None:
+    """Return the manifest entry of a downloaded file; None if it is not what the hub lists."""
     if not path.is_file() or path.stat().st_size != file.size:
         return None
     entry = manifest.entry(path)
-    if file.kind == "git":
+    if file.digest_type == "git":
         blob = hashlib.sha1(f"blob {file.size}\0".encode(), usedforsecurity=False)
         return entry if manifest.read(path, blob)[1] == file.digest else None
-    return entry if file.kind == "none" or entry.sha256 == file.digest else None
+    return entry if file.digest_type == "none" or entry.sha256 == file.digest else None

@@ -18,9 +18,7 @@ from launchers.config.recipe import Recipe
 from launchers.config.sources import Source
 from launchers.exits import Exit, LaunchError
 from launchers.flags.command_line import Inputs
-from launchers.hub.fetch import Hub
-from launchers.hub.huggingface import HuggingFace
-from launchers.hub.modelscope import ModelScope
+from launchers.hub.fetch import client_for
 from launchers.inputs.model_files import NAME
 from launchers.plan.model_config import Shape, parse
 from launchers.system.threads import in_thread
@@ -96,18 +94,18 @@ def _from_hub(model: Source) -> str:
 
 def _fetch(model: Source) -> str:
     """Ask once: the download stage retries, this check does not."""
-    hub: Hub = HuggingFace(model, "model") if model.hub == "hf" else ModelScope(model, "model")
+    client = client_for(model, "model")
     path = f"{model.path}/{NAME}".lstrip("/")
     try:
-        listing = hub.list()
+        listing = client.list()
         file = next((f for f in listing.files if f.path == path), None)
         if file is None or file.size > _MAX_BYTES:
             return ""
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
-            hub.fetch(file, listing.commit, Path(folder), afresh=False)
+            client.fetch(file, listing.commit, Path(folder), from_scratch=False)
             return (Path(folder) / path).read_text(encoding="utf-8")
     except Exception as error:
-        failure = hub.translate(error)
+        failure = client.translate(error)
         unknown = LaunchError(
             Exit.UNAVAILABLE, type(error).__name__, "the download stage retries", id="hub-error"
         )

@@ -7,12 +7,10 @@ from pathlib import Path
 
 from launchers import logs
 from launchers.config import sources
-from launchers.config.sources import Kind, Source
+from launchers.config.sources import RepoType, Source
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
-from launchers.hub.fetch import Hub, fetch
-from launchers.hub.huggingface import HuggingFace
-from launchers.hub.modelscope import ModelScope
+from launchers.hub.fetch import client_for, fetch
 from launchers.stages import local_files
 from launchers.storage.output import Made, Outcome, outcome, produce, trusted
 
@@ -49,11 +47,11 @@ def download(
             UNAVAILABLE, QUOTA or IO when the download fails. No incomplete output is left under a
             final name.
     """
-    wanted: list[tuple[Source, Kind, Path]] = []
+    wanted: list[tuple[Source, RepoType, Path]] = []
     keys = ["recipe.model", *(f"recipe.dataset[{i}]" for i in range(len(recipe_dataset)))]
     for key, text in zip(keys, (recipe_model, *recipe_dataset), strict=True):
         parsed = sources.parse(text, key)
-        kind: Kind = "model" if key == "recipe.model" else "dataset"
+        kind: RepoType = "model" if key == "recipe.model" else "dataset"
         wanted.append((parsed, kind, sources.local(parsed, kind, workspace, clone)))
     model, *datasets = wanted
     made = [_one(*each, workspace, skip=skip, holder=holder) for each in datasets]
@@ -62,7 +60,7 @@ def download(
 
 
 def _one(
-    what: Source, kind: Kind, place: Path, workspace: Workspace, *, skip: bool, holder: str
+    what: Source, kind: RepoType, place: Path, workspace: Workspace, *, skip: bool, holder: str
 ) -> Outcome:
     if what.hub == "code":
         return _in_clone(what, kind, place)
@@ -75,14 +73,13 @@ def _one(
         return local_files.copy(what, home, holder=holder)
 
     def make(partial: Path) -> Made:
-        hub: Hub = HuggingFace(what, kind) if what.hub == "hf" else ModelScope(what, kind)
-        return fetch(hub, what, kind, partial)
+        return fetch(client_for(what, kind), what, kind, partial)
 
     inputs = {"source": what.text}
     return produce(STAGE, what.text, home, inputs, make, skip=False, holder=holder)
 
 
-def _in_clone(what: Source, kind: Kind, place: Path) -> Outcome:
+def _in_clone(what: Source, kind: RepoType, place: Path) -> Outcome:
     """Check that a path inside the clone exists; the clone's marker covers its content."""
     if not place.exists():
         raise LaunchError(

@@ -66,10 +66,10 @@ def bounded(rule: Range) -> dict[str, object]:
     Raises:
         ValueError: bounds that a pattern cannot express.
 
-    >>> common = {"id": "i", "source": "", "flag": "f", "noun": "size", "whole": True}
-    >>> bounded(Range(**common, low="1", high="999999"))["pattern"]
+    >>> size = Range(id="f", source="", flag="f", noun="size", low="1", high="999999", whole=True)
+    >>> bounded(size)["pattern"]
     '^[1-9][0-9]{0,5}$'
-    >>> bounded(Range(**common, low="2"))["pattern"]
+    >>> bounded(Range(id="f", source="", flag="f", noun="n", low="2", whole=True))["pattern"]
     '^([2-9]|[1-9][0-9]{1,14})$'
     """
     digits = len(rule.high) if rule.high else DIGITS

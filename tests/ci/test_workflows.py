@@ -1,4 +1,4 @@
-"""The workflows of public CI: their checkers are content, and they run what is here."""
+"""The workflows of public CI pass their linters, and run the targets of this repository."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def zizmor(folder: Path) -> tuple[int, str]:
 
 @pytest.fixture
 def broken(tmp_path: Path) -> Path:
-    """Return a folder with a workflow of ours and what is wrong with many others."""
+    """Return a folder with one of our workflows and common mistakes in it."""
     text = (ROOT / ".github" / "workflows" / "ci.yaml").read_text(encoding="utf-8")
     unpinned = re.sub(r"(actions/checkout)@\w+ # v.*", r"\1@v6", text)
     injected = unpinned.replace("make test", "make ${{ github.head_ref }} && echo $nobody")

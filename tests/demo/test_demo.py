@@ -1,4 +1,4 @@
-"""The demo's own decisions: when its sources are current, when it fails, what it may remove."""
+"""Decisions of the demo: current sources, failures, files that it may remove."""
 
 from pathlib import Path
 

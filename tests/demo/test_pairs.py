@@ -1,4 +1,4 @@
-"""The pairs: made from any folder of Python files, always the same, the split without a leak."""
+"""The pairs: from any folder of Python files, deterministic, without a leak between splits."""
 
 from collections import Counter
 from pathlib import Path

@@ -1,4 +1,5 @@
-"""The main job, for real: the chart, the launcher, ms-swift on two nodes, an own judge."""
+"""The main job for real: chart, launcher and ms-swift on two nodes, and an independent
+evaluation."""
 
 import json
 import os
@@ -16,7 +17,7 @@ from launchers.storage.trainer_log import LOG, read_losses
 
 ROOT = Path(__file__).resolve().parents[2]
 SAVED, AFTER = 50, 54
-"""The step of the first checkpoint, and a step after it that is done before the run is cut."""
+"""The step of the first checkpoint, and a later step that finishes before the interruption."""
 
 
 def start(folder: Path) -> subprocess.Popen[str]:
@@ -57,7 +58,7 @@ def states(home: Path) -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A demo that was stopped after its first checkpoint, and then run to its end."""
+    """A demo that was stopped after its first checkpoint and then finished."""
     made = tmp_path_factory.mktemp("two") / "demo"
     home = made / "workspace" / "runs" / "demo"
     cut = start(made)
@@ -108,7 +109,7 @@ def test_every_step_left_a_row_of_the_attempt_that_counts(folder: Path) -> None:
     found = metrics.read(home / "metrics.jsonl")
     assert [row.step for row in found] == list(range(1, found[-1].total + 1))
     assert [row.attempt for row in found] == [1 if row.step <= SAVED else 2 for row in found]
-    logged = dict(rows(home))  # the last of a step that was trained twice
+    logged = dict(rows(home))  # the last row of a step that was trained twice
     told = {row.step: row.values["loss"] for row in found if "loss" in row.values}
     assert told == pytest.approx(logged, abs=1e-8)  # ms-swift rounds
     for row in found:

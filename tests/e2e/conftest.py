@@ -1,4 +1,4 @@
-"""Fixtures of the tests on a real cluster, and what a failed one shows."""
+"""Fixtures of the tests on a real cluster, and the report of a failed test."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.e2e.real import MainJob
 from tests.e2e.space import OPEN, WRECKS, Space
 
 LAST = ("test_control_plane", "test_nodes")
-"""These break the cluster and mend it; what they leave broken must not look like others' fault."""
+"""Modules that run last: they break and repair the cluster, and must not affect other tests."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -55,7 +55,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def cluster() -> Iterator[Cluster]:
-    """The cluster that is up; without a fit one nothing is tried."""
+    """The running cluster; the session stops if it does not meet the requirements."""
     try:
         found = clusters.connect()
         preflight.check(_kubectl(found))
@@ -68,7 +68,7 @@ def cluster() -> Iterator[Cluster]:
 
 @contextmanager
 def alone(kubeconfig: Path) -> Iterator[None]:
-    """Wait for another session on this cluster: they would take each other's nodes."""
+    """Wait for another session on this cluster: they would use each other's nodes."""
     with kubeconfig.open("rb") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield
@@ -76,7 +76,7 @@ def alone(kubeconfig: Path) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def kubectl(cluster: Cluster) -> Iterator[Kubectl]:
-    """kubectl for the whole cluster, with the shared queue objects in place."""
+    """kubectl for the whole cluster, after creating the shared queue objects."""
     made = _kubectl(cluster)
     queues.shared(made)
     yield made
@@ -84,7 +84,7 @@ def kubectl(cluster: Cluster) -> Iterator[Kubectl]:
 
 
 def _load_image(cluster: Cluster) -> None:
-    """Bring the image of the tests to the nodes, unless they have it; `make e2e` builds it."""
+    """Load the test image on the nodes unless present; `make e2e` builds it."""
     for node in _kubectl(cluster).items("nodes"):
         names = [
             name for entry in node["status"].get("images", []) for name in entry.get("names") or []
@@ -102,7 +102,8 @@ def _kubectl(cluster: Cluster) -> Kubectl:
 def empty(
     request: pytest.FixtureRequest, cluster: Cluster, kubectl: Kubectl, tmp_path: Path
 ) -> Iterator[Space]:
-    """A namespace of the level that the test is marked with; privileged, as ib-shared needs."""
+    """A namespace with the Pod Security level of the test's mark; default privileged, for
+    ib-shared."""
     marker = request.node.get_closest_marker("level")
     level = marker.args[0] if marker else "privileged"
     name = request.node.name.removeprefix("test_")
@@ -112,7 +113,7 @@ def empty(
 
 @pytest.fixture
 def unqueued(empty: Space) -> Space:
-    """The same with a workspace and the stand-in trainer."""
+    """``space`` with a workspace and the stand-in trainer."""
     volumes.claim(empty, "training")
     standin.prepare(empty)
     return empty
@@ -120,7 +121,7 @@ def unqueued(empty: Space) -> Space:
 
 @pytest.fixture
 def queued(unqueued: Space) -> Space:
-    """The same with the queue of the shipped values."""
+    """``unqueued`` with the queue of the shipped values."""
     queues.make(unqueued)
     return unqueued
 
@@ -129,14 +130,14 @@ def queued(unqueued: Space) -> Space:
 def main_job(
     cluster: Cluster, kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[MainJob]:
-    """The README's run; it is there until the end, since others compare themselves with it."""
+    """The README's run, kept for the session because other tests compare with it."""
     with real.main_job(cluster, kubectl, tmp_path_factory.mktemp("main-job")) as made:
         yield made
 
 
 @pytest.fixture
 def faults(cluster: Cluster, kubectl: Kubectl) -> Iterator[Faults]:
-    """What can break; all is mended at the end."""
+    """Faults of the cluster, repaired at the end of the test."""
     made = Faults(cluster=cluster, kubectl=kubectl)
     yield made
-    made.mend()
+    made.repair()

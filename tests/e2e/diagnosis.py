@@ -1,4 +1,4 @@
-"""What a person would look at after a test has failed: objects, events, descriptions, logs."""
+"""Diagnosis of a failed test: objects, events, descriptions, logs of its namespace."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ LOOKS: tuple[tuple[str, ...], ...] = (
     ("describe", "jobsets,workloads.kueue.x-k8s.io,pods"),
 )
 LINES = 120
-"""Lines kept of each answer, from its end."""
+"""Last lines kept of each output."""
 
 
 def report(kubectl: Kubectl) -> str:
-    """Return the state of a namespace as text; what can't be had says why."""
+    """Return the state of a namespace as text, with an error message for each failed command."""
     parts = [_look(kubectl, *words) for words in LOOKS]
     names = _answer(kubectl, "get", "pods", "--output=name").split()
     parts += [_look(kubectl, "logs", name, "--all-containers", "--tail=60") for name in names[:8]]

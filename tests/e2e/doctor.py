@@ -1,4 +1,4 @@
-"""`megatron-dpo doctor` as its users call it, on the cluster of these tests."""
+"""`megatron-dpo doctor` through its command line, on the test cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Line = dict[str, str]
 
 @dataclass(frozen=True, kw_only=True)
 class Diagnosis:
-    """What it printed."""
+    """Output of the doctor."""
 
     code: int
     lines: tuple[Line, ...]
@@ -37,14 +37,14 @@ class Diagnosis:
         return [line["id"] for line in self.at(level)]
 
     def subjects(self, level: str) -> list[str]:
-        """Return what the lines of a level are about."""
+        """Return the subjects of the lines of a level."""
         return [line["subject"] for line in self.at(level)]
 
 
 def look(
     space: Space, over: Values | None = None, *, run: str = "dpo", kubeconfig: Path | None = None
 ) -> Diagnosis:
-    """Ask about the stand-in's run with these values laid over."""
+    """Run the doctor for the stand-in's run with overridden values."""
     file = space.folder / "doctor.yaml"
     file.write_text(yaml.safe_dump(merge(standin.values(), over or {})), encoding="utf-8")
     words = ("doctor", "-f", str(A100), "-f", str(file), "--run", run, "--json")
@@ -74,7 +74,7 @@ def acting(space: Space, account: str) -> Path:
 
 
 def without_rules(value: Any) -> Any:
-    """Return an object without CEL rules: some name the fields that an old CRD has not."""
+    """Return an object without CEL rules: some refer to fields that an old CRD lacks."""
     if isinstance(value, list):
         return [without_rules(item) for item in value]
     if not isinstance(value, dict):

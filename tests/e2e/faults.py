@@ -1,4 +1,4 @@
-"""Breaks the cluster in ways that ``mend`` undoes, whatever a test did in between."""
+"""Faults of the cluster that ``repair`` undoes after any test."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
 
 @dataclass(kw_only=True)
 class Faults:
-    """What was broken; each method breaks one thing."""
+    """Injected faults; each method injects or removes one."""
 
     cluster: Cluster
     kubectl: Kubectl
@@ -28,43 +28,43 @@ class Faults:
     _configured: bool = False
 
     def stop_kubelet(self, node: str) -> None:
-        """Stop a kubelet; its pods run on."""
+        """Stop a kubelet; its pods keep running."""
         self._kubelets.add(node)
         self.cluster.stop_kubelet(node)
 
     def start_kubelet(self, node: str) -> None:
-        """Start it again."""
+        """Start a kubelet."""
         self.cluster.start_kubelet(node)
         self._kubelets.discard(node)
 
     def power_off(self, node: str) -> None:
-        """Cut a node's power."""
+        """Power off a node."""
         self._off.add(node)
         self.cluster.power_off(node)
 
     def power_on(self, node: str) -> None:
-        """Start it again, empty of pods."""
+        """Power on a node; it has no pods."""
         self.cluster.power_on(node)
         self._off.discard(node)
 
     def stop_api(self) -> None:
-        """Take the API server away."""
+        """Stop the API server."""
         self._api_away = self._was_away = True
         self.cluster.stop_api()
 
     def start_api(self) -> None:
-        """Bring it back."""
+        """Start the API server."""
         self.cluster.start_api()
         self._api_away = False
 
     def configure_kueue(self, overrides: Mapping[str, Any]) -> None:
-        """Run Kueue with these overrides."""
+        """Restart Kueue with configuration overrides."""
         self._configured = True
         self.cluster.configure_kueue(overrides)
 
-    def mend(self) -> None:
-        """Undo all of it, and wait until all nodes are ready and take pods."""
-        with contextlib.ExitStack() as stack:  # one that fails does not keep the others
+    def repair(self) -> None:
+        """Undo all faults, and wait until all nodes are ready and schedulable."""
+        with contextlib.ExitStack() as stack:  # a failure must not prevent the other repairs
             stack.callback(self._await_nodes)
             if self._configured:
                 stack.callback(self.cluster.configure_kueue, {})
@@ -73,7 +73,7 @@ class Faults:
             for node in self._kubelets:
                 stack.callback(self.cluster.start_kubelet, node)
             if self._was_away:
-                # Else what is removed now waits until the garbage collector tries again.
+                # Otherwise removed objects wait for the next retry of the garbage collector.
                 stack.callback(self.cluster.restart, "kube-controller-manager")
             if self._api_away:
                 stack.callback(self.cluster.start_api)
@@ -98,5 +98,5 @@ def usable(node: Mapping[str, Any]) -> bool:
 
 
 def patch(kubectl: Kubectl, kind: str, name: str, content: Mapping[str, Any]) -> None:
-    """Merge fields into an object."""
+    """Patch an object."""
     kubectl.run("patch", kind, name, "--type=merge", f"--patch={json.dumps(content)}")

@@ -1,6 +1,6 @@
-"""An API server of its own without JobSet and Kueue: a cluster that somebody else made.
+"""A separate API server without JobSet and Kueue: an unprepared cluster.
 
-It shares the etcd of the cluster that is up, under a prefix of its own, and its certificates.
+It shares the etcd of the running cluster, under its own prefix, and its certificates.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAME = "foreign-apiserver"
 
 @contextmanager
 def api_server(layout: Layout, kubectl: Kubectl, folder: Path) -> Iterator[Kubectl]:
-    """Run it; return kubectl for it."""
+    """Run the server; yield kubectl for it."""
     port = free_port(str(layout.gateway))
     shipped = kubernetes.api_server(layout)
     words = [word for word in map(str, shipped.argv) if not word.startswith("--secure-port")]
@@ -46,7 +46,7 @@ def api_server(layout: Layout, kubectl: Kubectl, folder: Path) -> Iterator[Kubec
 
 
 def free_port(address: str) -> int:
-    """Return a port that nobody listens on."""
+    """Return an unused TCP port."""
     with socket.socket() as sock:
         sock.bind((address, 0))
         return int(sock.getsockname()[1])

@@ -1,4 +1,4 @@
-"""kubectl as a value: its program, its cluster, its namespace."""
+"""kubectl with its program, cluster and namespace."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ Object = dict[str, Any]
 
 
 class Refused(Exception):
-    """kubectl ended with an error; the text is what it said."""
+    """Error of kubectl, with its message."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Kubectl:
-    """The API server, as the administrator sees it."""
+    """The API server with administrator rights."""
 
     binary: Path
     kubeconfig: Path
     namespace: str = ""
-    """Where namespaced objects are looked for; empty: kubectl's default."""
+    """Namespace of namespaced objects; empty: kubectl's default."""
 
     def at(self, namespace: str) -> Kubectl:
-        """Return the same for another namespace."""
+        """Return kubectl for another namespace."""
         return replace(self, namespace=namespace)
 
     def argv(self, *words: str) -> list[str]:
-        """Return a whole command line."""
+        """Return a complete command line."""
         scope = [f"--namespace={self.namespace}"] if self.namespace else []
         return [str(self.binary), f"--kubeconfig={self.kubeconfig}", *scope, *words]
 
     def run(self, *words: str, stdin: str | None = None, seconds: float = 120) -> str:
-        """Run it and return what it prints.
+        """Run kubectl; return its output.
 
         Raises:
-            Refused: it failed.
+            Refused: kubectl failed.
         """
         done = subprocess.run(
             self.argv(*words),
@@ -58,7 +58,7 @@ class Kubectl:
         return content
 
     def find(self, kind: str, name: str) -> Object | None:
-        """Return one object, or None when there is none."""
+        """Return one object, or None if it does not exist."""
         text = self.run("get", kind, name, "--ignore-not-found", "--output=json")
         found: Object | None = json.loads(text) if text.strip() else None
         return found
@@ -70,13 +70,13 @@ class Kubectl:
         return sorted(found, key=lambda item: str(item["metadata"]["name"]))
 
     def apply(self, objects: Iterable[Object]) -> None:
-        """Create or change objects."""
+        """Create or update objects."""
         content = {"apiVersion": "v1", "kind": "List", "items": list(objects)}
         self.run(
             "apply", "--server-side", "--force-conflicts", "-f", "-", stdin=json.dumps(content)
         )
 
     def delete(self, *words: str, wait: bool = True, seconds: float = 90) -> None:
-        """Delete objects, and wait until they are gone."""
+        """Delete objects and wait until they are gone."""
         limits = (f"--wait={str(wait).lower()}", f"--timeout={seconds:.0f}s")
         self.run("delete", *words, "--ignore-not-found", *limits, seconds=seconds + 30)

@@ -1,9 +1,9 @@
-"""Two nodes are lost at once, and three gangs with them: what happens by itself, and what helps.
+"""Loss of two nodes at once with three gangs: automatic recovery and manual remedies.
 
 Each gang has one pod on a lost node and one on the third. ``back`` is on a node whose kubelet stops
-and comes back, the others on one whose power is cut for good: ``forced`` lets Kueue delete its pods
-by force, ``tainted`` waits for a person. The gangs share nodes, yet none has two pods on one: each
-asks for more than half a host of something that the others hardly need.
+and returns, the others on a node that is powered off: ``forced`` lets Kueue force-delete its pods,
+``tainted`` waits for a manual taint. The gangs share nodes but none has two pods on one: each
+requests more than half a host of a resource that the others hardly use.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.e2e.space import Space
 from tests.e2e.until import until
 
 BOUND = 20
-"""restarts.nodeLostSeconds of the gang whose kubelet is lost: less to wait for than the 60."""
+"""restarts.nodeLostSeconds of the gang with the stopped kubelet: shorter than the default 60."""
 SMALL: Object = {
     "gpusPerNode": 2,
     "recipe": {
@@ -35,7 +35,7 @@ SMALL: Object = {
 SPREAD: Mapping[str, Object] = {
     "back": {"resources": {"requests": {"cpu": "1100m"}}, "restarts": {"nodeLostSeconds": BOUND}},
     "tainted": {"resources": {"requests": {"memory": "14Gi"}, "limits": {"memory": "14Gi"}}},
-    # Kueue waits for the grace period, and a minute more.
+    # Kueue waits for the grace period plus one minute.
     "forced": {
         "network": {"resourceCount": 5},
         "kueue": {"forceDeleteOnNodeFailure": True},
@@ -59,18 +59,18 @@ class Gang:
 
 @dataclass(kw_only=True)
 class Loss:
-    """What was seen, and when: in seconds after the loss."""
+    """Observed events, in seconds after the loss."""
 
     stopped: str
     """The node whose kubelet stopped."""
     cut: str
-    """The node whose power was cut."""
+    """The node that was powered off."""
     gangs: dict[str, Gang]
     times: dict[str, float] = field(default_factory=dict)
     began: float = field(default_factory=time.monotonic)
 
     def see(self, probes: Mapping[str, Callable[[], bool]], seconds: float) -> None:
-        """Wait until each of these is true, and note when that was seen first."""
+        """Wait until each condition is true; record the first observation of each."""
 
         def look() -> bool:
             for what, probe in probes.items():
@@ -81,7 +81,7 @@ class Loss:
         until(" and ".join(probes), look, seconds=seconds)
 
     def note(self, what: str) -> None:
-        """Note that something happens now."""
+        """Record an event now."""
         self.times[what] = time.monotonic() - self.began
 
     def between(self, first: str, second: str) -> float:
@@ -90,7 +90,7 @@ class Loss:
 
 
 def watch(space: Space, faults: Faults) -> Loss:
-    """Lose two nodes, do what helps, and return what was seen."""
+    """Lose two nodes, apply the remedies, and return the observations."""
     faults.configure_kueue(GATES)
     stopped, cut, _ = space.cluster.nodes
     back = start(space, "back", avoid=cut, lost=stopped)
@@ -134,13 +134,13 @@ def start(space: Space, name: str, *, avoid: str, lost: str) -> Gang:
 
 
 def ready(space: Space, node: str) -> bool:
-    """Return whether the API server believes that a node is alive."""
+    """Return whether the API server reports a node as ready."""
     conditions = space.kubectl.get("node", node)["status"]["conditions"]
     return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
 def ending(gang: Gang) -> bool:
-    """Return whether the gang's pod on the lost node is there, and was told to end."""
+    """Return whether the gang's pod on the lost node is terminating."""
     return any(pod.name == gang.lost and pod.ending for pod in gang.run.pods())
 
 
@@ -150,7 +150,7 @@ def gone(gang: Gang) -> bool:
 
 
 def anew(gang: Gang) -> bool:
-    """Return whether the gang runs in new pods; note them."""
+    """Return whether the gang runs in new pods; record them."""
     old = {pod.uid for pod in gang.before}
     gang.after = [pod for pod in gang.run.pods() if pod.uid not in old and not pod.ending]
     gang.restarts = gang.run.restarts

@@ -1,4 +1,4 @@
-"""Times that the tests have seen, for the summary at their end."""
+"""Measured times, for the summary of the session."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 MEASURED: dict[str, float] = {}
-"""Seconds by what they were."""
+"""Seconds by name."""
 
 
 @contextmanager
 def measured(what: str) -> Iterator[None]:
-    """Measure how long the block takes, if it ends well."""
+    """Record the duration of the block if it succeeds."""
     began = time.monotonic()
     yield
     note(what, time.monotonic() - began)
 
 
 def note(what: str, seconds: float) -> float:
-    """Keep a time, and return it."""
+    """Record a time and return it."""
     MEASURED[what] = seconds
     return seconds

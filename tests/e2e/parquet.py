@@ -1,4 +1,4 @@
-"""Writes the demo's pairs as two parquet files.
+"""Conversion of the demo's pairs to two parquet files.
 
 Usage, in the training environment: python -m tests.e2e.parquet PAIRS.jsonl FOLDER
 """
@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 ROWS = 700
-"""Pairs in each file: the run reads 16 a step, and reading them all costs the start of each pod."""
+"""Pairs per file: the run reads 16 per step, and more pairs slow the start of each pod."""
 COLUMNS = ("prompt", "chosen", "rejected")
 
 

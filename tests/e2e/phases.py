@@ -1,4 +1,4 @@
-"""The launcher held in each of its phases: pods of the chart's own template, one rank each."""
+"""Launchers held in each phase: pods from the chart's own template, one rank each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.e2e.space import Space
 NOWHERE = "http://nowhere.invalid"
 SIZES = {"tensor_model_parallel_size": 1, "pipeline_model_parallel_size": 1}
 SMALL: Object = {
-    # All phases at once on three hosts of eight GPUs.
+    # All phases fit on three hosts of eight GPUs at once.
     "gpusPerNode": 2,
     "recipe": {"args": {**SIZES, "expert_model_parallel_size": 2}},
     "kueue": {"queue": "", "topology": {"mode": "none", "key": ""}},
@@ -22,7 +22,7 @@ SMALL: Object = {
 
 @dataclass(frozen=True, kw_only=True)
 class Phase:
-    """A phase, how to hold a launcher in it, and the line of its log that shows it there."""
+    """A phase, the means to hold a launcher in it, and the log line that identifies it."""
 
     name: str
     seen: str

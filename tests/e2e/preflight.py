@@ -1,7 +1,7 @@
-"""Whether a cluster can run what the chart makes: one line of what is missing, and the remedy.
+"""Requirements of the chart on a cluster: one line with the first unmet one and its remedy.
 
-The CRDs are asked, not their version: Helm never upgrades a chart's CRDs, and an old one silently
-drops the fields that it does not know.
+Checks the schemas of the CRDs, not their version: Helm never upgrades a chart's CRDs, and an old
+CRD silently drops unknown fields.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ VALUES = (ROOT / "values" / "a100-2node.yaml", ROOT / "values" / "e2e.yaml")
 
 
 def check(kubectl: Kubectl) -> None:
-    """Return if the cluster is fit.
+    """Verify that the cluster meets the requirements.
 
     Raises:
-        Problem: it is not; one line.
+        Problem: it does not; one line.
     """
     groups = _groups(kubectl)
     for group, version in VERSIONS.items():
@@ -45,13 +45,13 @@ def check(kubectl: Kubectl) -> None:
 
 
 def jobset(files: tuple[Path, ...]) -> dict[str, Any]:
-    """Return the JobSet that the chart makes of values files."""
+    """Return the JobSet that the chart renders from values files."""
     documents = yaml.safe_load_all(template("preflight", files))
     return next(document for document in documents if document["kind"] == "JobSet")
 
 
 def unknown(kubectl: Kubectl, content: dict[str, Any]) -> str:
-    """Return the fields of an object that the API server would drop; empty when there are none."""
+    """Return the fields of an object that the API server would drop."""
     words = ("create", "--dry-run=server", "--validate=strict", "-f", "-")
     try:
         kubectl.at("default").run(*words, stdin=yaml.safe_dump(content))
@@ -67,7 +67,7 @@ def unknown(kubectl: Kubectl, content: dict[str, Any]) -> str:
 
 
 def _groups(kubectl: Kubectl) -> dict[str, list[str]]:
-    """Return the versions that each API group serves."""
+    """Return the served versions of each API group."""
     try:
         answer = json.loads(kubectl.run("get", "--raw", "/apis", "--request-timeout=10s"))
     except Refused as refused:

@@ -1,4 +1,4 @@
-"""The administrator's sample queues of values/kueue/, with a cluster queue per namespace."""
+"""The sample queues of values/kueue/, with a ClusterQueue per namespace."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from tests.e2e.space import Space
 
 SAMPLES = ROOT / "values" / "kueue"
 QUEUE = "gpu"
-"""The LocalQueue that the shipped values name."""
+"""LocalQueue of the shipped values."""
 OWN = ("ClusterQueue", "LocalQueue")
-"""Kinds that each namespace gets of its own; the others are the cluster's."""
+"""Kinds created per namespace; the others are shared by the cluster."""
 
 
 def samples() -> dict[str, list[Object]]:
@@ -30,7 +30,7 @@ def samples() -> dict[str, list[Object]]:
 
 
 def shared(kubectl: Kubectl) -> None:
-    """Make what all queues share: topology, flavor, priorities. They stay: they take up nothing."""
+    """Create the shared objects: topology, flavor, priorities. They are not removed."""
     kubectl.apply(item for kind, items in samples().items() if kind not in OWN for item in items)
 
 
@@ -39,12 +39,12 @@ def make(
     quota: Mapping[str, str | None] | None = None,
     spec: Mapping[str, Any] | None = None,
 ) -> None:
-    """Make the namespace's queue.
+    """Create the namespace's queue.
 
     Args:
         space: the namespace.
-        quota: nominal quota by resource, over the sample's; None leaves the resource uncovered.
-        spec: fields over the sample's spec of the ClusterQueue.
+        quota: nominal quota by resource, overriding the sample's; None removes the resource.
+        spec: fields that override the sample's ClusterQueue spec.
     """
     kinds = samples()
     sample = copy.deepcopy(kinds["ClusterQueue"][0])
@@ -60,7 +60,7 @@ def make(
 
 
 def _limited(group: Object, quota: Mapping[str, str | None]) -> tuple[list[str], list[Object]]:
-    """Return a resource group's covered resources and flavors under other quotas."""
+    """Return a resource group's covered resources and flavors with other quotas."""
     dropped = {name for name, amount in quota.items() if amount is None}
     covered = [name for name in group["coveredResources"] if name not in dropped]
     flavors = []

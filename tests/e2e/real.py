@@ -19,18 +19,18 @@ from tests.e2e.space import Space
 
 NAME = "dpo-42"
 MINUTES = 5.0
-"""Longest time of a run: it takes 45 s on two idle cores."""
+"""Time limit of a run in seconds: it takes 45 s on two idle cores."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class MainJob:
-    """The README's run, from its installation to its end; nobody disturbed it."""
+    """The README's run, uninterrupted from installation to end."""
 
     space: Space
     release: Release
     run: Run
     before: set[str]
-    """The namespace's objects before the installation."""
+    """Objects of the namespace before the installation."""
     losses: dict[int, float]
 
 
@@ -43,7 +43,7 @@ def release(space: Space, name: str, over: Values | None = None) -> tuple[Releas
 
 @contextmanager
 def main_job(cluster: Cluster, kubectl: Kubectl, folder: Path) -> Iterator[MainJob]:
-    """Run it in a namespace of its own, which stays until the end."""
+    """Run it in its own namespace, which is kept until the context ends."""
     with space.opened(cluster, kubectl, "main-job", "privileged", folder) as place:
         volumes.claim(place, "training")
         sources.serve(place)
@@ -60,7 +60,7 @@ def main_job(cluster: Cluster, kubectl: Kubectl, folder: Path) -> Iterator[MainJ
 
 
 def objects(space: Space) -> set[str]:
-    """Return all objects of a namespace but events, as kubectl names them."""
+    """Return the names of all objects of a namespace except events."""
     listed = space.kubectl.run("api-resources", "--namespaced", "--verbs=list", "--output=name")
     kinds = [kind for kind in listed.split() if not kind.startswith("events")]
     names = space.kubectl.run("get", ",".join(kinds), "--output=name", "--ignore-not-found")

@@ -1,4 +1,4 @@
-"""Helm as its users call it: install, upgrade, test, uninstall."""
+"""Helm releases through the command line: install, upgrade, test, uninstall."""
 
 from __future__ import annotations
 
@@ -23,46 +23,46 @@ Values = Mapping[str, Any]
 
 
 class Refused(Exception):
-    """Helm ended with an error; the text is what it said."""
+    """Error of Helm, with its message."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """One release, and with it one run."""
+    """One release, which is one run."""
 
     name: str
     space: Space
     files: Sequence[Path] = ()
     values: Values
-    """Laid over the files."""
+    """Values that override the files."""
     helm: Path = HELM4
     chart: Path = CHART
-    """The checkout's, or a packaged one."""
+    """Folder or package of the chart."""
 
     def install(self, *words: str) -> str:
-        """Install it; return what Helm prints."""
+        """Install the release; return Helm's output."""
         return self._with_values("install", *words)
 
     def upgrade(self, changes: Values | None = None, *words: str) -> str:
-        """Upgrade it, with these values laid over the installed ones."""
+        """Upgrade the release with values that override the installed ones."""
         return self._with_values("upgrade", *words, changes=changes)
 
     def manifest(self, *words: str) -> str:
-        """Return the objects that it would make, as text."""
+        """Return the rendered manifest as text."""
         return self._with_values("template", *words)
 
     def render(self) -> list[dict[str, Any]]:
-        """Return the objects that it would make."""
+        """Return the rendered objects."""
         return [item for item in yaml.safe_load_all(self.manifest()) if item]
 
     def test(self, seconds: float) -> str:
-        """Run ``helm test``; return what it prints, with Helm 4 the pod's log too."""
-        # Helm 3 looks for the log after it has deleted the pod that succeeded, and fails.
+        """Run ``helm test``; return its output, with Helm 4 including the pod's log."""
+        # Helm 3 reads the log after it has deleted the succeeded pod, and fails.
         logs = [] if self.helm == HELM3 else ["--logs"]
         return self._run("test", self.name, *logs, "--timeout", f"{seconds:.0f}s")
 
     def uninstall(self) -> None:
-        """Uninstall it as NOTES say."""
+        """Uninstall the release as NOTES.txt says."""
         self._run("uninstall", self.name, "--cascade", "foreground", "--wait", "--timeout", "120s")
 
     def _with_values(self, verb: str, *words: str, changes: Values | None = None) -> str:
@@ -91,7 +91,7 @@ class Release:
 
 
 def clean(folder: Path) -> dict[str, str]:
-    """Return an environment in which Helm knows no other cluster and keeps its files apart."""
+    """Return an environment with only this cluster and a separate Helm home."""
     kept = {name: text for name, text in os.environ.items() if not name.startswith("HELM_")}
     kept.pop("KUBECONFIG", None)
     homes = ("HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME")

@@ -1,4 +1,4 @@
-"""What the cluster and the workspace say of one run."""
+"""State of one run, from the cluster and the workspace."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INDEX = "batch.kubernetes.io/job-completion-index"
 
 @dataclass(frozen=True, kw_only=True)
 class Pod:
-    """One pod of a run, as it was when it was asked for."""
+    """State of one pod of a run."""
 
     name: str
     uid: str
@@ -27,9 +27,9 @@ class Pod:
     phase: str
     ready: bool
     ending: bool
-    """Deleted, and not gone yet."""
+    """Whether it is being deleted."""
     code: int | None
-    """The launcher's exit code, once it has ended."""
+    """The launcher's exit code; None while it runs."""
     said: str
     """Its termination message."""
 
@@ -54,7 +54,7 @@ def pod_of(item: Object) -> Pod:
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """A run by its name in a namespace; each property asks anew."""
+    """A run by its name in a namespace; each property queries the cluster."""
 
     name: str
     space: Space
@@ -71,13 +71,13 @@ class Run:
 
     @property
     def restarts(self) -> tuple[int, int]:
-        """Return the restarts of the JobSet: all of them, and those that count."""
+        """Return the restarts of the JobSet: all, and those that count towards the limit."""
         status = self.jobset.get("status", {})
         return status.get("restarts", 0), status.get("restartsCountTowardsMax", 0)
 
     @property
     def suspended(self) -> bool:
-        """Return whether the JobSet is suspended: it waits in a queue."""
+        """Return whether the JobSet is suspended, that is, queued."""
         return bool(self.jobset["spec"].get("suspend"))
 
     @property
@@ -89,7 +89,7 @@ class Run:
 
     @property
     def progress(self) -> Any:
-        """Return the launcher's progress.json, empty before it is there."""
+        """Return the launcher's progress.json; empty until it exists."""
         try:
             return json.loads((self.home / "progress.json").read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -97,11 +97,11 @@ class Run:
 
     @property
     def states(self) -> dict[str, str]:
-        """Return how each stage ended."""
+        """Return the state of each stage."""
         return {name: stage["state"] for name, stage in self.progress["stages"].items()}
 
     def pods(self, selector: str = GANG) -> list[Pod]:
-        """Return its pods, by rank; those of the gang unless told otherwise."""
+        """Return its pods by rank; by default those of the gang."""
         chosen = f"jobset.sigs.k8s.io/jobset-name={self.name},{selector}"
         found = [pod_of(item) for item in self.space.kubectl.items("pods", selector=chosen)]
         return sorted(found, key=lambda pod: pod.rank)
@@ -111,7 +111,7 @@ class Run:
         return self.space.kubectl.run("logs", pod)
 
     def running(self, count: int, *, seconds: float = 60, but: Iterable[str] = ()) -> list[Pod]:
-        """Wait for ``count`` running pods of the gang, none of them one of ``but`` (uids)."""
+        """Wait for ``count`` running pods of the gang whose uids are not in ``but``."""
 
         def probe() -> list[Pod] | None:
             found = [pod for pod in self.pods() if pod.uid not in but and not pod.ending]
@@ -130,7 +130,7 @@ class Run:
         return self.running(2)
 
     def ended(self, state: str = "Completed", *, seconds: float = 90) -> Object:
-        """Wait until the JobSet has ended, and see that it ended so."""
+        """Wait until the JobSet has ended, and assert its final state."""
 
         def probe() -> Object | None:
             jobset = self.jobset
@@ -151,6 +151,6 @@ class Run:
         return until(f"Workload of {self.name} is {kind}={status}", probe, seconds=seconds)
 
     def conditions(self) -> dict[str, tuple[str, str]]:
-        """Return the Workload's conditions: kind -> (status, reason)."""
+        """Return (status, reason) of the Workload's conditions by type."""
         found = (self.workload or {}).get("status", {}).get("conditions", [])
         return {c["type"]: (c["status"], c.get("reason", "")) for c in found}

@@ -1,4 +1,4 @@
-"""What the real runs start from, served inside the cluster: a private git repository and a hub."""
+"""Sources of the real runs, served inside the cluster: a private git repository and a hub."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from tests.e2e.volumes import claim
 from tests.launchers.git_server import repository
 
 MADE = ROOT / ".tools" / "cluster" / "sources"
-"""Kept between sessions: drawing the model's weights takes 12 s."""
+"""Kept between sessions: creating the model's weights takes 12 s."""
 REPO = "git/team/preferences"
 MODEL = "hub/models/Qwen/Qwen3-30B-A3B-Instruct-2507"
-"""The repository that the shipped values name, with a model of 0.56 M parameters in it."""
+"""The repository of the shipped values, with a model of 0.56 M parameters."""
 PODS = Path(__file__).parent / "pods"
 FAKES = ROOT / "tests" / "launchers"
 PROGRAM = {
     "serve.py": PODS / "serve.py",
     "tests/launchers/git_server.py": FAKES / "git_server.py",
     "tests/launchers/fake_hub.py": FAKES / "fake_hub.py",
-    "tests/launchers/fake_hub_answer.py": FAKES / "fake_hub_answer.py",
+    "tests/launchers/loopback.py": FAKES / "loopback.py",
 }
 TOKEN = "e2e-token"
 URL = "http://sources"
@@ -33,7 +33,7 @@ TRAINING = ROOT / ".tools" / "train" / "lib"
 
 
 def make() -> Path:
-    """Make repository and model, unless they are there; return their folder."""
+    """Create repository and model unless present; return their folder."""
     made, seal = demo.Sources(root=MADE), MADE / "seal"
     plugin = (PODS / "preferences.py").read_text(encoding="utf-8")
     key = demo.current_key() + plugin + (PODS.parent / "parquet.py").read_text(encoding="utf-8")
@@ -54,7 +54,7 @@ def make() -> Path:
 
 
 def serve(space: Space, *, pause: float = 0) -> None:
-    """Serve them in a namespace as ``http://sources``; ``pause`` makes the hub slow."""
+    """Serve them in a namespace as ``http://sources``; ``pause`` slows the hub."""
     folder = claim(space, "sources")
     made = make()
     for part in (REPO, MODEL):
@@ -86,7 +86,7 @@ def training() -> Object:
 
 
 def hub(model: str, endpoint: str = URL) -> Object:
-    """Return the values of a stand-in run that gets its model from a hub."""
+    """Return the values of a stand-in run whose model comes from a hub."""
     base, mounted = values(), training()
     lists = ("extraVolumes", "extraVolumeMounts")
     both = {name: base[name] + mounted[name] for name in lists}

@@ -1,4 +1,4 @@
-"""One namespace of one test: made for it, and gone after it."""
+"""Namespace of one test, created for it and removed after it."""
 
 from __future__ import annotations
 
@@ -21,34 +21,34 @@ ENFORCE = "pod-security.kubernetes.io/enforce"
 
 @dataclass(frozen=True, kw_only=True)
 class Space:
-    """A namespace, and the folders on the host that its volumes are."""
+    """A namespace, and the host folders of its volumes."""
 
     name: str
     kubectl: Kubectl
     cluster: Cluster
     folder: Path
-    """A temporary folder of the test, for values files."""
+    """Temporary folder of the test, for values files."""
     volumes: list[str] = field(default_factory=list)
     queues: list[str] = field(default_factory=list)
-    """Cluster-wide objects of this namespace, as kubectl names them."""
+    """Names of the cluster-scoped objects that belong to this namespace."""
 
     @property
     def workspace(self) -> Path:
-        """Return the host's folder of the claim ``training``."""
+        """Return the host folder of the claim ``training``."""
         return self.cluster.shared / f"{self.name}-training"
 
 
 OPEN: list[Space] = []
-"""The namespaces that exist now; a failed test's report shows them."""
+"""Existing namespaces, for the report of a failed test."""
 WRECKS: list[tuple[str, str]] = []
-"""Name and state of those whose fixture failed, and that are gone when the report is made."""
+"""Name and state of namespaces that were removed before the report because their fixture failed."""
 
 
 @contextmanager
 def opened(
     cluster: Cluster, kubectl: Kubectl, name: str, level: str, folder: Path
 ) -> Iterator[Space]:
-    """Make a namespace that enforces a level of Pod Security; remove all of it at the end."""
+    """Create a namespace that enforces a Pod Security level; remove it at the end."""
     slug = re.sub(r"[^a-z0-9]+", "-", name.lower())[:36].strip("-")
     unique = f"e2e-{slug}-{secrets.token_hex(2)}"
     space = Space(name=unique, kubectl=kubectl.at(unique), cluster=cluster, folder=folder)
@@ -68,7 +68,7 @@ def opened(
 
 
 def close(space: Space) -> None:
-    """End the runs, wait until their pods are gone, then remove what is left."""
+    """Uninstall the runs, wait until their pods are gone, then remove the rest."""
     kubectl = space.kubectl
     kubectl.delete("jobsets", "--all", "--cascade=foreground")
     kubectl.delete("pods", "--all")
@@ -81,7 +81,7 @@ def close(space: Space) -> None:
 
 
 def await_gone(kubectl: Kubectl, seconds: float) -> None:
-    """Wait until no namespace of these tests is left: deletion goes on after each test."""
+    """Wait until all test namespaces are deleted; deletion continues after each test."""
 
     def gone() -> bool:
         return not kubectl.items("namespaces", selector=LABEL)

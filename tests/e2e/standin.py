@@ -1,4 +1,4 @@
-"""Runs with the real launcher and a stand-in for torchrun: Kubernetes is asked, not ms-swift."""
+"""Runs with the real launcher and a stand-in for torchrun, for tests of Kubernetes only."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ FILES = {
     "torch/__init__.py": "empty.py",
     "swift/__init__.py": "empty.py",
 }
-"""Paths below the folder, whole packages that hide installed ones; and keys of the ConfigMap."""
+"""Keys of the ConfigMap by path: complete packages that hide installed ones."""
 
 
 def values(*, hold: bool = False) -> dict[str, Any]:
-    """Return the values of such a run; ``hold`` makes the trainer wait for orders."""
+    """Return the values of a stand-in run; ``hold`` makes the trainer wait for orders."""
     items = [{"key": key, "path": path} for path, key in FILES.items()]
     workspace = "file:///workspace/sources"
     return {
@@ -50,13 +50,13 @@ def values(*, hold: bool = False) -> dict[str, Any]:
 
 
 def config() -> Object:
-    """Return the ConfigMap that brings the stand-in."""
+    """Return the ConfigMap with the stand-in."""
     data = {"trainer.py": TRAINER.read_text(encoding="utf-8"), "empty.py": ""}
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": CONFIG}, "data": data}
 
 
 def prepare(space: Space) -> None:
-    """Bring the stand-in into the namespace, and model and pairs onto its workspace."""
+    """Create the stand-in's ConfigMap in the namespace, and model and pairs on its workspace."""
     space.kubectl.apply([config()])
     model = space.workspace / "sources" / "model"
     model.mkdir(parents=True)
@@ -66,7 +66,7 @@ def prepare(space: Space) -> None:
 
 
 def order(run: Run, text: str, name: str = "all") -> None:
-    """Tell the held trainers of a run what to do: all, or ``<attempt>-<rank>``."""
+    """Write an order for the held trainers of a run: all, or ``<attempt>-<rank>``."""
     folder = run.space.workspace / "orders" / run.name
     folder.mkdir(parents=True, exist_ok=True)
     part = folder / f".{name}"

@@ -1,4 +1,4 @@
-"""`ct install`, as charts are tested in the field: install, `helm test`, uninstall of chart/ci."""
+"""`ct install` of chart/ci: install, `helm test`, uninstall."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.e2e.until import until
 from tests.launchers.pods import PAIR
 
 DATA = {"config.json": '{"model_type": "qwen3"}', "pairs.jsonl": PAIR * 200}
-"""What the values of chart/ci expect in the ConfigMap beside the trainer."""
+"""Entries of the ConfigMap that the values of chart/ci expect in addition to the trainer."""
 
 
 def install(space: Space, helm: Path, *words: str) -> ct.Done:
@@ -42,12 +42,13 @@ def names(space: Space, kind: str) -> list[str]:
 
 @pytest.fixture
 def place(empty: Space) -> Iterator[Space]:
-    """A namespace with what ct.yaml asks for; its volumes are given back: claims keep them."""
+    """A namespace with the requirements of ct.yaml; its volumes are released: claims keep them."""
     config = standin.config()
     empty.kubectl.apply([{**config, "data": {**config["data"], **DATA}}])
     queues.make(empty)
     yield empty
-    empty.kubectl.delete("pods", "--all")  # a claim that a pod names, even an ended one, stays
+    # a claim is kept while a pod, even a finished one, uses it
+    empty.kubectl.delete("pods", "--all")
     for claim in empty.kubectl.items("persistentvolumeclaims"):
         volume = str(claim["spec"]["volumeName"])
         empty.kubectl.delete(f"persistentvolumeclaim/{claim['metadata']['name']}")

@@ -1,4 +1,4 @@
-"""Controllers restart and the API server goes away: a run in the middle does not notice."""
+"""Restarts of controllers and of the API server do not affect a run."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_every_controller_restarts_in_the_middle_of_a_run(queued: Space, faults:
 
 
 def test_the_api_server_is_away_for_30_s(queued: Space, faults: Faults) -> None:
-    """One run ends while it is away, the other trains through."""
+    """One run ends during the outage, the other continues training."""
     ending, lasting = held(queued, "ending"), held(queued, "lasting")
     before = [pod.uid for pod in lasting.pods()]
     faults.stop_api()
@@ -51,7 +51,7 @@ def test_the_api_server_is_away_for_30_s(queued: Space, faults: Faults) -> None:
         lambda: ending.progress["state"] == "succeeded",
         seconds=AWAY,
     )
-    time.sleep(max(0.0, back - time.monotonic()))  # the outage itself: nothing is waited for
+    time.sleep(max(0.0, back - time.monotonic()))  # the outage itself, not a wait for a condition
     faults.start_api()
     with measured("API server back after 30 s: to the run that had ended Completed"):
         ending.ended()

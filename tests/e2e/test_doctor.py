@@ -25,7 +25,7 @@ CODE = {"code": {**REPOSITORY, "existingSecret": "preferences-git"}}
 
 
 def failed(found: Diagnosis, id: str, subject: str, *facts: str) -> None:
-    """Assert that this is the one failed line, that it has a remedy, and names the facts."""
+    """Assert that this is the only failed line, with a remedy, and that it contains the facts."""
     assert found.code == 1
     (line,) = found.at("fail")
     assert (line["id"], line["subject"]) == (id, subject)

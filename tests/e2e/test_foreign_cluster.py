@@ -1,4 +1,4 @@
-"""A cluster that can't run the chart is told so in one line, before anything is tried on it."""
+"""A cluster that cannot run the chart is refused with one line before any change."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ from pathlib import Path
 cluster.connect = lambda: SimpleNamespace(kubeconfig=Path(sys.argv[1]))
 sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "tests/e2e/test_names.py"]))
 """
-"""Runs a part of the suite as if the cluster of a kubeconfig were the one that is up."""
+"""Program that runs a part of the suite against the cluster of a kubeconfig."""
 
 
 def refusal(kubectl: Kubectl) -> str:
-    """Return what is said of a cluster: one line."""
+    """Return the line about a cluster."""
     with pytest.raises(Problem) as problem:
         preflight.check(kubectl)
     text = str(problem.value)
@@ -85,7 +85,7 @@ def test_no_cluster_answers(kubectl: Kubectl, tmp_path: Path) -> None:
 
 
 def test_what_is_missing_old_or_stale_is_named_in_turn(bare: Kubectl) -> None:
-    """Not four tests: each remedy leads to the next refusal."""
+    """One test, because each remedy leads to the next refusal."""
     assert refusal(bare).startswith("no JobSet in the cluster; install JobSet >= 0.10")
     stale = copy.deepcopy(crds("jobset"))
     for item in stale:
@@ -124,7 +124,7 @@ def test_the_suite_says_it_in_one_line_and_ends(bare: Kubectl, tmp_path: Path) -
 
 
 def forget(node: object, name: str) -> None:
-    """Remove a field from a CRD's schema, wherever it is."""
+    """Remove all occurrences of a field from a CRD's schema."""
     if isinstance(node, dict):
         node.pop(name, None)
     for below in (
@@ -134,7 +134,7 @@ def forget(node: object, name: str) -> None:
 
 
 def keep_first_version(item: Object) -> bool:
-    """Leave a CRD only v1beta1; return whether it has that."""
+    """Keep only v1beta1 of a CRD; return whether it has that version."""
     versions = [v for v in item["spec"]["versions"] if v["name"] == "v1beta1"]
     for version in versions:
         version["storage"] = version["served"] = True
@@ -149,7 +149,7 @@ def served(kubectl: Kubectl) -> None:
 
 
 def fit(kubectl: Kubectl) -> bool:
-    """Return whether a cluster is fit now."""
+    """Return whether a cluster meets the requirements."""
     try:
         preflight.check(kubectl)
     except Problem:

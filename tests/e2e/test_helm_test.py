@@ -1,4 +1,4 @@
-"""`helm test` says yes for a run that succeeded, and otherwise no and why."""
+"""`helm test` succeeds for a succeeded run, and otherwise fails with the reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ways by which the launcher's code gets into the pods."""
+"""Ways to deliver the launcher's code into the pods."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from tests.e2e.space import Space
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 SITE = "site"
-"""Folder of the workspace that stands for the image's site-packages."""
+"""Folder of the workspace that replaces the image's site-packages."""
 
 
 def test_helm_template_and_client_side_apply_start_a_run(queued: Space) -> None:
     release, run = standin.release(queued, "dpo")
-    # A hook is nothing to apply: the pod of `helm test`.
+    # Skip hooks such as the pod of `helm test`.
     queued.kubectl.run("apply", "-f", "-", stdin=release.manifest("--skip-tests"))
     run.ended()
     assert run.states["train"] == "done"
@@ -60,7 +60,7 @@ def test_the_launcher_is_unpacked_on_a_read_only_root(unqueued: Space) -> None:
 
 
 def wheel(space: Space) -> str:
-    """Put the launcher's wheel where the pods' Python finds it; return its version."""
+    """Install the launcher's wheel for the pods' Python; return its version."""
     uv = ROOT / ".tools" / "uv" / "bin" / "uv"
     command = [str(uv), "build", "--quiet", "--wheel", "--out-dir", str(space.folder), str(ROOT)]
     subprocess.run(command, check=True, capture_output=True)
@@ -72,7 +72,7 @@ def wheel(space: Space) -> str:
 
 
 def of_image() -> Object:
-    """Return the values of a run whose image brings the launcher."""
+    """Return the values of a run whose image contains the launcher."""
     path = f"{standin.FOLDER}:/workspace/{SITE}"
     return {"launcher": {"from": "image"}, "extraEnv": {"PYTHONPATH": path}}
 

@@ -1,4 +1,4 @@
-"""The README's installation, on a real cluster: real pods, real training, nothing left behind."""
+"""The README's installation on a real cluster: real pods, real training, no leftovers."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_helm_test_proves_the_run(main_job: MainJob) -> None:
 def test_uninstall_leaves_nothing_but_the_workspace(main_job: MainJob) -> None:
     def left() -> set[str]:
         made = real.objects(main_job.space) - main_job.before
-        return {name for name in made if main_job.run.name in name}  # not other tests' runs
+        return {name for name in made if main_job.run.name in name}  # exclude other tests' runs
 
     assert left()
     with measured("helm uninstall of a run that has ended"):
@@ -98,7 +98,8 @@ def test_uninstall_leaves_nothing_but_the_workspace(main_job: MainJob) -> None:
 
 
 def test_the_shipped_megatron_recipe_passes_all_four_stages(queued: Space) -> None:
-    """With a stand-in for torchrun: Megatron needs GPUs. All else is the shipped file's."""
+    """Uses a stand-in for torchrun, since Megatron needs GPUs; everything else is the shipped
+    file's."""
     sources.serve(queued)
     shipped = yaml.safe_load(A100.read_text(encoding="utf-8"))
     recipe, hub = shipped["recipe"], sources.hub(shipped["recipe"]["model"])
@@ -123,7 +124,7 @@ def test_the_shipped_megatron_recipe_passes_all_four_stages(queued: Space) -> No
 
 
 def torchrun_words(run: Run, rank: int) -> dict[str, str]:
-    """Return the flags that torchrun was given in the first attempt, each with its first word."""
+    """Return torchrun's flags in the first attempt, each with its first value."""
     folder = run.home / "attempts" / "1" / f"node-{rank}"
     argv = json.loads(next(folder.rglob("argv.json")).read_text(encoding="utf-8"))
     return {word: argv[i + 1] for i, word in enumerate(argv[:-1]) if word.startswith("--")}

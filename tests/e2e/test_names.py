@@ -1,4 +1,4 @@
-"""Names of runs: side by side, as long as they may be, and refused before they could fail."""
+"""Names of runs: concurrent runs, the maximum length, and refusal of longer names."""
 
 from __future__ import annotations
 

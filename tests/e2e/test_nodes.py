@@ -1,4 +1,4 @@
-"""Nodes are drained, lost and replaced: what a run loses, what its user has to do, and how long."""
+"""Drained, lost and replaced nodes: lost work, manual remedies, and recovery times."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tests.e2e.measured import measured, note
 from tests.e2e.space import Space
 
 GRACE = 50
-"""Seconds after which the controller manager takes a silent node for lost (its default)."""
+"""Seconds after which the controller manager marks a silent node unreachable (its default)."""
 SLACK = 20
-"""Seconds of reporting intervals and of this machine."""
+"""Margin in seconds for reporting intervals and a busy machine."""
 
 
 def test_a_drained_node_is_left_for_free(queued: Space, faults: Faults) -> None:
@@ -39,7 +39,7 @@ def test_a_drained_node_is_left_for_free(queued: Space, faults: Faults) -> None:
 
 @pytest.fixture(scope="module")
 def loss(cluster: Cluster, kubectl: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> Loss:
-    """Two nodes lost, and all that was done about it; three minutes."""
+    """Loss of two nodes with all remedies; three minutes."""
     faults = Faults(cluster=cluster, kubectl=kubectl)
     folder: Path = tmp_path_factory.mktemp("loss")
     with space.opened(cluster, kubectl, "loss", "privileged", folder) as made:
@@ -49,7 +49,7 @@ def loss(cluster: Cluster, kubectl: Kubectl, tmp_path_factory: pytest.TempPathFa
         try:
             seen = watch(made, faults)
         finally:
-            faults.mend()
+            faults.repair()
     return seen
 
 
@@ -71,7 +71,7 @@ def test_a_gang_goes_on_for_free_when_its_node_comes_back(loss: Loss) -> None:
 
 
 def test_a_rank_of_a_dead_node_is_missed_by_its_peers(loss: Loss) -> None:
-    """They end long before Kubernetes takes the node for lost, and that restart counts."""
+    """They end long before Kubernetes marks the node unreachable, and that restart counts."""
     seconds = note("power cut: to the pod Terminating", loss.times["tainted: Terminating"])
     assert seconds < SILENCE_LIMIT_SECONDS + SLACK
     assert loss.gangs["tainted"].restarts == (1, 1)
@@ -86,7 +86,7 @@ def test_a_gang_hangs_on_a_node_that_is_gone_until_someone_acts(loss: Loss) -> N
 
 def test_kueue_deletes_the_pods_of_a_dead_node_where_it_may(loss: Loss) -> None:
     took = loss.between("forced: Terminating", "forced: gone")
-    # Its fixed minute after the grace period, here of 5 s.
+    # Kueue's fixed minute after the grace period, here 5 s.
     assert 60 < note("forceDeleteOnNodeFailure: Terminating to the pod gone", took) < 60 + SLACK
     assert loss.cut not in {pod.node for pod in loss.gangs["forced"].after}
 

@@ -1,4 +1,4 @@
-"""Both places of the stages: the shipped file in a queue by Helm 4, the defaults by Helm 3."""
+"""Both placements of the stages: the shipped file in a queue by Helm 4, the defaults by Helm 3."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PLACES = pytest.mark.parametrize("placement", ["inline", "jobs"])
 
 
 def assert_stages_ran(run: Run, placement: str) -> None:
-    """See that each stage ran where the values say, and to its end."""
+    """Assert that each stage ran to its end in the pod that the values select."""
     pods = [
         run.pods(f"jobset.sigs.k8s.io/replicatedjob-name={stage}")
         for stage in ("clone", "download", "node")
@@ -46,5 +46,5 @@ def test_the_default_values_run_in_a_restricted_namespace_without_a_queue(
     run.ended()
     assert run.workload is None
     assert_stages_ran(run, placement)
-    # Helm 3 deletes the pod before it reads its log.
+    # Helm 3 deletes the pod before it reads the log.
     assert "Succeeded" in release.test(60)

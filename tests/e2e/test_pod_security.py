@@ -1,4 +1,4 @@
-"""Pod Security, by the API server's own admission: the table of chart/README.md is true."""
+"""Pod Security levels of chart/OPERATIONS.md, verified by the API server's admission."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ ROW = re.compile(r"^\| `(\{.*\}|\w+: .*)` \| (restricted|baseline|privileged) \|
 
 
 def table() -> dict[str, str]:
-    """Return what chart/README.md tells people: level by values."""
-    text = (CHART / "README.md").read_text(encoding="utf-8")
+    """Return the Pod Security level by values from chart/OPERATIONS.md."""
+    text = (CHART / "OPERATIONS.md").read_text(encoding="utf-8")
     return dict(ROW.findall(text.partition("\n## Pod Security\n")[2].partition("\n## ")[0]))
 
 
@@ -71,7 +71,7 @@ def pods(release: Release) -> list[Object]:
 
 
 def admit(release: Release) -> None:
-    """Let the namespace's admission judge the run's pods; nothing is made."""
+    """Submit the run's pods to the namespace's admission as a dry run."""
     items = {"apiVersion": "v1", "kind": "List", "items": pods(release)}
     words = ("create", "--dry-run=server", "--validate=ignore", "-f", "-")
     release.space.kubectl.run(*words, stdin=json.dumps(items))

@@ -1,4 +1,4 @@
-"""A run that gives way to a more important one goes on as if nothing had been."""
+"""A preempted run resumes with the same results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_a_preempted_run_resumes_and_reaches_the_same_loss(main_job: MainJob) ->
     with measured("preempted run: back at work to JobSet Completed"):
         run.running(2)
         run.ended(seconds=MINUTES * 60)
-    # A rank may end before its pod is removed: then it is a restart, but a free one.
+    # A rank may end before its pod is removed: then it is a restart that does not count.
     assert run.restarts[1] == 0
     assert run.progress["attempt"] == 2
     resumed = f"resume=/workspace/runs/dpo-low/checkpoints/checkpoint-{saved.step}"

@@ -1,4 +1,4 @@
-"""What the queue does with a run, and how its user learns of it."""
+"""Queueing of a run, and how it is reported to the user."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ONE_GANG = {"nvidia.com/gpu": "16"}
 
 
 def waiting(run: Run) -> str:
-    """Return why a run waits; it has no pods and does not start."""
+    """Return why a run waits; assert that it has no pods."""
     condition = run.condition("QuotaReserved", "False")
     assert run.suspended
     assert run.pods() == []
@@ -91,13 +91,14 @@ def impatient(unqueued: Space, faults: Faults) -> Space:
 
 
 def slow(placement: str, revision: str) -> Object:
-    """Return values of a run whose model comes from the hub; another revision, another download."""
+    """Return values of a run whose model comes from the hub; each revision is a separate
+    download."""
     hub = sources.hub(f"hf://Qwen/Qwen3-30B-A3B-Instruct-2507@{revision}")
     return {"stages": {"placement": placement}, **hub}
 
 
 def test_wait_for_pods_ready_evicts_only_what_notes_warn_of(impatient: Space) -> None:
-    """A slow download inside the gang's pods is none of Kueue's business; in stage pods it is."""
+    """Kueue ignores a slow download inside the gang's pods, but not one in stage pods."""
     inline_release, inline = standin.release(impatient, "inline", slow("inline", "main"))
     inline_release.install()
     inline.running(2)

@@ -1,4 +1,4 @@
-"""How a run that broke goes on, or ends: who counts it, and in how many seconds."""
+"""Restart or end of a failed run: counting and duration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.e2e.space import Space
 from tests.e2e.until import until
 
 AT_ONCE = 10.0
-"""Seconds in which a launcher has ended after SIGTERM; the shipped grace period is 300."""
+"""Seconds within which a launcher ends after SIGTERM; the shipped grace period is 300."""
 
 
 def test_a_killed_rank_restarts_the_gang_and_counts(queued: Space) -> None:
@@ -56,7 +56,7 @@ def test_a_user_error_fails_the_run_at_once_without_a_restart(queued: Space) -> 
     # 39 s where the launcher waits for its grace period; here it would be 300 s.
     assert time.monotonic() - began < 15
     assert jobset["status"].get("restarts", 0) == 0
-    # Kubernetes may have removed the peer's pod already, once it was told to end.
+    # Kubernetes may already have removed the terminated peer's pod.
     *peers, culprit = run.pods()
     assert {pod.rank: pod.code for pod in peers} in ({0: 1}, {})
     assert (culprit.rank, culprit.code) == (1, 78)
@@ -68,7 +68,7 @@ def test_a_user_error_fails_the_run_at_once_without_a_restart(queued: Space) -> 
 
 
 def test_sigterm_ends_the_launcher_at_once_in_every_phase(unqueued: Space) -> None:
-    """As pid 1 of a real pod: before torchrun nobody else would take the signal."""
+    """As pid 1 of a real pod: before torchrun no other process handles the signal."""
     kubectl = unqueued.kubectl
     for phase in PHASES:
         kubectl.apply(bare_pod(unqueued, phase))
@@ -86,7 +86,7 @@ def test_sigterm_ends_the_launcher_at_once_in_every_phase(unqueued: Space) -> No
 
 
 def log(kubectl: Kubectl, pod: str) -> str:
-    """Return a pod's log; empty before its container has started."""
+    """Return a pod's log; empty until its container has started."""
     try:
         return kubectl.run("logs", pod)
     except Refused:

@@ -1,4 +1,4 @@
-"""Where the ranks land: near each other, and in the order of the topology."""
+"""Placement of ranks: near each other, and in the order of the topology."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SMALL: Object = {
 
 
 def topology(mode: str, key: str = RACK) -> Object:
-    """Return values of a placement."""
+    """Return the values of a placement."""
     return {"kueue": {"topology": {"mode": mode, "key": key}}}
 
 
@@ -38,7 +38,7 @@ def places(run: Run) -> list[tuple[str, str]]:
 
 
 def contiguous(names: list[str]) -> bool:
-    """Return whether equal names stand together.
+    """Return whether equal names are contiguous.
 
     >>> contiguous(["a", "a", "b"]), contiguous(["a", "b", "a"])
     (True, False)

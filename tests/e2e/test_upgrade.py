@@ -1,4 +1,4 @@
-"""`helm upgrade`, by both Helms: nothing changes a run, and what would is refused with a remedy."""
+"""`helm upgrade` by both Helms: a run stays unchanged; a change to it is refused with a remedy."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from tests.e2e.runs import Run
 
 @dataclass(frozen=True, kw_only=True)
 class Held:
-    """A run that trains until it is told to end."""
+    """A run that trains until it is ordered to end."""
 
     release: Release
     run: Run
 
     def state(self) -> Object:
-        """Return what an upgrade must leave alone."""
+        """Return the state that an upgrade must not change."""
         jobset = self.run.jobset
         return {
             "uid": jobset["metadata"]["uid"],
@@ -64,7 +64,7 @@ CHANGES: dict[str, Object] = {
     "pods: image": {"image": {"tag": "2"}},
     "pods: ": {"restarts": {"max": 1}},
 }
-"""Changes of what JobSet keeps, by what the refusal names."""
+"""Changes of immutable JobSet fields, by the words of the refusal."""
 
 
 @pytest.mark.parametrize("named", CHANGES)

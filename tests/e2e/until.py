@@ -1,4 +1,4 @@
-"""Waiting with a deadline: the only way in which these tests wait."""
+"""Waiting with a deadline; these tests use no other wait."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TypeVar
 
 T = TypeVar("T")
 PAUSE = 0.3
-"""Seconds between two looks: a call of kubectl takes 0.1 s of one core."""
+"""Poll interval in seconds: a call of kubectl takes 0.1 s of one core."""
 
 
 def until(what: str, probe: Callable[[], T | None], *, seconds: float, pause: float = PAUSE) -> T:
-    """Return the probe's first answer that is neither None nor False.
+    """Return the probe's first result that is neither None nor False.
 
     Raises:
-        AssertionError: no answer in time.
+        AssertionError: no result in time.
     """
     deadline = time.monotonic() + seconds
     while True:

@@ -1,4 +1,4 @@
-"""Claims whose volume is a folder that host and nodes share: tests read and write the workspace."""
+"""Claims on a folder that host and nodes share, so that tests access the workspace."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ SIZE = "1Ti"
 
 
 def claim(space: Space, name: str, mode: str = "ReadWriteMany") -> Path:
-    """Make a claim bound to a volume of its own; return the host's folder behind it.
+    """Create a claim bound to its own volume; return the host folder.
 
-    Not one of the class's ready volumes: those are taken for good by their first claim.
+    It does not use the class's prepared volumes, which are never released by their first claim.
     """
     volume = f"{space.name}-{name}"
     folder = space.cluster.shared / volume
@@ -29,16 +29,16 @@ def claim(space: Space, name: str, mode: str = "ReadWriteMany") -> Path:
 
 
 def on_nodes(space: Space) -> PurePosixPath:
-    """Return where the nodes see the shared folder, from the class's own volumes."""
+    """Return the shared folder's path on the nodes, from the class's own volumes."""
     first = space.kubectl.get("persistentvolume", f"{CLASS}-00")
     return PurePosixPath(first["spec"]["hostPath"]["path"]).parent
 
 
 def _bound(space: Space, name: str) -> bool:
-    """Return whether a claim is bound; if not, have it looked at again.
+    """Return whether a claim is bound; if not, trigger another look by the binder.
 
-    The binder's two workers write to one volume, and the one that comes second gives up until the
-    next look at all claims, 15 s later; a change of the claim makes it look at once.
+    If the binder's two workers write to one volume, the second gives up until the next resync, 15 s
+    later; a change of the claim triggers it at once.
     """
     if space.kubectl.get("persistentvolumeclaim", name)["status"].get("phase") == "Bound":
         return True

@@ -1,8 +1,8 @@
-"""A whole visit: ``python3 -m tests.gpu.bench_visit NAME TOKENIZER RESULTS [LINE ...]``.
+"""A complete visit: ``python3 -m tests.gpu.bench_visit NAME TOKENIZER RESULTS [LINE ...]``.
 
-``visits.yaml`` lists them; without LINE all of NAME's are run, one after the other. A line is one
-of the bench, or of the program of ``launcher/`` that its first word names; one that breaks costs
-the lines after it nothing. Weak scaling is printed when the lines that it needs have run.
+``visits.yaml`` lists the lines; without LINE all lines of NAME run, one after the other. A line is
+the arguments of the bench, or of the program in ``launcher/`` that its first word names. A line
+that fails does not stop the next ones. Weak scaling is printed if its lines have run.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tests.gpu.launcher import faults, nodes
 VISITS = Path(__file__).with_name("visits.yaml")
 SCALING = "scaling-"
 PROGRAMS = {"nodes": nodes, "faults": faults}
-"""First word of a line that goes through the launcher to what runs it."""
+"""Programs that go through the launcher, by the first word of a line."""
 
 
 def names() -> list[str]:
-    """Return the visits."""
+    """Return the names of the visits."""
     return list(yaml.safe_load(VISITS.read_text(encoding="utf-8")))
 
 
@@ -45,7 +45,7 @@ def lines(name: str) -> dict[str, list[str]]:
 
 
 def command(name: str, line: str, tokenizer: str, results: str, words: Sequence[str]) -> list[str]:
-    """Return what the program of a line is given.
+    """Return the arguments of a line's program.
 
     >>> command("2gpu", "faults", "t", "r", ["faults", "--gpus", "2"])
     ['t', 'r', '--label', '2gpu-faults', '--gpus', '2']
@@ -72,7 +72,7 @@ def scaling(rates: Mapping[int, float]) -> list[str]:
 
 
 def _rates(results: Path, name: str) -> dict[int, float]:
-    """Read tokens per second and GPU of the weak scaling's results that are there."""
+    """Read tokens per second per GPU from the existing results of the weak scaling."""
     rates: dict[int, float] = {}
     for file in results.glob(f"bench-{name}-{SCALING}*.json"):
         record: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
@@ -83,7 +83,7 @@ def _rates(results: Path, name: str) -> dict[int, float]:
 
 
 def attempt(words: Sequence[str], given: Sequence[str]) -> int:
-    """Run a line; one that breaks costs the lines after it nothing."""
+    """Run a line; return 1 if it raises, so that the next lines still run."""
     try:
         code: int = PROGRAMS.get(words[0], bench).main(given)
     except Exception:
@@ -93,7 +93,7 @@ def attempt(words: Sequence[str], given: Sequence[str]) -> int:
 
 
 def main(words: Sequence[str]) -> int:
-    """Run a visit; the worst of its lines' codes."""
+    """Run a visit; return the largest exit code of its lines."""
     if len(words) < 3:
         print("usage: python3 -m tests.gpu.bench_visit NAME TOKENIZER RESULTS [LINE ...]")
         return 2

@@ -1,4 +1,4 @@
-"""Turn a result of the bench into rows of the predictors' calibration.
+"""Convert a result of the bench into calibration rows of the predictors.
 
     python3 -m tests.gpu.calibration tests/gpu/results/bench-layouts.json
 
@@ -24,7 +24,7 @@ MODEL = "Qwen3-30B-A3B"
 SEPARATOR = "---\n"
 """Between the visits of a file: YAML's document separator."""
 SIZES = {"layers": ("num_hidden_layers", 48), "experts": ("num_experts", 128)}
-"""What a result says of the model's sizes: their names in ``config.json``, and the model's own."""
+"""Model sizes in a result: their names in ``config.json``, and the model's own values."""
 STARTS = ("recompute_", "optimizer", "exp_avg", "main_", "moe_", "overlap_", "lora_", "tuner_")
 ENDS = ("_parallel_size", "batch_size", "_in_pipeline_split", "_pipeline_num_layers")
 NAMES = (
@@ -32,15 +32,15 @@ NAMES = (
     *("cross_entropy_loss_fusion", "cross_entropy_fusion_impl", "target_modules", "rlhf_type"),
     *("use_precision_aware_optimizer", "use_distributed_optimizer", "task_type"),
 )
-"""Flags that ``launchers/plan/training_job.py`` reads, by their beginnings, ends or names."""
+"""Flags that ``launchers/plan/training_job.py`` reads, by prefix, suffix or name."""
 
 
 def rows(record: Mapping[str, Any], source: str) -> list[dict[str, Any]]:
     """Return the rows of a result.
 
     Args:
-        record: what the bench wrote.
-        source: where it lies in this repository.
+        record: the bench's result.
+        source: its path in this repository.
     """
     return [
         _row(f"{source.rpartition('/')[2].removesuffix('.json')}-{name}", record, run, source)
@@ -85,7 +85,7 @@ def _row(
 
 
 def _matters(flag: str) -> bool:
-    """Tell whether a flag changes memory or time.
+    """Return whether a flag changes memory or time.
 
     >>> [_matters(flag) for flag in ("expert_model_parallel_size", "moe_grouped_gemm", "lr")]
     [True, True, False]

@@ -1,4 +1,4 @@
-"""What the tests of GPU runs share."""
+"""Fixtures of the tests of GPU runs."""
 
 from pathlib import Path
 

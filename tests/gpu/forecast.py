@@ -1,9 +1,9 @@
-"""What the benches of the visits are predicted to show, and have shown; this needs no GPU.
+"""Predictions for the benches of the visits, compared with measured results; needs no GPU.
 
 ``python -m tests.gpu.forecast`` prints a table of the lines of ``visits.yaml`` for 4 and 8 H200;
-with ``--write`` it goes between the markers of ``values/README.md``. Memory and seconds are the
+``--write`` puts it between the markers in ``values/README.md``. Memory and seconds are the
 planner's (``launchers/plan/memory.py``, ``step_time.py``); measured values are read from
-``results/bench-<visit>-<line>.json`` where there is one.
+``results/bench-<visit>-<line>.json`` if it exists.
 """
 
 from __future__ import annotations
@@ -51,17 +51,17 @@ class Forecast:
     memory: Memory
     speed: Speed
     against: float | None
-    """Its tokens per second over those of the line's last profile, where that is compared with."""
+    """Speed-up over the line's last profile, if that is the comparison."""
     measured: float | None
-    """Its median of tokens per second and GPU, where the line has run."""
+    """Measured median of tokens per second per GPU, if the line has run."""
 
 
 def forecasts(visit: str) -> list[Forecast]:
-    """Return the runs of a visit's benches, in their order; what is no bench has no forecast.
+    """Return the runs of a visit's bench lines, in order; other lines have no forecast.
 
     Raises:
         ValueError: there is no such visit.
-        LaunchError: the flags of a profile.
+        LaunchError: a profile's flags are refused.
     """
     found: list[Forecast] = []
     for line, words in bench_visit.lines(visit).items():
@@ -103,7 +103,7 @@ def _line(visit: str, line: str, options: argparse.Namespace) -> Iterator[Foreca
 
 
 def measured(file: Path) -> dict[str, float]:
-    """Return tokens per second and GPU by run; none where the line has not run."""
+    """Return tokens per second per GPU by run; empty if the line has not run."""
     if not file.exists():
         return {}
     runs = json.loads(file.read_text(encoding="utf-8"))["runs"]
@@ -138,12 +138,12 @@ def _row(row: Forecast) -> tuple[str, ...]:
 
 
 def block() -> str:
-    """Return the table of all visits that are forecast."""
+    """Return the table of all predicted visits."""
     return table([row for visit in VISITS for row in forecasts(visit)])
 
 
 def main() -> None:
-    """Print the table, or write it too."""
+    """Print the table, and write it with ``--write``."""
     parser = argparse.ArgumentParser(prog="python -m tests.gpu.forecast")
     parser.add_argument("--write", action="store_true", help="into values/README.md")
     options, made = parser.parse_args(), block()

@@ -1,4 +1,4 @@
-"""The GPU host: what it is, what its stack needs, and a program that runs on it."""
+"""The GPU host: its description, its environment, and programs that end their children."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from typing import Any
 from launchers.system.process import Stopped, raise_on_signals
 
 HOME = Path("/data/dpo")
-"""Where everything lies that goes through the launcher."""
+"""Root of everything that goes through the launcher."""
 ENV = {
     # the training stack's own folder
     "PYTHONPATH": "/opt/swift-site",
-    # what this host asks of programs that use NVLink
+    # required by this host for programs that use NVLink
     "NCCL_NVLS_ENABLE": "0",
     "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
     "NVSHMEM_DISABLE_NVLS": "1",
@@ -27,7 +27,7 @@ PACKAGES = ("torch", "ms-swift", "megatron-core", "transformer-engine", "mcore-b
 
 
 def about() -> dict[str, Any]:
-    """Return what figures are measured on."""
+    """Return the description of the host: GPUs, versions, cores, memory."""
     query = ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"]
     try:
         text = subprocess.run(query, capture_output=True, text=True, check=False).stdout
@@ -42,7 +42,7 @@ def about() -> dict[str, Any]:
 
 
 def version(package: str) -> str:
-    """Return an installed package's version; empty where it is not installed."""
+    """Return an installed package's version; empty if it is not installed."""
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:
@@ -52,8 +52,8 @@ def version(package: str) -> str:
 def run(program: Callable[[], int]) -> int:
     """Run a program of this folder; return its code, or 128 and the signal that stopped it.
 
-    The host's stack can be imported by it. SIGTERM and SIGINT are raised in it as ``Stopped``, so
-    that it ends what it has started.
+    It can import the host's stack. SIGTERM and SIGINT are raised in it as ``Stopped``, so that it
+    ends its children.
     """
     sys.path.append(ENV["PYTHONPATH"])
     raise_on_signals(lambda _: None)

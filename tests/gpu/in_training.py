@@ -1,4 +1,4 @@
-"""Run a command of the training Python, which has torch and ms-swift, for a test."""
+"""Commands of the training Python, which has torch and ms-swift, for tests."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PYTHON = training_python(ROOT)
 
 
 def in_training(*words: str) -> str:
-    """Return what it prints; a failure fails the test."""
+    """Return the output of a command; a failure fails the test."""
     done = subprocess.run(
         [str(PYTHON), *words],
         cwd=ROOT,

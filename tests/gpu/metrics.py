@@ -1,8 +1,8 @@
-"""Judge what a Megatron run wrote: ``python3 -m tests.gpu.metrics RUN MODEL [RESULT.json]``.
+"""Check the metrics of a Megatron run: ``python3 -m tests.gpu.metrics RUN MODEL [RESULT.json]``.
 
 RUN is the run's folder on the workspace (``runs/<release>``), MODEL the folder with the model's
-config.json. Compares ``metrics.jsonl`` with ms-swift's own log, whose steps must all be logged
-(``logging_steps 1``), and its speed with the formula; exits 1 and names what differs.
+config.json. Compares ``metrics.jsonl`` with ms-swift's own log, which must contain every
+step (``logging_steps 1``), and its speed with the formula; prints differences and exits with 1.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from launchers.plan import flops, model_config
 from launchers.storage.trainer_log import LOG, read_losses
 
 SKIP = 2
-"""First steps that are left out of the medians: compilation."""
+"""First steps, which compile; excluded from the medians."""
 COLUMNS = (
     *("tokens", "squares", "data_seconds", "mfu", "hardware_tflops_per_gpu", "grad_norm"),
     *("allocated_gib", "reserved_gib", "learning_rate", "token_balance", "metrics_seconds"),
@@ -34,7 +34,7 @@ def logged(run: Path) -> dict[int, dict[str, Any]]:
 
 
 def problems(rows: list[Row], log: dict[int, dict[str, Any]], model: Path) -> list[str]:
-    """Say what is not as it should be."""
+    """Return a sentence for each difference."""
     found = []
     if [row.step for row in rows] != sorted(log):
         found.append(f"steps {[row.step for row in rows]}, ms-swift logged {sorted(log)}")
@@ -47,7 +47,7 @@ def problems(rows: list[Row], log: dict[int, dict[str, Any]], model: Path) -> li
                 theirs[name], value or 0.0, rel_tol=1e-5, abs_tol=1e-7
             ):
                 found.append(f"step {row.step}: {name} {value}, ms-swift logged {theirs[name]}")
-        least = 0.99 * theirs.get("memory(GiB)", 0.0)  # of one model-parallel group; ours of all
+        least = 0.99 * theirs.get("memory(GiB)", 0.0)  # theirs: one group; ours: all
         if (row.reserved_gib or 0.0) < least:
             found.append(f"step {row.step}: reserved {row.reserved_gib} GiB, logged over {least}")
         missing = [name for name in COLUMNS if getattr(row, name) is None and row.step > 1]
@@ -61,7 +61,7 @@ def problems(rows: list[Row], log: dict[int, dict[str, Any]], model: Path) -> li
 
 
 def speed(row: Row, sizes: model_config.Shape) -> list[str]:
-    """Say where a row's speed is not the offline formula's, for DPO with or without reference."""
+    """Compare a row's speed with the formula for DPO with or without reference."""
     assert row.tokens and row.squares and row.mfu and row.card
     rate = row.tokens / row.seconds / row.world
     one = rate * flops.forward(sizes, row.squares / row.tokens) / 1e12
@@ -75,7 +75,7 @@ def speed(row: Row, sizes: model_config.Shape) -> list[str]:
 
 
 def main() -> int:
-    """Judge, print a summary, and keep it."""
+    """Check a run; print the summary and write it to RESULT."""
     parser = argparse.ArgumentParser(prog="python3 -m tests.gpu.metrics")
     parser.add_argument("run", type=Path, help="the run's folder on the workspace")
     parser.add_argument("model", type=Path, help="folder with the model's config.json")

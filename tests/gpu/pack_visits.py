@@ -1,7 +1,7 @@
-"""Render what lines of ``visits.yaml`` put through the launcher, for a GPU host without Helm.
+"""Render the launcher runs of ``visits.yaml`` for a GPU host without Helm.
 
-Run it as ``python -m tests.gpu.pack_visits FOLDER [VISIT ...]``, here; bring FOLDER to the host as
-``packed``, beside the checkout that it was made from.
+Run ``python -m tests.gpu.pack_visits FOLDER [VISIT ...]`` where Helm is; copy FOLDER to the host as
+``packed``, into the checkout that it was made from.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tests.gpu.launcher.launch import Launch
 
 
 def launches(visits: Sequence[str]) -> Iterator[Launch]:
-    """Yield the runs of these visits that go through the launcher.
+    """Yield the launcher runs of these visits.
 
     Raises:
         ValueError: there is no such visit.

@@ -1,7 +1,7 @@
-"""Run one command of a GPU visit, and leave no process of it behind.
+"""One command of a GPU visit, whose processes all end with it.
 
-torchrun's workers lead sessions of their own and outlive it when it is killed, with the port and
-the GPUs' memory: this process adopts them and ends all that is below it.
+torchrun's workers lead their own sessions and survive its death, holding the port and the GPUs'
+memory: this process becomes their subreaper and ends all descendants.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from pathlib import Path
 from launchers.system.process import adopt_orphans, kill_descendants
 
 PAUSE = 0.5
-"""Seconds between two looks."""
+"""Poll interval in seconds."""
 GROUP = Path("/sys/fs/cgroup")
 RESERVE = 0.02
-"""Part of the host's memory below which a run is ended, before the kernel ends the whole visit."""
+"""Fraction of free host memory below which a run is ended, before the kernel kills the visit."""
 
 
 def run(
@@ -29,15 +29,15 @@ def run(
     done: Callable[[], bool] = lambda: False,
     look: Callable[[], None] = lambda: None,
 ) -> tuple[str, int | None]:
-    """Run a command to its end; return why it ended, and its exit code if it ended by itself.
+    """Run a command; return why it ended, and its exit code if it exited.
 
     Args:
         argv: the command.
-        env: its whole environment.
-        log: where its output goes.
-        limit: seconds that it may take.
-        done: tells that nothing more is wanted of it.
-        look: called now and then, to sample the machine.
+        env: its complete environment.
+        log: file for its output.
+        limit: time limit in seconds.
+        done: returns whether the command may be ended.
+        look: called at each poll, to sample the machine.
 
     Returns:
         ``exited``, ``done``, ``time limit`` or ``host memory``.
@@ -70,7 +70,7 @@ def _ended(process: subprocess.Popen[bytes], stop: float, done: Callable[[], boo
 
 
 def left(meminfo: str) -> float:
-    """Return the part of the host's memory that is still to be had.
+    """Return the available fraction of the host's memory.
 
     >>> left("MemTotal: 200 kB\\nMemFree: 10 kB\\nMemAvailable: 50 kB\\n")
     0.25
@@ -81,9 +81,9 @@ def left(meminfo: str) -> float:
 
 
 def left_in_group(group: Path) -> float:
-    """Return the part of the container's memory that is still to be had; 1 without a limit.
+    """Return the available fraction of the container's memory; 1 without a limit.
 
-    Files in the page cache are counted in ``memory.current`` and given back when needed (kernel,
+    ``memory.current`` includes the page cache, which is reclaimable (kernel,
     Documentation/admin-guide/cgroup-v2.rst, "Memory Interface Files").
     """
     try:

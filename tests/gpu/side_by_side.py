@@ -1,7 +1,7 @@
-"""Run several tiny trainings on the same GPUs at once: most of one is its start.
+"""Several tiny trainings on the same GPUs at once, since most of each is its start.
 
-Each is a torchrun in a session of its own, so that one that hangs is ended without the others. The
-ports that they listen on are the caller's to keep apart.
+Each is a torchrun in its own session, so that a hanging one is ended without the others. The caller
+assigns distinct ports.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from launchers.system.process import adopt_orphans, descendants, kill_descendant
 from tests.gpu.session import GROUP, left, left_in_group
 
 PAUSE = 0.2
-"""Seconds between two looks."""
+"""Poll interval in seconds."""
 SHORTEST = 30.0
-"""Seconds below which nothing is begun: imports alone take as long."""
+"""Minimum seconds left to start a training: imports alone take as long."""
 ROOM = 0.2
-"""Part of the host's memory that must be free before another one begins."""
+"""Fraction of host memory that must be free to start another one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,14 +34,14 @@ class Command:
     name: str
     words: Sequence[str]
     env: Mapping[str, str]
-    """Its whole environment."""
+    """Its complete environment."""
     log: Path
-    """Where its output goes."""
+    """File for its output."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """How one ended."""
+    """End of one training."""
 
     why: str
     """``exited``, ``time limit`` or ``no time left``."""
@@ -64,14 +64,14 @@ def run(
     total: float = math.inf,
     lead: float = 0.0,
 ) -> dict[str, Ended]:
-    """Run all in their order; return how each ended, by its name.
+    """Run all in order; return the end of each by name.
 
     Args:
-        commands: what is run.
-        at_once: how many at the same time.
-        limit: seconds of each.
-        total: seconds of all; what has not begun by then does not run.
-        lead: seconds that the first has for itself, to compile what the others find then.
+        commands: the trainings.
+        at_once: maximum number at the same time.
+        limit: time limit of each in seconds.
+        total: time limit of all in seconds; a training not started by then is skipped.
+        lead: seconds the first runs alone, to compile kernels that the others reuse.
     """
     adopt_orphans()
     try:
@@ -114,7 +114,7 @@ def _begin(command: Command, limit: float) -> _Begun:
 
 
 def _reap(running: dict[str, _Begun]) -> dict[str, Ended]:
-    """Take out what has ended, and end what is late."""
+    """Remove finished trainings and end late ones."""
     found = {}
     for name, each in list(running.items()):
         seconds = time.monotonic() - each.since
@@ -131,7 +131,7 @@ def _reap(running: dict[str, _Begun]) -> dict[str, Ended]:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End one with its workers, which lead sessions of their own."""
+    """End one with its workers, which lead their own sessions."""
     for pid in [*descendants(process.pid), process.pid]:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

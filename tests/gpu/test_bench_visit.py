@@ -1,4 +1,4 @@
-"""The visits that visits.yaml lists: every line can be had where it is meant to run."""
+"""The visits of visits.yaml: every line is accepted for its number of GPUs."""
 
 import json
 import signal

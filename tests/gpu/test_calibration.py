@@ -1,4 +1,4 @@
-"""What a visit measured becomes rows that the calibration reads."""
+"""Conversion of results into calibration rows."""
 
 import json
 from dataclasses import replace

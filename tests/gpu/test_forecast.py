@@ -1,4 +1,4 @@
-"""What a visit is predicted to show, and that values/README.md says it."""
+"""Predictions of visits, and their table in values/README.md."""
 
 from __future__ import annotations
 

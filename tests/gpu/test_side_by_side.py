@@ -1,4 +1,4 @@
-"""Several commands at once: each one's end is its own."""
+"""Several commands at once end independently."""
 
 import contextlib
 import os

@@ -1,4 +1,4 @@
-"""Fixtures of the stages' tests."""
+"""Fixtures of the tests of stages and hubs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def server(tmp_path: Path) -> Iterator[GitServer]:
 
 @pytest.fixture
 def calm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Neither this machine's settings nor long waits."""
+    """Isolate git and the hub clients from this machine's HOME, and shorten retries."""
     monkeypatch.setenv("HOME", str(tmp_path))
     policy = retry_module.RetryPolicy(limit=0.6, first=0.01, longest=0.05)
     monkeypatch.setattr(retry_module, "RetryPolicy", lambda: policy)

@@ -1,4 +1,4 @@
-"""A program of the training environment among stand-ins for packages that only GPU hosts have."""
+"""Stubs of packages that only GPU hosts have, for programs of the training environment."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from scripts.local.runner import training_python
 
 
 def lay(folder: Path, files: Mapping[str, str]) -> None:
-    """Write the stand-ins' modules, as packages that come before installed ones of their names."""
+    """Write stub modules as packages that precede installed ones on the path."""
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -23,7 +23,7 @@ def lay(folder: Path, files: Mapping[str, str]) -> None:
 
 
 def run(folder: Path, program: str, *, torch: bool = True) -> str:
-    """Run a program that finds the stand-ins first, then the launcher; return what it printed."""
+    """Run a program with the stubs and the launcher on its path; return its output."""
     python = str(training_python(ROOT)) if torch else sys.executable
     env = {**os.environ, "PYTHONPATH": f"{folder}:{ROOT}", "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(

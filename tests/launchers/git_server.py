@@ -1,16 +1,17 @@
-"""A git server on 127.0.0.1: real ``git http-backend``, a password, and faults on request."""
+"""A git server on 127.0.0.1: real ``git http-backend``, a password, and planned faults."""
 
 from __future__ import annotations
 
 import base64
 import os
 import subprocess
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+
+from tests.launchers.loopback import http_server
 
 
 @dataclass
@@ -19,18 +20,18 @@ class GitServer:
 
     root: Path
     password: str = ""
-    """Asked for when it is set, with any user name."""
+    """Required if set, with any user name."""
     strict: bool = False
-    """Speak the old protocol, in which single commits must be allowed."""
+    """Serve protocol version 0, which allows no fetch of an arbitrary commit."""
     failures: list[int] = field(default_factory=list)
-    """HTTP statuses of the next answers."""
+    """HTTP statuses of the next responses."""
     seen: list[str] = field(default_factory=list)
     """``METHOD path`` of each request."""
     url: str = ""
 
 
 def repository(path: Path, files: dict[str, str], branch: str = "main") -> str:
-    """Make or extend a repository by one commit; return the commit."""
+    """Create a repository or add one commit to it; return the commit."""
     if not (path / ".git").exists():
         path.mkdir(parents=True, exist_ok=True)
         run(path, "init", "--quiet", f"--initial-branch={branch}")
@@ -44,7 +45,7 @@ def repository(path: Path, files: dict[str, str], branch: str = "main") -> str:
 
 
 def run(path: Path, *words: str) -> str:
-    """Run git as somebody else would, apart from this machine's settings."""
+    """Run git with a fixed identity and without this machine's configuration."""
     who = {
         f"GIT_{role}_{key}": "t@example.org"
         for role in ("AUTHOR", "COMMITTER")
@@ -77,20 +78,12 @@ def serve(root: Path) -> Iterator[GitServer]:
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    state.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-    thread.start()
-    try:
+    with http_server(Handler) as state.url:
         yield state
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def answer(request: BaseHTTPRequestHandler, state: GitServer) -> None:
-    """Answer one request: a planned failure, a refusal, or what git says."""
+    """Answer one request: a planned failure, a 401, or the output of git."""
     body = request.rfile.read(int(request.headers.get("Content-Length", "0")))
     state.seen.append(f"{request.command} {request.path}")
     if state.failures:
@@ -131,6 +124,6 @@ def answer(request: BaseHTTPRequestHandler, state: GitServer) -> None:
 
 
 def allowed(header: str, password: str) -> bool:
-    """Return whether a Basic header holds the password."""
+    """Return whether a Basic authorization header has the password."""
     kind, _, value = header.partition(" ")
     return kind == "Basic" and base64.b64decode(value).decode().partition(":")[2] == password

@@ -1,4 +1,4 @@
-"""The known models, for tests."""
+"""Known model configurations, for tests."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from scripts.plan.inputs import known_models
 
 
 def shape_of(name: str) -> Shape:
-    """Return a known model's sizes."""
+    """Return the configuration of a known model."""
     return parse(known_models()[name])

@@ -1,11 +1,10 @@
-"""Starts real launchers as the pods of a run, with a fake torch and a fake ms-swift."""
+"""Real launchers as the pods of a run, with a fake torch and a fake ms-swift."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -13,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
+from launchers.preflight.gang_probes import free_port
 
 ROOT = Path(__file__).parents[2]
 FAKES = Path(__file__).parent / "fakes"
@@ -22,16 +23,9 @@ PAIR = (
 )
 
 
-def free_port() -> int:
-    """Return a free TCP port."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
-
-
 @dataclass
 class Pods:
-    """A run's pods on this machine; ``folder`` holds workspace, sources and recipe."""
+    """Pods of a run on this machine; ``folder`` has the workspace, the sources and the recipe."""
 
     folder: Path
     nodes: int = 2
@@ -39,7 +33,7 @@ class Pods:
     """Behaviour of the fake torchrun, see ``fakes/torch/distributed/run.py``."""
 
     def __post_init__(self) -> None:
-        """Make the sources and the recipe."""
+        """Write the sources and the recipe."""
         self.port, self.master_port = free_port(), free_port()
         model = self.folder / "sources" / "model"
         model.mkdir(parents=True)
@@ -49,7 +43,7 @@ class Pods:
         self.write_recipe()
 
     def write_recipe(self, **change: Any) -> None:
-        """Write the recipe with some keys changed."""
+        """Write the recipe with changed keys."""
         sources = self.folder / "sources"
         document = {
             "backend": "transformers",
@@ -66,11 +60,11 @@ class Pods:
         return self.folder / "workspace" / "runs" / "r"
 
     def log(self, rank: int) -> Path:
-        """Return the termination message's file of one pod."""
+        """Return the path of a pod's termination message."""
         return self.folder / f"termination-{rank}"
 
     def env(self, rank: int, **change: str) -> dict[str, str]:
-        """Return one pod's environment."""
+        """Return the environment of a pod."""
         return {
             "PATH": os.environ["PATH"],
             "PYTHONPATH": f"{ROOT}:{FAKES}",
@@ -92,7 +86,7 @@ class Pods:
         }
 
     def start(self, rank: int, command: str = "run", **change: str) -> subprocess.Popen[str]:
-        """Start one pod's launcher."""
+        """Start the launcher of a pod."""
         return subprocess.Popen(
             [sys.executable, "-m", "launchers", command],
             cwd=self.folder,
@@ -103,12 +97,12 @@ class Pods:
         )
 
     def all(self, **change: str) -> list[tuple[int, str]]:
-        """Run all pods to their ends; return exit codes and outputs by rank."""
+        """Run all pods until they end; return exit codes and outputs by rank."""
         started = [self.start(rank, **change) for rank in range(self.nodes)]
         return [end(pod) for pod in started]
 
     def message(self, rank: int) -> dict[str, Any]:
-        """Return a pod's termination message."""
+        """Return the parsed termination message of a pod."""
         parsed: dict[str, Any] = json.loads(self.log(rank).read_text())
         return parsed
 
@@ -118,14 +112,14 @@ class Pods:
         return parsed
 
     def argv(self, rank: int, attempt: int = 1) -> list[str]:
-        """Return torchrun's arguments of one attempt."""
+        """Return the arguments of torchrun in an attempt."""
         folder = self.run / "attempts" / str(attempt) / f"node-{rank}"
         words: list[str] = json.loads(next(folder.rglob("argv.json")).read_text())
         return words
 
 
 def end(pod: subprocess.Popen[str], seconds: float = 60) -> tuple[int, str]:
-    """Wait for a pod's end; a pod that does not end is killed and fails the test."""
+    """Wait until a pod ends; kill it and fail the test after ``seconds``."""
     try:
         output, _ = pod.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:

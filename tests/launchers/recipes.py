@@ -1,4 +1,4 @@
-"""A recipe, a job and a model as small as arithmetic allows."""
+"""A recipe, a model and a job for tests of the plan."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def job(**fields: Any) -> Job:
         "nodes": 2,
         "gpus_per_node": 8,
         "card": "a100-80g",
-        "link": link_of({"NETWORK_TRANSPORT": "NET/IB", "NETWORK_FLOOR_GBS": "17"}),
+        "link": link_of({"DPO_NETWORK_TRANSPORT": "NET/IB", "DPO_NETWORK_FLOOR_GBS": "17"}),
         "shape": SHAPE,
         "shape_source": "test",
     }

@@ -1,4 +1,4 @@
-"""A model and a dataset for the tests, and short ways to download them."""
+"""A model and a dataset for the tests, and shortcuts to download them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The training environment of `make setup`: ms-swift and torch for CPU, for real."""
+"""Paths of the training environment of `make setup`: real ms-swift and torch for CPU."""
 
 from __future__ import annotations
 
@@ -21,6 +21,6 @@ needs_oracle = pytest.mark.skipif(
 
 
 def swift_classes() -> installed.Classes:
-    """Read the dataclasses of the arguments in ms-swift's source."""
+    """Parse the dataclasses of the arguments in ms-swift's source."""
     site = site_packages(TRAIN)
     return installed.read({name: site / name for name in ("swift", "transformers")})

@@ -15,9 +15,10 @@ from typing import Any
 
 import yaml
 
+from launchers.preflight.gang_probes import free_port
 from tests.chart.helm import Document, env, merged, objects, recipe
 from tests.launchers.fake_hub import serve
-from tests.launchers.pods import FAKES, ROOT, free_port
+from tests.launchers.pods import FAKES, ROOT
 from tests.refusals.cases import Case
 
 PATIENCE = 40.0

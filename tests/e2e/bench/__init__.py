@@ -1,1 +1,1 @@
-"""Measures how fast gangs are admitted, bound and started: `make bench-cluster`."""
+"""Measurement of gang admission, binding and start: `make bench-cluster`."""

@@ -1,7 +1,7 @@
-"""`make bench-cluster`: runs the cases on the cluster that is up and prints one JSON document.
+"""`make bench-cluster`: run the cases on the running cluster and print one JSON document.
 
-The pods of the big gangs are on nodes that kwok acts, so that the control plane is measured: Helm,
-JobSet, Kueue with topology, scheduler. The small gang runs real pods.
+The pods of the large gangs are on nodes that kwok simulates, which measures the control plane:
+Helm, JobSet, Kueue with topology, scheduler. The small gang has real pods.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def main(only: Only = None, out: Out = None) -> None:
 
 
 def gang_128(layout: Layout) -> dict[str, Any]:
-    """One gang of 128 pods, 1,024 GPUs, on as many nodes; three times, the first one cold."""
+    """One gang of 128 pods and 1,024 GPUs on 128 nodes; three times, the first one cold."""
     with kwok.running(layout, kwok.Fleet(size=128), "hold"):
         return {"rounds": [cases.gang(layout, 128, 120) for _ in range(3)]}
 

@@ -1,4 +1,4 @@
-"""The API server by kubectl: objects in bulk, raw answers, and one watch as lines of JSON."""
+"""The API server through kubectl: bulk changes, raw GET, and a watch as lines of JSON."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ def command(layout: Layout, *words: str) -> list[str]:
 
 
 def kubectl(layout: Layout, *words: str, given: str = "") -> str:
-    """Run kubectl and return what it prints."""
+    """Run kubectl; return its output."""
     argv = command(layout, *words)
     return subprocess.run(argv, input=given, text=True, check=True, stdout=subprocess.PIPE).stdout
 
 
 def get(layout: Layout, path: str) -> dict[str, Any]:
-    """Return the API server's answer to GET."""
+    """Return the API server's response to GET."""
     answer: dict[str, Any] = json.loads(kubectl(layout, "get", "--raw", path))
     return answer
 
 
 def watch(layout: Layout, path: str) -> subprocess.Popen[str]:
-    """Start a watch; its stdout is one event a line."""
+    """Start a watch with one event per line of stdout."""
     argv = command(layout, "get", "--raw", f"{path}?watch=true&timeoutSeconds=3600")
     return subprocess.Popen(argv, stdout=subprocess.PIPE, text=True)
 
@@ -39,12 +39,12 @@ def apply(layout: Layout, items: list[dict[str, Any]]) -> None:
 
 
 def patch(layout: Layout, name: str, change: dict[str, Any]) -> None:
-    """Change some fields of an object that has no namespace."""
+    """Patch a cluster-scoped object."""
     kubectl(layout, "patch", name, "--type=merge", f"--patch={json.dumps(change)}")
 
 
 def delete(layout: Layout, items: list[dict[str, Any]]) -> None:
-    """Delete objects in the reverse order and wait until they are gone."""
+    """Delete objects in reverse order and wait until they are gone."""
     words = ("delete", "--ignore-not-found", "--wait", "--filename=-")
     kubectl(layout, *words, given=_list(items[::-1]))
 

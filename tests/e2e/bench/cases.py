@@ -1,4 +1,4 @@
-"""What is measured: one function a case, each returns seconds or rates as JSON-ready fields."""
+"""Cases of the benchmark: one function each, returning seconds or rates as JSON fields."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TOPOLOGY = (
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """One `helm install` of the benchmark."""
+    """Values of one `helm install`."""
 
     name: str
     pods: int
@@ -70,7 +70,7 @@ def gang(layout: Layout, pods: int, deadline: float) -> dict[str, Any]:
 
 
 def drain(layout: Layout, jobsets: int, pods: int, deadline: float) -> dict[str, Any]:
-    """Let gangs that wait in a held queue go at once; their pods succeed as soon as they run."""
+    """Release all gangs of a held queue at once; their pods succeed as soon as they run."""
     names = [f"many-{number:03}" for number in range(jobsets)]
     settings = Release(name="", pods=pods, queue="fake", sets=TOPOLOGY).settings
     text = template("many", [VALUES], settings)

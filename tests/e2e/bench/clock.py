@@ -1,4 +1,4 @@
-"""When the pods of a namespace were created, bound, running and gone, by one watch of the API."""
+"""Times at which the pods of a namespace were created, bound, running and gone, from one watch."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ WAIT = 0.01
 
 @dataclass
 class Clock:
-    """First times (``time.monotonic``) at which each pod, by uid, was seen in a state."""
+    """First observation of each state by pod uid (``time.monotonic``)."""
 
     created: dict[str, float] = field(default_factory=dict)
     bound: dict[str, float] = field(default_factory=dict)
     running: dict[str, float] = field(default_factory=dict)
     hosts: dict[str, str] = field(default_factory=dict)
-    """The pod's node, by completion index."""
+    """Node of each pod by completion index."""
 
     def see(self, pod: dict[str, Any], now: float) -> None:
-        """Note one event of the watch.
+        """Record one event of the watch.
 
         >>> clock = Clock()
         >>> clock.see({"metadata": {"uid": "a"}, "spec": {"nodeName": "n"}, "status": {}}, 2.0)
@@ -41,22 +41,22 @@ class Clock:
             self.bound.setdefault(uid, now)
             labels = pod["metadata"].get("labels", {})
             self.hosts[labels.get("batch.kubernetes.io/job-completion-index", uid)] = host
-        # One that ended within a reporting interval of its kubelet was never said to run.
+        # A pod that ends within its kubelet's reporting interval is never reported as running.
         if pod["status"].get("phase", "Pending") != "Pending":
             self.running.setdefault(uid, now)
 
     def all_of(self, state: str, pods: int) -> float | None:
-        """Return when the last of ``pods`` pods reached a state; None while one is missing."""
+        """Return the time at which the last of ``pods`` pods reached a state; None until then."""
         times: dict[str, float] = getattr(self, state)
         return max(times.values()) if len(times) >= pods else None
 
 
 @contextmanager
 def watching(layout: Layout, namespace: str) -> Iterator[Clock]:
-    """Watch the pods of a namespace from now on.
+    """Watch the pods of a namespace.
 
-    The API server ends a watch that falls behind, as with 1,024 pods on two cores; a new one begins
-    with all pods as they are.
+    The API server ends a watch that falls behind, as with 1,024 pods on two cores; a new watch
+    starts with the current state of all pods.
     """
     clock = Clock()
     path = f"/api/v1/namespaces/{namespace}/pods"
@@ -88,9 +88,10 @@ def watching(layout: Layout, namespace: str) -> Iterator[Clock]:
 def wait_for(
     what: str, ready: Callable[[], float | bool | None], seconds: float, every: float = WAIT
 ) -> float:
-    """Wait until ``ready`` returns something true; return the time it names, or now.
+    """Wait until ``ready`` returns a true value; return it if it is a time, otherwise the current
+    time.
 
-    Give ``every`` some time where each look costs the API server work.
+    Use a larger ``every`` if each poll is expensive for the API server.
 
     Raises:
         TimeoutError: after ``seconds``.

@@ -1,4 +1,4 @@
-"""Nodes that only the API server knows: kwok acts their kubelets, so that 1,024 pods fit here."""
+"""Fake nodes whose kubelets kwok simulates, so that 1,024 pods fit on one machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ STAGES = {
     "hold": ("pod-ready", "pod-delete"),
     "complete": ("pod-ready", "pod-complete", "pod-delete"),
 }
-"""Which of kwok's own pod stages run: a Job's pod is held in Running, or succeeds at once."""
+"""kwok's pod stages by mode: a Job's pod stays Running, or succeeds at once."""
 PER_RACK = 16
 
 
@@ -43,7 +43,7 @@ class Fleet:
 
 
 def fake_node(number: int) -> dict[str, Any]:
-    """Return one Node: tainted, so that only pods of the fake flavor come here."""
+    """Return one Node, tainted so that only pods of the fake flavor are scheduled on it."""
     name = f"fake-{number:04}"
     room = {
         "cpu": "128",
@@ -71,7 +71,7 @@ def fake_node(number: int) -> dict[str, Any]:
 
 @contextmanager
 def running(layout: Layout, fleet: Fleet, stages: str) -> Iterator[None]:
-    """Run kwok with a fleet; the nodes go when the block ends."""
+    """Run kwok with a fleet; remove the nodes when the context ends."""
     program = layout.bin / "kwok"
     if not program.is_file():
         raise Problem("kwok is not built; run `make bench-cluster`")
@@ -84,7 +84,7 @@ def running(layout: Layout, fleet: Fleet, stages: str) -> Iterator[None]:
             program,
             f"--kubeconfig={layout.kubeconfig}",
             "--manage-all-nodes=false",
-            # Without leases the nodes are lost after 50 s.
+            # Without leases the nodes become unreachable after 50 s.
             "--node-lease-duration-seconds=40",
             f"--manage-nodes-with-annotation-selector={TAINT}=fake",
             *config,
@@ -107,7 +107,7 @@ def ready(layout: Layout) -> int:
 
 
 def stage_folder() -> Path:
-    """Return the folder of kwok's pod stages, read from its Go module."""
+    """Return the folder of kwok's pod stages in its Go module."""
     words = ["go", "list", "-m", "-f", "{{.Dir}}", "sigs.k8s.io/kwok"]
     done = subprocess.run(words, cwd=TOOL, capture_output=True, text=True, check=False)
     if done.returncode:

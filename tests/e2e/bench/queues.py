@@ -1,4 +1,4 @@
-"""Queues of the benchmark: a flavor of fake nodes with a topology, and one of the real nodes."""
+"""Queues of the benchmark: one flavor for fake nodes with a topology, one for the real nodes."""
 
 from __future__ import annotations
 

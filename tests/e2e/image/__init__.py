@@ -1,1 +1,1 @@
-"""The image of the end-to-end tests: Python, PyYAML and git; training packages are mounted."""
+"""Image of the end-to-end tests: Python, PyYAML and git; training packages are mounted."""

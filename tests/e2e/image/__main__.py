@@ -1,8 +1,8 @@
-"""`python -m tests.e2e.image`: builds the image into .tools/cluster/images/e2e.tar, once.
+"""`python -m tests.e2e.image`: build the image as .tools/cluster/images/e2e.tar, once.
 
-By a container engine from the Dockerfile where one answers, else by debootstrap. The training
-packages (5.5 GB) are not in it: the tests mount .tools/train read-only at /opt/train, which a .pth
-file makes importable.
+Built from the Dockerfile if a container engine answers, otherwise with debootstrap. It contains no
+training packages (5.5 GB): the tests mount .tools/train read-only at /opt/train, which a .pth file
+makes importable.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ CONFIG = {
 
 
 def main() -> None:
-    """Build the image, unless it is there, made of the same files.
+    """Build the image unless it exists with the same digest.
 
     Raises:
-        Problem: it can't be built.
+        Problem: it cannot be built.
     """
     seal = ARCHIVE.with_suffix(".key")
     if ARCHIVE.exists() and seal.exists() and seal.read_text(encoding="ascii") == key():
@@ -49,14 +49,14 @@ def main() -> None:
 
 
 def key() -> str:
-    """Return a digest of all that the image depends on and that may change in a checkout."""
+    """Return a digest of the files that the image depends on."""
     files = (HERE / "Dockerfile", HERE / "debian.py", Path(__file__))
     content = b"".join(file.read_bytes() for file in files) + train_python().encode()
     return hashlib.sha256(content).hexdigest()
 
 
 def by_engine(target: Path) -> None:
-    """Build it from the Dockerfile."""
+    """Build the image from the Dockerfile."""
     minor = train_python().removeprefix("python")
     run((engine(), "build", "--build-arg", f"PYTHON={minor}", "--tag", NAME, HERE))
     partial = target.with_suffix(".partial")
@@ -66,10 +66,10 @@ def by_engine(target: Path) -> None:
 
 
 def by_debootstrap(target: Path) -> None:
-    """Build it from the distribution's packages.
+    """Build the image from the distribution's packages.
 
     Raises:
-        Problem: it can't be built here.
+        Problem: it cannot be built on this machine.
     """
     if shutil.which("debootstrap") is None:
         command = "apt-get install --no-install-recommends debootstrap"

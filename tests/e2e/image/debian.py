@@ -1,7 +1,6 @@
-"""The image without a container engine: a minimal Debian of the release that this machine has.
+"""The image without a container engine: a minimal Debian of this machine's release.
 
-All of it happens in namespaces of its own, on a tmpfs that goes with them: nothing stays mounted,
-however it ends.
+The build runs in its own namespaces on a tmpfs: nothing stays mounted after it ends or fails.
 """
 
 from __future__ import annotations
@@ -27,21 +26,21 @@ cd "$root"
 rm -rf usr/share/doc usr/share/locale usr/share/man var/cache/apt var/lib/apt/lists var/log/*
 tar --create --numeric-owner --file "$layer" .
 """
-"""Makes the image's only layer; the arguments are those of ``command``."""
+"""Shell script that builds the image's only layer; arguments as in ``command``."""
 
 
 def command(root: Path, suite: str, mirror: str, python: str, layer: Path) -> list[str]:
     """Return the command that writes ``layer``; ``root`` is an empty folder, ``python`` the name
-    of the interpreter that the training environment is for, such as python3.11."""
+    of the training environment's interpreter, such as python3.11."""
     words = (root, suite, mirror, python, layer)
     return [*NAMESPACES, "sh", "-euc", SCRIPT, "sh", *map(str, words)]
 
 
 def distribution() -> tuple[str, str]:
-    """Return this machine's release, by its code name, and the mirror that its apt has for it.
+    """Return the code name of this machine's release and its apt mirror.
 
     Raises:
-        Problem: it has none.
+        Problem: there is none.
     """
     release = Path("/etc/os-release").read_text(encoding="utf-8")
     suite = re.search(r'^VERSION_CODENAME="?(\w+)', release, re.MULTILINE)
@@ -54,7 +53,7 @@ def distribution() -> tuple[str, str]:
 
 
 def mirror(sources: str, suite: str) -> str | None:
-    """Return the mirror with the main part of a release, of a file of apt's in either format.
+    """Return the mirror with a release's main component from an apt sources file in either format.
 
     >>> mirror("deb [arch=amd64] http://example.org/debian bookworm main", "bookworm")
     'http://example.org/debian'

@@ -1,4 +1,4 @@
-"""The dataset plugin of the cloned repository: a real team's ``plugins/preferences.py``."""
+"""The dataset plugin of the cloned repository, ``plugins/preferences.py``."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ from swift.dataset import DatasetMeta, RowPreprocessor, register_dataset
 
 
 class Preferences(RowPreprocessor):  # type: ignore[misc]
-    """A row as ms-swift's DPO wants it."""
+    """Conversion of a row to ms-swift's DPO format."""
 
     def preprocess(self, row: dict[str, Any]) -> dict[str, Any]:
-        """prompt, chosen, rejected -> messages and rejected_response."""
+        """Convert prompt, chosen and rejected to messages and rejected_response."""
         return {
             "messages": [
                 {"role": "user", "content": row["prompt"]},

@@ -1,24 +1,23 @@
-"""The pod ``sources``: a git server and a hub, for namespaces that have no way out.
+"""The pod ``sources``: a git server and a hub, for namespaces without external network.
 
-``/git/<path>`` is ``git http-backend`` over /data/git behind the password in GIT_TOKEN; all else is
-a hub that holds /data/hub, spelt ``models/<org>/<name>/<file>``. HUB_PAUSE makes each download of a
-model's weights last 40 times so many seconds.
+``/git/<path>`` is ``git http-backend`` over /data/git with the password in GIT_TOKEN; every other
+path is a hub that serves /data/hub (``models/<org>/<name>/<file>``). Each download of a model's
+weights takes 40 times HUB_PAUSE seconds.
 """
 
 import os
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-from tests.launchers.fake_hub import FakeHub
-from tests.launchers.fake_hub_answer import Answer
+from tests.launchers.fake_hub import Answer, FakeHub
 from tests.launchers.git_server import GitServer, answer
 
 DATA = Path("/data")
 GIT = "/git/"
 
 
-def held(folder: Path) -> dict[str, dict[str, bytes]]:
-    """Return what the hub holds: files by repository."""
+def repositories(folder: Path) -> dict[str, dict[str, bytes]]:
+    """Return the hub's files by repository."""
     repos: dict[str, dict[str, bytes]] = {}
     for home in folder.glob("*/*/*"):
         files = {str(p.relative_to(home)): p.read_bytes() for p in home.rglob("*") if p.is_file()}
@@ -29,7 +28,7 @@ def held(folder: Path) -> dict[str, dict[str, bytes]]:
 def main() -> None:
     """Serve until the pod ends."""
     pause = float(os.environ.get("HUB_PAUSE", "0"))
-    hub = FakeHub(repos=held(DATA / "hub"), pause=pause)
+    hub = FakeHub(repos=repositories(DATA / "hub"), pause=pause)
     if pause:
         hub.faults = {"model.safetensors": ["slow"] * 100}
     git = GitServer(root=DATA / "git", password=os.environ["GIT_TOKEN"])
@@ -40,7 +39,7 @@ def main() -> None:
         def do_GET(self) -> None:
             if self.path.startswith(GIT):
                 self.path = self.path.removeprefix(GIT.rstrip("/"))
-                self.close_connection = True  # git's answers have no length
+                self.close_connection = True  # git's responses have no Content-Length
                 answer(self, git)
             else:
                 Answer(self, hub).give()

@@ -1,10 +1,10 @@
-"""Stands for torchrun where training is not asked about: it takes orders from the workspace.
+"""Stand-in for torchrun, controlled by files on the workspace, in tests that need no training.
 
 Mounted as ``torch/distributed/run.py``. With ``STANDIN=hold`` it waits for the file
 ``orders/<run>/<attempt>-<rank>`` or, for all, ``orders/<run>/all``; its text is ``succeed``, ``fail
-LAST LINE OF THE RANK'S STDERR``, or ``kill SIGNAL`` (what torchrun prints of a rank that a signal
-has ended). Without it, it succeeds at once: rank 0 then leaves a complete checkpoint. Called for
-the conversion (``--to_mcore``) it waits for ``orders/<run>/convert`` and leaves a file.
+LAST LINE OF THE RANK'S STDERR``, or ``kill SIGNAL`` (prints torchrun's message about a rank killed
+by a signal). Otherwise it succeeds at once, and rank 0 writes a complete checkpoint. For the
+conversion (``--to_mcore``) it waits for ``orders/<run>/convert`` and writes a file.
 """
 
 import argparse
@@ -16,7 +16,7 @@ from pathlib import Path
 
 
 def main() -> None:
-    """Do what torchrun would be waited for."""
+    """Parse torchrun's arguments and execute the order."""
     parser = argparse.ArgumentParser()
     for flag in ("nnodes", "nproc-per-node", "node-rank", "master-addr", "master-port"):
         parser.add_argument(f"--{flag}", required=True)
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def order(own: str) -> str:
-    """Wait for the order of this name, or for all; return it."""
+    """Wait for the order of this name or for all; return it."""
     folder = Path(os.environ["DPO_WORKSPACE"]) / "orders" / os.environ["DPO_RUN"]
     while os.environ.get("STANDIN") == "hold":
         for name in (own, "all"):
@@ -57,7 +57,7 @@ def order(own: str) -> str:
 
 
 def save(folder: Path, step: int) -> None:
-    """Leave a complete checkpoint, as the trainer with the seal plugin does."""
+    """Write a complete checkpoint like the trainer with the seal plugin."""
     folder.mkdir(parents=True, exist_ok=True)
     files = {"model.safetensors": b"weights", "config.json": b"{}", "optimizer.pt": b"moments"}
     for name, content in files.items():

@@ -1,1 +1,1 @@
-"""Many flags measured in one start, switched while the model runs."""
+"""Measurement of many flags in one start, by switching the running model."""

@@ -1,4 +1,4 @@
-"""Which part of a file of variants is measured, and of what a trace is written. Pure."""
+"""Selection of variants and traces from a file. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests.gpu.ablation.plan import Choice
 
 
 def choose(whole: Choice, only: Sequence[str], *, starts: bool) -> Choice:
-    """Return a part of a file: what is named, else all variants and, if asked for, all starts.
+    """Return the named variants; by default all, with all starts if requested.
 
     Raises:
         ValueError: a name is not in the file.
@@ -27,7 +27,7 @@ def choose(whole: Choice, only: Sequence[str], *, starts: bool) -> Choice:
 
 
 def traced(part: Choice, names: Sequence[str]) -> Choice:
-    """Return the same with traces of some variants, or of the baseline.
+    """Return the selection with traces of some variants or of the baseline.
 
     Raises:
         ValueError: a name is not measured while the model runs.

@@ -2,9 +2,9 @@
 
     python3 -m tests.gpu.ablation TOKENIZER RESULTS --profile NAME:FILE,FILE,flag=value
 
-``ablations.yaml`` says which; RESULTS gets ``ablation-<label>.json``, rewritten after each variant,
-and the traces. Weights stay as they are (the learning rate is next to nothing), so that each loss
-must be ln 2: a variant that changes what is computed is seen.
+``ablations.yaml`` lists them; RESULTS gets ``ablation-<label>.json``, rewritten after each variant,
+and the traces. The weights stay constant (the learning rate is nearly zero), so each loss must be
+ln 2: this detects a variant that changes the computation.
 """
 
 from __future__ import annotations
@@ -34,19 +34,19 @@ VARIANTS = Path(__file__).with_name("ablations.yaml")
 
 
 def arguments(words: Sequence[str] | None) -> argparse.Namespace:
-    """Read the command line: the bench's, with fewer steps, and which variants."""
+    """Parse the command line: the bench's, with fewer steps, and the selection of variants."""
     parser = bench_options.parser("ablation")
     add = parser.add_argument
     add("--variants", type=Path, default=VARIANTS, help="a file like ablations.yaml")
     add("--trace", default="", help="variants, or baseline, of which a step's trace is written")
     add("--with-starts", action="store_true", help="measure all of its starts too")
-    # few pairs: the pass that takes the reference reads all; epochs follow one another
+    # few pairs: the reference pass reads all of them; training repeats epochs
     parser.set_defaults(steps=3, warm_up=1, pairs=1500, limit=570)
     return parser.parse_args(words)
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run it; 1 when a variant could not be measured or changes the loss, 2 when it can't begin."""
+    """Run it; return 1 if a variant fails or changes the loss, 2 if it cannot start."""
     options, begun = arguments(words), time.monotonic()
     about = host.about()
     try:
@@ -68,7 +68,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def prepare(options: argparse.Namespace, about: dict[str, Any], begun: float) -> Ablation:
-    """Refuse what can't be measured; return what will be.
+    """Return what will be measured; refuse the rest.
 
     Raises:
         LaunchError, ValueError, OSError: as the bench, or of the file of variants.
@@ -97,13 +97,13 @@ def prepare(options: argparse.Namespace, about: dict[str, Any], begun: float) ->
 
 
 def facts(options: argparse.Namespace, given: Bench) -> dict[str, Any]:
-    """Return what the record says of model and host."""
+    """Return the record's fields about model and host."""
     model = {"layers": options.layers, "experts": options.experts}
     return {**model, "gpus_used": given.gpus, "card": given.card.name}
 
 
 def chosen(options: argparse.Namespace) -> Choice:
-    """Return what the command line asks for of its file.
+    """Return the selection of the command line.
 
     Raises:
         ValueError, OSError: as ``plan``.
@@ -115,7 +115,7 @@ def chosen(options: argparse.Namespace) -> Choice:
 
 
 def refuse(given: Bench, profile: Profile, choice: Choice) -> None:
-    """Refuse flags before GPU time is spent, those of all starts too.
+    """Validate all flags, including those of all starts, before GPU time is spent.
 
     Raises:
         LaunchError, ValueError, OSError: as ``bench_options.refuse``.

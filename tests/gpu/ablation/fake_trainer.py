@@ -1,7 +1,7 @@
-"""The ablation's callback for real, with torch on CPU, around a stand-in of ms-swift's trainer.
+"""The real callback of the ablation, with torch on CPU and a stub of ms-swift's trainer.
 
-``python -m tests.gpu.ablation.fake_trainer STEPS`` with ``ABLATION`` and ``PROBE`` set; prints what
-each step ran with.
+``python -m tests.gpu.ablation.fake_trainer STEPS`` with ``ABLATION`` and ``PROBE`` set; prints the
+state of each step.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Callback:
 
 
 def stand_in(name: str, **members: Any) -> None:
-    """Put a module in the place of one that can't be here."""
+    """Register a stub of a module that is not installed."""
     parts = name.split(".")
     for at in range(1, len(parts) + 1):
         sys.modules.setdefault(".".join(parts[:at]), types.ModuleType(".".join(parts[:at])))
@@ -37,7 +37,7 @@ def stand_in(name: str, **members: Any) -> None:
 
 
 def enter() -> dict[str, Any]:
-    """Stand in for ms-swift, Transformer Engine and the GPU; return the map of callbacks."""
+    """Register stubs of ms-swift, Transformer Engine and the GPU; return the map of callbacks."""
     callbacks: dict[str, Any] = {}
     stand_in("swift.megatron.callbacks.base", MegatronCallback=Callback)
     stand_in("swift.megatron.callbacks.mapping", megatron_callbacks_map=callbacks)
@@ -55,7 +55,7 @@ def enter() -> dict[str, Any]:
 
 
 class Indices:
-    """A tensor that says where it is."""
+    """A tensor with a fixed device."""
 
     def __init__(self, device: str) -> None:
         self.device = device
@@ -81,7 +81,7 @@ class Layer(torch.nn.Module):  # type: ignore[misc]
 
 
 def main() -> None:
-    """Train; each step notes what the model was switched to."""
+    """Train; record the switched state of each step."""
     callbacks = enter()
     importlib.import_module("tests.gpu.plugins.swift_ablation")
     fields = {"moe_router_fusion": True, "moe_permute_fusion": True, "recompute_num_layers": 36}
@@ -108,7 +108,7 @@ def main() -> None:
         seen.append(look(model, ddp, groups.ddp_config, callback))
         model[0].linear(torch.randn(2, 4)).sum().backward()
         dispatcher = model[1].token_dispatcher
-        if not shared.moe_permute_fusion:  # as megatron-core: it never goes back by itself
+        if not shared.moe_permute_fusion:  # as in megatron-core: it never resets itself
             dispatcher.cuda_sync_point = "before_permutation_2"
         trainer.state.iteration += 1
         callback.on_step_end()
@@ -116,7 +116,7 @@ def main() -> None:
 
 
 def look(model: Any, ddp: Any, group: Any, callback: Any) -> dict[str, Any]:
-    """Say what the first step of a variant would run with."""
+    """Return the state that the first step of a variant would have."""
     dispatcher = model[1].token_dispatcher
     return {
         "router": [layer.config.moe_router_fusion for layer in model],

@@ -1,7 +1,7 @@
-"""What of a running model may be switched between two steps, and where that was read.
+"""Fields of a running model that may be switched between two steps.
 
-A name is listed when the code that uses it looks it up in each forward or backward pass. What is
-looked up once, while the model is built, needs a start of its own. Read in megatron-core 0.18.0
+A name is listed if upstream reads it in each forward or backward pass. What upstream reads once,
+while the model is built, needs a start of its own. Read in megatron-core 0.18.0
 (MC), mcore-bridge 1.6.0 (MB) and Transformer Engine 2.12.0 (TE).
 """
 
@@ -42,9 +42,9 @@ ENV = {
     "NVTE_FLASH_ATTN": "TE dot_product_attention/utils.py get_attention_backend",
     "NVTE_FUSED_ATTN": "TE dot_product_attention/utils.py get_attention_backend",
 }
-"""Variables: ``os.environ`` calls putenv, so that ``getenv`` in C++ sees them too. TE keeps its
-choice of an attention until the data change, so it is told to choose again."""
+"""Environment variables: ``os.environ`` calls putenv, so ``getenv`` in C++ sees them too. TE caches
+its choice of an attention backend, so the cache is cleared."""
 
 GC = ("on", "off", "frozen")
 PIN = ("none", "numa", "share")
-"""Cores of a rank: as it was started, its GPU's NUMA node's, its own equal part of those."""
+"""CPU cores of a rank: unchanged, those of its GPU's NUMA node, or an equal share of these."""

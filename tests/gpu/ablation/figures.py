@@ -1,4 +1,4 @@
-"""What one start measured of each variant, and the table of it. Pure: reads rows, not files."""
+"""Figures of each variant from the rows of one start. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from tests.gpu.bench.figures import GIB, LN_2
 from tests.gpu.bench.read import Ranks
 
 CLOSE = 1e-3
-"""How far a loss may be from ln 2: weights do not move, so only rounding may move it."""
+"""Tolerance of a loss around ln 2: weights are constant, so it differs by rounding only."""
 Row = dict[str, Any]
 
 
 def rows(
     seen: Ranks,
     log: Sequence[Mapping[str, Any]],
-    told: Sequence[Mapping[str, Any]],
+    callback_rows: Sequence[Mapping[str, Any]],
     segments: Sequence[Segment],
 ) -> dict[str, Row]:
     """Return a row for each variant that has a measured step.
@@ -26,7 +26,7 @@ def rows(
     Args:
         seen: the probe's rows.
         log: the trainer's.
-        told: what the callbacks wrote.
+        callback_rows: rows of the callbacks.
         segments: what ran in which step.
     """
     found: dict[str, Row] = {}
@@ -34,7 +34,7 @@ def rows(
     for segment in segments:
         if segment.role == "time" and segment.first + segment.warm_up <= seen.complete:
             found[segment.name] = {**_timed(seen, segment), **_logged(logged, segment)}
-    for each in told:
+    for each in callback_rows:
         row = found.get(each["name"])
         if row is None:
             continue
@@ -87,7 +87,7 @@ def _logged(log: Mapping[int, Mapping[str, Any]], segment: Segment) -> Row:
 
 
 def _only_one_top(profiles: list[Row]) -> None:
-    """Keep the list of kernels of the first rank only: the others' are nearly the same."""
+    """Keep the list of kernels of the first rank only; those of the others are nearly equal."""
     profiles.sort(key=lambda each: each["rank"])
     for each in profiles[1:]:
         each.pop("top", None)
@@ -109,7 +109,7 @@ def compare(found: Mapping[str, Row]) -> None:
 
 
 def drift(found: Mapping[str, Row]) -> float | None:
-    """Return how much faster the last baseline was than the first: what the others' order costs."""
+    """Return the ratio of the last baseline to the first: the drift during the start."""
     if BASELINE not in found or AGAIN not in found:
         return None
     first, last = (float(found[n]["tokens_per_second_per_gpu"]) for n in (BASELINE, AGAIN))
@@ -117,7 +117,7 @@ def drift(found: Mapping[str, Row]) -> float | None:
 
 
 def wrong(found: Mapping[str, Row]) -> list[str]:
-    """Return a sentence for each row that is not what its name says."""
+    """Return a sentence for each row whose measurement contradicts its name."""
     said = [
         f"{name}: a loss is off ln 2 by {row['loss_off']}, more than {CLOSE}"
         for name, row in found.items()

@@ -1,4 +1,4 @@
-"""What the kernels of one step took: from a profiler's events to a few figures. Pure."""
+"""Kernel times of one step, from a profiler's events. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 TOP = 25
 NAME = 90
-"""Characters of a kernel's name that are kept: enough to tell its template's arguments."""
+"""Kept characters of a kernel's name: enough to distinguish template arguments."""
 
 
 class Kernel(NamedTuple):
@@ -20,12 +20,12 @@ class Kernel(NamedTuple):
 
     @property
     def is_communication(self) -> bool:
-        """Tell whether it is one of NCCL's kernels."""
+        """Return whether it is a kernel of NCCL."""
         return self.name.startswith("nccl")
 
 
 def covered(spans: Iterable[tuple[int, int]]) -> int:
-    """Return how much the spans cover together; ``(start, end)`` each.
+    """Return the total length of the union of ``(start, end)`` spans.
 
     >>> covered([(0, 4), (2, 6), (10, 11)])
     7
@@ -40,10 +40,10 @@ def covered(spans: Iterable[tuple[int, int]]) -> int:
 
 
 def summary(events: Iterable[Kernel]) -> dict[str, Any]:
-    """Return ms of the step by kind, and the kernels that took most.
+    """Return the milliseconds of the step by kind, and the longest kernels.
 
-    ``busy`` is when the GPU did anything, ``compute`` when it did anything but NCCL's kernels,
-    ``communication`` when it ran these; ``exposed`` is communication with nothing beside it.
+    ``busy`` is the time with any activity, ``compute`` with any but NCCL kernels,
+    ``communication`` with NCCL kernels; ``exposed`` is communication without concurrent compute.
     Spans over a kernel that the profiler writes too (``nccl:...``) are left out.
     """
     kernels = [event for event in events if not event.name.startswith(("nccl:", "ProfilerStep"))]
@@ -69,7 +69,7 @@ def _spans(kernels: Sequence[Kernel]) -> list[tuple[int, int]]:
 
 
 def _top(kernels: Sequence[Kernel]) -> list[list[Any]]:
-    """Return ``[name, ms, count]`` of the kernels that took most."""
+    """Return ``[name, ms, count]`` of the longest kernels."""
     seen: dict[str, list[int]] = {}
     for kernel in kernels:
         each = seen.setdefault(kernel.name[:NAME], [0, 0])

@@ -1,8 +1,8 @@
-"""Cores for a rank: those of its GPU's NUMA node, or an equal part of them.
+"""CPU cores of a rank: those of its GPU's NUMA node, or an equal share of them.
 
-``bind`` and ``buses`` touch the host, the rest is pure. A process is bound by all its threads: the
-backward pass runs in threads of autograd that were there before, and a new thread inherits its
-parent's cores (sched_setaffinity(2)).
+``bind`` and ``buses`` access the host, the rest is pure. All threads of the process are bound: the
+backward pass runs in existing threads of autograd, and a new thread inherits its parent's cores
+(sched_setaffinity(2)).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ SYS = Path("/sys")
 
 
 def cores(text: str) -> set[int]:
-    """Read a list of cores as the kernel spells it.
+    """Parse a list of cores in the kernel's format.
 
     >>> sorted(cores("0-2,8\\n"))
     [0, 1, 2, 8]
@@ -30,12 +30,12 @@ def cores(text: str) -> set[int]:
 
 
 def near(bus: str, allowed: set[int], sys: Path = SYS) -> set[int]:
-    """Return the allowed cores of a GPU's NUMA node; all that are allowed where that is unknown.
+    """Return the allowed cores of a GPU's NUMA node; all allowed cores if the node is unknown.
 
     Args:
         bus: the GPU's PCI address, ``0000:1b:00.0``.
-        allowed: cores that the process may use.
-        sys: the kernel's tree.
+        allowed: cores available to the process.
+        sys: root of sysfs.
     """
     try:
         node = int((sys / "bus/pci/devices" / bus.lower() / "numa_node").read_text())
@@ -59,21 +59,21 @@ def part(kind: str, rank: int, nodes: Sequence[set[int]]) -> set[int]:
     own = nodes[rank]
     if kind == "numa":
         return own
-    beside = [other for other, theirs in enumerate(nodes) if theirs == own]
-    size, ordered = len(own) // len(beside), sorted(own)
-    at = beside.index(rank) * size
+    sharing = [other for other, theirs in enumerate(nodes) if theirs == own]
+    size, ordered = len(own) // len(sharing), sorted(own)
+    at = sharing.index(rank) * size
     return set(ordered[at : at + size]) or own
 
 
 def bind(chosen: set[int]) -> None:
-    """Bind all threads of this process; one that has ended meanwhile is left out."""
+    """Bind all threads of this process; ignore threads that have ended."""
     for thread in Path("/proc/self/task").iterdir():
         with contextlib.suppress(OSError):
             os.sched_setaffinity(int(thread.name), chosen)
 
 
 def buses() -> str:
-    """Return the PCI addresses of this host's GPUs as the kernel spells them, with commas between.
+    """Return the PCI addresses of this host's GPUs in the kernel's format, separated by commas.
 
     nvidia-smi writes eight digits of the domain, the kernel four.
     """

@@ -1,8 +1,8 @@
-"""Which variants one start measures, in which steps: read from a file, refused early, laid out.
+"""Plan of an ablation: variants and starts, parsed and validated from a file.
 
 A file has ``baseline``, ``variants`` (switched while the model runs) and ``starts`` (changes of
-flags or values, a start each). The baseline comes first and last, so that drift is seen; steps with
-a profiler come after all that are timed, since it slows what follows.
+flags or values, one start each). The baseline runs first and last, which shows drift; profiled
+steps run after all timed steps, since the profiler slows the following ones.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tests.gpu.ablation import fields
 
 BASELINE, AGAIN, END = "baseline", "baseline again", "end"
 State = Mapping[str, Any]
-"""What the model is switched to: maps under ``config``, ``modules``, ``ddp`` and ``env``, words
+"""State of the switched model: maps under ``config``, ``modules``, ``ddp`` and ``env``, words
 under ``gc`` and ``pin``, ``tf32``."""
 MAPS = {
     "config": fields.CONFIG,
@@ -37,25 +37,25 @@ _VARIANT = {"why", "keep", "profile", "trace", "steps", "warm_up", *MAPS, *WORDS
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """A state of the running model that is measured."""
+    """One measured state of the running model."""
 
     name: str
     why: str = ""
     state: State = field(default_factory=dict)
     keep: bool = False
-    """Whether the variants after it are laid over it."""
+    """Whether the variants after it are applied on top of it."""
     profile: bool = False
-    """Whether one more step runs under the profiler of kernels."""
+    """Whether one more step runs under the kernel profiler."""
     trace: bool = False
-    """Whether one more step of rank 0 is written as a trace with the operators of the CPU."""
+    """Whether one more step of rank 0 is written as a trace with CPU operators."""
     steps: int = 0
-    """Steps that are measured; 0: as many as the command line says."""
+    """Measured steps; 0: the number of the command line."""
     warm_up: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Start:
-    """Flags or paths of values that need a start of their own."""
+    """Flags or paths of values that need their own start."""
 
     name: str
     why: str
@@ -64,7 +64,7 @@ class Start:
 
 @dataclass(frozen=True, kw_only=True)
 class Choice:
-    """What a file or a part of it asks for."""
+    """Selected baseline, variants and starts."""
 
     baseline: Variant
     variants: tuple[Variant, ...]
@@ -73,21 +73,21 @@ class Choice:
 
 @dataclass(frozen=True, kw_only=True)
 class Segment:
-    """Steps that run in one state, without a gap."""
+    """Consecutive steps in one state."""
 
     name: str
     role: str
     """``time``, ``profile``, ``trace`` or ``end``."""
     state: State
     first: int
-    """Number of its first step; training counts from 1."""
+    """Its first step; training counts from 1."""
     warm_up: int
     steps: int
-    """Steps that are measured, after those."""
+    """Measured steps, after the warm-up."""
 
     @property
     def last(self) -> int:
-        """Return the number of its last step."""
+        """Return its last step."""
         return self.first + self.warm_up + self.steps - 1
 
 
@@ -96,10 +96,10 @@ def read(file: Path, layers: int) -> Choice:
 
     Args:
         file: like ``ablations.yaml``.
-        layers: of a pipeline stage; ``recompute_num_layers`` below 1 is a part of them.
+        layers: of a pipeline stage; ``recompute_num_layers`` below 1 is a fraction of them.
 
     Raises:
-        ValueError: it asks for what can't be; says what can.
+        ValueError: an entry is not possible; the message lists what is.
         OSError: it can't be read.
     """
     document = yaml.safe_load(file.read_text(encoding="utf-8")) or {}

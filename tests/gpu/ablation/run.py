@@ -1,4 +1,4 @@
-"""The starts of an ablation: one for all variants if none ends it, one for each of ``starts``."""
+"""Starts of an ablation: one for all variants unless one ends it, one per ``starts`` entry."""
 
 from __future__ import annotations
 
@@ -19,26 +19,26 @@ from tests.gpu.bench import figures as bench_figures
 from tests.gpu.bench import read as bench_read
 from tests.gpu.bench import run as bench_run
 from tests.gpu.bench.profiles import Profile
-from tests.gpu.bench.shared import PLUGINS, Bench, Beside
+from tests.gpu.bench.shared import PLUGINS, Bench, Extras
 
 PLUGIN = PLUGINS / "swift_ablation.py"
 STILL = {
-    # weights stay where they are: each loss must be ln 2 then
+    # constant weights: each loss must be ln 2
     **{"lr": 1e-12, "min_lr": 0, "rpo_alpha": None},
-    # epochs of few pairs end in measured steps: no workers are started there
+    # epochs of few pairs end within measured steps: start no workers there
     "dataloader_persistent_workers": True,
 }
 KEPT = (
     *("ended", "exit", "finished", "out_of_memory", "wall_s", "start", "first_loss", "gpu"),
     *("load_balancing_loss", "reference", "flags", "env", "command", "each_step", "log", "tail"),
 )
-"""What the record keeps of what the bench says of a start."""
+"""Fields of the bench's result that the record keeps."""
 Row = dict[str, Any]
 
 
 def with_callback(given: Bench, segments: Sequence[Segment]) -> Bench:
-    """Return a bench whose run goes through segments."""
-    beside = Beside(
+    """Return a bench whose run executes the segments."""
+    extras = Extras(
         plugin=PLUGIN,
         callback="ablation",
         flags=STILL,
@@ -49,16 +49,16 @@ def with_callback(given: Bench, segments: Sequence[Segment]) -> Bench:
     )
     last = segments[-1].last if segments else 1
     first = min(last, bench_figures.WARM_UP)
-    return dataclasses.replace(given, steps=last - first, warm_up=first, beside=beside)
+    return dataclasses.replace(given, steps=last - first, warm_up=first, extras=extras)
 
 
 def changed(profile: Profile, start: Start) -> Profile:
-    """Return the profile with a start's changes over its own."""
+    """Return the profile with the changes of a start."""
     return dataclasses.replace(profile, changes={**profile.changes, **start.changes})
 
 
 def failed(segments: Sequence[Segment], complete: int) -> Segment:
-    """Return the segment of the first step that is not complete."""
+    """Return the segment of the first incomplete step."""
     return next(each for each in segments if each.last > complete)
 
 
@@ -69,7 +69,7 @@ def whose(name: str, suffix: str) -> str:
 
 @dataclass(kw_only=True)
 class Ablation:
-    """What is measured, and what has been so far."""
+    """The selection and the results so far."""
 
     bench: Bench
     profile: Profile
@@ -81,11 +81,11 @@ class Ablation:
     limit: float
     """Seconds of one start."""
     stop: float
-    """When all must have ended, on the monotonic clock."""
+    """Deadline of all starts (``time.monotonic``)."""
     rows: dict[str, Row] = field(default_factory=dict)
 
     def measure(self) -> None:
-        """Measure variants in as few starts as it takes, then what needs one of its own."""
+        """Measure the variants in as few starts as possible, then each entry of ``starts``."""
         left: Choice | None = self.choice
         number = 1
         while left is not None and self.left() > 0:
@@ -101,12 +101,12 @@ class Ablation:
         self.write()
 
     def left(self) -> float:
-        """Return the seconds that the next start may take; none below what loading alone takes."""
+        """Return the time limit of the next start in seconds; 0 if it is too short to load."""
         left = self.stop - time.monotonic()
         return min(self.limit, left - bench.ROOM) if left >= bench.SHORTEST else 0
 
     def variants(self, choice: Choice, suffix: str) -> Choice | None:
-        """Measure variants in one start; return those after one that ended it, if any are left."""
+        """Measure variants in one start; return the variants after one that ended it."""
         segments = steps.lay_out(choice, self.count)
         run, complete = self.train(self.profile, segments, suffix)
         if run["finished"]:
@@ -122,7 +122,7 @@ class Ablation:
         return left if ended_itself and left.variants else None
 
     def start(self, start: Start) -> None:
-        """Measure what needs a start of its own, in the steps of a baseline."""
+        """Measure an entry of ``starts`` with the steps of a baseline."""
         alone = dataclasses.replace(self.choice, variants=())
         segments = steps.lay_out(alone, self.count)
         run, _ = self.train(changed(self.profile, start), segments, f" with {start.name}")
@@ -138,9 +138,9 @@ class Ablation:
     def train(
         self, profile: Profile, segments: Sequence[Segment], suffix: str
     ) -> tuple[dict[str, Any], int]:
-        """Go through segments in one start; return what the bench says, and the steps that ended.
+        """Execute segments in one start; return the bench's result and the finished steps.
 
-        Rows are read and written as they come: a visit that is cut keeps them.
+        Rows are read and written during the run: an interrupted visit keeps them.
         """
         given = with_callback(self.bench, segments)
         folder, done = bench_run.run_folder(given, profile), [0]
@@ -162,18 +162,18 @@ class Ablation:
         return run, bench_read.ranks(folder).complete
 
     def read(self, folder: Path, segments: Sequence[Segment], suffix: str) -> None:
-        """Take what a start has measured so far into the record."""
+        """Add the measurements of a start so far to the record."""
         seen = bench_read.ranks(folder)
         files = sorted(folder.glob("ablation-*.jsonl"))
-        told = [row for file in files for row in bench_read.lines(file)]
-        found = ablation_figures.rows(seen, bench_read.logged(folder), told, segments)
+        callback_rows = [row for file in files for row in bench_read.lines(file)]
+        found = ablation_figures.rows(seen, bench_read.logged(folder), callback_rows, segments)
         ablation_figures.compare(found)
         self.record["drift"][suffix.strip() or "first start"] = ablation_figures.drift(found)
         self.rows |= {whose(name, suffix): row for name, row in found.items()}
         self.write()
 
     def write(self) -> None:
-        """Write the record, with why each variant is there."""
+        """Write the record, with the reason for each variant."""
         whys = {each.name: each.why for each in self.choice.variants}
         whys |= {each.name: each.why for each in self.choice.starts}
         self.record["rows"] = {
@@ -183,7 +183,7 @@ class Ablation:
         bench.write(self.path, self.record)
 
     def said(self) -> str:
-        """Return the table and what is wrong with it."""
+        """Return the table and the problems."""
         drifts = [
             f"drift in {n}: {d:+.1%}" for n, d in self.record["drift"].items() if d is not None
         ]

@@ -1,4 +1,4 @@
-"""The steps of one start: which run in which state. Pure; the callback and the reader share it."""
+"""Assignment of a start's steps to states. Pure; used by the callback and the reader."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from tests.gpu.ablation.plan import AGAIN, END, Choice, Segment, State, Variant,
 
 @dataclass(frozen=True, kw_only=True)
 class Count:
-    """How many steps a segment has."""
+    """Number of steps of a segment."""
 
     steps: int
     warm_up: int
-    """Steps after a switch that are not measured: memory is taken anew, kernels are compiled."""
+    """Unmeasured steps after a switch: memory is reallocated, kernels are compiled."""
     first: int
     """The same at the start of training."""
 
 
 def lay_out(choice: Choice, count: Count) -> list[Segment]:
-    """Return the segments in order: timed ones, profiled ones, and a step that waits for the last.
+    """Return the segments in order: timed ones, profiled ones, and a final step.
 
     >>> one, base = Variant(name="a"), Variant(name="baseline")
     >>> choice = Choice(baseline=base, variants=(one,), starts=())
@@ -52,7 +52,7 @@ def lay_out(choice: Choice, count: Count) -> list[Segment]:
 
 
 def _states(variants: Sequence[Variant]) -> list[State]:
-    """Return each variant's whole state: its own over those that were kept before it."""
+    """Return each variant's complete state: its own on top of the kept ones before it."""
     kept: State = {}
     states: list[State] = []
     for variant in variants:
@@ -62,7 +62,7 @@ def _states(variants: Sequence[Variant]) -> list[State]:
 
 
 def after(choice: Choice, failed: str) -> Choice:
-    """Return what is left when a variant has ended a start; what was kept before it stays.
+    """Return the variants after one that ended a start; states kept before it stay.
 
     >>> a, b, c, base = (Variant(name=name) for name in ("a", "b", "c", "baseline"))
     >>> a = dataclasses.replace(a, keep=True, state={"gc": "off"})
@@ -82,12 +82,12 @@ def after(choice: Choice, failed: str) -> Choice:
 
 
 def write(segments: Sequence[Segment]) -> str:
-    """Spell segments for an environment variable."""
+    """Serialize segments for an environment variable."""
     return json.dumps([dataclasses.asdict(segment) for segment in segments])
 
 
 def parse(text: str) -> list[Segment]:
-    """Read what ``write`` wrote.
+    """Parse the output of ``write``.
 
     >>> one = Segment(name="a", role="time", state={}, first=1, warm_up=0, steps=1)
     >>> parse(write([one])) == [one]

@@ -1,4 +1,4 @@
-"""Switches a running model to a state and back. Needs no torch: it sets attributes and no more."""
+"""Switch of a running model to a state and back. Needs no torch: it only sets attributes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ATTENTION = ("NVTE_FLASH_ATTN", "NVTE_FUSED_ATTN")
 
 @dataclass(kw_only=True)
 class Switch:
-    """One rank's model and process, and what they were before."""
+    """Model and process of one rank, and their original values."""
 
     modules: Sequence[Any]
     """All modules of all parts of the model; each may have a ``config``."""
@@ -24,21 +24,21 @@ class Switch:
     """The trainer's."""
     ddp_configs: Sequence[Any]
     matmul: Any
-    """What has ``allow_tf32``."""
+    """Objects with ``allow_tf32``."""
     pin: Callable[[str], None]
-    """Binds this process's threads to cores."""
+    """Bind this process's threads to cores."""
     choose_attention: Callable[[], None]
-    """Makes Transformer Engine choose its attention again."""
+    """Clear the attention backend that Transformer Engine caches."""
     before: dict[tuple[int, str], tuple[Any, Any]] = field(default_factory=dict)
     environment: dict[str, str | None] = field(default_factory=dict)
     undo: list[Callable[[], None]] = field(default_factory=list)
-    """What else was done to this process: its threads' cores, Python's collector."""
+    """Other changes of this process: its threads' cores, Python's collector."""
 
     def to(self, state: State) -> None:
-        """Undo what was switched, then switch.
+        """Undo the previous switch, then apply a state.
 
         Raises:
-            ValueError: nothing of the model has a name of the state; nothing is switched then.
+            ValueError: no part of the model has a name of the state; nothing is switched.
         """
         self.back()
         try:
@@ -62,7 +62,7 @@ class Switch:
             self.undo.append(lambda: self.pin("none"))
 
     def back(self) -> None:
-        """Undo what was switched."""
+        """Undo the previous switch."""
         for (_, name), (owner, value) in self.before.items():
             setattr(owner, name, value)
         self.before.clear()
@@ -72,7 +72,7 @@ class Switch:
             self.undo.pop()()
 
     def _configs(self) -> list[Any]:
-        """Return each configuration object once: some modules have copies."""
+        """Return each distinct configuration object: some modules have copies."""
         found = [self.config, *(getattr(module, "config", None) for module in self.modules)]
         return list({id(each): each for each in found if each is not None}.values())
 
@@ -81,14 +81,14 @@ class Switch:
         if not having:
             raise ValueError(f"nothing of this model has {name}")
         for owner in having:
-            # what was there first: an attribute may be set twice
+            # the original: an attribute may be set twice
             self.before.setdefault((id(owner), name), (owner, getattr(owner, name)))
             setattr(owner, name, value)
 
     def _move_indices(self, fused: bool) -> None:
-        """Do as the constructor of megatron-core's dispatcher: fused sorting reads the GPU's.
+        """Replicate megatron-core's dispatcher constructor: fused sorting reads counts on GPU.
 
-        Its point of synchronisation is recorded to be put back: it only ever moves forward.
+        Its synchronisation point is recorded for the undo: upstream only moves it forward.
         """
         for dispatcher in (getattr(module, "token_dispatcher", None) for module in self.modules):
             for name in ("sort_input_by_local_experts", "restore_output_by_local_experts"):

@@ -1,4 +1,4 @@
-"""The table of an ablation, in Markdown."""
+"""Markdown table of an ablation."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COLUMNS = (
 
 
 def table(rows: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return a line for each variant."""
+    """Return one line per variant."""
     return markdown.table(COLUMNS, [_line(name, row) for name, row in rows.items()])
 
 
@@ -39,7 +39,7 @@ def _line(name: str, row: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def tops(rows: Mapping[str, Mapping[str, Any]], most: int = 12) -> str:
-    """Return the kernels that took most, of each row that has a profile."""
+    """Return the longest kernels of each row with a profile."""
     said = []
     for name, row in rows.items():
         for ms, kernel, count in [

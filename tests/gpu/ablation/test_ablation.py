@@ -1,4 +1,4 @@
-"""An ablation without GPUs: what it reads, refuses, reckons and leaves behind."""
+"""The ablation without GPUs: parsing, validation, figures and results."""
 
 import json
 import sys
@@ -132,7 +132,7 @@ def test_cores_are_those_of_the_gpus_node(tmp_path: Path) -> None:
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., list[str]]:
-    """Put four H200 and trainings in the way that write steps at once, each start so many."""
+    """Fake four H200 and trainings that write their steps at once, a given number per start."""
 
     def choose(*starts: tuple[int, str]) -> list[str]:
         left, plans = list(starts), []
@@ -233,13 +233,13 @@ def test_what_callbacks_told_goes_to_the_rows(tmp_path: Path) -> None:
     rank = [{**row, "step": n, "allocated": 1, "reserved": 1} for n in (1, 2)]
     who = {"world": 1, "tp": 0, "pp": 0, "cp": 0}
     seen = Ranks(who=[who], rows=[rank])
-    told = [
+    callback_rows = [
         {"name": BASELINE, "kind": "profile", "rank": 1, "busy_ms": 2.0, "top": []},
         {"name": BASELINE, "kind": "profile", "rank": 0, "busy_ms": 1.0, "top": [["k", 1.0, 2]]},
         {"name": BASELINE, "kind": "refused", "rank": 0, "why": "no"},
         {"name": "gone", "kind": "refused", "rank": 0, "why": "no"},
     ]
-    found = figures.rows(seen, [], told, segments)[BASELINE]
+    found = figures.rows(seen, [], callback_rows, segments)[BASELINE]
     assert [each["rank"] for each in found["profiles"]] == [0, 1]
     assert "top" in found["profiles"][0] and "top" not in found["profiles"][1]
     assert found["refused"] == "no" and found["grad_norm"] is None

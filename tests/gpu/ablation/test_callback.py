@@ -1,4 +1,4 @@
-"""The ablation's callback, with torch on CPU, around a stand-in of ms-swift's trainer."""
+"""The ablation's callback, with torch on CPU and a stub of ms-swift's trainer."""
 
 import json
 import os
@@ -18,7 +18,7 @@ ONE = Count(steps=1, warm_up=1, first=1)
 
 
 def train(folder: Path, *variants: Variant, profile: bool) -> tuple[dict[str, Any], list[Any]]:
-    """Return what the first step of each segment ran with, and what the callback wrote."""
+    """Return the state of each segment's first step, and the rows of the callback."""
     base = Variant(name=BASELINE, profile=profile)
     segments = ablation_steps.lay_out(Choice(baseline=base, variants=variants, starts=()), ONE)
     env = {
@@ -37,11 +37,11 @@ def train(folder: Path, *variants: Variant, profile: bool) -> tuple[dict[str, An
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout.splitlines()[-1])
     path = folder / "ablation-0.jsonl"
-    told = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+    rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
     last = {
         each.name if each.role == "time" else each.role: seen[each.last - 1] for each in segments
     }
-    return last | {f"{each.name}/begin": seen[each.first - 1] for each in segments}, told
+    return last | {f"{each.name}/begin": seen[each.first - 1] for each in segments}, rows
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,7 @@ def test_each_variant_is_switched_on_all_that_has_it(whole: Any) -> None:
     assert last["nan"]["nan"] == [False, False]  # of the model and of its groups of buckets
     assert last["cutlass"]["cutlass"] == "0"
     assert not last["off"]["gc"] and last["frozen"]["frozen"] and last["frozen"]["gc"]
-    assert last["kept/begin"]["attention"] is None  # Transformer Engine chooses it again
+    assert last["kept/begin"]["attention"] is None  # the attention backend is selected again
     assert last["router/begin"]["attention"] == last["kept"]["attention"] == "of the last step"
     assert last["pin"]["tf32"]
     assert last["permute"]["device"] == "cpu"
@@ -100,8 +100,8 @@ def test_memory_is_given_back_and_its_peaks_reset_at_a_switch_only(whole: Any) -
 
 
 def test_what_the_model_does_not_have_is_told_and_nothing_is_switched(whole: Any) -> None:
-    last, told = whole
-    refused = [row for row in told if row["kind"] == "refused"]
+    last, rows = whole
+    refused = [row for row in rows if row["kind"] == "refused"]
     assert [(row["name"], row["why"]) for row in refused] == [
         ("absent", "nothing of this model has apply_rope_fusion")
     ]
@@ -110,10 +110,10 @@ def test_what_the_model_does_not_have_is_told_and_nothing_is_switched(whole: Any
 
 
 def test_profiles_come_after_all_that_is_timed(whole: Any, tmp_path: Path) -> None:
-    last, told = whole
+    last, rows = whole
     assert last["profile"]["profiled"] and last["trace"]["profiled"]
     assert not last["baseline again"]["profiled"] and not last["end"]["profiled"]
-    kinds = [(row["kind"], row["name"], row["role"]) for row in told if row["kind"] != "refused"]
+    kinds = [(row["kind"], row["name"], row["role"]) for row in rows if row["kind"] != "refused"]
     assert kinds == [("profile", BASELINE, "profile"), ("trace", "act", "trace")]
-    assert told[-1]["file"] == "trace-act.json.gz" and told[-1]["bytes"] > 500
+    assert rows[-1]["file"] == "trace-act.json.gz" and rows[-1]["bytes"] > 500
     assert last["trace"]["moe_act"] == [True, True]

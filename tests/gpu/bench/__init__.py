@@ -1,1 +1,1 @@
-"""Profiles measured on the same model and data."""
+"""Measurement of profiles on the same model and data."""

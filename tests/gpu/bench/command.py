@@ -3,8 +3,8 @@
     python3 -m tests.gpu.bench TOKENIZER RESULTS --profile NAME:FILE,FILE,flag=value [--against ...]
 
 TOKENIZER is a folder with a tokenizer; RESULTS gets ``bench-<label>.json``, rewritten after every
-run. ``--start`` measures how long a run takes to its first step instead, with cold and with warm
-caches of compiled kernels; ``--layouts tests/gpu/layouts.yaml`` runs what that file lists.
+run. ``--start`` measures the time to the first step instead, with cold and with warm kernel caches;
+``--layouts tests/gpu/layouts.yaml`` runs the layouts of that file.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from tests.gpu.bench.shared import Bench
 from tests.gpu.model import pairs
 
 SHORTEST = 60
-"""Seconds below which a run is not begun: imports and loading alone take as long."""
+"""Minimum seconds left to start a run: imports and loading alone take as long."""
 ROOM = 10
-"""Seconds that are left at the end, to write and to stop."""
+"""Seconds reserved for writing results and stopping."""
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run the bench; 1 when a first loss or a self-report is wrong, 2 when it can't begin."""
+    """Run the bench; return 1 if a first loss or a self-report is wrong, 2 if it cannot start."""
     options, begun = bench_options.arguments(words), time.monotonic()
     about = host.about()
     try:
@@ -62,20 +62,20 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def command(words: Sequence[str], options: argparse.Namespace, module: str = "bench") -> str:
-    """Return the command line as it can be given again, on any machine."""
+    """Return the command line without paths of this machine."""
     places = {str(options.tokenizer): "TOKENIZER", str(options.results): "RESULTS"}
     given = [places.get(word, word) for word in words]
     return shlex.join(["python3", "-m", f"tests.gpu.{module}", *given])
 
 
 def prepare(bench: Bench, options: argparse.Namespace) -> dict[str, float]:
-    """Write model and data unless they are there; return the seconds that each took."""
+    """Write model and data unless present; return the seconds of each."""
     took: dict[str, float] = {}
     bench.home.mkdir(parents=True, exist_ok=True)
     ready = bench.model / "READY"
     begin = time.monotonic()
     if not ready.exists():
-        # a process of its own: its CUDA contexts and caches must be gone when training begins
+        # a separate process: its CUDA contexts and caches must be gone when training begins
         module = [sys.executable, "-m", "tests.gpu.model.random_model", str(bench.model)]
         words = ["--tokenizer", str(options.tokenizer.resolve())]
         words += ["--layers", str(options.layers), "--experts", str(options.experts)]
@@ -96,7 +96,7 @@ def measure(
     record: dict[str, Any],
     begun: float,
 ) -> int:
-    """Run all profiles, writing the record after each; print the table."""
+    """Run all profiles; write the record after each; print the table."""
     runs: dict[str, Any] = {}
     record["runs"] = runs
     options.results.mkdir(parents=True, exist_ok=True)
@@ -122,7 +122,7 @@ def measure(
 
 
 def verdict(runs: dict[str, Any]) -> int:
-    """Print what is wrong with the runs; return 1 if anything is."""
+    """Print the problems of the runs; return 1 if there are any."""
     wrong = 0
     for name, run in runs.items():
         report = run.get("self_report")
@@ -136,6 +136,6 @@ def verdict(runs: dict[str, Any]) -> int:
 
 
 def write(path: Path, record: dict[str, Any]) -> None:
-    """Write a result; paths of this checkout are left out."""
+    """Write a result without paths of this checkout."""
     text = json.dumps(record, indent=1).replace(f"{bench_profiles.ROOT}/", "")
     path.write_text(text + "\n", encoding="utf-8")

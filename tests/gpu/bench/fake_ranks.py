@@ -1,4 +1,4 @@
-"""Stands in for torchrun in the bench's tests: writes what probe, trainer and metrics would.
+"""Fake torchrun of the bench's tests: writes the files of probe, trainer and metrics.
 
 ``fake_ranks.py WORLD STEPS MODE FOLDER``; each rank's file is complete, one in three steps slow.
 MODE ``reports`` writes the product's metrics too, without all of them; ``hangs`` stays after the

@@ -1,4 +1,4 @@
-"""From steps to figures: medians and spread, tokens per second, MFU. All pure."""
+"""Figures of a run from its steps: medians and spread, tokens per second, MFU. Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from launchers.plan.training_job import Training
 from tests.gpu.bench.read import Ranks, Step
 
 WARM_UP = 3
-"""Steps that compile and autotune, and are not counted."""
+"""First steps, which compile and autotune; not counted."""
 LN_2 = math.log(2)
-"""The loss of DPO while the policy is the reference: -log sigmoid(0)."""
+"""Loss of DPO while the policy equals the reference: -log sigmoid(0)."""
 CLOSE = 1e-4
 TOLERANCE = 0.005
-"""How far the product's own figures may be from the same formula here."""
+"""Relative tolerance between the product's own figures and the same formula here."""
 PRODUCT = (
     *("seconds", "data_seconds", "other_seconds", "metrics_seconds"),
     *("fill", "token_balance", "expert_load", "expert_load_worst", "grad_norm"),
@@ -49,7 +49,7 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 def figures(
     steps: Sequence[Step], shape: Shape, training: Training, card: Card, warm_up: int = WARM_UP
 ) -> dict[str, Any]:
-    """Return a run's figures over the steps after the warm-up; few where none is left.
+    """Return a run's figures over the steps after the warm-up; fewer if no step is left.
 
     Tokens per second and GPU are a step's real tokens over its seconds and the world's size; model
     FLOP/s count no recomputing and use the measured s_eff (``launchers.plan.flops``).
@@ -82,7 +82,7 @@ def _rounded(values: Mapping[str, float]) -> dict[str, float]:
 
 
 def memory(ranks: Ranks) -> dict[str, float]:
-    """Return the peaks of the fullest rank, in GiB."""
+    """Return the peak memory of the fullest rank, in GiB."""
     before = max((who["before_training"] for who in ranks.who), default=0)
     return {
         "before_training_gib": round(before / GIB, 2),
@@ -103,7 +103,7 @@ def start(ranks: Ranks, began: float) -> dict[str, float]:
 
 
 def oracle(log: Sequence[Mapping[str, Any]], rpo: bool) -> dict[str, Any]:
-    """Judge the first loss: ln 2, unless RPO adds the likelihood of the chosen answers.
+    """Check the first loss: ln 2, unless RPO adds the likelihood of the chosen answers.
 
     >>> oracle([{"loss": 0.6931}], False)["ok"], oracle([{"loss": 0.7}], False)["ok"]
     (True, False)
@@ -121,7 +121,7 @@ def balance(log: Sequence[Mapping[str, Any]]) -> float | None:
 
 
 def product(rows: Sequence[Mapping[str, Any]], warm_up: int = WARM_UP) -> dict[str, float]:
-    """Return medians of what ``metrics.jsonl`` alone knows, over the steps after the warm-up."""
+    """Return medians of the fields that only ``metrics.jsonl`` has, after the warm-up."""
     measured = [row for row in rows if row["step"] > warm_up]
     seen = {name: [row[name] for row in measured if row.get(name) is not None] for name in PRODUCT}
     return {name: round(statistics.median(each), 5) for name, each in seen.items() if each}

@@ -1,4 +1,4 @@
-"""What nvidia-smi says of clocks, power and heat while a run goes on."""
+"""Clocks, power and temperature from nvidia-smi during a run."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ EVERY = 10.0
 
 @dataclass(kw_only=True)
 class Sampler:
-    """Keeps the newest samples; those of the run's start are dropped when they are read."""
+    """Recent samples; those of the run's start are dropped."""
 
     samples: list[list[dict[str, float]]] = field(default_factory=list)
     last: float = 0.0
 
     def look(self) -> None:
-        """Take a sample if the last one is old."""
+        """Take a sample if the last one is older than the interval."""
         if time.monotonic() - self.last < EVERY:
             return
         self.last = time.monotonic()
@@ -34,14 +34,14 @@ class Sampler:
             self.samples.append(seen)
 
     def summary(self, newest: int = 3) -> dict[str, float]:
-        """Return the medians over the GPUs and the newest samples but the very last one."""
+        """Return the medians over the GPUs and the recent samples, without the last one."""
         rows = [gpu for each in self.samples[-newest - 1 : -1] or self.samples for gpu in each]
         names = FIELDS if rows else {}
         return {name: statistics.median(row[name] for row in rows) for name in names}
 
 
 def sample() -> list[dict[str, float]]:
-    """Return one reading a GPU; none where nvidia-smi is missing or says nothing of use."""
+    """Return one reading per GPU; none if nvidia-smi is missing or unusable."""
     query = ",".join(FIELDS.values())
     command = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader,nounits"]
     try:
@@ -52,7 +52,7 @@ def sample() -> list[dict[str, float]]:
 
 
 def parse(text: str) -> list[dict[str, float]]:
-    """Read what nvidia-smi prints; a value that it does not know is 0.
+    """Parse the output of nvidia-smi; an unknown value is 0.
 
     >>> parse("1980, 3201, 512.5, 50, [N/A]\\n")[0]["watts"]
     512.5

@@ -1,4 +1,4 @@
-"""The bench's command line: which profiles, on what; refused before GPU time is spent."""
+"""Command line of the bench, validated before GPU time is spent."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ HOME = Path("/data/bench")
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line."""
     return parser("bench").parse_args(words)
 
 
 def parser(module: str) -> argparse.ArgumentParser:
-    """Return what reads a command line of this bench, or of another one on the same profiles."""
+    """Return the parser of this bench, or of another program with the same profiles."""
     parser = argparse.ArgumentParser(prog=f"python3 -m tests.gpu.{module}")
     add = parser.add_argument
     add("tokenizer", type=Path, help="folder with a tokenizer")
@@ -53,7 +53,7 @@ def profiles(options: argparse.Namespace) -> list[Profile]:
     """Return the profiles in the order in which they run; ``--against`` is the last.
 
     Raises:
-        ValueError, OSError: one can't be read, there is none, or two have one name.
+        ValueError, OSError: a profile cannot be read, there is none, or two share a name.
     """
     found = [bench_profiles.parse(text) for text in options.profile]
     found += _layouts(options.layouts, options.only) if options.layouts else []
@@ -78,14 +78,14 @@ def _layouts(file: Path, only: str) -> list[Profile]:
 
 
 def bench(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
-    """Return what all runs share.
+    """Return the settings that all runs share.
 
     Args:
-        options: of the command line.
+        options: the command line.
         seen: the host's GPUs, as nvidia-smi lists them.
 
     Raises:
-        ValueError: there are too few, or the card is not known.
+        ValueError: there are too few, or the model is unknown.
     """
     if len(seen) < max(1, options.gpus):
         wanted = max(1, options.gpus)
@@ -122,11 +122,11 @@ def model_name(layers: int, experts: int) -> str:
 
 
 def refuse(bench: Bench, chosen: Sequence[Profile]) -> None:
-    """Refuse what can't be run.
+    """Refuse profiles that cannot run.
 
     Raises:
         LaunchError, OSError: a profile's flags or file.
-        ValueError: its layout does not fit model or GPUs.
+        ValueError: its layout does not fit the model or the GPUs.
     """
     own = bench.own_flags
     for profile in chosen:

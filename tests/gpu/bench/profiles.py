@@ -1,9 +1,8 @@
-"""A profile of the bench: values files and flags laid over one another, as ``helm -f A -f B`` does.
+"""A profile of the bench: values files and flags, merged as ``helm -f A -f B`` does.
 
-``NAME:FILE,FILE,flag=value,flag=null`` on the command line; NAME may be left out. A key with a dot
-is a path of the values: ``recipe.reference=precomputed``, ``extraEnv.NCCL_DEBUG=INFO``. What
-becomes of the values is decided by the launcher's own functions; nothing is translated here a
-second time.
+``NAME:FILE,FILE,flag=value,flag=null`` on the command line; NAME is optional. A key with a dot
+is a path of the values: ``recipe.reference=precomputed``, ``extraEnv.NCCL_DEBUG=INFO``. The
+launcher's own functions translate the values into flags.
 """
 
 from __future__ import annotations
@@ -25,27 +24,27 @@ from launchers.rules import table
 ROOT = Path(__file__).parents[3]
 DEFAULTS = ROOT / "chart" / "values.yaml"
 REPLACED = ("external_plugins", "callbacks", "num_train_epochs", "max_epochs", "save_strategy")
-"""Flags that speak of the user's code and data: the bench brings its own."""
+"""Flags of the user's code and data, which the bench replaces."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Profile:
-    """What one run of the bench is made of."""
+    """Values files and changes of one run."""
 
     name: str
     files: tuple[str, ...]
     changes: Mapping[str, Any]
-    """Flags, or paths of values, over those of the files; None drops one."""
+    """Flags or paths of values that override the files; None removes one."""
 
     def values(self) -> dict[str, Any]:
-        """Return the composed values."""
+        """Return the merged values."""
         paths = [DEFAULTS, *map(Path, self.files)]
         layers = [yaml.safe_load(path.read_text(encoding="utf-8")) or {} for path in paths]
         return compose([*layers, *(layer(key, value) for key, value in self.changes.items())])
 
 
 def layer(key: str, value: Any) -> dict[str, Any]:
-    """Return values with one key, which is a flag or a path.
+    """Return values with one key, a flag or a path.
 
     >>> layer("lr", 1), layer("recipe.reference", "online")
     ({'recipe': {'args': {'lr': 1}}}, {'recipe': {'reference': 'online'}})
@@ -57,7 +56,7 @@ def layer(key: str, value: Any) -> dict[str, Any]:
 
 
 def parse(text: str) -> Profile:
-    """Read a profile of the command line.
+    """Parse a profile of the command line.
 
     >>> parse("seed:a.yaml,b.yaml,global_batch_size=4").files
     ('a.yaml', 'b.yaml')
@@ -82,7 +81,7 @@ def parse(text: str) -> Profile:
 
 
 def compose(layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Merge values as Helm does: maps merge, later ones win, lists are replaced, null drops.
+    """Merge values as Helm does: maps merge, later values win, lists are replaced, null removes.
 
     >>> compose([{"a": {"b": 1, "c": 2}}, {"a": {"b": None, "d": [3]}}])
     {'a': {'c': 2, 'd': [3]}}
@@ -101,11 +100,11 @@ def compose(layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def recipe(values: Mapping[str, Any], own: Mapping[str, Any]) -> Recipe:
-    """Return the recipe of composed values, on the bench's model and data.
+    """Return the recipe of merged values, with the bench's model and data.
 
     Args:
         values: as ``Profile.values`` returns them.
-        own: flags that the bench sets: steps, saving, logging.
+        own: flags of the bench: steps, saving, logging.
 
     Raises:
         LaunchError: as ``launchers.config.recipe.parse``.
@@ -126,7 +125,7 @@ def job(parsed: Recipe, gpus: int) -> Training:
 
 
 def refuse(parsed: Recipe, shape: Shape, gpus: int) -> None:
-    """Refuse a layout that the model or so many GPUs can't have, by the launcher's rules.
+    """Refuse a layout that does not fit the model or the GPUs, by the launcher's rules.
 
     Raises:
         ValueError: in the rules' words.
@@ -144,7 +143,7 @@ def refuse(parsed: Recipe, shape: Shape, gpus: int) -> None:
 
 
 def environment(values: Mapping[str, Any]) -> dict[str, str]:
-    """Return ``extraEnv``'s plain variables, spelt as the chart spells them.
+    """Return the plain variables of ``extraEnv``, formatted as by the chart.
 
     >>> environment({"extraEnv": {"A": 1, "B": True, "C": {"valueFrom": {}}}})
     {'A': '1', 'B': 'true'}

@@ -1,4 +1,4 @@
-"""What a run left: the rows of its ranks, the trainer's log and the product's own metrics."""
+"""Files of a run: the rows of its ranks, the trainer's log and the product's own metrics."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """One step of the whole world."""
+    """One step of all ranks."""
 
     number: int
     seconds: float
-    """From the end of the step before to its end, on the slowest rank."""
+    """Seconds from the end of the previous step to its end, on the slowest rank."""
     tokens: int
     squares: int
     sequences: int
     balance: float
-    """Tokens of the replica that has most, over the mean."""
+    """Ratio of the largest replica's tokens to the mean."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,18 +28,18 @@ class Ranks:
     """All ranks' rows."""
 
     who: list[dict[str, Any]]
-    """First line of each rank's file."""
+    """First row of each rank's file."""
     rows: list[list[dict[str, Any]]]
     """Steps of each rank."""
 
     @property
     def complete(self) -> int:
-        """Return the steps that every rank has ended."""
+        """Return the steps that every rank has finished."""
         world = self.who[0]["world"] if self.who else 1
         return min(map(len, self.rows)) if len(self.rows) == world else 0
 
     def steps(self) -> list[Step]:
-        """Return the steps that every rank has ended; replicas add up, their ranks read alike."""
+        """Return the steps that all ranks finished; one rank per replica counts tokens."""
         firsts = [n for n, who in enumerate(self.who) if not who["tp"] + who["pp"] + who["cp"]]
         return [
             _step([rows[at] for rows in self.rows], [self.rows[n][at] for n in firsts])
@@ -64,14 +64,14 @@ def _step(everyone: Sequence[dict[str, Any]], replicas: Sequence[dict[str, Any]]
 
 
 def ranks(folder: Path) -> Ranks:
-    """Read ``rank-<N>.jsonl`` of a run's folder."""
+    """Read ``rank-<N>.jsonl`` in a run's folder."""
     files = [lines(path) for path in sorted(folder.glob("rank-*.jsonl"))]
     whole = [file for file in files if file]
     return Ranks(who=[file[0] for file in whole], rows=[file[1:] for file in whole])
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    """Read a JSONL file; none where there is no file, and a torn last line is left out."""
+    """Read a JSONL file; empty if there is none; skip an incomplete last line."""
     if not path.exists():
         return []
     whole = path.read_text(encoding="utf-8", errors="replace").split("\n")[:-1]
@@ -79,13 +79,13 @@ def lines(path: Path) -> list[dict[str, Any]]:
 
 
 def logged(folder: Path) -> list[dict[str, Any]]:
-    """Return the trainer's log rows of training steps."""
+    """Return the training steps of the trainer's log."""
     found = sorted(folder.rglob("logging.jsonl"))
     return [row for path in found for row in lines(path) if "loss" in row]
 
 
 def columns(rows: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
-    """Turn rows into columns: a quarter of the bytes.
+    """Convert rows to columns: a quarter of the bytes.
 
     >>> columns([{"a": 1}, {"a": 2, "b": 3}])
     {'a': [1, 2], 'b': [None, 3]}

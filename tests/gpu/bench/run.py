@@ -1,4 +1,4 @@
-"""One run of the bench: a profile straight through torchrun, with the launcher's own flags."""
+"""One run of the bench: a profile directly through torchrun, with the launcher's own flags."""
 
 from __future__ import annotations
 
@@ -31,33 +31,33 @@ PROBE = PLUGINS / "swift_probe.py"
 TAIL = 2500
 """Characters of a failed run's log that the result keeps."""
 LOG_LAG = 5.0
-"""Seconds that the trainer's log, which a thread writes, may come late."""
+"""Seconds to wait for the trainer's log, which a thread writes."""
 OUT_OF_MEMORY = "OutOfMemoryError"
 
 
 def flags(
     bench: Bench, parsed: Recipe, folder: Path, probes: Sequence[Path] = (PROBE,)
 ) -> dict[str, Value]:
-    """Return the flags as the launcher would write them, with the probe beside its plugins."""
+    """Return the flags as the launcher would write them, with the probe added to its plugins."""
     inputs = Inputs(model=bench.model, mcore=None, datasets=(str(bench.data),), clone=None)
     spelt = command_line.training_flags(
         parsed, inputs, output_dir=folder / "out", resume=None, on_cpu=False
     )
     plugins, callbacks = spelt["external_plugins"], spelt["callbacks"]
     assert isinstance(plugins, list) and isinstance(callbacks, list)
-    beside = [bench.beside] if bench.beside else []
+    extras = [bench.extras] if bench.extras else []
     return {
         **spelt,
-        "external_plugins": [*plugins, *map(str, probes), *(str(b.plugin) for b in beside)],
-        # first: what the others do after a step is part of the next one's time
-        "callbacks": ["probe", *(each.callback for each in beside), *callbacks],
+        "external_plugins": [*plugins, *map(str, probes), *(str(b.plugin) for b in extras)],
+        # first: work of the others after a step is part of the next step's time
+        "callbacks": ["probe", *(each.callback for each in extras), *callbacks],
     }
 
 
 def torchrun(
     bench: Bench, parsed: Recipe, place: Place, folder: Path, spelt: Mapping[str, Value]
 ) -> list[str]:
-    """Return the command of a run with these flags; its ranks' logs are in its folder."""
+    """Return the torchrun command with these flags; the ranks' logs are in the run's folder."""
     program = [str(command_line.program(parsed, swift_folder())), *command_line.flatten(spelt)]
     logs, python = folder / "ranks", sys.executable
     return command_line.torchrun(
@@ -66,7 +66,7 @@ def torchrun(
 
 
 def inherited() -> dict[str, str]:
-    """Return this process's environment with what a GPU host of ours needs."""
+    """Return this process's environment with the host's settings."""
     path = [host.ENV["PYTHONPATH"], *filter(None, [os.environ.get("PYTHONPATH", "")])]
     return {**os.environ, **host.ENV, "PYTHONPATH": ":".join(path)}
 
@@ -74,7 +74,7 @@ def inherited() -> dict[str, str]:
 def environment(
     bench: Bench, profile: Profile, place: Place, folder: Path, caches: Path
 ) -> dict[str, str]:
-    """Return the training processes' environment: the launcher's, and where to measure."""
+    """Return the environment of the training processes: the launcher's and the probe's."""
     values = profile.values()
     parsed = bench_profiles.recipe(values, bench.own_flags)
     given = {**inherited(), **bench_profiles.environment(values)}
@@ -93,16 +93,16 @@ def environment(
         **kernels,
         **features.environment(parsed, on_cpu=False),
         "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(bench.gpus))),
-        "TRAINING_HOME": str(folder),
-        "TRAINING_ATTEMPT": str(folder / "attempts" / "1"),
+        "DPO_RUN_FOLDER": str(folder),
+        "DPO_ATTEMPT_FOLDER": str(folder / "attempts" / "1"),
         "PROBE": str(folder),
         "PROBE_PARENT": str(os.getpid()),
-        **(bench.beside.variables if bench.beside else {}),
+        **(bench.extras.variables if bench.extras else {}),
     }
 
 
 def run_folder(bench: Bench, profile: Profile) -> Path:
-    """Return the folder of a profile's run."""
+    """Return the run folder of a profile."""
     return bench.home / "runs" / profile.name.replace("/", "_")
 
 
@@ -114,12 +114,12 @@ def run(
     caches: Path | None = None,
     look: Callable[[], None] = lambda: None,
 ) -> dict[str, Any]:
-    """Train; return flags, how it ended and all figures.
+    """Train; return flags, reason of the end and all figures.
 
     Args:
-        bench: what all runs share.
-        profile: what this one is made of.
-        limit: seconds that it may take.
+        bench: settings that all runs share.
+        profile: the profile of this run.
+        limit: time limit in seconds.
         caches: folder of compiled kernels.
         look: called twice a second while it runs.
 
@@ -155,7 +155,7 @@ def run(
         "profile": {"files": list(profile.files), "changes": dict(profile.changes)},
         "ended": why,
         "exit": code,
-        **told(bench, parsed, folder, began),
+        **measured(bench, parsed, folder, began),
         "gpu": sampler.summary(),
         "reference": parsed.reference,
         "features": features.names(parsed, on_cpu=False),
@@ -165,8 +165,8 @@ def run(
     }
 
 
-def told(bench: Bench, parsed: Recipe, folder: Path, began: float) -> dict[str, Any]:
-    """Return all figures of what a run has left in its folder; it was started at ``began``."""
+def measured(bench: Bench, parsed: Recipe, folder: Path, began: float) -> dict[str, Any]:
+    """Return all figures from a run's folder; ``began`` is its start."""
     training = bench_profiles.job(parsed, bench.gpus)
     seen = read.ranks(folder)
     log, steps = read.logged(folder), seen.steps()
@@ -192,7 +192,7 @@ def told(bench: Bench, parsed: Recipe, folder: Path, began: float) -> dict[str, 
 
 
 def _is_done(folder: Path, iterations: int) -> bool:
-    """Tell whether all ranks have ended the last step; the log is given a moment to be written."""
+    """Return whether all ranks have finished the last step and the log had time to be written."""
     seen = read.ranks(folder)
     if seen.complete < iterations:
         return False

@@ -1,4 +1,4 @@
-"""What all runs of one go of the bench share."""
+"""Settings that all runs of one bench share."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from launchers.plan.model_config import Shape
 from tests.gpu.bench import figures
 
 PLUGINS = Path(__file__).parents[1] / "plugins"
-"""What is loaded into the trainer. ms-swift puts a plugin's folder first on Python's path, so that
-nothing else may lie there: a ``profile.py`` beside a plugin would be the trainer's ``profile``."""
+"""Folder of the plugins. ms-swift puts a plugin's folder first on Python's path, so it may contain
+nothing else: a ``profile.py`` there would replace the standard library's ``profile``."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Beside:
-    """What a run loads beside the probe."""
+class Extras:
+    """Additional plugins and callbacks of a run."""
 
     plugin: Path
     callback: str
     flags: Mapping[str, Any]
-    """Over the bench's own; None drops one."""
+    """Override the bench's own flags; None removes one."""
     variables: Mapping[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
-    """What all runs of one go share."""
+    """Settings that all runs share."""
 
     home: Path
     """Folder of models, data and runs on the host."""
@@ -39,23 +39,23 @@ class Bench:
     card: Card
     gpus: int
     steps: int
-    """Steps that are measured, after the warm-up."""
+    """Measured steps, after the warm-up."""
     warm_up: int = figures.WARM_UP
-    beside: Beside | None = None
+    extras: Extras | None = None
 
     @property
     def iterations(self) -> int:
-        """Return the steps that are run."""
+        """Return all steps, including the warm-up."""
         return self.steps + self.warm_up
 
     @property
     def own_flags(self) -> dict[str, Any]:
-        """Return the flags that are set over every profile's; None drops one."""
-        return own_flags(self.iterations) | dict(self.beside.flags if self.beside else {})
+        """Return the flags that override every profile; None removes one."""
+        return own_flags(self.iterations) | dict(self.extras.flags if self.extras else {})
 
 
 def own_flags(iterations: int) -> dict[str, Any]:
-    """Return the flags that a measured run of so many steps sets over every profile's."""
+    """Return the flags of a measured run that override every profile."""
     return {
         "train_iters": iterations,
         "save_steps": 1_000_000,

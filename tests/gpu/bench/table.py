@@ -1,4 +1,4 @@
-"""The bench's results as plain text: a table, and one run over another."""
+"""Text tables of the bench's results, and the speed-up of one run over another."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ COLUMNS = ("run", "steps", "s/step", "p95", "±MAD", "tok/s/GPU", "MFU", "GiB", 
 
 
 def table(runs: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return one line a run."""
+    """Return one line per run."""
     return lined([COLUMNS, *(_row(name, run) for name, run in runs.items())])
 
 
 def lined(rows: Sequence[Sequence[str]]) -> str:
-    """Align columns: the first to the left, the others to the right.
+    """Align columns: the first left, the others right.
 
     >>> print(lined([("a", "b"), ("long", "1.0")]))
     a       b
@@ -57,7 +57,7 @@ def _number(value: float | None, digits: int) -> str:
 
 
 def ratio(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, float] | None:
-    """Return how many times the tokens per second of another run, with the MADs' spread.
+    """Return the speed-up over another run, with bounds from the MADs.
 
     >>> rate = lambda middle, mad: {"tokens_per_second_per_gpu": {"median": middle, "mad": mad}}
     >>> ratio(rate(200.0, 10.0), rate(100.0, 5.0))
@@ -74,7 +74,7 @@ def ratio(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, float] 
 
 
 def comparison(runs: Mapping[str, Mapping[str, Any]], against: str) -> str:
-    """Return a line for each run: its tokens per second over those of one of them."""
+    """Return one line per run: its speed-up over one of them."""
     lines = []
     for name, run in runs.items():
         found = None if name == against else ratio(run, runs[against])
@@ -85,7 +85,7 @@ def comparison(runs: Mapping[str, Mapping[str, Any]], against: str) -> str:
 
 
 def starts(runs: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return one line a run: seconds from torchrun's start to the end of each phase."""
+    """Return one line per run: seconds from torchrun's start to the end of each phase."""
     names = ("imported_s", "loaded_s", "first_step_s")
     rows: list[tuple[str, ...]] = [("run", *names)]
     for name, run in runs.items():

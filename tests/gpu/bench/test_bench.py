@@ -1,4 +1,4 @@
-"""The bench without GPUs: what it reads, reckons, refuses and leaves behind."""
+"""The bench without GPUs: parsing, figures, validation and results."""
 
 import json
 import sys
@@ -28,7 +28,7 @@ Run = Callable[..., dict[str, Any]]
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, int], None]:
-    """Put four H200 and a training that writes steps at once in the bench's way."""
+    """Fake four H200 and a training that writes its steps at once."""
 
     def choose(mode: str, steps: int) -> None:
         def torchrun(place: object, *, nproc: int, log_dir: Path, **_: object) -> list[str]:

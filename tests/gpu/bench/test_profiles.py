@@ -1,4 +1,4 @@
-"""Profiles are composed as Helm composes values, and read by the launcher's own functions."""
+"""Profiles are merged as Helm merges values, and parsed by the launcher's own functions."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def test_values_are_composed_as_helm_composes_them(files: list[str], tmp_path: P
 
 
 def number(value: object) -> object:
-    """Spellings of one value are equal: Helm writes 5e-7 as 5e-07, and a map as its JSON."""
+    """Normalize the formats of a value: Helm writes 5e-7 as 5e-07, and a map as JSON."""
     try:
         return float(str(value))
     except ValueError:
@@ -48,5 +48,5 @@ def test_a_path_of_the_values_is_changed_too() -> None:
 
 
 def test_nothing_but_plugins_lies_where_the_trainer_looks_for_modules_first() -> None:
-    beside = [path.name for path in shared.PLUGINS.iterdir() if path.name != "__pycache__"]
-    assert beside and all(name.startswith("swift_") for name in beside)
+    names = [path.name for path in shared.PLUGINS.iterdir() if path.name != "__pycache__"]
+    assert names and all(name.startswith("swift_") for name in names)

@@ -1,1 +1,1 @@
-"""Single parts of a step beside upstream's."""
+"""Single operators of a step compared with upstream's."""

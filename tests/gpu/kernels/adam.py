@@ -1,10 +1,10 @@
-"""The chunked Adam step against upstream's own and against AdamW in fp64.
+"""The chunked Adam step compared with upstream's own and with AdamW in fp64.
 
 ``python3 -m tests.gpu.kernels.adam [RESULTS]`` on one GPU with Transformer Engine, half a minute
 and 90 GiB: as many weights of experts as 48 layers have on one GPU of EP4, stepped with moments in
-bf16 and fp32 masters kept as remainders. Both ways must leave the same bits in weights, remainders
-and moments; the sampled weights must be AdamW's. Prints, and writes to
-RESULTS/adam-te-VERSION.json, each way's peak memory beside the state and milliseconds.
+bf16 and fp32 masters kept as remainders. Both must produce the same bits in weights, remainders
+and moments; the sampled weights must equal AdamW's. Prints, and writes to
+RESULTS/adam-te-VERSION.json, milliseconds and peak memory in addition to the state of each.
 """
 
 from __future__ import annotations

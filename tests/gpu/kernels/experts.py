@@ -1,10 +1,10 @@
-"""The experts' products, as Transformer Engine and megatron-core take them and as we do.
+"""The experts' products of Transformer Engine and megatron-core compared with ours.
 
 ``python3 -m tests.gpu.kernels.experts`` on one GPU, half a minute, with 16,384 tokens of 8 experts
-each: two layers of 32 experts of Qwen3-30B-A3B, one GPU's share where experts are on four; those
-of 128 that nothing trains, and an adapter of rank 8 beside; also with experts that get none or one.
-Prints the error of each gradient against a product an expert in fp32, and the milliseconds of the
-host and of the GPU for a forward and a backward pass.
+each: two layers of 32 experts of Qwen3-30B-A3B (one GPU's share with EP4), 128 frozen experts, and
+an adapter of rank 8; also with experts that receive no row or one. Prints the error of each
+gradient against fp32 products per expert, and the milliseconds of the host and of the GPU for a
+forward and a backward pass.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ CASES = {
     "fc1.lora_A": (128, 2048, 8),
     "fc1.lora_B": (128, 8, 1536),
 }
-"""Experts, and the widths of a product, in and out; ``frozen`` ones are not trained."""
+"""Number of experts, and input and output width of a product; ``frozen`` ones are not trained."""
 ROUNDS = 20
 BOUND = 0.01
-"""Of the relative error in the Frobenius norm; bf16 products have 0.002 to 0.005."""
+"""Bound of the relative error in the Frobenius norm; bf16 products have 0.002 to 0.005."""
 
 
 def layer(experts: int, width_in: int, width_out: int, *, trains: bool) -> Any:
-    """Return a layer of experts with bf16 weights and gradient buffers, as DDP leaves it."""
+    """Return a layer of experts with bf16 weights and gradient buffers as under DDP."""
     from megatron.core.extensions.transformer_engine import TEGroupedLinear
     from megatron.core.transformer import TransformerConfig
 
@@ -69,7 +69,7 @@ def layer(experts: int, width_in: int, width_out: int, *, trains: bool) -> Any:
 
 
 def hooked(module: Any) -> list[Any]:
-    """Add each weight's gradient to its buffer as megatron-core's DDP does; return what to keep."""
+    """Accumulate each weight's gradient as megatron-core's DDP does; return references to keep."""
     kept = []
 
     def hook(weight: Any) -> Any:
@@ -87,7 +87,7 @@ def hooked(module: Any) -> list[Any]:
 
 
 def splits(kind: str, experts: int) -> list[int]:
-    """Return how many rows each expert has."""
+    """Return the number of rows of each expert."""
     if kind == "even":
         return [TOKENS // experts] * experts
     parts = torch.rand(experts, generator=torch.Generator().manual_seed(7))
@@ -98,7 +98,7 @@ def splits(kind: str, experts: int) -> list[int]:
 
 
 def passes(module: Any, rows: torch.Tensor, grad: torch.Tensor, counts: list[int]) -> Any:
-    """Take a forward and a backward pass; return the output and the rows' gradient."""
+    """Run a forward and a backward pass; return the output and the rows' gradient."""
     rows = rows.detach().requires_grad_()
     out = module(rows, counts)[0]
     out.backward(grad)
@@ -106,7 +106,7 @@ def passes(module: Any, rows: torch.Tensor, grad: torch.Tensor, counts: list[int
 
 
 def timed(module: Any, rows: torch.Tensor, grad: torch.Tensor, counts: list[int]) -> dict[str, Any]:
-    """Return the milliseconds of a pass: the host's to launch it, and all until it is done."""
+    """Return the milliseconds of a pass: of the host to launch it, and until its end."""
     hosts, all_of = [], []
     for _ in range(ROUNDS):
         torch.cuda.synchronize()
@@ -158,7 +158,7 @@ def trained(
 
 
 def main() -> None:
-    """Compare both ways, and print what was seen."""
+    """Compare both implementations and print the results."""
     from megatron.core import parallel_state, tensor_parallel
 
     address = f"tcp://127.0.0.1:{free_port()}"

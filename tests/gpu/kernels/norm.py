@@ -1,8 +1,8 @@
-"""The gradients' norm and clipping, as megatron-core does it and as we have it done.
+"""Gradient norm and clipping of megatron-core compared with ours.
 
 ``python3 -m tests.gpu.kernels.norm`` on one GPU with Transformer Engine and megatron-core: 3,000
-gradients in bf16, each as large as one of Qwen3-30B-A3B's experts. Prints the relative error
-against fp64 and the milliseconds of both; ours must be off by less than 1e-4, and clip to the same
+gradients in bf16, each with the size of an expert of Qwen3-30B-A3B. Prints the relative error
+against fp64 and the milliseconds of both; ours must have an error below 1e-4 and clip to the same
 bits.
 """
 
@@ -41,7 +41,7 @@ def measure(grads: list[torch.Tensor]) -> tuple[float, list[torch.Tensor], float
 
 
 def main() -> None:
-    """Compare both, and print what was seen."""
+    """Compare both and print the results."""
     address = f"tcp://127.0.0.1:{free_port()}"
     dist.init_process_group("nccl", init_method=address, rank=0, world_size=1)
     torch.manual_seed(7)

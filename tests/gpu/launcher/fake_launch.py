@@ -1,10 +1,10 @@
-"""Stands in for the local runner in the tests of ``faults``: what a run leaves, step by step.
+"""Fake local runner of the tests of ``faults``: writes the files of a run, step by step.
 
 ``python -m tests.gpu.launcher.fake_launch HOME PODS STEPS SAVES MODE`` resumes from the newest
-complete checkpoint, writes a row a step, begins a checkpoint, and completes it after a moment. A
-child with the names of a rank stands below one with the name of torchrun's agent; when it is
-killed, the next attempt begins.
-MODE ``hurries`` completes a checkpoint when it is stopped in it; ``forgets`` resumes one step late;
+complete checkpoint, writes one row per step, starts a checkpoint and completes it after a delay. It
+has a child named like torchrun's agent, which has a child named like a rank; when that is killed,
+the next attempt begins.
+MODE ``hurries`` completes a checkpoint although stopped in it; ``forgets`` resumes one step late;
 ``drifts`` has other losses after a resume.
 """
 
@@ -23,12 +23,12 @@ from launchers.storage import checkpoint
 from launchers.system.process import kill_descendants
 
 SLOW = 0.4
-"""Seconds of a save."""
+"""Duration of a save in seconds."""
 CHILD = "import subprocess, sys; subprocess.run([sys.executable, '-c', sys.argv[1], 'rlhf.py'])"
 
 
 class Stopped(Exception):
-    """SIGTERM came."""
+    """SIGTERM was received."""
 
 
 def stop(*_: object) -> None:
@@ -36,7 +36,7 @@ def stop(*_: object) -> None:
 
 
 def attempt(home: Path, steps: int, saves: int, mode: str) -> bool:
-    """Train; tell whether the end was reached."""
+    """Train; return whether the last step was reached."""
     folder = home / "checkpoints"
     number = len(list((home / "attempts").glob("*"))) + 1
     (home / "attempts" / str(number)).mkdir(parents=True)

@@ -1,12 +1,12 @@
-"""SIGTERM in the middle of a save and kill -9 of a rank, in one run through the launcher.
+"""Faults of one run through the launcher: SIGTERM during a save, and kill -9 of a rank.
 
     python3 -m tests.gpu.launcher.faults TOKENIZER RESULTS --gpus 2 --profile FILE[,FILE]
 
-A tiny model on two "nodes", or on one of 1 GPU, saves every fourth step. The first start is stopped
-as soon as the folder of the second checkpoint appears; the second one must go on from the first
-checkpoint and loses a rank at step 10; the JobSet's restart must go on from the second and end the
-run. RESULTS gets ``bench-<label>.json``: exit codes, seconds to the next new step, losses of
-repeated steps, and of an adapter whether the export is the model with it.
+A tiny model on two "nodes", or on one with 1 GPU, saves every fourth step. The first start is
+stopped as soon as the folder of the second checkpoint appears; the second start must resume from
+the first checkpoint and loses a rank at step 10; the JobSet's restart must resume from the second
+checkpoint and finish the run. RESULTS gets ``bench-<label>.json``: exit codes, seconds to the next
+new step, losses of repeated steps, and for an adapter whether the export is the merged model.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from tests.gpu.launcher.launch import Launch
 from tests.gpu.launcher.run import Run, wait_for
 
 STEPS, SAVES, KILL_AT = 14, 4, 10
-"""Steps of the run, between saves, and at which a rank is killed."""
+"""Steps of the run, steps between saves, and the step at which a rank is killed."""
 STOPPED, KILLED, LAST = 1, 2, 3
-"""Attempts: the one that is stopped, the one that loses a rank, the one that ends the run."""
+"""Attempts: stopped by SIGTERM, loses a rank, finishes the run."""
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line."""
     return launch.parser("faults").parse_args(words)
 
 
@@ -46,7 +46,7 @@ def launches(options: argparse.Namespace) -> list[Launch]:
     """Return the run.
 
     Raises:
-        ValueError: the GPUs can't be shared, or the profile can't be read.
+        ValueError: the GPUs cannot be divided, or the profile cannot be read.
     """
     nodes = min(2, options.gpus)
     if options.gpus < 1 or options.gpus % nodes:
@@ -76,7 +76,7 @@ def launches(options: argparse.Namespace) -> list[Launch]:
 
 
 def stop_in_save(run: Run, process: subprocess.Popen[bytes], limit: float) -> dict[str, Any]:
-    """Send SIGTERM when the second checkpoint is begun; return what is left then."""
+    """Send SIGTERM when the second checkpoint is started; return the state afterwards."""
 
     def is_saving() -> bool:
         return run.newest() > 0 and bool(run.unsealed())
@@ -97,7 +97,7 @@ def stop_in_save(run: Run, process: subprocess.Popen[bytes], limit: float) -> di
 
 
 def kill_rank(run: Run, process: subprocess.Popen[bytes], limit: float) -> dict[str, Any]:
-    """Kill the last rank once the second attempt has done its tenth step."""
+    """Kill the last rank after the second attempt has finished step 10."""
 
     def has_come_far() -> bool:
         steps = [row.step for row in run.rows() if row.attempt == KILLED]
@@ -112,10 +112,10 @@ def kill_rank(run: Run, process: subprocess.Popen[bytes], limit: float) -> dict[
 
 
 def flow(run: Run, limit: float, record: dict[str, Any]) -> None:
-    """Do both faults to the run, and fill the record as it goes.
+    """Inject both faults into the run; update the record after each.
 
     Raises:
-        TimeoutError, subprocess.TimeoutExpired: something did not happen in time.
+        TimeoutError, subprocess.TimeoutExpired: an expected event did not happen in time.
     """
     process = run.start()
     record["stop"] = stop_in_save(run, process, limit)
@@ -126,7 +126,7 @@ def flow(run: Run, limit: float, record: dict[str, Any]) -> None:
 
 
 def conclude(run: Run, record: dict[str, Any]) -> None:
-    """Add what the rows of the steps say."""
+    """Add the figures of the metrics rows."""
     rows = run.rows()
     if "stop" in record:
         record["stop"]["repeated"] = judge.repeated(rows, STOPPED, KILLED)
@@ -146,7 +146,7 @@ def conclude(run: Run, record: dict[str, Any]) -> None:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Do it; 1 when the run did not survive as it must, 2 when it can't be begun."""
+    """Run both faults; return 1 if a check fails, 2 if the run cannot start."""
     options, about = arguments(words), host.about()
     try:
         if short := launch_run.seen_gpus(options.gpus, about["gpus"]):
@@ -168,10 +168,12 @@ def main(words: Sequence[str] | None = None) -> int:
     finally:
         kill_descendants(timeout=20.0)
         conclude(run, record)
-        told = judge.complaints(record, STEPS)
-        _write(options.results / f"bench-{options.label}.json", {**record, "complaints": told})
-    print("\n".join(told) or "both faults were survived", record.get("stop"), record.get("kill"))
-    return 1 if told else 0
+        problems = judge.complaints(record, STEPS)
+        _write(options.results / f"bench-{options.label}.json", {**record, "complaints": problems})
+    print(
+        "\n".join(problems) or "both faults were survived", record.get("stop"), record.get("kill")
+    )
+    return 1 if problems else 0
 
 
 def _write(path: Path, record: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What must hold after a stop in the middle of a save and after the loss of a rank. All pure."""
+"""Checks after a stop during a save and after the loss of a rank. Pure."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ from launchers.metrics.rows import Row
 from tests.gpu.launcher import merged
 
 SAME = 1e-5
-"""By how much the loss of the first step after a resume may differ: it is one forward pass of the
-weights that were saved, and was equal to the last digit in all runs so far."""
+"""Tolerance of the loss of the first step after a resume: one forward pass of the saved weights,
+equal to the last digit in all runs so far."""
 CLOSE = 5e-3
-"""The same of later repeated steps: from the third step on runs of one recipe were seen on courses
-up to 0.005 apart (README.md, "Measured")."""
+"""Tolerance of later repeated steps: from the third step on, runs of one recipe differed by up to
+0.005 (NOTES.md, "All stages: results")."""
 
 
 def repeated(rows: Sequence[Row], before: int, after: int) -> dict[str, Any]:
-    """Compare the steps that two attempts both did.
+    """Compare the steps that two attempts have in common.
 
     Args:
-        rows: of ``metrics.jsonl``, all of them.
+        rows: all rows of ``metrics.jsonl``.
         before: number of the earlier attempt.
         after: number of the one that resumed.
 
     Returns:
-        ``first``, the step that the later attempt began with, ``steps`` that both did, ``exact``,
-        and by how much losses differ: in the first of them, and at most.
+        ``first``, the first step of the later attempt; ``steps``, the common ones; ``exact``; and
+        the differences of the losses: of the first common step, and the largest.
     """
     old = {row.step: row for row in rows if row.attempt == before}
     new = {row.step: row for row in rows if row.attempt == after}
@@ -47,7 +47,7 @@ def _loss(row: Row) -> float:
 
 
 def recovery(rows: Sequence[Row], killed: float, before: int, after: int) -> dict[str, Any]:
-    """Return how long a run took to go on after a rank was killed.
+    """Return the recovery time after a rank was killed.
 
     Args:
         rows: all rows of ``metrics.jsonl``.
@@ -56,8 +56,8 @@ def recovery(rows: Sequence[Row], killed: float, before: int, after: int) -> dic
         after: number of the next one.
 
     Returns:
-        ``last``, the last step before; ``first_step_s``, to the end of the first step afterwards,
-        which repeats one; ``new_step_s``, to the end of the first that had not been done.
+        ``last``, the last step before; ``first_step_s``, seconds to the end of the first step
+        afterwards, a repeated one; ``new_step_s``, to the end of the first new one.
     """
     last = max((row.step for row in rows if row.attempt == before), default=0)
     later = [row for row in rows if row.attempt == after]
@@ -73,55 +73,55 @@ def _since(killed: float, rows: Sequence[Row]) -> float | None:
 
 
 def complaints(record: Mapping[str, Any], total: int) -> list[str]:
-    """Say what is wrong; nothing where the run survived both faults."""
-    told = [*_of_stop(record.get("stop", {})), *_of_kill(record.get("kill", {}))]
+    """Return a sentence for each failed check."""
+    problems = [*_of_stop(record.get("stop", {})), *_of_kill(record.get("kill", {}))]
     if record.get("error"):
-        told.append(str(record["error"]))
+        problems.append(str(record["error"]))
     elif record.get("exit") != 0 or record.get("last_step") != total:
-        told.append(
+        problems.append(
             f"the run ended with {record.get('exit')} after step {record.get('last_step')}, "
             f"not with 0 after {total}"
         )
-    return told + (merged.complaints(record["merged"]) if "merged" in record else [])
+    return problems + (merged.complaints(record["merged"]) if "merged" in record else [])
 
 
 def _of_stop(seen: Mapping[str, Any]) -> list[str]:
     if not seen:
         return ["nothing was stopped"]
-    told = []
+    problems = []
     if seen["exit"] != 143 or any(code != 143 for code in seen["pods"]):
-        told.append(f"SIGTERM ended the run with {seen['exit']}, its pods with {seen['pods']}")
+        problems.append(f"SIGTERM ended the run with {seen['exit']}, its pods with {seen['pods']}")
     if not seen["unsealed"]:
-        told.append("the save was complete before the processes ended: nothing is shown")
+        problems.append("the save was complete before the processes ended: nothing is shown")
     if seen["newest"] != seen["newest_before"]:
-        told.append(
+        problems.append(
             f"checkpoint {seen['newest']} counts as complete, {seen['newest_before']} did before"
         )
-    return told + _of_repeat("after the stop", seen)
+    return problems + _of_repeat("after the stop", seen)
 
 
 def _of_kill(seen: Mapping[str, Any]) -> list[str]:
     if not seen:
         return ["no rank was killed"]
-    told = _of_repeat("after the kill", seen)
+    problems = _of_repeat("after the kill", seen)
     if seen["new_step_s"] is None:
-        told.append("no new step after the kill")
-    return told
+        problems.append("no new step after the kill")
+    return problems
 
 
 def _of_repeat(when: str, seen: Mapping[str, Any]) -> list[str]:
     again = seen.get("repeated")
     if not again or not again["steps"]:
         return [f"{when} no step was repeated"]
-    told = []
+    problems = []
     if again["first"] != seen["newest"] + 1:
-        told.append(
+        problems.append(
             f"{when} the run went on with step {again['first']}, and its newest complete "
             f"checkpoint was of step {seen['newest']}"
         )
     if not (again["first_apart"] <= SAME and again["apart"] <= CLOSE):
-        told.append(
+        problems.append(
             f"{when} losses differ by {again['first_apart']:g} in the first repeated step "
             f"(at most {SAME:g}) and by up to {again['apart']:g} (at most {CLOSE:g})"
         )
-    return told
+    return problems

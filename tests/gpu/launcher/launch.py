@@ -1,7 +1,7 @@
-"""A run through the launcher on a GPU host: what it is made of, and its rendered JobSet.
+"""A run through the launcher on a GPU host: its values and its rendered JobSet.
 
-Lines of ``visits.yaml`` that begin with ``nodes`` or ``faults`` are such runs. Helm renders them,
-here or on the host: ``pack_visits.py`` writes the manifests for a host that has no Helm.
+Lines of ``visits.yaml`` that begin with ``nodes`` or ``faults`` are such runs. Helm renders them
+on the host; ``pack_visits.py`` writes the manifests for a host without Helm.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ class Launch:
     """One release of the chart on this host."""
 
     name: str
-    """Of the release and of the run's folder."""
+    """Name of the release and of the run's folder."""
     profile: Profile
     nodes: int
     gpus_per_node: int
     model: Path
     data: Path
     args: Mapping[str, Any]
-    """Flags over the profile's; None drops one."""
+    """Override the profile's flags; None removes one."""
 
     def layers(self) -> list[dict[str, Any]]:
-        """Return the values over the profile's files, the later ones win."""
+        """Return the values that override the profile's files; later ones win."""
         replaced = dict.fromkeys(REPLACED)
         return [
             *(bench_profiles.layer(key, value) for key, value in self.profile.changes.items()),
@@ -56,7 +56,7 @@ class Launch:
                 "nodes": self.nodes,
                 "gpusPerNode": self.gpus_per_node,
                 "code": NO_CODE,
-                # all nodes are this host: what NCCL sends over is no fabric's transport
+                # all nodes are this host: NCCL uses no fabric
                 "preflight": {"skipChecks": ["transport"]},
                 "recipe": {
                     "model": f"file://{self.model}",
@@ -83,12 +83,12 @@ def render(launch: Launch) -> str:
 
 
 def packed_file(packed: Path, name: str) -> Path:
-    """Return where a packed manifest lies."""
+    """Return the path of a packed manifest."""
     return packed / "manifests" / f"{name}.yaml"
 
 
 def manifest_of(launch: Launch, packed: Path) -> str:
-    """Return the packed manifest, else render it here.
+    """Return the packed manifest; without one, render it.
 
     Raises:
         Problem: it was packed with other launchers, or can be had neither way.
@@ -124,7 +124,7 @@ def _unpacked(archive: bytes) -> dict[str, bytes]:
 
 
 def parser(program: str) -> argparse.ArgumentParser:
-    """Return a command line with what all lines of this kind share."""
+    """Return the parser with the arguments that all launcher runs share."""
     made = argparse.ArgumentParser(prog=f"python3 -m tests.gpu.launcher.{program}")
     add = made.add_argument
     add("tokenizer", type=Path, help="folder with a tokenizer")

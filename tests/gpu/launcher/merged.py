@@ -1,4 +1,4 @@
-"""Whether the model that a run exports is its original one with the adapter in it."""
+"""Check that an exported model is the original one with the adapter merged."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import Any
 
 PREFIX = "base_model.model."
-"""Before PEFT's names of a model's modules."""
+"""Prefix of PEFT's names of a model's modules."""
 CLOSE = 0.2
-"""By how much the merged weights may miss the sum, as a part of what the adapter adds: weights are
-rounded to bf16, 2^-9 of them, and the adapter adds a tenth of them or so (seen: 0.03)."""
+"""Tolerance of the merged weights, relative to the adapter's change: weights are rounded to bf16,
+2^-9 of their value, and the adapter changes them by about a tenth (measured: 0.03)."""
 
 
 def adapter_of(export: Path) -> Path | None:
-    """Return the folder of the adapter in an export, where an adapter was trained."""
+    """Return the folder of the adapter in an export; None if no adapter was trained."""
     return next((file.parent for file in export.rglob("adapter_config.json")), None)
 
 
 def compare(export: Path, adapter: Path, model: Path) -> dict[str, Any]:
-    """Compare an export with the model that the run began with.
+    """Compare an export with the original model.
 
     Args:
         export: the merged model.
@@ -59,22 +59,22 @@ def compare(export: Path, adapter: Path, model: Path) -> dict[str, Any]:
 
 
 def complaints(seen: Mapping[str, Any]) -> list[str]:
-    """Say what is wrong with an export.
+    """Return a sentence for each problem of an export.
 
     >>> complaints({"adapted": 2, "moved": [], "added": 0.1, "apart": 0.01})
     []
     """
-    told = []
+    problems = []
     if not seen["adapted"] or not seen["added"] > 0:
-        told.append("the adapter of the export adds nothing")
+        problems.append("the adapter of the export adds nothing")
     if seen["moved"]:
-        told.append(f"the export changed {', '.join(seen['moved'])}, which have no adapter")
+        problems.append(f"the export changed {', '.join(seen['moved'])}, which have no adapter")
     if not seen["apart"] <= CLOSE:
-        told.append(
+        problems.append(
             f"the exported weights miss model and adapter by {seen['apart']:.2g} of what it adds "
             f"(at most {CLOSE:g})"
         )
-    return told
+    return problems
 
 
 def _read(folder: Path) -> dict[str, Any]:

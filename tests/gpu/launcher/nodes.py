@@ -1,10 +1,10 @@
-"""Two "nodes" of half the GPUs each through the launcher, against one node of all of them.
+"""Two "nodes" with half the GPUs each compared with one node, through the launcher.
 
     python3 -m tests.gpu.launcher.nodes TOKENIZER RESULTS --gpus 8 --profile FILE[,FILE]
 
-Same model, data and flags; clone to training, and stopped after its last measured step. Both nodes
-share this host, so that NCCL goes over NVLink in both: what is compared is the launcher's way, two
-agents and a gang, and not a network. RESULTS gets ``bench-<label>.json``.
+Same model, data and flags; from clone to training, stopped after the last measured step. Both nodes
+share this host, so NCCL uses NVLink in both: it measures the launcher (two agents and a gang), not
+a network. RESULTS gets ``bench-<label>.json``.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from tests.gpu.launcher.launch import Launch
 from tests.gpu.launcher.run import Run
 
 KINDS = {"one": 1, "two": 2}
-"""Name of a run to its nodes."""
+"""Nodes by name of a run."""
 MORE = 20
-"""Steps that the runs would go on for: they are stopped before they save."""
+"""Steps of the recipe; the runs are stopped before they save."""
 LOGPS = ("logps/chosen", "logps/rejected")
 APART = 1e-4
-"""By how much the first step's log-probabilities may differ, as a part: the order of sums."""
+"""Relative tolerance of the first step's log-probabilities: the order of sums differs."""
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line."""
     parser = launch.parser("nodes")
     parser.add_argument("--layers", type=int, default=8, help="of the real widths")
     parser.add_argument("--steps", type=int, default=10, help="that are measured")
@@ -52,7 +52,7 @@ def launches(options: argparse.Namespace) -> list[Launch]:
     """Return both runs.
 
     Raises:
-        ValueError: the GPUs are odd, or the profile can't be read.
+        ValueError: the number of GPUs is odd, or the profile cannot be read.
     """
     if options.gpus % 2:
         raise ValueError(f"--gpus {options.gpus} can't be shared by two nodes; write an even one")
@@ -72,7 +72,7 @@ def launches(options: argparse.Namespace) -> list[Launch]:
 
 
 def figures(rows: Sequence[Row], warm_up: int) -> dict[str, Any]:
-    """Return a run's speed over the steps after the warm-up, and what its first step said."""
+    """Return a run's speed after the warm-up, and the values of its first step."""
     measured = rows[warm_up:]
     rates = [r.tokens_per_second_per_gpu for r in measured if r.tokens_per_second_per_gpu]
     if not rates:
@@ -89,7 +89,7 @@ def figures(rows: Sequence[Row], warm_up: int) -> dict[str, Any]:
 
 
 def ratio(runs: Mapping[str, Mapping[str, Any]]) -> float | None:
-    """Return two nodes' tokens per second and GPU over one's; None where one was not measured."""
+    """Return the ratio of two nodes' tokens per second per GPU to one's; None if one is missing."""
     if not all(runs.get(kind, {}).get("steps") for kind in KINDS):
         return None
     one, two = (float(runs[k]["tokens_per_second_per_gpu"]["median"]) for k in KINDS)
@@ -97,28 +97,28 @@ def ratio(runs: Mapping[str, Mapping[str, Any]]) -> float | None:
 
 
 def complaints(runs: Mapping[str, Mapping[str, Any]], steps: int) -> list[str]:
-    """Say what is wrong with the runs; nothing where two nodes did what one does."""
-    told = []
+    """Return a sentence for each difference between the runs other than speed."""
+    problems = []
     for kind in KINDS:
         seen = runs.get(kind, {})
         if seen.get("steps", 0) < steps:
             why = f"it ended by {seen.get('ended')}"
-            told.append(f"{kind}: {seen.get('steps', 0)} of {steps} steps were measured; {why}")
-    if told:
-        return told
+            problems.append(f"{kind}: {seen.get('steps', 0)} of {steps} steps were measured; {why}")
+    if problems:
+        return problems
     first = {kind: runs[kind]["first"] for kind in KINDS}
     for kind in KINDS:
         if not bench_figures.oracle([first[kind]], rpo=False)["ok"]:
-            told.append(f"{kind}: the first loss is {first[kind]['loss']}, not ln 2")
+            problems.append(f"{kind}: the first loss is {first[kind]['loss']}, not ln 2")
     for name in LOGPS:
         one, two = first["one"][name], first["two"][name]
         if abs(one - two) > APART * abs(one):
-            told.append(f"{name} of the first step is {one} on one node and {two} on two")
-    return told
+            problems.append(f"{name} of the first step is {one} on one node and {two} on two")
+    return problems
 
 
 def measure(run: Run, options: argparse.Namespace) -> dict[str, Any]:
-    """Run to the last measured step; return the figures."""
+    """Run until the last measured step; return the figures."""
     wanted, began = options.warm_up + options.steps, time.time()
     why, code = session.run(
         run.command(),
@@ -128,11 +128,11 @@ def measure(run: Run, options: argparse.Namespace) -> dict[str, Any]:
         done=lambda: len(run.rows()) >= wanted,
     )
     rows = run.rows()
-    told = {"ended": why, "exit": code, "wall_s": round(time.time() - began, 1)}
+    result = {"ended": why, "exit": code, "wall_s": round(time.time() - began, 1)}
     if rows:
-        told["first_step_s"] = round(rows[0].time - began, 1)
+        result["first_step_s"] = round(rows[0].time - began, 1)
     return {
-        **told,
+        **result,
         **figures(rows, options.warm_up),
         "phases": run.progress().get("phases", {}),
         "each_step": [[row.step, row.seconds, row.tokens] for row in rows],
@@ -141,7 +141,7 @@ def measure(run: Run, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Measure both; 1 when they differ in more than speed, 2 when they can't be begun."""
+    """Measure both; return 1 if they differ in more than speed, 2 if they cannot start."""
     options, about = arguments(words), host.about()
     try:
         if short := launch_run.seen_gpus(options.gpus, about["gpus"]):
@@ -159,9 +159,9 @@ def main(words: Sequence[str] | None = None) -> int:
         record |= {"ratio": ratio(record["runs"])}
         _write(options.results / f"bench-{options.label}.json", record)
         print(kind, {k: v for k, v in record["runs"][kind].items() if k != "each_step"}, flush=True)
-    print("\n".join(told := complaints(record["runs"], options.steps)))
+    print("\n".join(problems := complaints(record["runs"], options.steps)))
     print(f"two nodes do {record['ratio']} of one node's tokens per second and GPU")
-    return 1 if told else 0
+    return 1 if problems else 0
 
 
 def _write(path: Path, record: Mapping[str, Any]) -> None:

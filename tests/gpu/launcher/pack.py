@@ -1,7 +1,7 @@
-"""Make what a GPU host without network needs for ``stages.py``: sources and rendered manifests.
+"""Sources and rendered manifests of ``stages.py`` for a GPU host without network.
 
-Run it as ``python -m tests.gpu.launcher.pack FOLDER``, here, with Helm and the CPU training
-environment; copy the repository and FOLDER to the host.
+Run ``python -m tests.gpu.launcher.pack FOLDER`` where Helm and the CPU training environment are;
+copy the repository and FOLDER to the host.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tests.gpu import host
 VALUES = ROOT / "values" / "demo-megatron.yaml"
 TINY: dict[str, Any] = {}
 BIG: dict[str, Any] = {
-    # real widths on one node, as many optimizer steps as say when the first one was done
+    # real widths on one node, enough optimizer steps to time the first one
     "nodes": 1,
     "gpusPerNode": 4,
     "recipe": {
@@ -55,7 +55,7 @@ RUNS: dict[str, list[dict[str, Any]]] = {
 
 
 def host_values(commit: str) -> dict[str, Any]:
-    """Values that lead to the host's paths."""
+    """Values with the host's paths."""
     return {
         **overlay.overlay(host.HOME / "workspace", 29500, 29400),
         "code": {"url": f"file://{host.HOME}/sources/code", "ref": commit},
@@ -69,7 +69,7 @@ def host_values(commit: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Make sources and manifests in the folder of the command line."""
+    """Write sources and manifests to the folder of the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.gpu.launcher.pack")
     parser.add_argument("folder", type=Path, help="to bring to the host")
     folder: Path = parser.parse_args().folder.resolve()

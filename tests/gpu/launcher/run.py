@@ -1,4 +1,4 @@
-"""A run through the launcher while it runs: started, watched from its files, stopped, read."""
+"""Control of a run through the launcher: start it, observe its files, stop it."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from tests.gpu.launcher.launch import WORKSPACE, Launch, manifest_of
 from tests.gpu.model import pairs
 
 VOCABULARY = 151_936
-"""Of the tiny model too, so that any tokenizer of the family fits."""
+"""Vocabulary, also of the tiny model, so that any tokenizer of the family fits."""
 PAUSE = 0.02
-"""Seconds between two looks at a run's files."""
+"""Poll interval of a run's files in seconds."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,46 +55,46 @@ class Run:
         return [*module, *given, "--verbose"]
 
     def start(self) -> subprocess.Popen[bytes]:
-        """Start the runner; its output is added to the log."""
+        """Start the runner; append its output to the log."""
         with self.log.open("ab") as output:
             return subprocess.Popen(
                 self.command(), stdout=output, stderr=subprocess.STDOUT, cwd=bench_profiles.ROOT
             )
 
     def rows(self) -> list[Row]:
-        """Return every row of ``metrics.jsonl``, those of repeated steps too."""
+        """Return all rows of ``metrics.jsonl``, including repeated steps."""
         path = self.home / "metrics.jsonl"
         text = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
         return [row for line in text.splitlines() if (row := metrics.parse(line)) is not None]
 
     def newest(self) -> int:
-        """Return the step of the newest complete checkpoint; 0 where there is none."""
+        """Return the step of the newest complete checkpoint; 0 if there is none."""
         found = checkpoint.newest(self.checkpoints)
         return 0 if found is None else found.step
 
     def unsealed(self) -> list[str]:
-        """List the checkpoints that are begun and not complete."""
+        """List the incomplete checkpoints."""
         found = sorted(self.checkpoints.glob("checkpoint-*"))
         return [path.name for path in found if not (path / checkpoint.COMPLETE).exists()]
 
     def ends(self) -> list[dict[str, Any]]:
-        """Return the termination messages of all pods since the runner was started last."""
+        """Return the termination messages of all pods since the last start of the runner."""
         pods = self.workspace / "pods" / self.name
         found = sorted(pods.glob(f"*/*{TERMINATION_LOG}"))
         return [json.loads(text) for p in found if (text := p.read_text(encoding="utf-8").strip())]
 
     def progress(self) -> dict[str, Any]:
-        """Return ``progress.json``; empty where there is none yet."""
+        """Return ``progress.json``; empty if there is none yet."""
         path = self.home / "progress.json"
         parsed: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
         return parsed
 
 
 def open_run(launch: Launch, packed: Path, results: Path) -> Run:
-    """Return the run of a launch, with its manifest on this host; another visit's steps go.
+    """Return the run of a launch with its manifest; remove the steps of an earlier visit.
 
     Raises:
-        Problem: the manifest can't be had.
+        Problem: the manifest can neither be found nor rendered.
     """
     text = manifest_of(launch, packed)
     folder = WORKSPACE / "manifests"
@@ -125,10 +125,10 @@ def wait_for(
     seconds: float,
     process: subprocess.Popen[bytes] | None = None,
 ) -> None:
-    """Wait until something happens.
+    """Wait until a probe returns a value.
 
     Raises:
-        TimeoutError: it did not in time, or the process that was to do it has ended.
+        TimeoutError: the time limit passed, or the process ended.
     """
     stop = time.monotonic() + seconds
     while not happens():
@@ -140,23 +140,23 @@ def wait_for(
 
 
 def model_folder(layers: int) -> Path:
-    """Return where the random model lies: with 0 layers the tiny one."""
+    """Return the folder of the random model; 0 layers: the tiny one."""
     return WORKSPACE / (f"model-{layers}" if layers else "model-tiny")
 
 
 def data_file(count: int) -> Path:
-    """Return where the pairs lie."""
+    """Return the path of the pairs."""
     return WORKSPACE / f"pairs-{count}.jsonl"
 
 
 def prepare(tokenizer: Path, layers: int, count: int) -> dict[str, float]:
-    """Write model and pairs unless they are there; return the seconds that each took."""
+    """Write model and pairs unless present; return the seconds of each."""
     took: dict[str, float] = {}
     model, data = model_folder(layers), data_file(count)
     WORKSPACE.mkdir(parents=True, exist_ok=True)
     begin, part = time.monotonic(), model.with_name(f"{model.name}.partial")
     if not model.exists():
-        # a process of its own: its CUDA contexts must be gone when training begins
+        # a separate process: its CUDA contexts must be gone when training begins
         module = [sys.executable, "-m", "tests.gpu.model.random_model", str(part)]
         shape = ["--layers", str(layers)] if layers else ["--tiny", "--vocab", str(VOCABULARY)]
         words = ["--tokenizer", str(tokenizer.resolve()), *shape]
@@ -172,7 +172,7 @@ def prepare(tokenizer: Path, layers: int, count: int) -> dict[str, float]:
 
 
 def seen_gpus(needed: int, seen: Sequence[str]) -> str:
-    """Return why so many GPUs can't be had here; empty where they can.
+    """Return why the host lacks GPUs; empty if it has enough.
 
     >>> seen_gpus(4, ["a", "b"]), seen_gpus(1, ["a"])
     ('this host has 2 GPUs and 4 are needed', '')
@@ -181,6 +181,6 @@ def seen_gpus(needed: int, seen: Sequence[str]) -> str:
 
 
 def kill(pid: int, number: int) -> float:
-    """Send a signal; return when (Unix time)."""
+    """Send a signal; return the Unix time."""
     os.kill(pid, number)
     return time.time()

@@ -2,10 +2,10 @@
 
     python3 -m tests.gpu.launcher.stages PACKED RESULTS [RUN ...]
 
-PACKED is what ``pack.py`` made. Each run goes through the local runner and the launcher; RESULTS
-gets one JSON a run. ``tiny-resume`` is stopped after its first checkpoint and started again,
-``tiny-kill`` loses a rank and restarts by itself; ``big-*`` measure the start of a model of real
-widths, converted and not.
+PACKED is the folder of ``pack.py``. Each run goes through the local runner and the launcher;
+RESULTS gets one JSON per run. ``tiny-resume`` is stopped after its first checkpoint and started
+again, ``tiny-kill`` loses a rank and restarts automatically; ``big-*`` measure the start of a model
+with real widths, with and without conversion.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BIG_LAYERS = 24
 
 
 def prepare(packed: Path, names: list[str]) -> dict[str, float]:
-    """Copy the sources and write the random models; return the seconds that each took."""
+    """Copy the sources and write the random models; return the seconds of each."""
     shutil.copytree(packed / "sources", host.HOME / "sources", dirs_exist_ok=True)
     took = {}
     models = [("tiny", host.HOME / "sources" / "tiny-moe", ["--tiny"])]
@@ -53,14 +53,14 @@ def files(packed: Path, name: str, log: Path) -> Run:
 
 
 def run(packed: Path, name: str, log: Path) -> dict[str, Any]:
-    """Run once to the end; return its exit status, seconds and the time of the first step."""
+    """Run until the end; return exit status, seconds and time of the first step."""
     begin, wall = time.monotonic(), time.time()
     code = files(packed, name, log).start().wait()
     return {"exit": code, "seconds": round(time.monotonic() - begin, 1), "began": wall}
 
 
 def run_in_two(packed: Path, name: str, log: Path) -> dict[str, Any]:
-    """Stop a run by SIGTERM after its first complete checkpoint, then run it to the end."""
+    """Stop a run by SIGTERM after its first complete checkpoint, then finish it."""
     about = files(packed, name, log)
     first = about.start()
     wait_for("a checkpoint", lambda: about.newest() > 0, 300, first)
@@ -71,13 +71,13 @@ def run_in_two(packed: Path, name: str, log: Path) -> dict[str, Any]:
 
 
 def run_killed(packed: Path, name: str, log: Path) -> dict[str, Any]:
-    """Kill one rank after the first complete checkpoint; the JobSet's restart does the rest."""
+    """Kill one rank after the first complete checkpoint; the JobSet restarts the run."""
     about = files(packed, name, log)
     whole = about.start()
     wait_for("step 12", lambda: about.newest() > 0 and len(steps(name)) > 11, 300, whole)
     os.kill(ranks()[-1], signal.SIGKILL)
     begin = time.monotonic()
-    # steps of the other ranks may still be logged: what counts is a step of the next attempt
+    # the other ranks may still log steps: wait for a step of the next attempt
     wait_for("second attempt", (about.home / "attempts" / "2").exists, 300, whole)
     before = len(steps(name))
     wait_for("new step", lambda: len(steps(name)) > before, 300, whole)
@@ -95,7 +95,7 @@ def steps(name: str) -> list[dict[str, Any]]:
 
 
 def main() -> None:
-    """Run what the command line asks for."""
+    """Run the stages of the command line."""
     parser = argparse.ArgumentParser(prog="python3 -m tests.gpu.launcher.stages")
     parser.add_argument("packed", type=Path, help="what pack.py made")
     parser.add_argument("results", type=Path, help="folder of the results")

@@ -1,4 +1,4 @@
-"""The two faults of a visit, done to a stand-in; and what the judge says of runs that fail."""
+"""The two faults of a visit on a fake runner, and the checks of failed runs."""
 
 import argparse
 import copy
@@ -17,12 +17,12 @@ from tests.gpu.launcher.run import Run
 
 @dataclass(frozen=True, kw_only=True)
 class Fake(Run):
-    """A run whose runner is the stand-in."""
+    """A run with the fake runner."""
 
     mode: str = ""
 
     def command(self) -> list[str]:
-        """Return the stand-in's command line."""
+        """Return the command line of the fake runner."""
         pods = self.workspace / "pods" / self.name
         words = [str(self.home), str(pods), str(faults.STEPS), str(faults.SAVES)]
         return [sys.executable, "-m", "tests.gpu.launcher.fake_launch", *words, self.mode]

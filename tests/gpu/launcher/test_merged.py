@@ -1,4 +1,4 @@
-"""The judge of a merged export, on exports made by hand, one of them as ms-swift makes it."""
+"""The check of a merged export, on synthetic exports, one of them in ms-swift's format."""
 
 from __future__ import annotations
 
@@ -63,5 +63,5 @@ def test_only_the_model_with_its_adapter_in_it_is_a_merged_export(
     program = f"import sys; sys.argv[1:] = [{fault!r}, {str(tmp_path)!r}]{MAKE}"
     seen: dict[str, Any] = json.loads(fake_upstream.run(tmp_path, program))
     assert (seen["tensors"], seen["adapted"]) == (3, 2)
-    told = merged.complaints(seen)
-    assert [says in line for line in told] == ([True] if says else []), seen
+    problems = merged.complaints(seen)
+    assert [says in line for line in problems] == ([True] if says else []), seen

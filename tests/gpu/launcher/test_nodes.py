@@ -1,4 +1,4 @@
-"""One node against two: the runs that visits.yaml asks for, and what is told of them."""
+"""One node compared with two: the runs of visits.yaml, and their checks."""
 
 import re
 from base64 import b64encode
@@ -26,8 +26,8 @@ LAUNCHES = list(pack_visits.launches(["2gpu", "4gpu", "8gpu"]))
 
 
 def test_every_visit_goes_through_the_launcher_on_one_and_two_nodes_and_with_faults() -> None:
-    told = [(each.name, each.nodes, each.gpus_per_node) for each in LAUNCHES]
-    assert told == [
+    found = [(each.name, each.nodes, each.gpus_per_node) for each in LAUNCHES]
+    assert found == [
         (f"visit-{gpus}gpu-{run}", count, gpus // count)
         for gpus in (2, 4, 8)
         for run, count in (("nodes-one", 1), ("nodes-two", 2), ("faults", 2))

@@ -1,1 +1,1 @@
-"""The random model that is measured, and its data."""
+"""The random model of the measurements, and its data."""

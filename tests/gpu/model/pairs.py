@@ -1,8 +1,8 @@
 """Preference pairs of random words with a real distribution of lengths, in ms-swift's format.
 
 ``python3 -m tests.gpu.model.pairs TOKENIZER FILE --pairs 4000``. Prompts and answers have
-log-normal lengths, as people's do; every token of the tokenizer is about as frequent as any other,
-so that a random router sees diverse tokens. Needs the package tokenizers.
+log-normal lengths, as in real data; token frequencies are nearly uniform, so that a random router
+sees diverse tokens. Needs the package tokenizers.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from typing import Any
 PROMPT, ANSWER = 150, 450
 """Median tokens."""
 SIGMA = 0.7
-"""Deviation of the logarithm of a length: the longest of a hundred is five times the median."""
+"""Standard deviation of the logarithm of a length: the longest of 100 is five times the median."""
 TEMPLATE = 40
-"""Tokens that a chat template adds to a sequence, at the most."""
+"""Maximum number of tokens that a chat template adds to a sequence."""
 TOKENS = 20_000
-"""At most so many tokens of a tokenizer are used: enough to be diverse, found in seconds."""
+"""Maximum number of distinct tokens: diverse enough, found in seconds."""
 SPACE = "Ġ"
 """A space in byte-level BPE (Radford et al. 2019, section 2.2)."""
 TRIES = 8
@@ -30,17 +30,17 @@ TRIES = 8
 
 @dataclass(frozen=True, kw_only=True)
 class Word:
-    """Text whose tokens are known wherever it stands between spaces."""
+    """Text with a known number of tokens between spaces."""
 
     text: str
     tokens: int
 
 
 def words(tokenizer: Path) -> list[Word]:
-    """Return words that use each token of a tokenizer once, as far as text can.
+    """Return words that use each token of a tokenizer once, where text can produce it.
 
-    A token that begins with a space is a word; another one is a word behind the first head that
-    the tokenizer does not merge with it.
+    A token that begins with a space is a word; any other is appended to the first head that the
+    tokenizer does not merge with it.
     """
     from tokenizers import Tokenizer
 
@@ -76,7 +76,7 @@ def length(chance: random.Random, median: int, longest: int) -> int:
 
 
 def text(chance: random.Random, known: Sequence[Word], tokens: int) -> str:
-    """Return random words of as many tokens, or one more."""
+    """Return random words with the given number of tokens, or one more."""
     chosen: list[str] = []
     while tokens > 0:
         word = chance.choice(known)
@@ -86,14 +86,14 @@ def text(chance: random.Random, known: Sequence[Word], tokens: int) -> str:
 
 
 def write(path: Path, tokenizer: Path, pairs: int, *, seed: int = 7, pack: int = 8192) -> None:
-    """Write pairs, the same for the same arguments.
+    """Write pairs; deterministic for the same arguments.
 
     Args:
-        path: of the JSONL file.
+        path: the JSONL file.
         tokenizer: folder of the tokenizer.
-        pairs: how many.
-        seed: of the draws.
-        pack: tokens that the two sequences of a pair must not exceed together.
+        pairs: number of pairs.
+        seed: random seed.
+        pack: maximum tokens of the two sequences of a pair together.
     """
     known, chance = words(tokenizer), random.Random(seed)
     longest = pack // 4 - TEMPLATE

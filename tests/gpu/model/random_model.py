@@ -3,12 +3,12 @@
 Run it as ``python3 -m tests.gpu.model.random_model FOLDER --tokenizer FOLDER --layers 48``; the
 defaults are the widths of Qwen3-30B-A3B. The tokenizer is copied from a folder that has one.
 
-Why the scales: a router sees the normalised residual stream. With N(0, 0.02) everywhere (the
+Reason for the scales: a router sees the normalised residual stream. With N(0, 0.02) everywhere (the
 embedding too) a few layers outweigh the token's own embedding, all tokens share most of their
 stream and every router prefers the same experts: a load-balancing loss of 3.5 where 1 is balanced.
-Here the embedding has a deviation of 1, what is added to the stream is scaled by
+Here the embedding has a deviation of 1, layer outputs are scaled by
 1 / sqrt(2 layers) (Radford et al. 2019, "Language Models are Unsupervised Multitask Learners",
-section 2.3) and the rows of a router are orthonormal, so that no expert is preferred beforehand.
+section 2.3) and the rows of a router are orthonormal, so that no expert is preferred.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from tests.gpu.model.shards import Sizes, save
 from tests.gpu.model.weights import DEVIATION, PLAIN, Gains, draw
 
 WRITERS = 12
-"""Threads that each hold one layer, of 1.25 GB at the real widths."""
+"""Threads; each holds one layer of 1.25 GB at the real widths."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shape:
-    """The sizes of ``config.json``; the defaults are Qwen3-30B-A3B's."""
+    """Sizes in ``config.json``; the defaults are Qwen3-30B-A3B's."""
 
     num_hidden_layers: int = 48
     hidden_size: int = 2048
@@ -60,7 +60,7 @@ TINY = Shape(
 
 
 def parts(shape: Shape) -> Iterator[tuple[str, Sizes]]:
-    """Yield the files of a model: what is outside the layers, then a file a layer."""
+    """Yield the files of a model: the weights outside the layers, then one file per layer."""
     embedding = (shape.vocab_size, shape.hidden_size)
     yield (
         "model-outside",
@@ -121,7 +121,7 @@ def config(shape: Shape) -> dict[str, Any]:
 
 
 def vocabulary(tokenizer: Path) -> int:
-    """Return the rows that an embedding needs for a tokenizer: a multiple of 128."""
+    """Return the embedding rows for a tokenizer: a multiple of 128."""
     words = json.loads((tokenizer / "tokenizer.json").read_text(encoding="utf-8"))
     added = (token["id"] for token in words["added_tokens"])
     ids: list[int] = [*words["model"]["vocab"].values(), *added]
@@ -129,7 +129,7 @@ def vocabulary(tokenizer: Path) -> int:
 
 
 def write(folder: Path, shape: Shape, tokenizer: Path, seed: int = 7, gains: Gains = PLAIN) -> int:
-    """Write the model, the same for the same seed and kind of device; return its parameters."""
+    """Write the model, deterministic for a seed and device type; return its parameter count."""
     import torch
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -156,7 +156,7 @@ def write(folder: Path, shape: Shape, tokenizer: Path, seed: int = 7, gains: Gai
 
 
 def main() -> None:
-    """Write the model that the command line asks for."""
+    """Write the model of the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--tokenizer", type=Path, required=True)

@@ -1,9 +1,9 @@
-"""How balanced the routers of a random model are, on CPU: ``python3 -m tests.gpu.model.routing``.
+"""Load balance of a random model's routers, on CPU: ``python3 -m tests.gpu.model.routing``.
 
-A model of real widths and few experts' worth of layers reads the pairs of ``pairs.py`` in
-transformers' own implementation. Printed for each layer: the load-balancing loss as megatron-core
-logs it (``megatron/core/transformer/moe/moe_utils.py``, ``switch_load_balancing_loss_func``: 1 is
-balanced) and the load of the busiest expert over the mean.
+A random model processes the pairs of ``pairs.py`` in transformers' own implementation. Prints for
+each layer: the load-balancing loss as megatron-core logs it
+(``megatron/core/transformer/moe/moe_utils.py``, ``switch_load_balancing_loss_func``: 1 is balanced)
+and the load of the busiest expert over the mean.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tests.gpu.model import pairs, random_model
 
 
 def balance(logits: Any, topk: int) -> tuple[float, float]:
-    """Return the load-balancing loss and the busiest expert's load over the mean.
+    """Return the load-balancing loss and the ratio of the busiest expert's load to the mean.
 
     Args:
-        logits: of a router, tokens x experts.
-        topk: experts of a token.
+        logits: of a router, shape (tokens, experts).
+        topk: experts per token.
     """
     import torch
 
@@ -36,7 +36,7 @@ def balance(logits: Any, topk: int) -> tuple[float, float]:
 
 
 def measure(model: Path, tokenizer: Path, tokens: int) -> list[tuple[float, float]]:
-    """Return each layer's balance over as many tokens of the pairs."""
+    """Return each layer's balance over the given number of tokens."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -61,7 +61,7 @@ def measure(model: Path, tokenizer: Path, tokens: int) -> list[tuple[float, floa
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Write a model, measure it and print a line for each layer."""
+    """Write a model, measure it and print one line per layer."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("tokenizer", type=Path)
     parser.add_argument("--layers", type=int, default=4)

@@ -1,4 +1,4 @@
-"""Write safetensors files fast: one flat tensor, one write."""
+"""Fast writing of safetensors files: one flat tensor, one write."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 Sizes = dict[str, tuple[int, ...]]
-"""Names of weights in Hugging Face's spelling, and their shapes."""
+"""Shapes of weights by their Hugging Face names."""
 
 
 def save(path: Path, sizes: Sizes, whole: Any) -> None:
     """Write one safetensors file from a flat bf16 tensor.
 
     The format (safetensors' README, "Format"): the header's length in 8 bytes, the header as JSON,
-    the bytes. One write of the whole is four times as fast as a library that copies each tensor.
+    the bytes. A single write is four times as fast as a library that copies each tensor.
     """
     import torch
 

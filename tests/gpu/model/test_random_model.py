@@ -1,4 +1,4 @@
-"""The random model and the pairs that GPU runs are measured with."""
+"""The random model and the pairs of GPU measurements."""
 
 import json
 import re

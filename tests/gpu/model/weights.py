@@ -1,4 +1,4 @@
-"""The weights of a random Qwen3-MoE with balanced routers; ``random_model.py`` says why so."""
+"""Weights of a random Qwen3-MoE with balanced routers; ``random_model.py`` explains the scales."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from tests.gpu.model.shards import Sizes
 
 DEVIATION = 0.02
-"""Of the weights; ``initializer_range`` of Qwen3-MoE's configuration."""
+"""Standard deviation of the weights; ``initializer_range`` of Qwen3-MoE's configuration."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Gains:
-    """How much more the layers add to the stream than the weights at the top of this file do."""
+    """Factors on the layers' contributions to the residual stream."""
 
     attention: float = 1.0
     experts: float = 1.0

@@ -1,1 +1,1 @@
-"""The checks before training, with faults made on purpose."""
+"""The checks before training, on healthy GPUs and with injected faults."""

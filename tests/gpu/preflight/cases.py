@@ -1,4 +1,4 @@
-"""What the preflight must say on GPUs: healthy ones pass, each fault is named."""
+"""Cases of the preflight on GPUs: healthy GPUs pass, each injected fault is reported."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One preflight of all GPUs, and what it must say."""
+    """One preflight of all GPUs, and its expected outcome."""
 
     nodes: int = 1
     env: Mapping[str, str] = field(default_factory=dict)
     hog: bool = False
-    """Another process works on the last GPU."""
+    """Whether another process uses the last GPU."""
     stop: bool = False
-    """The last rank is stopped once it has started."""
+    """Whether the last rank is stopped (SIGSTOP) after its start."""
     code: int = 0
     says: str = ""
-    """Part of the termination message."""
+    """Expected part of the termination message."""
 
 
 CASES = {
     "normal": Case(),
-    "two-nodes": Case(nodes=2, env={"NETWORK_TRANSPORT": "NET/Socket"}),
-    "wrong-card": Case(env={"GPU_MODEL": "a100-80g"}, code=78, says="gpuModel is a100-80g"),
+    "two-nodes": Case(nodes=2, env={"DPO_NETWORK_TRANSPORT": "NET/Socket"}),
+    "wrong-card": Case(env={"DPO_GPU_MODEL": "a100-80g"}, code=78, says="gpuModel is a100-80g"),
     "missed-floor": Case(
         env={"DPO_PREFLIGHT_NODE_FLOOR": "5000"}, code=80, says="the floor is 5000"
     ),
@@ -32,11 +32,11 @@ CASES = {
         env={"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}, code=80, says="not NVLink"
     ),
     "no-adapter": Case(
-        nodes=2, env={"NETWORK_TRANSPORT": "NET/IB"}, code=80, says="no RDMA device"
+        nodes=2, env={"DPO_NETWORK_TRANSPORT": "NET/IB"}, code=80, says="no RDMA device"
     ),
     "silent-sockets": Case(
         nodes=2,
-        env={"NETWORK_TRANSPORT": "NET/IB", "DPO_PREFLIGHT_SKIP": "rdma"},
+        env={"DPO_NETWORK_TRANSPORT": "NET/IB", "DPO_PREFLIGHT_SKIP": "rdma"},
         code=80,
         says="NCCL sends over NET/Socket, not NET/IB",
     ),

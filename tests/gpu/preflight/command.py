@@ -1,8 +1,8 @@
 """The preflight on real GPUs: ``python3 -m tests.gpu.preflight RESULTS [NAME ...]``.
 
-Needs 2 or more GPUs of one host, torch and PyYAML; takes three minutes. Healthy GPUs pass, and each
-fault made on purpose must end with its exit code and name its culprit. RESULTS gets
-``preflight.json``, nvidia-smi's answer and the logs of NCCL.
+Needs 2 or more GPUs of one host, torch and PyYAML; takes three minutes. Healthy GPUs must pass, and
+each injected fault must end with its exit code and name its culprit. RESULTS gets
+``preflight.json``, the output of nvidia-smi and the logs of NCCL.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tests.gpu.preflight.cases import CASES, Case
 
 ROOT = Path(__file__).parents[3]
 LOGGED = ("normal", "two-nodes", "no-nvlink")
-"""Cases whose log of NCCL is kept."""
+"""Cases whose NCCL log is kept."""
 HOG = """
 import torch, sys, time
 torch.cuda.set_device(int(sys.argv[1]))
@@ -38,7 +38,7 @@ while True:
         a @ a
     torch.cuda.synchronize()
 """
-"""Takes memory and time of one GPU, as what is left of an earlier job does."""
+"""Program that uses memory and time of one GPU, like a leftover of an earlier job."""
 
 
 def nccl() -> str:
@@ -55,7 +55,7 @@ def devices() -> list[str]:
 
 
 def environment(case: Case, rank: int, gpus: list[str], folder: Path) -> dict[str, str]:
-    """Build one "node"'s environment; NCCL takes its host id for the host."""
+    """Build the environment of one "node"; NCCL identifies a host by NCCL_HOSTID."""
     share = len(gpus) // case.nodes
     own = gpus[rank * share : (rank + 1) * share]
     several = {
@@ -78,7 +78,7 @@ def environment(case: Case, rank: int, gpus: list[str], folder: Path) -> dict[st
 
 @contextlib.contextmanager
 def hogged(case: Case, gpu: str) -> Iterator[None]:
-    """Let another process work on a GPU meanwhile."""
+    """Run another process on a GPU during the context."""
     if not case.hog:
         yield
         return
@@ -93,7 +93,7 @@ def hogged(case: Case, gpu: str) -> Iterator[None]:
 
 
 def stop_last(world: int, folder: Path) -> None:
-    """Stop the last rank's process once it has met the others."""
+    """Stop the last rank's process after its rendezvous."""
     phase = folder / "runs/preflight/attempts/1/preflight" / f"phase-{world - 1}"
     until = time.monotonic() + 40
     while not (phase.exists() and phase.read_text() not in ("", "start", "rendezvous")):
@@ -109,7 +109,7 @@ def stop_last(world: int, folder: Path) -> None:
 
 
 def run(name: str, case: Case, gpus: list[str], results: Path) -> dict[str, Any]:
-    """Run one case; return what came of it."""
+    """Run one case; return its result."""
     folder = Path(tempfile.mkdtemp(prefix=f"preflight-{name}-"))
     begin = time.monotonic()
     with hogged(case, gpus[-1]):
@@ -133,9 +133,11 @@ def run(name: str, case: Case, gpus: list[str], results: Path) -> dict[str, Any]
     reports = [json.loads(p.read_text()) for p in sorted(folder.rglob("preflight-?.json"))]
     for log in folder.rglob("nccl-0.log") if name in LOGGED else ():
         shutil.copy(log, results / f"nccl-{name}.log")
-    told = " ".join(end["cause"] for end in ends)
+    causes = " ".join(end["cause"] for end in ends)
     passed = (
-        case.code in codes and case.says in told and all((c == 0) == (not case.code) for c in codes)
+        case.code in codes
+        and case.says in causes
+        and all((c == 0) == (not case.code) for c in codes)
     )
     shutil.rmtree(folder)
     return {
@@ -151,7 +153,7 @@ def run(name: str, case: Case, gpus: list[str], results: Path) -> dict[str, Any]
 
 
 def main() -> int:
-    """Run the cases that the command line names, or all."""
+    """Run the cases of the command line; by default all."""
     parser = argparse.ArgumentParser(prog="python3 -m tests.gpu.preflight")
     parser.add_argument("results", type=Path, help="folder of the results")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(CASES)}; or all")

@@ -1,1 +1,1 @@
-"""The reference taken once against the reference in every step."""
+"""The precomputed reference compared with the reference in every step."""

@@ -1,9 +1,10 @@
-"""The reference once or in every step: ``python3 -m tests.gpu.reference TOKENIZER RESULTS [PP]``.
+"""Compare reference modes: ``python3 -m tests.gpu.reference TOKENIZER RESULTS [PP]``.
 
-Two minutes on 1 to 4 GPUs of one host: a tiny random model, packs, experts over 2 GPUs where there
-are 2. Trains two epochs with ms-swift's own reference and with ours; then, from our checkpoint,
-with the store and without it, and a fresh run with the store. RESULTS/reference-<N>gpu.json says
-what differs; a difference above the bounds ends with 1. PP is the number of pipeline stages.
+Two minutes on 1 to 4 GPUs of one host: a tiny random model, packs, experts over 2 GPUs if there are
+2. Trains two epochs with ms-swift's own reference and with the precomputed one; then, from its
+checkpoint, with the store and without it, and a fresh run with the store.
+RESULTS/reference-<N>gpu.json has the differences; one above its bound ends with 1. PP is the number
+of pipeline stages.
 """
 
 from __future__ import annotations
@@ -31,25 +32,25 @@ from tests.gpu.reference.judge import PAIRS, SAVED, STEPS, judge
 
 HOME = Path("/data/reference")
 LIMIT = 170
-"""Seconds for one run: imports, compilation and a few steps."""
+"""Time limit of one run in seconds: imports, compilation and a few steps."""
 OWN = [str(features.PLUGIN)]
 PROBE = [str(PLUGINS / "swift_reference_probe.py")]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """One run; those of one round run side by side."""
+    """One run; the runs of a round run concurrently."""
 
     name: str
     home: str
-    """Of the run, below the workspace: runs of one home share what they have taken."""
+    """Folder of the run, below the workspace; runs of one folder share their reference store."""
     plugins: list[str]
     flags: dict[str, str]
     port: int
 
 
 def main() -> int:
-    """Run the cases and judge them; 1 when a difference is above the bounds."""
+    """Run the cases and compare them; return 1 if a difference is above its bound."""
     parser = argparse.ArgumentParser(prog="python3 -m tests.gpu.reference")
     parser.add_argument("tokenizer", type=Path, help="folder with a tokenizer")
     parser.add_argument("results", type=Path, help="folder of the result file")
@@ -90,7 +91,7 @@ def main() -> int:
 
 
 def write_pairs(path: Path) -> None:
-    """Write pairs of random words; two or three fill a pack, and one pair is there twice."""
+    """Write pairs of random words; two or three fill a pack, one pair is duplicated."""
     chance = random.Random(7)
     words = ["return", "value", "list", "string", "number", "name", "of", "the", "file", "a"]
 
@@ -105,7 +106,7 @@ def write_pairs(path: Path) -> None:
 
 
 def flags(gpus: int, stages: str) -> dict[str, str]:
-    """Return what all cases share."""
+    """Return the flags that all cases share."""
     experts = "2" if gpus // int(stages) % 2 == 0 else "1"
     return {
         **{"rlhf_type": "dpo", "model_type": "qwen3_moe", "template": "qwen3_nothinking"},
@@ -115,7 +116,7 @@ def flags(gpus: int, stages: str) -> dict[str, str]:
         **{"micro_batch_size": "1", "global_batch_size": "4", "train_iters": str(STEPS)},
         **{"lr": "1e-5", "moe_grouped_gemm": "true", "moe_permute_fusion": "true"},
         **{"overlap_grad_reduce": "true", "overlap_param_gather": "true"},
-        # as in the profiles; without it TE's training kernels differ from a reference's
+        # as in the profiles; without it TE's training kernels differ from those of the reference
         **{"recompute_granularity": "full", "recompute_method": "uniform"},
         **{"recompute_num_layers": "1", "logging_steps": "1", "save_steps": str(SAVED)},
         **{"no_save_optim": "false", "no_save_rng": "false", "split_dataset_ratio": "0.1"},
@@ -125,7 +126,7 @@ def flags(gpus: int, stages: str) -> dict[str, str]:
 
 
 def together(cases: list[Case], gpus: int) -> dict[str, Any]:
-    """Run some cases at once, all on all GPUs."""
+    """Run some cases at once, each on all GPUs."""
     commands = [command(case, gpus) for case in cases]
     ended = side_by_side.run(commands, at_once=len(cases), limit=LIMIT)
     seen = {}
@@ -146,7 +147,7 @@ def together(cases: list[Case], gpus: int) -> dict[str, Any]:
 
 
 def command(case: Case, gpus: int) -> side_by_side.Command:
-    """Return a case as torchrun's command."""
+    """Return the torchrun command of a case."""
     home = HOME / case.home
     probe = home / f"probe-{case.name}"
     probe.mkdir(parents=True)
@@ -159,7 +160,7 @@ def command(case: Case, gpus: int) -> side_by_side.Command:
         **{**os.environ, **host.ENV},
         "PYTHONPATH": f"{ROOT}:{host.ENV['PYTHONPATH']}",
         features.VARIABLE: "reference",
-        **{"PROBE": str(probe), "TRAINING_HOME": str(home), "HF_HUB_OFFLINE": "1"},
+        **{"PROBE": str(probe), "DPO_RUN_FOLDER": str(home), "HF_HUB_OFFLINE": "1"},
         **{"HF_DATASETS_CACHE": str(probe / "hf"), "MODELSCOPE_CACHE": str(probe / "ms")},
         **{"NPROC_PER_NODE": str(gpus), "CUDA_DEVICE_MAX_CONNECTIONS": "1"},
     }
@@ -175,7 +176,7 @@ def command(case: Case, gpus: int) -> side_by_side.Command:
 
 
 def logps(folder: Path) -> dict[str, list[list[float]]]:
-    """Return each pair's log-probabilities under the reference, as each loss took them."""
+    """Return each pair's log-probabilities under the reference, as used by each loss."""
     found: dict[str, list[list[float]]] = {}
     for path in sorted(folder.glob("logps-*.jsonl")):
         for row in map(json.loads, path.read_text().splitlines()):

@@ -1,16 +1,16 @@
-"""Whether runs with a reference in every step and with one taken once were the same."""
+"""Comparison of runs with an online and with a precomputed reference."""
 
 from __future__ import annotations
 
 from typing import Any
 
 PAIRS, STEPS, SAVED = 30, 6, 3
-"""Pairs of the data, steps of a run, and the step of its first checkpoint."""
+"""Number of pairs, steps of a run, and the step of its first checkpoint."""
 BOUND, RELATIVE = 1e-3, 1e-6
-"""Of the difference of a loss or a log-probability; of long texts' it is relative: in bf16 the sum
-moves with the packs that share a rank's experts, under ms-swift's own reference as well."""
+"""Tolerance of a loss or a log-probability; relative for long texts: in bf16 the sum depends on the
+packs that share a rank's experts, under ms-swift's own reference as well."""
 Values = dict[str, list[list[float]]]
-"""By pair: chosen and rejected, as often as the pair was seen."""
+"""Log-probabilities of chosen and rejected by pair, one entry per occurrence."""
 
 
 def judge(seen: dict[str, Any]) -> dict[str, Any]:
@@ -18,7 +18,7 @@ def judge(seen: dict[str, Any]) -> dict[str, Any]:
     online, own = seen["online"]["logps"], seen["own"]["logps"]
     shared = online.keys() & own.keys()
     losses = {name: [row["loss"] for row in run["log"]] for name, run in seen.items()}
-    after = losses["resumed"][SAVED - STEPS :]  # the log goes on in the same file
+    after = losses["resumed"][SAVED - STEPS :]  # the resumed run appends to the same log
     found: dict[str, Any] = {
         "pairs": len(shared),
         "logps_apart": apart(online, own),
@@ -39,20 +39,20 @@ def judge(seen: dict[str, Any]) -> dict[str, Any]:
     refused = seen["lost"]["exit"] != 0 and any(
         "recipe.reference: precomputed, but" in e for e in found["lost"]
     )
-    told = all(trained) and sources and refused and len(shared) > PAIRS // 2
-    found["passed"] = told and close and found["logps_apart_of_bound"] <= 1
+    complete = all(trained) and sources and refused and len(shared) > PAIRS // 2
+    found["passed"] = complete and close and found["logps_apart_of_bound"] <= 1
     return found
 
 
 def apart(one: Values, other: Values, *, scaled: bool = False) -> float:
-    """Return the largest difference of a pair's values, in nats or in units of its bound."""
+    """Return the largest difference of a pair's values, in nats or relative to the bound."""
     both = (zip(x, y, strict=True) for n in one for x in one[n] for y in other.get(n, ()))
     gaps = [(abs(a - b), max(BOUND, RELATIVE * abs(a))) for pair in both for a, b in pair]
     return max((gap / bound if scaled else gap for gap, bound in gaps), default=1e9)
 
 
 def furthest(one: list[float], other: list[float], count: int) -> float:
-    """Return the largest difference of two rows of losses; infinity-like where one is short."""
+    """Return the largest difference of two lists of losses; a huge value if one is too short."""
     if len(one) < count or len(other) < count:
         return 1e9
     return max(abs(a - b) for a, b in zip(one, other, strict=False))

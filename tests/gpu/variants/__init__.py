@@ -1,1 +1,1 @@
-"""Ways of training that must give the same log-probabilities."""
+"""Training variants that must give the same log-probabilities."""

@@ -1,8 +1,8 @@
-"""Layouts and kernels side by side: ``python3 -m tests.gpu.variants TOKENIZER RESULTS``.
+"""Agreement of layouts and kernels: ``python3 -m tests.gpu.variants TOKENIZER RESULTS``.
 
 Each line of ``variants.yaml`` trains the same random model on the same pairs for two steps with the
-launcher's own flags, as many at once as the host's cores allow. RESULTS/variants-<N>gpu.json says
-by how much each one's log-probabilities differ from the base's; exit code 1 when one is over the
+launcher's own flags, as many at once as the host's cores allow. RESULTS/variants-<N>gpu.json has
+the differences of each one's log-probabilities from the base's; exit code 1 if one is above the
 bound or did not run.
 """
 
@@ -34,16 +34,16 @@ from tests.gpu.variants.data import PAIRS
 from tests.gpu.variants.plan import BASE, Variant
 
 HOME = Path("/data/variants")
-PORT = 29600  # of the first variant; each has ten of its own
+PORT = 29600  # of the first variant; each variant has ten ports
 LEAD = 40.0
-"""Seconds that the base begins before the others: imports, and most of what is to be compiled."""
+"""Head start of the base in seconds: imports and most of the compilation."""
 PROBES = tuple(PLUGINS / f"swift_{name}_probe.py" for name in ("reference", "variants"))
 TAIL = 2500
-"""Characters of a failed run's log that the result keeps."""
+"""Characters of a failed run's log in the result."""
 
 
 def arguments(words: Sequence[str] | None) -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python3 -m tests.gpu.variants")
     add = parser.add_argument
     add("tokenizer", type=Path, help="folder with a tokenizer")
@@ -58,7 +58,7 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run and judge; 1 when a variant disagrees or did not run, 2 when nothing can begin."""
+    """Run and compare; return 1 if a variant disagrees or did not run, 2 if none can start."""
     options = arguments(words)
     about = host.about()
     try:
@@ -80,7 +80,7 @@ def main(words: Sequence[str] | None = None) -> int:
 def train(
     bench: Bench, plan: Sequence[Variant], options: argparse.Namespace
 ) -> dict[str, side_by_side.Ended]:
-    """Make model and data, and train all variants."""
+    """Write model and data, and train all variants."""
     data.prepare(bench, options.tokenizer)
     return side_by_side.run(
         [command(bench, each, number, options) for number, each in enumerate(plan)],
@@ -92,7 +92,7 @@ def train(
 
 
 def at_once(cores: int, gpus: int) -> int:
-    """Return how many run at the same time: a rank imports on one core and its helper on another.
+    """Return the number of concurrent runs: a rank uses one core to import, its helper another.
 
     >>> at_once(32, 2), at_once(4, 4)
     (8, 2)
@@ -101,10 +101,10 @@ def at_once(cores: int, gpus: int) -> int:
 
 
 def setting(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
-    """Return what all variants share.
+    """Return the settings that all variants share.
 
     Raises:
-        ValueError: the card is not known.
+        ValueError: the GPU model is unknown.
         OSError: there is no tokenizer.
     """
     card = gpu_models.seen(seen[0].split(",")[0])
@@ -123,14 +123,14 @@ def setting(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
 
 
 def folder_of(bench: Bench, variant: Variant) -> Path:
-    """Return a run's folder, on a workspace of its own: no variant finds another one's store."""
+    """Return a run's folder, in its own workspace, so that variants share no reference store."""
     return bench.home / variant.name / "runs" / variant.name
 
 
 def command(
     bench: Bench, variant: Variant, number: int, options: argparse.Namespace
 ) -> side_by_side.Command:
-    """Return a variant as the launcher would start it."""
+    """Return the command of a variant as the launcher builds it."""
     folder = folder_of(bench, variant)
     (folder / "attempts" / "1").mkdir(parents=True)
     parsed = bench_profiles.recipe(variant.profile.values(), bench.own_flags)
@@ -139,7 +139,7 @@ def command(
     place = Place(rank=0, nodes=1, master_addr="127.0.0.1", master_port=port, source="single")
     words = bench_run.torchrun(bench, parsed, place, folder, spelt)
     env = bench_run.environment(bench, variant.profile, place, folder, options.caches)
-    # its own: two that load the same rows at once would wait for each other
+    # per run: concurrent loads of the same rows would wait for each other
     env |= {"HF_DATASETS_CACHE": str(folder / "hf"), "MODELSCOPE_CACHE": str(folder / "ms")}
     return side_by_side.Command(name=variant.name, words=words, env=env, log=folder / "log")
 
@@ -147,7 +147,7 @@ def command(
 def conclude(
     bench: Bench, plan: Sequence[Variant], ended: Mapping[str, side_by_side.Ended]
 ) -> dict[str, Any]:
-    """Return the record: what was run, what was seen, and the verdict."""
+    """Return the record: variants, figures and the verdict."""
     parsed = bench_profiles.recipe(plan[0].profile.values(), bench.own_flags)
     runs = {each.name: _seen(bench, each, ended[each.name]) for each in plan}
     beta = float(parsed.arg("beta", "0.1"))
@@ -174,6 +174,6 @@ def _seen(bench: Bench, variant: Variant, end: side_by_side.Ended) -> dict[str, 
 
 
 def _spelt(record: dict[str, Any]) -> str:
-    """Spell a record with a list of numbers on one line."""
+    """Serialize a record, with each list of numbers on one line."""
     text = json.dumps(record, indent=1).replace(f"{bench_profiles.ROOT}/", "")
     return re.sub(r'\[[^][{}"]*\]', lambda found: " ".join(found[0].split()), text)

@@ -1,4 +1,4 @@
-"""The model and the pairs of ``tests.gpu.variants``: small, and made so that a fault shows."""
+"""Model and pairs of ``tests.gpu.variants``: small, and sensitive to faults."""
 
 from __future__ import annotations
 
@@ -23,32 +23,32 @@ SHAPE = Shape(
 )
 """With the vocabulary of the tokenizer."""
 GAINS = Gains(attention=6.0, experts=10.0)
-"""With gains of 1 the layers add a hundredth to the stream, and a model without one of eight
-experts would pass for the same; much larger ones make each router's near-ties count, and rounding
+"""With gains of 1 the layers contribute a hundredth of the stream, and a model that lacks one of
+eight experts would pass; with much larger ones near-ties of the routers dominate, and rounding
 looks like a fault (``faults.py``; figures in NOTES.md)."""
 PAIRS = 64
-"""All of them are one step: every variant's first step then has the same pairs."""
+"""All pairs are one step, so every variant's first step has the same pairs."""
 PROMPT, ANSWERS, SHORTEST = 40, 830, 300
-"""Tokens of a prompt, of a pair's answers together and of its shortest answer. With the prompt
-twice and the template (``pairs.TEMPLATE``) a pair has ``LEAST`` to ``MOST``."""
+"""Tokens of a prompt, of both answers of a pair, and of the shortest answer. With the prompt twice
+and the template (``pairs.TEMPLATE``) a pair has ``LEAST`` to ``MOST``."""
 LEAST, MOST = 2 * PROMPT + ANSWERS + 2, 1024
-"""Tokens of a pair: any eight fit a pack of 8,192 and no nine do, any four one of 4,096."""
+"""Tokens of a pair: any eight but no nine fit a pack of 8,192, any four a pack of 4,096."""
 
 
 def shape(tokenizer: Path) -> Shape:
-    """Return the model's sizes."""
+    """Return the sizes of the model."""
     return replace(SHAPE, vocab_size=random_model.vocabulary(tokenizer))
 
 
 def prepare(bench: Bench, tokenizer: Path) -> None:
-    """Write model and pairs, and remove what an earlier go has left."""
+    """Write model and pairs, and remove the files of an earlier run."""
     shutil.rmtree(bench.home, ignore_errors=True)
     random_model.write(bench.model, shape(tokenizer), tokenizer, gains=GAINS)
     write(bench.data, tokenizer)
 
 
 def write(path: Path, tokenizer: Path) -> None:
-    """Write the pairs: texts of hundreds of tokens, and all pairs about as long."""
+    """Write the pairs: texts of hundreds of tokens, all pairs of similar length."""
     known, chance = pairs.words(tokenizer), random.Random(7)
     with path.open("w", encoding="utf-8") as stream:
         for _ in range(PAIRS):

@@ -24,7 +24,7 @@ from tests.launchers.reference_parts import collate, options, row, trainer
 
 
 def packs(tokenizer: Path, folder: Path) -> None:
-    """Encode the pairs as training does, and pack them in three orders."""
+    """Encode the pairs as in training, and pack them in three orders."""
     binpacking: Any = importlib.import_module("binpacking")
     from swift import get_processor, get_template
 
@@ -45,7 +45,7 @@ def packs(tokenizer: Path, folder: Path) -> None:
 
 
 def log_probabilities(folder: Path) -> None:
-    """Write what a loss of ms-swift's trainer and of ours is made of, packed and padded."""
+    """Write the terms of the loss of ms-swift's trainer and of ours, packed and padded."""
     trainers: Any = sys.modules["swift.megatron.trainers"]
     upstream = importlib.import_module("swift.megatron.trainers.dpo_trainer")
     probe: Any = importlib.import_module("tests.gpu.plugins.swift_reference_probe")
@@ -70,8 +70,8 @@ def log_probabilities(folder: Path) -> None:
         tokens = [list(map(counted, (r["chosen_labels"], r["rejected_labels"]))) for r in rows]
         assert [pair[:2] for pair in found.values()] == tokens, (found, tokens)
         assert all(abs(p[2] - p[4]) < 1e-5 and p[2] < -1 for p in found.values()), found
-        assert apart < 1e-4, apart  # both ways give one text the same sum
-    run.state.iteration = 1  # the second step's are left out
+        assert apart < 1e-4, apart  # both give a text the same sum
+    run.state.iteration = 1  # only the first step is written
     loss_func(output + 1)
     assert read.pairs(folder)[0] == found
     print("each pair's sums and tokens, packed and padded")
@@ -82,7 +82,7 @@ def counted(labels: list[int]) -> int:
 
 
 def padded(batch: list[Any]) -> dict[str, Any]:
-    """Put chosen and then rejected texts below each other."""
+    """Concatenate the chosen and then the rejected texts."""
     texts = [
         (r[f"{s}_input_ids"], r[f"{s}_labels"]) for s in ("chosen", "rejected") for r in batch[0]
     ]
@@ -94,7 +94,7 @@ def padded(batch: list[Any]) -> dict[str, Any]:
 
 
 class Experts(torch.nn.Module):  # type: ignore[misc]
-    """Drops what it is told to drop."""
+    """Stub of the experts that counts their rows."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ class Router(torch.nn.Module):  # type: ignore[misc]
 
 
 class Layer(torch.nn.Module):  # type: ignore[misc]
-    """Stands for megatron-core's ``MoELayer``."""
+    """Stub of megatron-core's ``MoELayer``."""
 
     def __init__(self, drops: int) -> None:
         super().__init__()
@@ -133,7 +133,7 @@ def stand_in(name: str, **given: Any) -> None:
 
 
 def experts(folder: Path) -> None:
-    """Count rows of a layer that drops some, and end as the last step is logged."""
+    """Count the rows of a layer that drops some, and end with the last logged step."""
     made: dict[str, Any] = {}
     stand_in("swift.megatron.callbacks.base", MegatronCallback=Callback)
     stand_in("swift.megatron.callbacks.mapping", megatron_callbacks_map=made)
@@ -149,7 +149,7 @@ def experts(folder: Path) -> None:
     callback = made["probe"](run)
     callback.on_train_begin()
     with torch.no_grad():
-        layer(torch.zeros(5, 2, 8))  # a pass, or what is computed again later
+        layer(torch.zeros(5, 2, 8))  # a pass without gradients, or recomputation
     layer(torch.zeros(5, 2, 8))
     callback.state.iteration = 1
     callback.on_log({"loss": 0.7, "iteration": "1/2"})

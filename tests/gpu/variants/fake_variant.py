@@ -1,7 +1,8 @@
-"""Stands in for torchrun in the tests of ``tests.gpu.variants``: writes what the probes would.
+"""Fake torchrun of the tests of ``tests.gpu.variants``: writes the files of the probes.
 
 ``fake_variant.py MODE FOLDER PAIRS``; each of two ranks writes half of the pairs. MODE ``apart``
-moves one text by 3e-3 a token, ``drops`` loses a row, ``dies`` ends with 1 before the first step.
+changes one text by 3e-3 per token, ``drops`` loses a row, ``dies`` ends with 1 before the first
+step.
 """
 
 from __future__ import annotations

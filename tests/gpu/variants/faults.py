@@ -1,8 +1,8 @@
-"""What rounding and what faults do to the model of ``tests.gpu.variants``, on CPU.
+"""Effect of rounding and of faults on the model of ``tests.gpu.variants``, on CPU.
 
-``python -m tests.gpu.variants.faults TOKENIZER`` reads texts in transformers' own implementation
-and prints by how much a text's log-probability a token moves: the largest of 16 texts, and the rms.
-Rounding is bf16 with two implementations of attention, and bf16 beside float32.
+``python -m tests.gpu.variants.faults TOKENIZER`` processes texts in transformers' own
+implementation and prints the change in a text's log-probability per token: the largest of 16 texts,
+and the rms. Rounding: bf16 with two implementations of attention, and bf16 compared with float32.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TEXTS = 16
 
 
 def main() -> None:
-    """Print a line for each fault."""
+    """Print one line per fault."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -67,7 +67,7 @@ def costs(model: Any, ids: Any, begin: int = 0, **given: Any) -> Any:
 
 
 def faults(model: Any, texts: list[Any]) -> dict[str, Callable[[], list[Any]]]:
-    """Return what computes the texts wrongly; the last changes the model for good."""
+    """Return the faulty computations; the last one changes the model permanently."""
     import torch
 
     def leak() -> list[Any]:
@@ -106,7 +106,7 @@ def _drop(module: Any, given: Any, made: Any) -> Any:
 
 
 def tell(name: str, one: list[Any], other: list[Any]) -> None:
-    """Print by how much the texts' means differ."""
+    """Print the differences of the texts' means."""
     means = [float((a - b).mean().abs()) for a, b in zip(one, other, strict=True)]
     rms = (sum(mean**2 for mean in means) / len(means)) ** 0.5
     print(f"{max(means):.1e} rms {rms:.1e}  {name}", flush=True)

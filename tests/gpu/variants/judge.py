@@ -1,6 +1,7 @@
-"""Whether variants of one training agree with their base. All pure.
+"""Comparison of the variants of a training with their base. Pure.
 
-``python3 -m tests.gpu.variants.judge RESULT.json`` judges a result again, on any machine.
+``python3 -m tests.gpu.variants.judge RESULT.json`` compares an existing result again, on any
+machine.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tests.gpu.bench.figures import CLOSE, LN_2
 from tests.gpu.bench.table import lined
 
 BOUND = 2e-3
-"""Nats a token by which a text's log-probability may differ from the base's."""
+"""Tolerance of a text's log-probability in nats per token, relative to the base."""
 COLUMNS = (
     *("variant", "nats/token", "rms", "nats", "reference", "loss", "from ln 2", "implied"),
     *("step 2", "grad norm", "LBL", "rows", "s", "verdict"),
@@ -30,12 +31,12 @@ def judge(runs: Mapping[str, Run], base: str, pairs: int, beta: float) -> dict[s
 
     Args:
         runs: by name.
-        base: name of the one that the others are compared with.
-        pairs: that the first step has.
+        base: name of the run to compare with.
+        pairs: number of pairs in the first step.
         beta: of DPO.
 
     Returns:
-        Whether all ``passed``, and of each variant its figures and what is ``wrong``, as sentences.
+        ``passed``, and per variant its figures and the sentences of ``wrong``.
     """
     judged = {name: _variant(run, runs.get(base, {}), pairs, beta) for name, run in runs.items()}
     for name, seen in judged.items():
@@ -67,15 +68,15 @@ def _variant(run: Run, base: Run, pairs: int, beta: float) -> dict[str, Any]:
 
 
 def apart(own: Mapping[str, Sequence[float]], base: Mapping[str, Any], at: int) -> dict[str, Any]:
-    """Return by how much the log-probabilities of the same texts differ.
+    """Return the differences of the log-probabilities of the same texts.
 
     Args:
         own: pairs by id, as ``read.Pair``.
         base: the same of the base.
-        at: where a pair has the sums of chosen and rejected: 2 the policy's, 4 the reference's.
+        at: index of the sums of chosen and rejected in a pair: 2 of the policy, 4 of the reference.
 
     Returns:
-        ``per_token``: the largest difference of a text's sum over its tokens; ``rms`` of these;
+        ``per_token``: the largest difference of a text's sum divided by its tokens; their ``rms``;
         ``sum``: the largest difference of a sum, in nats.
     """
     gaps = [
@@ -94,7 +95,7 @@ def apart(own: Mapping[str, Sequence[float]], base: Mapping[str, Any], at: int) 
 
 
 def _largest(values: Sequence[float]) -> float:
-    """Return the largest value; NaN if one is no number, which ``max`` may pass over."""
+    """Return the largest value; NaN if one is NaN, which ``max`` may ignore."""
     return math.nan if any(map(math.isnan, values)) else max(values)
 
 
@@ -116,7 +117,7 @@ def _wrong(run: Run, seen: Mapping[str, Any], pairs: int) -> Iterator[str]:
         yield f"it logged {len(run.get('log', []))} of 2 steps"
     if len(run.get("pairs", {})) != pairs:
         yield f"its first step had {len(run.get('pairs', {}))} of the {pairs} pairs"
-    # "not <=": what is no number is wrong
+    # "not <=": NaN is wrong too
     for name in ("per_token", "reference_per_token"):
         if not seen[name] <= BOUND:
             yield f"{name} {seen[name]:.2e} is over {BOUND:.0e}"
@@ -130,15 +131,15 @@ def _wrong(run: Run, seen: Mapping[str, Any], pairs: int) -> Iterator[str]:
 
 
 def table(judged: Mapping[str, Any], runs: Mapping[str, Run]) -> str:
-    """Return one line a variant, and a sentence for all that is wrong or was only told."""
+    """Return one line per variant, and a sentence for each problem or remark."""
     rows = [COLUMNS, *(_row(name, seen, runs[name]) for name, seen in judged.items())]
     wrong = [f"{name}: {each}" for name, seen in judged.items() for each in seen["wrong"]]
-    told = [
+    remarks = [
         f"{name}: the first loss is told only: {seen['told']}"
         for name, seen in judged.items()
         if seen["told"]
     ]
-    return "\n".join([lined(rows), *told, *wrong])
+    return "\n".join([lined(rows), *remarks, *wrong])
 
 
 def _row(name: str, seen: Mapping[str, Any], run: Run) -> tuple[str, ...]:
@@ -161,7 +162,7 @@ def _row(name: str, seen: Mapping[str, Any], run: Run) -> tuple[str, ...]:
 
 
 def main() -> int:
-    """Judge a result again."""
+    """Compare an existing result again."""
     record = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     found = judge(record["runs"], record["base"], record["pairs"], record["beta"])
     print(table(found["variants"], record["runs"]))

@@ -1,4 +1,4 @@
-"""What variants there are: ``variants.yaml``, refused before GPU time is spent."""
+"""The variants of ``variants.yaml``, validated before GPU time is spent."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ STEPS = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """One way to train."""
+    """One training variant."""
 
     profile: Profile
     own_kernels: str = ""
-    """Why its training step need not run the kernels of the reference's pass."""
+    """Reason why its training step may run other kernels than the reference pass."""
 
     @property
     def name(self) -> str:
@@ -37,12 +37,12 @@ def read(gpus: int, only: Sequence[str] = (), file: Path = FILE) -> list[Variant
     """Return the variants that a host can run, the base first.
 
     Args:
-        gpus: of the host.
+        gpus: number of GPUs of the host.
         only: their names; all by default.
         file: like ``variants.yaml``.
 
     Raises:
-        ValueError: a name, a key or the number of GPUs is not known.
+        ValueError: a name, a key or the number of GPUs is unknown.
     """
     plan = yaml.safe_load(file.read_text(encoding="utf-8"))
     lines: dict[str, dict[str, Any]] = plan["variants"]
@@ -72,7 +72,7 @@ def _variant(
 
 
 def refuse(bench: Bench, variants: Sequence[Variant]) -> None:
-    """Refuse what can't be run, and what drops tokens or forces balance.
+    """Refuse variants that cannot run, drop tokens or force balanced routing.
 
     Raises:
         LaunchError: a variant's flags.

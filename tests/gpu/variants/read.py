@@ -1,4 +1,4 @@
-"""What a variant's ranks wrote: each pair's log-probabilities, the log, what the experts got."""
+"""Files of a variant's ranks: log-probabilities of each pair, log, rows of the experts."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tests.gpu.bench import read as bench_read
 Pair = list[float]
 """Tokens of chosen and rejected, then their sums under the policy, then under the reference."""
 DIGITS = 6
-"""Of a sum of some thousand nats: what float32 has, and a little more."""
+"""Tolerance of a sum of some thousand nats: slightly above float32 rounding."""
 
 
 def run(folder: Path) -> dict[str, Any]:
-    """Return what a run left in its folder; little where it did not get far."""
+    """Return the results in a run's folder; partial if it ended early."""
     found, apart = pairs(folder)
     rows = [row for path in sorted(folder.glob("probe-*.jsonl")) for row in bench_read.lines(path)]
     by_step = {row["step"]: row for row in rows if "loss" in row}
@@ -31,7 +31,7 @@ def run(folder: Path) -> dict[str, Any]:
 
 
 def pairs(folder: Path) -> tuple[dict[str, Pair], float]:
-    """Return the pairs of the first step by id, and by how much two ranks' sums of one differ."""
+    """Return the pairs of the first step by id, and the largest difference between ranks."""
     found: dict[str, Pair] = {}
     apart = 0.0
     for path in sorted(folder.glob("logps-*.jsonl")):

@@ -1,4 +1,4 @@
-"""What is called wrong with variants of a training, and how it is said."""
+"""Problems that the comparison of variants reports, and their sentences."""
 
 import copy
 import math

@@ -1,4 +1,5 @@
-"""What variants.yaml lists: every line can be run where it is meant to, and nothing else can."""
+"""The variants of variants.yaml: every line is accepted for its number of GPUs, others are
+refused."""
 
 from pathlib import Path
 from typing import Any

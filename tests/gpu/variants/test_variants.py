@@ -1,4 +1,4 @@
-"""The agreement of layouts without GPUs: from the command line to the verdict."""
+"""The comparison of layouts without GPUs, from the command line to the verdict."""
 
 import json
 import subprocess
@@ -22,7 +22,7 @@ from tests.launchers.training_environment import needs_training
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, str]:
-    """Two H200 and trainings that write at once; the mode of each by its name."""
+    """Fake two H200 and trainings that write at once, with a mode per variant."""
     modes: dict[str, str] = {}
 
     def torchrun(place: object, *, nproc: int, log_dir: Path, **_: object) -> list[str]:

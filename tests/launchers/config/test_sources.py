@@ -125,7 +125,7 @@ def test_a_revision_with_a_slash_is_taken_whole() -> None:
     assert (found.revision, found.path) == ("refs/pr/7", "data/x.jsonl")
 
 
-def place(text: str, kind: sources.Kind = "dataset", clone: Path | None = None) -> str:
+def place(text: str, kind: sources.RepoType = "dataset", clone: Path | None = None) -> str:
     return str(sources.local(parse(text, KEY), kind, WORK, clone))
 
 

@@ -17,18 +17,13 @@ from launchers.gang.barrier import missing, refusal, spell_ranks
 from launchers.gang.leader import Leader
 from launchers.gang.member import Member
 from launchers.gang.protocol import Closed, Connection, Hello, StartMessage
+from launchers.preflight.gang_probes import free_port
 
 OWN = Hello(run="r", rank=0, nodes=3, digest="d" * 64, pod="r-node-0-0", node="n0")
 
 
 def peer(rank: int, **change: str | int) -> Hello:
     return replace(OWN, rank=rank, pod=f"r-node-0-{rank}", **change)  # type: ignore[arg-type]
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 def soon() -> float:

@@ -9,7 +9,8 @@ import pytest
 from launchers.config.sources import parse
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit
-from launchers.hub.listing import HubFile, Listing, wanted
+from launchers.hub.client import HubFile, Listing
+from launchers.hub.fetch import select_files
 from tests.launchers.fake_hub import FakeHub
 from tests.launchers.sources import (
     CANARY,
@@ -151,16 +152,18 @@ def test_a_second_copy_of_the_weights_is_left_out(hub: FakeHub, work: Workspace)
 
 
 def test_a_model_without_safetensors_keeps_its_other_weights() -> None:
-    files = tuple(HubFile(path=p, size=1, digest="", kind="none") for p in ("a.bin", "config.json"))
+    files = tuple(
+        HubFile(path=p, size=1, digest="", digest_type="none") for p in ("a.bin", "config.json")
+    )
     model = parse("hf://o/m@main", "recipe.model")
-    assert wanted(Listing(commit="", files=files), model, "model") == files
+    assert select_files(Listing(commit="", files=files), model, "model") == files
 
 
 def test_a_dataset_keeps_every_file() -> None:
     names = ("a.bin", "b.safetensors")
-    files = tuple(HubFile(path=p, size=1, digest="", kind="none") for p in names)
+    files = tuple(HubFile(path=p, size=1, digest="", digest_type="none") for p in names)
     data = parse("hf://o/d@main", "recipe.dataset[0]")
-    assert wanted(Listing(commit="", files=files), data, "dataset") == files
+    assert select_files(Listing(commit="", files=files), data, "dataset") == files
 
 
 def test_one_spoilt_file_of_a_model_is_fetched_alone(hub: FakeHub, work: Workspace) -> None:

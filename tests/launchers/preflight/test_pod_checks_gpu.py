@@ -6,7 +6,7 @@ from launchers.config.gpu_models import CARDS
 from launchers.exits import Exit
 from launchers.preflight.nvidia_smi import Gpu, Smi, parse, visible
 from launchers.preflight.pod_checks import driver, healthy, kernel_log, present, unused
-from tests.launchers.smi import answer, gpu
+from tests.launchers.preflight.nvidia_smi import answer, gpu
 
 
 def gpus(*parts: str) -> tuple[Gpu, ...]:

@@ -16,8 +16,8 @@ import pytest
 from launchers.exits import Exit
 from launchers.preflight import probes
 from launchers.preflight.probes import gather
-from tests.launchers import smi
 from tests.launchers.pods import ROOT, Pods, end
+from tests.launchers.preflight import nvidia_smi
 
 UNFIT = "driver,shm,collective"
 """Checks that a machine without GPUs cannot pass: the fake torch has no CUDA."""
@@ -30,7 +30,7 @@ def pods(tmp_path: Path) -> Pods:
 
 def gpus(pods: Pods, rank: int, *parts: str, **change: str) -> dict[str, str]:
     """Return the environment of a pod with GPUs."""
-    folder = smi.install(pods.folder / f"smi-{rank}", smi.answer(parts))
+    folder = nvidia_smi.install(pods.folder / f"smi-{rank}", nvidia_smi.answer(parts))
     path = f"{folder}:{os.environ['PATH']}"
     return {"PATH": path, "DPO_GPUS_PER_NODE": "2", "DPO_PREFLIGHT_SKIP": UNFIT, **change}
 
@@ -57,8 +57,10 @@ def test_a_run_on_cpu_is_checked_in_less_than_a_second(pods: Pods) -> None:
 
 
 def test_healthy_gpus_let_the_run_go_on(pods: Pods) -> None:
-    parts = smi.gpu(0), smi.gpu(1)
-    started = [pods.start(rank, **gpus(pods, rank, *parts, GPU_MODEL="h200")) for rank in range(2)]
+    parts = nvidia_smi.gpu(0), nvidia_smi.gpu(1)
+    started = [
+        pods.start(rank, **gpus(pods, rank, *parts, DPO_GPU_MODEL="h200")) for rank in range(2)
+    ]
     assert [end(pod)[0] for pod in started] == [0, 0]
     reported = states(report(pods.run / "attempts" / "1", 1))
     assert [reported[c] for c in ("cards", "health", "idle")] == ["ok"] * 3
@@ -66,7 +68,7 @@ def test_healthy_gpus_let_the_run_go_on(pods: Pods) -> None:
 
 
 def test_a_broken_gpu_ends_the_run_before_it_costs_anything(pods: Pods) -> None:
-    parts = smi.gpu(0), smi.gpu(1, remapped_row_pending="Yes")
+    parts = nvidia_smi.gpu(0), nvidia_smi.gpu(1, remapped_row_pending="Yes")
     begin = time.monotonic()
     code, output = end(pods.start(0, **gpus(pods, 0, *parts), DPO_NODE_NAME="host-a"))
     assert code == Exit.PREFLIGHT, output
@@ -84,7 +86,7 @@ def test_a_broken_gpu_ends_the_run_before_it_costs_anything(pods: Pods) -> None:
 
 
 def test_another_card_than_the_values_name_is_no_reason_to_restart(pods: Pods) -> None:
-    env = gpus(pods, 1, smi.gpu(0), smi.gpu(1), GPU_MODEL="a100-80g")
+    env = gpus(pods, 1, nvidia_smi.gpu(0), nvidia_smi.gpu(1), DPO_GPU_MODEL="a100-80g")
     code, output = end(pods.start(1, **env))
     assert code == Exit.CONFIG, output
     assert "the GPUs are NVIDIA H200, but gpuModel is a100-80g" in pods.message(1)["cause"]
@@ -93,7 +95,9 @@ def test_another_card_than_the_values_name_is_no_reason_to_restart(pods: Pods) -
 
 def test_a_driver_that_does_not_answer_is_the_nodes_fault(pods: Pods) -> None:
     env = gpus(pods, 0)
-    smi.install(pods.folder / "smi-0", "", script="echo 'Driver/library version mismatch'; exit 18")
+    nvidia_smi.install(
+        pods.folder / "smi-0", "", script="echo 'Driver/library version mismatch'; exit 18"
+    )
     code, _ = end(pods.start(0, **env))
     assert code == Exit.PREFLIGHT
     assert "exit code 18: Driver/library version mismatch" in pods.message(0)["cause"]
@@ -103,7 +107,7 @@ def test_an_nvidia_smi_that_hangs_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(probes, "SMI_TIMEOUT_SECONDS", 0.3)
-    path = smi.install(tmp_path / "smi", "", script="exec sleep 30")
+    path = nvidia_smi.install(tmp_path / "smi", "", script="exec sleep 30")
     env = {"PATH": f"{path}:{os.environ['PATH']}"}
     begin = time.monotonic()
     facts = gather(env, tmp_path, "transformers", gpus=True)
@@ -132,7 +136,7 @@ def test_a_rank_that_cannot_reach_the_master_port_is_the_culprit(pods: Pods) -> 
 
 def test_gpus_that_cannot_measure_end_the_run(pods: Pods) -> None:
     pods.nodes = 1
-    env = gpus(pods, 0, smi.gpu(0), smi.gpu(1), DPO_PREFLIGHT_SKIP="driver,shm")
+    env = gpus(pods, 0, nvidia_smi.gpu(0), nvidia_smi.gpu(1), DPO_PREFLIGHT_SKIP="driver,shm")
     code, output = end(pods.start(0, **env))
     assert code == Exit.PREFLIGHT, output
     assert "collective: rank 0 (GPU 0): AttributeError: " in pods.message(0)["cause"]
@@ -143,7 +147,7 @@ def test_gpus_that_cannot_measure_end_the_run(pods: Pods) -> None:
 
 def test_a_skipped_preflight_looks_at_nothing(pods: Pods) -> None:
     pods.nodes = 1
-    env = gpus(pods, 0, smi.gpu(0, remapped_row_pending="Yes"), SKIP_PREFLIGHT="1")
+    env = gpus(pods, 0, nvidia_smi.gpu(0, remapped_row_pending="Yes"), SKIP_PREFLIGHT="1")
     code, output = end(pods.start(0, **env))
     assert code == 0, output
     assert "preflight skipped why=SKIP_PREFLIGHT=1" in output
@@ -151,7 +155,9 @@ def test_a_skipped_preflight_looks_at_nothing(pods: Pods) -> None:
 
 
 def test_the_checks_stand_alone_without_a_run(tmp_path: Path) -> None:
-    path = smi.install(tmp_path / "smi", "", script="echo 'GPU 0: NVIDIA H200 (UUID: GPU-0)'")
+    path = nvidia_smi.install(
+        tmp_path / "smi", "", script="echo 'GPU 0: NVIDIA H200 (UUID: GPU-0)'"
+    )
     done = subprocess.run(
         [sys.executable, "-m", "launchers", "preflight"],
         cwd=tmp_path,

@@ -44,7 +44,7 @@ def plan(folder: Path, node: int, *, nodes: int = 2, nproc: int = 1, seconds: in
 @contextlib.contextmanager
 def measuring(plans: list[Plan], **env: str) -> Iterator[list[subprocess.Popen[str]]]:
     """Start one process a node."""
-    port, program = str(free_port()), str(Path(__file__).parents[1] / "measuring.py")
+    port, program = str(free_port()), str(Path(__file__).with_name("measuring.py"))
     pods = [
         subprocess.Popen(
             [str(PYTHON), program, plan.argument(), port],

@@ -215,7 +215,7 @@ def test_first_and_last_node_fill_one_cache(
 def test_too_much_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_archive, "MAX_BYTES", 3)
     kernel(tmp_path / "one")
-    assert "too much to keep" in publish(tmp_path / "one", tmp_path / "w" / NAME, {}, "pod")
+    assert "too large to archive" in publish(tmp_path / "one", tmp_path / "w" / NAME, {}, "pod")
     assert not (tmp_path / "w").exists()
 
 

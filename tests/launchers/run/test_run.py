@@ -230,7 +230,8 @@ def test_ranks_with_different_recipes_never_start(pods: Pods) -> None:
     two = pods.start(1, DPO_RECIPE=str(other))
     code, output = end(two)
     assert code == Exit.CONFIG
-    assert "recipe and launcher" in output
+    assert "another recipe or launcher" in output
+    assert "id=gang-refused" in output
     one.send_signal(signal.SIGTERM)
     assert end(one)[0] == Exit.TERMINATED
 

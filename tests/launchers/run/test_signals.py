@@ -18,7 +18,7 @@ from launchers.exits import Exit
 from launchers.system.process import descendants
 from tests.launchers.pods import Pods, end
 
-SILENT = Path(__file__).parents[1] / "silent_dns.py"
+SILENT = Path(__file__).with_name("silent_dns.py")
 SOON = 2.0
 """Seconds; two cores that do other things too need some."""
 

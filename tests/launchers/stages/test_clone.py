@@ -11,8 +11,8 @@ from launchers.config.settings import Code
 from launchers.config.workspace import Workspace
 from launchers.inputs.paths import clone_path
 from launchers.storage import marker
-from tests.launchers.clones import CANARY, get, secret_of
 from tests.launchers.git_server import GitServer, repository, run
+from tests.launchers.stages.clones import CANARY, get, secret_of
 
 pytestmark = pytest.mark.usefixtures("calm")
 

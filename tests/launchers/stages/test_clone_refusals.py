@@ -8,8 +8,8 @@ import pytest
 
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit
-from tests.launchers.clones import CANARY, get, refused, secret_of
 from tests.launchers.git_server import GitServer, repository, run
+from tests.launchers.stages.clones import CANARY, get, refused, secret_of
 
 pytestmark = pytest.mark.usefixtures("calm")
 

@@ -13,8 +13,7 @@ from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.stages.download import download
 from launchers.storage import marker, partial
-from tests.launchers.fake_hub import FakeHub
-from tests.launchers.fake_hub_answer import COMMIT
+from tests.launchers.fake_hub import COMMIT, FakeHub
 from tests.launchers.pods import Pods
 from tests.launchers.sources import (
     CANARY,

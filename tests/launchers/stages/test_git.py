@@ -6,7 +6,7 @@ import pytest
 
 from launchers.exits import Exit
 from launchers.stages.git import GitError, access_to
-from tests.launchers.clones import CANARY, secret_of
+from tests.launchers.stages.clones import CANARY, secret_of
 
 
 def test_a_token_is_bound_to_its_host_and_traces_are_off(tmp_path: Path) -> None:

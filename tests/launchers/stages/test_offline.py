@@ -47,7 +47,7 @@ def test_the_start_of_a_training_asks_no_host_but_its_own(tmp_path: Path) -> Non
     model, pairs = tmp_path / "model", tmp_path / "pairs.jsonl"
     python(env, "-c", MODEL, model)
     pairs.write_text('{"messages": [{"role": "user", "content": "q"}]}\n')
-    case = Path(__file__).parents[1] / "sockets_case.py"
+    case = Path(__file__).with_name("offline_start.py")
     assert json.loads(python(env, case, model, pairs).splitlines()[-1]) == []
     online = {k: v for k, v in env.items() if k not in OFFLINE}
     online["HF_HOME"] = str(tmp_path / "hf2")

@@ -7,7 +7,7 @@ import pytest
 
 from launchers.storage.checkpoint import COMPLETE, merged, newest, read, seal
 from launchers.system.atomic_file import replace
-from tests.launchers.disk_order import record_disk
+from tests.launchers.storage.disk_order import record_disk
 
 
 def saved(root: Path, step: int) -> Path:

@@ -9,13 +9,9 @@ from pathlib import Path
 import pytest
 
 from launchers.storage.lock import Lock
+from tests.launchers.storage.quick_locks import QUICK, quick
 
 ROOT = Path(__file__).parents[3]
-QUICK = {"stale": 0.4, "beat": 0.05, "poll": 0.01}
-
-
-def quick(path: Path, who: str = "me") -> Lock:
-    return Lock(path, who, **QUICK)
 
 
 @pytest.fixture

@@ -18,13 +18,9 @@ from launchers.exits import Exit, LaunchError
 from launchers.storage import lock_owner
 from launchers.storage.lock import Lock
 from launchers.storage.lock_owner import LockOwner, this_process
+from tests.launchers.storage.quick_locks import QUICK, quick
 
 ROOT = Path(__file__).parents[3]
-QUICK = {"stale": 0.4, "beat": 0.05, "poll": 0.01}
-
-
-def quick(path: Path, who: str = "me") -> Lock:
-    return Lock(path, who, **QUICK)
 
 
 @pytest.fixture

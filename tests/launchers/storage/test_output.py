@@ -1,37 +1,19 @@
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from launchers.exits import Exit, LaunchError
-from launchers.storage import manifest, marker, output
-from launchers.storage.output import Made, Outcome, produce
-from tests.launchers.disk_order import record_disk
+from launchers.storage import manifest, marker
+from launchers.storage.output import Made, produce
+from tests.launchers.storage.disk_order import record_disk
+from tests.launchers.storage.outputs import never, run, writer
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "models" / "m"
-
-
-def writer(**files: str) -> Callable[[Path], None]:
-    def make(folder: Path) -> None:
-        for name, text in files.items():
-            (folder / name).write_text(text)
-
-    return make
-
-
-def never(folder: Path) -> None:
-    raise AssertionError(f"made again: {folder}")
-
-
-def run(
-    path: Path, make: output.Make, inputs: dict[str, object] | None = None, skip: bool = False
-) -> Outcome:
-    return produce("download", "m", path, inputs or {"v": 1}, make, skip=skip, holder="t")
 
 
 def leftovers(path: Path) -> list[str]:

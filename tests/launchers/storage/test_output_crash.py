@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from launchers.storage import manifest, marker, partial
-from tests.launchers.producer import FILES, content
+from tests.launchers.storage.producer import FILES, content
 
 ROOT = Path(__file__).parents[3]
 
@@ -26,7 +26,15 @@ def leftovers(path: Path) -> list[str]:
 
 def start(path: Path, version: str, pause: str, die_at: str = "0") -> subprocess.Popen[str]:
     return subprocess.Popen(
-        [sys.executable, "-m", "tests.launchers.producer", str(path), version, pause, die_at],
+        [
+            sys.executable,
+            "-m",
+            "tests.launchers.storage.producer",
+            str(path),
+            version,
+            pause,
+            die_at,
+        ],
         cwd=ROOT,
         stdout=subprocess.PIPE,
         text=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -12,30 +11,12 @@ import pytest
 from launchers.exits import Exit, LaunchError
 from launchers.storage import disk, output, partial
 from launchers.storage.lock_owner import this_process
-from launchers.storage.output import Outcome, produce
+from tests.launchers.storage.outputs import never, run, writer
 
 
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "models" / "m"
-
-
-def writer(**files: str) -> Callable[[Path], None]:
-    def make(folder: Path) -> None:
-        for name, text in files.items():
-            (folder / name).write_text(text)
-
-    return make
-
-
-def never(folder: Path) -> None:
-    raise AssertionError(f"made again: {folder}")
-
-
-def run(
-    path: Path, make: output.Make, inputs: dict[str, object] | None = None, skip: bool = False
-) -> Outcome:
-    return produce("download", "m", path, inputs or {"v": 1}, make, skip=skip, holder="t")
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut", "flipped"])

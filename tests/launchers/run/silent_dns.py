@@ -1,6 +1,6 @@
-"""Runs a command where the only name server takes questions and never answers.
+"""Run a command with a name server that receives queries and never answers.
 
-To be started by ``unshare --user --map-root-user --mount --net``: nothing outside changes.
+Start it with ``unshare --user --map-root-user --mount --net``: it changes only its own namespaces.
 """
 
 import socket
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def main(scratch: Path, command: list[str]) -> int:
-    """Become that place, then run the command in it."""
+    """Set up the network and the name server, then run the command."""
     (scratch / "resolv.conf").write_text("nameserver 127.0.0.1\n")
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     subprocess.run(

@@ -1,6 +1,6 @@
-"""Does what the start of a training does with model and data; prints which hosts it looked up.
+"""Load model and data as the start of a training does; print the hosts that it contacts.
 
-Run by a test in the training environment: ``sockets_case.py MODEL PAIRS``.
+A test runs it in the training environment: ``offline_start.py MODEL PAIRS``.
 """
 
 import json
@@ -8,28 +8,28 @@ import socket
 import sys
 from typing import Any
 
-NEAR = ("127.0.0.1", "::1", "localhost", socket.gethostname())
-FAR: list[str] = []
+LOCAL = ("127.0.0.1", "::1", "localhost", socket.gethostname())
+CONTACTED: list[str] = []
 
 
-def note(host: Any) -> None:
+def record(host: Any) -> None:
     name = host.decode() if isinstance(host, bytes) else str(host)
-    if name not in NEAR:
-        FAR.append(name)
-        raise OSError(f"the network is cut: {name}")
+    if name not in LOCAL:
+        CONTACTED.append(name)
+        raise OSError(f"the network is blocked: {name}")
 
 
-def cut() -> None:
-    """Make every look-up and connection outside this machine fail, and report it."""
+def block_network() -> None:
+    """Make every lookup and connection outside this machine fail, and record it."""
     connect, resolve = socket.socket.connect, socket.getaddrinfo
 
     def connecting(self: socket.socket, address: Any) -> None:
         if self.family != socket.AF_UNIX:
-            note(address[0])
+            record(address[0])
         connect(self, address)
 
     def resolving(host: Any, *args: Any, **kwargs: Any) -> Any:
-        note(host)
+        record(host)
         return resolve(host, *args, **kwargs)
 
     socket.socket.connect = connecting  # type: ignore[method-assign,assignment]
@@ -37,7 +37,7 @@ def cut() -> None:
 
 
 def main(model: str, pairs: str) -> None:
-    cut()
+    block_network()
     from swift.dataset import load_dataset
     from swift.model import get_model_info_meta
     from swift.utils import safe_snapshot_download
@@ -47,7 +47,7 @@ def main(model: str, pairs: str) -> None:
     get_model_info_meta(model, model_type="qwen3")
     AutoTokenizer.from_pretrained(model)
     load_dataset([pairs])
-    print(json.dumps(FAR))
+    print(json.dumps(CONTACTED))
 
 
 if __name__ == "__main__":

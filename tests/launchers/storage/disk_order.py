@@ -1,4 +1,4 @@
-"""Record the order of writes and flushes, for tests of the state after a power failure."""
+"""Record of flushes and renames, for tests of power loss."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 
 def record_disk(monkeypatch: pytest.MonkeyPatch) -> list[str | int]:
-    """Record from now on, in order: the inode of what is flushed, the new name of what is renamed.
+    """Record, in order, the inode of each flushed file and the new name of each renamed one.
 
-    Flushes are recorded once they are done, renames before.
+    A flush is recorded after it returns, a rename before it starts.
     """
     order: list[str | int] = []
     fsync, replace, rename = os.fsync, Path.replace, Path.rename

@@ -1,4 +1,4 @@
-"""nvidia-smi's answer as a test wants it: a script that prints it, or its XML."""
+"""A fake nvidia-smi: its XML output, and a program that prints it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ H200 = "NVIDIA H200"
 
 
 def gpu(index: int, **change: str) -> str:
-    """Return one GPU's part; ``change`` replaces a field's text by its tag."""
+    """Return the XML of one GPU; ``change`` replaces the text of a tag."""
     fields = {
         "product_name": H200,
         "fabric_state": "Completed",
@@ -57,13 +57,13 @@ def gpu(index: int, **change: str) -> str:
 
 
 def answer(gpus: Sequence[str], *, driver: str = "580.159.04", cuda: str = "13.0") -> str:
-    """Return the whole answer."""
+    """Return the complete XML output."""
     versions = f"<driver_version>{driver}</driver_version><cuda_version>{cuda}</cuda_version>"
     return f"<nvidia_smi_log>{versions}{''.join(gpus)}</nvidia_smi_log>"
 
 
 def install(folder: Path, text: str, *, script: str = "") -> str:
-    """Write a program ``nvidia-smi`` that prints ``text``, or does what ``script`` says.
+    """Write a program ``nvidia-smi`` that prints ``text`` or runs ``script``.
 
     Returns:
         The folder, for PATH.

@@ -1,4 +1,4 @@
-"""One node of a gang that measures over gloo: ``python measuring.py PLAN PORT``, with torch."""
+"""One node of a gang that measures over gloo: ``python measuring.py PLAN PORT``; needs torch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parents[2]))
+sys.path.insert(0, str(Path(__file__).parents[3]))
 
 from launchers.config.rank import Place
 from launchers.exits import LaunchError

@@ -1,4 +1,4 @@
-"""Short ways to clone in the tests."""
+"""Shortcuts for clones in the tests of the clone stage."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""Makes one output in slow, small steps: ``producer.py <path> <version> [pause] [die_at]``.
+"""Produce one output in slow, small steps: ``producer.py <path> <version> [pause] [die_at]``.
 
-It prints the number of file system operations after which it has ended. With ``die_at`` it is
-killed just before that operation.
+Prints the number of file system operations when it ends; with ``die_at`` it is killed before that
+operation.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ FILES = 12
 
 
 def content(version: str, number: int) -> str:
-    """Return what file ``number`` holds; of one size, so that only its digest differs."""
+    """Return the content of file ``number``; all have one size, so only the digest differs."""
     return f"{version} {number}\n" * 50
 
 
@@ -43,7 +43,7 @@ def kill_at(path: Path, die_at: int) -> Callable[[], int]:
 
 
 def main(path: str, version: str, pause: str = "0.004", die_at: str = "0") -> None:
-    """Make the output; print how."""
+    """Produce the output; print its state."""
     logs.configure()
     count = kill_at(Path(path), int(die_at))
 

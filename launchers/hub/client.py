@@ -1,0 +1,138 @@
+"""Interface of a hub's client: the files of a repository, and the meaning of errors."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, Protocol
+
+from launchers.exits import Exit, LaunchError
+from launchers.storage import disk
+
+_HTTP_MODULES = ("http", "httpcore", "httpx", "requests", "socket", "ssl", "urllib3")
+_DISK_ERROR_TEXTS = {
+    "No space left": errno.ENOSPC,
+    "os error 28": errno.ENOSPC,
+    "quota exceeded": errno.EDQUOT,
+    "os error 122": errno.EDQUOT,
+    "Input/output error": errno.EIO,
+    "os error 5)": errno.EIO,
+    "Permission denied": errno.EACCES,
+    "Read-only file system": errno.EROFS,
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class HubFile:
+    """One file of a repository, as the hub lists it."""
+
+    path: str
+    """Relative to the repository's root."""
+    size: int
+    """Bytes."""
+    digest: str
+    """Hexadecimal; empty if ``digest_type`` is ``none``."""
+    digest_type: Literal["sha256", "git", "none"]
+    """SHA-256 of the content, git's blob id, or none if the hub lists no digest."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listing:
+    """The files of a repository at one revision."""
+
+    commit: str
+    """Commit of the revision; the revision itself if the hub has no commits."""
+    files: tuple[HubFile, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """An error of a hub's client as a ``LaunchError``."""
+
+    error: LaunchError
+    transient: bool
+    """Whether a retry may succeed."""
+
+
+class HubClient(Protocol):
+    """One repository of a hub."""
+
+    def list(self) -> Listing:
+        """List the repository's files."""
+
+    def fetch(self, file: HubFile, commit: str, folder: Path, *, from_scratch: bool) -> None:
+        """Download one file to its path below ``folder``.
+
+        Args:
+            file: the file.
+            commit: ``Listing.commit``.
+            folder: root of the repository's tree.
+            from_scratch: discard the partial file of an earlier attempt instead of resuming it.
+        """
+
+    def translate(self, error: Exception) -> Failure | None:
+        """Classify an error; None if neither the hub, the network nor the disk caused it."""
+
+
+def permanent(code: Exit, cause: str, remedy: str, *, id: str) -> Failure:
+    """Return a failure that no retry resolves."""
+    return Failure(error=LaunchError(code, cause, remedy, id=id), transient=False)
+
+
+def unavailable(cause: str, *, transient: bool, remedy: str, id: str) -> Failure:
+    """Return an UNAVAILABLE failure with the first line of ``cause``."""
+    error = LaunchError(Exit.UNAVAILABLE, cause.splitlines()[0], remedy, id=id)
+    return Failure(error=error, transient=transient)
+
+
+def disk_failure(error: OSError) -> Failure | None:
+    """Return the failure of the workspace's disk; None for other errors."""
+    found = disk.meaning(error, Path("the workspace"))
+    return None if found is None else Failure(error=found, transient=False)
+
+
+def disk_failure_from_text(text: str) -> Failure | None:
+    """Return the disk failure that a message describes; some clients drop the errno.
+
+    >>> failure = disk_failure_from_text("write failed: No space left on device (os error 28)")
+    >>> failure.error.code.name
+    'QUOTA'
+    """
+    for part, number in _DISK_ERROR_TEXTS.items():
+        if part.lower() in text.lower():
+            return disk_failure(OSError(number, part))
+    return None
+
+
+def http_status(error: BaseException) -> int | None:
+    """Return the HTTP status of an error or of one of its causes."""
+    for cause in _chain(error):
+        status = getattr(getattr(cause, "response", None), "status_code", None)
+        status = getattr(cause, "status_code", None) if status is None else status
+        if isinstance(status, int):
+            return status
+    return None
+
+
+def is_network_error(error: BaseException) -> bool:
+    """Return whether a connection failed: refused, reset, timed out, unknown host.
+
+    >>> reset, full = ConnectionResetError(104, "reset"), OSError(28, "full")
+    >>> is_network_error(reset), is_network_error(full)
+    (True, False)
+    """
+    return any(
+        isinstance(cause, ConnectionError | TimeoutError)
+        or type(cause).__module__.split(".")[0] in _HTTP_MODULES
+        for cause in _chain(error)
+    )
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and its causes."""
+    found: BaseException | None = error
+    while found is not None:
+        yield found
+        found = found.__cause__

@@ -1,0 +1,31 @@
+"""Shortcuts to produce an output in the tests of ``storage.output``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from launchers.storage import output
+from launchers.storage.output import Outcome, produce
+
+
+def writer(**files: str) -> Callable[[Path], None]:
+    """Return a function that writes these texts by file name."""
+
+    def make(folder: Path) -> None:
+        for name, text in files.items():
+            (folder / name).write_text(text)
+
+    return make
+
+
+def never(folder: Path) -> None:
+    """Fail: the output must not be produced again."""
+    raise AssertionError(f"made again: {folder}")
+
+
+def run(
+    path: Path, make: output.Make, inputs: dict[str, object] | None = None, skip: bool = False
+) -> Outcome:
+    """Produce an output."""
+    return produce("download", "m", path, inputs or {"v": 1}, make, skip=skip, holder="t")
