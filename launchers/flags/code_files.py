@@ -48,8 +48,8 @@ def in_clone(flag: str, path: str, clone: Path | None) -> str:
     if clone is None:
         raise LaunchError(
             Exit.CONFIG,
-            f"recipe.args.{flag}: names {path!r}, and there is no clone",
-            "set code.url and code.ref, or write an absolute path",
+            f"recipe.args.{flag}: {path!r} is a relative path, but there is no clone",
+            "set code.url and code.ref, or use an absolute path",
             id="plugin-no-clone",
         )
     return str(clone / path)

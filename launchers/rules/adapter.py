@@ -72,4 +72,4 @@ ADAPTER: tuple[Rule, ...] = (
         for targeted in (missing(_TARGETS), *(has(_TARGETS, word) for word in _EXPERTS))
     ),
 )
-"""Of the Megatron backend."""
+"""Rules of the Megatron backend."""

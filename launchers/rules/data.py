@@ -310,7 +310,7 @@ REFERENCES: tuple[Rule, ...] = (
         for flag in ("context_parallel_size", "virtual_pipeline_model_parallel_size")
     ),
 )
-"""Of the Megatron backend."""
+"""Rules of the Megatron backend."""
 REFERENCES_ELSEWHERE: tuple[Rule, ...] = (
     Conflict(
         id="precomputed-transformers",
@@ -320,4 +320,4 @@ REFERENCES_ELSEWHERE: tuple[Rule, ...] = (
         source="training/reference/trainer.py replaces SW megatron/trainers/dpo_trainer.py only",
     ),
 )
-"""Of the transformers backend."""
+"""Rules of the transformers backend."""

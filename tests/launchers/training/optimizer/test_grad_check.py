@@ -17,7 +17,7 @@ def get_grad_norm_fp32(grads, grad_stats_parallel_group=None):
     return float(torch.stack([grad.norm() for grad in grads]).norm())
 """
 LAYER_WISE = """
-from megatron.core.optimizer.optimizer import get_grad_norm_fp32
+from megatron.core.optimizer.clip_grads import get_grad_norm_fp32
 class LayerWiseDistributedOptimizer:
     def __init__(self, grads): self.grads = grads
     def get_grad_norm(self): return get_grad_norm_fp32(self.grads, grad_stats_parallel_group=None)
@@ -38,6 +38,8 @@ torch.distributed.get_rank = lambda: 3
 from megatron.core import rerun_state_machine
 from megatron.core.distributed.param_and_grad_buffer import _ParamAndGradBucketGroup
 from megatron.core.optimizer import optimizer
+try: from megatron.core.optimizer import layer_wise_optimizer
+except ImportError: pass
 import launchers.training.optimizer.grad_check as ours
 ours.GRACE_SECONDS = 0
 ours.install()
@@ -56,7 +58,8 @@ def printed(folder: Path, program: str, *, layer_wise: bool = False) -> list[str
     core = "megatron/core"
     files = {
         f"{core}/distributed/param_and_grad_buffer.py": BUCKETS,
-        f"{core}/optimizer/optimizer.py": NORM,
+        f"{core}/optimizer/clip_grads.py": NORM,
+        f"{core}/optimizer/optimizer.py": "from .clip_grads import get_grad_norm_fp32",
         f"{core}/optimizer/__init__.py": "",
         f"{core}/rerun_state_machine.py": RERUN,
     }
@@ -80,11 +83,11 @@ def test_the_rank_and_bucket_are_told_before_weights_change(tmp_path: Path) -> N
 def test_a_rank_whose_own_gradients_are_finite_says_so_and_a_good_step_forgets(
     tmp_path: Path,
 ) -> None:
-    # the norm of all ranks' gradients, of which the other's are not finite
+    # the norm of all ranks' gradients; another rank's are not finite
     program = "grads.append(torch.full((4,), torch.nan)); step()\n"
     program += "grads.pop(); grads[0][0] = torch.nan; step(); grads[0][0] = 1; step()"
     other, own, good = printed(tmp_path, program)
-    assert "the norm of all gradients is nan, and those of this rank are finite" in other
+    assert "the norm of all gradients is nan, but the gradients of this rank are finite" in other
     assert "bucket #0" in own
     assert good == "2.828"
 
