@@ -227,7 +227,7 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
     ],
 )
 def test_files_of_the_training_code_are_found_in_the_clone(
-    flag: str, given: Value, resolved: Value
+    flag: str, given: Any, resolved: Any
 ) -> None:
     assert flags(recipe("transformers", **{flag: given}))[flag] == resolved
 

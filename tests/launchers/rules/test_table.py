@@ -213,7 +213,7 @@ def test_what_works_but_is_unwise_is_a_warning(args: dict[str, Any], id: str) ->
     ],
 )
 def test_gradients_are_summed_exactly_enough(args: dict[str, Any]) -> None:
-    assert told(**args) == []
+    assert reported(**args) == []
     assert "gradients-rounded" not in warned(**args)
 
 
