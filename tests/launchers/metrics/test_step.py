@@ -17,8 +17,8 @@ from launchers.metrics.rows import Row
 from launchers.metrics.step import Clock, Step
 from launchers.metrics.vector import Places, Shared
 from launchers.plan import flops
-from tests.launchers import fake_upstream
 from tests.launchers.models import shape_of
+from tests.launchers.training import fake_upstream
 from tests.launchers.training_environment import needs_training
 
 QWEN = shape_of("Qwen3-30B-A3B")

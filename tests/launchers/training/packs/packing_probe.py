@@ -1,7 +1,7 @@
 """What ms-swift's own packing and our dealing make of 40,000 pairs; runs in the training Python.
 
-``.tools/train/bin/python -m tests.launchers.packing_probe`` prints JSON: figures by distribution,
-packing length and replicas, and what was found wrong with our sampler beside ms-swift's.
+``.tools/train/bin/python -m tests.launchers.training.packs.packing_probe`` prints JSON: figures by
+distribution, packing length and replicas, and differences of our sampler from ms-swift's.
 """
 
 from __future__ import annotations
