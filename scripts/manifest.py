@@ -19,7 +19,7 @@ from scripts.quantity import pod_requests
 Fields = Mapping[str, Any]
 GANG = "node"
 """Name of the replicated job whose pods train (chart/templates/jobset/_spec.tpl)."""
-GPU_MODEL = "GPU_MODEL"
+GPU_MODEL = "DPO_GPU_MODEL"
 """Variable of the gang's container that holds the chart's `gpuModel`."""
 KUEUE = "kueue.x-k8s.io"
 """API group of Kueue, and the prefix of its labels and annotations."""

@@ -43,7 +43,17 @@ SETTINGS = (
     "DPO_PREFLIGHT_NODE_FLOOR",
     "DPO_PREFLIGHT_STRICT",
     "DPO_PREFLIGHT_DEADLINE",
+    "DPO_GPU_MODEL",
+    "DPO_NETWORK_TRANSPORT",
+    "DPO_NETWORK_GBS",
+    "DPO_NETWORK_FLOOR_GBS",
 )
+RENAMED = {
+    "GPU_MODEL": "DPO_GPU_MODEL",
+    "NETWORK_TRANSPORT": "DPO_NETWORK_TRANSPORT",
+    "NETWORK_FLOOR_GBS": "DPO_NETWORK_FLOOR_GBS",
+}
+"""Names of settings until 2026-11, and their present names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,10 +66,11 @@ class Preflight:
     card: Card | None
     """Required GPU model; None accepts any."""
     node_floor: float | None
-    """Expected all-reduce bus bandwidth inside a node, GB/s; None uses the GPU model's."""
+    """Floor of the all-reduce bus bandwidth inside a node, GB/s; None derives it from the GPU
+    model."""
     network_floor: float | None
-    """Expected bus bandwidth across nodes, GB/s, from the network profile or
-    ``network.floorGBs``."""
+    """Floor of the bus bandwidth across nodes, GB/s: ``network.floorGBs``, or a share of the
+    network profile's expected bandwidth; None if unknown."""
     strict: bool
     """Whether bandwidth below a floor ends the run; otherwise only a broken link does."""
     transport: str
@@ -78,7 +89,7 @@ def from_env(env: Mapping[str, str]) -> Preflight:
     Raises:
         LaunchError: CONFIG, naming the setting, what was given and what is allowed.
     """
-    model = env.get("GPU_MODEL", "")
+    model = env.get("DPO_GPU_MODEL", "")
     return Preflight(
         skip=switch(env, "SKIP_PREFLIGHT"),
         skips=frozenset(
@@ -86,11 +97,32 @@ def from_env(env: Mapping[str, str]) -> Preflight:
         ),
         card=gpu_models.named(model) if model else None,
         node_floor=_rate(env, "DPO_PREFLIGHT_NODE_FLOOR"),
-        network_floor=_rate(env, "NETWORK_FLOOR_GBS"),
+        network_floor=network_floor(env),
         strict=switch(env, "DPO_PREFLIGHT_STRICT"),
-        transport=env.get("NETWORK_TRANSPORT", ""),
+        transport=env.get("DPO_NETWORK_TRANSPORT", ""),
         deadline=integer(env, "DPO_PREFLIGHT_DEADLINE", 60, lowest=10),
     )
+
+
+def network_floor(env: Mapping[str, str]) -> float | None:
+    """Return the floor of the bandwidth between nodes, GB/s; None if unknown.
+
+    >>> network_floor({"DPO_NETWORK_GBS": "100"}), network_floor({"DPO_NETWORK_FLOOR_GBS": "7"})
+    (85.0, 7.0)
+    """
+    expected = _rate(env, "DPO_NETWORK_GBS")
+    floor = _rate(env, "DPO_NETWORK_FLOOR_GBS")
+    return floor or (None if expected is None else FLOOR_SHARE * expected)
+
+
+def network_bandwidth(env: Mapping[str, str]) -> float | None:
+    """Return the expected bandwidth between nodes, GB/s; None if unknown.
+
+    >>> network_bandwidth({"DPO_NETWORK_GBS": "20"}), network_bandwidth({})
+    (20.0, None)
+    """
+    floor = _rate(env, "DPO_NETWORK_FLOOR_GBS")
+    return _rate(env, "DPO_NETWORK_GBS") or (None if floor is None else floor / FLOOR_SHARE)
 
 
 def _known(word: str) -> str:

@@ -120,6 +120,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
     Raises:
         LaunchError: CONFIG, naming the setting, what was given and what is allowed.
     """
+    _refuse_renamed(env)
     _refuse_unknown(env)
     secret = env.get("DPO_CODE_SECRET", "")
     log = env.get("DPO_TERMINATION_LOG", "")
@@ -166,6 +167,14 @@ def describe(settings: Settings) -> dict[str, object]:
         "pod": settings.pod,
         "node": settings.node,
     }
+
+
+def _refuse_renamed(env: Mapping[str, str]) -> None:
+    for old, new in preflight_settings.RENAMED.items():
+        if old in env:
+            raise LaunchError(
+                Exit.CONFIG, f"{old} is now named {new}", f"set {new} instead", id="env-renamed"
+            )
 
 
 def _refuse_unknown(env: Mapping[str, str]) -> None:

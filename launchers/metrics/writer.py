@@ -75,14 +75,14 @@ def append(path: Path, text: str) -> None:
 
 def path(env: Mapping[str, str], otherwise: str) -> Path:
     """Return the path of the file: in the run's folder, or in ``otherwise`` without a launcher."""
-    return Path(env.get("TRAINING_HOME") or otherwise) / "metrics.jsonl"
+    return Path(env.get("DPO_RUN_FOLDER") or otherwise) / "metrics.jsonl"
 
 
 def attempt(env: Mapping[str, str]) -> int:
     """Return the number of this attempt; 1 without a launcher.
 
-    >>> attempt({"TRAINING_ATTEMPT": "/w/runs/r/attempts/3"}), attempt({})
+    >>> attempt({"DPO_ATTEMPT_FOLDER": "/w/runs/r/attempts/3"}), attempt({})
     (3, 1)
     """
-    name = Path(env.get("TRAINING_ATTEMPT", "")).name
+    name = Path(env.get("DPO_ATTEMPT_FOLDER", "")).name
     return int(name) if name.isdecimal() else 1

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from launchers.config.gpu_models import CARDS, Card
-from launchers.config.preflight import FLOOR_SHARE
+from launchers.config.preflight import network_bandwidth
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.exits import LaunchError
@@ -69,9 +69,9 @@ def job_of(
         nodes=settings.place.nodes,
         gpus_per_node=settings.gpus_per_node,
         skips=settings.skips,
-        card=env.get("GPU_MODEL", ""),
+        card=env.get("DPO_GPU_MODEL", ""),
         link=link_of(env),
-        assumes_link=not env.get("NETWORK_FLOOR_GBS"),
+        assumes_link=network_bandwidth(env) is None,
         shape=shape,
         shape_source=shape_source,
         data=data,
@@ -81,12 +81,12 @@ def job_of(
 def link_of(env: Mapping[str, str]) -> Link:
     """Return the network between the nodes from the container's environment.
 
-    The environment holds the preflight's floor if known; otherwise a typical bandwidth is assumed.
+    If the environment does not hold its bandwidth, a typical one is assumed.
     """
-    name = env.get("NETWORK_TRANSPORT", "") or f"NET/{env.get('NCCL_NET', 'Socket')}"
-    floor = float(env.get("NETWORK_FLOOR_GBS", "") or 0)
-    if floor:
-        return Link(name=name, gbs=round(floor / FLOOR_SHARE, 1))
+    name = env.get("DPO_NETWORK_TRANSPORT", "") or f"NET/{env.get('NCCL_NET', 'Socket')}"
+    known = network_bandwidth(env)
+    if known is not None:
+        return Link(name=name, gbs=round(known, 1))
     return Link(name=name, gbs=SOCKETS if name == "NET/Socket" else ADAPTER)
 
 

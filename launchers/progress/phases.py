@@ -87,10 +87,10 @@ class Marks:
 def marks_of(env: Mapping[str, str]) -> Marks:
     """Return the marks of this training process; only the first and the last rank write them.
 
-    ``RANK`` and ``WORLD_SIZE`` are torchrun's, ``TRAINING_ATTEMPT`` the launcher's.
+    ``RANK`` and ``WORLD_SIZE`` are torchrun's, ``DPO_ATTEMPT_FOLDER`` the launcher's.
     """
     rank, last = int(env.get("RANK", "0")), int(env.get("WORLD_SIZE", "1")) - 1
-    folder = env.get("TRAINING_ATTEMPT", "")
+    folder = env.get("DPO_ATTEMPT_FOLDER", "")
     return Marks(Path(folder) / f"phases-{rank}.json" if folder and rank in (0, last) else None)
 
 

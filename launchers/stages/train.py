@@ -61,8 +61,8 @@ def train(
     inside = {
         **environment(env, settings.place, nproc=nproc, package=package),
         **features.environment(recipe, on_cpu=settings.gpus_per_node == 0),
-        "TRAINING_HOME": str(work.home),  # read by launchers/training
-        "TRAINING_ATTEMPT": str(folder),
+        "DPO_RUN_FOLDER": str(work.home),  # read by launchers/training
+        "DPO_ATTEMPT_FOLDER": str(folder),
     }
     child = Child(argv, inside, folder / f"{ranks.name}.log")
     grace = TERMINATION_GRACE_SECONDS

@@ -105,7 +105,7 @@ def test_a_profile_does_not_depend_on_the_number_of_gpus(profile: str) -> None:
             for name in ("cpu", "memory", "nvidia.com/gpu"):
                 resources.pop(name, None)
         spec = pod(documents)
-        for name in ("DPO_GPUS_PER_NODE", "NETWORK_FLOOR_GBS"):
+        for name in ("DPO_GPUS_PER_NODE", "DPO_NETWORK_GBS"):
             [entry] = [e for e in spec["containers"][0]["env"] if e["name"] == name]
             spec["containers"][0]["env"].remove(entry)
         bare.append(spec)
@@ -192,10 +192,11 @@ def test_libraries_come_first_where_the_image_has_no_path(tmp_path: Path) -> Non
 def test_every_profile_is_admitted_by_the_settings_of_the_launcher() -> None:
     for profile in NAMES:
         found = env(render(selected(profile)))
-        assert found["NETWORK_TRANSPORT"] == PROFILES[profile]["transport"]
+        assert found["DPO_NETWORK_TRANSPORT"] == PROFILES[profile]["transport"]
         expect = PROFILES[profile].get("expect")
-        floor = float(found["NETWORK_FLOOR_GBS"] or 0)
-        assert floor == pytest.approx(0.85 * expect["busbwGBs"] if expect else 0, abs=0.06)
+        assert float(found["DPO_NETWORK_GBS"] or 0) == pytest.approx(
+            expect["busbwGBs"] if expect else 0, abs=0.06
+        )
 
 
 def test_yaml_of_the_annotations_is_what_their_readers_parse() -> None:

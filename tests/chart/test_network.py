@@ -82,7 +82,7 @@ def test_a_stage_pod_has_no_fabric(chart: Path) -> None:
         spec = pod(documents, role)
         [container] = spec["containers"]
         assert not {"initContainers", "hostNetwork", "hostPID", "dnsPolicy"} & set(spec)
-        assert not [e for e in container["env"] if e["name"].startswith("NETWORK_")]
+        assert not [e for e in container["env"] if e["name"].startswith("DPO_NETWORK_")]
         assert "add" not in container["securityContext"]["capabilities"]
         assert set(container["resources"]["limits"]) == {"memory"}
         annotations = jobs(documents)[role]["template"]["metadata"]["annotations"]
@@ -166,28 +166,29 @@ def test_a_custom_network_is_what_the_values_say() -> None:
     assert "export LD_LIBRARY_PATH=/a:/b$" in container["command"][2]
     assert ". /a/env.sh ||" in container["command"][2]
     found = env(documents)
-    names = ("NCCL_NET", "NETWORK_TRANSPORT", "NETWORK_FLOOR_GBS")
+    names = ("NCCL_NET", "DPO_NETWORK_TRANSPORT", "DPO_NETWORK_FLOOR_GBS")
     assert [found[name] for name in names] == ["mine", "NET/Mine", "12.5"]
 
 
 @pytest.mark.parametrize(
-    "over, transport, floor",
+    "over, transport, expected, floor",
     [
-        ({}, "NET/IB", "85"),
-        ({"gpusPerNode": 2}, "NET/IB", "21.3"),
-        ({"gpusPerNode": 16, "recipe": {"backend": "transformers"}}, "NET/IB", "85"),
-        ({"gpusPerNode": 0, "recipe": {"backend": "transformers"}}, "NET/IB", ""),
-        ({"nodes": 1}, "", ""),
-        ({"network": {"floorGBs": 7}}, "NET/IB", "7"),
-        ({"network": {"floorGBs": 0}}, "NET/IB", ""),
-        ({"network": {"transport": ""}}, "", "85"),
+        ({}, "NET/IB", "100", ""),
+        ({"gpusPerNode": 2}, "NET/IB", "25", ""),
+        ({"gpusPerNode": 16, "recipe": {"backend": "transformers"}}, "NET/IB", "100", ""),
+        ({"gpusPerNode": 0, "recipe": {"backend": "transformers"}}, "NET/IB", "", ""),
+        ({"nodes": 1}, "", "", ""),
+        ({"network": {"floorGBs": 7}}, "NET/IB", "", "7"),
+        ({"network": {"floorGBs": 0}}, "NET/IB", "", ""),
+        ({"network": {"transport": ""}}, "", "100", ""),
     ],
 )
 def test_the_launcher_hears_what_to_demand(
-    chart: Path, over: Document, transport: str, floor: str
+    chart: Path, over: Document, transport: str, expected: str, floor: str
 ) -> None:
     found = env(objects(template(merged(network(), over), chart=chart)))
-    assert (found["NETWORK_TRANSPORT"], found["NETWORK_FLOOR_GBS"]) == (transport, floor)
+    assert found["DPO_NETWORK_TRANSPORT"] == transport
+    assert (found["DPO_NETWORK_GBS"], found["DPO_NETWORK_FLOOR_GBS"]) == (expected, floor)
 
 
 def test_a_privileged_fabric_is_one_of_the_gang_only() -> None:

@@ -49,7 +49,7 @@ def job(**fields: Any) -> Job:
         "nodes": 2,
         "gpus_per_node": 8,
         "card": "a100-80g",
-        "link": link_of({"NETWORK_TRANSPORT": "NET/IB", "NETWORK_FLOOR_GBS": "17"}),
+        "link": link_of({"DPO_NETWORK_TRANSPORT": "NET/IB", "DPO_NETWORK_FLOOR_GBS": "17"}),
         "shape": SHAPE,
         "shape_source": "test",
     }

@@ -58,7 +58,7 @@ download) and the test run alone and without a GPU. Takes (root, role).
 {{- $settings := dict
   "SKIP_PREFLIGHT" (ternary "1" "0" $p.skip)
   "DPO_PREFLIGHT_DEADLINE" (toString (int $p.deadlineSeconds)) -}}
-{{- if .Values.gpuModel }}{{ $_ := set $settings "GPU_MODEL" .Values.gpuModel }}{{ end }}
+{{- if .Values.gpuModel }}{{ $_ := set $settings "DPO_GPU_MODEL" .Values.gpuModel }}{{ end }}
 {{- if $p.skipChecks }}{{ $_ := set $settings "DPO_PREFLIGHT_SKIP" (join "," $p.skipChecks) }}{{ end }}
 {{- if $p.strict }}{{ $_ := set $settings "DPO_PREFLIGHT_STRICT" "1" }}{{ end }}
 {{- if $p.nodeFloorGBs }}
@@ -68,21 +68,23 @@ download) and the test run alone and without a GPU. Takes (root, role).
 {{- end }}
 
 {{/*
-What the preflight requires of the fabric, as JSON of NAME -> string: the transport that NCCL must report
-between nodes, and the GB/s below which the fabric is considered broken. Empty if unknown, or with one node.
-The floor is 0.85 of the profile's expected GB/s, in proportion with fewer GPUs a node.
+The network between nodes, as JSON of NAME -> string: the transport that NCCL must report, and either
+network.floorGBs or the profile's expected GB/s, in proportion with fewer GPUs per node. The launcher derives the
+floor from the expected value. Empty if unknown, or with one node.
 */}}
 {{- define "megatron-dpo.network.settings" -}}
 {{- $network := include "megatron-dpo.network" . | fromJson -}}
 {{- $floor := .Values.network.floorGBs -}}
 {{- $expect := $network.expect -}}
+{{- $gbs := 0 -}}
 {{- if and (kindIs "invalid" $floor) $expect }}
-{{- $floor = round (divf (mulf 0.85 $expect.busbwGBs (min (int .Values.gpusPerNode) $expect.gpus)) $expect.gpus) 1 }}
+{{- $gbs = round (divf (mulf $expect.busbwGBs (min (int .Values.gpusPerNode) $expect.gpus)) $expect.gpus) 1 }}
 {{- end }}
-{{- $settings := dict "NETWORK_TRANSPORT" "" "NETWORK_FLOOR_GBS" "" }}
+{{- $settings := dict "DPO_NETWORK_TRANSPORT" "" "DPO_NETWORK_GBS" "" "DPO_NETWORK_FLOOR_GBS" "" }}
 {{- if gt (int .Values.nodes) 1 }}
-{{- $_ := set $settings "NETWORK_TRANSPORT" ($network.transport | default "") }}
-{{- if $floor }}{{ $_ := set $settings "NETWORK_FLOOR_GBS" (include "megatron-dpo.scalar" $floor) }}{{ end }}
+{{- $_ := set $settings "DPO_NETWORK_TRANSPORT" ($network.transport | default "") }}
+{{- if $gbs }}{{ $_ := set $settings "DPO_NETWORK_GBS" (include "megatron-dpo.scalar" $gbs) }}{{ end }}
+{{- if $floor }}{{ $_ := set $settings "DPO_NETWORK_FLOOR_GBS" (include "megatron-dpo.scalar" $floor) }}{{ end }}
 {{- end }}
 {{- toJson $settings }}
 {{- end }}

@@ -153,7 +153,7 @@ def _publish(seen: Report) -> None:
     _logger.info("packing %s", json.dumps(seen.document()))
     for complaint in seen.complaints():
         _logger.warning("packing: %s", complaint)
-    if folder := os.environ.get("TRAINING_ATTEMPT"):
+    if folder := os.environ.get("DPO_ATTEMPT_FOLDER"):
         try:
             replace(Path(folder) / FILE, json.dumps(seen.document(), indent=1) + "\n")
         except OSError as error:

@@ -39,7 +39,7 @@ def take(trainer: Any, datasets: list[Any]) -> Pairs:
     Rank 0 reads the store and sends it to the others over the network, because a shared file system
     may show them an older state.
     """
-    home = Path(os.environ.get("TRAINING_HOME") or trainer.args.output_dir)
+    home = Path(os.environ.get("DPO_RUN_FOLDER") or trainer.args.output_dir)
     opened = _from_rank_0(
         partial(open_store, home, trainer.args, trainer.state.iteration, __version__)
     )

@@ -82,7 +82,7 @@ def _unfit(args: Any, template: Any) -> str:
         "remove_unused_columns false": not template.remove_unused_columns,
         "a multimodal model": args.model_meta.is_multimodal,
         f"rlhf_type {kind}": kind is not None and kind not in PAIRED,
-        "no TRAINING_HOME": not os.environ.get("TRAINING_HOME"),
+        "no DPO_RUN_FOLDER": not os.environ.get("DPO_RUN_FOLDER"),
         "a dataset on a hub": not all(fingerprint.path_of(each).exists() for each in given),
     }
     return next((reason for reason, holds in reasons.items() if holds), "")

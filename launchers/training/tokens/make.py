@@ -32,7 +32,7 @@ def make(self: Any) -> tuple[str, str] | None:
     """Tokenise the rows unless they are cached; return their folder and its digest, or None."""
     if not logs.LOG.handlers:
         logs.configure()
-    home = Path(os.environ["TRAINING_HOME"])
+    home = Path(os.environ["DPO_RUN_FOLDER"])
     try:
         made_from = _inputs(self.args)
         folder = fingerprint.folder(home.parents[1], made_from)

@@ -23,8 +23,8 @@ class Case:
 
 CASES = {
     "normal": Case(),
-    "two-nodes": Case(nodes=2, env={"NETWORK_TRANSPORT": "NET/Socket"}),
-    "wrong-card": Case(env={"GPU_MODEL": "a100-80g"}, code=78, says="gpuModel is a100-80g"),
+    "two-nodes": Case(nodes=2, env={"DPO_NETWORK_TRANSPORT": "NET/Socket"}),
+    "wrong-card": Case(env={"DPO_GPU_MODEL": "a100-80g"}, code=78, says="gpuModel is a100-80g"),
     "missed-floor": Case(
         env={"DPO_PREFLIGHT_NODE_FLOOR": "5000"}, code=80, says="the floor is 5000"
     ),
@@ -32,11 +32,11 @@ CASES = {
         env={"NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1"}, code=80, says="not NVLink"
     ),
     "no-adapter": Case(
-        nodes=2, env={"NETWORK_TRANSPORT": "NET/IB"}, code=80, says="no RDMA device"
+        nodes=2, env={"DPO_NETWORK_TRANSPORT": "NET/IB"}, code=80, says="no RDMA device"
     ),
     "silent-sockets": Case(
         nodes=2,
-        env={"NETWORK_TRANSPORT": "NET/IB", "DPO_PREFLIGHT_SKIP": "rdma"},
+        env={"DPO_NETWORK_TRANSPORT": "NET/IB", "DPO_PREFLIGHT_SKIP": "rdma"},
         code=80,
         says="NCCL sends over NET/Socket, not NET/IB",
     ),

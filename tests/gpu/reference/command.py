@@ -160,7 +160,7 @@ def command(case: Case, gpus: int) -> side_by_side.Command:
         **{**os.environ, **host.ENV},
         "PYTHONPATH": f"{ROOT}:{host.ENV['PYTHONPATH']}",
         features.VARIABLE: "reference",
-        **{"PROBE": str(probe), "TRAINING_HOME": str(home), "HF_HUB_OFFLINE": "1"},
+        **{"PROBE": str(probe), "DPO_RUN_FOLDER": str(home), "HF_HUB_OFFLINE": "1"},
         **{"HF_DATASETS_CACHE": str(probe / "hf"), "MODELSCOPE_CACHE": str(probe / "ms")},
         **{"NPROC_PER_NODE": str(gpus), "CUDA_DEVICE_MAX_CONNECTIONS": "1"},
     }

@@ -15,12 +15,12 @@ def test_without_settings_everything_is_checked() -> None:
 
 def test_settings_are_read() -> None:
     env = {
-        "GPU_MODEL": "h200",
+        "DPO_GPU_MODEL": "h200",
         "DPO_PREFLIGHT_SKIP": "pairs,disk",
         "DPO_PREFLIGHT_NODE_FLOOR": "187.5",
         "DPO_PREFLIGHT_STRICT": "1",
-        "NETWORK_FLOOR_GBS": "20",
-        "NETWORK_TRANSPORT": "NET/IB",
+        "DPO_NETWORK_FLOOR_GBS": "20",
+        "DPO_NETWORK_TRANSPORT": "NET/IB",
     }
     found = from_env(env)
     assert (found.card, found.node_floor, found.network_floor) == (CARDS["h200"], 187.5, 20.0)
@@ -31,11 +31,11 @@ def test_settings_are_read() -> None:
 @pytest.mark.parametrize(
     ("env", "message"),
     [
-        ({"GPU_MODEL": "a100"}, "gpuModel='a100' is not known here; write one of a100-40g"),
+        ({"DPO_GPU_MODEL": "a100"}, "gpuModel='a100' is not known here; write one of a100-40g"),
         ({"DPO_PREFLIGHT_SKIP": "pair"}, "no check 'pair'; did you mean pairs?"),
         ({"DPO_PREFLIGHT_NODE_FLOOR": "fast"}, "DPO_PREFLIGHT_NODE_FLOOR='fast'; write GB/s"),
-        ({"NETWORK_FLOOR_GBS": "-1"}, "NETWORK_FLOOR_GBS='-1'; write GB/s"),
-        ({"NETWORK_FLOOR_GBS": "nan"}, "NETWORK_FLOOR_GBS='nan'; write GB/s"),
+        ({"DPO_NETWORK_FLOOR_GBS": "-1"}, "DPO_NETWORK_FLOOR_GBS='-1'; write GB/s"),
+        ({"DPO_NETWORK_FLOOR_GBS": "nan"}, "DPO_NETWORK_FLOOR_GBS='nan'; write GB/s"),
         ({"DPO_PREFLIGHT_DEADLINE": "5"}, "write a whole number of at least 10"),
         ({"SKIP_PREFLIGHT": "yes"}, "SKIP_PREFLIGHT='yes' is not 0 or 1"),
     ],

@@ -67,5 +67,12 @@ def test_the_links_of_a_service_named_dpo_are_no_settings() -> None:
     assert from_env(ENV | links) == from_env(ENV)
 
 
+@pytest.mark.parametrize("old", ["GPU_MODEL", "NETWORK_TRANSPORT", "NETWORK_FLOOR_GBS"])
+def test_an_old_name_of_a_setting_is_refused_with_the_new_one(old: str) -> None:
+    with pytest.raises(LaunchError, match=f"DPO_{old}") as refused:
+        from_env({**ENV, old: "1"})
+    assert refused.value.id == "env-renamed"
+
+
 def test_the_users_override_of_patches_is_a_known_setting() -> None:
     from_env({**ENV, "DPO_ACCEPT_PATCHES": "chunked-adam"})

@@ -100,7 +100,7 @@ def test_a_disk_that_fails_costs_rows_and_not_the_training(tmp_path: Path) -> No
 
 
 def test_the_files_place_is_the_runs_home_or_the_trainers_output() -> None:
-    assert metrics_file.path({"TRAINING_HOME": "/w/runs/r"}, "/o") == Path(
+    assert metrics_file.path({"DPO_RUN_FOLDER": "/w/runs/r"}, "/o") == Path(
         "/w/runs/r/metrics.jsonl"
     )
     assert metrics_file.path({}, "/o") == Path("/o/metrics.jsonl")

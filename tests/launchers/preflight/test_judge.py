@@ -61,7 +61,7 @@ def gang(nodes: int = 2, nproc: int = 8, **change: Any) -> list[Record]:
 
 
 def wanted(**env: str) -> Preflight:
-    return from_env({"NETWORK_TRANSPORT": "NET/IB", "NETWORK_FLOOR_GBS": "160", **env})
+    return from_env({"DPO_NETWORK_TRANSPORT": "NET/IB", "DPO_NETWORK_FLOOR_GBS": "160", **env})
 
 
 def found(

@@ -58,7 +58,9 @@ def test_a_run_on_cpu_is_checked_in_less_than_a_second(pods: Pods) -> None:
 
 def test_healthy_gpus_let_the_run_go_on(pods: Pods) -> None:
     parts = nvidia_smi.gpu(0), nvidia_smi.gpu(1)
-    started = [pods.start(rank, **gpus(pods, rank, *parts, GPU_MODEL="h200")) for rank in range(2)]
+    started = [
+        pods.start(rank, **gpus(pods, rank, *parts, DPO_GPU_MODEL="h200")) for rank in range(2)
+    ]
     assert [end(pod)[0] for pod in started] == [0, 0]
     told = states(report(pods.run / "attempts" / "1", 1))
     assert [told[c] for c in ("cards", "health", "idle")] == ["ok"] * 3
@@ -84,7 +86,7 @@ def test_a_broken_gpu_ends_the_run_before_it_costs_anything(pods: Pods) -> None:
 
 
 def test_another_card_than_the_values_name_is_no_reason_to_restart(pods: Pods) -> None:
-    env = gpus(pods, 1, nvidia_smi.gpu(0), nvidia_smi.gpu(1), GPU_MODEL="a100-80g")
+    env = gpus(pods, 1, nvidia_smi.gpu(0), nvidia_smi.gpu(1), DPO_GPU_MODEL="a100-80g")
     code, output = end(pods.start(1, **env))
     assert code == Exit.CONFIG, output
     assert "the GPUs are NVIDIA H200, and gpuModel is a100-80g" in pods.message(1)["cause"]

@@ -34,9 +34,9 @@ def env(tmp_path: Path) -> dict[str, str]:
         "DPO_GPUS_PER_NODE": "8",
         "DPO_MASTER_ADDR": "here",
         "JOB_COMPLETION_INDEX": "0",
-        "GPU_MODEL": "a100-80g",
-        "NETWORK_TRANSPORT": "NET/IB",
-        "NETWORK_FLOOR_GBS": "17",
+        "DPO_GPU_MODEL": "a100-80g",
+        "DPO_NETWORK_TRANSPORT": "NET/IB",
+        "DPO_NETWORK_FLOOR_GBS": "17",
     }
 
 
@@ -165,7 +165,7 @@ def test_any_other_fault_is_a_warning_too(
 ) -> None:
     settings, made = from_env(env), recipe()
     inputs = inputs_of(settings, made)
-    plan_file.record(settings, made, inputs, env | {"NETWORK_FLOOR_GBS": "fast"})
+    plan_file.record(settings, made, inputs, env | {"DPO_NETWORK_FLOOR_GBS": "fast"})
     assert "plan not written" in caplog.text
 
 

@@ -62,7 +62,7 @@ def train(home: Path, steps: int, *, attempt: int, resume: Checkpoint | None) ->
     env = {
         **command_line.environment(os.environ, PLACE, nproc=1, package=PACKAGE),
         **features.environment(of, on_cpu=True),
-        **{"TRAINING_HOME": str(home), "TRAINING_ATTEMPT": str(folder)},
+        **{"DPO_RUN_FOLDER": str(home), "DPO_ATTEMPT_FOLDER": str(folder)},
         **{"CUDA_VISIBLE_DEVICES": "", "MODELSCOPE_CACHE": str(home / "cache")},
     }
     program = str(command_line.program(of, site_packages(TRAIN) / "swift"))

@@ -101,7 +101,11 @@ def test_every_phase_is_noted_in_the_order_of_ms_swift(
         vars(module).update(members)
         monkeypatch.setitem(sys.modules, name, module)
     monkeypatch.delitem(sys.modules, "launchers.training.startup_megatron", raising=False)
-    for name, value in {"RANK": "0", "WORLD_SIZE": "2", "TRAINING_ATTEMPT": str(tmp_path)}.items():
+    for name, value in {
+        "RANK": "0",
+        "WORLD_SIZE": "2",
+        "DPO_ATTEMPT_FOLDER": str(tmp_path),
+    }.items():
         monkeypatch.setenv(name, value)
     pipeline = Sft()
     data = pipeline._prepare_dataset()

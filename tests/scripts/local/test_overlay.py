@@ -49,4 +49,4 @@ def test_the_overlay_takes_the_fabric_away(tmp_path: Path) -> None:
     assert "team-a/fabric" not in rendered
     [job] = parse(rendered).jobs
     env = {item["name"]: item.get("value") for item in job.container["env"]}
-    assert env["NETWORK_TRANSPORT"] == "NET/Socket"
+    assert env["DPO_NETWORK_TRANSPORT"] == "NET/Socket"

@@ -188,7 +188,7 @@ def test_an_adapter_is_saved_so_often_that_a_cut_loses_little(row: Predicted) ->
 
 def test_the_launcher_writes_the_plan_that_the_command_shows(tmp_path: Path) -> None:
     found = rendered(run="dpo-42")
-    env = {**found.env, "JOB_COMPLETION_INDEX": "0", "GPU_MODEL": "a100-80g"}
+    env = {**found.env, "JOB_COMPLETION_INDEX": "0", "DPO_GPU_MODEL": "a100-80g"}
     settings = replace(from_env(env), workspace=tmp_path)
     inputs = inputs_of(settings, found.recipe)
     model = inputs.model

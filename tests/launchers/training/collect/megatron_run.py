@@ -170,7 +170,7 @@ def cost(steps: int) -> None:
 
     nothing = torch.zeros(0)
     gpu.means, gpu.fetch = lambda _: ([], nothing), lambda tensor: tensor  # type: ignore[assignment]
-    args = {"train_iters": steps, "output_dir": os.environ["TRAINING_HOME"]}
+    args = {"train_iters": steps, "output_dir": os.environ["DPO_RUN_FOLDER"]}
     trainer = BaseTrainer(args, [])
     callback, source, found = made(trainer), batches(0), []
     callback.on_train_begin()

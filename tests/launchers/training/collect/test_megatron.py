@@ -41,8 +41,8 @@ def start(home: Path, asked: Any, rank: int, world: int, port: int, **env: str) 
     inside = {
         **os.environ,
         **{name: str(value) for name, value in places.items()},
-        "TRAINING_HOME": str(home),
-        "TRAINING_ATTEMPT": str(home / "attempts" / "1"),
+        "DPO_RUN_FOLDER": str(home),
+        "DPO_ATTEMPT_FOLDER": str(home / "attempts" / "1"),
         "PYTHONPATH": str(ROOT),
         "OMP_NUM_THREADS": "1",
         "CUDA_VISIBLE_DEVICES": "",
@@ -136,7 +136,7 @@ def test_a_killed_run_loses_its_last_step_and_a_resumed_one_writes_it_again(tmp_
     train(tmp_path, code=9, dies=2)
     before = metrics.read(tmp_path / "metrics.jsonl")
     assert [(row.step, row.attempt) for row in before] in ([], [(1, 1)])  # written aside
-    second = {"TRAINING_ATTEMPT": str(tmp_path / "attempts" / "2")}
+    second = {"DPO_ATTEMPT_FOLDER": str(tmp_path / "attempts" / "2")}
     train(tmp_path, env=second, start=1)
     after = metrics.read(tmp_path / "metrics.jsonl")
     assert [(row.step, row.attempt) for row in after][-2:] == [(2, 2), (3, 2)]

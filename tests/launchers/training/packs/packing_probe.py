@@ -185,12 +185,12 @@ def edges(model: Path) -> list[str]:
         wrong.append("no step is made, and nobody says so")
     except LaunchError:
         pass
-    os.environ["TRAINING_ATTEMPT"] = str(model.parent)
+    os.environ["DPO_ATTEMPT_FOLDER"] = str(model.parent)
     if not isinstance(made(), packing.DealtSampler):
         wrong.append("packs are not dealt out")
     if json.loads((model.parent / packing.FILE).read_text())["rows"] != 2000:
         wrong.append("packing.json does not count the rows")
-    os.environ["TRAINING_ATTEMPT"] = "/proc/no/where"
+    os.environ["DPO_ATTEMPT_FOLDER"] = "/proc/no/where"
     if not isinstance(made(), packing.DealtSampler):
         wrong.append("packs are not dealt out where the report can't be written")
     for name, value in (("data_sharding", True), ("shuffle", False)):

@@ -82,7 +82,7 @@ def texts(rows: list[Any], args: Any) -> tuple[Any, Any]:
 
 def passes(own: Any, upstream: Any, home: Path) -> None:
     """Take the log-probabilities, train with them, resume, and do without the store."""
-    os.environ["TRAINING_HOME"] = str(home)
+    os.environ["DPO_RUN_FOLDER"] = str(home)
     chance = torch.Generator().manual_seed(4)
     packs = [[row(chance) for _ in range(size)] for size in (2, 1, 3, 2)]
     val = [[row(chance)]]

@@ -80,7 +80,7 @@ def probe(made: Path, model: str = "model", **env: str) -> tuple[dict[str, Any],
 
 
 def test_rows_are_those_of_ms_swift_and_a_second_start_only_reads_them(made: Path) -> None:
-    home = {"TRAINING_HOME": str(made / "ws" / "runs" / "one")}
+    home = {"DPO_RUN_FOLDER": str(made / "ws" / "runs" / "one")}
     first, log = probe(made, **home)
     assert "tokens done" in log
     assert first["rows"] == [ROWS // 2, ROWS // 2]
@@ -103,10 +103,10 @@ def test_rows_are_those_of_ms_swift_and_a_second_start_only_reads_them(made: Pat
     assert names == [".complete.json", "train.arrow", "val.arrow", "val_dataset.jsonl"]
 
 
-@pytest.mark.parametrize("env", [{"TRAINING_HOME": "/proc/no/where"}, {"PROBE_UNREADABLE": "1"}])
+@pytest.mark.parametrize("env", [{"DPO_RUN_FOLDER": "/proc/no/where"}, {"PROBE_UNREADABLE": "1"}])
 def test_what_cannot_be_written_or_compared_is_left_to_ms_swift(
     made: Path, env: dict[str, str]
 ) -> None:
-    found, log = probe(made, **{"TRAINING_HOME": str(made / "ws" / "runs" / "one"), **env})
+    found, log = probe(made, **{"DPO_RUN_FOLDER": str(made / "ws" / "runs" / "one"), **env})
     assert log.count("tokens are not kept: [Errno 2]") == 1
     assert found["equal"] == found["compared"] == ROWS
