@@ -1,6 +1,6 @@
 {{/*
 Names of recipe.args, checked against the table of the pinned ms-swift; values.schema.json holds the values that a flag
-takes. No flag is named here.
+accepts. No flag is named here.
 */}}
 {{- define "megatron-dpo.validate.flags" -}}
 {{- $recipe := .Values.recipe -}}
