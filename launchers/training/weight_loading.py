@@ -31,7 +31,7 @@ from safetensors import safe_open
 from launchers.training.upstream import require_parameters
 
 PARAMETERS = ("self", "mg_models", "hf_model_dir", "peft_format", "adapter_name", "converter")
-"""Of ``GPTBridge.load_weights`` (mcore-bridge 1.6.0)."""
+"""Sources of ``GPTBridge.load_weights`` (mcore-bridge 1.6.0)."""
 
 
 def install_one_read() -> None:
@@ -84,7 +84,7 @@ def copy(source: list[Any], target: list[Any]) -> str:
 
 
 def difference(source: Mapping[str, Any], target: Mapping[str, Any]) -> str:
-    """Return why the tensors of ``target`` can't be a copy of ``source``; empty if they can.
+    """Return why the tensors of ``target`` cannot be a copy of ``source``; empty if they can.
 
     A wider type in the target would keep digits of the file that the source has lost; the bytes of
     a quantized tensor are not numbers of their own.

@@ -11,7 +11,7 @@ accepts. No flag is named here.
 {{- if not (kindIs "invalid" $value) }}
 {{- include "megatron-dpo.validate.flag" (merge (dict "flag" $flag) $one) }}
 {{- if has (toJson $value) (list "\"\"" "[]") }}
-- recipe.args.{{ $flag }}: empty; use null to remove it, or [""] for an empty word [flag-empty]
+- recipe.args.{{ $flag }}: empty; use null to remove it, or [""] for an empty value [flag-empty]
 {{- end }}
 {{- end }}
 {{- end }}

@@ -22,7 +22,7 @@ from megatron.core.rerun_state_machine import RerunMode, get_rerun_state_machine
 from launchers.training.upstream import require
 
 GRACE_SECONDS = 5.0
-"""How long a rank with finite gradients waits, so that the rank with the fault ends first."""
+"""Time that a rank with finite gradients waits, so that the rank with the fault ends first."""
 require(_ParamAndGradBucketGroup, "check_grads")
 require(optimizer, "get_grad_norm_fp32")
 _check, _norm = _ParamAndGradBucketGroup.check_grads, optimizer.get_grad_norm_fp32
@@ -67,7 +67,7 @@ def refuse(total: float) -> None:
             )
     time.sleep(GRACE_SECONDS)
     raise RuntimeError(
-        f"{where}: the norm of all gradients is {total}, and those of this rank are finite"
+        f"{where}: the norm of all gradients is {total}, but the gradients of this rank are finite"
     )
 
 

@@ -24,13 +24,13 @@ from launchers.training.reference.store import Pairs
 from launchers.training.upstream import require, require_parameters
 
 trainers: Any = importlib.import_module("swift.megatron.trainers")
-"""Where ms-swift looks its trainers up."""
+"""Module in which ms-swift looks up its trainers."""
 _Upstream: Any = trainers.MegatronDPOTrainer
 require(_Upstream, "prepare_model", "_load_checkpoint", "_get_data_collator", "setup_training")
 require_parameters(
     _Upstream.loss_func,
     *("self", "output_tensor", "labels", "packed_seq_params"),
-    otherwise="write recipe.reference: online",
+    otherwise="set recipe.reference: online",
 )
 
 
@@ -52,9 +52,9 @@ class Collator:
         if absent:
             raise LaunchError(
                 Exit.DATA,
-                f"pair {absent[0]} has no reference log-probability: its tokens are not those of "
-                "any pair when the run began",
-                "give each row one fixed encoding, or write recipe.reference: online",
+                f"pair {absent[0]} has no reference log-probability: no pair had its tokens "
+                "when the run began",
+                "make each row's encoding deterministic, or set recipe.reference: online",
                 id="reference-unknown-pair",
             )
         values = torch.tensor([self.pairs[name] for name in names], dtype=torch.float32)
@@ -72,7 +72,7 @@ class PrecomputedDPOTrainer(_Upstream):  # type: ignore[misc]
             raise LaunchError(
                 Exit.CONFIG,
                 f"recipe.reference: precomputed with {'; '.join(found)}",
-                "write online",
+                "set recipe.reference: online",
                 id="reference-unsupported",
             )
         super().__init__(args, template)

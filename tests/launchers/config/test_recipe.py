@@ -42,9 +42,9 @@ def test_a_reference_in_every_step_leaves_the_digest_as_it_was() -> None:
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"backend": "deepspeed"}, "recipe.backend='deepspeed'; write megatron or transformers"),
+        ({"backend": "deepspeed"}, "recipe.backend='deepspeed'; use megatron or transformers"),
         ({"task": None}, "recipe.task=None"),
-        ({"reference": "once"}, "recipe.reference='once'; write online or precomputed"),
+        ({"reference": "once"}, "recipe.reference='once'; use online or precomputed"),
         ({"modle": "x"}, "recipe.modle is not a key; did you mean model"),
         ({"model": ""}, "recipe.model=''"),
         ({"dataset": []}, "recipe.dataset=[]"),
@@ -68,8 +68,9 @@ def test_a_missing_file_says_which_setting_names_it(tmp_path: Path) -> None:
 def test_a_broken_file_is_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "recipe.yaml"
     path.write_text("a: [")
-    with pytest.raises(LaunchError, match="is no YAML"):
+    with pytest.raises(LaunchError) as refusal:
         load(path)
+    assert refusal.value.id == "recipe-yaml"
 
 
 def test_a_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
@@ -82,6 +83,6 @@ def test_a_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_can_t_be_decoded_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "recipe.yaml"
     path.write_bytes(content)
-    with pytest.raises(LaunchError, match="is no YAML") as refusal:
+    with pytest.raises(LaunchError) as refusal:
         load(path)
-    assert refusal.value.code == Exit.CONFIG
+    assert (refusal.value.code, refusal.value.id) == (Exit.CONFIG, "recipe-yaml")

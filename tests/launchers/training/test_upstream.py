@@ -1,4 +1,4 @@
-"""Another version of ms-swift is told at once, with the one to use."""
+"""Another version of ms-swift is refused at once, naming the one to use."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ def test_a_missing_name_ends_as_an_error_of_the_configuration() -> None:
     ) as refusal:
         require(str, "join", "jion")
     assert refusal.value.code == Exit.CONFIG
-    told = verdict("".join(traceback.format_exception(refusal.value)), started=False)
-    assert told is not None and told.code == Exit.CONFIG
+    reported = verdict("".join(traceback.format_exception(refusal.value)), started=False)
+    assert reported is not None and reported.code == Exit.CONFIG
 
 
 class Trainer:
@@ -35,11 +35,11 @@ def test_other_parameters_end_the_same_way_with_what_may_be_written_instead() ->
         LaunchError, match=r"Trainer\.loss_func takes self, labels, scale"
     ) as refusal:
         require_parameters(
-            Trainer.loss_func, "self", "labels", otherwise="write recipe.reference: online"
+            Trainer.loss_func, "self", "labels", otherwise="set recipe.reference: online"
         )
-    assert str(refusal.value).endswith("1.6.0, or write recipe.reference: online")
-    told = verdict("".join(traceback.format_exception(refusal.value)), started=False)
-    assert told is not None and told.code == Exit.CONFIG
+    assert str(refusal.value).endswith("1.6.0, or set recipe.reference: online")
+    reported = verdict("".join(traceback.format_exception(refusal.value)), started=False)
+    assert reported is not None and reported.code == Exit.CONFIG
 
 
 def patch(*, changes_numbers: bool, sha256: str = "") -> Patch:

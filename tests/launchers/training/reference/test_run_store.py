@@ -1,4 +1,4 @@
-"""How a run finds its store: fresh, again, resumed, and too late."""
+"""A run finds its store: first start, restart, resume, and too late."""
 
 from __future__ import annotations
 
@@ -64,22 +64,22 @@ def test_a_resumed_run_reads_the_store_and_keeps_its_note(tmp_path: Path) -> Non
     assert recorded(home)["from"] == "pass"
 
 
-def test_a_resumed_run_without_a_whole_store_is_told_what_to_do(tmp_path: Path) -> None:
+def test_a_resumed_run_without_a_whole_store_gets_a_remedy(tmp_path: Path) -> None:
     home = run_of(tmp_path)
     begun = open_store(home, arguments(tmp_path), 0, "4.4.1")
     store.add_part(begun.folder, ONE)
-    with pytest.raises(LaunchError) as told:
+    with pytest.raises(LaunchError) as reported:
         open_store(home, arguments(tmp_path), 3, "4.4.1")
-    for word in ("has done 3 steps", str(begun.folder), "is not whole", "online", "checkpoints"):
-        assert word in str(told.value)
-    assert told.value.code == Exit.CONFIG
+    for word in ("has done 3 steps", str(begun.folder), "is incomplete", "online", "checkpoints"):
+        assert word in str(reported.value)
+    assert reported.value.code == Exit.CONFIG
 
 
-def test_a_resumed_run_with_other_facts_is_told_them(tmp_path: Path) -> None:
+def test_a_resumed_run_with_other_facts_names_them(tmp_path: Path) -> None:
     home = run_of(tmp_path)
     finish(home, arguments(tmp_path))
     finish(home.with_name("two"), arguments(tmp_path, max_length=4096))
-    with pytest.raises(LaunchError, match="max_length was 8192 and is 4096; undo"):
+    with pytest.raises(LaunchError, match="max_length was 8192 and is 4096; revert"):
         open_store(home, arguments(tmp_path, max_length=4096), 3, "4.4.1")
 
 
