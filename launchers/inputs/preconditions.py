@@ -10,7 +10,6 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
-from typing import Any
 
 from launchers import logs
 from launchers.config.recipe import NO, Recipe, Value
@@ -207,12 +206,12 @@ def refuse(refusals: list[Refusal]) -> None:
 
 def broken_rules(settings: Settings, recipe: Recipe, shape: Shape | None) -> list[Refusal]:
     """Return a message for each rule that the recipe breaks."""
-    return table.check(recipe.args, **_run_facts(settings, recipe, shape))
+    return table.check(recipe.args, _context(settings, recipe, shape))
 
 
 def warnings(settings: Settings, recipe: Recipe, shape: Shape | None) -> list[Refusal]:
     """Return a message for each value that is valid but almost certainly unintended."""
-    return table.warn(recipe.args, **_run_facts(settings, recipe, shape))
+    return table.warn(recipe.args, _context(settings, recipe, shape))
 
 
 def core_version() -> str:
@@ -223,14 +222,11 @@ def core_version() -> str:
         return table.CORE
 
 
-def _run_facts(settings: Settings, recipe: Recipe, shape: Shape | None) -> dict[str, Any]:
-    """Return the facts about a run that the rules judge."""
-    return {
-        "shape": shape,
-        "nodes": settings.place.nodes,
-        "gpus_per_node": settings.nproc_per_node,
-        "backend": recipe.backend,
-        "task": recipe.task,
-        "reference": recipe.reference,
-        "core": core_version(),
-    }
+def _context(settings: Settings, recipe: Recipe, shape: Shape | None) -> table.Context:
+    return table.Context.of(
+        recipe,
+        shape=shape,
+        nodes=settings.place.nodes,
+        gpus_per_node=settings.nproc_per_node,
+        core=core_version(),
+    )

@@ -173,7 +173,7 @@ def tensor_across_nodes(known: Known) -> Refusal | None:
 
 
 def experts_across_nodes(known: Known) -> Refusal | None:
-    """Each token goes to its experts and back, twice a layer: performance.md's arithmetic.
+    """Each token goes to its experts and back, twice a layer.
 
     51.5 GB a pack and GPU between nodes at EP 16 over 2 nodes (Qwen3-30B-A3B): 18 s at 200 Gb/s.
     """

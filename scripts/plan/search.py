@@ -171,12 +171,9 @@ class Search:
         job = self.job
         messages = table.check(
             recipe_args.merged(job.recipe, wanted).args,
-            shape=self.shape,
-            nodes=job.nodes,
-            gpus_per_node=job.gpus_per_node,
-            backend=job.recipe.backend,
-            task=job.recipe.task,
-            reference=job.recipe.reference,
+            table.Context.of(
+                job.recipe, shape=self.shape, nodes=job.nodes, gpus_per_node=job.gpus_per_node
+            ),
         )
         return set(map(str, messages))
 

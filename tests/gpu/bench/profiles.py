@@ -131,12 +131,7 @@ def refuse(parsed: Recipe, shape: Shape, gpus: int) -> None:
         ValueError: in the rules' words.
     """
     broken = table.check(
-        parsed.args,
-        shape=shape,
-        nodes=1,
-        gpus_per_node=gpus,
-        backend=parsed.backend,
-        reference=parsed.reference,
+        parsed.args, table.Context.of(parsed, shape=shape, nodes=1, gpus_per_node=gpus)
     )
     if broken:
         raise ValueError("\n".join(map(str, broken)))

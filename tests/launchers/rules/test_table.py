@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -38,6 +39,8 @@ SHORT = {
 }
 
 OTHER = "transformers"
+GANG = table.Context(shape=QWEN, nodes=2, gpus_per_node=8, backend="megatron")
+ONE = table.Context(shape=None, nodes=1, gpus_per_node=1, backend=OTHER)
 
 
 def read(**args: Any) -> dict[str, Any]:
@@ -50,14 +53,12 @@ def read(**args: Any) -> dict[str, Any]:
 def reported(
     shape: Shape | None = QWEN, nodes: int = 2, core: str = table.CORE, **args: Any
 ) -> list[str]:
-    found = table.check(
-        read(**args), shape=shape, nodes=nodes, gpus_per_node=8, backend="megatron", core=core
-    )
+    found = table.check(read(**args), replace(GANG, shape=shape, nodes=nodes, core=core))
     return [refusal.id for refusal in found]
 
 
 def warned(shape: Shape | None = QWEN, nodes: int = 2, **args: Any) -> list[str]:
-    found = table.warn(read(**args), shape=shape, nodes=nodes, gpus_per_node=8, backend="megatron")
+    found = table.warn(read(**args), replace(GANG, shape=shape, nodes=nodes))
     return [refusal.id for refusal in found]
 
 
@@ -135,8 +136,7 @@ def test_what_the_models_sizes_rule_out_is_reported(args: dict[str, Any], id: st
     ],
 )
 def test_a_refusal_counts_the_layers_that_are_left(args: dict[str, Any], counted: str) -> None:
-    gang: dict[str, Any] = {"shape": QWEN, "nodes": 2, "gpus_per_node": 8, "backend": "megatron"}
-    found = table.check(read(**args), **gang)
+    found = table.check(read(**args), GANG)
     assert any(counted in refusal.says for refusal in found), found
 
 
@@ -211,11 +211,11 @@ def test_the_best_model_is_not_what_is_exported(limit: str) -> None:
     assert warning == "best-model-not-exported"
     assert _of_transformers(args | {"save_total_limit": "1"}) == []
     assert _of_transformers({"load_best_model_at_end": "false"}) == []
-    assert table.check(with_limit, shape=None, nodes=1, gpus_per_node=1, backend=OTHER) == []
+    assert table.check(with_limit, ONE) == []
 
 
 def _of_transformers(args: dict[str, recipe.Value]) -> list[str]:
-    found = table.warn(args, shape=None, nodes=1, gpus_per_node=1, backend=OTHER)
+    found = table.warn(args, ONE)
     return [refusal.id for refusal in found]
 
 
