@@ -13,7 +13,7 @@ from launchers.exits import Exit, LaunchError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Card:
+class GpuModel:
     """One GPU model."""
 
     name: str
@@ -39,10 +39,10 @@ _SCALED = "scaled from the same NVLink generation by its bandwidth (data sheet)"
 _B200 = "811 GB/s seen for 8 GB200 over NVLink 5 (lixueduan.com, GB200 MNNVL test)"
 
 
-def _card(name: str, smi: str, sizes: tuple[float, ...], *rest: str) -> Card:
+def _card(name: str, smi: str, sizes: tuple[float, ...], *rest: str) -> GpuModel:
     memory, peak, hbm, nvlink = sizes
     arch, source = rest
-    return Card(
+    return GpuModel(
         name=name,
         smi=tuple(smi.split("|")),
         memory_gib=memory,
@@ -67,30 +67,30 @@ _ALL = (
     _card("b300", "NVIDIA B300 SXM6 AC|NVIDIA B300", (267.69, 2250, 8000, 811), "sm103", _B200),
 )
 
-CARDS: dict[str, Card] = {card.name: card for card in _ALL}
+GPU_MODELS: dict[str, GpuModel] = {card.name: card for card in _ALL}
 """Models by name. H20: 900 GB/s of NVLink 4 as the H100; A800 and H800: 400 of 600 and 900 GB/s."""
 
 
-def named(name: str) -> Card:
+def by_name(name: str) -> GpuModel:
     """Return a model by its name in the values.
 
     Raises:
         LaunchError: CONFIG, listing the known models.
     """
-    if name in CARDS:
-        return CARDS[name]
+    if name in GPU_MODELS:
+        return GPU_MODELS[name]
     raise LaunchError(
         Exit.CONFIG,
         f"gpuModel: {name!r} is unknown",
-        f"use one of {', '.join(CARDS)}",
+        f"use one of {', '.join(GPU_MODELS)}",
         id="gpu-model-unknown",
     )
 
 
-def seen(smi: str) -> Card | None:
+def by_smi_name(smi: str) -> GpuModel | None:
     """Return the model that nvidia-smi names ``smi``; None if unknown.
 
-    >>> seen("NVIDIA H200").name
+    >>> by_smi_name("NVIDIA H200").name
     'h200'
     """
     return next((card for card in _ALL if smi.strip() in card.smi), None)

@@ -21,7 +21,7 @@ from launchers.flags.command_line import Inputs, flatten, program, training_flag
 from launchers.flags.flag_types import Kind
 from launchers.flags.renames import OWNED, RENAMED, secret_advice
 from launchers.inputs import model_preview
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 from launchers.refusal import Refusal
 from launchers.rules import table
 from launchers.system.ms_swift import swift_folder
@@ -160,7 +160,7 @@ class ModelVerdict:
 
     is_final: bool
     """False when the model's sizes are not known yet: check again after the download."""
-    shape: Shape | None
+    shape: ModelConfig | None
     """The model's sizes; None when they are not known or not needed."""
 
 
@@ -204,12 +204,12 @@ def refuse(refusals: list[Refusal]) -> None:
         )
 
 
-def broken_rules(settings: Settings, recipe: Recipe, shape: Shape | None) -> list[Refusal]:
+def broken_rules(settings: Settings, recipe: Recipe, shape: ModelConfig | None) -> list[Refusal]:
     """Return a message for each rule that the recipe breaks."""
     return table.check(recipe.args, _context(settings, recipe, shape))
 
 
-def warnings(settings: Settings, recipe: Recipe, shape: Shape | None) -> list[Refusal]:
+def warnings(settings: Settings, recipe: Recipe, shape: ModelConfig | None) -> list[Refusal]:
     """Return a message for each value that is valid but almost certainly unintended."""
     return table.warn(recipe.args, _context(settings, recipe, shape))
 
@@ -222,7 +222,7 @@ def core_version() -> str:
         return table.CORE
 
 
-def _context(settings: Settings, recipe: Recipe, shape: Shape | None) -> table.Context:
+def _context(settings: Settings, recipe: Recipe, shape: ModelConfig | None) -> table.Context:
     return table.Context.of(
         recipe,
         shape=shape,

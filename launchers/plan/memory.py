@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 from launchers.plan import activations as activations
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 from launchers.plan.parameters import IN_PEFT, Shard, shards, trained, whole
 from launchers.plan.training_job import BYTES, Training
 
@@ -81,7 +81,7 @@ class Memory(Items):
         return self.total - self.context
 
 
-def predict(shape: Shape, training: Training, fit: Fit = FIT) -> Memory:
+def predict(shape: ModelConfig, training: Training, fit: Fit = FIT) -> Memory:
     """Predict the memory of a job.
 
     Args:
@@ -105,7 +105,7 @@ def predict(shape: Shape, training: Training, fit: Fit = FIT) -> Memory:
     )
 
 
-def _stage(shape: Shape, training: Training, shard: Shard, fit: Fit) -> Items:
+def _stage(shape: ModelConfig, training: Training, shard: Shard, fit: Fit) -> Items:
     """Return the bytes of a rank of one stage."""
     part = trained(shape, training, shard)
     dense, experts = part.owned(training.layout, distributed=training.distributed_optimizer)
@@ -127,7 +127,9 @@ def _stage(shape: Shape, training: Training, shard: Shard, fit: Fit) -> Items:
     )
 
 
-def _work(shape: Shape, training: Training, shard: Shard, fit: Fit) -> tuple[float, float, float]:
+def _work(
+    shape: ModelConfig, training: Training, shard: Shard, fit: Fit
+) -> tuple[float, float, float]:
     """Return activations, logits and buffers of one stage."""
     local = activations.tokens(training, shape.positions) / training.layout.cp
     moe, rows = 0.0, 0.0
@@ -146,7 +148,7 @@ def _work(shape: Shape, training: Training, shard: Shard, fit: Fit) -> tuple[flo
     )
 
 
-def _sent(shape: Shape, training: Training, local: float, rows: float) -> float:
+def _sent(shape: ModelConfig, training: Training, local: float, rows: float) -> float:
     """Return the bytes of rows that experts of a layer exchange (``moe/token_dispatcher.py``)."""
     layout = training.layout
     if training.dispatcher != "allgather":  # sent and received rows, and a sorted copy
@@ -184,7 +186,7 @@ class Host:
         return self.processes + self.offload + self.save
 
 
-def host(shape: Shape, training: Training, shards: Sequence[Shard]) -> Host:
+def host(shape: ModelConfig, training: Training, shards: Sequence[Shard]) -> Host:
     """Return the host memory of a node.
 
     The offloaded optimizer is megatron-core's ``optimizer/cpu_offloading/hybrid_optimizer.py``. A
@@ -213,7 +215,7 @@ def host(shape: Shape, training: Training, shards: Sequence[Shard]) -> Host:
     )
 
 
-def _gathered(shape: Shape, training: Training) -> float:
+def _gathered(shape: ModelConfig, training: Training) -> float:
     """Return the peak bytes of safetensors held by rank 0 (``save_weights``).
 
     An adapter is one file, a model several; with merging an adapter's checkpoint writes both.

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from launchers.config.recipe import Recipe, Value
 from launchers.flags import core_overrides as overrides
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 from launchers.refusal import Refusal
 from launchers.rules import engine, model, warnings
 from launchers.rules.adapter import ADAPTER
@@ -75,7 +75,7 @@ Switches that are off by default are left out: missing is off."""
 class Context:
     """The model, processes and kind of training for which a recipe's flags are judged."""
 
-    shape: Shape | None
+    shape: ModelConfig | None
     """The model's sizes; None while they are not known."""
     nodes: int
     """Pods of the gang."""
@@ -95,7 +95,7 @@ class Context:
         cls,
         recipe: Recipe,
         *,
-        shape: Shape | None,
+        shape: ModelConfig | None,
         nodes: int,
         gpus_per_node: int,
         core: str = CORE,

@@ -10,11 +10,11 @@ from itertools import groupby, islice
 from math import ceil
 from operator import itemgetter
 
-from launchers.config.gpu_models import Card
+from launchers.config.gpu_models import GpuModel
 from launchers.plan import memory
 from launchers.plan.layout import Layout
 from launchers.plan.memory import Memory
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 from launchers.plan.plan import Job, speed_of
 from launchers.plan.step_time import Speed
 from launchers.plan.training_job import Training
@@ -44,9 +44,9 @@ class Search:
     """A training job and the GPUs to search layouts for."""
 
     job: Job
-    shape: Shape
+    shape: ModelConfig
     training: Training
-    card: Card
+    card: GpuModel
     host_gib: float | None
     """Memory limit of a pod in GiB; None for no limit."""
     gang: Mapping[str, str] = field(default_factory=dict)
