@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 from launchers.storage.checkpoint import COMPLETE, FEATURES, newest
-from tests.launchers import fake_upstream
+from tests.launchers.training import fake_upstream
 
 UPSTREAM = {
     "swift/megatron/callbacks/base.py": """

@@ -11,7 +11,7 @@ from launchers.exits import Exit
 from launchers.flags import features
 from launchers.system.failures import verdict
 from scripts.helm import ROOT
-from tests.launchers import fake_upstream
+from tests.launchers.training import fake_upstream
 
 LOAD = """
 import importlib, sys

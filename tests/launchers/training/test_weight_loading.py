@@ -36,9 +36,9 @@ def test_only_a_run_with_a_reference_of_its_own_copies(
 
 
 def run(tmp_path: Path, case: str) -> dict[str, object]:
-    fakes = Path(__file__).parents[1] / "fakes" / "mcore"
+    fakes = Path(__file__).with_name("fakes")
     done = subprocess.run(
-        [PYTHON, Path(__file__).parents[1] / "weight_loading_case.py", tmp_path, case],
+        [PYTHON, Path(__file__).with_name("weight_loading_case.py"), tmp_path, case],
         env={**os.environ, "PYTHONPATH": f"{ROOT}:{fakes}"},
         capture_output=True,
         text=True,

@@ -16,7 +16,7 @@ from launchers.training.reference.fingerprint import (
     facts_of,
     store_name,
 )
-from tests.launchers.references import arguments
+from tests.launchers.training.reference.references import arguments
 from tests.launchers.training_environment import needs_training, swift_classes
 
 

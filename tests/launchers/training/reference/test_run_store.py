@@ -11,7 +11,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.training.reference import run_store, store
 from launchers.training.reference.run_store import Opened, open_store, record, recorded, stores
 from launchers.training.reference.store import Pairs
-from tests.launchers.references import arguments
+from tests.launchers.training.reference.references import arguments
 
 ONE: Pairs = {b"1" * 16: (-1.0, -2.0)}
 
