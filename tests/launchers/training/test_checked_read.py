@@ -10,7 +10,7 @@ from launchers.config.recipe import parse
 from launchers.exits import Exit
 from launchers.flags import features
 from launchers.system.failures import verdict
-from tests.launchers import fake_upstream
+from tests.launchers.training import fake_upstream
 from tests.launchers.training_environment import TRAIN, needs_training
 
 PROGRAM = """
