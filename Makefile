@@ -7,18 +7,18 @@ SHELL := bash
 
 PYTHON ?= python3
 PYTEST ?=
-# Of `make refusals`: names of files of tests/refusals, or all. Of `make fuzz`: how many, and the seed.
+# `make refusals`: names of files of tests/refusals; all by default.
 SUBJECTS ?=
+# `make fuzz` and `make differential`: number of cases, and the seed of both.
 FUZZ ?= 500
-# The same of `make differential`.
 CASES ?= 1000
 FUZZ_SEED ?= $(shell date +%s)
-# Of `make bench-gpu` and `make bench-8gpu`: where a tokenizer lies, where results go, lines of
+# `make bench-gpu` and `make bench-8gpu`: folder of a tokenizer, folder of the results, lines of
 # tests/gpu/visits.yaml to run (all by default).
 TOKENIZER ?= tokenizer
 RESULTS ?= tests/gpu/results
 LINES ?=
-# The cluster of `make cluster` and `make e2e`: kind, processes, or auto: kind where an engine answers.
+# `make cluster` and `make e2e`: kind, processes, or auto, which is kind if a container engine answers.
 BACKEND ?= auto
 UV := .tools/uv/bin/uv
 STAMPS := .tools/stamps
@@ -29,18 +29,18 @@ ORACLE := $(STAMPS)/oracle
 ENGINES := $(STAMPS)/engines
 HELM := $(STAMPS)/helm
 HELM3 := $(STAMPS)/helm3
-# Programs of the cluster: a folder of tests/e2e/tools each, built by Go. Asked for when needed only.
+# Programs of the cluster, each a folder of tests/e2e/tools, built by Go. Evaluated only when needed.
 PROGRAMS_kind := kind
 PROGRAMS_processes := etcd kubernetes coredns jobset kueue pause
 ENGINE = $(shell (docker info || podman info) >/dev/null 2>&1 && echo kind || echo processes)
 CLUSTER = $(addprefix $(STAMPS)/go-,$(PROGRAMS_$(if $(filter auto,$(BACKEND)),$(ENGINE),$(BACKEND))))
-# Checkers that only Go can build; without it the tests that need them are skipped, with the reason.
+# Checkers that Go builds; without Go the tests that need them are skipped with that reason.
 CHECKERS := $(if $(shell command -v go),$(addprefix $(STAMPS)/go-,actionlint ct kubeconform renderer))
 INSTALL := $(UV) pip install --quiet --require-hashes
 LOCK := $(UV) pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 	--custom-compile-command "make locks"
 
-# The independent parts are built side by side; finished ones cost nothing.
+# Independent parts are built in parallel; finished ones take no time.
 build = @$(MAKE) --silent --no-print-directory --jobs 4 $(1)
 
 CLUSTER_COMMAND := .venv/bin/python -m tests.e2e.cluster
@@ -53,14 +53,14 @@ help: ## list the targets
 		/^[a-z0-9-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 ##@ Try it
-demo: ## run the main job on this machine: two local nodes, real DPO of a tiny model
+demo: ## run the whole job on this machine: two local nodes, real DPO of a tiny model
 	$(call build,chart $(COMMAND) $(TRAIN) $(HELM))
 	@.venv/bin/megatron-dpo demo
 
-chart: ## pack launchers/ into chart/, as `helm install chart` needs; other targets do it too
+chart: ## pack launchers/ into chart/, required by `helm install chart`; other targets include it
 	@$(PYTHON) -m scripts.archive
 
-demo-clean: ## remove all that `make demo` made
+demo-clean: ## remove all files of `make demo`
 	$(call build,$(COMMAND))
 	@.venv/bin/megatron-dpo demo-clean
 
@@ -77,32 +77,32 @@ test: ## lint, types and all tests that need no cluster
 	$(call build,chart lint types $(TRAIN) $(ORACLE) $(ENGINES) $(HELM) $(HELM3) $(CHECKERS))
 	@.venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(PYTEST)
 
-test-chart: ## the tests of the chart alone, chart-testing and kubeconform included
+test-chart: ## only the tests of the chart, with chart-testing and kubeconform
 	$(call build,chart $(TESTS) $(HELM) $(HELM3) $(CHECKERS))
 	@.venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 tests/chart $(PYTEST)
 
-refusals: ## the wrong configurations: what refuses each, and how soon
+refusals: ## wrong configurations: what refuses each, and after how long (SUBJECTS=...)
 	$(call build,chart $(TESTS) $(HELM))
 	@.venv/bin/python -m tests.refusals $(SUBJECTS)
 
-fuzz: ## generated values files, FUZZ of them, through the chart
+fuzz: ## render FUZZ generated values files
 	$(call build,chart $(TESTS) $(HELM) $(CHECKERS))
 	@echo "FUZZ=$(FUZZ) FUZZ_SEED=$(FUZZ_SEED)"
 	@FUZZ=$(FUZZ) FUZZ_SEED=$(FUZZ_SEED) .venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 \
 		--timeout 0 tests/fuzz $(PYTEST)
 
-differential: ## our rules against ms-swift's and megatron-core's own checks, on CASES runs
+differential: ## compare our rules with the checks of ms-swift and megatron-core on CASES runs
 	$(call build,chart $(TESTS) $(TRAIN) $(ORACLE) $(HELM))
 	@echo "CASES=$(CASES) CASES_SEED=$(FUZZ_SEED)"
 	@CASES=$(CASES) CASES_SEED=$(FUZZ_SEED) .venv/bin/python -m pytest --numprocesses auto \
 		--maxprocesses 4 --timeout 0 tests/differential $(PYTEST)
 
-e2e: ## all tests that need a cluster, on one that starts for them (Linux, root); about 15 minutes
+e2e: ## all tests that need a cluster, which it starts (Linux, root); about 15 minutes
 	$(call build,chart $(TESTS) $(TRAIN) $(HELM) $(HELM3) $(CLUSTER) $(CHECKERS))
 	@.venv/bin/python -m tests.e2e.image
 	@$(WITH_CLUSTER) .venv/bin/python -m pytest --timeout 900 --durations 0 tests/e2e $(PYTEST)
 
-bench-cluster: ## measure admission and start of gangs, up to 1,024 pods; JSON result
+bench-cluster: ## measure admission and start of gangs of up to 1,024 pods; JSON result
 	$(call build,chart $(TESTS) $(TRAIN) $(HELM) $(CLUSTER) $(STAMPS)/go-kwok)
 	@.venv/bin/python -m tests.e2e.image
 	@$(WITH_CLUSTER) .venv/bin/python -m tests.e2e.bench
@@ -117,23 +117,23 @@ lint: $(TESTS) ## ruff, shellcheck, yamllint, codespell
 types: $(TESTS) ## mypy --strict
 	@.venv/bin/mypy
 
-calibrate: ## predicted memory and step time against measured and published runs
+calibrate: ## compare predicted memory and step time with measured and published runs
 	$(call build,$(COMMAND))
 	@.venv/bin/python -m scripts.dev.calibrate
 
 ##@ Measure on GPUs (on a host with the training stack; TOKENIZER=folder RESULTS=folder)
-bench-gpu: ## the seed's flags against the tuned profile, 48 layers on 4 GPUs; an hour, 10 JSON results
+bench-gpu: ## seed flags against the tuned profile, 48 layers on 4 GPUs; an hour, 10 JSON results
 	@$(PYTHON) -m tests.gpu.bench_visit 4gpu $(TOKENIZER) $(RESULTS) $(LINES)
 
-bench-8gpu: ## the same on 8 GPUs, weak scaling, two nodes, faults; an hour, 10 JSON results
+bench-8gpu: ## the same on 8 GPUs, and weak scaling, two nodes, faults; an hour, 10 JSON results
 	@$(PYTHON) -m tests.gpu.bench_visit 8gpu $(TOKENIZER) $(RESULTS) $(LINES)
 
-##@ A cluster on this machine
+##@ Cluster on this machine
 cluster: ## start Kubernetes with JobSet, Kueue and three nodes (BACKEND=auto|kind|processes)
 	$(call build,$(TESTS) $(CLUSTER))
 	@$(CLUSTER_COMMAND) up --backend $(BACKEND)
 
-cluster-down: ## stop it and remove everything but its logs
+cluster-down: ## stop the cluster and remove everything except its logs
 	$(call build,$(TESTS))
 	@$(CLUSTER_COMMAND) down
 
@@ -142,11 +142,11 @@ golden: ## rewrite the golden manifests of tests/chart and the wordings of tests
 	$(call build,chart $(TESTS) $(HELM))
 	@.venv/bin/python -m pytest -q tests/chart tests/refusals --update-golden
 
-figures: ## rewrite the tables of values/README.md and the plot, from predictions and results
+figures: ## rewrite the tables of values/README.md and the plot from predictions and results
 	$(call build,chart $(COMMAND) $(HELM))
 	@.venv/bin/python -m scripts.dev.figures
 
-flags: ## rewrite what the chart knows of training flags (table and schema) from the pinned ms-swift
+flags: ## rewrite the chart's table and schema of training flags from the pinned ms-swift
 	$(call build,$(COMMAND) $(TRAIN))
 	@.venv/bin/python -m scripts.dev.flags
 
@@ -158,18 +158,18 @@ locks: $(UV) ## rewrite the locks from pyproject.toml
 	@$(LOCK) -o tests/requirements.txt --group tests -c scripts/requirements.txt \
 		-c launchers/requirements-cpu.txt
 
-package: ## the chart as an archive in dist/
+package: ## package the chart in dist/
 	$(call build,chart $(HELM))
 	@.tools/bin/helm package chart --destination dist
 
-wheel: $(UV) ## the launcher as a wheel in dist/, for images that bring it (launcher.from: image)
+wheel: $(UV) ## build the launcher as a wheel in dist/, for images (launcher.from: image)
 	@$(UV) build --quiet --wheel --out-dir dist
 
 ##@ Set up
-setup: ## install all tools; the other targets install what they need by themselves
+setup: ## install all tools; other targets install what they need
 	$(call build,$(TESTS) $(TRAIN) $(ORACLE) $(ENGINES) $(HELM) $(HELM3) $(CHECKERS))
 
-clean: ## remove everything that make installed or made
+clean: ## remove everything that make installed or generated
 	@if [[ -d .tools/cluster/run ]]; then $(CLUSTER_COMMAND) down; fi
 	rm -rf chart/launchers.tar.xz chart/launchers.digest .venv .tools .demo dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 

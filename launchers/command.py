@@ -58,7 +58,7 @@ def main(argv: list[str], env: Mapping[str, str]) -> int:
     except Exception as error:
         traceback.print_exc(file=sys.stdout)
         unknown = LaunchError(
-            Exit.PEER, repr(error), "report this: the launcher did not expect it", id="unexpected"
+            Exit.PEER, repr(error), "report this as a bug of the launcher", id="unexpected"
         )
         return _end(settings, unknown, argv)
     return Exit.OK
@@ -68,8 +68,8 @@ def _command(argv: list[str]) -> str:
     if len(argv) != 1 or argv[0] not in COMMANDS:
         raise LaunchError(
             Exit.USAGE,
-            f"command {' '.join(argv) or '(none)'}",
-            f"write python3 -m launchers {'|'.join(COMMANDS)}",
+            f"unknown command {' '.join(argv) or '(none)'}",
+            f"use python3 -m launchers {'|'.join(COMMANDS)}",
             id="command-unknown",
         )
     return argv[0]
@@ -100,7 +100,7 @@ def _stopped(stopped: process.Stopped) -> LaunchError:
     return LaunchError(
         Exit.TERMINATED,
         f"stopped by {stopped}",
-        "the run resumes from its last checkpoint",
+        "the next attempt resumes from the last checkpoint",
         id="stopped",
     )
 

@@ -48,7 +48,7 @@ USER = frozenset(
         Exit.NO_PROGRESS,
     }
 )
-"""The user's to mend: a restart would fail again, so the JobSet fails at once."""
+"""Errors that only the user can correct. A restart would fail again: the JobSet fails at once."""
 
 FREE = frozenset({Exit.PREEMPTED, Exit.TERMINATED})
 """Restarted without counting against ``restarts.max``."""

@@ -14,7 +14,7 @@ class Refusal:
     path: str
     """The key, e.g. ``recipe.args.packing``."""
     says: str
-    """What is wrong and what to write."""
+    """Cause and remedy."""
 
     def __str__(self) -> str:
         """Spell it as one line.

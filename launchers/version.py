@@ -46,7 +46,7 @@ def digest(files: Mapping[str, bytes]) -> str:
 
 
 def own_digest(given: str = "") -> str:
-    """Return the digest of the running launcher: the chart's, else computed from its files."""
+    """Return the digest of the running launcher: the chart's, otherwise computed from its files."""
     return given or digest(sources(Path(__file__).parent))
 
 
@@ -62,7 +62,7 @@ def check_installed(needed: str) -> None:
     if needed and (found := _installed()) != needed:
         raise LaunchError(
             Exit.CONFIG,
-            f"the image has launcher {found or '(not installed)'}, the chart needs {needed}",
+            f"the image has launcher {found or '(not installed)'}, but the chart needs {needed}",
             f"install {DISTRIBUTION} {needed} in the image, or set launcher.from: chart",
             id="launcher-version",
         )

@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CHART = ROOT / "chart"
 OLDEST = (3, 17)
 NOISE = re.compile(r"^level=ERROR|^Use --debug flag")
-"""Lines of Helm's output that are dropped: it logs errors that it also prints, and refers to its own
+"""Lines of Helm's output that are dropped: errors that it also prints, and references to its own
 --debug."""
 INSTALL = "run `make setup` in the checkout, or install Helm >= 3.17"
 

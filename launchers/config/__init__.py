@@ -1,4 +1,4 @@
-"""What the environment and ``recipe.yaml`` say, parsed once into frozen dataclasses.
+"""The environment and ``recipe.yaml``, parsed once into frozen dataclasses.
 
 May import the package root only.
 """

@@ -35,7 +35,7 @@ def integer(env: Mapping[str, str], name: str, default: int, *, lowest: int = 1)
         raise LaunchError(
             Exit.CONFIG,
             f"{name}={text!r}",
-            f"write a whole number of at least {lowest}",
+            f"use a whole number of at least {lowest}",
             id="env-integer",
         )
     return int(text)
@@ -46,7 +46,7 @@ def port(env: Mapping[str, str], name: str, default: int) -> int:
     number = integer(env, name, default)
     if number > 65535:
         raise LaunchError(
-            Exit.CONFIG, f"{name}={number}", "write a port from 1 to 65535", id="env-port"
+            Exit.CONFIG, f"{name}={number}", "use a port from 1 to 65535", id="env-port"
         )
     return number
 

@@ -84,8 +84,8 @@ def named(name: str) -> Card:
         return CARDS[name]
     raise LaunchError(
         Exit.CONFIG,
-        f"gpuModel={name!r} is not known here",
-        f"write one of {', '.join(CARDS)}",
+        f"gpuModel: {name!r} is unknown",
+        f"use one of {', '.join(CARDS)}",
         id="gpu-model-unknown",
     )
 

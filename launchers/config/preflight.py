@@ -130,7 +130,7 @@ def _known(word: str) -> str:
         near = difflib.get_close_matches(word, CHECKS, n=1, cutoff=0.0)[0]
         raise LaunchError(
             Exit.CONFIG,
-            f"preflight.skipChecks: no check {word!r}",
+            f"preflight.skipChecks: there is no check {word!r}",
             f"did you mean {near}?",
             id="preflight-check-unknown",
         )
@@ -150,6 +150,6 @@ def _rate(env: Mapping[str, str], name: str) -> float | None:
         value = -1.0
     if not 0 <= value < 1e6:
         raise LaunchError(
-            Exit.CONFIG, f"{name}={text!r}", "write GB/s, such as 20 or 187.5", id="env-bandwidth"
+            Exit.CONFIG, f"{name}={text!r}", "use GB/s, such as 20 or 187.5", id="env-bandwidth"
         )
     return value or None

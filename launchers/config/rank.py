@@ -128,7 +128,7 @@ def slurm_hosts(node_list: str) -> list[str]:
     if end != len(node_list) or not found:
         raise LaunchError(
             Exit.CONFIG,
-            f"the node list {node_list!r} of Slurm can't be read",
+            f"cannot parse Slurm's node list {node_list!r}",
             "set NODE_RANK, NNODES and MASTER_ADDR yourself",
             id="slurm-node-list",
         )

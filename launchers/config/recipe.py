@@ -18,12 +18,12 @@ Backend = Literal["megatron", "transformers"]
 Task = Literal["rlhf", "sft", "pt"]
 Reference = Literal["online", "precomputed"]
 Value = str | list[str] | dict[str, Any]
-"""A flag's value: one word, several words, or a map passed as JSON."""
+"""A flag's value: one string, several strings, or a map passed as JSON."""
 
 YES = ("yes", "true", "t", "y", "1")
 NO = ("no", "false", "f", "n", "0")
-"""Words of a switch in lower case, as transformers' ``hf_argparser.py:string_to_bool`` accepts
-them; it refuses any other word, such as ``on``."""
+"""Values of a switch in lower case, as transformers' ``hf_argparser.py:string_to_bool`` accepts
+them; it refuses any other text, such as ``on``."""
 
 ADAPTERS = ("adapters", "ref_adapters", "mcore_adapter", "mcore_ref_adapter")
 """Flags that name an adapter; with one of them ms-swift's Megatron trainer trains LoRA whatever
@@ -53,7 +53,8 @@ class Recipe:
     args: dict[str, Value]
     """Flags of ms-swift without their dashes."""
     reference: Reference = "online"
-    """Whether DPO computes reference log-probabilities in every step or once, before training."""
+    """``online``: DPO computes the reference log-probabilities in every step;
+    ``precomputed``: once, before training."""
     allow_version_change: bool = False
     """Whether a resume may use other versions of upstream than before; not part of ``digest``."""
 
@@ -65,7 +66,7 @@ class Recipe:
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
     def arg(self, name: str, default: str = "") -> str:
-        """Return a one-word flag's value."""
+        """Return the value of a flag that takes one value."""
         value = self.args.get(name, default)
         return value if isinstance(value, str) else default
 
@@ -73,7 +74,7 @@ class Recipe:
         """Return the value of a switch; an empty value counts as missing.
 
         Raises:
-            LaunchError: CONFIG for a word that ms-swift's parser refuses.
+            LaunchError: CONFIG for a value that ms-swift's parser refuses.
         """
         text = spell(self.args.get(name, "")) or default
         value = switch(text)
@@ -112,13 +113,13 @@ def load(path: Path) -> Recipe:
     except OSError as error:
         raise LaunchError(
             Exit.CONFIG,
-            f"no recipe at {path}: {error.strerror}",
-            "set DPO_RECIPE to a recipe.yaml",
+            f"cannot read the recipe {path}: {error.strerror}",
+            "set DPO_RECIPE to the path of a recipe.yaml",
             id="recipe-missing",
         ) from None
-    except (yaml.YAMLError, ValueError) as error:  # no UTF-8, or no such date
+    except (yaml.YAMLError, ValueError) as error:  # not UTF-8, or an invalid date
         raise LaunchError(
-            Exit.CONFIG, f"{path} is no YAML: {error}", "mend the file", id="recipe-yaml"
+            Exit.CONFIG, f"{path} is not valid YAML: {error}", "correct the file", id="recipe-yaml"
         ) from None
     return parse(document)
 
@@ -132,7 +133,7 @@ def parse(document: object) -> Recipe:
     """
     if not isinstance(document, Mapping):
         raise LaunchError(
-            Exit.CONFIG, "recipe is no map", f"write the keys {', '.join(KEYS)}", id="recipe-map"
+            Exit.CONFIG, "recipe is not a map", f"use the keys {', '.join(KEYS)}", id="recipe-map"
         )
     for key in document:
         if key not in KEYS:
@@ -149,7 +150,7 @@ def parse(document: object) -> Recipe:
             raise LaunchError(
                 Exit.CONFIG,
                 f"recipe.{key}={given.get(key)!r}",
-                f"write {' or '.join(choices)}",
+                f"use {' or '.join(choices)}",
                 id="recipe-choice",
             )
     return Recipe(
@@ -168,7 +169,7 @@ def _allow_version_change(given: object) -> bool:
         raise LaunchError(
             Exit.CONFIG,
             f"recipe.allowVersionChange={given!r}",
-            "write true or false",
+            "use true or false",
             id="recipe-version-change",
         )
     return given
@@ -179,7 +180,7 @@ def _model(model: object) -> str:
         raise LaunchError(
             Exit.CONFIG,
             f"recipe.model={model!r}",
-            "write a source, e.g. hf://org/name@revision",
+            "use a source, e.g. hf://org/name@revision",
             id="recipe-model",
         )
     return model
@@ -190,7 +191,7 @@ def _dataset(dataset: object) -> tuple[str, ...]:
         raise LaunchError(
             Exit.CONFIG,
             f"recipe.dataset={dataset!r}",
-            "write a list of at least one source",
+            "use a list of at least one source",
             id="recipe-dataset",
         )
     return tuple(dataset)
@@ -201,7 +202,7 @@ def _args(args: object) -> dict[str, Value]:
         return {}
     if not isinstance(args, Mapping):
         raise LaunchError(
-            Exit.CONFIG, f"recipe.args={args!r}", "write a map of flag: value", id="recipe-args"
+            Exit.CONFIG, f"recipe.args={args!r}", "use a map of flag: value", id="recipe-args"
         )
     return {str(k): _value(str(k), v) for k, v in sorted(args.items()) if v is not None}
 
@@ -222,13 +223,13 @@ def _word(name: str, value: object) -> str:
     raise LaunchError(
         Exit.CONFIG,
         f"recipe.args.{name}={value!r}",
-        "write a word, a list of words or a map",
+        "use a string, a list of strings or a map",
         id="flag-value",
     )
 
 
 def words(value: Value) -> list[str]:
-    """Return a flag's words, given as a list or as one text."""
+    """Return a flag's values, given as a list or as one text."""
     return value if isinstance(value, list) else str(value).split()
 
 

@@ -185,8 +185,8 @@ def _refuse_unknown(env: Mapping[str, str]) -> None:
             near = difflib.get_close_matches(name, _SETTINGS, n=1, cutoff=0.0)[0]
             raise LaunchError(
                 Exit.CONFIG,
-                f"{name} is not a setting",
-                f"did you mean {near}? Else unset it",
+                f"{name} is not a setting of the launcher",
+                f"did you mean {near}? Otherwise unset it",
                 id="env-unknown",
             )
 

@@ -40,7 +40,7 @@ class Source:
     path: str = ""
     """A file or folder inside the repository, or empty for all of it."""
     sample: int | None = None
-    """How many rows of a dataset to take (ms-swift's ``#N``)."""
+    """Number of rows of a dataset to use (ms-swift's ``#N``); None for all."""
 
     @property
     def text(self) -> str:
@@ -96,7 +96,10 @@ def parse(text: str, key: str) -> Source:
     rest, sample = _split_sample(text, key)
     if not rest or rest != rest.strip() or any(ord(c) < 32 for c in rest):
         raise _refusal(
-            "source-blank", key, text, "is empty or holds blanks at its ends or control characters"
+            "source-blank",
+            key,
+            text,
+            "is empty, or has leading or trailing blanks or control characters",
         )
     scheme = _SCHEME.match(rest)
     if scheme is None:
@@ -107,7 +110,7 @@ def parse(text: str, key: str) -> Source:
         raise _refusal("source-scheme", key, text, f"has the unknown scheme {scheme['scheme']}://")
     match = _REMOTE.fullmatch(rest)
     if match is None:
-        raise _refusal("source-form", key, text, f"is no {_HUBS[scheme['scheme']]} source")
+        raise _refusal("source-form", key, text, f"is not a {_HUBS[scheme['scheme']]} source")
     if match["revision"] is None:
         wanted = f"{match['hub']}://{match['repo']}@REVISION"
         raise _refusal(
@@ -132,10 +135,19 @@ def _split_sample(text: str, key: str) -> tuple[str, int | None]:
     if match is None:
         return text, None
     if not key.startswith("recipe.dataset"):
-        raise _refusal("source-count-misplaced", key, text, "holds a #, which only a dataset may")
+        raise _refusal(
+            "source-count-misplaced",
+            key,
+            text,
+            "has a row count (#), which is allowed for datasets only",
+        )
     if not match["sample"].isascii() or not match["sample"].isdigit() or int(match["sample"]) < 1:
         raise _refusal(
-            "source-count", key, text, "has no row count after its #", "#N with N of 1 or more"
+            "source-count",
+            key,
+            text,
+            "has no valid row count after #",
+            "#N with a whole number N of at least 1",
         )
     return match["rest"], int(match["sample"])
 
@@ -145,22 +157,24 @@ def _relative(path: str, key: str, text: str) -> str:
         raise _refusal("source-absolute", key, text, "is an absolute path", f"file://{text}")
     parts = path.rstrip("/").split("/")
     if any(part in ("", ".", "..") for part in parts):
-        raise _refusal("source-parts", key, text, "holds an empty part, . or ..")
+        raise _refusal("source-parts", key, text, "has an empty part, . or .. in its path")
     return "/".join(parts)
 
 
 def _absolute(path: str, key: str, text: str) -> str:
     if not path.startswith("/") or ".." in path.split("/"):
-        raise _refusal("source-relative", key, text, "is no absolute path", "file:///absolute/path")
+        raise _refusal(
+            "source-relative", key, text, "is not an absolute path", "file:///absolute/path"
+        )
     clean = "/" + os.path.normpath(path).lstrip("/")
     if clean == "/":
-        raise _refusal("source-root", key, text, "is the root folder", "file:///absolute/path")
+        raise _refusal("source-root", key, text, "is the root directory", "file:///absolute/path")
     return clean
 
 
 def _refusal(id: str, key: str, text: str, wrong: str, wanted: str = "") -> LaunchError:
     form = FORMS if key.startswith("recipe.model") else f"{FORMS}, a path inside the clone"
-    return LaunchError(Exit.CONFIG, f"{key}: {text!r} {wrong}", f"write {wanted or form}", id=id)
+    return LaunchError(Exit.CONFIG, f"{key}: {text!r} {wrong}", f"use {wanted or form}", id=id)
 
 
 def is_in_place(source: Source, workspace: Workspace) -> bool:
@@ -183,8 +197,8 @@ def local(source: Source, kind: RepoType, workspace: Workspace, clone: Path | No
         if clone is None:
             raise LaunchError(
                 Exit.CONFIG,
-                f"recipe.{kind}: {source.repo!r} is a path inside the clone, and code.url is empty",
-                f"set code.url and code.ref, or write {FORMS}",
+                f"recipe.{kind}: {source.repo!r} is a path inside the clone, but code.url is empty",
+                f"set code.url and code.ref, or use {FORMS}",
                 id="source-no-clone",
             )
         return clone / source.repo

@@ -1,4 +1,4 @@
-"""From a recipe to command lines: which program, which flags, in which environment.
+"""Build command lines from a recipe: program, flags and environment.
 
 Everything here is pure. What ms-swift's flags mean is in its own documentation; the launcher
 sets only the ones in ``renames.OWNED``, because it alone knows the paths and whether a run resumes.
@@ -34,12 +34,12 @@ ON_CPU: dict[str, Value] = {"use_cpu": "true", "ddp_backend": "gloo"}
 
 @dataclass(frozen=True, kw_only=True)
 class Inputs:
-    """What the stages before training left on the workspace."""
+    """Paths of the outputs of the stages before training."""
 
     model: Path
     """The original model in Hugging Face format: start of the policy, and the reference."""
     mcore: Path | None
-    """The same in Megatron format, if the convert stage ran."""
+    """The model in Megatron format; None if the convert stage is skipped."""
     datasets: tuple[str, ...]
     """Paths, each with an optional ``#samples``."""
     clone: Path | None
@@ -117,7 +117,7 @@ def _weights(recipe: Recipe, inputs: Inputs, resume: Checkpoint | None) -> dict[
         return flags | ({"resume_from_checkpoint": str(resume.path)} if resume else {})
     is_exact = resume is not None and _is_exact(recipe, resume)
     if inputs.mcore is not None:
-        if resume is None or is_exact:  # else the Hugging Face weights count
+        if resume is None or is_exact:  # otherwise the Hugging Face weights count
             flags["mcore_model"] = str(inputs.mcore)
         if recipe.has_reference:
             flags["mcore_ref_model"] = str(inputs.mcore)
@@ -125,12 +125,12 @@ def _weights(recipe: Recipe, inputs: Inputs, resume: Checkpoint | None) -> dict[
 
 
 def _is_exact(recipe: Recipe, resume: Checkpoint) -> bool:
-    """Tell whether the optimizer's state is in a checkpoint, and wanted."""
+    """Return whether the optimizer's state is in a checkpoint and is to be restored."""
     return resume.has_megatron_state and not recipe.is_on("no_save_optim")
 
 
 def _continued(recipe: Recipe, resume: Checkpoint, *, is_exact: bool) -> dict[str, Value]:
-    """Return the flags by which Megatron goes on from a checkpoint.
+    """Return the flags with which Megatron resumes from a checkpoint.
 
     That of an adapter holds none of the model's own weights (``swift/megatron/trainers/base.py``,
     ``save_checkpoint``: ``peft_format``), which come from where a first start has them.
@@ -148,7 +148,7 @@ def _continued(recipe: Recipe, resume: Checkpoint, *, is_exact: bool) -> dict[st
 
 
 def flatten(flags: Mapping[str, Value]) -> list[str]:
-    """Spell flags as words of a command line, sorted by name.
+    """Format flags as command-line arguments, sorted by name.
 
     >>> flatten({"lr": "5e-6", "dataset": ["a", "b"], "megatron_extra_kwargs": {"k": 1}})
     ['--dataset', 'a', 'b', '--lr', '5e-6', '--megatron_extra_kwargs', '{"k": 1}']

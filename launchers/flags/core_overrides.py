@@ -1,4 +1,4 @@
-"""What a recipe sets straight in megatron-core's configuration: a map, which may be spelt as JSON.
+"""Overrides of megatron-core's configuration in a recipe: a map, which may be written as JSON.
 
 ms-swift repairs text that is not JSON and reads a file that it names
 (``swift/utils/utils.py:json_parse_to_dict``): rules would see none of those keys, so that such text

@@ -21,7 +21,7 @@ KNOWN = (
 
 
 def wanted(recipe: Recipe) -> bool:
-    """Tell whether a recipe packs rows and gathers their tokens.
+    """Return whether a recipe packs rows and gathers their tokens.
 
     >>> wanted(Recipe(backend="megatron", task="rlhf", model="m", dataset=("d",),
     ...               args={"packing": "true", "moe_token_dispatcher_type": "allgather"}))
@@ -61,16 +61,16 @@ def judge(batch: Mapping[str, object], real: int, padded: int, space: int) -> No
     if others := sorted(name for name in batch if name not in KNOWN and batch[name] is not None):
         raise LaunchError(
             Exit.CONFIG,
-            f"recipe.args.{DISPATCHER}: {NAME} was not tried with a batch that holds "
+            f"recipe.args.{DISPATCHER}: {NAME} is untested with a batch that contains "
             f"{', '.join(others)}",
-            "write alltoall",
+            "use alltoall",
             id="gather-batch",
         )
     if padded != space:
         raise LaunchError(
             Exit.DATA,
-            f"recipe.args.packing_length: a microbatch has {real} tokens and the others {space}: "
-            f"a row is longer than a pack, and {DISPATCHER} {NAME} needs equal ones",
-            "raise packing_length, or write alltoall",
+            f"recipe.args.packing_length: a microbatch has {real} tokens instead of {space}: "
+            f"a row is longer than a pack, but {DISPATCHER} {NAME} requires equal sizes",
+            "raise packing_length, or use alltoall",
             id="gather-long-row",
         )

@@ -52,20 +52,20 @@ class Feature:
     backend: Backend | None = None
     """The trainer it belongs to; None for both."""
     is_for_cpu: bool = False
-    """Whether only runs without GPUs load it."""
+    """True if only runs without GPUs load it."""
     wanted: Callable[[Recipe], bool] = _always
-    """Whether a recipe needs it."""
+    """Predicate: whether a recipe needs it."""
     callback: str | None = None
     """The name of the trainer callback that it registers."""
 
     def is_enabled(self, recipe: Recipe, *, on_cpu: bool) -> bool:
-        """Tell whether a run loads it."""
+        """Return whether a run loads it."""
         fits = self.backend in (None, recipe.backend) and (on_cpu or not self.is_for_cpu)
         return fits and self.wanted(recipe)
 
 
 def _has_large_step(recipe: Recipe) -> bool:
-    """Tell whether the optimizer's step must be split.
+    """Return whether the optimizer's step must be split.
 
     Transformer Engine copies all moments that are narrower than fp32 at once; an adapter on every
     expert has too many small weights for one step.
@@ -76,32 +76,32 @@ def _has_large_step(recipe: Recipe) -> bool:
 
 
 def _reads_twice(recipe: Recipe) -> bool:
-    """Tell whether ms-swift loads the weights for the policy and again for a reference model."""
+    """Return whether ms-swift loads the weights for the policy and again for a reference model."""
     return recipe.has_reference and recipe.reference == "online"
 
 
 def _caches_tokens(recipe: Recipe) -> bool:
-    """Tell whether rows are tokenised before the first step and caching is not switched off."""
+    """Return whether rows are tokenised before the first step and caching is not switched off."""
     return not recipe.is_on("streaming") and recipe.is_on("load_from_cache_file", "true")
 
 
 def _has_packs(recipe: Recipe) -> bool:
-    """Tell whether rows are packed before the first step: a stream is packed while training."""
+    """Return whether rows are packed before the first step: a stream is packed while training."""
     return recipe.is_on("packing") and not recipe.is_on("streaming")
 
 
 def _has_no_padding(recipe: Recipe) -> bool:
-    """Tell whether sequences are concatenated without padding."""
+    """Return whether sequences are concatenated without padding."""
     return recipe.is_on("packing") or recipe.is_on("padding_free", "true")
 
 
 def _has_grouped_experts(recipe: Recipe) -> bool:
-    """Tell whether the experts of a layer use grouped GEMMs and their weights stay on the GPU."""
+    """Return whether the experts of a layer use grouped GEMMs and their weights stay on the GPU."""
     return recipe.is_on("moe_grouped_gemm", "true") and not recipe.is_on("offload_model")
 
 
 def _merges_last(recipe: Recipe) -> bool:
-    """Tell whether an adapter is trained and the user does not set ``merge_lora``."""
+    """Return whether an adapter is trained and the user does not set ``merge_lora``."""
     return recipe.trains_adapter and "merge_lora" not in recipe.args
 
 
@@ -232,8 +232,8 @@ def plugins(recipe: Recipe, clone: Path | None) -> list[str]:
     if PLUGIN.name in {Path(each).name for each in given}:
         raise LaunchError(
             Exit.CONFIG,
-            f"recipe.args.external_plugins: the launcher has a plugin named {PLUGIN.name}, too",
-            "rename yours: ms-swift imports plugins by their names, and only one of a name",
+            f"recipe.args.external_plugins: {PLUGIN.name} is the name of the launcher's own plugin",
+            "rename yours: ms-swift imports plugins by file name, and only one per name",
             id="plugin-name-taken",
         )
     return [str(PLUGIN), *(_in_clone(plugin, clone) for plugin in given)]
@@ -274,8 +274,8 @@ def _in_clone(plugin: str, clone: Path | None) -> str:
     if clone is None:
         raise LaunchError(
             Exit.CONFIG,
-            f"recipe.args.external_plugins: names {plugin!r}, and there is no clone",
-            "set code.url and code.ref, or write an absolute path",
+            f"recipe.args.external_plugins: {plugin!r} is a relative path, but there is no clone",
+            "set code.url and code.ref, or use an absolute path",
             id="plugin-no-clone",
         )
     return str(clone / plugin)

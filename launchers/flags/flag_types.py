@@ -1,4 +1,4 @@
-"""What a flag takes, as its annotation in ms-swift says: yes or no, a number, or one of some words.
+"""Types of flags' values from ms-swift's annotations: a switch, a number or a choice.
 
 ms-swift parses its command line with transformers' ``hf_argparser.py``, which refuses the rest
 with exit code 2, on every GPU of the gang.
@@ -26,7 +26,7 @@ _WRONG: dict[Sort, str] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """What one flag takes."""
+    """Type of one flag's value."""
 
     sort: Sort
     choices: tuple[str, ...] = ()

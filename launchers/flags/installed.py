@@ -1,4 +1,4 @@
-"""Which flags an installed ms-swift has, read from its source.
+"""Flags of the installed ms-swift, read from its source.
 
 ms-swift's Megatron arguments cannot be imported without a GPU stack (transformer_engine), and
 importing the others costs seconds, so the dataclasses are read with ``ast``, never imported.
@@ -18,7 +18,7 @@ from launchers.flags.renames import Renamed
 from launchers.refusal import Refusal
 
 Default = str | int | float | bool | None
-"""A flag's default; None also stands for a default that is no literal."""
+"""A flag's default; None also stands for a default that is not a literal."""
 
 ENTRIES: dict[str, dict[str, str]] = {
     "megatron": {
@@ -121,7 +121,7 @@ def _mirror(classes: Classes, key: tuple[str, str], made: dict[tuple[str, str], 
     """Build an empty class with the same ancestors."""
     if key not in made:
         if key not in classes:
-            raise LookupError(f"no class {key[1]} in package {key[0]}: not the pinned ms-swift?")
+            raise LookupError(f"no class {key[1]} in package {key[0]}: is it the pinned ms-swift?")
         definition = classes[key]
         bases = tuple(_mirror(classes, base, made) for base in definition.bases)
         made[key] = type(key[1], bases, {"declared": definition.fields})

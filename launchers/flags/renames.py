@@ -13,16 +13,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Renamed:
-    """What to write instead of a flag."""
+    """Replacement of a flag."""
 
     to: str = ""
     """Today's flag; empty if there is none."""
     note: str = ""
-    """What else changed, or where the setting went."""
+    """Further changes, or the new place of the setting."""
 
     @property
     def advice(self) -> str:
-        """Return what to write.
+        """Return the advice of the message.
 
         >>> Renamed(to="save_steps", note="in steps").advice
         'use save_steps (in steps)'
@@ -121,7 +121,7 @@ _SECRET = re.compile(r"(?:\w+_)?(?:token|secret|password|api_key|access_key|webh
 
 
 def secret_advice(flag: str) -> str:
-    """Return where a flag's value belongs if it is a secret, else an empty text.
+    """Return where a flag's value belongs if it is a secret, otherwise an empty text.
 
     Recipes travel in a ConfigMap, command lines in the process table: neither holds secrets.
 

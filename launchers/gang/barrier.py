@@ -30,15 +30,19 @@ def refusal(
             admits no rank: a pod replaced on its own belongs to the next gang (jobset #574).
     """
     if peer.run != own.run:
-        return Exit.CONFIG, f"{peer.name} belongs to run {peer.run!r}, this is {own.run!r}"
+        return Exit.CONFIG, f"{peer.name} belongs to run {peer.run!r}, not to {own.run!r}"
     if peer.nodes != own.nodes or not 0 < peer.rank < own.nodes:
-        return Exit.CONFIG, f"{peer.name} of {peer.nodes} nodes asks to join {own.nodes} nodes"
+        return (
+            Exit.CONFIG,
+            f"{peer.name} belongs to a gang of {peer.nodes} nodes, not of {own.nodes}",
+        )
     if peer.digest != own.digest:
         return Exit.CONFIG, (
-            f"{peer.name} has recipe and launcher {peer.digest[:12]}, rank 0 has {own.digest[:12]}"
+            f"{peer.name} has another recipe or launcher ({peer.digest[:12]}) than rank 0 "
+            f"({own.digest[:12]})"
         )
     if generation:
-        return Exit.PEER, f"gang {generation} has started; {peer.name} came after it"
+        return Exit.PEER, f"{peer.name} is too late: gang {generation} has already started"
     if peer.rank in present:
         return Exit.UNAVAILABLE, f"{peer.name} is a duplicate of {present[peer.rank].name}"
     return None
@@ -73,16 +77,16 @@ def incomplete(nodes: int, joined: Collection[int], ready: Collection[int]) -> L
     """Build the error of a gang that is not complete at its deadline.
 
     >>> incomplete(4, {1, 2}, {1}).cause
-    'gang of 4 nodes: rank 3 did not join, rank 2 joined but did not get ready within the deadline'
+    'gang of 4 nodes: rank 3 did not join, rank 2 joined but was not ready within the deadline'
     """
     absent = missing(nodes, joined)
     mute = [rank for rank in missing(nodes, ready) if rank not in absent]
     what = [f"{spell_ranks(absent)} did not join"] if absent else []
-    what += [f"{spell_ranks(mute)} joined but did not get ready"] if mute else []
+    what += [f"{spell_ranks(mute)} joined but was not ready"] if mute else []
     return LaunchError(
         Exit.UNAVAILABLE,
         f"gang of {nodes} nodes: {', '.join(what)} within the deadline",
-        "see why these pods don't run (kubectl describe), or raise rendezvous.deadlineSeconds",
+        "check why these pods do not run (kubectl describe), or raise rendezvous.deadlineSeconds",
         id="gang-incomplete",
     )
 

@@ -63,7 +63,7 @@ class Leader:
             raise LaunchError(
                 Exit.UNAVAILABLE,
                 f"gang port {port} of rank 0: {error}",
-                "free the port or set rendezvous.gangPort",
+                "free the port, or set rendezvous.gangPort to another one",
                 id="gang-port",
             ) from None
         threading.Thread(target=self._accept, name="gang-accept", daemon=True).start()
@@ -174,7 +174,7 @@ class Leader:
             judge: judges the ranks' answers; if it raises, no rank starts.
 
         Raises:
-            LaunchError: UNAVAILABLE naming the missing ranks, or PEER when one can't run at all.
+            LaunchError: UNAVAILABLE naming the missing ranks, or PEER when one cannot run at all.
         """
         prepared = message.to_wire()
         with self._change:

@@ -90,13 +90,13 @@ class Member:
             message = self._connection.receive()
         except Closed as error:
             raise LaunchError(
-                Exit.PEER, f"rank 0 is gone: {error}", "see the log of rank 0", id="leader-gone"
+                Exit.PEER, f"rank 0 is gone: {error}", "check the log of rank 0", id="leader-gone"
             ) from None
         if "refused" in message:
             raise LaunchError(
                 Exit(message["code"]),
                 message["refused"],
-                "start all ranks of one run alike",
+                "start all ranks of a run with the same recipe, launcher and number of nodes",
                 id="gang-refused",
             )
         loss = Loss.from_wire(message, "rank 0")
@@ -142,7 +142,7 @@ def _connect(address: str, port: int, deadline: float) -> socket.socket:
             raise LaunchError(
                 Exit.UNAVAILABLE,
                 f"rank 0 not found at {address}:{port} in {waited:.0f} s: {cause}",
-                "see whether the pod of rank 0 runs, and its name resolves (kubectl get pods)",
+                "check that the pod of rank 0 runs and that its name resolves (kubectl get pods)",
                 id="leader-not-found",
             )
         if waited - reported >= LOOKUP_LOG_INTERVAL_SECONDS:

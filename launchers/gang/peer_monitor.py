@@ -42,7 +42,7 @@ class PeerMonitor:
 
     @property
     def is_stopped(self) -> bool:
-        """Tell whether this rank is done."""
+        """Return whether this rank is done."""
         return self._stopped.is_set()
 
     def send_keepalives(self, connections: Callable[[], list[Connection]]) -> None:
@@ -71,6 +71,6 @@ class PeerMonitor:
                 if loss is not None or "left" in message:
                     return
         except Closed as error:
-            self.record_loss(Loss(who=peer, cause=f"no word from it: {error}"))
+            self.record_loss(Loss(who=peer, cause=f"its connection failed: {error}"))
         finally:
             on_end()

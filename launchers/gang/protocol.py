@@ -220,7 +220,7 @@ class Loss:
         """
         code = Exit.TERMINATED if self.code in FREE else Exit.PEER
         return LaunchError(
-            code, f"{self.who} ended: {self.cause}", f"see the log of {self.who}", id="peer-ended"
+            code, f"{self.who} ended: {self.cause}", f"check the log of {self.who}", id="peer-ended"
         )
 
     def to_wire(self) -> Message:

@@ -87,8 +87,8 @@ def select_files(listing: Listing, source: Source, repo_type: RepoType) -> tuple
         near = difflib.get_close_matches(source.path, paths, n=1, cutoff=0.0)
         raise LaunchError(
             Exit.INPUT_MISSING,
-            f"recipe.{repo_type}: {source.text} holds no file",
-            f"did you mean {near[0]}?" if near else "name a repository that has files",
+            f"recipe.{repo_type}: {source.text} contains no files",
+            f"did you mean {near[0]}?" if near else "use a repository that has files",
             id="hub-no-file",
         )
     if repo_type == "model" and any(f.path.endswith(".safetensors") for f in found):
@@ -168,8 +168,8 @@ def _fetch_file(
         return entry
     raise LaunchError(
         Exit.IO,
-        f"{file.path} came twice with another content than the hub lists ({file.digest[:12]})",
-        "try again later, or look at the proxy or mirror between the pods and the hub",
+        f"{file.path} was downloaded twice with another digest than the hub's ({file.digest[:12]})",
+        "try again later, or check the proxy or mirror between the pods and the hub",
         id="hub-digest",
     )
 

@@ -24,7 +24,7 @@ from launchers.system.retry import is_transient
 SECRET_REMEDY = "set secrets.hf.existingSecret to a Secret with a token that may read it"
 _unavailable = partial(
     unavailable,
-    remedy="check the pods' way to the hub (HF_ENDPOINT, proxy); a restart goes on from here",
+    remedy="check the pods' network access to the hub (HF_ENDPOINT, proxy); a restart resumes",
     id="huggingface-unavailable",
 )
 
@@ -45,8 +45,8 @@ class HuggingFace:
         except ImportError:
             raise LaunchError(
                 Exit.CONFIG,
-                "huggingface_hub is not installed here",
-                "use an image that has it, or write file:// or ms:// sources",
+                "huggingface_hub is not installed in this image",
+                "use an image that has it, or use file:// or ms:// sources",
                 id="huggingface-missing",
             ) from None
         self._hub = huggingface_hub
@@ -80,7 +80,7 @@ class HuggingFace:
         """Classify an error of the client by its HTTP status or its class."""
         name, what = type(error).__name__, f"recipe.{self._repo_type}: {self._source.text}"
         if name == "OfflineModeIsEnabled":
-            remedy = "remove HF_HUB_OFFLINE from extraEnv, or write stages.download.skip: true"
+            remedy = "remove HF_HUB_OFFLINE from extraEnv, or set stages.download.skip: true"
             return permanent(
                 Exit.CONFIG, f"{what}: HF_HUB_OFFLINE is set", remedy, id="hub-offline"
             )
@@ -88,7 +88,7 @@ class HuggingFace:
             return permanent(
                 Exit.CONFIG,
                 f"{what}: {error}",
-                "write hf://org/name@revision",
+                "use hf://org/name@revision",
                 id="huggingface-name",
             )
         status = http_status(error)
@@ -98,7 +98,10 @@ class HuggingFace:
         if status in (401, 403):
             remedy = f"check the name, and {SECRET_REMEDY}"
             return permanent(
-                Exit.AUTH, f"{what}: the hub answers {status}", remedy, id="huggingface-access"
+                Exit.AUTH,
+                f"{what}: the hub returned HTTP {status}",
+                remedy,
+                id="huggingface-access",
             )
         if status == 404:
             missing = "no such revision" if name == "RevisionNotFoundError" else "not found"
@@ -107,9 +110,11 @@ class HuggingFace:
                 Exit.INPUT_MISSING, f"{what}: {missing}", remedy, id="huggingface-not-found"
             )
         if status is not None:
-            return _unavailable(f"{what}: the hub answers {status}", transient=is_transient(status))
+            return _unavailable(
+                f"{what}: the hub returned HTTP {status}", transient=is_transient(status)
+            )
         if is_network_error(error) or name == "LocalEntryNotFoundError":
-            return _unavailable(f"{what}: no answer from the hub: {error}", transient=True)
+            return _unavailable(f"{what}: the hub did not answer: {error}", transient=True)
         return self._from_system(error, what)
 
     def _from_system(self, error: Exception, what: str) -> Failure | None:
@@ -118,7 +123,7 @@ class HuggingFace:
             if found is not None:
                 return found
             if "Consistency check failed" in str(error):
-                return _unavailable(f"{what}: cut off by the network", transient=True)
+                return _unavailable(f"{what}: the connection was closed early", transient=True)
         if isinstance(error, RuntimeError):  # of hf_xet, which keeps only the text
             found = disk_failure_from_text(str(error))
             return found or _unavailable(f"{what}: {error}", transient=True)

@@ -24,7 +24,7 @@ from launchers.system.retry import is_transient
 SECRET_REMEDY = "set secrets.modelscope.existingSecret to a Secret with a token that may read it"
 _unavailable = partial(
     unavailable,
-    remedy="check the pods' way to the hub (MODELSCOPE_ENDPOINT, proxy); a restart goes on",
+    remedy="check network access to the hub (MODELSCOPE_ENDPOINT, proxy); a restart resumes",
     id="modelscope-unavailable",
 )
 
@@ -46,8 +46,8 @@ class ModelScope:
         except ImportError:
             raise LaunchError(
                 Exit.CONFIG,
-                "modelscope_hub is not installed here",
-                "use an image with modelscope >= 1.38, or write hf:// or file:// sources",
+                "modelscope_hub is not installed in this image",
+                "use an image with modelscope >= 1.38, or use hf:// or file:// sources",
                 id="modelscope-missing",
             ) from None
         self._hub = modelscope_hub
@@ -87,7 +87,7 @@ class ModelScope:
         if status in (401, 403) or name in ("AuthenticationError", "PermissionDeniedError"):
             remedy = f"check the name, and {SECRET_REMEDY}"
             return permanent(
-                Exit.AUTH, f"{what}: the hub refuses access", remedy, id="modelscope-access"
+                Exit.AUTH, f"{what}: the hub denied access", remedy, id="modelscope-access"
             )
         if status == 404 or name == "NotExistError":
             remedy = f"check name, revision and path; if it is private, {SECRET_REMEDY}"
@@ -95,14 +95,16 @@ class ModelScope:
                 Exit.INPUT_MISSING, f"{what}: not found", remedy, id="modelscope-not-found"
             )
         if name in ("FileIntegrityError", "FileSizeMismatchError"):
-            remedy = "try again later, or look at the proxy between the pods and the hub"
+            remedy = "try again later, or check the proxy between the pods and the hub"
             return permanent(
                 Exit.IO, f"{what}: {error}".splitlines()[0], remedy, id="modelscope-digest"
             )
         if status is not None and status < 600:
-            return _unavailable(f"{what}: the hub answers {status}", transient=is_transient(status))
+            return _unavailable(
+                f"{what}: the hub returned HTTP {status}", transient=is_transient(status)
+            )
         if is_network_error(error) or getattr(error, "retryable", False):
-            return _unavailable(f"{what}: no answer from the hub: {error}", transient=True)
+            return _unavailable(f"{what}: the hub did not answer: {error}", transient=True)
         if isinstance(error, OSError):
             return disk_failure(error)
         if isinstance(error, self._hub.HubError):

@@ -178,9 +178,7 @@ def _parse(dataset: Dataset, text: bytes, number: int) -> Any:
 
 def _refuse_without_pairs(dataset: Dataset, rows: Sequence[Mapping[str, Any]]) -> None:
     if not any(name.startswith("rejected_") for row in rows for name in row):
-        wrong = (
-            f"has no rejected answers: its columns are {', '.join(sorted(rows[0])) or 'no columns'}"
-        )
+        wrong = f"has no rejected answers; its columns are {', '.join(sorted(rows[0])) or '(none)'}"
         raise _refusal("dataset-no-pairs", dataset, wrong, pair_columns_remedy(rows[0]))
     if all(_is_same(row) for row in rows):
         wrong = f"rejected_response is missing or equals the chosen answer in all {len(rows)} rows"
@@ -193,7 +191,7 @@ def _refuse_without_pairs(dataset: Dataset, rows: Sequence[Mapping[str, Any]]) -
 
 
 def _is_same(row: Mapping[str, Any]) -> bool:
-    """Tell whether ms-swift drops the row (``_check_rejected_response``)."""
+    """Return whether ms-swift drops the row (``_check_rejected_response``)."""
     if any(name.startswith("rejected_") and name != "rejected_response" for name in row):
         return False
     messages, rejected = row.get("messages"), row.get("rejected_response")
@@ -236,7 +234,7 @@ def pair_columns_remedy(row: Mapping[str, Any]) -> str:
 
 
 def _is_texts(row: Mapping[str, Any]) -> bool:
-    """Tell whether prompt and answers are texts; given two prompts, ms-swift uses neither."""
+    """Return whether prompt and answers are texts; given two prompts, ms-swift uses neither."""
     prompts = [row[name] for name in _PROMPTS if name in row]
     return len(prompts) == 1 and all(
         isinstance(each, str) for each in (*prompts, *(row.get(name) for name in _PAIR))
@@ -244,7 +242,7 @@ def _is_texts(row: Mapping[str, Any]) -> bool:
 
 
 def _has_prompt(messages: object) -> bool:
-    """Tell whether a conversation begins with another role than the assistant's."""
+    """Return whether a conversation begins with another role than the assistant's."""
     if not isinstance(messages, list) or not messages or not isinstance(messages[0], Mapping):
         return False
     return messages[0].get("role", messages[0].get("from")) not in _ASSISTANT

@@ -44,10 +44,10 @@ def shape(recipe: Recipe, inputs: Inputs, *, may_ask: bool = True) -> Shape | No
         text = _local(inputs, model) or (_from_hub(model) if may_ask else "")
         found = parse(_document(text)) if text else None
     except LaunchError as error:
-        logs.warning("model not looked at", why=error.cause)
+        logs.warning("model not checked yet", why=error.cause)
         return None
     if found is None:
-        logs.warning("model not looked at", why=f"no {NAME} of {model.text} yet")
+        logs.warning("model not checked yet", why=f"no {NAME} of {model.text} yet")
         return None
     logs.info("model seen", layers=found.layers, experts=found.experts, parameters=found.parameters)
     return found
@@ -86,9 +86,9 @@ def _from_hub(model: Source) -> str:
     try:
         return in_thread(lambda: _fetch(model), HUB_TIMEOUT_SECONDS)
     except TimeoutError:
-        cause = f"no answer from the hub in {HUB_TIMEOUT_SECONDS:.0f} s"
+        cause = f"the hub did not answer within {HUB_TIMEOUT_SECONDS:.0f} s"
         raise LaunchError(
-            Exit.UNAVAILABLE, cause, "the download asks again", id="hub-no-answer"
+            Exit.UNAVAILABLE, cause, "the download stage retries", id="hub-no-answer"
         ) from None
 
 
@@ -107,6 +107,6 @@ def _fetch(model: Source) -> str:
     except Exception as error:
         failure = client.translate(error)
         unknown = LaunchError(
-            Exit.UNAVAILABLE, type(error).__name__, "the download asks again", id="hub-error"
+            Exit.UNAVAILABLE, type(error).__name__, "the download stage retries", id="hub-error"
         )
         raise (unknown if failure is None else failure.error) from error

@@ -106,7 +106,7 @@ def _refused(id: str, flag: str, says: str) -> Refusal:
 
 
 def _word(recipe: Recipe, name: str) -> str:
-    """Return a flag's value in lower case; a list of one word reaches ms-swift as that word."""
+    """Return a flag's value in lower case; a list of one value reaches ms-swift as that value."""
     value = recipe.args.get(name, "")
     return " ".join(value).lower() if isinstance(value, list) else str(value).lower()
 
@@ -120,7 +120,7 @@ def known_flags(recipe: Recipe) -> Known:
     """
     packages = installed.installed()
     if "swift" not in packages:
-        logs.warning("flags not checked", why="ms-swift is not installed here")
+        logs.warning("flags not checked", why="ms-swift is not installed in this image")
         return Known()
     entry, bounded = installed.ENTRIES[recipe.backend][recipe.task], table.ranged(recipe.backend)
     try:
@@ -200,7 +200,7 @@ def refuse(refusals: list[Refusal]) -> None:
         raise LaunchError(
             Exit.CONFIG,
             " | ".join(map(str, refusals)),
-            f"correct the values file{count} and install again",
+            f"correct the values file{count} and reinstall",
             id=",".join(dict.fromkeys(refusal.id for refusal in refusals)),
         )
 

@@ -96,7 +96,7 @@ def found(args: object, world: int, gpu: str, *, precomputed: bool) -> Model | N
 
 
 def capacity(args: object) -> int:
-    """Return the room of the packs of a global step in tokens; 0 without packing."""
+    """Return the capacity of the packs of a global step in tokens; 0 without packing."""
     if not getattr(args, "packing", False):
         return 0
     length = getattr(args, "packing_length", None) or getattr(args, "max_length", None) or 0

@@ -15,7 +15,7 @@ trained."""
 
 @dataclass(kw_only=True)
 class Tally:
-    """What one rank has read since the step began; lengths in tokens."""
+    """Counts of one rank since the step began; lengths in tokens."""
 
     tokens: int = 0
     squares: int = 0

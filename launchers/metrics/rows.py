@@ -52,14 +52,14 @@ class Row:
     token_balance: float | None = None
     """Largest over mean number of tokens of a data-parallel rank."""
     fill: float | None = None
-    """Real tokens over the packs' room; None without packing."""
+    """Real tokens over the packs' capacity; None without packing."""
     allocated_gib: float | None = None
     """Peak since the process began, on the rank with the largest."""
     reserved_gib: float | None = None
     expert_load: float | None = None
     """Largest over mean number of rows of an expert, averaged over the layers."""
     expert_load_worst: float | None = None
-    """The same in the layer with the highest."""
+    """The same ratio in the layer where it is highest."""
     grad_norm: float | None = None
     """Before clipping."""
     learning_rate: float | None = None

@@ -41,7 +41,7 @@ class Step:
     shared: Shared | None = None
     """Sums over the ranks; None if tokens are not counted."""
     capacity: int = 0
-    """Room of the packs of a global step in tokens; 0 without packing."""
+    """Capacity of the packs of a global step in tokens; 0 without packing."""
     grad_norm: float | None = None
     learning_rate: float | None = None
     values: Mapping[str, float | None] = field(default_factory=dict)

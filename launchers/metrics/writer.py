@@ -14,7 +14,7 @@ from launchers.metrics.rows import Row, line
 
 T = TypeVar("T")
 CLOSE_TIMEOUT_SECONDS = 30.0
-"""How long the end of training waits for the last rows."""
+"""Time that the end of training waits for the last rows."""
 
 
 class Writer(Generic[T]):

@@ -15,7 +15,7 @@ megatron-core's ``Float16Module`` wraps both (``swift/megatron/utils/megatron_lm
 OPTIMIZER = 12
 """Optimizer bytes per trained parameter in Megatron's checkpoint: the fp32 master and both moments,
 whatever their dtype in memory (megatron-core ``distrib_optimizer.py``,
-``get_parameter_state_dp_zero`` and the sharded forms beside it)."""
+``get_parameter_state_dp_zero`` and its sharded variants)."""
 SAVE_STEPS = 500
 """ms-swift's default of ``save_steps`` (``swift/megatron/arguments/megatron_args.py``)."""
 

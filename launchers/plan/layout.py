@@ -100,8 +100,8 @@ class Layout:
     def _uneven(self, layers: int) -> LaunchError:
         return LaunchError(
             Exit.CONFIG,
-            f"recipe.args.pipeline_model_parallel_size: {layers} layers cannot be spread evenly "
-            f"over {self.pp} stages",
+            f"recipe.args.pipeline_model_parallel_size: {layers} layers cannot be divided evenly "
+            f"among {self.pp} stages",
             "change it, or set decoder_first_pipeline_num_layers or "
             "decoder_last_pipeline_num_layers",
             id="pipeline-layers",

@@ -14,11 +14,13 @@ from typing import NamedTuple
 
 from launchers.plan import activations as activations
 from launchers.plan.model_config import Shape
-from launchers.plan.optimizer_parts import CHUNK
 from launchers.plan.parameters import IN_PEFT, Shard, shards, trained, whole
 from launchers.plan.training_job import BYTES, Training
 
 GIB = 2**30
+CHUNK = 2**27
+"""Elements of one part of a chunked optimizer step: the fp32 copies of its two moments take 1 GiB
+(``training/optimizer/step_parts.py``)."""
 
 
 @dataclass(frozen=True, kw_only=True)

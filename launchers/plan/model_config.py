@@ -196,6 +196,6 @@ def _size(config: Mapping[str, object], *keys: str, default: int | None = None) 
     raise LaunchError(
         Exit.DATA,
         f"config.json of the model: {' or '.join(keys)}={value!r}",
-        "write the whole number of the model's architecture",
+        "use the whole number of the model's architecture",
         id="model-config-number",
     )

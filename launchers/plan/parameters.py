@@ -52,7 +52,7 @@ def shards(shape: Shape, layout: Layout, *, head: bool) -> Iterator[Shard]:
         head: whether the model ends in logits over the vocabulary (not for reward models).
 
     Raises:
-        LaunchError: CONFIG if the layers can't be spread over the stages.
+        LaunchError: CONFIG if the layers cannot be divided among the stages.
     """
     before = 0
     for stage, layers in enumerate(layout.stage_layers(shape.layers)):

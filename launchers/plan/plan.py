@@ -91,12 +91,12 @@ def link_of(env: Mapping[str, str]) -> Link:
 
 
 Made = TypeVar("Made")
-NO_CARD = "the GPU model is not known: write gpuModel"
-NO_DATA = "the number of pairs is not known"
+NO_CARD = "the GPU model is unknown: set gpuModel"
+NO_DATA = "the number of pairs is unknown"
 
 
 class _Unknown(ValueError):
-    """A part of the plan can't be known; the message says why."""
+    """A part of the plan cannot be computed; the message says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,7 +133,7 @@ class Plan:
 
     @property
     def lost_seconds(self) -> float | None:
-        """Return the seconds of work that a cut just before a checkpoint loses."""
+        """Return the seconds of work lost by an interruption just before a checkpoint."""
         if self.speed is None or self.footprint is None or self.footprint.every is None:
             return None
         return self.footprint.every * self.speed.step_seconds
@@ -147,7 +147,7 @@ def speed_of(job: Job, shape: Shape, training: Training, card: Card) -> Speed:
 
 
 def build(job: Job) -> Plan:
-    """Predict a run. It never fails: a part that can't be predicted is None."""
+    """Predict a run. Never raises: a part that cannot be predicted is None."""
     unknown: dict[str, str] = {}
     training = _try(unknown, "training", lambda: _training(job))
     card = CARDS.get(job.card)
@@ -179,7 +179,7 @@ def build(job: Job) -> Plan:
 
 
 def _try(unknown: dict[str, str], part: str, make: Callable[[], Made]) -> Made | None:
-    """Make a part of the plan; note why it can't be made."""
+    """Compute a part of the plan; record the reason if that fails."""
     try:
         return make()
     except LaunchError as error:
@@ -187,7 +187,7 @@ def _try(unknown: dict[str, str], part: str, make: Callable[[], Made]) -> Made |
     except _Unknown as error:
         unknown[part] = str(error)
     except (ArithmeticError, ValueError) as error:
-        unknown[part] = f"the sizes can't be right: {error}"
+        unknown[part] = f"the sizes are inconsistent: {error}"
     return None
 
 
@@ -196,7 +196,7 @@ def _training(job: Job) -> Training:
     layout = training.layout
     dense, experts = layout.tp * layout.pp * layout.cp, layout.etp * layout.ep * layout.pp
     if layout.world % dense or layout.world % experts:
-        raise _Unknown(f"{layout.world} processes are no multiple of the parallel sizes")
+        raise _Unknown(f"{layout.world} processes are not a multiple of the parallel sizes")
     if job.shape is None:
         return training
     layout.stage_layers(job.shape.layers)

@@ -106,10 +106,11 @@ def of_steps(training: Training, speed: Speed, count: int, before: float = 0.0) 
 
 
 TOKENS = 2048
-"""Tokens of a pair when nobody says: chosen and rejected of a thousand each."""
+"""Default tokens per pair when the dataset's length is unknown: about 1,000 each for chosen and
+rejected."""
 SPREAD = 1.5
-"""sum(L^2) / sum(L) of the texts over their mean when nobody says: a coefficient of variation of
-0.7, an estimate."""
+"""Default ratio of sum(L^2) / sum(L) of the texts to their mean length: an estimate, for a
+coefficient of variation of 0.7."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +122,7 @@ class Data:
     tokens: float
     """Mean tokens of a row, all its texts together."""
     source: str
-    """Who says so, in words."""
+    """Origin of the numbers, for people."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,7 +141,7 @@ def s_eff(training: Training, data: Data | None) -> float:
 
 
 def microbatch_tokens(training: Training, data: Data | None) -> float:
-    """Return the real tokens of a microbatch on average; 0 when nobody can say."""
+    """Return the real tokens of a microbatch on average; 0 if unknown."""
     if training.packing:
         pack = PACKED * (training.packing_length or training.max_length)
         return training.micro_batch_size * max(pack, data.tokens if data else 0.0)
@@ -148,12 +149,12 @@ def microbatch_tokens(training: Training, data: Data | None) -> float:
 
 
 def of(recipe: Recipe, training: Training, data: Data | None) -> Length | None:
-    """Return the run's steps; None when neither the recipe nor the data tell them.
+    """Return the run's steps; None if neither the recipe nor the data determine them.
 
     ``swift/megatron/arguments/megatron_args.py`` ``init_iters``: epochs win over ``train_iters``.
 
     Raises:
-        LaunchError: CONFIG, naming the flag that is no number.
+        LaunchError: CONFIG, naming the flag that is not a number.
     """
     a = Arguments(args=recipe.args)
     if "num_train_epochs" in recipe.args:

@@ -26,11 +26,11 @@ class Pace:
     """The constants that were fitted."""
 
     passing: float = 8.32
-    """How often a layer's saved activations pass through the card's memory in one pass."""
+    """Number of times that one pass moves a layer's saved activations through GPU memory."""
     host: float = 6.35e-3
-    """Seconds in which the host launches one pass of a layer with experts, beside the GPU."""
+    """Host seconds to launch one pass of a layer with experts, concurrent with the GPU."""
     idle: float = 3.456e-3
-    """Seconds of such a pass that the GPU has nothing to do, where the host waits for it in every
+    """Seconds of such a pass in which the GPU is idle, where the host waits for it in every
     layer (``Training.host_waits``)."""
     host_adam: float = 2.794e9
     """Parameters that a node's CPUs update in a second."""
@@ -44,18 +44,18 @@ PRODUCTS = 0.80
 """Part of the peak that matrix products of dense layers reach: 790 of 989 TFLOP/s in the preflight
 of H200 (tests/gpu/NOTES.md)."""
 GROUPED = 0.60
-"""The same of experts: 3.71 TFLOP of a pack of 16,384 tokens in 6.28 ms, unevenly routed, there
+"""The same for experts: 3.71 TFLOP of a pack of 16,384 tokens in 6.28 ms, unevenly routed, there
 and back (tests/gpu/results/experts-h200.json)."""
 NVLINK = 0.67
-"""Part of the card's all-reduce that an all-to-all of 235 MiB reaches: 281 and 296 of 431 GB/s in
-the preflight of 2 and 4 H200 (tests/gpu/NOTES.md). Taken for all that goes over NVLink."""
+"""Fraction of the GPU's all-reduce bandwidth that an all-to-all of 235 MiB reaches: 281 and 296 of
+431 GB/s in the preflight of 2 and 4 H200 (tests/gpu/NOTES.md). Used for all NVLink traffic."""
 A2A_HIDDEN = 0.37
 """Part of the all-to-all that an overlapped schedule hides: a profile in NVIDIA-NeMo/
 Megatron-Bridge ``skills/nemo-mbridge-perf-moe-hardware-configs/SKILL.md``."""
 EXPOSED = 0.5
 """Part of data parallel traffic that waits when it is overlapped; an estimate, not measured."""
 GPU_ADAM_BYTES = 93.0
-"""Bytes that the card's memory could move in the time of a parameter's Adam step, its moments'
+"""Bytes that GPU memory could move in the time of a parameter's Adam step, its moments'
 conversions included: 38.1 ms for 1.97e9 on H200 (tests/gpu/results/adam-h200.json)."""
 
 

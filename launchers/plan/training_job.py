@@ -23,21 +23,21 @@ class Arguments:
     args: Mapping[str, Value]
 
     def word(self, name: str, default: str) -> str:
-        """Return a flag of one word."""
+        """Return a flag with one value."""
         value = self.args.get(name, default)
         if isinstance(value, list):
             value = " ".join(value)
         return value if isinstance(value, str) else default
 
     def words(self, name: str, default: tuple[str, ...]) -> tuple[str, ...]:
-        """Return a flag of several words."""
+        """Return a flag with several values."""
         value = self.args.get(name)
         if isinstance(value, list):
             return tuple(value)
         return tuple(value.split()) if isinstance(value, str) else default
 
     def choice(self, name: str, default: str, choices: tuple[str, ...]) -> str:
-        """Return one of the allowed words."""
+        """Return a flag whose value is one of the choices."""
         value = self.word(name, default)
         if value in choices:
             return value
@@ -93,7 +93,7 @@ class Arguments:
 
 
 def _refused(id: str, name: str, value: str, allowed: str) -> LaunchError:
-    return LaunchError(Exit.CONFIG, f'recipe.args.{name}: "{value}"', f"write {allowed}", id=id)
+    return LaunchError(Exit.CONFIG, f'recipe.args.{name}: "{value}"', f"use {allowed}", id=id)
 
 
 BYTES = {"fp32": 4, "bf16": 2, "fp16": 2, "fp8": 1}
@@ -230,7 +230,7 @@ def parse(recipe: Recipe, *, nodes: int, gpus_per_node: int) -> Training:
         raise LaunchError(
             Exit.CONFIG,
             f"recipe.backend={recipe.backend}: memory and speed are modelled for megatron only",
-            "leave out the plan, or write megatron",
+            "use recipe.backend: megatron, or do not request a plan",
             id="plan-backend",
         )
     a = Arguments(args=recipe.args)

@@ -22,7 +22,7 @@ from launchers.system.process import Child
 CASCADE_SECONDS = 3.0
 """Time after the first exit for exits of other ranks, or news of a lost peer, to arrive."""
 GRACE_SECONDS = 0.5
-_LOOK = "see the logs in preflight/ of the attempt's folder; cordon the node if it happens again"
+_LOOK = "check the logs in preflight/ of the attempt's folder; cordon the node if it fails again"
 
 
 def measure(
@@ -35,7 +35,7 @@ def measure(
         place: place of this node; the ranks meet at its master address.
         port: port of rank 0 for this measurement; the master port is torchrun's.
         env: the launcher's environment.
-        peers: tells of peers that end.
+        peers: monitor of the peers.
 
     Raises:
         LaunchError: PREFLIGHT naming the rank that failed or the ranks that hang; the code of a
@@ -102,7 +102,13 @@ def _broken(children: Mapping[int, Child], plan: Plan, peers: PeerMonitor) -> La
         found = failures.verdict(
             failures.tail(Path(plan.folder) / f"rank-{rank}.log"), started=False
         )
-        why = found.cause if found else f"exit {code}" if code > 0 else f"killed by signal {-code}"
+        why = (
+            found.cause
+            if found
+            else f"exit {code}"
+            if code > 0
+            else f"killed by {failures.signal_name(-code)}"
+        )
         where = f"rank {rank} (GPU {rank % plan.nproc})"
         error = LaunchError(Exit.PREFLIGHT, f"{where}: {why}", _LOOK, id="preflight-worker")
         if found is None or not found.cascade:

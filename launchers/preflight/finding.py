@@ -23,7 +23,7 @@ class Finding:
     """Rank, device or pair at fault, if not this pod."""
     remedy: str = ""
     code: Exit = Exit.PREFLIGHT
-    """Exit code of a failure: a user code where a restart would fail again."""
+    """Exit code of a failure: a user code if a restart would fail again."""
 
     def cause(self) -> str:
         """Return the text for a termination message.
@@ -50,7 +50,7 @@ def skipped(check: str, why: str) -> Finding:
 
 
 def warning(check: str, seen: str, remedy: str, *, who: str = "") -> Finding:
-    """Return a finding that the user should look at; the run continues."""
+    """Return a warning: the run continues."""
     return Finding(check=check, state="warning", seen=seen, remedy=remedy, who=who)
 
 

@@ -84,7 +84,7 @@ def judge_answers(answers: Sequence[Answer], nonce: str, card: str) -> list[Find
 
 def clocks(answers: Sequence[Answer]) -> list[Finding]:
     """Check the differences between clocks."""
-    found, remedy = [], "look at the time service of that node (chronyc tracking)"
+    found, remedy = [], "check the time service of that node (chronyc tracking)"
     for answer in answers:
         if abs(answer.skew) > DRIFT:
             seen = f"its clock is {answer.skew:+.1f} s from rank 0's"
@@ -99,8 +99,8 @@ def shared(answers: Sequence[Answer], nonce: str) -> list[Finding]:
     found = [
         failed(
             "workspace",
-            "it does not see what rank 0 wrote: the workspace is not shared",
-            "use a workspace that all pods share: existingClaim, pvc (ReadWriteMany), nfs",
+            "it does not see the file that rank 0 wrote: the workspace is not shared",
+            "use a workspace shared by all pods: existingClaim, nfs or pvc (ReadWriteMany)",
             who=answer.name,
             code=Exit.CONFIG,
         )
@@ -115,8 +115,8 @@ def reached(answers: Sequence[Answer], nonce: str) -> list[Finding]:
     found = [
         failed(
             "port",
-            f"it cannot reach rank 0's master port: {answer.port or 'no word'}",
-            "look at NetworkPolicies and firewalls, or set rendezvous.masterPort",
+            f"it cannot reach rank 0's master port: {answer.port or 'no answer'}",
+            "check NetworkPolicies and firewalls, or set rendezvous.masterPort",
             who=answer.name,
         )
         for answer in answers
@@ -131,4 +131,4 @@ def alike(answers: Sequence[Answer], card: str) -> list[Finding]:
     if len(kinds) == 1:
         return []
     seen = ", ".join(f"{count} nodes with {name or 'no GPU'}" for name, count in kinds.items())
-    return [warning("cards", seen, "set gpuModel and a nodeSelector of one kind of node")]
+    return [warning("cards", seen, "set gpuModel, and a nodeSelector for one type of node")]

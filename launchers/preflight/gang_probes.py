@@ -42,7 +42,7 @@ def read_nonce(path: Path) -> str:
 
 
 class PortProbe:
-    """Rank 0's side: listens on the master port and sends a word to each peer."""
+    """Rank 0's side: listens on the master port and sends a nonce to each peer."""
 
     def __init__(self, port: int, word: str, ranks: int) -> None:
         """Listen on all addresses.
@@ -85,7 +85,7 @@ class PortProbe:
 
 
 def read_word(address: str, port: int) -> str:
-    """Return rank 0's word, read from its master port.
+    """Return rank 0's nonce, read from its master port.
 
     Raises:
         OSError: it cannot be reached.

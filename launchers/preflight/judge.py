@@ -29,7 +29,7 @@ of 431 GB/s, tests/gpu/results), interpolated for others."""
 ODD, SLOW = 0.90, 0.85
 """Shares of the median among equal pairs or GPUs below which a warning or a failure is reported.
 Healthy ones differ by a few percent."""
-_REMEDY = "see NCCL's log in the attempt's folder; cordon the node if it happens there again"
+_REMEDY = "check NCCL's log in the attempt's folder; cordon the node if it fails there again"
 
 
 def judge_measurements(

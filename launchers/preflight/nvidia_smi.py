@@ -28,9 +28,9 @@ class Gpu:
     uncorrected: int
     """Uncorrected memory errors since the driver was loaded."""
     faults: tuple[str, ...]
-    """Persistent faults reported by the driver, in words."""
+    """Persistent faults reported by the driver, as text."""
     slowed: tuple[str, ...]
-    """Reasons of current hardware clock throttling, in words."""
+    """Reasons of current hardware clock throttling, as text."""
 
     @property
     def label(self) -> str:
@@ -57,7 +57,7 @@ def parse(text: str) -> Smi:
     try:
         root = ElementTree.fromstring(text)
     except ElementTree.ParseError as error:
-        raise ValueError(f"nvidia-smi printed no XML: {error}") from None
+        raise ValueError(f"nvidia-smi did not print XML: {error}") from None
     return Smi(
         driver=root.findtext("driver_version", ""),
         cuda=root.findtext("cuda_version", ""),
@@ -86,7 +86,7 @@ def visible(gpus: Sequence[Gpu], chosen: str | None) -> tuple[Gpu, ...]:
 def _gpu(index: int, gpu: Element) -> Gpu:
     volatile = gpu.find("ecc_errors/volatile")
     errors = [] if volatile is None else [e for e in volatile if "uncorrectable" in e.tag]
-    # in older drivers, and on cards before Ampere, one level deeper and called double_bit
+    # in older drivers, and on GPUs before Ampere, one level deeper and called double_bit
     old = gpu.findtext("ecc_errors/volatile/double_bit/total", "")
     return Gpu(
         index=index,
@@ -110,19 +110,19 @@ def _faults(gpu: Element) -> list[str]:
     """
     found = []
     if gpu.findtext("remapped_rows/remapped_row_pending", "") == "Yes":
-        found.append("a row remap is pending, the GPU needs a reset")
+        found.append("a row remap is pending: reset the GPU")
     if gpu.findtext("remapped_rows/remapped_row_failure", "") == "Yes":
-        found.append("a row remap has failed, the GPU needs to be replaced")
+        found.append("a row remap has failed: replace the GPU")
     if gpu.findtext("retired_pages/pending_retirement", "") == "Yes":
-        found.append("a page retirement is pending, the GPU needs a reset")
+        found.append("a page retirement is pending: reset the GPU")
     if gpu.findtext("ecc_errors/aggregate/sram_threshold_exceeded", "") == "Yes":
-        found.append("SRAM errors have passed their threshold, the GPU needs to be replaced")
+        found.append("SRAM errors exceed their threshold: replace the GPU")
     fabric = gpu.findtext("fabric/state", "")
     if fabric not in ("", "N/A", "Completed"):
-        found.append(f"its NVSwitch fabric is {fabric!r}: look at nvidia-fabricmanager")
+        found.append(f"its NVSwitch fabric is {fabric!r}: check nvidia-fabricmanager")
     action = gpu.findtext("gpu_recovery_action", "")
     if action not in _NO_ACTION:
-        found.append(f"the driver asks for: {action}")
+        found.append(f"the driver requests: {action}")
     return found
 
 

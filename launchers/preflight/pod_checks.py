@@ -72,8 +72,8 @@ def judge_gpus(seen: Facts, settings: Settings) -> list[Finding]:
         remedy = "cordon the node: its driver or a GPU does not answer"
         return [failed("health", seen.smi_error, remedy)]
     if seen.smi is None:
-        why = "nvidia-smi is not in the pod, so its GPUs are not checked"
-        return [warning("cards", why, "let NVIDIA_DRIVER_CAPABILITIES hold utility")]
+        why = "nvidia-smi is missing from the pod, so its GPUs are not checked"
+        return [warning("cards", why, "add utility to NVIDIA_DRIVER_CAPABILITIES")]
     own = visible(seen.smi.gpus, seen.visible)
     return [
         *present(own, settings.gpus_per_node, settings.preflight.card),
@@ -98,14 +98,14 @@ def rdma(transport: str, *, adapters: int, memlock: int, ipc_lock: bool) -> Find
     if not adapters:
         return failed(
             "rdma",
-            f"{transport} is wanted, and the pod has no RDMA device in /dev/infiniband",
-            "see network.resourceName, and the device plugin's log on this node",
+            f"{transport} is required, but the pod has no RDMA device in /dev/infiniband",
+            "check network.resourceName and the device plugin's log on this node",
         )
     if 0 <= memlock < MEMLOCK and not ipc_lock:
         return failed(
             "rdma",
             f"locked memory is limited to {memlock // 1024} KiB, without IPC_LOCK",
-            "leave the network profile's capability and user 0, or raise the runtime's memlock",
+            "keep the capability and user 0 of the network profile, or raise the memlock limit",
             code=Exit.CONFIG,
         )
     limit = "unlimited" if memlock < 0 or ipc_lock else f"{memlock / GIB:.0f} GiB"
@@ -121,7 +121,7 @@ def shm(size: int) -> Finding:
     seen = f"/dev/shm has {size / GIB:.2f} GiB"
     if size >= SHM:
         return ok("shm", seen)
-    return failed("shm", seen, "raise sharedMemory.sizeLimit to 16Gi", code=Exit.CONFIG)
+    return failed("shm", seen, "set sharedMemory.sizeLimit to 16Gi or more", code=Exit.CONFIG)
 
 
 def disk(free: int, needed: int | None) -> Finding:
@@ -129,7 +129,7 @@ def disk(free: int, needed: int | None) -> Finding:
 
     Args:
         free: bytes that this user may write.
-        needed: bytes that checkpoints will still need (``plan_file.room``).
+        needed: bytes that checkpoints will still need (``plan_file.remaining_bytes``).
 
     >>> disk(10 ** 12, 2 * 10 ** 12).code.name
     'QUOTA'
@@ -140,7 +140,7 @@ def disk(free: int, needed: int | None) -> Finding:
     seen += f", {needed / 1e9:.0f} GB needed by the checkpoints"
     if free >= needed:
         return ok("disk", seen)
-    remedy = "free or enlarge the workspace, or lower recipe.args.save_total_limit"
+    remedy = "free space on the workspace, enlarge it, or lower recipe.args.save_total_limit"
     return failed("disk", seen, remedy, code=Exit.QUOTA)
 
 
@@ -153,9 +153,9 @@ def caches(shared: Mapping[str, bool], nodes: int) -> Finding:
     """
     own = sorted(name for name, is_shared in shared.items() if not is_shared)
     if own and nodes > 1:
-        seen = f"{' and '.join(own)} of each pod {'is its' if len(own) == 1 else 'are their'} own"
-        return warning("caches", seen, "leave these variables to the chart")
-    return ok("caches", "shared" if shared and not own else "one node, or none set")
+        seen = f"{' and '.join(own)} {'is' if len(own) == 1 else 'are'} not on the shared workspace"
+        return warning("caches", seen, "do not set these variables; the chart does")
+    return ok("caches", "shared" if shared and not own else "one node, or not set")
 
 
 def versions(found: Mapping[str, str | None], backend: Backend | None) -> Finding:
@@ -176,11 +176,11 @@ def versions(found: Mapping[str, str | None], backend: Backend | None) -> Findin
             continue
         image.append(f"{name} >= {first}, < {beyond}")
     if seen:
-        text = f"{', '.join(seen)}, and backend {backend} needs {'; '.join(image)}"
-        return failed("versions", text, "write an image that has them", code=Exit.CONFIG)
+        text = f"{', '.join(seen)}; backend {backend} requires {'; '.join(image)}"
+        return failed("versions", text, "use an image that has them", code=Exit.CONFIG)
     spelt = {None: "missing", "": "of unknown version"}
-    told = ", ".join(f"{name} {spelt.get(version, version)}" for name, version in found.items())
-    return ok("versions", told or "nothing asked for")
+    listed = ", ".join(f"{name} {spelt.get(version, version)}" for name, version in found.items())
+    return ok("versions", listed or "none required")
 
 
 def _numbers(version: str) -> tuple[int, ...]:
@@ -202,24 +202,24 @@ def present(gpus: Sequence[Gpu], wanted: int, card: Card | None) -> list[Finding
     kinds = Counter(gpu.name for gpu in gpus)
     seen = ", ".join(f"{count} x {name}" for name, count in sorted(kinds.items())) or "no GPU"
     if len(gpus) < wanted:
-        return [failed("cards", f"{seen}, and gpusPerNode is {wanted}", _DRAIN)]
+        return [failed("cards", f"{seen}, but gpusPerNode is {wanted}", _DRAIN)]
     if len(kinds) > 1:
-        return [failed("cards", f"{seen}: two kinds of GPU in one pod", _DRAIN)]
+        return [failed("cards", f"{seen}: different GPU models in one pod", _DRAIN)]
     if card is not None and next(iter(kinds)) not in card.smi:
         return [_other(next(iter(kinds)), card)]
     if len(gpus) > wanted:
-        many = f"{seen}, and gpusPerNode is {wanted}"
-        return [warning("cards", many, "let the device plugin give the pod its own GPUs only")]
+        many = f"{seen}, but gpusPerNode is {wanted}"
+        return [warning("cards", many, "let the device plugin assign the pod only its own GPUs")]
     return [ok("cards", seen)]
 
 
 def _other(name: str, card: Card) -> Finding:
     found = gpu_models.seen(name)
-    write = f"write gpuModel: {found.name}" if found else 'write gpuModel: ""'
+    write = f"set gpuModel: {found.name}" if found else 'set gpuModel: ""'
     return failed(
         "cards",
-        f"the GPUs are {name}, and gpuModel is {card.name}",
-        f"{write}, or a nodeSelector of the nodes that have it",
+        f"the GPUs are {name}, but gpuModel is {card.name}",
+        f"{write}, or a nodeSelector for nodes that have this GPU",
         code=Exit.CONFIG,
     )
 
@@ -234,8 +234,8 @@ def healthy(gpus: Sequence[Gpu]) -> list[Finding]:
         if faults:
             found.append(failed("health", "; ".join(faults), _DRAIN, who=gpu.label))
         elif gpu.slowed:
-            slowed = f"the hardware holds its clocks down: {', '.join(gpu.slowed)}"
-            found.append(warning("health", slowed, "look at power and cooling", who=gpu.label))
+            slowed = f"the hardware throttles its clocks: {', '.join(gpu.slowed)}"
+            found.append(warning("health", slowed, "check power and cooling", who=gpu.label))
     return found or [ok("health", f"{len(gpus)} GPUs without errors")]
 
 
@@ -244,14 +244,14 @@ def unused(gpus: Sequence[Gpu]) -> list[Finding]:
     found = [
         failed(
             "idle",
-            f"{gpu.used_mib} of {gpu.memory_mib} MiB are taken by another process",
-            "end what is left of an earlier job there; GPUs of a run are its own",
+            f"{gpu.used_mib} of {gpu.memory_mib} MiB are used by another process",
+            "end the processes of earlier jobs on this node: a run needs its GPUs exclusively",
             who=gpu.label,
         )
         for gpu in gpus
         if gpu.used_mib > IN_USE * gpu.memory_mib
     ]
-    return found or [ok("idle", f"at most {max((g.used_mib for g in gpus), default=0)} MiB taken")]
+    return found or [ok("idle", f"at most {max((g.used_mib for g in gpus), default=0)} MiB used")]
 
 
 def driver(smi: Smi, cuda: str | None) -> Finding:
@@ -274,11 +274,11 @@ def driver(smi: Smi, cuda: str | None) -> Finding:
         return failed(
             "driver",
             "the image's torch was built without CUDA",
-            "write an image with CUDA, or gpusPerNode: 0",
+            "use an image with CUDA, or set gpusPerNode: 0",
             code=Exit.CONFIG,
         )
     if cuda is None or not smi.cuda[:1].isdigit():
-        return warning("driver", seen, "look at the versions of driver and image")
+        return warning("driver", seen, "check the versions of driver and image")
     if int(cuda.partition(".")[0]) > int(smi.cuda.partition(".")[0]):
         remedy = f"use nodes with a newer driver, or an image with CUDA {smi.cuda}"
         return failed("driver", seen, remedy)
@@ -290,5 +290,5 @@ def kernel_log(xids: Sequence[str]) -> list[Finding]:
 
     They may precede the last reset, so they do not end the run.
     """
-    remedy = "look them up in NVIDIA's Xid catalogue"
+    remedy = "look up the Xid in NVIDIA's catalogue"
     return [warning("health", f"in the kernel's log: {line}", remedy) for line in xids[-4:]]

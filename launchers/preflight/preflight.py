@@ -130,7 +130,7 @@ class Preflight:
         try:
             return PortProbe(port, nonce, self.own.nodes)
         except OSError as error:
-            remedy = "free the port or set rendezvous.masterPort"
+            remedy = "free the port, or set rendezvous.masterPort to another one"
             self.report.settle([failed("port", f"master port {port}: {error}", remedy)], folder)
             return nullcontext()
 

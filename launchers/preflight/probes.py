@@ -91,10 +91,13 @@ def ask(env: Mapping[str, str]) -> tuple[Smi | None, str]:
         output, _ = child.communicate(timeout=SMI_TIMEOUT_SECONDS)
     except subprocess.TimeoutExpired:
         child.kill()  # without waiting: blocked in the driver it may never exit
-        return None, f"nvidia-smi did not answer in {SMI_TIMEOUT_SECONDS:.0f} s"
+        return None, f"nvidia-smi did not answer within {SMI_TIMEOUT_SECONDS:.0f} s"
     text = output.decode(errors="replace")
     if child.returncode != 0:
-        return None, f"nvidia-smi: exit {child.returncode}: {' '.join(text.split())[-300:]}"
+        return (
+            None,
+            f"nvidia-smi failed with exit code {child.returncode}: {' '.join(text.split())[-300:]}",
+        )
     try:
         return parse(text), ""
     except ValueError as error:

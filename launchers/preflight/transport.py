@@ -16,7 +16,7 @@ _NETWORK = re.compile(r"(?:Using network|Assigned NET plugin|Initialized NET plu
 _LIBFABRIC = ("NET/AWS Libfabric", "NET/Libfabric", "NET/OFI")
 _ALIASES = dict.fromkeys(_LIBFABRIC, _LIBFABRIC)
 """Alternative names of a transport: aws-ofi-nccl renamed its own between releases."""
-_CABLE = "look at NVLink (nvidia-smi nvlink -s, topo -m), NCCL_P2P_DISABLE, NCCL_SHM_DISABLE"
+_CABLE = "check NVLink (nvidia-smi nvlink -s, topo -m), NCCL_P2P_DISABLE and NCCL_SHM_DISABLE"
 
 
 def transports(text: str, node_rank: int, nproc: int) -> tuple[set[str], set[str], str]:
@@ -75,16 +75,16 @@ def _inside(record: Record) -> Finding | None:
     slow = sorted(t for t in record.inside if t.startswith("NET/") or t.startswith("SHM"))
     if not slow:
         return None
-    seen = f"GPUs of one node talk over {', '.join(slow)}"
+    seen = f"GPUs of one node communicate over {', '.join(slow)}"
     if gpu_models.seen(record.card) is None:
         return warning("transport", seen, _CABLE, who=record.name)
-    return failed("transport", f"{seen}, not NVLink", _CABLE, who=record.name)
+    return failed("transport", f"{seen}, not over NVLink", _CABLE, who=record.name)
 
 
 def _across(
     records: Sequence[Record], wanted: str, *, adapters: int, chosen: bool
 ) -> list[Finding]:
-    remedy = "see network.profile, its device plugin and NCCL's log in the attempt's folder"
+    remedy = "check network.profile, its device plugin and NCCL's log in the attempt's folder"
     for record in records:
         used = [t for t in record.across if t.startswith("NET/")]
         if not used and not _is_nvlink(record):
@@ -94,7 +94,7 @@ def _across(
             seen = f"NCCL sends over {', '.join(t or 'nothing' for t in wrong)}, not {wanted}"
             return [failed("transport", seen, remedy, who=record.name)]
         if not wanted and adapters and not chosen and "NET/Socket" in used:
-            seen = f"NCCL sends over NET/Socket beside {adapters} RDMA devices"
+            seen = f"NCCL sends over NET/Socket although there are {adapters} RDMA devices"
             return [failed("transport", seen, remedy, who=record.name)]
     return []
 

@@ -17,12 +17,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
+from launchers.system.proc_stat import read_stat
+
 CONTAINER = "container"
 FIRST_STEP = "first_step"
 SECOND_STEP = "second_step"
-_STARTED = 19
-"""Index of the start time among the fields of ``/proc/<pid>/stat`` after the name: clock ticks since
-boot (proc(5): field 22)."""
 
 Result = TypeVar("Result")
 
@@ -30,13 +29,10 @@ Result = TypeVar("Result")
 def process_start(now: float | None = None) -> float:
     """Return the start of this process as a Unix time; ``now`` if /proc is not readable."""
     now = time.time() if now is None else now
-    with contextlib.suppress(OSError, ValueError, IndexError):
-        # the second field, the name, may contain spaces and brackets: cut after its last bracket
-        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-        ticks = int(fields[_STARTED]) / os.sysconf("SC_CLK_TCK")
-        age = time.clock_gettime(time.CLOCK_BOOTTIME) - ticks
-        return now - max(0.0, age)
-    return now
+    if (stat := read_stat("self")) is None:
+        return now
+    started = stat.start_ticks / os.sysconf("SC_CLK_TCK")
+    return now - max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - started)
 
 
 class Marks:

@@ -1,4 +1,4 @@
-"""Follow the phases of the start while training runs; report them to ``progress.json`` and the log."""
+"""Follow the phases of the start while training runs; report them in ``progress.json`` and logs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from launchers.progress.progress import Progress
 POLL_SECONDS = 1.0
 """Seconds between two readings of the training's phases."""
 SETTLED_TIMEOUT_SECONDS = 15.0
-"""How long the end of a run waits for ``settled``: the pod may be terminating."""
+"""Time that the end of a run waits for ``settled``: the pod may be terminating."""
 
 
 @contextmanager

@@ -24,7 +24,7 @@ RECENT_STEPS = 20
 
 @dataclass(kw_only=True)
 class Tail:
-    """Reads the lines that were added to a file; an incomplete last line is read once it is complete."""
+    """Reads the lines added to a file; an incomplete last line is read once it is complete."""
 
     path: Path
     offset: int = 0
@@ -50,7 +50,7 @@ class Timeline:
 
     last: Row | None = None
     steps: list[tuple[int, float]] = field(default_factory=list)
-    """Step and seconds, kept as ``rows.append`` keeps rows; whole rows would take too much memory."""
+    """Step and seconds, kept as ``rows.append`` keeps rows; whole rows would need more memory."""
 
     def add(self, lines: list[str]) -> None:
         """Add the file's next lines."""

@@ -34,4 +34,4 @@ ADAPTER: tuple[Rule, ...] = (
         source="SW megatron/init.py: AssertionError in the first save",
     ),
 )
-"""Of the Megatron backend."""
+"""Rules of the Megatron backend."""

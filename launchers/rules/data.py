@@ -280,7 +280,7 @@ REFERENCES: tuple[Rule, ...] = (
         for flag in ("context_parallel_size", "virtual_pipeline_model_parallel_size")
     ),
 )
-"""Of the Megatron backend."""
+"""Rules of the Megatron backend."""
 REFERENCES_ELSEWHERE: tuple[Rule, ...] = (
     Conflict(
         id="precomputed-transformers",
@@ -291,4 +291,4 @@ REFERENCES_ELSEWHERE: tuple[Rule, ...] = (
         source="SW rlhf_trainers/dpo_trainer.py, TRL dpo_config.py: precompute_ref_log_probs",
     ),
 )
-"""Of the transformers backend."""
+"""Rules of the transformers backend."""

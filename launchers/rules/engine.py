@@ -32,7 +32,7 @@ class Facts:
     nodes: int
     gpus: int
     overridden: frozenset[str] = field(default_factory=frozenset)
-    """Flags that another flag replaces inside megatron-core: rules that read one don't judge."""
+    """Flags that another flag replaces inside megatron-core: rules that read one do not judge."""
 
     @property
     def world(self) -> int:
@@ -44,11 +44,11 @@ class Facts:
         return self.texts.get(flag, "")
 
     def words(self, flag: str) -> list[str]:
-        """Return a flag's words."""
+        """Return a flag's values."""
         return self.text(flag).split()
 
     def is_on(self, flag: str) -> bool:
-        """Tell whether a switch is on."""
+        """Return whether a switch is on."""
         return switch(self.text(flag)) is True
 
     def size(self, flag: str) -> int | None:
@@ -100,7 +100,7 @@ class When:
     flag: str
     test: Test
     words: tuple[str, ...] = ()
-    """Allowed or forbidden texts; of ``over`` and ``under`` one number, of ``has`` one word."""
+    """Allowed or forbidden texts; of ``over`` and ``under`` one number, of ``has`` one value."""
 
     def holds(self, facts: Facts) -> bool:
         """Return whether the condition holds; other text is neither over nor under."""
@@ -142,12 +142,12 @@ def missing(flag: str) -> When:
 
 
 def one_of(flag: str, *words: str) -> When:
-    """Return the condition that a flag is one of the words."""
+    """Return the condition that a flag is one of the values."""
     return When(flag=flag, test="is", words=words)
 
 
 def none_of(flag: str, *words: str) -> When:
-    """Return the condition that a flag is given and none of the words."""
+    """Return the condition that a flag is given and none of the values."""
     return When(flag=flag, test="isnt", words=words)
 
 
@@ -162,13 +162,13 @@ def under(flag: str, number: str) -> When:
 
 
 def has(flag: str, word: str) -> When:
-    """Return the condition that a flag of several words holds this one."""
+    """Return the condition that a flag with several values contains this one."""
     return When(flag=flag, test="has", words=(word,))
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """What all kinds share."""
+    """Base class of all kinds of rules."""
 
     id: str
     """Stable name of the refusal."""
@@ -245,12 +245,12 @@ class Range(Rule):
 
     flag: str
     noun: str
-    """What the number is, for the message."""
+    """Description of the number, for the message."""
     low: str = "0"
     high: str = ""
     """The greatest, or empty: there is none."""
     below: bool = False
-    """Whether ``high`` itself is too much."""
+    """True if ``high`` itself is not allowed."""
     whole: bool = False
 
     def _wrong(self, facts: Facts) -> Iterator[Refusal]:
@@ -273,7 +273,7 @@ class Range(Rule):
 
 @dataclass(frozen=True, kw_only=True)
 class Words(Rule):
-    """Every word of a flag must be known."""
+    """Every value of a flag must be known."""
 
     flag: str
     known: tuple[str, ...]
@@ -290,13 +290,13 @@ class Words(Rule):
 class Local(Rule):
     """A flag that names files must do it by absolute paths: it is not for the download stage.
 
-    Several values are one text here, and a path may hold blanks: only the first is looked at, and
+    Several values are one text here, and a path may hold blanks: only the first is judged, and
     whether any is an address.
     """
 
     flag: str
     instead: str
-    """What else to write."""
+    """Further remedy, appended to the message."""
 
     def _wrong(self, facts: Facts) -> Iterator[Refusal]:
         text = facts.text(self.flag)
@@ -316,7 +316,7 @@ class Order(Rule):
     most: str
     strict: bool = False
     twice: bool = False
-    """Whether twice the one must not be above the other."""
+    """True if twice ``least`` must not exceed ``most``."""
 
     def _wrong(self, facts: Facts) -> Iterator[Refusal]:
         low, high = facts.number(self.least), facts.number(self.most)
@@ -344,9 +344,9 @@ class Conflict(Rule):
     """Conditions that must not hold together."""
 
     flag: str
-    """What the message names: a flag, or a value with its whole path."""
+    """Subject of the message: a flag, or a value with its whole path."""
     says: str
-    """What is wrong and what to write; ``{flag}`` stands for a condition's text."""
+    """Cause and remedy; ``{flag}`` stands for a condition's text."""
 
     def _wrong(self, facts: Facts) -> Iterator[Refusal]:
         says = self.says

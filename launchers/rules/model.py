@@ -58,7 +58,7 @@ class Known:
         return self.facts.size(flag)
 
     def recomputes(self, module: str) -> bool:
-        """Tell whether a module is recomputed by name."""
+        """Return whether a module is recomputed by name."""
         selective = self.facts.text(GRANULARITY) == "selective"
         return selective and has(MODULES, module).holds(self.facts)
 
@@ -110,7 +110,7 @@ def shared_width(shape: Shape, known: Known) -> Refusal | None:
 
 
 def sequence(shape: Shape, known: Known) -> Refusal | None:
-    """MC moe_layer.py:forward: ValueError in training; the words are those of the chart's row."""
+    """MC moe_layer.py:forward: ValueError in training; the text is that of the chart's row."""
     if not shape.is_moe or known.size(TP) < 2 or known.facts.is_on(SEQUENCE):
         return None
     return refused(

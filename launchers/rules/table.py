@@ -81,7 +81,7 @@ def check(
     reference: str = "online",
     core: str = CORE,
 ) -> list[Refusal]:
-    """Return a message for each rule that a recipe breaks, in the chart's words.
+    """Return a message for each rule that a recipe breaks, as the chart prints it.
 
     Args:
         args: the recipe's flags.
@@ -134,8 +134,8 @@ def ranged(backend: str) -> frozenset[str]:
 
 
 def empty(args: Mapping[str, Value]) -> list[Refusal]:
-    """Return a message for each flag that is given without a word, as the chart does."""
-    says = 'empty; use null to remove it, or [""] for an empty word'
+    """Return a message for each flag that is given without a value, as the chart does."""
+    says = 'empty; use null to remove it, or [""] for an empty value'
     return [
         Refusal(id="flag-empty", path=f"recipe.args.{name}", says=says)
         for name, value in sorted(args.items())

@@ -23,9 +23,9 @@ def installation_time(record: Path | None) -> float | None:
     try:
         return parse_record(record.read_bytes())
     except FileNotFoundError:
-        logs.warning("no record of the release", path=record)
+        logs.warning("no record of the Helm release", path=record)
     except (OSError, ValueError, KeyError, TypeError, EOFError) as error:
-        logs.warning("no record of the release that can be read", path=record, cause=repr(error))
+        logs.warning("unreadable record of the Helm release", path=record, cause=repr(error))
     return None
 
 

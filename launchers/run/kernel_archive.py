@@ -100,7 +100,7 @@ def _fill(archives: Sequence[Path], folder: Path) -> None:
         except FileNotFoundError:
             continue  # the first run with this key
         except (OSError, EOFError, tarfile.TarError, ValueError, zlib.error) as error:
-            what = "compiled kernels not read, they will be made anew"
+            what = "compiled kernels not read; they will be compiled again"
             logs.warning(what, file=archive, cause=error)
             shutil.rmtree(folder)
             folder.mkdir(mode=0o700)
@@ -138,7 +138,7 @@ def publish(folder: Path, archive: Path, known: Mapping[str, Entry], holder: str
         return "nothing new"
     size = sum(each.size for each in found.values())
     if size > MAX_BYTES:
-        return f"{size / 1e9:.1f} GB is too much to keep; remove {archive.parent}"
+        return f"{size / 1e9:.1f} GB is too large to archive; remove {archive.parent}"
     archive.parent.mkdir(parents=True, exist_ok=True)
     _remove_stale(archive)
     part = archive.with_name(f"{archive.name}.partial-{holder}-{os.getpid()}")

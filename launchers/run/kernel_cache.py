@@ -103,8 +103,8 @@ def local_folder(name: str) -> Path:
     if home.lstat().st_uid != os.getuid():  # of a link: the owner of the link
         raise LaunchError(
             Exit.CONFIG,
-            f"{home} is another user's",
-            "remove it, or set TMPDIR",
+            f"{home} belongs to another user",
+            "remove it, or set TMPDIR to another folder",
             id="kernel-folder-owner",
         )
     home.chmod(0o700)
@@ -112,7 +112,7 @@ def local_folder(name: str) -> Path:
 
 
 def has_bytecode() -> bool:
-    """Tell whether the image's packages include their bytecode.
+    """Return whether the image's packages include their bytecode.
 
     An image built with ``pip --no-compile`` or ``PYTHONDONTWRITEBYTECODE`` has none: then every
     process of every start compiles about 4,000 modules again.
@@ -197,7 +197,7 @@ def kernels(settings: Settings, smi: Smi | None, env: Mapping[str, str]) -> Kern
         return Kernels()
     found = smi or ask(env)[0]  # with the preflight skipped, nvidia-smi has not run yet
     if found is None:
-        logs.warning("compiled kernels not kept", why="nvidia-smi tells no GPU")
+        logs.warning("compiled kernels not kept", why="nvidia-smi lists no GPU")
         return Kernels()
     try:
         return _kernels(settings, found, env)

@@ -73,7 +73,7 @@ def planned(
     env: Mapping[str, str],
     seen: Shape | None = None,
 ) -> Plan:
-    """Build this run's plan, with the model's sizes from the workspace or else ``seen``."""
+    """Build this run's plan, with the model's sizes from the workspace, otherwise ``seen``."""
     config = inputs.model / "config.json"
     found, where = read_sizes(config)
     if found is None and seen is not None:
@@ -84,7 +84,7 @@ def planned(
 def read_sizes(config: Path) -> tuple[Shape | None, str]:
     """Read the model's sizes with their source; None with the reason when that fails."""
     if not config.is_file():
-        return None, f"{config} is not there yet"
+        return None, f"{config} does not exist yet"
     try:
         return model_config.parse(json.loads(config.read_text(encoding="utf-8"))), str(config)
     except Exception as error:

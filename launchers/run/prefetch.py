@@ -83,9 +83,9 @@ def _prefetch(folders: Sequence[Path], ended: threading.Event) -> None:
             _request(path, size, ended)
         if not ended.is_set():
             total = sum(size for _, size in chosen)
-            logs.info("weights asked for", files=len(chosen), of=len(files), bytes=total)
+            logs.info("weights requested", files=len(chosen), of=len(files), bytes=total)
     except OSError as error:
-        logs.warning("weights not asked for", cause=error)
+        logs.warning("weights not requested", cause=error)
 
 
 def _request(path: Path, size: int, ended: threading.Event) -> None:

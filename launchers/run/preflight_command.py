@@ -83,8 +83,8 @@ def _count_gpus(env: Mapping[str, str]) -> int:
     except subprocess.TimeoutExpired:
         raise LaunchError(
             Exit.PREFLIGHT,
-            "nvidia-smi -L did not answer in 20 s",
-            "look at the host's driver",
+            "nvidia-smi -L did not answer within 20 s",
+            "check the host's NVIDIA driver",
             id="nvidia-smi-timeout",
         ) from None
     return sum(line.startswith("GPU ") for line in done.stdout.splitlines())

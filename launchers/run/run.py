@@ -180,8 +180,8 @@ def _await_checkpoint(
         if time.monotonic() >= stop:
             raise LaunchError(
                 Exit.IO,
-                f"{work.checkpoints / name} is not whole on this node after {timeout:.0f} s",
-                "look at the workspace's storage",
+                f"{work.checkpoints / name} is not complete on this node after {timeout:.0f} s",
+                "check the storage of the workspace",
                 id="checkpoint-incomplete",
             )
         time.sleep(POLL_INTERVAL_SECONDS)

@@ -77,7 +77,7 @@ def not_started_reason(state: State, digest: str, since: float | None) -> str:
     >>> not_started_reason({}, "d", 9.0)
     'not started'
     >>> not_started_reason({"digest": "d", "started": 1.0}, "d", 9.0)
-    'not started; progress.json is of a run that began 8 s before the release was installed'
+    'not started; progress.json belongs to a run that began 8 s before the release was installed'
     >>> not_started_reason({"digest": "d", "started": 8.0}, "d", 9.0)
     ''
     >>> not_started_reason({"digest": "d"}, "d", None)
@@ -86,11 +86,11 @@ def not_started_reason(state: State, digest: str, since: float | None) -> str:
     if not state:
         return "not started"
     if state.get("digest") != digest:
-        return "not started; progress.json is of another recipe or launcher"
+        return "not started; progress.json belongs to another recipe or launcher"
     if since is not None and state["started"] < since - CLOCK_SKEW_SECONDS:
         early = since - state["started"]
         return (
-            "not started; progress.json is of a run that began "
+            "not started; progress.json belongs to a run that began "
             f"{early:.0f} s before the release was installed"
         )
     return ""
@@ -109,7 +109,10 @@ def failure(settings: Settings, state: State) -> LaunchError:
     """Build the error of a run that failed for good, with the run's exit code."""
     cause = f"run {settings.run} {describe(settings, state)}"
     return LaunchError(
-        Exit(state["code"]), cause, "then uninstall the run and install it again", id="run-failed"
+        Exit(state["code"]),
+        cause,
+        "correct the cause, then uninstall the run and install it again",
+        id="run-failed",
     )
 
 
@@ -121,7 +124,7 @@ def timed_out(settings: Settings, state: State, not_started: str) -> LaunchError
     elif state["state"] == "failed":
         remedy = f"the JobSet restarts it up to restarts.max times: {look}"
     else:
-        remedy = "test again later, or with a longer test.deadlineSeconds and helm test --timeout"
+        remedy = "test again later, or raise test.deadlineSeconds and helm test --timeout"
     where = not_started or describe(settings, state)
     return LaunchError(
         Exit.UNAVAILABLE,
@@ -150,7 +153,7 @@ def verify_outputs(settings: Settings, recipe: Recipe, outputs: Sequence[Sequenc
     export = settings.work.export
     there = marker.read(export)
     if there is None or there.inputs.get("recipe") != recipe.digest:
-        raise _changed("export-changed", f"{export} is not what this recipe leaves")
+        raise _changed("export-changed", f"{export} was not made by this recipe")
     _verify_files(export, there)
     held = {"files": len(there.manifest), "bytes": manifest.total(there.manifest)}
     logs.info("run verified", export=export, **held, recipe=recipe.digest[:12])
@@ -159,7 +162,7 @@ def verify_outputs(settings: Settings, recipe: Recipe, outputs: Sequence[Sequenc
 def _verify_marker(path: Path, digest: str) -> None:
     there = marker.read(path)
     if there is None or marker.digest(there) != digest:
-        raise _changed("output-changed", f"{path} is not what the run left there")
+        raise _changed("output-changed", f"{path} has changed since the run")
     if not there.inputs.get("in place"):  # otherwise the files are elsewhere
         _verify_files(path, there)
 
@@ -170,12 +173,12 @@ def _verify_files(path: Path, there: Marker) -> None:
         raise LaunchError(
             Exit.IO,
             f"{path}: {problems[0]}",
-            "look at the workspace's storage",
+            "check the storage of the workspace",
             id="export-damaged",
         )
 
 
 def _changed(id: str, cause: str) -> LaunchError:
     return LaunchError(
-        Exit.INPUT_MISSING, f"the run says succeeded, and {cause}", "install the run again", id=id
+        Exit.INPUT_MISSING, f"the run succeeded, but {cause}", "install the run again", id=id
     )

@@ -63,7 +63,7 @@ def keep_identity(work: Workspace, inputs: Mapping[str, object]) -> None:
         if changed:
             raise LaunchError(
                 Exit.CONFIG,
-                f"run {work.run} has checkpoints made with another {', '.join(changed)}",
+                f"run {work.run} has checkpoints of different {', '.join(changed)}",
                 f"choose another release name, or remove {work.home}",
                 id="run-changed",
             )

@@ -56,22 +56,22 @@ def _check(code: Code) -> None:
         host = code.url.rpartition("@")[2]
         raise LaunchError(
             Exit.CONFIG,
-            f"code.url holds a name or password for {host}: everybody who sees the run sees it",
-            "remove it from the url; put a token into a Secret and name it in code.existingSecret",
+            f"code.url contains a name or password for {host}, readable to all who see the run",
+            "remove it from the URL; put a token into a Secret and name it in code.existingSecret",
             id="code-url-secret",
         )
     if not _URL.fullmatch(code.url):
         raise LaunchError(
             Exit.CONFIG,
-            f"code.url={code.url!r} is no git url",
-            "write https://host/path.git, ssh://git@host/path.git, git@host:path or file:///path",
+            f"code.url={code.url!r} is not a git URL",
+            "use https://host/path.git, ssh://git@host/path.git, git@host:path or file:///path",
             id="code-url",
         )
     if not code.ref or code.ref.startswith("-") or re.search(r"[\s~^:?*\[\\]|\.\.", code.ref):
         raise LaunchError(
             Exit.CONFIG,
-            f"code.ref={code.ref!r} is no ref",
-            "write a commit, tag or branch",
+            f"code.ref={code.ref!r} is not a git ref",
+            "use a commit, tag or branch",
             id="code-ref",
         )
 
@@ -120,7 +120,7 @@ def _fetch(code: Code, folder: Path, server: Access) -> str:
         except GitError as error:
             if error.is_transient or error.meaning().code == Exit.AUTH:
                 raise
-            logs.info("clone in full", why="the server does not give single commits")
+            logs.info("clone in full", why="the server does not serve single commits")
             return _full(code, folder, server)
     refs = _remote_refs(folder, server)
     for name in (code.ref, f"refs/tags/{code.ref}", f"refs/heads/{code.ref}"):
@@ -154,7 +154,7 @@ def _unknown_ref(code: Code, refs: list[str]) -> LaunchError:
     near = difflib.get_close_matches(code.ref, names, n=1, cutoff=0.0)
     return LaunchError(
         Exit.INPUT_MISSING,
-        f"code.ref={code.ref!r} is no branch, tag or commit of {code.url}",
-        f"did you mean {near[0]}?" if near else "push something to the repository first",
+        f"{code.url} has no branch, tag or commit {code.ref!r} (code.ref)",
+        f"did you mean {near[0]}?" if near else "push a commit to the repository first",
         id="code-ref-unknown",
     )

@@ -20,13 +20,12 @@ from launchers.config.recipe import Recipe, Value
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
 from launchers.flags.command_line import Inputs, environment, flatten, torchrun
+from launchers.plan.model_config import EXPERTS
 from launchers.storage.output import Outcome, outcome, produce
 from launchers.system import failures
 from launchers.system.ms_swift import swift_folder
 from launchers.system.process import Child
 
-EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
-"""Keys of the number of experts in config.json (mcore-bridge ``config/parser.py``)."""
 PASSED_ON = ("model_type", "template", "torch_dtype")
 """Flags of the recipe that the conversion needs, too."""
 TERMINATION_GRACE_SECONDS = 5.0
@@ -94,7 +93,7 @@ def expert_parallel(model: Path, gpus: int) -> int:
         raise LaunchError(
             Exit.DATA,
             f"{model / 'config.json'}: {error}",
-            "name a model in recipe.model",
+            "set recipe.model to a model in Hugging Face format",
             id="model-config",
         ) from None
     experts = next((int(config[name]) for name in EXPERTS if config.get(name)), 1)
@@ -140,6 +139,6 @@ def _failure(ranks: Path, log: Path) -> LaunchError:
     found = failures.why(ranks, log, started=False)
     if found is None:
         return LaunchError(
-            Exit.PEER, "conversion failed without an exception", f"see {log}", id="convert-failed"
+            Exit.PEER, "conversion failed without an exception", f"check {log}", id="convert-failed"
         )
     return LaunchError(found.code, f"conversion failed: {found.cause}", found.remedy, id=found.id)

@@ -85,14 +85,14 @@ def _in_clone(what: Source, kind: RepoType, place: Path) -> Outcome:
         raise LaunchError(
             Exit.INPUT_MISSING,
             f"recipe.{kind}: {what.repo!r} is not in the clone",
-            f"mend the path or code.ref; if it is on a hub, write hf://{what.repo}@REVISION",
+            f"correct the path or code.ref; if it is on a hub, use hf://{what.repo}@REVISION",
             id="clone-path",
         )
     if _is_pointer(place):
         raise LaunchError(
             Exit.DATA,
-            f"recipe.{kind}: {what.repo!r} is a git-lfs pointer: git did not fetch its content",
-            "use an image with git-lfs set up, or put the data on a hub or the workspace",
+            f"recipe.{kind}: {what.repo!r} is a git-lfs pointer; git did not fetch its content",
+            "use an image with git-lfs installed, or store the data on a hub or the workspace",
             id="git-lfs-pointer",
         )
     logs.info("download up to date: in the clone", name=what.repo, path=place)
@@ -100,7 +100,7 @@ def _in_clone(what: Source, kind: RepoType, place: Path) -> Outcome:
 
 
 def _is_pointer(place: Path) -> bool:
-    """Tell whether a file is a git-lfs pointer, checked out without git-lfs."""
+    """Return whether a file is a git-lfs pointer, checked out without git-lfs."""
     if not place.is_file():
         return False
     with place.open("rb") as handle:

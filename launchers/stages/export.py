@@ -33,7 +33,7 @@ TRAINER_STATE = (
 
 
 def is_exported(work: Workspace, inputs: Mapping[str, object]) -> bool:
-    """Tell whether the run has already ended with these inputs, and its export is complete."""
+    """Return whether the run has already ended with these inputs, and its export is complete."""
     return usable(work.export, marker.plain(inputs)) is not None
 
 
@@ -49,14 +49,14 @@ def export(work: Workspace, inputs: Mapping[str, object], *, holder: str) -> Out
         raise LaunchError(
             Exit.INPUT_MISSING,
             f"training ended, and {work.checkpoints} has no complete checkpoint",
-            "let it save: remove save_strategy and save_only flags from recipe.args",
+            "remove save_strategy and save_only flags from recipe.args: no checkpoint was saved",
             id="export-no-checkpoint",
         )
     files = files_of(last)
     if not any(file.suffix == ".safetensors" for file in files.values()):
         raise LaunchError(
             Exit.INPUT_MISSING,
-            f"{last.path} has no safetensors: there are no weights to export",
+            f"{last.path} has no safetensors, so there are no weights to export",
             "remove save_safetensors from recipe.args, and choose another release name",
             id="export-no-weights",
         )
@@ -85,8 +85,8 @@ def files_of(last: Checkpoint) -> dict[str, Path]:
     if not last.is_merged_whole:
         raise LaunchError(
             Exit.INPUT_MISSING,
-            f"{whole} is not whole: it was never sealed, or has lost files since",
-            f"bring them back; where {whole.name} is removed, the adapter alone is exported",
+            f"{whole} is incomplete: it was never sealed, or files were removed since",
+            f"restore the files, or remove {whole.name} to export the adapter alone",
             id="export-merged-incomplete",
         )
     adapter = {f"{ADAPTER}/{f.name}": f for f in own if f.name.startswith(ADAPTER)}

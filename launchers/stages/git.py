@@ -31,19 +31,19 @@ _RULES: tuple[tuple[str, str, Exit, str], ...] = (
         "git-disk-full",
         r"No space left|[Qq]uota exceeded",
         Exit.QUOTA,
-        "free space on the workspace, or enlarge it",
+        "free space on the workspace or enlarge it",
     ),
     (
         "git-disk-fault",
         r"Input/output error|Stale file handle",
         Exit.IO,
-        "look at the workspace's storage",
+        "check the storage of the workspace",
     ),
     (
         "git-host-key",
         r"Host key verification failed|REMOTE HOST IDENTIFICATION HAS CHANGED",
         Exit.AUTH,
-        "put the server's key into known_hosts of code.existingSecret",
+        "add the server's key to known_hosts of code.existingSecret",
     ),
     (
         "git-access",
@@ -57,26 +57,31 @@ _RULES: tuple[tuple[str, str, Exit, str], ...] = (
         "git-user",
         r"No user exists for uid",
         Exit.CONFIG,
-        "ssh needs a user name: use a https url with a token, or an image that names the user",
+        "ssh needs a user name: use an https URL with a token, or an image that defines the user",
     ),
     (
         "git-certificate",
         r"SSL certificate|certificate verif",
         Exit.CONFIG,
-        "set extraEnv.GIT_SSL_CAINFO to your CA",
+        "set extraEnv.GIT_SSL_CAINFO to the file of your CA certificates",
     ),
-    ("git-owner", r"dubious ownership", Exit.CONFIG, "let the repository belong to the pod's user"),
+    (
+        "git-owner",
+        r"dubious ownership",
+        Exit.CONFIG,
+        "make the pod's user the owner of the repository",
+    ),
     (
         "git-ssh-missing",
         r"cannot run ssh|ssh: not found|ssh: No such",
         Exit.CONFIG,
-        "use an image with ssh, or https",
+        "use an image with ssh, or an https URL",
     ),
     (
         "git-unavailable",
         _NETWORK,
         Exit.UNAVAILABLE,
-        "check the pods' way to the git server; a restart tries again",
+        "check the pods' network access to the git server; a restart retries",
     ),
     (
         "git-not-found",
@@ -90,7 +95,7 @@ _RULES: tuple[tuple[str, str, Exit, str], ...] = (
         "git-permission",
         r"Permission denied|Read-only",
         Exit.QUOTA,
-        "let the pod's user write to the workspace",
+        "grant the pod's user write access to the workspace",
     ),
 )
 
@@ -186,7 +191,7 @@ class GitError(Exception):
 
     @property
     def is_transient(self) -> bool:
-        """Tell whether the network or the server may have caused it."""
+        """Return whether the network or the server may have caused it."""
         return self.meaning().code == Exit.UNAVAILABLE
 
     def meaning(self) -> LaunchError:
@@ -200,7 +205,10 @@ class GitError(Exception):
             if re.search(pattern, text):
                 return LaunchError(code, f"git: {_relevant_line(text, pattern)}", remedy, id=id)
         return LaunchError(
-            Exit.PEER, f"git: {_relevant_line(text, 'fatal|error')}", "see the log", id="git-failed"
+            Exit.PEER,
+            f"git: {_relevant_line(text, 'fatal|error')}",
+            "check the log",
+            id="git-failed",
         )
 
 
@@ -220,8 +228,8 @@ def git(folder: Path, access: Access, *words: str) -> str:
     if shutil.which("git", path=access.env.get("PATH")) is None:
         raise LaunchError(
             Exit.CONFIG,
-            "git is not installed here",
-            "use an image with git, or set code.url empty",
+            "git is not installed in this image",
+            "use an image with git, or leave code.url empty",
             id="git-missing",
         )
     process = subprocess.Popen(
@@ -245,7 +253,10 @@ def git(folder: Path, access: Access, *words: str) -> str:
             process.wait()
     if process.returncode:
         raise GitError(
-            _redact(err or out or f"git {words[0]}: {process.returncode}", access.secrets)
+            _redact(
+                err or out or f"git {words[0]} failed with exit code {process.returncode}",
+                access.secrets,
+            )
         )
     return out
 

@@ -74,8 +74,8 @@ def _file_stats(place: Path) -> dict[str, list[int]]:
     if not place.exists():
         raise LaunchError(
             Exit.INPUT_MISSING,
-            f"file://{place} is not there",
-            "write a path that the pods see: on the workspace or another mounted volume",
+            f"file://{place} does not exist",
+            "use a path on the workspace or on another volume mounted in the pods",
             id="source-file-missing",
         )
     found = manifest.files(place) if place.is_dir() else [place]
@@ -89,8 +89,8 @@ def _stat(path: Path) -> os.stat_result:
     except FileNotFoundError:
         raise LaunchError(
             Exit.INPUT_MISSING,
-            f"{path} leads to {path.resolve()}, which is not there",
-            "copy a hub's cache with the files behind its links: cp -rL",
+            f"{path} is a link to {path.resolve()}, which does not exist",
+            "copy a hub's cache with the targets of its links: cp -rL",
             id="source-link-broken",
         ) from None
 
@@ -103,7 +103,7 @@ def _read(source: Source, place: Path) -> dict[str, Entry]:
         raise LaunchError(
             Exit.INPUT_MISSING,
             f"{source.text} is an empty folder",
-            "name one that has files",
+            "use a folder that has files",
             id="source-folder-empty",
         )
     return found
@@ -131,7 +131,7 @@ def _copy(source: Path, goal: Path, wanted: Entry) -> None:
     if manifest.entry(goal) != wanted:
         raise LaunchError(
             Exit.IO,
-            f"{source} changed while it was copied, or {goal} does not hold what was written",
-            "let nothing write to the source; look at the workspace's storage",
+            f"{source} changed while it was copied, or {goal} was not written correctly",
+            "do not change the source during the copy, or check the storage of the workspace",
             id="source-changed",
         )

@@ -31,7 +31,8 @@ from launchers.upstream.record import ALLOW_VARIABLE
 TERMINATION_GRACE_SECONDS = 20.0
 """Time that torchrun has to end its workers after SIGTERM."""
 GRACE_AFTER_LOSS_SECONDS = 3.0
-"""The same after a peer was lost: the workers hang in a collective and have nothing to save."""
+"""Time that torchrun has to end its workers after a peer was lost: the workers hang in a
+collective and have nothing to save."""
 LOSS_REPORT_TIMEOUT_SECONDS = 35.0
 """Time in which a lost peer may report its end after the collective broke: its torchrun takes up to
 30 s to end its other workers."""
@@ -117,6 +118,6 @@ def _failure(ranks: Path, peers: PeerMonitor, *, started: bool) -> LaunchError:
         return peers.loss.error()
     if found is None:
         return LaunchError(
-            Exit.PEER, "training failed without an exception", f"see {ranks}", id="train-failed"
+            Exit.PEER, "training failed without an exception", f"check {ranks}", id="train-failed"
         )
-    return LaunchError(found.code, found.cause, f"{found.remedy}; see {ranks}", id=found.id)
+    return LaunchError(found.code, found.cause, f"{found.remedy}; logs: {ranks}", id=found.id)

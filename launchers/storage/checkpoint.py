@@ -16,7 +16,7 @@ from launchers.system.atomic_file import flush, replace
 
 COMPLETE = "COMPLETE.json"
 FEATURES = "features.json"
-"""Which of the launcher's features trained it, see ``training/loading.py``; not exported."""
+"""File with the launcher's features that trained it, see ``training/loading.py``; not exported."""
 _FOLDER = re.compile(r"checkpoint-(\d+)")
 
 

@@ -17,19 +17,19 @@ from launchers.system.threads import each
 _MEANING = {
     **dict.fromkeys(
         (errno.ENOSPC, errno.EDQUOT),
-        (Exit.QUOTA, "free space on the workspace, or enlarge it", "disk-full"),
+        (Exit.QUOTA, "free space on the workspace or enlarge it", "disk-full"),
     ),
     **dict.fromkeys(
         (errno.EACCES, errno.EPERM, errno.EROFS),
         (
             Exit.QUOTA,
-            "let the pod's user write there: podSecurityContext.fsGroup, or the export's options",
+            "grant the pod's user write access: podSecurityContext.fsGroup or export options",
             "disk-permission",
         ),
     ),
     **dict.fromkeys(
         (errno.EIO, errno.ESTALE, errno.ENODEV, errno.ENXIO, errno.ENOTCONN, errno.EREMOTEIO),
-        (Exit.IO, "look at the workspace's storage", "disk-fault"),
+        (Exit.IO, "check the storage of the workspace", "disk-fault"),
     ),
     errno.ENAMETOOLONG: (Exit.CONFIG, "use shorter names in the recipe", "disk-name-length"),
 }
@@ -75,8 +75,8 @@ def require_space(folder: Path, needed: int) -> None:
     if needed > free:
         raise LaunchError(
             Exit.QUOTA,
-            f"{folder} has {free / 1e9:.3f} GB free, and {needed / 1e9:.3f} GB are to be written",
-            "free space on the workspace, or enlarge it",
+            f"{folder} has {free / 1e9:.3f} GB free, but {needed / 1e9:.3f} GB are needed",
+            "free space on the workspace or enlarge it",
             id="disk-space",
         )
 

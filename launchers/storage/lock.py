@@ -98,8 +98,8 @@ class Lock:
             return
         raise LaunchError(
             Exit.IO,
-            f"{self.path} was lost: no heartbeat for {late:.0f} s, or another took it over",
-            "look at the workspace's storage; the next attempt goes on from here",
+            f"{self.path} was lost: no heartbeat for {late:.0f} s, or another process took it over",
+            "check the storage of the workspace; the next attempt resumes from here",
             id="lock-lost",
         )
 

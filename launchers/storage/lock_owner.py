@@ -10,6 +10,8 @@ import uuid
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
+from launchers.system.proc_stat import read_stat
+
 UNWRITTEN = "unwritten"
 """Token of a lock file whose creator was killed before writing it."""
 
@@ -74,12 +76,9 @@ def is_dead(holder: LockOwner) -> bool:
 
 
 def _started(pid: int) -> str:
-    """Return the start of a process (field 22 of ``/proc/<pid>/stat``); empty once it has ended."""
-    try:
-        values = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return ""
-    return "" if values[0] in "ZX" else values[19]
+    """Return the start of a process in clock ticks since boot; empty once it has ended."""
+    stat = read_stat(pid)
+    return "" if stat is None or stat.has_ended else str(stat.start_ticks)
 
 
 def _place() -> str:

@@ -139,8 +139,8 @@ def trusted(stage: str, name: str, path: Path, there: Path | None = None) -> Out
     if not wanted.exists():
         raise LaunchError(
             Exit.INPUT_MISSING,
-            f"{setting}=1, and {wanted} is not there",
-            f"write stages.{stage}.skip: false, or put {name} at {wanted}",
+            f"{setting}=1, but {wanted} does not exist",
+            f"set stages.{stage}.skip: false, or put {name} at {wanted}",
             id="skipped-output-missing",
         )
     logs.info(f"{stage} skipped: {setting}=1", name=name, path=wanted)
@@ -195,7 +195,7 @@ def _seal(folder: Path, wanted: dict[str, Any], made: Made, seconds: float) -> M
         raise LaunchError(
             Exit.IO,
             f"{folder}: {problems[0]}",
-            "look at the workspace's storage",
+            "check the storage of the workspace",
             id="output-damaged",
         )
     disk.flush_tree(folder)

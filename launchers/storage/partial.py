@@ -35,10 +35,10 @@ def refuse_foreign(stage: str, path: Path) -> None:
     if path.is_dir() and not any(path.iterdir()):
         path.rmdir()
     if path.exists() and not (path / marker.NAME).exists():
-        use = f"write stages.{stage}.skip: true to use it as it is, or " if stage in STAGES else ""
+        use = f"set stages.{stage}.skip: true to use it as it is, or " if stage in STAGES else ""
         raise LaunchError(
             Exit.CONFIG,
-            f"{path} is there without a marker: the launcher has not made it",
+            f"{path} exists without a marker, so the launcher did not make it",
             f"{use}remove it",
             id="output-foreign",
         )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from launchers.system.failures import tail
 
@@ -13,27 +15,50 @@ _COUNTERS = ("global_step/max_steps", "iteration")
 """Names of the counter ``34/107`` in the transformers and the Megatron trainer."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One row of the log with the step it belongs to."""
+
+    number: int
+    total: int
+    row: dict[str, Any]
+    """The row's fields by ms-swift's names: ``loss``, ``rewards/margins`` ..."""
+
+
 def last_step(checkpoints: Path) -> int | None:
     """Return the last optimizer step in the log; None before the first.
 
     Skips a partial last row and the final row, which has no step.
     """
     for line in reversed(tail(checkpoints / LOG).splitlines()):
-        step = step_of(line)
+        step = parse_step(line)
         if step is not None:
-            return step
+            return step.number
     return None
 
 
-def step_of(line: str) -> int | None:
-    """Return the step of one row; None without one.
+def parse_step(line: str) -> Step | None:
+    """Parse a row; None for a row without a step, or an incomplete line.
 
-    >>> step_of('{"loss": 0.6, "iteration": "34/107"}'), step_of('{"last_model_checkpoint": ""}')
-    (34, None)
+    >>> parse_step('{"loss": 0.6, "iteration": "34/107"}').number
+    34
+    >>> parse_step('{"last_model_checkpoint": ""}')
     """
     try:
         row = json.loads(line)
         counter = next(str(row[name]) for name in _COUNTERS if name in row)
-        return int(counter.partition("/")[0])
+        number, total = map(int, counter.split("/"))
     except (ValueError, TypeError, StopIteration):
         return None
+    return Step(number=number, total=total, row=row)
+
+
+def read_losses(log: Path) -> list[Step]:
+    """Return the rows of training steps, which have a loss, in the order of the file.
+
+    A step that was trained again after a resume has several rows.
+    """
+    if not log.exists():
+        return []
+    steps = map(parse_step, log.read_text(encoding="utf-8").splitlines())
+    return [step for step in steps if step and "loss" in step.row]

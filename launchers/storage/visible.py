@@ -30,7 +30,7 @@ def await_outputs(
                 raise LaunchError(
                     Exit.CONFIG,
                     f"{path} {what} on this node after {timeout:.0f} s",
-                    "use a workspace that all pods share: existingClaim, pvc (ReadWriteMany), nfs",
+                    "use a workspace shared by all pods: existingClaim, nfs or pvc (ReadWriteMany)",
                     id="workspace-not-shared",
                 )
             time.sleep(0.5)

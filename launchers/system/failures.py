@@ -8,6 +8,7 @@ Add a rule for a new message to ``RULES``; the first rule that matches wins.
 from __future__ import annotations
 
 import re
+import signal
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,27 +43,20 @@ RULES = (
         "flag-not-taken",
         r"remaining_argv|error: (?:unrecognized|argument|ambiguous)",
         Exit.CONFIG,
-        "mend recipe.args: ms-swift does not take this flag or value",
+        "correct recipe.args: ms-swift does not accept this flag or value",
     ),
-    _rule(
-        "feature-config",
-        r"(?:Reference|Overlap|Packs)ConfigError",
-        Exit.CONFIG,
-        "do what the message says",
-    ),
-    _rule("feature-data", r"(?:Reference|Packs)DataError", Exit.DATA, "do what the message says"),
     _rule(
         "gpu-memory",
         r"CUDA out of memory|OutOfMemoryError",
         Exit.OUT_OF_MEMORY,
-        "lower recipe.args max_length or raise the parallel sizes or recomputation",
+        "lower recipe.args.max_length, or increase the parallel sizes or recomputation",
         early=True,
     ),
     _rule(
         "gpu-missing",
         r"setup doesn't support bf16/gpu|libcuda|No CUDA GPUs|no GPUs found|CUDA driver version",
         Exit.PREFLIGHT,
-        "look at the node's GPUs and driver",
+        "check the node's GPUs and driver",
     ),
     _rule(
         "workspace-full",
@@ -70,19 +64,19 @@ RULES = (
         r"No space left on device|Disk quota exceeded|Errno 28|Errno 122"
         r"|inline_container\.cc.*unexpected pos",
         Exit.QUOTA,
-        "free or enlarge the workspace",
+        "free space on the workspace or enlarge it",
     ),
     _rule(
         "workspace-permission",
         r"^(?!.*ConnectionError).*(?:Read-only file system|Permission denied)",
         Exit.QUOTA,
-        "let the pod's user write to the workspace (podSecurityContext.fsGroup)",
+        "grant the pod's user write access to the workspace (podSecurityContext.fsGroup)",
     ),
     _rule(
         "workspace-fault",
         r"Input/output error|Stale file handle|Errno 5\b|Errno 116",
         Exit.IO,
-        "look at the workspace's storage",
+        "check the storage of the workspace",
     ),
     _rule(
         "hub-access",
@@ -95,28 +89,28 @@ RULES = (
         # transformers trainer.py, for a data loader without batches
         r"max_steps must be set to a positive value if dataloader does not have a length",
         Exit.DATA,
-        "the rows make no step: add some, or lower recipe.args.per_device_train_batch_size, or "
-        "write dataloader_drop_last: false",
+        "the dataset has too few rows for one step: add rows, lower "
+        "recipe.args.per_device_train_batch_size, or set dataloader_drop_last: false",
         early=True,
     ),
     _rule(
         "dataset-broken",
         r"DatasetGenerationError|ArrowInvalid|DatasetNotFoundError|EmptyDataset",
         Exit.DATA,
-        "mend the dataset (recipe.dataset)",
+        "correct the dataset (recipe.dataset)",
     ),
     _rule(
         "dataset-not-json",
         r"JSONDecodeError",  # later it may come from a server's response
         Exit.DATA,
-        "mend the dataset (recipe.dataset)",
+        "correct the dataset (recipe.dataset)",
         early=True,
     ),
     _rule(
         "path-missing",
         r"FileNotFoundError|does not exist",
         Exit.INPUT_MISSING,
-        "write paths that the pods can see",
+        "use paths that exist in the pods",
         early=True,
     ),
     _rule(
@@ -124,7 +118,7 @@ RULES = (
         r"^(?:ModuleNotFoundError|ImportError|ValueError|TypeError|KeyError|AttributeError"
         r"|AssertionError|NotImplementedError)",
         Exit.CONFIG,
-        "mend the recipe or plugin: before the first step the same would happen again",
+        "correct the recipe or plugin: a restart would fail again before the first step",
         early=True,
     ),
 )
@@ -151,7 +145,9 @@ _ROOT_EXIT = re.compile(
     r"Root Cause \(first observed failure\):.*?exitcode\s*:\s*(-?\d+)", re.DOTALL
 )
 """The root cause in torchrun's table; ranks that torchrun terminated are listed above it."""
-_SIGTERM = 15
+_OOM_KILL = (
+    "usually the kernel's OOM killer: check the pod's memory limit (resources.limits.memory)"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,17 +179,17 @@ def verdict(text: str, *, started: bool) -> Verdict | None:
     last = chain[-1]
     own = _OWN.fullmatch(last)
     if own and (code := Exit.__members__.get(own[2])):
-        return Verdict(code=code, id=own[3], cause=own[1], remedy="do what the message says")
+        return Verdict(code=code, id=own[3], cause=own[1], remedy="follow the message")
     if any(CASCADE.search(exception) for exception in chain):
         return Verdict(
-            code=Exit.PEER, id="cascade", cause=last, remedy="see the rank's log", cascade=True
+            code=Exit.PEER, id="cascade", cause=last, remedy="check the rank's log", cascade=True
         )
     wrapped = reversed(chain) if WRAPPERS.search(last) else [last]
     for exception in sorted(wrapped, key=lambda e: bool(WRAPPERS.search(e))):
         for rule in RULES:
             if rule.pattern.search(exception) and not (rule.early and started):
                 return Verdict(code=rule.code, id=rule.id, cause=exception, remedy=rule.remedy)
-    return Verdict(code=Exit.PEER, id="exception", cause=last, remedy="see the rank's log")
+    return Verdict(code=Exit.PEER, id="exception", cause=last, remedy="check the rank's log")
 
 
 def _last_chain(text: str) -> list[str]:
@@ -225,13 +221,13 @@ def why(ranks: Path, agent_log: Path, *, started: bool) -> Verdict | None:
     found = worst(v for text in texts if (v := verdict(text, started=started)))
     exits = _ROOT_EXIT.findall(tail(agent_log))
     number = -int(exits[-1]) if exits else 0
-    if number <= 0 or number == _SIGTERM or (found is not None and found.cascade):
+    if number <= 0 or number == signal.SIGTERM or (found is not None and found.cascade):
         return found
     return Verdict(
         code=Exit.PEER,
         id="killed",
-        cause=f"a training process was killed by signal {number}",
-        remedy="signal 9 is often a lack of host memory: raise resources.limits.memory",
+        cause=f"a training process was killed by {signal_name(number)}",
+        remedy=_OOM_KILL if number == signal.SIGKILL else "check the rank's log",
     )
 
 
@@ -242,6 +238,18 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
         return v.cascade, v.code == Exit.PEER
 
     return min(verdicts, key=order, default=None)
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal.
+
+    >>> signal_name(9), signal_name(40)
+    ('SIGKILL', 'signal 40')
+    """
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
 
 
 def tail(path: Path) -> str:

@@ -20,6 +20,8 @@ from pathlib import Path
 from types import FrameType
 from typing import IO
 
+from launchers.system.proc_stat import read_stat
+
 _PR_SET_CHILD_SUBREAPER = 36
 """``prctl`` option of linux/prctl.h: orphaned descendants become children of this process."""
 
@@ -147,13 +149,11 @@ def kill_descendants(timeout: float = 5.0) -> None:
 
 
 def descendants(root: int) -> list[int]:
-    """List the descendants of ``root``, zombies included, from ``/proc/<pid>/stat``."""
+    """List the descendants of ``root``, zombies included; empty without /proc."""
     children: dict[int, list[int]] = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            # the second field, the command name, may hold spaces and brackets
-            fields = entry.read_text().rpartition(")")[2].split()
-            children.setdefault(int(fields[1]), []).append(int(entry.parent.name))
+    for entry in Path("/proc").glob("[0-9]*"):
+        if stat := read_stat(entry.name):
+            children.setdefault(stat.parent, []).append(int(entry.name))
     found, queue = [], [root]
     while queue:
         queue += children.get(queue[0], [])

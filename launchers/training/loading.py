@@ -1,4 +1,4 @@
-"""Install the features that ``DPO_FEATURES`` names, and record them in each checkpoint."""
+"""Install the features that ``DPO_FEATURES`` names, and record them with each checkpoint."""
 
 from __future__ import annotations
 
@@ -62,14 +62,14 @@ def install(name: str) -> None:
         raise LaunchError(
             Exit.CONFIG,
             f"{VARIABLE}: {name} is not a feature of the launcher",
-            "let the launcher set it: it comes from the recipe",
+            "do not set it; the launcher derives it from the recipe",
             id="feature-unknown",
         )
     if name in _installed or name in _verdicts:
         raise LaunchError(
             Exit.CONFIG,
             f"{VARIABLE}: the feature {name} is already installed in this process",
-            "name it once, and load swift_plugin.py once",
+            "name it once, and load swift_plugin.py only once",
             id="feature-twice",
         )
     feature, verdict = _BY_NAME[name], patches.of_feature(name)

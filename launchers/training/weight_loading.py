@@ -77,7 +77,7 @@ def copy(source: list[Any], target: list[Any]) -> str:
 
 
 def difference(source: Mapping[str, Any], target: Mapping[str, Any]) -> str:
-    """Return why the tensors of ``target`` can't be a copy of ``source``; empty if they can.
+    """Return why the tensors of ``target`` cannot be a copy of ``source``; empty if they can.
 
     A wider type in the target would keep digits of the file that the source has lost; the bytes of
     a quantized tensor are not numbers of their own.

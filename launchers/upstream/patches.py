@@ -165,7 +165,7 @@ _BUCKETS = "megatron.core.distributed.param_and_grad_buffer:_ParamAndGradBucketG
 _CLIP = "megatron.core.optimizer.clip_grads"
 _GATHER = "megatron.core.transformer.moe.token_dispatcher:MoEAllGatherTokenDispatcher"
 _ADAM = "transformer_engine.pytorch.optimizers.fused_adam:FusedAdam"
-_ALLTOALL = "write recipe.args.moe_token_dispatcher_type: alltoall"
+_ALLTOALL = "set recipe.args.moe_token_dispatcher_type: alltoall"
 
 PATCHES = (
     Patch(
@@ -338,7 +338,7 @@ PATCHES = (
                 "swift.rlhf_trainers.dpo_trainer:DPOTrainer.dpo_loss",
             )
         ),
-        otherwise="write recipe.reference: online",
+        otherwise="set recipe.reference: online",
     ),
     Patch(
         "tokens",

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.table import Table
 
-from scripts.local.trainer_log import Step
+from launchers.storage.trainer_log import Step
 
 STAGES = ("clone", "download", "convert", "train")
 
@@ -42,7 +42,7 @@ class Report:
 
         A step's seconds are the trainer's; tokens per pair are the held-out pairs' mean.
         """
-        seconds = self.steps[-1].row["train_speed(s/it)"]
+        seconds = float(self.steps[-1].row["train_speed(s/it)"])
         return self.pairs_per_step * self.score.tokens_per_pair / seconds
 
 

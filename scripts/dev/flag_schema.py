@@ -66,10 +66,10 @@ def bounded(rule: Range) -> dict[str, object]:
     Raises:
         ValueError: bounds that a pattern cannot express.
 
-    >>> size = Range(source="", flag="f", noun="size", low="1", high="999999", whole=True)
+    >>> size = Range(id="f", source="", flag="f", noun="size", low="1", high="999999", whole=True)
     >>> bounded(size)["pattern"]
     '^[1-9][0-9]{0,5}$'
-    >>> bounded(Range(source="", flag="f", noun="n", low="2", whole=True))["pattern"]
+    >>> bounded(Range(id="f", source="", flag="f", noun="n", low="2", whole=True))["pattern"]
     '^([2-9]|[1-9][0-9]{1,14})$'
     """
     digits = len(rule.high) if rule.high else DIGITS

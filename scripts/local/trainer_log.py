@@ -1,50 +1,15 @@
-"""Steps in the trainer's log, `checkpoints/logging.jsonl` of a run, written by ms-swift."""
+"""Follow the trainer's log, `checkpoints/logging.jsonl` of a run, while it grows."""
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-COUNTERS = ("global_step/max_steps", "iteration")
-"""Keys in which the transformers and the Megatron trainer write e.g. "34/100"."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Step:
-    """One logged training step."""
-
-    number: int
-    total: int
-    row: dict[str, float]
-    """Metrics by ms-swift's names: loss, rewards/margins, rewards/accuracies ..."""
-
-
-def parse_step(line: str) -> Step | None:
-    """Return the step of a row; None for other rows (evaluation, summary, an incomplete line).
-
-    >>> parse_step('{"loss": 0.5, "iteration": "3/10"}')
-    Step(number=3, total=10, row={'loss': 0.5})
-    """
-    try:
-        fields: dict[str, Any] = json.loads(line)
-    except ValueError:
-        return None
-    counter = next((fields[name] for name in COUNTERS if name in fields), None)
-    if counter is None or "loss" not in fields:
-        return None
-    number, total = str(counter).split("/")
-    numbers = {name: value for name, value in fields.items() if isinstance(value, int | float)}
-    return Step(number=int(number), total=int(total), row=numbers)
+from launchers.storage.trainer_log import Step, parse_step, read_losses
 
 
 def read_steps(path: Path) -> list[Step]:
     """Return all steps in order; a step that was repeated after a resume counts once."""
-    if not path.exists():
-        return []
-    rows = (parse_step(line) for line in path.read_text(encoding="utf-8").splitlines())
-    return [step for _, step in sorted({step.number: step for step in rows if step}.items())]
+    return [step for _, step in sorted({step.number: step for step in read_losses(path)}.items())]
 
 
 class Follower:
@@ -65,4 +30,4 @@ class Follower:
         whole = [line for line in lines if line.endswith(b"\n")]
         self._offset += sum(map(len, whole))
         steps = (parse_step(line.decode(errors="replace")) for line in reversed(whole))
-        return next((step for step in steps if step), None)
+        return next((step for step in steps if step and "loss" in step.row), None)

@@ -21,7 +21,7 @@ new=$(mktemp -d "$bin/.$name.XXXXXX")
 trap 'rm -rf "$new"' EXIT
 case $name in
   pause | renderer) what=. ;; # programs of this repository
-  kubernetes) # else its programs say that they are v0.0.0, and kubeVersion of a chart refuses them
+  kubernetes) # without these flags its programs report v0.0.0, which a chart's kubeVersion refuses
     version=$(cd "$folder" && go list -m -f '{{.Version}}' k8s.io/kubernetes)
     base=k8s.io/component-base/version
     IFS=. read -r major minor _ <<<"${version#v}"
@@ -35,6 +35,6 @@ esac
   exit 1
 }
 rm "$new/log"
-# Renamed at the end: a cut build leaves no half program, and one that runs stays whole.
-if [[ -f $new/server ]]; then mv "$new/server" "$new/etcd"; fi # so is etcd's package called
+# Renamed at the end: an interrupted build leaves no partial program, and a running one stays intact.
+if [[ -f $new/server ]]; then mv "$new/server" "$new/etcd"; fi # the package of etcd is named server
 mv -f "$new"/* "$bin/"

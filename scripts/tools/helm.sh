@@ -4,7 +4,7 @@
 set -euo pipefail
 kind=${1:?usage: scripts/tools/helm.sh main|compare}
 
-build() { # build MAJOR VERSION FOLDER: the linker flag gives `helm version` what Helm's own release sets
+build() { # build MAJOR VERSION FOLDER: the linker flag sets the version as Helm's own releases do
   local module=helm.sh/helm/v$1 folder=$PWD/$3
   echo "helm $2: building with Go, about two minutes, once" >&2
   GOBIN=$folder CGO_ENABLED=0 go install -trimpath \
@@ -19,7 +19,7 @@ build() { # build MAJOR VERSION FOLDER: the linker flag gives `helm version` wha
 if [[ $kind == compare ]]; then
   mkdir -p .tools/helm3
   if command -v go >/dev/null; then build 3 3.21.4 .tools/helm3; else
-    echo "helm 3: not built, no Go here; the tests that compare two Helms are skipped" >&2
+    echo "helm 3: not built, since Go is not installed; the tests that compare two Helm versions are skipped" >&2
   fi
   exit 0
 fi

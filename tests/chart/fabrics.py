@@ -1,4 +1,4 @@
-"""The profiles of chart/networks: what a file may hold, and what chart/README.md says of each."""
+"""The profiles of chart/networks: the schema of a file, and its row in the README's table."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def selected(profile: str) -> Document:
 
 
 def row(profile: str) -> str:
-    """Return the line of chart/README.md's table that follows from the file."""
+    """Return the line of the table of chart/networks/README.md that follows from the file."""
     of = PROFILES[profile]
     covers = ", ".join(f"`{name}`" for name in of["covers"]) or "–"
     expect = of.get("expect")
@@ -86,6 +86,5 @@ def row(profile: str) -> str:
 
 def table() -> list[str]:
     """Return the lines of the README's table."""
-    text = (CHART / "README.md").read_text(encoding="utf-8")
-    section = text.partition("\n## One more network\n")[2].partition("\n## ")[0]
-    return re.findall(r"^\| `.*$", section, re.MULTILINE)
+    text = (FOLDER / "README.md").read_text(encoding="utf-8")
+    return re.findall(r"^\| `.*$", text, re.MULTILINE)

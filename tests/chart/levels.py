@@ -1,4 +1,4 @@
-"""The table of chart/README.md: which values need which level of Pod Security."""
+"""The table of chart/OPERATIONS.md: which values need which level of Pod Security."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def options() -> dict[str, tuple[str, Document]]:
 
     A workspace of another kind comes without the claim of the values that it is laid over.
     """
-    text = (CHART / "README.md").read_text(encoding="utf-8")
+    text = (CHART / "OPERATIONS.md").read_text(encoding="utf-8")
     found = {}
     for words, level in ROW.findall(text):
         values: Document = yaml.safe_load(words)

@@ -72,7 +72,7 @@ def test_a_queue_must_cover_what_the_fabric_requests(profile: str, tmp_path: Pat
 
 @pytest.mark.parametrize("profile", NAMES)
 def test_the_readme_says_what_the_file_says(profile: str) -> None:
-    assert row(profile) in table(), f"chart/README.md needs the line\n{row(profile)}"
+    assert row(profile) in table(), f"chart/networks/README.md needs the line\n{row(profile)}"
 
 
 def test_the_readme_has_no_other_fabric() -> None:

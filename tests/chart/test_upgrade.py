@@ -52,11 +52,10 @@ def test_a_changed_recipe_is_named_by_its_keys(chart: Path) -> None:
 def test_the_refusal_says_what_to_do(chart: Path) -> None:
     put(chart)
     text = upgrade(chart, OTHER)
-    assert (
-        "release run is one run, and this of it can change no more:\n- pods: image, nodes" in text
-    )
+    cause = "release run is one run, and an upgrade cannot change these parts of it:"
+    assert f"{cause}\n- pods: image, nodes" in text
     assert "helm -n ml get values run" in text
-    assert "Install it under another name; or end it with" in text
+    assert "Install under another name, or uninstall with" in text
     assert "helm -n ml uninstall run --cascade foreground --wait" in text
 
 
@@ -93,7 +92,9 @@ def test_another_version_of_the_launcher_is_refused(chart: Path, older: Document
     live["ConfigMap"]["metadata"]["labels"]["helm.sh/chart"] = "megatron-dpo-0.0.9"
     (chart / "live.json").write_text(json.dumps(live))
     [change] = changes(upgrade(chart))
-    assert change.startswith("launchers: the launcher's code; upgrade with the chart that the run")
+    assert change.startswith(
+        "launchers: the launcher's code; upgrade with the chart of the installation"
+    )
     assert change.endswith("(megatron-dpo-0.0.9)")
 
 
@@ -107,9 +108,7 @@ def test_a_run_of_an_image_with_the_launcher_has_no_code_to_compare(chart: Path)
 def test_a_run_that_is_gone_is_not_started_by_an_upgrade(chart: Path) -> None:
     put(chart, without="JobSet")
     [change] = changes(upgrade(chart))
-    assert change.startswith(
-        "JobSet: it was deleted, or has ended more than ttlSecondsAfterFinished"
-    )
+    assert change.startswith("JobSet: deleted, or finished more than ttlSecondsAfterFinished")
 
 
 def test_a_release_of_an_older_chart_is_compared_as_far_as_it_goes(chart: Path) -> None:

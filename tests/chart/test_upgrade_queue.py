@@ -21,16 +21,26 @@ def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "suspended, before, after, refused",
     [
-        (False, {"queue": "a"}, {"queue": "b"}, "kueue.queue: a to b, and it runs"),
+        (False, {"queue": "a"}, {"queue": "b"}, "kueue.queue: a to b, and the run has started"),
         (True, {"queue": "a"}, {"queue": "b"}, ""),
-        (False, {"queue": "a"}, {}, "kueue.queue: a to (none), and it runs"),
+        (False, {"queue": "a"}, {}, "kueue.queue: a to (none), and the run has started"),
         (True, {"queue": "a"}, {}, "kueue.queue: a to (none)"),
-        (False, {}, {"queue": "a"}, "kueue.queue: (none) to a, and it runs"),
+        (False, {}, {"queue": "a"}, "kueue.queue: (none) to a, and the run has started"),
         (False, {"priorityClass": "a"}, {"priorityClass": "b"}, ""),
-        (False, {}, {"priorityClass": "b"}, "kueue.priorityClass: (none) to b, and it runs"),
+        (
+            False,
+            {},
+            {"priorityClass": "b"},
+            "kueue.priorityClass: (none) to b, and the run has started",
+        ),
         (True, {}, {"priorityClass": "b"}, ""),
         (True, {"priorityClass": "a"}, {}, "kueue.priorityClass: a to (none)"),
-        (False, {"maxExecTimeSeconds": 9}, {"maxExecTimeSeconds": 8}, "9 to 8, and it runs"),
+        (
+            False,
+            {"maxExecTimeSeconds": 9},
+            {"maxExecTimeSeconds": 8},
+            "9 to 8, and the run has started",
+        ),
         (True, {"maxExecTimeSeconds": 9}, {}, ""),
     ],
 )
@@ -49,7 +59,7 @@ def test_the_queues_labels_change_as_far_as_kueue_lets_them(
 @pytest.mark.parametrize(
     "change, refused",
     [
-        ({"size": "1Gi"}, "size: 2Gi to 1Gi, and a claim does not shrink"),
+        ({"size": "1Gi"}, "size: 2Gi to 1Gi, and a claim cannot shrink"),
         ({"storageClassName": "fast"}, "storageClassName: slow to fast"),
         ({"accessModes": ["ReadWriteMany", "ReadWriteOnce"]}, "ReadWriteMany to ReadWriteMany, R"),
         ({"storageClassName": "slow", "accessModes": ["ReadWriteMany"], "size": "2048Mi"}, ""),

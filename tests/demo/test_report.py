@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from launchers.storage.trainer_log import Step
 from scripts.demo.report import Report, Score, phase_table, read_phases, table, write
-from scripts.local.trainer_log import Step
 
 SCORE = Score(
     pairs=800,

@@ -9,11 +9,11 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from launchers.metrics import rows as metrics
+from launchers.storage.trainer_log import LOG, read_losses
 
 ROOT = Path(__file__).resolve().parents[2]
 SAVED, AFTER = 50, 54
@@ -38,12 +38,9 @@ def finish(demo: subprocess.Popen[str]) -> str:
 
 
 def rows(home: Path) -> Iterator[tuple[int, float]]:
-    """Logged steps and their losses, in file order."""
-    log = home / "checkpoints" / "logging.jsonl"
-    for line in log.read_text().splitlines() if log.exists() else ():
-        row: dict[str, Any] = json.loads(line) if line.endswith("}") else {}
-        if "loss" in row:  # the last rows are a summary
-            yield int(row["global_step/max_steps"].partition("/")[0]), row["loss"]
+    """Each logged step and its loss, in the order of the file."""
+    for step in read_losses(home / "checkpoints" / LOG):
+        yield step.number, step.row["loss"]
 
 
 def wait_for_step(home: Path, step: int, demo: subprocess.Popen[str]) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from launchers.storage.trainer_log import LOG, read_losses
 from tests.e2e import queues, sources, space, standin, volumes
 from tests.e2e.cluster.cluster import Cluster
 from tests.e2e.kubectl import Kubectl
@@ -68,11 +68,6 @@ def objects(space: Space) -> set[str]:
 
 
 def losses(run: Run) -> list[tuple[int, float]]:
-    """Return step and loss of each logged step of all attempts, in file order."""
-    rows = []
-    log = run.home / "checkpoints" / "logging.jsonl"
-    for line in log.read_text(encoding="utf-8").splitlines() if log.exists() else ():
-        row = json.loads(line) if line.endswith("}") else {}
-        if "loss" in row:  # the last rows are a summary
-            rows.append((int(row["global_step/max_steps"].partition("/")[0]), row["loss"]))
-    return rows
+    """Return step and loss of each logged step, of all attempts, in the order of the file."""
+    steps = read_losses(run.home / "checkpoints" / LOG)
+    return [(step.number, step.row["loss"]) for step in steps]

@@ -1,4 +1,4 @@
-"""Pod Security levels of chart/README.md, verified by the API server's admission."""
+"""Pod Security levels of chart/OPERATIONS.md, verified by the API server's admission."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ ROW = re.compile(r"^\| `(\{.*\}|\w+: .*)` \| (restricted|baseline|privileged) \|
 
 
 def table() -> dict[str, str]:
-    """Return the Pod Security level by values from chart/README.md."""
-    text = (CHART / "README.md").read_text(encoding="utf-8")
+    """Return the Pod Security level by values from chart/OPERATIONS.md."""
+    text = (CHART / "OPERATIONS.md").read_text(encoding="utf-8")
     return dict(ROW.findall(text.partition("\n## Pod Security\n")[2].partition("\n## ")[0]))
 
 

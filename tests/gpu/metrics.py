@@ -18,6 +18,7 @@ from launchers.config import gpu_models
 from launchers.metrics import rows as metrics
 from launchers.metrics.rows import Row
 from launchers.plan import flops, model_config
+from launchers.storage.trainer_log import LOG, read_losses
 
 SKIP = 2
 """First steps, which compile; excluded from the medians."""
@@ -29,9 +30,7 @@ COLUMNS = (
 
 def logged(run: Path) -> dict[int, dict[str, Any]]:
     """Return ms-swift's rows by step."""
-    lines = (run / "checkpoints" / "logging.jsonl").read_text(encoding="utf-8").splitlines()
-    rows = [json.loads(line) for line in lines]
-    return {int(r["iteration"].partition("/")[0]): r for r in rows if "loss" in r}
+    return {step.number: step.row for step in read_losses(run / "checkpoints" / LOG)}
 
 
 def problems(rows: list[Row], log: dict[int, dict[str, Any]], model: Path) -> list[str]:

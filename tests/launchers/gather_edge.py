@@ -97,11 +97,11 @@ def apart(one: Any, other: Any) -> tuple[float, float]:
     return losses, max(parts)
 
 
-def shown(what: str, holds: bool, *told: object) -> None:
+def shown(what: str, holds: bool, *reported: object) -> None:
     """Print what holds on this rank."""
-    assert holds, (what, *told)
+    assert holds, (what, *reported)
     if dist.get_rank() == 0:
-        print(what, *told, flush=True)
+        print(what, *reported, flush=True)
 
 
 def compare(plain: Batches, filled: Batches, kind: torch.dtype, most: tuple[float, float]) -> None:
@@ -129,9 +129,9 @@ def main() -> None:
     """Compare both dispatchers in fp32 and in bf16, and refuse what does not fit."""
     upstream, ours = collators(SPACE)
     plain, filled = collated(upstream, own.KEY), collated(ours, own.KEY)
-    told: list[Any] = [None, None]
-    dist.all_gather_object(told, [each["input_ids"].shape[-1] for each in plain])
-    shown("packs differ between ranks", told[0] != told[1])
+    reported: list[Any] = [None, None]
+    dist.all_gather_object(reported, [each["input_ids"].shape[-1] for each in plain])
+    shown("packs differ between ranks", reported[0] != reported[1])
     shown("packs are filled by a text that counts nowhere", filling(plain, filled))
     compare(plain, filled, torch.float32, (1e-5, 1e-5))
     compare(plain, filled, torch.bfloat16, (1e-3, 3e-2))

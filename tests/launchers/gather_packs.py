@@ -71,7 +71,7 @@ def collated(collate: Any, key: str) -> Batches:
 
 
 def filling(plain: Batches, filled: Batches) -> bool:
-    """Tell whether packs are filled by one more text of their own words, which counts nowhere."""
+    """Check that packs are padded by one more text of their own tokens, which counts nowhere."""
     right = []
     for before, after in zip(plain, filled, strict=True):
         real, words = sum(before["seq_lens"]), before["input_ids"][0]

@@ -1,4 +1,4 @@
-"""ms-swift's Megatron trainers without megatron-core: empty stand-ins for what can't be here.
+"""ms-swift's Megatron trainers without megatron-core: empty stand-ins for what is missing here.
 
 For scripts that the training Python runs on CPU; ``enter`` must come before ms-swift.
 """

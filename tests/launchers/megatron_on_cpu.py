@@ -36,7 +36,7 @@ SIZES: dict[str, Any] = {
     **{"cross_entropy_loss_fusion": False, "recompute_granularity": None},
     **{"perform_initialization": True},
 }
-"""Of a model of Qwen3-MoE's kind."""
+"""Configuration of a model like Qwen3-MoE."""
 
 
 class Still:

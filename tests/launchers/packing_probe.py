@@ -1,7 +1,7 @@
-"""What ms-swift's own packing and our dealing make of 40,000 pairs; runs in the training Python.
+"""Packing by ms-swift and dealing by the launcher of 40,000 pairs; runs in the training Python.
 
 ``.tools/train/bin/python -m tests.launchers.packing_probe`` prints JSON: figures by distribution,
-packing length and replicas, and what was found wrong with our sampler beside ms-swift's.
+packing length and replicas, and differences between our sampler and ms-swift's.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def pairs(name: str, count: int = PAIRS) -> list[list[int]]:
 
 
 def without_megatron() -> None:
-    """Let the feature be imported where megatron-core can't: real sampler, empty trainer."""
+    """Let the feature be imported where megatron-core cannot: real sampler, empty trainer."""
     import swift
 
     sampler = Path(swift.__file__).parent / "megatron" / "trainers" / "batch_sampler.py"
@@ -182,7 +182,7 @@ def edges(model: Path) -> list[str]:
     try:
         counted = types.SimpleNamespace(**none, train_iters=0)
         MegatronArguments.init_iters(counted, dataset, None)
-        wrong.append("no step is made, and nobody says so")
+        wrong.append("no step is made, and no error is raised")
     except LaunchError:
         pass
     os.environ["DPO_ATTEMPT_FOLDER"] = str(model.parent)
@@ -192,7 +192,7 @@ def edges(model: Path) -> list[str]:
         wrong.append("packing.json does not count the rows")
     os.environ["DPO_ATTEMPT_FOLDER"] = "/proc/no/where"
     if not isinstance(made(), packing.DealtSampler):
-        wrong.append("packs are not dealt out where the report can't be written")
+        wrong.append("packs are not dealt out where the report cannot be written")
     for name, value in (("data_sharding", True), ("shuffle", False)):
         if isinstance(made(**{name: value}), packing.DealtSampler):
             wrong.append(f"{name}={value} is not left to ms-swift")
@@ -203,7 +203,7 @@ def edges(model: Path) -> list[str]:
     dist.all_gather_object = lambda seen, own: seen.__setitem__(slice(0, 2), [own, "other"])
     try:
         made()
-        wrong.append("a rank that sees other rows goes on")
+        wrong.append("a rank that sees other rows continues")
     except LaunchError as error:
         print("REFUSAL", json.dumps(traceback.format_exception(error)))
     return wrong

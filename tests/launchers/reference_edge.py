@@ -1,4 +1,4 @@
-"""Our DPO trainer beside ms-swift's own, in one process on CPU; run by the training Python.
+"""Our DPO trainer compared with ms-swift's own, in one process on CPU; run by the training Python.
 
 The trainers, the loss and the batch's preparation are ms-swift's; the model is a table. Each case
 that holds prints its name.
@@ -51,8 +51,8 @@ def losses(own: Any, upstream: Any, home: Path) -> None:
         loss, metric = theirs.loss_func(doubled, labels=labels, packed_seq_params=packed)
         [wanted] = torch.autograd.grad(loss, policy)
         stored = own.sums(reference, labels, own.bounds_of(packed)).view(2, -1)
-        told = {"labels": labels, "packed_seq_params": packed, "reference": stored}
-        got, seen = mine.loss_func(policy, **told)
+        reported = {"labels": labels, "packed_seq_params": packed, "reference": stored}
+        got, seen = mine.loss_func(policy, **reported)
         [found] = torch.autograd.grad(got, policy)
         assert metric.keys() == seen.keys(), (changed, seen.keys())
         for name in metric:
@@ -94,7 +94,7 @@ def passes(own: Any, upstream: Any, home: Path) -> None:
     pairs = own.take(run, [packs, val])
     assert len(model.seen) == len(packs) + len(val), "the pass begins anew after a kill"
     own_pass.ROUND, writer.FLUSH_SECONDS = killed
-    print("a killed pass goes on")
+    print("a killed pass resumes")
     assert all(seen == (False, False) for seen in model.seen), model.seen
     assert model.training and CALLS == ["off {'param_sync': False}", "on"] * 2, CALLS
     assert torch.equal(state, torch.random.get_rng_state())
@@ -153,7 +153,7 @@ def resumed(own: Any, run: Any, packs: list[Any], val: list[Any], home: Path) ->
     try:
         own.take(run, [packs, val])
     except LaunchError as error:
-        assert "is not whole" in str(error) and model.seen == []
+        assert error.id == "reference-too-late" and model.seen == []
         assert error.code == Exit.CONFIG
         print("a resumed run without the store is refused")
 

@@ -1,4 +1,4 @@
-"""Which launcher runs: the digest that ranks compare, and an image's version."""
+"""Identity of the launcher: the digest that ranks compare, and an image's version."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ def test_an_images_launcher_must_have_the_charts_version(monkeypatch: pytest.Mon
     monkeypatch.setattr(metadata, "version", lambda name: "0.9")
     version.check_installed("0.9")
     version.check_installed("")
-    with pytest.raises(LaunchError, match=r"launcher 0\.9, the chart needs 1\.0") as refused:
+    with pytest.raises(LaunchError, match=r"launcher 0\.9, but the chart needs 1\.0") as refused:
         version.check_installed("1.0")
     assert refused.value.code == Exit.CONFIG
     assert "megatron-dpo 1.0" in refused.value.remedy
     monkeypatch.setattr(metadata, "version", absent)
     version.check_installed("")
-    with pytest.raises(LaunchError, match=r"launcher \(not installed\), the chart needs 1\.0"):
+    with pytest.raises(LaunchError, match=r"launcher \(not installed\), but the chart needs 1\.0"):
         version.check_installed("1.0")
 
 

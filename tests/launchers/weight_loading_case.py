@@ -38,9 +38,9 @@ def differences() -> None:
         "missing": {},
         "more": {"w": weight, "b": weight},
     }
-    told = {name: difference({"w": weight}, other) for name, other in others.items()}
+    reported = {name: difference({"w": weight}, other) for name, other in others.items()}
     quantized = {"w": weight.as_subclass(Quantized)}
-    print(json.dumps(told | {"quantized": difference(quantized, quantized)}))
+    print(json.dumps(reported | {"quantized": difference(quantized, quantized)}))
 
 
 def main(folder: Path, case: str) -> None:
@@ -69,9 +69,9 @@ def main(folder: Path, case: str) -> None:
         torch.equal(a, b)
         for a, b in zip(reference.state_dict().values(), fresh.state_dict().values(), strict=True)
     ]
-    told = {"reads": [Path(r).name for r in gpt_bridge.reads[:-1]], "equal": all(equal)}
+    reported = {"reads": [Path(r).name for r in gpt_bridge.reads[:-1]], "equal": all(equal)}
     shared = policy.linear.weight.data_ptr() == reference.linear.weight.data_ptr()
-    print(json.dumps(told | {"shared": shared, "scratch": reference.scratch.item()}))
+    print(json.dumps(reported | {"shared": shared, "scratch": reference.scratch.item()}))
 
 
 if __name__ == "__main__":

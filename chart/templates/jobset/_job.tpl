@@ -7,7 +7,7 @@ spec:
   parallelism: {{ int .pods }}
   backoffLimit: 0
   podReplacementPolicy: Failed
-  # The rule that fails the Job is named in its message, which the JobSet's failure policy reads.
+  # The Job's failure message names this rule; the JobSet's failure policy reads that message.
   podFailurePolicy:
     rules:
       - action: FailJob

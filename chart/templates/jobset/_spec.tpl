@@ -1,9 +1,9 @@
-{{/* The spec of the JobSet, which cannot change after the installation, without ttlSecondsAfterFinished, which can. */}}
+{{/* The immutable part of the JobSet's spec: all of it except ttlSecondsAfterFinished. */}}
 {{- define "megatron-dpo.spec" -}}
 {{- $stages := ternary (list "clone" "download") list (eq .Values.stages.placement "jobs") -}}
 network:
   enableDNSHostnames: true
-  # Ranks find each other before they are Ready.
+  # Ranks resolve each other before they are Ready.
   publishNotReadyAddresses: true
 failurePolicy:
   {{- include "megatron-dpo.failurePolicy" . | nindent 2 }}
@@ -24,8 +24,7 @@ replicatedJobs:
 {{- end }}
 
 {{/*
-SHA-256 of the spec. The pods' checksums of recipe and launcher are left out: an upgrade compares those two
-by themselves.
+SHA-256 of the spec, without the pods' checksums of recipe and launcher, which an upgrade compares separately.
 */}}
 {{- define "megatron-dpo.spec.digest" -}}
 {{- $spec := include "megatron-dpo.spec" . | fromYaml | toJson -}}
@@ -39,7 +38,7 @@ the restart counts against maxRestarts.
 {{- define "megatron-dpo.failurePolicy" -}}
 {{- $exits := .Files.Get "exits.yaml" | fromYaml -}}
 maxRestarts: {{ int .Values.restarts.max }}
-# Old and new pods never meet in one rendezvous.
+# Old and new pods never join the same rendezvous.
 restartStrategy: BlockingRecreate
 rules:
   - name: disruption

@@ -1,4 +1,4 @@
-{{/* The release name, unchanged: one release is one run. Too long a name is refused, never cut (validate.name). */}}
+{{/* The release name, unchanged: one release is one run. A name that is too long is refused, not truncated (validate.name). */}}
 {{- define "megatron-dpo.name" -}}
 {{ .Release.Name }}
 {{- end }}
@@ -12,7 +12,7 @@
 /etc/megatron-dpo/launchers
 {{- end }}
 
-{{/* The SHA-256 of the launcher's sources (`make chart`); empty where the image brings them. */}}
+{{/* The SHA-256 of the launcher's sources (`make chart`); empty if the image provides them. */}}
 {{- define "megatron-dpo.launcher.digest" -}}
 {{- if eq .Values.launcher.from "chart" }}{{ .Files.Get "launchers.digest" | trim }}{{ end }}
 {{- end }}

@@ -6,7 +6,7 @@
 {{- mulf (regexFind "^[0-9.]+" $text | float64) (get $factor (regexFind "[A-Za-z]*$" $text)) | printf "%.3f" -}}
 {{- end }}
 
-{{/* Non-empty for the text of a number, as launchers accept it. */}}
+{{/* Non-empty for the text of a number, as the launcher accepts it. */}}
 {{- define "megatron-dpo.isNumber" -}}
 {{ if regexMatch "^[-+]?([0-9]{1,30}[.]?[0-9]{0,30}|[.][0-9]{1,30})([eE][-+]?[0-9]{1,2})?$" . }}yes{{ end }}
 {{- end }}

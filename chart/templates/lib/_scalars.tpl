@@ -1,6 +1,6 @@
 {{/*
-One scalar as the text that a program should read. Helm turns numbers into floats, whose default spelling of
-1000000 is 1e+06; whole numbers get their digits back up to 2^53, above which floats lose digits: quote those.
+One scalar as text. Helm turns numbers into floats and prints 1000000 as 1e+06; whole numbers are printed with all
+digits up to 2^53, above which floats lose digits: quote those.
 */}}
 {{- define "megatron-dpo.scalar" -}}
 {{- $text := toString . -}}
@@ -31,7 +31,7 @@ parsers would read 5e-07 as a string.
 {{- end -}}
 {{- end }}
 
-{{/* A map as YAML without its nulls, which remove what an earlier values file gave. */}}
+{{/* A map as YAML without its nulls, which remove entries of an earlier values file. */}}
 {{- define "megatron-dpo.withoutNulls" -}}
 {{- $given := dict -}}
 {{- range $name, $value := . }}

@@ -1,6 +1,6 @@
 {{/*
 The launcher's command. If the fabric brings its own libraries, a shell prepends them to LD_LIBRARY_PATH and
-sources the fabric's settings, over which the pod's own environment wins. A missing settings file ends the
+sources the fabric's settings; the pod's own environment takes precedence. A missing settings file ends the
 pod with 80, the preflight's exit code. Takes (root, role, command).
 */}}
 {{- define "megatron-dpo.command" -}}
@@ -37,9 +37,9 @@ pod with 80, the preflight's exit code. Takes (root, role, command).
 {{- end }}
 
 {{/*
-The Python program that unpacks the chart's launcher into the working folder and becomes it; empty
-where the image brings the launcher. It has no single quote. As PID 1 the kernel drops SIGTERM
-without a handler. Python before 3.11.4 has no extraction filter.
+The Python program that unpacks the chart's launcher into the working folder and executes it; empty
+if the image provides the launcher. It must not contain a single quote. It installs a SIGTERM handler,
+because the kernel ignores unhandled signals to PID 1. Python before 3.11.4 has no extraction filter.
 */}}
 {{- define "megatron-dpo.command.unpack" -}}
 {{- if eq .Values.launcher.from "chart" -}}

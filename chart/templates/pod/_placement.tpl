@@ -14,7 +14,7 @@ schedulerName: {{ . | quote }}
 hostNetwork: true
 dnsPolicy: ClusterFirstWithHostNet
 {{- end }}
-{{- /* These choose hosts with GPUs; a stage pod of placement jobs has none and runs anywhere. */}}
+{{- /* These select hosts with GPUs; a stage pod of placement jobs needs none and runs anywhere. */}}
 {{- if eq .role "node" }}
 {{- with include "megatron-dpo.withoutNulls" $v.nodeSelector }}
 nodeSelector:

@@ -13,7 +13,7 @@ spec:
   restartPolicy: Never
   terminationGracePeriodSeconds: {{ int .root.Values.terminationGracePeriodSeconds }}
   automountServiceAccountToken: false
-  {{- /* A Service called dpo-x would add DPO_X_..., names that are the launcher's. */}}
+  {{- /* A Service named dpo-x would add DPO_X_... variables, a prefix reserved for the launcher. */}}
   enableServiceLinks: false
   {{- with include "megatron-dpo.pod.placement" . | trim }}
   {{- . | nindent 2 }}

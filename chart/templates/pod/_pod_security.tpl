@@ -1,5 +1,5 @@
 {{/*
-Why the gang's pods exceed the restricted level of Pod Security, as JSON of reason -> level:
+Reasons for which the gang's pods exceed the restricted level of Pod Security, as JSON of reason -> level:
 https://kubernetes.io/docs/concepts/security/pod-security-standards/
 */}}
 {{- define "megatron-dpo.podSecurity.reasons" -}}

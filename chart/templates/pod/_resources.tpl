@@ -1,4 +1,4 @@
-{{/* Resources of the container: the derived ones under the user's, whose null removes one. Takes (root, role). */}}
+{{/* Resources of the container: the user's merged over the derived ones; a null removes one. Takes (root, role). */}}
 {{- define "megatron-dpo.resources" -}}
 {{- $v := .root.Values -}}
 {{- $user := dict "node" $v.resources "test" $v.test.resources | dig .role $v.stages.resources -}}
@@ -9,7 +9,7 @@
 {{- $gone := kindIs "invalid" $amount }}
 {{- $isPaired := or (eq $name "memory") (ne (include "megatron-dpo.isExtended" $name) "") }}
 {{- $follows := and $isPaired (not (hasKey $others $name)) }}
-{{- /* Memory without a limit keeps its request: the scheduler counts by it. */}}
+{{- /* Memory without a limit keeps its request, which the scheduler uses. */}}
 {{- if and $gone (eq $side "limits") (eq $name "memory") }}{{ $follows = false }}{{ end }}
 {{- range $changed := ternary (list $side $other) (list $side) $follows }}
 {{- if $gone }}
@@ -26,8 +26,8 @@
 {{/*
 Derived requests and limits as JSON. A host with 8 A100 has 96 cores and at least 680 GB of memory (GKE
 a2-highgpu; 900 GB and more elsewhere): 10 cores and 56Gi a GPU leave room for the system on the smallest one.
-Memory includes /dev/shm, which is charged to the pod. It is limited, so that a leak ends this run and not the
-host; CPU is not, since throttling stalls NCCL. Takes (root, role).
+Memory includes /dev/shm, which is charged to the pod. Memory is limited, so that a leak kills this run and not the
+host; CPU is not limited, since throttling stalls NCCL. Takes (root, role).
 */}}
 {{- define "megatron-dpo.resources.derived" -}}
 {{- $v := .root.Values -}}

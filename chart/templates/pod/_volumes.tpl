@@ -23,14 +23,14 @@
 - name: release
   secret:
     secretName: sh.helm.release.v1.{{ .root.Release.Name }}.v{{ .root.Release.Revision }}
-    # Helm may keep its records elsewhere (HELM_DRIVER).
+    # Helm may store its records elsewhere (HELM_DRIVER).
     optional: true
     defaultMode: 288
 {{- else if $v.code.existingSecret }}
 - name: code-secret
   secret:
     secretName: {{ $v.code.existingSecret | quote }}
-    # Octal 0440: the pod's group reads it, nobody else.
+    # Octal 0440: readable by the owner and the pod's group only.
     defaultMode: 288
 {{- end }}
 {{- $network := ternary list (include "megatron-dpo.network" .root | fromJson).volumes $isTest }}
@@ -39,7 +39,7 @@
 {{- end }}
 {{- end }}
 
-{{/* The volume source of the workspace: the one kind that the values give. */}}
+{{/* The volume source of the workspace: the one kind that the values set. */}}
 {{- define "megatron-dpo.workspace" -}}
 {{- with .Values.workspace }}
 {{- if .nfs }}
@@ -48,7 +48,7 @@ nfs:
 {{- else if .hostPath }}
 hostPath:
   path: {{ .hostPath.path | quote }}
-  # It must exist: a folder that kubelet makes belongs to root.
+  # It must exist: a folder created by the kubelet belongs to root.
   type: Directory
 {{- else if kindIs "map" .emptyDir }}
 emptyDir:

@@ -1,6 +1,6 @@
 {{/*
 Names of recipe.args, checked against the table of the pinned ms-swift; values.schema.json holds the values that a flag
-takes. No flag is named here.
+accepts. No flag is named here.
 */}}
 {{- define "megatron-dpo.validate.flags" -}}
 {{- $recipe := .Values.recipe -}}
@@ -11,7 +11,7 @@ takes. No flag is named here.
 {{- if not (kindIs "invalid" $value) }}
 {{- include "megatron-dpo.validate.flag" (merge (dict "flag" $flag) $one) }}
 {{- if has (toJson $value) (list "\"\"" "[]") }}
-- recipe.args.{{ $flag }}: empty; use null to remove it, or [""] for an empty word [flag-empty]
+- recipe.args.{{ $flag }}: empty; use null to remove it, or [""] for an empty value [flag-empty]
 {{- end }}
 {{- end }}
 {{- end }}

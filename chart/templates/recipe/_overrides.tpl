@@ -15,7 +15,7 @@ if it is neither. Helm's fromJson reports an error under the key Error.
 {{ include "megatron-dpo.overrides.map" . | default "{}" | fromJson | keys | sortAlpha | toJson }}
 {{- end }}
 
-{{/* Refuse what is not a map, and text in it that means true or false. Takes (flag, map). */}}
+{{/* Refuse anything but a map, and text in it that means true or false. Takes (flag, map). */}}
 {{- define "megatron-dpo.validate.overrides" -}}
 {{- $map := include "megatron-dpo.overrides.map" .map -}}
 {{- if not (has (toJson .map) (list "null" "\"\"" "[]" "[\"\"]")) }}

@@ -1,5 +1,5 @@
 {{/*
-Kinds of rules, each named as its class in launchers. All take (rule, facts).
+One template per type of rule, named like its class in launchers/rules. All take (rule, facts).
 multiple: a total is a multiple of a product.
 */}}
 {{- define "megatron-dpo.rule.multiple" -}}
@@ -27,7 +27,7 @@ multiple: a total is a multiple of a product.
 {{- $replicas := div $facts.world $replica }}
 {{- $divisor = mul $divisor $replicas }}
 {{- $total := get $facts.texts $rule.total }}
-{{- /* A replica that does not fit is the message of another rule. */}}
+{{- /* If a replica does not fit, another rule reports it. */}}
 {{- if not (mod $facts.world $replica) }}
 {{- if mod (int64 $total) $divisor }}
 - recipe.args.{{ $rule.total }}: {{ $total }} is not a multiple of {{ $factors }} x {{ $replicas }} replicas = {{ $divisor }}; use a multiple of {{ $divisor }} [{{ $rule.id }}]
@@ -63,7 +63,7 @@ multiple: a total is a multiple of a product.
 - {{ ternary "" "recipe.args." (hasPrefix "recipe." .rule.flag) }}{{ .rule.flag }}: {{ $says }} [{{ .rule.id }}]
 {{- end }}
 
-{{/* words: each word of a flag is known. The allowed words may depend on other flags. */}}
+{{/* words: each word of a flag is an allowed one; the allowed words may depend on other flags. */}}
 {{- define "megatron-dpo.rule.words" -}}
 {{- $rule := .rule -}}
 {{- range regexSplit "\\s+" (get .facts.texts $rule.flag | trim) -1 }}
@@ -74,8 +74,8 @@ multiple: a total is a multiple of a product.
 {{- end }}
 
 {{/*
-range: a number within bounds. Whole numbers are in the schema, which cannot compare a number that is written as text
-(--set makes text of 0.1 and 5e-6).
+range: a number is within bounds. The schema checks whole numbers; it cannot compare numbers given as text (--set
+passes 0.1 and 5e-6 as text).
 */}}
 {{- define "megatron-dpo.rule.range" -}}
 {{- $rule := .rule -}}
@@ -99,7 +99,7 @@ range: a number within bounds. Whole numbers are in the schema, which cannot com
 {{- end }}
 {{- end }}
 
-{{/* local: a flag that names files names them by absolute paths, since nothing downloads them. */}}
+{{/* local: a flag that names files uses absolute paths, since these files are not downloaded. */}}
 {{- define "megatron-dpo.rule.local" -}}
 {{- $text := get .facts.texts .rule.flag -}}
 {{- if and $text (or (not (hasPrefix "/" $text)) (contains "://" $text)) }}

@@ -1,5 +1,5 @@
 {{/*
-Rules between the flags, from the table; launchers judge by the same rows in the same words. Multiple and Range hold
+Rules between the flags, from the table; launchers/rules evaluates the same rows with the same messages. Multiple and Range hold
 for every release of ms-swift, the others for the pinned one only (recipe.checkFlags).
 Takes (backend, recipe, nodes, gpus).
 */}}
@@ -56,7 +56,7 @@ Takes (backend, recipe, nodes, gpus).
 
 {{- define "megatron-dpo.no" -}}no false f n 0{{- end }}
 
-{{/* A flag's value as one text: the words of a list, the JSON of a map. */}}
+{{/* A flag's value as one text: a list's elements separated by spaces, a map as JSON. */}}
 {{- define "megatron-dpo.flagText" -}}
 {{- if kindIs "map" . -}}
 {{ toJson . }}

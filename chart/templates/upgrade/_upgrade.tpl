@@ -1,5 +1,5 @@
 {{/*
-Refuse an upgrade that changes more than JobSet and Kueue allow in a run, before anything is sent and in one
+Refuse an upgrade that changes more than JobSet and Kueue allow during a run, before anything is sent and in one
 message. Each part prints `- <what>: <what changed>`. Takes (root, live).
 */}}
 {{- define "megatron-dpo.upgrade" -}}
@@ -15,14 +15,14 @@ message. Each part prints `- <what>: <what changed>`. Takes (root, live).
 {{- end }}
 {{- if $changed }}
 {{- $end := printf "helm -n %s uninstall %s --cascade foreground --wait" .Release.Namespace .Release.Name }}
-{{- fail (printf "release %s is one run, and this of it can change no more:%s\nInstall it under another name; or end it with\n  %s\nand install it again: it resumes from its newest checkpoint, if recipe and data are the same." .Release.Name $changed $end) }}
+{{- fail (printf "release %s is one run, and an upgrade cannot change these parts of it:%s\nInstall under another name, or uninstall with\n  %s\nand install again: the run resumes from its newest checkpoint if recipe and data are the same." .Release.Name $changed $end) }}
 {{- end }}
 {{- end }}
 {{- end }}
 
 {{- define "megatron-dpo.upgrade.jobset" -}}
 {{- if not .live.JobSet }}
-- JobSet: it was deleted, or has ended more than ttlSecondsAfterFinished ago; an upgrade would start the run again [upgrade-ended]
+- JobSet: deleted, or finished more than ttlSecondsAfterFinished ago; an upgrade would start the run again [upgrade-ended]
 {{- end }}
 {{- end }}
 
@@ -40,26 +40,26 @@ message. Each part prints `- <what>: <what changed>`. Takes (root, live).
 {{- range $flag := concat (keys $new.args) (keys $flags) | uniq | sortAlpha }}
 {{- if ne (get $new.args $flag | toJson) (get $flags $flag | toJson) }}{{ $keys = append $keys (printf "args.%s" $flag) }}{{ end }}
 {{- end }}
-- recipe: {{ join ", " $keys | default "its form, of another version of the chart" }} [upgrade-recipe]
+- recipe: {{ join ", " $keys | default "its format, from another version of the chart" }} [upgrade-recipe]
 {{- end }}
 {{- end }}
 
 {{- define "megatron-dpo.upgrade.launchers" -}}
 {{- $old := get (.live.ConfigMap.metadata.annotations | default dict) "checksum/launchers" }}
 {{- if ne $old (include "megatron-dpo.launcher.digest" .root) }}
-- launchers: the launcher's code; upgrade with the chart that the run was installed with ({{ dig "metadata" "labels" "helm.sh/chart" "?" .live.ConfigMap }}) [upgrade-launcher]
+- launchers: the launcher's code; upgrade with the chart of the installation ({{ dig "metadata" "labels" "helm.sh/chart" "?" .live.ConfigMap }}) [upgrade-launcher]
 {{- end }}
 {{- end }}
 
 {{- define "megatron-dpo.upgrade.pods" -}}
 {{- $old := dig "metadata" "annotations" "checksum/spec" "" .live.JobSet }}
 {{- if and $old (ne $old (include "megatron-dpo.spec.digest" .root)) }}
-- pods: image, nodes, resources, environment, volumes or another part of the JobSet's spec; what it runs with: helm -n {{ .root.Release.Namespace }} get values {{ .root.Release.Name }} --all [upgrade-pods]
+- pods: image, nodes, resources, environment, volumes or another part of the JobSet's spec; to see the installed values: helm -n {{ .root.Release.Namespace }} get values {{ .root.Release.Name }} --all [upgrade-pods]
 {{- end }}
 {{- end }}
 
 {{/*
-Kueue's own rules (its pkg/controller/jobframework/validation.go): a queued run may change queue and time limit
+Kueue's rules (its pkg/controller/jobframework/validation.go): a queued run may change queue and time limit
 and may get a priority class; a started one keeps them; a priority class can be replaced at any time. A run
 that loses its queue would stay suspended.
 */}}
@@ -76,7 +76,7 @@ that loses its queue would stay suspended.
 {{- if and $isFixed (eq $key "priorityClass") $before $after }}{{ $isFixed = false }}{{ end }}
 {{- if and (not $after) (ne $key "maxExecTimeSeconds") }}{{ $isFixed = true }}{{ end }}
 {{- if and $isFixed (ne $before $after) }}
-- kueue.{{ $key }}: {{ $before | default "(none)" }} to {{ $after | default "(none)" }}{{ if not $isQueued }}, and it runs{{ end }} [upgrade-kueue]
+- kueue.{{ $key }}: {{ $before | default "(none)" }} to {{ $after | default "(none)" }}{{ if not $isQueued }}, and the run has started{{ end }} [upgrade-kueue]
 {{- end }}
 {{- end }}
 {{- end }}
@@ -88,7 +88,7 @@ that loses its queue would stay suspended.
 {{- if $old }}
 {{- $size := dig "resources" "requests" "storage" "0" $old }}
 {{- if lt (include "megatron-dpo.quantity" .size | float64) (include "megatron-dpo.quantity" $size | float64) }}
-- workspace.pvc.size: {{ $size }} to {{ .size }}, and a claim does not shrink [upgrade-claim-size]
+- workspace.pvc.size: {{ $size }} to {{ .size }}, and a claim cannot shrink [upgrade-claim-size]
 {{- end }}
 {{- if ne (.accessModes | default (list "ReadWriteMany") | sortAlpha | toJson) ($old.accessModes | sortAlpha | toJson) }}
 - workspace.pvc.accessModes: {{ join ", " $old.accessModes }} to {{ join ", " (.accessModes | default (list "ReadWriteMany")) }} [upgrade-claim-modes]

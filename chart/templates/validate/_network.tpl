@@ -63,8 +63,8 @@
 {{- end }}
 
 {{/*
-A pod in the host's network shares the host's ports: with kubelet, kube-proxy, the API server and etcd, with
-Kubernetes' range for NodePorts, and with Linux' range for outgoing connections.
+A pod on the host network shares the host's ports with the kubelet, kube-proxy, the API server and etcd, with
+the NodePort range, and Linux's range for outgoing connections.
 */}}
 {{- define "megatron-dpo.validate.network.ports" -}}
 {{- range $key, $given := pick .Values.rendezvous "masterPort" "gangPort" }}

@@ -1,9 +1,9 @@
-{{/* Names in extraEnv and network.env: none that the chart sets, and no secret in plain text. */}}
+{{/* extraEnv and network.env: no variable that the chart sets, and no secret in plain text. */}}
 {{- define "megatron-dpo.validate.env" -}}
 {{- $reserved := list "JOB_COMPLETION_INDEX" "NODE_RANK" "RANK" "LOCAL_RANK" "WORLD_SIZE" "LOCAL_WORLD_SIZE" "GROUP_RANK" "MASTER_ADDR" "MASTER_PORT" "NNODES" "NPROC_PER_NODE" "CUDA_VISIBLE_DEVICES" "GPU_MODEL" "NETWORK_TRANSPORT" "NETWORK_FLOOR_GBS" -}}
 {{- /* Settings of the launcher that only the user sets. */}}
 {{- $open := list "DPO_ACCEPT_PATCHES" -}}
-{{- /* The names under which the hubs' libraries look for a token. */}}
+{{- /* Variables that the hubs' libraries read a token from. */}}
 {{- $tokens := dict
   "HF_TOKEN" "hf" "HF_HUB_TOKEN" "hf" "HUGGING_FACE_HUB_TOKEN" "hf" "HUGGINGFACE_HUB_TOKEN" "hf"
   "MODELSCOPE_API_TOKEN" "modelscope" "MODELSCOPE_SDK_TOKEN" "modelscope" }}
@@ -54,8 +54,8 @@
 {{- end }}
 
 {{/*
-Tolerations that the API server would refuse: it sees them only when the JobSet creates its pods, and by then
-Kueue has reserved the GPUs.
+Tolerations that the API server would refuse only when the JobSet creates its pods, after Kueue has reserved the
+GPUs.
 */}}
 {{- define "megatron-dpo.validate.tolerations" -}}
 {{- range $position, $given := . }}

@@ -1,12 +1,12 @@
 {{/*
 Relations that the schema cannot express. Each check prints one line per mistake with the values path, what was
-given, and what to write; all of them are reported at once.
-To add a check: print `- <path>: <what is wrong>; <what to write>` in the file of its subject.
+given, and the remedy; all of them are reported at once.
+To add a check: print `- <path>: <cause>; <remedy> [<id>]` in the file of its subject.
 */}}
 {{- define "megatron-dpo.validate" -}}
 {{- $messages := "" -}}
 {{- $subjects := list "launchers" "name" "nodes" "workspace" "paths" "stages" "resources" "code" "recipe" "kueue" "network" "env" "security" "pod" "volumes" -}}
-{{- /* No other check bears such characters. */}}
+{{- /* The other checks cannot print such characters. */}}
 {{- if include "megatron-dpo.validate.characters" . }}{{ $subjects = list "characters" }}{{ end }}
 {{- range $subject := $subjects }}
 {{- $found := include (printf "megatron-dpo.validate.%s" $subject) $ | trim }}
@@ -14,7 +14,7 @@ To add a check: print `- <path>: <what is wrong>; <what to write>` in the file o
 {{- $messages = printf "%s\n%s" $messages (regexReplaceAll "\n\\s*\n*" $found "\n") }}
 {{- end }}
 {{- end }}
-{{- /* The flags are judged last: their rules count on valid nodes. */}}
+{{- /* Flags are checked last: their rules assume valid nodes. */}}
 {{- if not $messages }}
 {{- $found := include "megatron-dpo.validate.flags" $ | trim }}
 {{- if $found }}
@@ -39,7 +39,7 @@ holds one. Those below 0x20 are harmless, since JSON escapes them.
 {{- end }}
 {{- end }}
 
-{{/* Files of the chart that a broken checkout lacks. */}}
+{{/* Generated files of the chart. */}}
 {{- define "megatron-dpo.validate.launchers" -}}
 {{- if and (eq .Values.launcher.from "chart") (not (and (.Files.Get "launchers.tar.xz") (.Files.Get "launchers.digest"))) }}
 - chart/launchers.tar.xz: not built; run `make chart` in the checkout, or install the packaged chart (make package) [chart-launcher]

@@ -25,7 +25,7 @@
 {{- end }}
 {{- end }}
 
-{{/* Paths must be clean: two spellings of one folder would pass as two folders. */}}
+{{/* Paths must be normalized: two spellings of one folder would count as two folders. */}}
 {{- define "megatron-dpo.validate.paths" -}}
 {{- $workspace := .Values.workspace -}}
 {{- $given := dict "workspace.mountPath" $workspace.mountPath -}}

@@ -8,7 +8,7 @@ narrowed here by one call for all tensors of a part. TE 2.12 does so for all nar
 versions where only one of the two is bf16, and for fp16 and fp8.
 
 Since TE 2.13 two moments in bf16 are read and written by the kernel (``fuse_unscale``): nothing is
-copied, and only the number of tensors is cut (``launchers/plan/optimizer_parts.py``: ``TENSORS``).
+copied, and only the number of tensors is cut (``step_parts.py``: ``TENSORS``).
 
 The arithmetic is elementwise: the result is the same, bit by bit, however a group is cut
 (tests/launchers/training/optimizer/test_chunked_adam.py; tests/gpu/kernels/adam.py).
@@ -24,7 +24,8 @@ from typing import Any
 import torch
 from transformer_engine.pytorch.optimizers import FusedAdam
 
-from launchers.plan.optimizer_parts import CHUNK, TENSORS, parts
+from launchers.plan.memory import CHUNK
+from launchers.training.optimizer.step_parts import TENSORS, parts
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
 

@@ -18,7 +18,7 @@ NAMES = {
     "l2_norm_impl": "multi_tensor_l2norm",
     "multi_tensor_scale_impl": "multi_tensor_scale",
 }
-"""From megatron-core's names to Transformer Engine's."""
+"""Map of megatron-core's names to Transformer Engine's."""
 
 
 def install() -> None:

@@ -20,7 +20,7 @@ from megatron.core.optimizer import optimizer
 from megatron.core.rerun_state_machine import RerunMode, get_rerun_state_machine
 
 GRACE_SECONDS = 5.0
-"""How long a rank with finite gradients waits, so that the rank with the fault ends first."""
+"""Time that a rank with finite gradients waits, so that the rank with the fault ends first."""
 _check, _norm = _ParamAndGradBucketGroup.check_grads, optimizer.get_grad_norm_fp32
 _norms: dict[tuple[int, int], torch.Tensor] = {}
 """Each bucket's norm in this step, by the identity of its group and its number there."""
@@ -63,7 +63,7 @@ def refuse(total: float) -> None:
             )
     time.sleep(GRACE_SECONDS)
     raise RuntimeError(
-        f"{where}: the norm of all gradients is {total}, and those of this rank are finite"
+        f"{where}: the norm of all gradients is {total}, but the gradients of this rank are finite"
     )
 
 

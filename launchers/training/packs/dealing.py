@@ -115,7 +115,7 @@ def refuse_no_step(packs: int, *, replicas: int, micro: int, batch: int, steps: 
     if not steps or packs < replicas * micro:
         raise LaunchError(
             Exit.DATA,
-            f"recipe.dataset: its rows make {packs} packs, and those no batch of "
+            f"recipe.dataset: {packs} packs do not fill one batch of "
             f"global_batch_size {batch} (micro_batch_size {micro} x {replicas} replicas a step)",
             "add rows or epochs, or lower recipe.args.global_batch_size or packing_length",
             id="packs-no-batch",

@@ -2,7 +2,7 @@
 
 ms-swift 4.4.1 does not work with this dispatcher of megatron-core 0.18.0 for two reasons:
 - Packs differ in tokens, and an all-gather needs equal sizes. Here each microbatch is padded to the
-  room of its packs, in evaluation and in the reference's pass too. The padding is one more text,
+  capacity of its packs, in evaluation and in the reference's pass too. The padding is another text,
   which appears in no label, length or count. It repeats the pack's own tokens: copies of a single
   token would all go to the same few experts, and for a half-empty pack they would not fit on one
   rank. The router sees the padding: load balancing and expert counts include it (below 1 % of a
@@ -43,7 +43,7 @@ class PaddingCollator:
         """Collate a microbatch.
 
         Raises:
-            LaunchError: CONFIG when it holds more than texts, DATA when it exceeds its packs' room.
+            LaunchError: CONFIG when it has more than texts, DATA when it exceeds the capacity.
         """
         made: dict[str, Any] = self.inner(batch)
         words, places = made["input_ids"][0], made["position_ids"][0]

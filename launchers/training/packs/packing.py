@@ -139,8 +139,8 @@ def _compare(digest: str) -> None:
     if others:
         raise LaunchError(
             Exit.DATA,
-            f"ranks {others} see other rows or packs than rank 0: {digest[:12]}",
-            "let a dataset plugin give the same rows on every rank",
+            f"ranks {others} have other rows or packs than rank 0 ({digest[:12]})",
+            "make the dataset plugin return the same rows on every rank",
             id="packs-differ",
         )
 

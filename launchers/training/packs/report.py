@@ -48,7 +48,7 @@ class Report:
     packs: int
     packing_length: int
     real: float
-    """Real tokens over the packs' room; a pack that is too long counts as full."""
+    """Real tokens over the packs' capacity; a pack that is too long counts as full."""
     too_long: int
     """Packs that consist of a single row longer than ``packing_length``."""
     longest: int
@@ -59,7 +59,7 @@ class Report:
     cost_imbalance: float
     """Fraction of the time that replicas wait for the slowest, in the first epoch."""
     cost_imbalance_undealt: float
-    """The same in the order of ms-swift's shuffle."""
+    """The same fraction in the order of ms-swift's shuffle."""
     lost_each_epoch: int
     """Packs of an epoch, different ones in each, that do not fill a round of all replicas."""
 
@@ -72,18 +72,18 @@ class Report:
         if self.too_long:
             yield (
                 f"{self.too_long} rows are longer than recipe.args.packing_length "
-                f"{self.packing_length} and make packs of up to {self.longest} tokens; write "
+                f"{self.packing_length} and make packs of up to {self.longest} tokens; set "
                 f"packing_length: {self.longest}, or a smaller max_length"
             )
         if self.real < FULL:
             yield (
-                f"packs are {self.real:.1%} full, less than {FULL:.0%}; write a packing_length of "
-                f"many times the rows' mean, {self.packs} packs are few otherwise"
+                f"packs are {self.real:.1%} full, less than {FULL:.0%}; set packing_length to "
+                f"many times the rows' mean length ({self.packs} packs now)"
             )
         if self.cost_imbalance > EVEN:
             yield (
                 f"replicas wait {self.cost_imbalance:.1%} of the time for the slowest, more than "
-                f"{EVEN:.0%}; a larger recipe.args.global_batch_size leaves more choice"
+                f"{EVEN:.0%}; raise recipe.args.global_batch_size to balance them better"
             )
 
 

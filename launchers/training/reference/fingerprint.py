@@ -98,7 +98,7 @@ def facts_of(args: object, home: Path, machine: Machine) -> dict[str, str]:
         machine: software and GPU.
 
     Raises:
-        OSError: a file can't be read.
+        OSError: a file cannot be read.
     """
     arguments = {name: _word(getattr(args, name, None)) for name in (*ARGUMENTS, *ROUNDING)}
     sets = [*_list(args, "dataset"), "|", *_list(args, "val_dataset")]
@@ -181,8 +181,8 @@ def differences(before: Mapping[str, str], now: Mapping[str, str]) -> str:
     'max_length was 4096 and is 8192'
     """
     names = sorted(set(before) | set(now))
-    told = [(n, before.get(n, "not given"), now.get(n, "not given")) for n in names]
-    return ", ".join(f"{n} was {old} and is {new}" for n, old, new in told if old != new)
+    listed = [(n, before.get(n, "not given"), now.get(n, "not given")) for n in names]
+    return ", ".join(f"{n} was {old} and is {new}" for n, old, new in listed if old != new)
 
 
 def _list(args: object, name: str) -> Sequence[str]:

@@ -174,7 +174,7 @@ class Naming:
 
 
 def _agree(yes: bool) -> bool:
-    """Tell whether it is true on all ranks."""
+    """Return whether it is true on all ranks."""
     agreed = torch.tensor(int(yes), device=get_current_device())
     dist.all_reduce(agreed, dist.ReduceOp.MIN)
     return bool(agreed.item())

@@ -10,17 +10,25 @@ KEY = "reference_logps"
 
 
 def refusals(args: object) -> list[str]:
-    """Return why the log-probabilities can't be precomputed, one sentence for each reason.
+    """Return why the log-probabilities cannot be precomputed, one sentence for each reason.
 
     The chart and the launcher refuse the same by ``rules/data.py``; this is for runs that
     neither of them has started.
     """
     wanted: tuple[tuple[str, tuple[object, ...], str], ...] = (
         ("rlhf_type", ("dpo",), "only DPO reads them"),
-        ("tuner_type", ("full",), "an adapter's reference is the model without it, and free"),
+        (
+            "tuner_type",
+            ("full",),
+            "an adapter's reference is the model without it, at no extra memory",
+        ),
         ("streaming", (False, None), "not all pairs are known before the first step"),
-        ("context_parallel_size", (1, None), "not tried with a sequence cut over GPUs"),
-        ("virtual_pipeline_model_parallel_size", (1, None), "not tried with virtual stages"),
+        ("context_parallel_size", (1, None), "untested with a sequence divided among GPUs"),
+        (
+            "virtual_pipeline_model_parallel_size",
+            (1, None),
+            "untested with virtual pipeline stages",
+        ),
         ("task_type", ("causal_lm", None), "the model must return log-probabilities"),
     )
     given = ((name, getattr(args, name, None), allowed, why) for name, allowed, why in wanted)
@@ -45,7 +53,7 @@ def original(args: Any) -> Path:
 
 
 def policy_is_reference(args: Any, iteration: int) -> bool:
-    """Tell whether the policy's weights are still the reference's.
+    """Return whether the policy's weights are still the reference's.
 
     Args:
         args: ms-swift's parsed arguments.

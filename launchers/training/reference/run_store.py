@@ -35,7 +35,7 @@ class Opened:
     pairs: Pairs
     complete: bool
     source: Literal["pass", "store"]
-    """Whether this run computed the log-probabilities or found them."""
+    """``pass`` if this run computed the log-probabilities, ``store`` if it found them."""
     cost: Mapping[str, Any] = field(default_factory=dict)
 
     def after(self, seconds: float, tokens: int, ranks: int, *, left: int = 0) -> Opened:
@@ -108,13 +108,13 @@ def _tolerated(
 def _too_late(home: Path, folder: Path, iteration: int, changed: str) -> LaunchError:
     """Explain why the log-probabilities can no longer be computed."""
     state = f"has done {iteration} steps" if iteration else "does not start from ref_model"
-    lack = f"the run began with others: {changed}" if changed else f"{folder} is not whole"
-    undo = "undo that change, or " if changed else ""
+    lack = f"the run began with other inputs: {changed}" if changed else f"{folder} is incomplete"
+    undo = "revert that change, or " if changed else ""
     return LaunchError(
         Exit.CONFIG,
-        f"recipe.reference: precomputed, but the policy {state}, so that it can't stand for the "
+        f"recipe.reference: precomputed, but the policy {state}, so it cannot serve as the "
         f"reference, and {lack}",
-        f"{undo}write recipe.reference: online, or remove {home / 'checkpoints'} to begin anew",
+        f"{undo}set recipe.reference: online, or remove {home / 'checkpoints'} to start again",
         id="reference-too-late",
     )
 

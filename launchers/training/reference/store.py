@@ -27,7 +27,7 @@ from launchers.system.atomic_file import replace
 from launchers.training.reference.pairs import SIZE
 
 Pairs = dict[bytes, tuple[float, float]]
-"""From a pair's id to the summed log-probabilities of chosen and rejected, in nats."""
+"""Map of a pair's id to the summed log-probabilities of chosen and rejected, in nats."""
 
 TOLERANCE = 1e-2
 """Tolerated difference between two entries of one id, relative for values above 1: kernels choose
@@ -53,7 +53,7 @@ def unpack(data: bytes) -> Pairs:
         ValueError: they end within an entry.
     """
     if len(data) % _ENTRY.size:
-        raise ValueError(f"{len(data)} bytes are no multiple of {_ENTRY.size}")
+        raise ValueError(f"{len(data)} bytes are not a multiple of {_ENTRY.size}")
     return {name: (chosen, rejected) for name, chosen, rejected in _ENTRY.iter_unpack(data)}
 
 
@@ -68,7 +68,7 @@ def add(pairs: Pairs, others: Iterable[tuple[bytes, tuple[float, float]]], folde
             raise LaunchError(
                 Exit.DATA,
                 f"the reference's log-probability of pair {name.hex()} is {values}",
-                "look at the model's weights and at the pair",
+                "check the model's weights and the pair",
                 id="reference-not-finite",
             )
         known = pairs.setdefault(name, values)
@@ -76,14 +76,14 @@ def add(pairs: Pairs, others: Iterable[tuple[bytes, tuple[float, float]]], folde
             raise LaunchError(
                 Exit.DATA,
                 f"pair {name.hex()} has log-probabilities {known} and {values}, more than "
-                f"{TOLERANCE:g} apart: two different models wrote into one store",
+                f"{TOLERANCE:g} apart: two different models wrote to one store",
                 f"remove {folder}",
                 id="reference-two-models",
             )
 
 
 def differ(one: float, other: float) -> bool:
-    """Tell whether two log-probabilities of one pair differ by more than rounding."""
+    """Return whether two log-probabilities of one pair differ by more than rounding."""
     return abs(one - other) > TOLERANCE * max(1.0, abs(one), abs(other))
 
 

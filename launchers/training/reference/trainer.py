@@ -23,7 +23,7 @@ from launchers.training.reference.policy import KEY, refusals
 from launchers.training.reference.store import Pairs
 
 trainers: Any = importlib.import_module("swift.megatron.trainers")
-"""Where ms-swift looks its trainers up."""
+"""Module in which ms-swift looks up its trainers."""
 _Upstream: Any = trainers.MegatronDPOTrainer
 
 
@@ -45,9 +45,9 @@ class Collator:
         if absent:
             raise LaunchError(
                 Exit.DATA,
-                f"pair {absent[0]} has no reference log-probability: its tokens are not those of "
-                "any pair when the run began",
-                "give each row one fixed encoding, or write recipe.reference: online",
+                f"pair {absent[0]} has no reference log-probability: no pair had its tokens "
+                "when the run began",
+                "make each row's encoding deterministic, or set recipe.reference: online",
                 id="reference-unknown-pair",
             )
         values = torch.tensor([self.pairs[name] for name in names], dtype=torch.float32)
@@ -65,7 +65,7 @@ class PrecomputedDPOTrainer(_Upstream):  # type: ignore[misc]
             raise LaunchError(
                 Exit.CONFIG,
                 f"recipe.reference: precomputed with {'; '.join(found)}",
-                "write online",
+                "set recipe.reference: online",
                 id="reference-unsupported",
             )
         super().__init__(args, template)

@@ -3,7 +3,7 @@
 ``swift/pipelines/train/sft.py`` tokenises each row for its length before the first step and again
 each time that it is drawn, in every attempt. With this feature all ranks read
 ``cache/tokens/<digest>``. If that is not possible (multimodal rows, a stream, a workspace that
-can't be written), upstream's functions run unchanged and the log says why.
+cannot be written), upstream's functions run unchanged and the log says why.
 """
 
 import os
@@ -68,7 +68,7 @@ def _stored(row: dict[str, Any], return_length: bool = False) -> dict[str, Any]:
 
 
 def _unfit(args: Any, template: Any) -> str:
-    """Return why the rows of a run can't be cached; empty if they can."""
+    """Return why the rows of a run cannot be cached; empty if they can."""
     given = [*args.dataset, *args.val_dataset]
     kind = getattr(args, "rlhf_type", None)
     reasons = {
@@ -87,7 +87,7 @@ def _unfit(args: Any, template: Any) -> str:
 
 
 def _agree(self: Any) -> Path | None:
-    """Return the folder with the rows, the same on all ranks; None if there can't be one.
+    """Return the folder with the rows, the same on all ranks; None if there cannot be one.
 
     Raises:
         LaunchError: CONFIG when this rank does not see the folder that rank 0 has made.
@@ -118,8 +118,8 @@ def _verify(folder: Path) -> None:
     if problems:
         raise LaunchError(
             Exit.IO,
-            f"{folder}: {problems[0]} here, and not on rank 0",
-            "look at the workspace",
+            f"{folder}: {problems[0]} on this node, but not on rank 0",
+            "check the storage of the workspace",
             id="tokens-not-shared",
         )
 

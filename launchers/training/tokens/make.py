@@ -102,8 +102,8 @@ def _tokenise(self: Any, partial: Path) -> Made:
     if not rows["train"]:
         raise LaunchError(
             Exit.DATA,
-            f"recipe.dataset: no row could be tokenised in max_length {args.max_length}",
-            "see the errors above, write a larger recipe.args.max_length or mend the dataset",
+            f"recipe.dataset: no row could be tokenised within max_length {args.max_length}",
+            "check the errors above; raise recipe.args.max_length or correct the dataset",
             id="tokens-none",
         )
     return Made(notes={"rows": rows})

@@ -21,6 +21,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from launchers.storage.trainer_log import LOG, read_losses
 from tests.gpu import host
 from tests.gpu.launcher.launch import WORKSPACE
 from tests.gpu.launcher.run import Run, ranks, wait_for
@@ -88,10 +89,9 @@ SPECIAL = {"tiny-resume": run_in_two, "tiny-kill": run_killed}
 
 
 def steps(name: str) -> list[dict[str, Any]]:
-    """Return the training steps of the trainer's log."""
-    log = WORKSPACE / "runs" / name / "checkpoints" / "logging.jsonl"
-    rows = [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
-    return [row for row in rows if "loss" in row]
+    """Return the trainer's log rows of training steps."""
+    log = WORKSPACE / "runs" / name / "checkpoints" / LOG
+    return [step.row for step in read_losses(log)]
 
 
 def main() -> None:

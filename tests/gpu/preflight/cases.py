@@ -40,7 +40,7 @@ CASES = {
         code=80,
         says="NCCL sends over NET/Socket, not NET/IB",
     ),
-    "taken": Case(hog=True, code=80, says="taken by another process"),
+    "taken": Case(hog=True, code=80, says="used by another process"),
     "slow-card": Case(
         hog=True, env={"DPO_PREFLIGHT_SKIP": "idle,bandwidth,pairs"}, code=80, says="TFLOP/s"
     ),

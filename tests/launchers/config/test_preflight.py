@@ -29,21 +29,21 @@ def test_settings_are_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("env", "message"),
+    ("env", "message", "id"),
     [
-        ({"DPO_GPU_MODEL": "a100"}, "gpuModel='a100' is not known here; write one of a100-40g"),
-        ({"DPO_PREFLIGHT_SKIP": "pair"}, "no check 'pair'; did you mean pairs?"),
-        ({"DPO_PREFLIGHT_NODE_FLOOR": "fast"}, "DPO_PREFLIGHT_NODE_FLOOR='fast'; write GB/s"),
-        ({"DPO_NETWORK_FLOOR_GBS": "-1"}, "DPO_NETWORK_FLOOR_GBS='-1'; write GB/s"),
-        ({"DPO_NETWORK_FLOOR_GBS": "nan"}, "DPO_NETWORK_FLOOR_GBS='nan'; write GB/s"),
-        ({"DPO_PREFLIGHT_DEADLINE": "5"}, "write a whole number of at least 10"),
-        ({"SKIP_PREFLIGHT": "yes"}, "SKIP_PREFLIGHT='yes' is not 0 or 1"),
+        ({"DPO_GPU_MODEL": "a100"}, "'a100'", "gpu-model-unknown"),
+        ({"DPO_PREFLIGHT_SKIP": "pair"}, "did you mean pairs?", "preflight-check-unknown"),
+        ({"DPO_PREFLIGHT_NODE_FLOOR": "fast"}, "DPO_PREFLIGHT_NODE_FLOOR='fast'", "env-bandwidth"),
+        ({"DPO_NETWORK_FLOOR_GBS": "-1"}, "DPO_NETWORK_FLOOR_GBS='-1'", "env-bandwidth"),
+        ({"DPO_NETWORK_FLOOR_GBS": "nan"}, "DPO_NETWORK_FLOOR_GBS='nan'", "env-bandwidth"),
+        ({"DPO_PREFLIGHT_DEADLINE": "5"}, "at least 10", "env-integer"),
+        ({"SKIP_PREFLIGHT": "yes"}, "SKIP_PREFLIGHT='yes'", "env-switch"),
     ],
 )
-def test_what_is_no_setting_is_refused(env: dict[str, str], message: str) -> None:
+def test_a_wrong_setting_is_refused(env: dict[str, str], message: str, id: str) -> None:
     with pytest.raises(LaunchError) as refused:
         from_env(env)
-    assert refused.value.code == Exit.CONFIG
+    assert (refused.value.code, refused.value.id) == (Exit.CONFIG, id)
     assert message in str(refused.value)
 
 

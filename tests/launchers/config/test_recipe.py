@@ -48,10 +48,10 @@ def test_other_versions_may_be_allowed_after_a_run_has_begun() -> None:
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"backend": "deepspeed"}, "recipe.backend='deepspeed'; write megatron or transformers"),
+        ({"backend": "deepspeed"}, "recipe.backend='deepspeed'; use megatron or transformers"),
         ({"task": None}, "recipe.task=None"),
-        ({"reference": "once"}, "recipe.reference='once'; write online or precomputed"),
-        ({"allowVersionChange": "true"}, "recipe.allowVersionChange='true'; write true or false"),
+        ({"reference": "once"}, "recipe.reference='once'; use online or precomputed"),
+        ({"allowVersionChange": "true"}, "recipe.allowVersionChange='true'; use true or false"),
         ({"modle": "x"}, "recipe.modle is not a key; did you mean model"),
         ({"model": ""}, "recipe.model=''"),
         ({"dataset": []}, "recipe.dataset=[]"),
@@ -75,8 +75,9 @@ def test_a_missing_file_says_which_setting_names_it(tmp_path: Path) -> None:
 def test_a_broken_file_is_refused_in_one_line(tmp_path: Path) -> None:
     path = tmp_path / "recipe.yaml"
     path.write_text("a: [")
-    with pytest.raises(LaunchError, match="is no YAML"):
+    with pytest.raises(LaunchError) as refusal:
         load(path)
+    assert refusal.value.id == "recipe-yaml"
 
 
 def test_a_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
@@ -89,6 +90,6 @@ def test_a_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_can_t_be_decoded_is_refused(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "recipe.yaml"
     path.write_bytes(content)
-    with pytest.raises(LaunchError, match="is no YAML") as refusal:
+    with pytest.raises(LaunchError) as refusal:
         load(path)
-    assert refusal.value.code == Exit.CONFIG
+    assert (refusal.value.code, refusal.value.id) == (Exit.CONFIG, "recipe-yaml")

@@ -1,4 +1,4 @@
-"""What a recipe sets straight in megatron-core's configuration must be a map of typed values."""
+"""Overrides of megatron-core's configuration in a recipe must be a map of typed values."""
 
 from __future__ import annotations
 

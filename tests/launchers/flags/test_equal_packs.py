@@ -1,4 +1,4 @@
-"""When packs are filled up, what one may hold, and what is refused with gathered tokens."""
+"""Padding of packs, their content, and refusals with gathered tokens."""
 
 from __future__ import annotations
 
@@ -82,12 +82,12 @@ def test_the_feature_is_for_packs_that_are_gathered(changes: dict[str, Any], loa
 
 def test_a_batch_of_more_than_texts_is_refused() -> None:
     equal_packs.judge({"input_ids": 1, "channel": None}, 5, 8, 8)
-    with pytest.raises(LaunchError, match="a batch that holds pixel_values") as refusal:
+    with pytest.raises(LaunchError, match="pixel_values") as refusal:
         equal_packs.judge({"input_ids": 1, "pixel_values": 1}, 5, 8, 8)
-    assert refusal.value.code == Exit.CONFIG
+    assert (refusal.value.code, refusal.value.id) == (Exit.CONFIG, "gather-batch")
 
 
 def test_a_pack_that_is_too_long_is_refused() -> None:
-    with pytest.raises(LaunchError, match="has 9 tokens and the others 8") as refusal:
+    with pytest.raises(LaunchError, match="has 9 tokens instead of 8") as refusal:
         equal_packs.judge({"input_ids": 1}, 9, 16, 8)
     assert refusal.value.code == Exit.DATA

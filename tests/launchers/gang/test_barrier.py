@@ -143,7 +143,7 @@ def test_a_user_error_of_a_waiting_rank_ends_the_gang_at_once() -> None:
 def test_a_pod_replaced_after_the_start_ends_the_old_gang() -> None:
     with led() as (lead, join):
         started(lead, join)
-        with pytest.raises(LaunchError, match="has started") as no:
+        with pytest.raises(LaunchError, match="has already started") as no:
             join(1).await_start_message()
         assert no.value.code == Exit.PEER
         assert eventually(lead.peers.lost.is_set)
@@ -154,12 +154,12 @@ def test_a_pod_replaced_after_the_start_ends_the_old_gang() -> None:
 def test_a_lost_peer_is_known_to_all() -> None:
     with led() as (lead, join):
         first, second = started(lead, join)
-        first.leave(Exit.DATA, "row 7 is no JSON")
+        first.leave(Exit.DATA, "row 7 is not JSON")
         assert lead.peers.lost.wait(5)
         assert lead.peers.loss is not None
         error = lead.peers.loss.error()
         assert error.code == Exit.PEER
-        assert "rank 1 (r-node-0-1 on n0) ended: row 7 is no JSON" in error.cause
+        assert "rank 1 (r-node-0-1 on n0) ended: row 7 is not JSON" in error.cause
         lead.leave(Exit.PEER, error.cause)
         assert second.peers.lost.wait(5)
         assert second.peers.loss is not None
@@ -233,7 +233,7 @@ def test_signs_of_life_keep_a_quiet_gang_together(monkeypatch: pytest.MonkeyPatc
         assert not any(m.peers.lost.is_set() for m in members)
 
 
-def test_success_waits_for_the_slowest_rank_and_loses_nobody() -> None:
+def test_success_waits_for_the_slowest_rank_and_loses_no_rank() -> None:
     with led() as (lead, join):
         first, second = started(lead, join)
         for one in (first, second):

@@ -1,4 +1,4 @@
-"""What the hubs do, right and wrong, seen through their real clients."""
+"""Answers and faults of the hubs, through their real clients."""
 
 from __future__ import annotations
 

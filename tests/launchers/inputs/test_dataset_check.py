@@ -83,7 +83,7 @@ def test_a_parquet_file_is_known_by_its_ends(tmp_path: Path) -> None:
     [
         (PAIR, "messages;", "dataset-no-pairs"),
         ({"prompt": "q", "chosen": "a"}, "chosen, prompt;", "dataset-no-pairs"),
-        ({}, "no columns;", "dataset-no-pairs"),
+        ({}, "(none);", "dataset-no-pairs"),
         ({**PAIR, "rejected_response": "good"}, "all 2 rows", "dataset-same-answers"),
         ({**PAIR, "rejected_response": None}, "all 2 rows", "dataset-same-answers"),
         ({"query": "q", "response": "x", "rejected_response": "x"}, "", "dataset-same-answers"),

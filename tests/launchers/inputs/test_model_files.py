@@ -9,7 +9,7 @@ from launchers.inputs import model_files
 
 
 @pytest.mark.parametrize(
-    "config, told",
+    "config, reported",
     [
         (None, "o/m has no config.json"),
         ("{broken", "o/m: config.json is not JSON"),
@@ -18,11 +18,11 @@ from launchers.inputs import model_files
     ],
 )
 def test_a_folder_that_is_no_model_is_refused(
-    tmp_path: Path, config: str | None, told: str
+    tmp_path: Path, config: str | None, reported: str
 ) -> None:
     if config is not None:
         (tmp_path / "config.json").write_text(config)
-    with pytest.raises(LaunchError, match=told) as no:
+    with pytest.raises(LaunchError, match=reported) as no:
         model_files.check_folder(tmp_path, "o/m")
     assert no.value.code == Exit.DATA
 

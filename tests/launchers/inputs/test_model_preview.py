@@ -111,8 +111,8 @@ def test_a_hub_that_fails_at_first_is_asked_by_the_download_and_judged_after_it(
     alone = {"DPO_NODES": "1", "DPO_COMPLETIONS": "1", "HF_ENDPOINT": hub.url}
     code, output = end(pods.start(0, **env, **alone))
     assert code == Exit.CONFIG, output
-    assert output.count("model not looked at") == 1
-    assert "the hub answers 500" in output
+    assert output.count("model not checked yet") == 1
+    assert "HTTP 500" in output
     assert HEADS in pods.message(0)["cause"]
     assert pods.message(0)["stage"] == "download"
     assert list((pods.folder / "workspace" / "models").rglob("model.safetensors"))
@@ -124,7 +124,7 @@ def test_a_hub_that_is_not_there_is_reported_by_the_download(pods: Pods, hub: Fa
     code, output = end(pods.start(0, **env, **alone))
     assert code == Exit.INPUT_MISSING, output
     assert pods.message(0)["stage"] == "download"
-    assert "model not looked at" in output
+    assert "model not checked yet" in output
 
 
 def test_a_model_that_fits_passes_and_what_is_unwise_is_logged(pods: Pods) -> None:
@@ -142,7 +142,7 @@ def test_a_config_that_says_nothing_refuses_nothing(pods: Pods, config: str) -> 
     (pods.folder / "sources" / "model" / "config.json").write_text(config)
     code, output = end(pods.start(0, "check", **env))
     assert code == 0, output
-    assert "model not looked at" in output
+    assert "model not checked yet" in output
 
 
 def test_the_model_is_judged_apart_from_what_is_judged_without_it(pods: Pods) -> None:

@@ -1,4 +1,4 @@
-"""Which remedy keeps the prompt; ms-swift itself is asked, too."""
+"""The remedy keeps the prompt; ms-swift itself confirms it."""
 
 from __future__ import annotations
 

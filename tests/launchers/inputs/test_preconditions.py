@@ -100,7 +100,7 @@ def test_a_secret_is_refused_and_not_repeated(settings: Settings) -> None:
     assert "CANARY" not in text
 
 
-def test_a_flag_of_ms_swift_3_is_told_todays_name(settings: Settings) -> None:
+def test_a_flag_of_ms_swift_3_is_reported_todays_name(settings: Settings) -> None:
     text = refusal(settings, args={"max_epochs": "1"})
     assert "num_train_epochs" in text and "[flag-renamed]" in text
 
@@ -152,6 +152,6 @@ def test_a_flag_without_a_word_is_refused_as_by_the_chart(settings: Settings) ->
     assert refused(settings, args={"lr": ""}) == [("lr", "flag-empty")]
 
 
-def test_what_needs_no_model_is_told_with_the_other_mistakes(settings: Settings) -> None:
+def test_what_needs_no_model_is_reported_with_the_other_mistakes(settings: Settings) -> None:
     found = refused(settings, args={"num_train_epochs": None, "lrr": "1"})
     assert found == [("lrr", "flag-unknown"), ("num_train_epochs", "epochs-missing")]

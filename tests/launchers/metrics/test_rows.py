@@ -80,14 +80,14 @@ def test_no_file_has_no_rows(tmp_path: Path) -> None:
     assert rows.read(tmp_path / "metrics.jsonl") == []
 
 
-def test_rows_are_written_in_the_order_of_the_steps_and_told(tmp_path: Path) -> None:
-    told: list[int] = []
-    writer = Writer(tmp_path / "metrics.jsonl", row, lambda each: told.append(each.step))
+def test_rows_are_written_in_the_order_of_the_steps_and_reported(tmp_path: Path) -> None:
+    reported: list[int] = []
+    writer = Writer(tmp_path / "metrics.jsonl", row, lambda each: reported.append(each.step))
     for step in (1, 2, 3):
         writer.put(step)
     writer.close()
     assert [each.step for each in rows.read(tmp_path / "metrics.jsonl")] == [1, 2, 3]
-    assert told == [1, 2, 3]
+    assert reported == [1, 2, 3]
 
 
 def test_a_disk_that_fails_costs_rows_and_not_the_training(tmp_path: Path) -> None:

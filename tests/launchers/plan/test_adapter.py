@@ -1,4 +1,4 @@
-"""How many parameters an adapter has, and which of them a rank holds."""
+"""Parameters of an adapter, and the part that a rank holds."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ EXPERT = [(H, 2 * FFN), (FFN, H)]
 
 
 def both(layers: list[tuple[int, int]], rank: int = 8) -> int:
-    """Count the two matrices beside each layer of (inputs, outputs)."""
+    """Count the two matrices of each adapted layer of (inputs, outputs)."""
     return sum(rank * (inputs + outputs) for inputs, outputs in layers)
 
 

@@ -1,4 +1,4 @@
-"""What a run writes to the workspace."""
+"""Bytes that a run writes to the workspace."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_nothing_is_merged_where_all_parameters_are_trained() -> None:
 
 
 @pytest.mark.parametrize("tuner", ["full", "lora"])
-def test_without_a_limit_nobody_can_say_how_much_is_needed(tuner: str) -> None:
+def test_without_a_limit_the_need_is_unknown(tuner: str) -> None:
     files = files_of(tuner_type=tuner)
     assert files.needed is files.checkpoints is None
 

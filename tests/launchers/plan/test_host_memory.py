@@ -1,4 +1,4 @@
-"""Memory of a node beside its GPUs."""
+"""Host memory of a node."""
 
 from __future__ import annotations
 

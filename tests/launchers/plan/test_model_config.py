@@ -50,13 +50,13 @@ def test_every_spelling_of_the_experts_is_read(key: str) -> None:
     assert parse(config).parameters == PUBLISHED["Qwen3-30B-A3B"]
 
 
-def test_a_nested_text_config_is_read_and_the_vision_part_told() -> None:
+def test_a_nested_text_config_is_read_and_the_vision_part_reported() -> None:
     shape = parse({"text_config": known_models()["Qwen3-4B"], "vision_config": {"depth": 1}})
     assert shape.parameters == PUBLISHED["Qwen3-4B"]
     assert shape.unmodelled == ("vision_config",)
 
 
-def test_a_model_whose_attention_is_not_counted_is_told() -> None:
+def test_a_model_whose_attention_is_not_counted_is_reported() -> None:
     assert parse(known_models()["Qwen3-4B"] | {"kv_lora_rank": 512}).unmodelled == ("kv_lora_rank",)
 
 

@@ -64,7 +64,7 @@ def test_without_a_card_there_is_memory_and_no_speed() -> None:
     assert document["memory"]["card_gib"] is document["memory"]["free_gib"] is None
 
 
-def test_without_sizes_the_layout_stays_and_the_reason_is_told() -> None:
+def test_without_sizes_the_layout_stays_and_the_reason_is_reported() -> None:
     document = plan_document.document(build(job(shape=None, shape_source="nobody knows")))
     assert document["model"] is document["memory"] is document["speed"] is None
     assert document["layout"]["stage_layers"] is None
@@ -72,7 +72,7 @@ def test_without_sizes_the_layout_stays_and_the_reason_is_told() -> None:
     assert document["unknown"]["length"] == NO_DATA
 
 
-def test_another_backend_is_told_and_not_predicted() -> None:
+def test_another_backend_is_reported_and_not_predicted() -> None:
     other = parse(FIELDS | {"backend": "transformers"})
     document = plan_document.document(build(job(recipe=other)))
     assert document["layout"] is document["training"] is document["memory"] is None
@@ -95,7 +95,7 @@ def test_a_recipe_that_cannot_be_read_gives_a_plan_with_a_reason(flag: str, valu
     plan = build(job(recipe=made, data=PAIRS))
     assert plan.unknown
     reasons = " ".join(plan.unknown.values())
-    assert flag in reasons or "no multiple of the parallel sizes" in reasons
+    assert flag in reasons or "not a multiple of the parallel sizes" in reasons
     json.dumps(plan_document.document(plan))
 
 

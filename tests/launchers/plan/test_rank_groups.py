@@ -1,4 +1,4 @@
-"""Which ranks work together, against the order in which megatron-core counts its axes."""
+"""Groups of ranks, compared with the order in which megatron-core counts its axes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How many steps a dataset makes."""
+"""Number of steps of a dataset."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_epochs_win_over_train_iters_as_in_ms_swift() -> None:
 
 
 @pytest.mark.parametrize("args", [{}, {"num_train_epochs": 1}])
-def test_nobody_can_say_without_data(args: dict[str, Any]) -> None:
+def test_the_length_is_unknown_without_data(args: dict[str, Any]) -> None:
     assert steps(None, **args) is None
 
 

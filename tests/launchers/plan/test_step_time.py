@@ -57,8 +57,8 @@ def test_gathered_tokens_are_sent_once(ep: int, sent: float, gathered: float) ->
     plain = traffic.experts(QWEN, training, first(layout), pack * 8)
     once = traffic.experts(QWEN, replace(training, dispatcher="allgather"), first(layout), pack * 8)
     assert plain.inside / each == pytest.approx(sent, rel=0.001)
-    beside = (5 + 4) * 128 * pack * (ep - 1) * first(layout).moe_layers  # probabilities and map
-    assert (once.inside - beside) / each == pytest.approx(gathered, rel=0.001)
+    rest = (5 + 4) * 128 * pack * (ep - 1) * first(layout).moe_layers  # probabilities and map
+    assert (once.inside - rest) / each == pytest.approx(gathered, rel=0.001)
 
 
 def test_gradients_of_two_nodes() -> None:
@@ -208,7 +208,7 @@ def adapting(**fields: Any) -> Training:
     return job(ONE, tuner="lora", reference=False, **fields)
 
 
-def test_an_adapter_has_two_weights_beside_each_expert() -> None:
+def test_an_adapter_has_two_weights_rest_each_expert() -> None:
     # of each layer two for qkv and proj, and two for each of 128 experts' two products
     expected = 48 * (2 * 2 + 128 * 2 * 2)
     assert adapter_weights(QWEN, adapting(), first(ONE)) == expected

@@ -1,4 +1,4 @@
-"""What is read of a recipe for memory and speed, and that the defaults are ms-swift's."""
+"""Flags that memory and time depend on; the defaults are ms-swift's."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_supervised_training_has_no_reference() -> None:
 )
 def test_a_wrong_value_names_its_flag(name: str, value: str) -> None:
     args: dict[str, Any] = {name: value}
-    with pytest.raises(LaunchError, match=rf'recipe\.args\.{name}: "{value}"; write') as error:
+    with pytest.raises(LaunchError, match=rf'recipe\.args\.{name}: "{value}"; use') as error:
         read(**args)
     assert error.value.code == Exit.CONFIG
 

@@ -31,9 +31,9 @@ def test_a_sound_gang_passes() -> None:
 
 
 def test_an_answer_travels_with_ready() -> None:
-    told = {"nonce": "n", "port": "n", "card": "c"}
+    reported = {"nonce": "n", "port": "n", "card": "c"}
     times = {"sent": 1.0, "heard": 2, "said": 3.0, "got": 4.0}
-    assert answer_of({"ready": "p", "name": "rank 1", "preflight": told, **times}).said == 3.0
+    assert answer_of({"ready": "p", "name": "rank 1", "preflight": reported, **times}).said == 3.0
     with pytest.raises(KeyError):
         answer_of({"ready": "p", "name": "rank 1", **times})
 

@@ -113,7 +113,7 @@ def test_a_slow_node_is_named(gbs: float, state: str) -> None:
 
 
 @pytest.mark.parametrize(("gbs", "state"), [(159.0, "warning"), (90.0, "failed")])
-def test_a_slow_network_is_told(gbs: float, state: str) -> None:
+def test_a_slow_network_is_reported(gbs: float, state: str) -> None:
     [finding] = bad(found(with_row(gang(), "world", "all_reduce", gbs), wanted()))
     assert (finding.state, finding.who) == (state, "network")
 
@@ -158,7 +158,7 @@ def test_vendors_names_and_nvlink_between_nodes_are_no_error() -> None:
 def test_sockets_beside_adapters_are_an_error_unless_chosen() -> None:
     records, any_fabric = gang(across=("NET/Socket",)), from_env({})
     [finding] = bad(found(records, any_fabric))
-    assert finding.seen == "NCCL sends over NET/Socket beside 8 RDMA devices"
+    assert (finding.check, "8 RDMA devices" in finding.seen) == ("transport", True)
     assert bad(found(records, any_fabric, adapters=0)) == []
     assert bad(found(records, any_fabric, NCCL_NET="Socket")) == []
     assert bad(found(records, any_fabric, NCCL_IB_DISABLE="1")) == []
@@ -168,7 +168,7 @@ def test_a_node_without_nvlink_is_an_error_on_a_card_that_has_it() -> None:
     records = gang()
     records[3] = replace(records[3], inside=("NET/Socket", "P2P/CUMEM"))
     [finding] = bad(found(records, wanted()))
-    assert finding.seen == "GPUs of one node talk over NET/Socket, not NVLink"
+    assert "NET/Socket" in finding.seen and "NVLink" in finding.seen
     assert finding.who.startswith("rank 3 ")
     other = gang(nodes=1, card="NVIDIA L40S", inside=("SHM/direct",))
     assert {f.state for f in bad(found(other, from_env({})))} == {"warning"}
@@ -256,7 +256,7 @@ def test_nccls_log_tells_near_links_from_far_ones() -> None:
     assert network == "NET/Socket"
 
 
-def test_whoever_is_behind_is_named() -> None:
+def test_the_ranks_that_are_behind_are_named() -> None:
     done = dict.fromkeys(range(16), "world")
     assert behind({**done, 5: "node"}, 16) == "rank 5 hangs in node"
     assert behind({k: v for k, v in done.items() if k < 8}, 16) == (

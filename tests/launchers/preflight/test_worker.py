@@ -110,7 +110,7 @@ def test_a_rank_that_hangs_is_named_at_the_deadline_and_nothing_is_left(tmp_path
     assert time.monotonic() - begin < 30
 
 
-def test_a_rank_that_breaks_is_told_with_its_last_words(tmp_path: Path) -> None:
+def test_a_rank_that_breaks_is_reported_with_its_last_words(tmp_path: Path) -> None:
     broken = replace(plan(tmp_path, 0, nodes=1), matrix=-1)
     with measuring([broken]) as [pod]:
         found = end(pod)

@@ -12,7 +12,7 @@ from launchers.progress.progress import Progress
 from launchers.progress.startup import following
 
 
-def told(path: Path) -> dict[str, float]:
+def reported(path: Path) -> dict[str, float]:
     found: dict[str, float] = json.loads(path.read_text())["phases"]
     return found
 
@@ -70,7 +70,7 @@ def progress(folder: Path) -> Progress:
     return Progress(path=folder / "progress.json", run="r", digest="d", phases={"container": 100.0})
 
 
-def test_the_start_is_told_once_the_first_step_is_seen(
+def test_the_start_is_reported_once_the_first_step_is_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(startup, "POLL_SECONDS", 0.01)
@@ -80,14 +80,14 @@ def test_the_start_is_told_once_the_first_step_is_seen(
         deadline = time.monotonic() + 10
         while not of.path.exists() and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert told(of.path) == {"container": 100.0, "imports": 110.0, "first_step": 160.5}
+        assert reported(of.path) == {"container": 100.0, "imports": 110.0, "first_step": 160.5}
         assert not saved
         training(tmp_path, imports=110.0, first_step=160.5, second_step=162.0)
         while not saved and time.monotonic() < deadline:
             time.sleep(0.01)
         assert saved == [1]
     assert "first step after=60.5 imports=10 first_step=50.5" in caplog.text
-    assert told(of.path)["second_step"] == 162.0
+    assert reported(of.path)["second_step"] == 162.0
     assert saved == [1]
 
 
@@ -98,7 +98,7 @@ def test_a_training_that_ends_after_its_first_step_keeps_its_kernels(tmp_path: P
         training(tmp_path, first_step=120.0)
         raise KeyError
     assert saved == [1]
-    assert told(of.path)["first_step"] == 120.0
+    assert reported(of.path)["first_step"] == 120.0
 
 
 def test_a_training_without_a_step_keeps_nothing(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_a_training_without_a_step_keeps_nothing(tmp_path: Path) -> None:
     with following(of, tmp_path, 1, lambda: saved.append(1)):
         training(tmp_path, imports=120.0)
     assert not saved
-    assert told(of.path)["imports"] == 120.0
+    assert reported(of.path)["imports"] == 120.0
 
 
 def test_the_last_node_follows_its_own_rank(tmp_path: Path) -> None:

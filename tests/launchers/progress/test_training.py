@@ -1,4 +1,4 @@
-"""What ``progress.json`` says of training while it runs."""
+"""State of training in ``progress.json`` while it runs."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def wait_for(path: Path, step: int) -> dict[str, Any]:
     raise AssertionError(f"no step {step}")
 
 
-def test_training_is_told_while_it_runs_and_at_its_end(tmp_path: Path) -> None:
+def test_training_is_reported_while_it_runs_and_at_its_end(tmp_path: Path) -> None:
     rows, progress = (
         tmp_path / "metrics.jsonl",
         Progress(path=tmp_path / "p.json", run="r", digest="d"),
@@ -69,7 +69,7 @@ def test_goodput_counts_no_step_twice_and_the_time_of_all_attempts() -> None:
     assert (found["step"], found["attempt"], found["goodput"]) == (3, 2, 6 / 20)
 
 
-def test_before_the_first_step_nothing_is_told(tmp_path: Path) -> None:
+def test_before_the_first_step_nothing_is_reported(tmp_path: Path) -> None:
     progress = Progress(path=tmp_path / "p.json", run="r", digest="d")
     with telling(progress, tmp_path / "metrics.jsonl", every=0.01):
         time.sleep(0.05)

@@ -192,18 +192,18 @@ def holding(condition: When) -> Any:
 def test_the_chart_says_what_the_launcher_says(judge: Path) -> None:
     chance = random.Random(5)
     cases = [drawn(chance) for _ in range(CASES)]
-    told: set[str] = set()
+    reported: set[str] = set()
     for case, (said, args) in zip(cases, said_by_the_chart(cases, judge), strict=True):
         launcher = said_by_the_launcher(case, args)
         schema = bounded(launcher, case["backend"])
         assert said == [message for message in launcher if message not in schema], case
-        told |= {re.sub(r"[0-9.e+-]+|\"[^\"]*\"", "_", message) for message in said}
-    assert len(told) > 120, "the cases do not reach the rules any more"
+        reported |= {re.sub(r"[0-9.e+-]+|\"[^\"]*\"", "_", message) for message in said}
+    assert len(reported) > 120, "the cases do not reach the rules any more"
 
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("backend", ["megatron", "transformers"])
-def test_every_rule_can_be_broken_and_is_told_by_both(judge: Path, backend: str) -> None:
+def test_every_rule_can_be_broken_and_is_reported_by_both(judge: Path, backend: str) -> None:
     rows = [rule for rule in table.ROWS[backend] if not is_bound(rule)]
     cases = [breaking(backend, rule) for rule in rows]
     answers = said_by_the_chart(cases, judge)

@@ -47,7 +47,7 @@ def read(**args: Any) -> dict[str, Any]:
     return dict(recipe.parse({**document, "args": {"num_train_epochs": 1, **spelt}}).args)
 
 
-def told(
+def reported(
     shape: Shape | None = QWEN, nodes: int = 2, core: str = table.CORE, **args: Any
 ) -> list[str]:
     found = table.check(
@@ -98,7 +98,7 @@ FIT: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("args", FIT, ids=str)
 def test_what_fits_passes(args: dict[str, Any]) -> None:
-    assert told(**args) == []
+    assert reported(**args) == []
 
 
 BROKEN = [
@@ -122,8 +122,8 @@ BROKEN = [
 
 
 @pytest.mark.parametrize("args, id", BROKEN, ids=str)
-def test_what_the_models_sizes_rule_out_is_told(args: dict[str, Any], id: str) -> None:
-    assert id in told(**args)
+def test_what_the_models_sizes_rule_out_is_reported(args: dict[str, Any], id: str) -> None:
+    assert id in reported(**args)
 
 
 @pytest.mark.parametrize(
@@ -140,9 +140,9 @@ def test_a_refusal_counts_the_layers_that_are_left(args: dict[str, Any], counted
     assert any(counted in refusal.says for refusal in found), found
 
 
-def test_one_mistake_is_told_once() -> None:
-    assert told(tp=2, ep=2) == ["moe-sequence-parallel"]
-    assert told(tp=16, sp=True, shape=_six()).count("kv-heads") == 1
+def test_one_mistake_is_reported_once() -> None:
+    assert reported(tp=2, ep=2) == ["moe-sequence-parallel"]
+    assert reported(tp=16, sp=True, shape=_six()).count("kv-heads") == 1
 
 
 def _six() -> Shape:
@@ -150,26 +150,26 @@ def _six() -> Shape:
 
 
 def test_a_dense_model_needs_less() -> None:
-    assert told(DENSE, tp=2) == []
-    assert told(DENSE, modules=["layernorm"]) == []
-    assert "mlp-width" in told(DENSE, tp=5, nodes=5, gbs=8)
+    assert reported(DENSE, tp=2) == []
+    assert reported(DENSE, modules=["layernorm"]) == []
+    assert "mlp-width" in reported(DENSE, tp=5, nodes=5, gbs=8)
     assert "no-experts" in warned(DENSE, ep=2)
 
 
 def test_older_cores_recompute_layernorm_with_experts() -> None:
     for core in ("0.16.1", "0.17.0"):
-        assert told(modules=["layernorm"], core=core) == []
+        assert reported(modules=["layernorm"], core=core) == []
     for core in ("0.18.0", "0.18.0rc1", "0.19"):
         extra: dict[str, Any] = {"cuda_graph_scope": []}  # which 0.18 sets to None again
-        assert told(modules=["layernorm"], core=core, megatron_extra_kwargs=extra)
+        assert reported(modules=["layernorm"], core=core, megatron_extra_kwargs=extra)
 
 
 def test_without_the_model_its_rules_are_silent() -> None:
-    assert told(None, tp=2, pp=2) == []
+    assert reported(None, tp=2, pp=2) == []
 
 
 def test_sizes_that_are_none_are_told_alone() -> None:
-    assert told(tp="four", pp=5, ep=7) == ["size", "world-expert-parallel"]
+    assert reported(tp="four", pp=5, ep=7) == ["size", "world-expert-parallel"]
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_sizes_that_are_none_are_told_alone() -> None:
     ids=lambda v: str(v)[:40],
 )
 def test_what_works_but_is_unwise_is_a_warning(args: dict[str, Any], id: str) -> None:
-    assert told(**args) == []
+    assert reported(**args) == []
     assert id in warned(**args)
 
 
@@ -221,7 +221,7 @@ def _of_transformers(args: dict[str, recipe.Value]) -> list[str]:
 
 def test_the_two_node_run_is_neither_wrong_nor_unwise() -> None:
     args = FIT[0] | {"optimizer_cpu_offload": True, "use_precision_aware_optimizer": True}
-    assert told(**args) == warned(**args) == []
+    assert reported(**args) == warned(**args) == []
 
 
 @given(
@@ -232,7 +232,7 @@ def test_the_two_node_run_is_neither_wrong_nor_unwise() -> None:
 )
 def test_what_divides_is_never_refused_for_the_model(tp: int, pp: int, ep: int, nodes: int) -> None:
     """Whatever divides the model's sizes is left to the rules of the gang."""
-    found = told(tp=tp, pp=pp, ep=ep, sp=True, nodes=nodes)
+    found = reported(tp=tp, pp=pp, ep=ep, sp=True, nodes=nodes)
     assert not {"tp-heads", "kv-heads", "mlp-width", "expert-count", "pipeline-uneven"} & set(found)
     worlds = {"world-model-parallel", "world-expert-parallel"} & set(found)
     assert bool(worlds) == bool(nodes * 8 % (tp * pp) or nodes * 8 % (ep * pp))
@@ -244,7 +244,7 @@ def test_stages_are_spread_as_the_layout_counts_them(layers: int, pp: int, first
     from launchers.plan.layout import Layout
 
     shape = Shape(**{**vars(DENSE), "layers": layers})
-    refused = "pipeline-uneven" in told(shape, nodes=pp, pp=pp, first=first, gbs=8)
+    refused = "pipeline-uneven" in reported(shape, nodes=pp, pp=pp, first=first, gbs=8)
     layout = Layout(nodes=pp, gpus_per_node=8, pp=pp, first_layers=first)
     try:
         held = layout.stage_layers(layers)
@@ -258,13 +258,13 @@ def test_stages_are_spread_as_the_layout_counts_them(layers: int, pp: int, first
     "registrar", ["external_plugins", "custom_register_path", "custom_dataset_info"]
 )
 def test_a_name_that_the_users_code_registers_is_no_file(registrar: str) -> None:
-    assert told(val_dataset="mine") == ["val-dataset-remote"]
+    assert reported(val_dataset="mine") == ["val-dataset-remote"]
     registered: dict[str, Any] = {registrar: ["/opt/mine"]}
-    assert told(val_dataset="mine", **registered) == []
+    assert reported(val_dataset="mine", **registered) == []
     # ms-swift opens a cached dataset as a folder, whatever is registered
     for flag in ("cached_dataset", "cached_val_dataset"):
         cached: dict[str, Any] = {**registered, flag: "mine"}
-        assert told(**cached) == ["cached-dataset-remote"]
+        assert reported(**cached) == ["cached-dataset-remote"]
 
 
 @pytest.mark.parametrize("text", ["on", "off", "maybe", "true false"])
@@ -275,5 +275,5 @@ def test_launcher_and_plan_and_rules_read_a_switch_alike(text: str) -> None:
         with pytest.raises(LaunchError) as refused:
             read("packing")
         assert refused.value.id in ("flag-switch", "plan-switch")
-    assert "lazy-tokenize" not in told(packing=text, lazy_tokenize=True)
-    assert "lazy-tokenize" in told(packing="Yes", lazy_tokenize=True)
+    assert "lazy-tokenize" not in reported(packing=text, lazy_tokenize=True)
+    assert "lazy-tokenize" in reported(packing="Yes", lazy_tokenize=True)

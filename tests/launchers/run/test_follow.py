@@ -1,4 +1,4 @@
-"""What every rank but 0 checks before it trains."""
+"""Checks of every rank but 0 before it trains."""
 
 from __future__ import annotations
 
@@ -64,6 +64,7 @@ def test_a_rank_resumes_only_from_a_checkpoint_that_it_sees_whole(tmp_path: Path
     assert found is not None
     assert found.step == 5
     (folder / "model.safetensors").write_bytes(b"")
-    with pytest.raises(LaunchError, match="not whole on this node"):
+    with pytest.raises(LaunchError) as incomplete:
         running._await_checkpoint(work, "checkpoint-5", timeout=0)
+    assert incomplete.value.id == "checkpoint-incomplete"
     assert running._await_checkpoint(work, "", timeout=0) is None

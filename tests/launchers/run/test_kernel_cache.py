@@ -215,7 +215,7 @@ def test_first_and_last_node_fill_one_cache(
 def test_too_much_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernel_archive, "MAX_BYTES", 3)
     kernel(tmp_path / "one")
-    assert "too much to keep" in publish(tmp_path / "one", tmp_path / "w" / NAME, {}, "pod")
+    assert "too large to archive" in publish(tmp_path / "one", tmp_path / "w" / NAME, {}, "pod")
     assert not (tmp_path / "w").exists()
 
 
@@ -249,7 +249,7 @@ def test_a_start_after_a_start_is_warm(tmp_path: Path, monkeypatch: pytest.Monke
     [kept] = (tmp_path / "w" / "cache" / "jit").iterdir()
     os.utime(kept, (0, 0))
     warm = kernel_cache.kernels(settings(tmp_path / "w"), SMI, {})
-    assert kept.stat().st_mtime > 0  # what is not used any more can be told by its age
+    assert kept.stat().st_mtime > 0  # unused entries are recognised by their age
     assert warm.env["TORCH_WARM_POOL"] == "0"
     assert (Path(warm.env["TRITON_CACHE_DIR"]) / "ABC/k.cubin").exists()
     assert str(tmp_path / "second") in warm.env["TRITON_CACHE_DIR"]
@@ -265,7 +265,7 @@ def test_what_another_user_has_laid_ready_is_never_run(
     monkeypatch.setattr(os, "getuid", lambda: 4711)
     (tmp_path / "megatron-dpo-jit-4711").mkdir()
     assert kernel_cache.kernels(settings(tmp_path / "w"), SMI, {}).env == {}
-    assert "megatron-dpo-jit-4711 is another user's; remove it, or set TMPDIR" in caplog.text
+    assert "megatron-dpo-jit-4711 belongs to another user" in caplog.text
 
 
 def test_a_file_that_goes_while_it_is_archived_costs_nothing_else(
@@ -306,7 +306,7 @@ def test_a_workspace_that_takes_nothing_costs_the_cache_only(
 
 
 def test_gzip_tells_a_damaged_byte() -> None:
-    """What the archive stands on: a flipped bit of stored data is seen at the stream's end."""
+    """The archive relies on gzip: a flipped bit of stored data is detected at the stream's end."""
     data = bytearray(gzip.compress(os.urandom(1 << 12), 1))
     data[100] ^= 1
     with pytest.raises((OSError, EOFError)):

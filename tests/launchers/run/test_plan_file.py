@@ -50,7 +50,7 @@ def test_the_plan_is_written_whole_once_the_model_is_there(env: dict[str, str]) 
     settings, made = from_env(env), recipe()
     before = written(settings, made, env)
     assert before["memory"] is None
-    assert "config.json is not there yet" in before["unknown"]["memory"]
+    assert "config.json does not exist yet" in before["unknown"]["memory"]
     model = inputs_of(settings, made).model
     model.mkdir(parents=True)
     (model / "config.json").write_text(json.dumps(CONFIG))

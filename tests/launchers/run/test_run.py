@@ -77,11 +77,11 @@ def test_a_changed_recipe_is_not_trained_onto_old_checkpoints(pods: Pods) -> Non
     pods.write_recipe(args={"learning_rate": "2e-3", "tuner_type": "full"})
     (code, output), (peer, _) = pods.all()
     assert code == Exit.CONFIG
-    assert "run r has checkpoints made with another recipe" in output
+    assert "run r has checkpoints of different recipe" in output
     assert peer == Exit.PEER
 
 
-def test_a_run_that_was_cut_resumes_from_its_checkpoint(pods: Pods) -> None:
+def test_a_run_that_was_interrupted_resumes_from_its_checkpoint(pods: Pods) -> None:
     pods.all()
     for file in (pods.run / "export").iterdir():
         file.unlink()
@@ -110,7 +110,7 @@ def test_a_user_error_of_one_rank_is_its_code_and_the_others_cascade(pods: Pods)
         "rank": 1,
         "step": None,
         "cause": "ValueError: heads must be divisible",
-        "remedy": "mend the recipe or plugin: before the first step the same would happen again",
+        "remedy": "correct the recipe or plugin: a restart would fail again before the first step",
         "id": "recipe-or-plugin",
     }
     assert pods.message(0)["code"] == 1
@@ -137,8 +137,8 @@ def test_a_killed_rank_is_no_user_error(pods: Pods) -> None:
     pods.train = "0:kill:9,1:hang"
     (first, log), (second, _) = pods.all()
     assert (first, second) == (Exit.PEER, Exit.PEER)
-    assert "killed by signal 9" in log
-    assert "rank 0 ended: a training process was killed by signal 9" in pods.message(1)["cause"]
+    assert "killed by SIGKILL" in log
+    assert "rank 0 ended: a training process was killed by SIGKILL" in pods.message(1)["cause"]
 
 
 def test_sigterm_ends_all_pods_and_leaves_no_process(pods: Pods) -> None:
@@ -230,7 +230,8 @@ def test_ranks_with_different_recipes_never_start(pods: Pods) -> None:
     two = pods.start(1, DPO_RECIPE=str(other))
     code, output = end(two)
     assert code == Exit.CONFIG
-    assert "recipe and launcher" in output
+    assert "another recipe or launcher" in output
+    assert "id=gang-refused" in output
     one.send_signal(signal.SIGTERM)
     assert end(one)[0] == Exit.TERMINATED
 

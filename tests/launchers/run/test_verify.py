@@ -71,7 +71,7 @@ def test_the_success_of_an_earlier_release_does_not_count(pods: Pods) -> None:
     install(pods, time.time() + 60)
     code, output = verify(pods)
     assert code == Exit.UNAVAILABLE
-    assert "not started; progress.json is of a run that began" in output
+    assert "not started; progress.json belongs to a run that began" in output
     assert "it waits in the queue, or its pods cannot start" in output
 
 
@@ -91,17 +91,17 @@ def test_the_success_of_another_recipe_does_not_count(pods: Pods) -> None:
     pods.write_recipe(args={"learning_rate": "2e-3"})
     code, output = verify(pods)
     assert code == Exit.UNAVAILABLE
-    assert "progress.json is of another recipe or launcher" in output
+    assert "progress.json belongs to another recipe or launcher" in output
 
 
 def test_without_helms_record_recipe_and_launcher_decide(pods: Pods) -> None:
     assert pods.all()[0][0] == 0
     code, output = verify(pods)
     assert code == Exit.OK, output
-    assert "no record of the release" in output
+    assert "no record of the Helm release" in output
 
 
-def test_a_users_error_is_told_at_once_with_its_code(pods: Pods) -> None:
+def test_a_users_error_is_reported_at_once_with_its_code(pods: Pods) -> None:
     install(pods, time.time())
     pods.train = "0:fail:ValueError: heads must be divisible"
     assert pods.all()[0][0] == Exit.CONFIG
@@ -110,17 +110,17 @@ def test_a_users_error_is_told_at_once_with_its_code(pods: Pods) -> None:
     assert time.monotonic() - begin < 10
     assert code == Exit.CONFIG
     assert "run r failed in train with exit code 78: ValueError: heads must be div" in output
-    assert "mend the recipe or plugin" in output
+    assert "correct the recipe or plugin" in output
     assert "heads must be divisible" in pods.message(0)["cause"]
 
 
-def test_a_fault_may_be_mended_by_a_restart(pods: Pods) -> None:
+def test_a_fault_may_be_fixed_by_a_restart(pods: Pods) -> None:
     install(pods, time.time())
     pods.train = "0:kill:9"
     assert pods.all()[0][0] == Exit.PEER
     code, output = verify(pods)
     assert code == Exit.UNAVAILABLE
-    assert "failed in train with exit code 1: a training process was killed by signal 9" in output
+    assert "failed in train with exit code 1: a training process was killed by SIGKILL" in output
     assert "the JobSet restarts it" in output
     waiting = start(pods, deadline=30)
     pods.train = ""
@@ -128,7 +128,7 @@ def test_a_fault_may_be_mended_by_a_restart(pods: Pods) -> None:
     assert end(waiting)[0] == Exit.OK
 
 
-def test_a_run_under_way_is_told_with_its_step(pods: Pods) -> None:
+def test_a_run_under_way_is_reported_with_its_step(pods: Pods) -> None:
     install(pods, time.time())
     assert pods.all()[0][0] == 0
     rewrite(pods, lambda d: d.update(state="running", stage="train"))

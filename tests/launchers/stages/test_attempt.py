@@ -53,14 +53,14 @@ def test_inputs_may_change_until_there_is_a_checkpoint(work: Workspace) -> None:
     keep_identity(work, {"recipe": "b", "model": "m"})
     with_checkpoint(work, 5)
     keep_identity(work, {"recipe": "b", "model": "m"})
-    with pytest.raises(LaunchError, match="made with another model, recipe") as no:
+    with pytest.raises(LaunchError, match="checkpoints of different model, recipe") as no:
         keep_identity(work, {"recipe": "c"})
     assert no.value.code == Exit.CONFIG
 
 
 def test_checkpoints_of_unknown_inputs_are_not_resumed(work: Workspace) -> None:
     with_checkpoint(work, 5)
-    with pytest.raises(LaunchError, match="made with another recipe"):
+    with pytest.raises(LaunchError, match="checkpoints of different recipe"):
         keep_identity(work, {"recipe": "a"})
 
 

@@ -1,4 +1,4 @@
-"""Clones that can't be had, and what is said about them."""
+"""Clones that fail, and their messages."""
 
 from __future__ import annotations
 

@@ -83,9 +83,10 @@ def test_an_adapter_that_was_not_merged_is_exported_alone(tmp_path: Path) -> Non
 def test_a_damaged_merged_model_is_not_passed_over(tmp_path: Path) -> None:
     work = adapted(tmp_path)
     (merged(work.checkpoints / "checkpoint-7") / WHOLE[1]).unlink()
-    with pytest.raises(LaunchError, match="checkpoint-7-merged is not whole") as damaged:
+    with pytest.raises(LaunchError, match="checkpoint-7-merged") as damaged:
         export(work, INPUTS, holder="pod")
     assert damaged.value.code == Exit.INPUT_MISSING
+    assert damaged.value.id == "export-merged-incomplete"
     assert not work.export.exists()
 
 

@@ -36,7 +36,7 @@ def python(env: dict[str, str], *argv: str | Path) -> str:
 @needs_training
 @pytest.mark.timeout(300)
 def test_the_start_of_a_training_asks_no_host_but_its_own(tmp_path: Path) -> None:
-    """ms-swift, transformers and datasets with what the launcher tells them of the network.
+    """ms-swift, transformers and datasets in the environment that the launcher gives them.
 
     Without it ``datasets`` looks for its JSON loader on a host of its own, with retries.
     """

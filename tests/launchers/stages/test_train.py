@@ -47,7 +47,7 @@ def test_a_caught_exception_does_not_hide_that_a_rank_was_killed(tmp_path: Path)
     ranks = logs(tmp_path, "KeyError: 'messages'\n")
     agent(ranks, -9)
     error = _failure(ranks, PeerMonitor(), started=False)
-    assert (error.code, error.cause) == (Exit.PEER, "a training process was killed by signal 9")
+    assert (error.code, error.cause) == (Exit.PEER, "a training process was killed by SIGKILL")
 
 
 def test_ranks_that_torchrun_killed_do_not_hide_the_root_cause(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_without_links_files_are_created_exclusively(
 def test_a_name_that_can_t_be_claimed_is_tried_once_a_poll(
     path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path.symlink_to("nowhere")  # can't be read, and can't be created either
+    path.symlink_to("nowhere")  # neither readable nor creatable
     tries, slept = [], []
     create = Lock._create
 

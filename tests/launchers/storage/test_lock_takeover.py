@@ -1,4 +1,4 @@
-"""How a lock passes from a holder that is gone to the next."""
+"""Takeover of a lock whose owner has ended."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Look at locks as another host does, which can't tell whether their holders live."""
+    """Look at locks as another host does, which cannot know whether their owners live."""
     here = this_process("x")
     monkeypatch.setattr(
         "launchers.storage.lock.this_process", lambda w: replace(here, token=w, place=w)

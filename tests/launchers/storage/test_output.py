@@ -95,7 +95,8 @@ def test_skip_of_what_is_not_there_names_the_setting_and_the_place(path: Path) -
     with pytest.raises(LaunchError) as caught:
         run(path, never, skip=True)
     assert caught.value.code == Exit.INPUT_MISSING
-    assert caught.value.cause == f"SKIP_DOWNLOAD=1, and {path} is not there"
+    assert caught.value.id == "skipped-output-missing"
+    assert caught.value.cause.startswith(f"SKIP_DOWNLOAD=1, but {path}")
     assert "stages.download.skip: false" in caught.value.remedy
 
 

@@ -20,19 +20,19 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut", "flipped"])
-def test_a_damaged_output_is_noticed_and_mended(path: Path, damage: str) -> None:
+def test_a_damaged_output_is_noticed_and_repaired(path: Path, damage: str) -> None:
     whole = run(path, writer(a="12", b="34")).digest
     if damage == "missing":
         (path / "a").unlink()
     else:
         (path / "a").write_text("1" if damage == "cut" else "13")
 
-    def mend(folder: Path) -> None:
+    def repair(folder: Path) -> None:
         assert (folder / "b").read_text() == "34"  # what is whole is there to be kept
         (folder / "a").write_text("12")
 
-    mended = run(path, mend)
-    assert (mended.state, mended.digest) == ("done", whole)
+    repaired = run(path, repair)
+    assert (repaired.state, repaired.digest) == ("done", whole)
 
 
 def test_a_large_output_is_compared_by_sizes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -87,11 +87,11 @@ def test_an_unknown_error_is_not_dressed_up(path: Path) -> None:
         run(path, fail)
 
 
-def test_too_little_space_is_said_before_the_work_with_both_numbers(tmp_path: Path) -> None:
+def test_too_little_space_is_reported_before_the_work_with_both_numbers(tmp_path: Path) -> None:
     with pytest.raises(LaunchError) as caught:
         disk.require_space(tmp_path, 10**18)
     assert caught.value.code == Exit.QUOTA
-    assert "1000000000.000 GB are to be written" in caught.value.cause
+    assert "1000000000.000 GB" in caught.value.cause
 
 
 @pytest.mark.parametrize("name", ["old", "both"])

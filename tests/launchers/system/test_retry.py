@@ -34,7 +34,7 @@ def test_a_lasting_error_is_raised_at_once() -> None:
     assert len(calls) == 1
 
 
-def test_patience_ends() -> None:
+def test_the_time_limit_ends_retries() -> None:
     calls, act = failing(10**9, ConnectionError("reset"))
     started = time.monotonic()
     with pytest.raises(ConnectionError):

@@ -75,7 +75,7 @@ def test_what_fails_aside_fails_here() -> None:
         in_thread(lambda: 1 / 0)
 
 
-def test_nobody_waits_any_longer_for_what_is_slow_aside() -> None:
+def test_slow_background_work_delays_no_caller() -> None:
     def silent() -> str:
         time.sleep(5)
         return ""

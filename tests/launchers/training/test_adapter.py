@@ -1,4 +1,4 @@
-"""What is loaded into the training of an adapter, among fakes of ms-swift (it needs a GPU)."""
+"""Features loaded into the training of an adapter, among fakes of ms-swift (it needs a GPU)."""
 
 from __future__ import annotations
 

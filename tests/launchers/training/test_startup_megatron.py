@@ -112,6 +112,6 @@ def test_every_phase_is_noted_in_the_order_of_ms_swift(
     trainer = Trainer(callbacks)
     assert trainer.get_optimizer_and_scheduler() == "optimizer"
     trainer.train(data, 3)
-    told = json.loads((tmp_path / "phases-0.json").read_text())
-    assert list(told) == ORDER
-    assert sorted(told.values()) == list(told.values())
+    reported = json.loads((tmp_path / "phases-0.json").read_text())
+    assert list(reported) == ORDER
+    assert sorted(reported.values()) == list(reported.values())

@@ -61,9 +61,9 @@ def run(tmp_path: Path, case: str) -> dict[str, object]:
     ],
 )
 def test_a_copied_reference_equals_a_read_one(tmp_path: Path, case: str, reads: list[str]) -> None:
-    """Of three reads the second is left out, and only where it would be the same."""
-    told = run(tmp_path, case)
-    assert told == {"reads": reads, "equal": True, "shared": False, "scratch": 0.0}
+    """The second of three reads is left out, and only if it would be the same."""
+    reported = run(tmp_path, case)
+    assert reported == {"reads": reads, "equal": True, "shared": False, "scratch": 0.0}
 
 
 @needs_training

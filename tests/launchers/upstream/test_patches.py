@@ -132,7 +132,7 @@ def test_a_known_function_that_is_missing_says_so(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(source, "digest", lambda *_: "")
     assert "it has no such function" in judge(BY_FEATURE["rank_order"], "").error().cause
     remedy = judge(BY_FEATURE["reference"], "").error().remedy
-    assert "or write recipe.reference: online, or set" in remedy
+    assert "or set recipe.reference: online, or set" in remedy
 
 
 def test_a_patch_left_out_or_accepted_is_logged(

@@ -87,7 +87,7 @@ def test_without_a_card_nobody_says_that_it_fits() -> None:
     release, plan = planned()
     shown = text(release, replace(plan.job, card=""))
     assert "accepted, memory unknown" in shown
-    assert "GiB a GPU, predicted; the GPU model is not known" in shown
+    assert "GiB a GPU, predicted; the GPU model is unknown" in shown
 
 
 def test_work_lost_and_checkpoints_without_limit_are_warnings() -> None:

@@ -1,4 +1,4 @@
-"""What the transformers callback counts, with torch and ms-swift for real."""
+"""Counts of the transformers callback, with torch and ms-swift for real."""
 
 from __future__ import annotations
 

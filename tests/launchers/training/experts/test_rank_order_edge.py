@@ -1,4 +1,4 @@
-"""What the experts of four ranks made of a token adds up alike on each of them; on CPU."""
+"""Sums of the experts' outputs of four ranks are equal on each rank; on CPU."""
 
 from __future__ import annotations
 

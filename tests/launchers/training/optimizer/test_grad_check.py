@@ -72,11 +72,11 @@ def test_the_rank_and_bucket_are_told_before_weights_change(tmp_path: Path) -> N
 def test_a_rank_whose_own_gradients_are_finite_says_so_and_a_good_step_forgets(
     tmp_path: Path,
 ) -> None:
-    # the norm of all ranks' gradients, of which the other's are not finite
+    # the norm of all ranks' gradients; another rank's are not finite
     program = "grads.append(torch.full((4,), torch.nan)); step()\n"
     program += "grads.pop(); grads[0][0] = torch.nan; step(); grads[0][0] = 1; step()"
     other, own, good = printed(tmp_path, program)
-    assert "the norm of all gradients is nan, and those of this rank are finite" in other
+    assert "the norm of all gradients is nan, but the gradients of this rank are finite" in other
     assert "bucket #0" in own
     assert good == "2.828"
 

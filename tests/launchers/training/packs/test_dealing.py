@@ -94,10 +94,10 @@ def test_packs_that_make_no_step_are_refused_with_what_to_write() -> None:
     sizes = {"replicas": 2, "micro": 1, "batch": 128}
     dealing.refuse_no_step(2, **sizes, steps=1)
     for packs, steps in ((66, 0), (1, 5)):
-        with pytest.raises(LaunchError, match=f"make {packs} packs, and those no batch") as no:
+        with pytest.raises(LaunchError, match=f"{packs} packs do not fill one batch") as no:
             dealing.refuse_no_step(packs, **sizes, steps=steps)
-        told = verdict("".join(traceback.format_exception(no.value)), started=False)
-        assert told is not None and told.code == no.value.code == Exit.DATA
+        reported = verdict("".join(traceback.format_exception(no.value)), started=False)
+        assert reported is not None and reported.code == no.value.code == Exit.DATA
 
 
 def test_a_report_counts_room_waiting_and_what_is_lost() -> None:
@@ -113,7 +113,7 @@ def test_a_report_counts_room_waiting_and_what_is_lost() -> None:
     assert [c.split(",")[0] for c in seen.complaints()] == ["packs are 83.3% full"]
 
 
-def test_a_row_longer_than_a_pack_is_told_with_the_length_to_write() -> None:
+def test_a_row_longer_than_a_pack_is_reported_with_the_length_to_write() -> None:
     packs = Packs(texts=[[90, 70], [50, 50]], packs=[[0], [1]], length=100)
     rounds = dealing.deal(packs.costs(dealing.cost(QWEN)), replicas=2, micro=1)
     seen = report(packs, dealing.cost(QWEN), dealt=rounds, undealt=rounds)

@@ -37,7 +37,9 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return document | {"refusal": "".join(json.loads(refusal.removeprefix("REFUSAL ")))}
 
 
-def test_a_step_has_the_packs_of_ms_swift_and_a_resumed_run_goes_on(found: dict[str, Any]) -> None:
+def test_a_step_has_the_packs_of_ms_swift_and_a_resumed_run_continues(
+    found: dict[str, Any],
+) -> None:
     assert found["faults"] == []
 
 
@@ -46,9 +48,9 @@ def test_loaders_of_packs_in_random_order_are_ours(found: dict[str, Any]) -> Non
 
 
 def test_ranks_that_see_other_rows_end_as_an_error_of_the_data(found: dict[str, Any]) -> None:
-    assert "ranks [1] see other rows or packs than rank 0" in found["refusal"]
-    told = verdict(found["refusal"], started=False)
-    assert told is not None and told.code == Exit.DATA
+    assert "ranks [1] have other rows or packs than rank 0" in found["refusal"]
+    reported = verdict(found["refusal"], started=False)
+    assert reported is not None and reported.code == Exit.DATA
 
 
 @pytest.mark.parametrize("name", ["lognormal", "heavy"])

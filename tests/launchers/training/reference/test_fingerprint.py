@@ -1,4 +1,4 @@
-"""What the reference's numbers follow from, and what they do not."""
+"""Facts that the reference's numbers depend on, and facts that they do not."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_only_a_cache_below_a_folder_is_left_out(tmp_path: Path) -> None:
 
 
 def test_models_that_differ_between_the_samples_are_told_by_the_download(tmp_path: Path) -> None:
-    """A model of which few layers were tuned has the names and sizes of the one that it was."""
+    """A model with few tuned layers has the names and sizes of the one that it was."""
     args, seen = arguments(tmp_path), []
     weights = bytearray(16 * SAMPLE)
     for run, digest in (("one", "a"), ("two", "b")):

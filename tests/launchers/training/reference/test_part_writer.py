@@ -1,4 +1,4 @@
-"""What a rank keeps of the pass, and when it is on the workspace."""
+"""Results that a rank keeps of the pass, and the time at which they are on the workspace."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which pair a row is, which pairs a rank takes, and when the policy stands for the reference."""
+"""Identity of a pair, assignment to ranks, and policies that can serve as the reference."""
 
 from __future__ import annotations
 

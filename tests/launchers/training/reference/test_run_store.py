@@ -1,4 +1,4 @@
-"""How a run finds its store: fresh, again, resumed, and too late."""
+"""A run finds its store: first start, restart, resume, and too late."""
 
 from __future__ import annotations
 
@@ -68,22 +68,22 @@ def test_a_resumed_run_reads_the_store_and_keeps_its_note(tmp_path: Path) -> Non
     assert recorded(home)["from"] == "pass"
 
 
-def test_a_resumed_run_without_a_whole_store_is_told_what_to_do(tmp_path: Path) -> None:
+def test_a_resumed_run_without_a_whole_store_gets_a_remedy(tmp_path: Path) -> None:
     home = run_of(tmp_path)
     begun = open_store(home, arguments(tmp_path), 0, MACHINE)
     store.add_part(begun.folder, ONE)
-    with pytest.raises(LaunchError) as told:
+    with pytest.raises(LaunchError) as reported:
         open_store(home, arguments(tmp_path), 3, MACHINE)
-    for word in ("has done 3 steps", str(begun.folder), "is not whole", "online", "checkpoints"):
-        assert word in str(told.value)
-    assert told.value.code == Exit.CONFIG
+    for word in ("has done 3 steps", str(begun.folder), "is incomplete", "online", "checkpoints"):
+        assert word in str(reported.value)
+    assert reported.value.code == Exit.CONFIG
 
 
-def test_a_resumed_run_with_other_facts_is_told_them(tmp_path: Path) -> None:
+def test_a_resumed_run_with_other_facts_names_them(tmp_path: Path) -> None:
     home = run_of(tmp_path)
     finish(home, arguments(tmp_path))
     finish(home.with_name("two"), arguments(tmp_path, max_length=4096))
-    with pytest.raises(LaunchError, match="max_length was 8192 and is 4096; undo"):
+    with pytest.raises(LaunchError, match="max_length was 8192 and is 4096; revert"):
         open_store(home, arguments(tmp_path, max_length=4096), 3, MACHINE)
 
 
@@ -126,11 +126,11 @@ def test_a_run_that_began_with_fewer_facts_keeps_its_store_and_names_them(
     assert "torch was not given and is 2.11.0" in caplog.text
     fresh = open_store(home, args, 0, MACHINE)  # not resumed: nothing stands on the old numbers
     assert not fresh.complete
-    with pytest.raises(LaunchError, match="began with others: max_length was 8192 and is 4096; u"):
+    with pytest.raises(LaunchError, match="began with other inputs: max_length was 8192 and is 4096; r"):
         open_store(home, arguments(tmp_path, max_length=4096), 3, MACHINE)
     for path in opened.folder.glob("pairs-*.bin"):
         path.unlink()
-    with pytest.raises(LaunchError, match=f"{opened.folder} is not whole"):
+    with pytest.raises(LaunchError, match=f"{opened.folder} is incomplete"):
         open_store(home, args, 3, MACHINE)
 
 
@@ -145,5 +145,5 @@ def test_a_resume_under_another_version_is_refused_unless_the_recipe_allows_it(
     assert (refusal.value.code, refusal.value.id) == (Exit.CONFIG, "reference-too-late")
     allowed = replace(other, env={ALLOW_VARIABLE: "1"})
     assert open_store(home, args, 3, allowed).folder == done.folder
-    with pytest.raises(LaunchError, match="GPU was NVIDIA H200 and is A100; undo"):
+    with pytest.raises(LaunchError, match="GPU was NVIDIA H200 and is A100; revert"):
         open_store(home, args, 3, replace(allowed, gpu="A100"))

@@ -18,7 +18,7 @@ SHOWN = (
     "loss {'reference_free': True}",
     "loss {'padding_free': False}",
     "loss {'padding_free': False, 'rpo_alpha': 0.7}",
-    "a killed pass goes on",
+    "a killed pass resumes",
     "the model is in the state of a reference, and then as it was",
     "values are those of each text by itself",
     "the first loss is ln 2",

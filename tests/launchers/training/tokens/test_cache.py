@@ -94,7 +94,7 @@ def test_rows_are_those_of_ms_swift_and_a_second_start_only_reads_them(made: Pat
     assert "tokens up to date" in log
     assert second["rows"] == first["rows"]
     assert second["new_token_counts"]  # a tokenizer with one more makes other rows
-    assert folder.stat().st_mtime > 0  # what is not used any more can be told by its age
+    assert folder.stat().st_mtime > 0  # unused entries are recognised by their age
     shutil.copytree(made / "model", made / "checkpoint")
     (made / "checkpoint" / "args.json").write_text("{}")
     _, log = probe(made, "checkpoint", PROBE_NEVER="1", **home)

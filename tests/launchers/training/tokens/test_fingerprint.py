@@ -14,7 +14,7 @@ from launchers.training.tokens import fingerprint
 
 @pytest.fixture
 def run(tmp_path: Path) -> Path:
-    """Files of a run: a plugin with a module beside it, a dataset, a model."""
+    """Files of a run: a plugin with a module next to it, a dataset, a model."""
     for name, text in {
         "code/plugin.py": "import rows",
         "code/lib/rows.py": "1",
@@ -69,7 +69,7 @@ def test_flags_that_change_no_row_do_not_count(run: Path) -> None:
     assert place(run, max_length=4096) != before
 
 
-def test_a_module_is_told_from_another_of_the_same_name(run: Path) -> None:
+def test_a_module_is_distinguished_from_another_of_the_same_name(run: Path) -> None:
     (run / "code" / "rows.py").write_text("2")
     before = place(run)
     (run / "code" / "rows.py").write_text("1")
