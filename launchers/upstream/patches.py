@@ -14,7 +14,7 @@ from typing import Literal
 from launchers import logs
 from launchers.exits import Exit, LaunchError
 from launchers.upstream import source
-from launchers.upstream.known import SOURCES
+from launchers.upstream.known import DIGITS, SOURCES
 
 ACCEPT = "DPO_ACCEPT_PATCHES"
 """Environment variable: names of patches, separated by commas, to install on an unknown source."""
@@ -41,7 +41,7 @@ class Function:
 
     @property
     def read(self) -> Mapping[str, str]:
-        """Return the releases that were read, by the SHA-256 of the source."""
+        """Return the releases that were read, by the first digits of the source's SHA-256."""
         return SOURCES[self.package][self.module][self.name]
 
 
@@ -82,7 +82,7 @@ class Verdict:
     def releases(self) -> str:
         """Return the releases whose sources the known functions have, e.g. ``ms-swift 4.4.1``."""
         known = [f for f in self.patch.functions if f not in self.unknown]
-        found = [f"{f.package} {f.read[self.digests[f.place]]}" for f in known]
+        found = [f"{f.package} {f.read[self.digests[f.place][:DIGITS]]}" for f in known]
         return "; ".join(dict.fromkeys(found))
 
     def error(self) -> LaunchError:
@@ -127,7 +127,7 @@ def judge(patch: Patch, accepted: str) -> Verdict:
     unknown = tuple(
         f
         for f in patch.functions
-        if digests[f.place] not in f.read or source.file_of(f.module) is None
+        if digests[f.place][:DIGITS] not in f.read or source.file_of(f.module) is None
     )
     if not unknown:
         state: State = "installed"

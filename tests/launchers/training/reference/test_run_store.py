@@ -126,7 +126,7 @@ def test_a_run_that_began_with_fewer_facts_keeps_its_store_and_names_them(
     assert "torch was not given and is 2.11.0" in caplog.text
     fresh = open_store(home, args, 0, MACHINE)  # not resumed: nothing stands on the old numbers
     assert not fresh.complete
-    with pytest.raises(LaunchError, match="began with other inputs: max_length was 8192 and is 4096; r"):
+    with pytest.raises(LaunchError, match="other inputs: max_length was 8192 and is 4096; r"):
         open_store(home, arguments(tmp_path, max_length=4096), 3, MACHINE)
     for path in opened.folder.glob("pairs-*.bin"):
         path.unlink()
