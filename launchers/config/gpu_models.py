@@ -13,7 +13,7 @@ from launchers.exits import Exit, LaunchError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Card:
+class GpuModel:
     """One GPU model."""
 
     name: str
@@ -28,72 +28,69 @@ class Card:
     nvlink_gbs: float
     """Bus bandwidth (GB/s) of a large all-reduce over the GPUs of one host, as nccl-tests
     defines it. Where none was published, scaled from the same NVLink generation by link count."""
-    pcie_gbs: float
-    """GB/s between host and GPU, one direction, pinned memory."""
     arch: str
     """Compute capability as the CUDA compiler spells it, e.g. ``sm90``."""
     source: str
     """Source of the bandwidths."""
 
 
-_AZURE = "Azure/azurehpc-health-checks conf/*.conf: floor for all_reduce of 16 GB, and PCIe"
+_AZURE = "Azure/azurehpc-health-checks conf/*.conf: floor for all_reduce of 16 GB"
 _SCALED = "scaled from the same NVLink generation by its bandwidth (data sheet)"
-_B200 = "811 GB/s seen for 8 GB200 over NVLink 5 (lixueduan.com, GB200 MNNVL test); PCIe 5.0 x16"
+_B200 = "811 GB/s seen for 8 GB200 over NVLink 5 (lixueduan.com, GB200 MNNVL test)"
 
 
-def _card(name: str, smi: str, sizes: tuple[float, ...], *rest: str) -> Card:
-    memory, peak, hbm, nvlink, pcie = sizes
+def _card(name: str, smi: str, sizes: tuple[float, ...], *rest: str) -> GpuModel:
+    memory, peak, hbm, nvlink = sizes
     arch, source = rest
-    return Card(
+    return GpuModel(
         name=name,
         smi=tuple(smi.split("|")),
         memory_gib=memory,
         peak_tflops=peak,
         hbm_gbs=hbm,
         nvlink_gbs=nvlink,
-        pcie_gbs=pcie,
         arch=arch,
         source=source,
     )
 
 
 _ALL = (
-    _card("a100-40g", "NVIDIA A100-SXM4-40GB", (39.38, 312, 1555, 228, 21), "sm80", _AZURE),
-    _card("a100-80g", "NVIDIA A100-SXM4-80GB", (79.14, 312, 2039, 228, 21), "sm80", _AZURE),
-    _card("a800-80g", "NVIDIA A800-SXM4-80GB", (79.14, 312, 2039, 152, 21), "sm80", _SCALED),
-    _card("h100-80g", "NVIDIA H100 80GB HBM3", (79.10, 989, 3350, 460, 48), "sm90", _AZURE),
-    _card("h800-80g", "NVIDIA H800", (79.10, 989, 3350, 204, 48), "sm90", _SCALED),
-    _card("h20-96g", "NVIDIA H20", (95.00, 148, 4000, 460, 48), "sm90", _SCALED),
-    _card("h200", "NVIDIA H200", (139.72, 989, 4800, 431, 48), "sm90", _AZURE),
-    _card("b200", "NVIDIA B200", (178.35, 2250, 8000, 811, 48), "sm100", _B200),
-    _card("gb200", "NVIDIA GB200", (184.31, 2500, 8000, 811, 48), "sm100", _B200),
-    _card("b300", "NVIDIA B300 SXM6 AC|NVIDIA B300", (267.69, 2250, 8000, 811, 48), "sm103", _B200),
+    _card("a100-40g", "NVIDIA A100-SXM4-40GB", (39.38, 312, 1555, 228), "sm80", _AZURE),
+    _card("a100-80g", "NVIDIA A100-SXM4-80GB", (79.14, 312, 2039, 228), "sm80", _AZURE),
+    _card("a800-80g", "NVIDIA A800-SXM4-80GB", (79.14, 312, 2039, 152), "sm80", _SCALED),
+    _card("h100-80g", "NVIDIA H100 80GB HBM3", (79.10, 989, 3350, 460), "sm90", _AZURE),
+    _card("h800-80g", "NVIDIA H800", (79.10, 989, 3350, 204), "sm90", _SCALED),
+    _card("h20-96g", "NVIDIA H20", (95.00, 148, 4000, 460), "sm90", _SCALED),
+    _card("h200", "NVIDIA H200", (139.72, 989, 4800, 431), "sm90", _AZURE),
+    _card("b200", "NVIDIA B200", (178.35, 2250, 8000, 811), "sm100", _B200),
+    _card("gb200", "NVIDIA GB200", (184.31, 2500, 8000, 811), "sm100", _B200),
+    _card("b300", "NVIDIA B300 SXM6 AC|NVIDIA B300", (267.69, 2250, 8000, 811), "sm103", _B200),
 )
 
-CARDS: dict[str, Card] = {card.name: card for card in _ALL}
+GPU_MODELS: dict[str, GpuModel] = {card.name: card for card in _ALL}
 """Models by name. H20: 900 GB/s of NVLink 4 as the H100; A800 and H800: 400 of 600 and 900 GB/s."""
 
 
-def named(name: str) -> Card:
+def by_name(name: str) -> GpuModel:
     """Return a model by its name in the values.
 
     Raises:
         LaunchError: CONFIG, listing the known models.
     """
-    if name in CARDS:
-        return CARDS[name]
+    if name in GPU_MODELS:
+        return GPU_MODELS[name]
     raise LaunchError(
         Exit.CONFIG,
         f"gpuModel: {name!r} is unknown",
-        f"use one of {', '.join(CARDS)}",
+        f"use one of {', '.join(GPU_MODELS)}",
         id="gpu-model-unknown",
     )
 
 
-def seen(smi: str) -> Card | None:
+def by_smi_name(smi: str) -> GpuModel | None:
     """Return the model that nvidia-smi names ``smi``; None if unknown.
 
-    >>> seen("NVIDIA H200").name
+    >>> by_smi_name("NVIDIA H200").name
     'h200'
     """
     return next((card for card in _ALL if smi.strip() in card.smi), None)

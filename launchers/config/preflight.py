@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from launchers.config import gpu_models
 from launchers.config.env import integer, switch
-from launchers.config.gpu_models import Card
+from launchers.config.gpu_models import GpuModel
 from launchers.exits import Exit, LaunchError
 
 CHECKS = {
@@ -63,7 +63,7 @@ class Preflight:
     skip: bool
     skips: frozenset[str]
     """Names of the CHECKS to skip."""
-    card: Card | None
+    card: GpuModel | None
     """Required GPU model; None accepts any."""
     node_floor: float | None
     """Floor of the all-reduce bus bandwidth inside a node, GB/s; None derives it from the GPU
@@ -95,7 +95,7 @@ def from_env(env: Mapping[str, str]) -> Preflight:
         skips=frozenset(
             _known(word) for word in env.get("DPO_PREFLIGHT_SKIP", "").split(",") if word
         ),
-        card=gpu_models.named(model) if model else None,
+        card=gpu_models.by_name(model) if model else None,
         node_floor=_rate(env, "DPO_PREFLIGHT_NODE_FLOOR"),
         network_floor=network_floor(env),
         strict=switch(env, "DPO_PREFLIGHT_STRICT"),

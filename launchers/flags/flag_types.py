@@ -7,13 +7,17 @@ with exit code 2, on every GPU of the gang.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
 from launchers.config.recipe import Value, spell, switch
-from launchers.flags.values import is_number, is_whole
 from launchers.refusal import Refusal
+
+_SIZE = re.compile(r"[1-9][0-9]{0,5}")
+_WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,14})")
+_NUMBER = re.compile(r"[-+]?([0-9]{1,30}[.]?[0-9]{0,30}|[.][0-9]{1,30})([eE][-+]?[0-9]{1,2})?")
 
 Sort = Literal["switch", "whole", "number", "choice"]
 _SORTS: dict[str, Sort] = {"bool": "switch", "int": "whole", "float": "number"}
@@ -22,6 +26,25 @@ _WRONG: dict[Sort, str] = {
     "whole": "is not a whole number; use digits only",
     "number": "is not a number; use e.g. 0.1 or 5e-6",
 }
+
+
+def is_size(text: str) -> bool:
+    """Return whether a text is a whole number from 1 to 999999, without signs and zeros."""
+    return _SIZE.fullmatch(text) is not None
+
+
+def is_whole(text: str) -> bool:
+    """Return whether a text is a whole number."""
+    return _WHOLE.fullmatch(text) is not None
+
+
+def is_number(text: str) -> bool:
+    """Return whether a text is a number.
+
+    >>> [t for t in ("5e-6", "1.", ".5", "nan", "1e999", "") if is_number(t)]
+    ['5e-6', '1.', '.5']
+    """
+    return _NUMBER.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -192,7 +192,7 @@ class Leader:
         self._broadcast({"go": self.generation})
         logs.info("gang started", generation=self.generation, nodes=self.own.nodes)
 
-    def leave(self, code: Exit, cause: str, *, timeout: float = PEER_END_TIMEOUT_SECONDS) -> None:
+    def leave(self, code: Exit, cause: str) -> None:
         """Send the peers how rank 0 ended, and close all connections.
 
         After success it waits until they have left, too; after an error for those that are still
@@ -207,7 +207,7 @@ class Leader:
             )
         self._broadcast(self._final_message)
         if code == Exit.OK:
-            self._wait_until(lambda: self._left == self._ready.keys(), timeout)
+            self._wait_until(lambda: self._left == self._ready.keys(), PEER_END_TIMEOUT_SECONDS)
         elif code != Exit.TERMINATED:
             self._wait_until(self._are_all_greeted, LATE_JOINER_TIMEOUT_SECONDS)
         if self._server is not None:

@@ -20,7 +20,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.flags.command_line import Inputs
 from launchers.hub.fetch import client_for
 from launchers.inputs.model_files import NAME
-from launchers.plan.model_config import Shape, parse
+from launchers.plan.model_config import ModelConfig, parse
 from launchers.system.threads import in_thread
 
 HUB_TIMEOUT_SECONDS = 8.0
@@ -29,7 +29,7 @@ _MAX_BYTES = 4 * 1024**2
 """A larger file is not a config.json."""
 
 
-def shape(recipe: Recipe, inputs: Inputs, *, may_ask: bool = True) -> Shape | None:
+def shape(recipe: Recipe, inputs: Inputs, *, may_ask: bool = True) -> ModelConfig | None:
     """Return the model's sizes; None when they are not known yet.
 
     Args:

@@ -10,7 +10,6 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import metadata
-from typing import Any
 
 from launchers import logs
 from launchers.config.recipe import NO, Recipe, Value
@@ -22,7 +21,7 @@ from launchers.flags.command_line import Inputs, flatten, program, training_flag
 from launchers.flags.flag_types import Kind
 from launchers.flags.renames import OWNED, RENAMED, secret_advice
 from launchers.inputs import model_preview
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 from launchers.refusal import Refusal
 from launchers.rules import table
 from launchers.system.ms_swift import swift_folder
@@ -161,7 +160,7 @@ class ModelVerdict:
 
     is_final: bool
     """False when the model's sizes are not known yet: check again after the download."""
-    shape: Shape | None
+    shape: ModelConfig | None
     """The model's sizes; None when they are not known or not needed."""
 
 
@@ -205,14 +204,14 @@ def refuse(refusals: list[Refusal]) -> None:
         )
 
 
-def broken_rules(settings: Settings, recipe: Recipe, shape: Shape | None) -> list[Refusal]:
+def broken_rules(settings: Settings, recipe: Recipe, shape: ModelConfig | None) -> list[Refusal]:
     """Return a message for each rule that the recipe breaks."""
-    return table.check(recipe.args, **_run_facts(settings, recipe, shape))
+    return table.check(recipe.args, _context(settings, recipe, shape))
 
 
-def warnings(settings: Settings, recipe: Recipe, shape: Shape | None) -> list[Refusal]:
+def warnings(settings: Settings, recipe: Recipe, shape: ModelConfig | None) -> list[Refusal]:
     """Return a message for each value that is valid but almost certainly unintended."""
-    return table.warn(recipe.args, **_run_facts(settings, recipe, shape))
+    return table.warn(recipe.args, _context(settings, recipe, shape))
 
 
 def core_version() -> str:
@@ -223,14 +222,11 @@ def core_version() -> str:
         return table.CORE
 
 
-def _run_facts(settings: Settings, recipe: Recipe, shape: Shape | None) -> dict[str, Any]:
-    """Return the facts about a run that the rules judge."""
-    return {
-        "shape": shape,
-        "nodes": settings.place.nodes,
-        "gpus_per_node": settings.nproc_per_node,
-        "backend": recipe.backend,
-        "task": recipe.task,
-        "reference": recipe.reference,
-        "core": core_version(),
-    }
+def _context(settings: Settings, recipe: Recipe, shape: ModelConfig | None) -> table.Context:
+    return table.Context.of(
+        recipe,
+        shape=shape,
+        nodes=settings.place.nodes,
+        gpus_per_node=settings.nproc_per_node,
+        core=core_version(),
+    )

@@ -12,7 +12,7 @@ from launchers.exits import LaunchError
 from launchers.plan import flops
 from launchers.plan import model_config as shape
 from launchers.plan.layout import Layout
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 from launchers.plan.training_job import NO_REFERENCE, Training
 
 
@@ -20,7 +20,7 @@ from launchers.plan.training_job import NO_REFERENCE, Training
 class Model:
     """The cost of a token, and the GPU it is processed on."""
 
-    shape: Shape
+    shape: ModelConfig
     training: Training
     card: str | None = None
     """Name in ``config/gpu_models.py``; None for a GPU that is not listed."""
@@ -28,7 +28,7 @@ class Model:
     @property
     def peak_tflops(self) -> float | None:
         """Return the GPU's dense bf16 peak in TFLOP/s; None for an unknown GPU."""
-        return None if self.card is None else gpu_models.CARDS[self.card].peak_tflops
+        return None if self.card is None else gpu_models.GPU_MODELS[self.card].peak_tflops
 
     def tflop(self, s_eff: float) -> tuple[float, float]:
         """Return the TFLOP of a token: of the model, and including recomputation.
@@ -78,7 +78,7 @@ def model(args: object, world: int, gpu: str, *, precomputed: bool) -> Model:
         raise ValueError("the two passes over KTO's KL rows are not counted")
     folder = Path(str(getattr(args, "model_dir", "")))
     sizes = shape.parse(json.loads((folder / "config.json").read_text(encoding="utf-8")))
-    card = gpu_models.seen(gpu)
+    card = gpu_models.by_smi_name(gpu)
     return Model(
         shape=sizes,
         training=training(args, world, precomputed=precomputed),

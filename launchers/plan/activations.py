@@ -8,7 +8,7 @@ with flash attention; which tensors are saved was read in megatron-core 0.18
 
 from __future__ import annotations
 
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 from launchers.plan.parameters import Shard
 from launchers.plan.training_job import Training
 
@@ -47,7 +47,7 @@ def split(training: Training) -> int:
     return training.layout.tp if training.sequence_parallel else 1
 
 
-def rows(shape: Shape, training: Training, local: float, imbalance: float) -> float:
+def rows(shape: ModelConfig, training: Training, local: float, imbalance: float) -> float:
     """Return the rows of one microbatch that a rank's experts process.
 
     Each token of the EP x ETP ranks goes to ``topk`` experts; ranks of one ETP group process the
@@ -61,7 +61,7 @@ def rows(shape: Shape, training: Training, local: float, imbalance: float) -> fl
     return local / split(training) * shape.topk * layout.etp * worst
 
 
-def layer(shape: Shape, training: Training, local: float, expert_rows: float) -> float:
+def layer(shape: ModelConfig, training: Training, local: float, expert_rows: float) -> float:
     """Return the bytes that one layer keeps for its backward pass, without full recomputation.
 
     Args:
@@ -84,7 +84,7 @@ def layer(shape: Shape, training: Training, local: float, expert_rows: float) ->
 
 
 def _experts(
-    shape: Shape, training: Training, local: float, expert_rows: float, drops: tuple[str, ...]
+    shape: ModelConfig, training: Training, local: float, expert_rows: float, drops: tuple[str, ...]
 ) -> float:
     if "moe" in drops:
         return 0.0
@@ -108,7 +108,7 @@ def in_flight(training: Training, stage: int) -> float:
     return min((training.microbatches or 1) * layout.vpp, warm_up) / layout.vpp
 
 
-def kept(shape: Shape, training: Training, shard: Shard, local: float, each: float) -> float:
+def kept(shape: ModelConfig, training: Training, shard: Shard, local: float, each: float) -> float:
     """Return the bytes kept for the microbatches in flight.
 
     Args:
@@ -140,7 +140,7 @@ def working(training: Training, shard: Shard, each: float) -> float:
     return saved + each
 
 
-def scores(shape: Shape, training: Training, positions: int, local: float) -> float:
+def scores(shape: ModelConfig, training: Training, positions: int, local: float) -> float:
     """Return the bytes of attention scores in unfused attention: 5 bytes each (2205.05198)."""
     if training.attention_backend not in ("unfused", "local"):
         return 0.0
@@ -148,7 +148,7 @@ def scores(shape: Shape, training: Training, positions: int, local: float) -> fl
     return 5.0 * shape.heads / training.layout.tp * local * min(length, local)
 
 
-def logits(shape: Shape, training: Training, shard: Shard, local: float) -> float:
+def logits(shape: ModelConfig, training: Training, shard: Shard, local: float) -> float:
     """Return the bytes of the last stage's logits and their loss."""
     if not shard.head:
         return 0.0

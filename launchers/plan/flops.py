@@ -4,8 +4,8 @@ The formula is megatron-core's (``megatron/training/training.py``,
 ``num_floating_point_operations``), with causal attention counted as half; it reproduces the
 figures that NVIDIA publishes for Qwen3-30B-A3B:
 
->>> from launchers.plan.model_config import Shape
->>> qwen = Shape(layers=48, hidden=2048, heads=32, kv_heads=4, head_dim=128, ffn=6144,
+>>> from launchers.plan.model_config import ModelConfig
+>>> qwen = ModelConfig(layers=48, hidden=2048, heads=32, kv_heads=4, head_dim=128, ffn=6144,
 ...              vocab=151936, tied=False, experts=128, topk=8, expert_ffn=768, qk_norm=True)
 >>> round(8826 * 3 * forward(qwen, 4096) / 1e12, 2)  # tokens/s/GPU, forward and backward
 203.05
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 from launchers.plan.training_job import Training
 
 
@@ -38,7 +38,7 @@ class Forward:
         return self.linear + self.attention + self.experts + self.head
 
 
-def parts(shape: Shape, s_eff: float) -> Forward:
+def parts(shape: ModelConfig, s_eff: float) -> Forward:
     """Return the FLOP of one token's forward pass, by kind.
 
     Args:
@@ -56,7 +56,7 @@ def parts(shape: Shape, s_eff: float) -> Forward:
     )
 
 
-def forward(shape: Shape, s_eff: float) -> float:
+def forward(shape: ModelConfig, s_eff: float) -> float:
     """Return the FLOP of one token's forward pass."""
     return parts(shape, s_eff).total
 
@@ -75,12 +75,12 @@ def passes(training: Training) -> float:
     return float(training.compares) + 1.0 + (2.0 if training.tuner == "full" else 1.0)
 
 
-def model(shape: Shape, training: Training, s_eff: float) -> float:
+def model(shape: ModelConfig, training: Training, s_eff: float) -> float:
     """Return the FLOP per token that MFU counts: 4 forward passes for DPO."""
     return passes(training) * forward(shape, s_eff)
 
 
-def recomputed(shape: Shape, training: Training) -> float:
+def recomputed(shape: ModelConfig, training: Training) -> float:
     """Return the share of layers that the backward pass recomputes.
 
     megatron-core 0.18 ``recompute.py``: full and uniform: all layers;
@@ -102,6 +102,6 @@ def recomputed(shape: Shape, training: Training) -> float:
     return min(1.0, training.recompute_num_layers * chunks / shape.layers)
 
 
-def hardware(shape: Shape, training: Training, s_eff: float) -> float:
+def hardware(shape: ModelConfig, training: Training, s_eff: float) -> float:
     """Return the FLOP per token that the GPU executes, including recomputation."""
     return model(shape, training, s_eff) + recomputed(shape, training) * forward(shape, s_eff)

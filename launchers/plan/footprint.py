@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from launchers.config.recipe import Recipe
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 from launchers.plan.parameters import IN_PEFT, whole
 from launchers.plan.training_job import Arguments, Training
 
@@ -69,7 +69,7 @@ class Footprint:
         return self.model + self.converted + self.checkpoints
 
 
-def of(recipe: Recipe, training: Training, shape: Shape, *, convert: bool) -> Footprint:
+def of(recipe: Recipe, training: Training, shape: ModelConfig, *, convert: bool) -> Footprint:
     """Return the footprint of a run on the Megatron backend.
 
     Args:
@@ -95,7 +95,7 @@ def of(recipe: Recipe, training: Training, shape: Shape, *, convert: bool) -> Fo
     )
 
 
-def _checkpoint(training: Training, shape: Shape) -> int:
+def _checkpoint(training: Training, shape: ModelConfig) -> int:
     """Return the bytes of one checkpoint; of an adapter, without the merged model.
 
     It holds safetensors, and with the optimizer also Megatron's own weights:

@@ -9,11 +9,10 @@ of the allocator, fitted to zero: those runs used expandable segments.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import asdict, dataclass
 
 from launchers.plan import activations as activations
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 from launchers.plan.parameters import IN_PEFT, Shard, shards, trained, whole
 from launchers.plan.training_job import BYTES, Training
 
@@ -44,8 +43,8 @@ closer than this to the GPU's memory is tight."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Memory:
-    """GiB of the fullest rank; ``host`` is per node and not part of ``total``."""
+class Items:
+    """Memory of one rank on its GPU, by purpose, in one unit: bytes or GiB."""
 
     weights: float
     gradients: float
@@ -58,6 +57,18 @@ class Memory:
     """Buffers of the all-to-all and of permuted rows."""
     overhead: float
     """Memory outside PyTorch, and GPU memory of an optimizer in host memory."""
+
+    @property
+    def total(self) -> float:
+        """Return the memory needed on the GPU."""
+        kept = self.weights + self.gradients + self.reference + self.optimizer
+        return kept + self.activations + self.logits + self.buffers + self.overhead
+
+
+@dataclass(frozen=True, kw_only=True)
+class Memory(Items):
+    """GiB of the fullest rank; ``host`` is per node and not part of ``total``."""
+
     host: float
     per_stage: tuple[float, ...]
     """Totals by pipeline stage."""
@@ -65,31 +76,12 @@ class Memory:
     """Part of ``overhead`` that PyTorch's counters do not include."""
 
     @property
-    def total(self) -> float:
-        """Return the GiB needed on the GPU."""
-        kept = self.weights + self.gradients + self.reference + self.optimizer
-        return kept + self.activations + self.logits + self.buffers + self.overhead
-
-    @property
     def reserved(self) -> float:
         """Return ``torch.cuda.max_memory_reserved``, ms-swift's ``memory(GiB)``."""
         return self.total - self.context
 
 
-class _Items(NamedTuple):
-    """Bytes of one rank."""
-
-    weights: float
-    gradients: float
-    reference: float
-    optimizer: float
-    activations: float
-    logits: float
-    buffers: float
-    overhead: float
-
-
-def predict(shape: Shape, training: Training, fit: Fit = FIT) -> Memory:
+def predict(shape: ModelConfig, training: Training, fit: Fit = FIT) -> Memory:
     """Predict the memory of a job.
 
     Args:
@@ -102,18 +94,18 @@ def predict(shape: Shape, training: Training, fit: Fit = FIT) -> Memory:
     """
     parts = list(shards(shape, training.layout, head=training.head))
     stages = [_stage(shape, training, shard, fit) for shard in parts]
-    totals = tuple(sum(items) / GIB for items in stages)
+    totals = tuple(items.total / GIB for items in stages)
     fullest = stages[totals.index(max(totals))]
     node = host(shape, training, parts)
     return Memory(
-        **{name: value / GIB for name, value in fullest._asdict().items()},
+        **{name: value / GIB for name, value in asdict(fullest).items()},
         host=node.total / GIB,
         per_stage=totals,
         context=fit.context,
     )
 
 
-def _stage(shape: Shape, training: Training, shard: Shard, fit: Fit) -> _Items:
+def _stage(shape: ModelConfig, training: Training, shard: Shard, fit: Fit) -> Items:
     """Return the bytes of a rank of one stage."""
     part = trained(shape, training, shard)
     dense, experts = part.owned(training.layout, distributed=training.distributed_optimizer)
@@ -121,7 +113,7 @@ def _stage(shape: Shape, training: Training, shard: Shard, fit: Fit) -> _Items:
     acts, logits, buffers = _work(shape, training, shard, fit)
     passing = optimizer_passing(training, dense, experts)
     beside = part.parameters if training.tuner == "lora" else 0.0
-    return _Items(
+    return Items(
         weights=2.0 * (shard.parameters + beside),
         gradients=training.grad_bytes * part.parameters,
         reference=reference * shard.parameters if training.reference else 0.0,
@@ -135,7 +127,9 @@ def _stage(shape: Shape, training: Training, shard: Shard, fit: Fit) -> _Items:
     )
 
 
-def _work(shape: Shape, training: Training, shard: Shard, fit: Fit) -> tuple[float, float, float]:
+def _work(
+    shape: ModelConfig, training: Training, shard: Shard, fit: Fit
+) -> tuple[float, float, float]:
     """Return activations, logits and buffers of one stage."""
     local = activations.tokens(training, shape.positions) / training.layout.cp
     moe, rows = 0.0, 0.0
@@ -154,7 +148,7 @@ def _work(shape: Shape, training: Training, shard: Shard, fit: Fit) -> tuple[flo
     )
 
 
-def _sent(shape: Shape, training: Training, local: float, rows: float) -> float:
+def _sent(shape: ModelConfig, training: Training, local: float, rows: float) -> float:
     """Return the bytes of rows that experts of a layer exchange (``moe/token_dispatcher.py``)."""
     layout = training.layout
     if training.dispatcher != "allgather":  # sent and received rows, and a sorted copy
@@ -192,7 +186,7 @@ class Host:
         return self.processes + self.offload + self.save
 
 
-def host(shape: Shape, training: Training, shards: Sequence[Shard]) -> Host:
+def host(shape: ModelConfig, training: Training, shards: Sequence[Shard]) -> Host:
     """Return the host memory of a node.
 
     The offloaded optimizer is megatron-core's ``optimizer/cpu_offloading/hybrid_optimizer.py``. A
@@ -221,7 +215,7 @@ def host(shape: Shape, training: Training, shards: Sequence[Shard]) -> Host:
     )
 
 
-def _gathered(shape: Shape, training: Training) -> float:
+def _gathered(shape: ModelConfig, training: Training) -> float:
     """Return the peak bytes of safetensors held by rank 0 (``save_weights``).
 
     An adapter is one file, a model several; with merging an adapter's checkpoint writes both.

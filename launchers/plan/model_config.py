@@ -19,7 +19,7 @@ _UNMODELLED = ("kv_lora_rank", "vision_config", "num_nextn_predict_layers", "lin
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shape:
+class ModelConfig:
     """Sizes of a model. Parameter counts are of the whole model."""
 
     layers: int
@@ -131,7 +131,7 @@ class Shape:
         return self.dense_parameters + used
 
 
-def parse(config: Mapping[str, object]) -> Shape:
+def parse(config: Mapping[str, object]) -> ModelConfig:
     """Parse a ``config.json``.
 
     Raises:
@@ -148,7 +148,7 @@ def parse(config: Mapping[str, object]) -> Shape:
     ffn = _size(config, "intermediate_size", "moe_intermediate_size", "ffn_hidden_size")
     bias = bool(config.get("attention_bias"))
     tied = config.get("tie_word_embeddings", outer.get("tie_word_embeddings"))
-    return Shape(
+    return ModelConfig(
         layers=_size(config, "num_hidden_layers"),
         hidden=hidden,
         heads=heads,

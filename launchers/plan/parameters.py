@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from launchers.plan.layout import Layout
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 from launchers.plan.training_job import Training
 
 
@@ -43,7 +43,7 @@ class Shard:
         return self.dense / (layout.dp * layout.cp), self.experts / max(1, layout.edp)
 
 
-def shards(shape: Shape, layout: Layout, *, head: bool) -> Iterator[Shard]:
+def shards(shape: ModelConfig, layout: Layout, *, head: bool) -> Iterator[Shard]:
     """Yield the part of a rank of each stage.
 
     Args:
@@ -73,7 +73,7 @@ def shards(shape: Shape, layout: Layout, *, head: bool) -> Iterator[Shard]:
         before += layers
 
 
-def _layers(shape: Shape, tp: int, layers: int, dense_layers: int) -> float:
+def _layers(shape: ModelConfig, tp: int, layers: int, dense_layers: int) -> float:
     """Return the dense parameters of a stage's layers on one rank.
 
     Keys and values are replicated where TP exceeds their heads (``transformer_config.py``).
@@ -86,7 +86,7 @@ def _layers(shape: Shape, tp: int, layers: int, dense_layers: int) -> float:
     return layers * attention + (layers - dense_layers) * moe + dense_layers * mlp
 
 
-def _ends(shape: Shape, tp: int, *, first: bool, last: bool, head: bool) -> float:
+def _ends(shape: ModelConfig, tp: int, *, first: bool, last: bool, head: bool) -> float:
     """Return embedding, head and final norm; a tied model split in stages holds both copies.
 
     The vocabulary is padded to a multiple of TP (mcore-bridge ``gpt_model.py``).
@@ -124,7 +124,7 @@ class Layer(NamedTuple):
     """Number of experts, each with its own weights."""
 
 
-def layers(shape: Shape, training: Training, shard: Shard) -> Iterator[Layer]:
+def layers(shape: ModelConfig, training: Training, shard: Shard) -> Iterator[Layer]:
     """Yield the adapted layers, without the router.
 
     Tensor parallelism splits the side on which it splits the layer: outputs of qkv and fc1, inputs
@@ -149,7 +149,7 @@ def layers(shape: Shape, training: Training, shard: Shard) -> Iterator[Layer]:
 
 
 def adapter(
-    shape: Shape, training: Training, shard: Shard, copies: Copies = ONCE
+    shape: ModelConfig, training: Training, shard: Shard, copies: Copies = ONCE
 ) -> tuple[float, float]:
     """Return the adapter's dense and expert parameters of one rank.
 
@@ -184,14 +184,14 @@ def is_adapted(named: tuple[str, ...], module: str) -> bool:
     return any(name == "all-linear" or f".{module}".endswith(f".{name}") for name in named)
 
 
-def whole(shape: Shape, training: Training, copies: Copies = ONCE) -> int:
+def whole(shape: ModelConfig, training: Training, copies: Copies = ONCE) -> int:
     """Return the adapter's parameters of the whole model."""
     alone = dataclasses.replace(training, layout=Layout(nodes=1, gpus_per_node=1))
     (shard,) = shards(shape, alone.layout, head=training.head)
     return round(sum(adapter(shape, alone, shard, copies)))
 
 
-def trained(shape: Shape, training: Training, shard: Shard) -> Shard:
+def trained(shape: ModelConfig, training: Training, shard: Shard) -> Shard:
     """Return the trained parameters of a rank as a shard."""
     if training.tuner == "full":
         return shard

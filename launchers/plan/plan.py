@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from launchers.config.gpu_models import CARDS, Card
+from launchers.config.gpu_models import GPU_MODELS, GpuModel
 from launchers.config.preflight import network_bandwidth
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
@@ -20,7 +20,7 @@ from launchers.plan import run_length as length
 from launchers.plan import step_time as speed
 from launchers.plan.footprint import Footprint
 from launchers.plan.memory import Memory
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 from launchers.plan.run_length import Data, Duration, Length, of_steps, once
 from launchers.plan.step_time import Link, Speed
 from launchers.plan.training_job import Training
@@ -42,12 +42,12 @@ class Job:
     gpus_per_node: int
     skips: frozenset[str] = frozenset()
     card: str = ""
-    """A name of ``gpu_models.CARDS``; empty if unknown."""
+    """A name of ``gpu_models.GPU_MODELS``; empty if unknown."""
     link: Link
     """Network between the nodes."""
     assumes_link: bool = False
     """Whether the network's bandwidth is an assumption."""
-    shape: Shape | None = None
+    shape: ModelConfig | None = None
     shape_source: str = ""
     """Source of the model's sizes, or why they are unknown."""
     data: Data | None = None
@@ -58,7 +58,7 @@ def job_of(
     recipe: Recipe,
     env: Mapping[str, str],
     *,
-    shape: Shape | None,
+    shape: ModelConfig | None,
     shape_source: str,
     data: Data | None = None,
 ) -> Job:
@@ -104,7 +104,7 @@ class Plan:
     """The prediction; None stands for what is not known."""
 
     job: Job
-    card: Card | None
+    card: GpuModel | None
     training: Training | None
     memory: Memory | None
     speed: Speed | None
@@ -139,7 +139,7 @@ class Plan:
         return self.footprint.every * self.speed.step_seconds
 
 
-def speed_of(job: Job, shape: Shape, training: Training, card: Card) -> Speed:
+def speed_of(job: Job, shape: ModelConfig, training: Training, card: GpuModel) -> Speed:
     """Predict the speed of a job, or of the same job trained in another way."""
     tokens = length.microbatch_tokens(training, job.data)
     s_eff = length.s_eff(training, job.data)
@@ -150,7 +150,7 @@ def build(job: Job) -> Plan:
     """Predict a run. Never raises: a part that cannot be predicted is None."""
     unknown: dict[str, str] = {}
     training = _try(unknown, "training", lambda: _training(job))
-    card = CARDS.get(job.card)
+    card = GPU_MODELS.get(job.card)
     shape = job.shape
     used, fast, files = None, None, None
     if training is None or shape is None:
@@ -204,7 +204,7 @@ def _training(job: Job) -> Training:
     return replace(training, max_length=training.max_length or job.shape.positions)
 
 
-def _speed(job: Job, shape: Shape, training: Training, card: Card | None) -> Speed:
+def _speed(job: Job, shape: ModelConfig, training: Training, card: GpuModel | None) -> Speed:
     if card is None:
         raise _Unknown(NO_CARD)
     return speed_of(job, shape, training, card)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from launchers.config.recipe import Recipe
 from launchers.plan import flops
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 from launchers.plan.step_time import Speed
 from launchers.plan.training_job import Arguments, Training
 
@@ -51,7 +51,7 @@ def steps(training: Training, *, samples: float, tokens: float, epochs: float = 
 
 
 def duration(
-    shape: Shape,
+    shape: ModelConfig,
     training: Training,
     speed: Speed,
     *,
@@ -74,7 +74,9 @@ def duration(
     return of_steps(training, speed, count, before)
 
 
-def once(shape: Shape, training: Training, speed: Speed, *, samples: float, tokens: float) -> float:
+def once(
+    shape: ModelConfig, training: Training, speed: Speed, *, samples: float, tokens: float
+) -> float:
     """Return the seconds of the pass that computes the reference once; 0 without one.
 
     The pass is forward only, over all samples in the microbatches of the steps. Its time is

@@ -11,11 +11,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from launchers.config.gpu_models import Card
+from launchers.config.gpu_models import GpuModel
 from launchers.plan import activations as activations
 from launchers.plan import flops
 from launchers.plan import traffic as traffic
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 from launchers.plan.parameters import EXPERTS, Shard, layers, shards, trained
 from launchers.plan.traffic import Traffic
 from launchers.plan.training_job import Training
@@ -90,9 +90,9 @@ class Speed:
 
 
 def predict(
-    shape: Shape,
+    shape: ModelConfig,
     training: Training,
-    card: Card,
+    card: GpuModel,
     link: Link,
     s_eff: float,
     *,
@@ -143,9 +143,9 @@ def predict(
 
 
 def _microbatch(
-    shape: Shape,
+    shape: ModelConfig,
     training: Training,
-    card: Card,
+    card: GpuModel,
     shard: Shard,
     local: float,
     s_eff: float,
@@ -170,13 +170,18 @@ def _microbatch(
     return products + (memory * pace.passing + beside) / (card.hbm_gbs * 1e9)
 
 
-def _passes(shape: Shape, training: Training) -> float:
+def _passes(shape: ModelConfig, training: Training) -> float:
     """Return the number of passes through a layer per microbatch, including recomputation."""
     return flops.passes(training) + flops.recomputed(shape, training)
 
 
 def _waits(
-    shape: Shape, training: Training, parts: list[Shard], local: float, card: Card, link: Link
+    shape: ModelConfig,
+    training: Training,
+    parts: list[Shard],
+    local: float,
+    card: GpuModel,
+    link: Link,
 ) -> dict[str, float]:
     """Return the exposed communication of the slowest stage per microbatch, by link."""
     shown = 1 - (A2A_HIDDEN if training.overlap_a2a else 0.0)
@@ -185,12 +190,12 @@ def _waits(
     return {name: seconds * shown for name, seconds in slowest.items()}
 
 
-def _seconds(sent: Traffic, card: Card, link: Link) -> dict[str, float]:
+def _seconds(sent: Traffic, card: GpuModel, link: Link) -> dict[str, float]:
     inside = sent.inside / (card.nvlink_gbs * NVLINK * 1e9)
     return {"nvlink": inside, link.name: sent.across / (link.gbs * 1e9)}
 
 
-def _sent(shape: Shape, training: Training, shard: Shard, local: float) -> Traffic:
+def _sent(shape: ModelConfig, training: Training, shard: Shard, local: float) -> Traffic:
     rows = local / activations.split(training) * shape.topk
     moe = traffic.experts(shape, training, shard, rows)
     tensor = traffic.sequence(shape, training, shard, local)
@@ -198,10 +203,10 @@ def _sent(shape: Shape, training: Training, shard: Shard, local: float) -> Traff
 
 
 def _step(
-    shape: Shape,
+    shape: ModelConfig,
     training: Training,
     parts: list[Shard],
-    card: Card,
+    card: GpuModel,
     link: Link,
     pace: Pace,
 ) -> tuple[float, dict[str, float]]:
@@ -228,7 +233,12 @@ BF16 = 2
 
 
 def adapter_bytes_moved(
-    shape: Shape, training: Training, shard: Shard, tokens: float, rows: float, recomputed: float
+    shape: ModelConfig,
+    training: Training,
+    shard: Shard,
+    tokens: float,
+    rows: float,
+    recomputed: float,
 ) -> float:
     """Return the memory traffic of the adapter per microbatch, in bytes.
 
@@ -254,7 +264,7 @@ def adapter_bytes_moved(
     return total * BF16
 
 
-def adapter_weights(shape: Shape, training: Training, shard: Shard) -> float:
+def adapter_weights(shape: ModelConfig, training: Training, shard: Shard) -> float:
     """Return the number of adapter weights a GPU steps: two per adapted layer."""
     if training.tuner == "full":
         return 0.0

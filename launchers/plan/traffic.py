@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from launchers.plan.flops import passes, recomputed
 from launchers.plan.layout import Layout
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 from launchers.plan.parameters import Shard
 from launchers.plan.training_job import Training
 
@@ -50,7 +50,7 @@ def _group(layout: Layout, size: int, span: int, sent: float, *, scattered: bool
     return Traffic(inside=sent * (1 - away), across=sent * away * per_node)
 
 
-def sequence(shape: Shape, training: Training, shard: Shard, local: float) -> Traffic:
+def sequence(shape: ModelConfig, training: Training, shard: Shard, local: float) -> Traffic:
     """Return tensor and context parallel traffic of one microbatch.
 
     Each forward pass gathers and scatters the hidden states before and after attention and a dense
@@ -68,7 +68,7 @@ def sequence(shape: Shape, training: Training, shard: Shard, local: float) -> Tr
     return tensor + _group(layout, layout.cp, span, keys, scattered=False)
 
 
-def experts(shape: Shape, training: Training, shard: Shard, sent_rows: float) -> Traffic:
+def experts(shape: ModelConfig, training: Training, shard: Shard, sent_rows: float) -> Traffic:
     """Return the experts' traffic of one microbatch, forward and backward.
 
     An all-to-all sends a copy of each token to each of its top-k experts; ``allgather`` sends all
@@ -93,7 +93,7 @@ def experts(shape: Shape, training: Training, shard: Shard, sent_rows: float) ->
     return _group(layout, layout.ep, layout.ep * layout.etp, sent, scattered=True)
 
 
-def pipeline(shape: Shape, training: Training, local: float) -> Traffic:
+def pipeline(shape: ModelConfig, training: Training, local: float) -> Traffic:
     """Return the traffic between stages per microbatch, in both directions."""
     layout = training.layout
     if layout.pp == 1:
@@ -125,7 +125,7 @@ def gradients(training: Training, dense: float, moe: float) -> Traffic:
     return spread + _group(layout, copies, stage, moe_sent, scattered=False)
 
 
-def _forwards(shape: Shape, training: Training) -> float:
+def _forwards(shape: ModelConfig, training: Training) -> float:
     """Return the forward passes through a layer: reference, policy, recomputation."""
     backward = 2.0 if training.tuner == "full" else 1.0
     return passes(training) - backward + recomputed(shape, training)

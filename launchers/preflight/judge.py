@@ -69,7 +69,7 @@ def node_class(card: str, nproc: int) -> float | None:
     >>> node_class("NVIDIA H200", 8), node_class("Tesla T4", 8)
     (431.0, None)
     """
-    found = gpu_models.seen(card)
+    found = gpu_models.by_smi_name(card)
     return None if found is None else found.nvlink_gbs * SHARE.get(nproc, 1.0)
 
 
@@ -154,7 +154,10 @@ def slow_pairs(records: Sequence[Record], *, strict: bool) -> list[Finding]:
             are failures for all known GPU models, since NVSwitch connects their GPUs.
     """
     found, seen = [], []
-    must = {"network": strict, "node": all(gpu_models.seen(r.card) is not None for r in records)}
+    must = {
+        "network": strict,
+        "node": all(gpu_models.by_smi_name(r.card) is not None for r in records),
+    }
     for kind in ("node", "network"):
         pairs = [pair for record in records for pair in record.pairs if pair.kind == kind]
         if not pairs:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from launchers.config import gpu_models
-from launchers.config.gpu_models import Card
+from launchers.config.gpu_models import GpuModel
 from launchers.config.recipe import Backend
 from launchers.config.settings import Settings
 from launchers.exits import Exit
@@ -193,7 +193,7 @@ def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(n) for n in match.group(0).split(".")) if match else ()
 
 
-def present(gpus: Sequence[Gpu], wanted: int, card: Card | None) -> list[Finding]:
+def present(gpus: Sequence[Gpu], wanted: int, card: GpuModel | None) -> list[Finding]:
     """Check number and model of the GPUs.
 
     A model other than ``gpuModel`` on all GPUs is an error in the values (exit 78), since a restart
@@ -213,8 +213,8 @@ def present(gpus: Sequence[Gpu], wanted: int, card: Card | None) -> list[Finding
     return [ok("cards", seen)]
 
 
-def _other(name: str, card: Card) -> Finding:
-    found = gpu_models.seen(name)
+def _other(name: str, card: GpuModel) -> Finding:
+    found = gpu_models.by_smi_name(name)
     write = f"set gpuModel: {found.name}" if found else 'set gpuModel: ""'
     return failed(
         "cards",

@@ -76,7 +76,7 @@ def _inside(record: Record) -> Finding | None:
     if not slow:
         return None
     seen = f"GPUs of one node communicate over {', '.join(slow)}"
-    if gpu_models.seen(record.card) is None:
+    if gpu_models.by_smi_name(record.card) is None:
         return warning("transport", seen, _CABLE, who=record.name)
     return failed("transport", f"{seen}, not over NVLink", _CABLE, who=record.name)
 

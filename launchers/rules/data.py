@@ -163,7 +163,7 @@ SAVING: tuple[Rule, ...] = (
         flag="save_safetensors",
         when=(given("save_safetensors"), off("save_safetensors")),
         says="the export consists of safetensors; remove it",
-        source="check.py refuses it too; SW base.py:save_checkpoint writes none then",
+        source="inputs/preconditions.py refuses it too; SW base.py:save_checkpoint writes none",
     ),
 )
 TRANSFORMERS: tuple[Rule, ...] = (
@@ -196,7 +196,8 @@ TRANSFORMERS: tuple[Rule, ...] = (
         flag="save_strategy",
         when=(one_of("save_strategy", *NO, "No", "NO", "False"),),
         says="no checkpoint would be saved; use steps or epoch",
-        source="check.py refuses it too; transformers trainer_callback.py never saves then",
+        source="inputs/preconditions.py refuses it too; transformers trainer_callback.py does not "
+        "save",
     ),
     Conflict(
         id="save-only-model",
@@ -238,13 +239,13 @@ REFERENCES: tuple[Rule, ...] = (
     _precomputed_conflict(
         "precomputed-task",
         "is supported for DPO only, and recipe.task is {recipe.task}",
-        "training/reference/reference.py replaces SW trainers/dpo_trainer.py only",
+        "training/reference/trainer.py replaces SW trainers/dpo_trainer.py only",
         none_of(TASK, "rlhf"),
     ),
     _precomputed_conflict(
         "precomputed-rlhf-type",
         "is supported for DPO only, and rlhf_type is {rlhf_type}",
-        "training/reference/reference.py replaces SW trainers/dpo_trainer.py only",
+        "training/reference/trainer.py replaces SW trainers/dpo_trainer.py only",
         one_of(TASK, "rlhf"),
         none_of("rlhf_type", "dpo"),
     ),

@@ -14,7 +14,7 @@ from typing import Literal
 
 from launchers.config.recipe import Value, spell, switch
 from launchers.flags.core_overrides import read
-from launchers.flags.values import is_number, is_size, is_whole
+from launchers.flags.flag_types import is_number, is_size, is_whole
 from launchers.refusal import Refusal
 
 TASK = "recipe.task"

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 from launchers.refusal import Refusal
 from launchers.rules.engine import Facts, has, missing, on
 from launchers.rules.parallelism import (
@@ -38,7 +38,7 @@ def divisors(number: int) -> list[int]:
     return [n for n in range(1, number + 1) if number % n == 0]
 
 
-Check = Callable[[Shape, "Known"], Refusal | None]
+Check = Callable[[ModelConfig, "Known"], Refusal | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,12 +63,12 @@ class Known:
         return selective and has(MODULES, module).holds(self.facts)
 
 
-def heads(shape: Shape, known: Known) -> Refusal | None:
+def heads(shape: ModelConfig, known: Known) -> Refusal | None:
     """MC transformer_config.py: ValueError; each rank holds whole heads."""
     return _divides("tp-heads", TP, known, shape.heads, "attention heads")
 
 
-def key_heads(shape: Shape, known: Known) -> Refusal | None:
+def key_heads(shape: ModelConfig, known: Known) -> Refusal | None:
     """MC transformer_config.py: ValueError unless one is a multiple of the other."""
     tp, kv = known.size(TP), shape.kv_heads
     if kv % tp == 0 or tp % kv == 0 or shape.heads % tp:
@@ -82,12 +82,12 @@ def key_heads(shape: Shape, known: Known) -> Refusal | None:
     )
 
 
-def experts(shape: Shape, known: Known) -> Refusal | None:
+def experts(shape: ModelConfig, known: Known) -> Refusal | None:
     """MC moe_layer.py: AssertionError; each rank holds whole experts."""
     return _divides("expert-count", EP, known, shape.experts, "experts") if shape.is_moe else None
 
 
-def expert_width(shape: Shape, known: Known) -> Refusal | None:
+def expert_width(shape: ModelConfig, known: Known) -> Refusal | None:
     """MC experts.py splits the width of an expert; tensor_parallel/utils.py:divide asserts."""
     return (
         _divides("expert-width", ETP, known, shape.expert_ffn, "moe_intermediate_size")
@@ -96,20 +96,20 @@ def expert_width(shape: Shape, known: Known) -> Refusal | None:
     )
 
 
-def width(shape: Shape, known: Known) -> Refusal | None:
+def width(shape: ModelConfig, known: Known) -> Refusal | None:
     """MC mlp.py splits the width of a dense MLP; tensor_parallel/utils.py:divide asserts."""
     is_dense = not shape.is_moe or shape.dense_layers > 0
     return _divides("mlp-width", TP, known, shape.ffn, "intermediate_size") if is_dense else None
 
 
-def shared_width(shape: Shape, known: Known) -> Refusal | None:
+def shared_width(shape: ModelConfig, known: Known) -> Refusal | None:
     """MC shared_experts.py is an MLP of tensor parallelism, not of the experts'."""
     return _divides(
         "shared-expert-width", TP, known, shape.shared_ffn, "width of the shared experts"
     )
 
 
-def sequence(shape: Shape, known: Known) -> Refusal | None:
+def sequence(shape: ModelConfig, known: Known) -> Refusal | None:
     """MC moe_layer.py:forward: ValueError in training; the text is that of the chart's row."""
     if not shape.is_moe or known.size(TP) < 2 or known.facts.is_on(SEQUENCE):
         return None
@@ -120,7 +120,7 @@ def sequence(shape: Shape, known: Known) -> Refusal | None:
     )
 
 
-def layers(shape: Shape, known: Known) -> Refusal | None:
+def layers(shape: ModelConfig, known: Known) -> Refusal | None:
     """MC transformer_config.py and transformer_block.py: ValueError or AssertionError."""
     if known.facts.text(LAYOUT):
         return None  # it says all about the stages
@@ -141,7 +141,7 @@ def layers(shape: Shape, known: Known) -> Refusal | None:
     )
 
 
-def chunks(shape: Shape, known: Known) -> Refusal | None:
+def chunks(shape: ModelConfig, known: Known) -> Refusal | None:
     """MC transformer_config.py: ValueError; each chunk of a stage holds as many layers."""
     vpp, pp = known.size(VPP), known.size(PP)
     if vpp == 1 or pp == 1 or known.facts.text(LAYOUT) or layers(shape, known):
@@ -160,7 +160,7 @@ def chunks(shape: Shape, known: Known) -> Refusal | None:
     return None
 
 
-def layernorm(shape: Shape, known: Known) -> Refusal | None:
+def layernorm(shape: ModelConfig, known: Known) -> Refusal | None:
     """MB transformer_layer.py asks ``moe_router not in cuda_graph_scope``.
 
     From megatron-core 0.18 on transformer_config.py leaves None there, whatever is given, also by
@@ -178,7 +178,7 @@ def layernorm(shape: Shape, known: Known) -> Refusal | None:
     )
 
 
-def latent(shape: Shape, known: Known) -> Refusal | None:
+def latent(shape: ModelConfig, known: Known) -> Refusal | None:
     """MC transformer_config.py: ValueError without multi-latent attention."""
     if "kv_lora_rank" in shape.unmodelled or not known.recomputes("mla_up_proj"):
         return None
@@ -189,7 +189,7 @@ def latent(shape: Shape, known: Known) -> Refusal | None:
     )
 
 
-def shared_overlap(shape: Shape, known: Known) -> Refusal | None:
+def shared_overlap(shape: ModelConfig, known: Known) -> Refusal | None:
     """MC transformer_config.py: ValueError."""
     overlap = "moe_shared_expert_overlap"
     if not (shape.shared_ffn and known.recomputes("shared_experts") and known.facts.is_on(overlap)):
@@ -201,7 +201,7 @@ def shared_overlap(shape: Shape, known: Known) -> Refusal | None:
     )
 
 
-def half_precision(shape: Shape, known: Known) -> Refusal | None:
+def half_precision(shape: ModelConfig, known: Known) -> Refusal | None:
     """SW model_args.py:_init_mixed_precision adds bf16; MC transformer_config.py: ValueError."""
     silent = all(missing(flag).holds(known.facts) for flag in ("bf16", "torch_dtype"))
     if shape.dtype != "bfloat16" or not silent or not on("fp16").holds(known.facts):

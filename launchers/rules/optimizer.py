@@ -54,7 +54,7 @@ RANGES: tuple[Rule, ...] = (
         source="SW megatron_args.py:__post_init__: ValueError; the best and the last are kept",
     ),
     *(count(name, _EFFECT) for name in ("save_steps", "eval_steps", "logging_steps")),
-    count("max_length", "SW training/packs/dealing.py and base.py: tokens of a row"),
+    count("max_length", "SW dataset/packing.py and template/base.py: tokens of a row"),
     count(EPOCHS, "SW megatron_args.py:init_iters: no iteration with 0"),
     count(ITERS, "SW megatron_args.py:init_iters: no iteration with 0"),
     Range(id="lr", flag="lr", noun="rate", source=_SCHEDULE),

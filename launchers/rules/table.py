@@ -8,10 +8,11 @@ setting is valid but almost certainly unintended.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from launchers.config.recipe import Value
+from launchers.config.recipe import Recipe, Value
 from launchers.flags import core_overrides as overrides
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 from launchers.refusal import Refusal
 from launchers.rules import engine, model, warnings
 from launchers.rules.adapter import ADAPTER
@@ -70,58 +71,73 @@ DEFAULTS: dict[str, dict[str, str]] = {"megatron": _MEGATRON, "transformers": _T
 Switches that are off by default are left out: missing is off."""
 
 
-def check(
-    args: Mapping[str, Value],
-    *,
-    shape: Shape | None,
-    nodes: int,
-    gpus_per_node: int,
-    backend: str,
-    task: str = "rlhf",
-    reference: str = "online",
-    core: str = CORE,
-) -> list[Refusal]:
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """The model, processes and kind of training for which a recipe's flags are judged."""
+
+    shape: ModelConfig | None
+    """The model's sizes; None while they are not known."""
+    nodes: int
+    """Pods of the gang."""
+    gpus_per_node: int
+    """Processes of each pod."""
+    backend: str
+    """``megatron`` or ``transformers``."""
+    task: str = "rlhf"
+    """``rlhf``, ``sft`` or ``pt``."""
+    reference: str = "online"
+    """``online`` or ``precomputed``."""
+    core: str = CORE
+    """Version of megatron-core."""
+
+    @classmethod
+    def of(
+        cls,
+        recipe: Recipe,
+        *,
+        shape: ModelConfig | None,
+        nodes: int,
+        gpus_per_node: int,
+        core: str = CORE,
+    ) -> Context:
+        """Return the context of a recipe."""
+        return cls(
+            shape=shape,
+            nodes=nodes,
+            gpus_per_node=gpus_per_node,
+            backend=recipe.backend,
+            task=recipe.task,
+            reference=recipe.reference,
+            core=core,
+        )
+
+
+def check(args: Mapping[str, Value], context: Context) -> list[Refusal]:
     """Return a message for each rule that a recipe breaks, as the chart prints it.
 
     Args:
         args: the recipe's flags.
-        shape: the model's sizes; None while they are not known.
-        nodes: pods of the gang.
-        gpus_per_node: processes of each pod.
-        backend: ``megatron`` or ``transformers``.
-        task: ``rlhf``, ``sft`` or ``pt``.
-        reference: ``online`` or ``precomputed``.
-        core: version of megatron-core.
+        context: the model, processes and kind of training.
 
-    >>> check({"tensor_model_parallel_size": "3", "num_train_epochs": "1"},
-    ...       shape=None, nodes=1, gpus_per_node=8, backend="megatron")[0].says
+    >>> gang = Context(shape=None, nodes=1, gpus_per_node=8, backend="megatron")
+    >>> check({"tensor_model_parallel_size": "3", "num_train_epochs": "1"}, gang)[0].says
     '8 processes (nodes 1 x gpusPerNode 8) are not a multiple of \
 tensor_model_parallel_size 3 x pipeline_model_parallel_size 1 x context_parallel_size 1 = 3; \
 change the sizes, nodes or gpusPerNode'
     """
-    facts = _facts(args, backend, nodes, gpus_per_node, task=task, reference=reference)
-    flag = OVERRIDES[backend]
+    facts = _facts(args, context)
+    flag = OVERRIDES[context.backend]
     messages = overrides.wrong(flag, args.get(flag, ""))
-    messages += [message for rule in ROWS[backend] for message in rule.judge(facts)]
-    return list(dict.fromkeys(messages + _of_model(facts, shape, backend, core)))
+    messages += [message for rule in ROWS[context.backend] for message in rule.judge(facts)]
+    return list(dict.fromkeys(messages + _of_model(facts, context)))
 
 
-def warn(
-    args: Mapping[str, Value],
-    *,
-    shape: Shape | None,
-    nodes: int,
-    gpus_per_node: int,
-    backend: str,
-    task: str = "rlhf",
-    reference: str = "online",
-    core: str = CORE,
-) -> list[Refusal]:
+def warn(args: Mapping[str, Value], context: Context) -> list[Refusal]:
     """Return what is valid but almost certainly unintended; arguments as of ``check``."""
-    facts = _facts(args, backend, nodes, gpus_per_node, task=task, reference=reference)
-    messages = [message for rule in UNWISE[backend] for message in rule.judge(facts)]
-    if backend == "megatron" and _is_sized(facts):
-        known = Known(facts=facts, core=version(core))
+    facts, shape = _facts(args, context), context.shape
+    messages = [message for rule in UNWISE[context.backend] for message in rule.judge(facts)]
+    if context.backend == "megatron" and _is_sized(facts):
+        known = Known(facts=facts, core=version(context.core))
         messages += [found for hint in warnings.PLAIN if (found := hint(known))]
         messages += [found for hint in warnings.MODEL if shape and (found := hint(shape, known))]
     return messages
@@ -154,9 +170,16 @@ def version(text: str) -> tuple[int, ...]:
     return tuple(map(int, parts[:length]))
 
 
-def _facts(args: Mapping[str, Value], backend: str, nodes: int, gpus: int, **recipe: str) -> Facts:
-    defaults, overrides = DEFAULTS[backend], OVERRIDES[backend]
-    return engine.facts(args, defaults, nodes=nodes, gpus=gpus, overrides=overrides, **recipe)
+def _facts(args: Mapping[str, Value], context: Context) -> Facts:
+    return engine.facts(
+        args,
+        DEFAULTS[context.backend],
+        nodes=context.nodes,
+        gpus=context.gpus_per_node,
+        task=context.task,
+        reference=context.reference,
+        overrides=OVERRIDES[context.backend],
+    )
 
 
 def _is_sized(facts: Facts) -> bool:
@@ -164,10 +187,11 @@ def _is_sized(facts: Facts) -> bool:
     return all(not facts.text(flag) or facts.size(flag) for flag in (*READ, MBS, GBS))
 
 
-def _of_model(facts: Facts, shape: Shape | None, backend: str, core: str) -> list[Refusal]:
-    if shape is None or backend != "megatron" or not _is_sized(facts):
+def _of_model(facts: Facts, context: Context) -> list[Refusal]:
+    shape = context.shape
+    if shape is None or context.backend != "megatron" or not _is_sized(facts):
         return []
     if facts.overridden & model.REPLACED:
         return []
-    known = Known(facts=facts, core=version(core))
+    known = Known(facts=facts, core=version(context.core))
     return [message for rule in model.MODEL if (message := rule(shape, known))]

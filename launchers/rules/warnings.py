@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 from launchers.refusal import Refusal
 from launchers.rules.engine import (
     TASK,
@@ -156,7 +156,7 @@ TRANSFORMERS: tuple[Rule, ...] = tuple(
     for is_not_one in (none_of("save_total_limit", "1"), missing("save_total_limit"))
 )
 
-Hint = Callable[[Shape, Known], Refusal | None]
+Hint = Callable[[ModelConfig, Known], Refusal | None]
 _LENGTH = "max_length"
 
 
@@ -173,7 +173,7 @@ def tensor_across_nodes(known: Known) -> Refusal | None:
 
 
 def experts_across_nodes(known: Known) -> Refusal | None:
-    """Each token goes to its experts and back, twice a layer: performance.md's arithmetic.
+    """Each token goes to its experts and back, twice a layer.
 
     51.5 GB a pack and GPU between nodes at EP 16 over 2 nodes (Qwen3-30B-A3B): 18 s at 200 Gb/s.
     """
@@ -205,7 +205,7 @@ def bubble(known: Known) -> Refusal | None:
     )
 
 
-def no_experts(shape: Shape, known: Known) -> Refusal | None:
+def no_experts(shape: ModelConfig, known: Known) -> Refusal | None:
     """SW model/utils.py:get_mcore_model_config sets both sizes to 1 for a dense model."""
     used = [flag for flag in (EP, ETP) if known.size(flag) > 1 and not shape.is_moe]
     return (
@@ -213,7 +213,7 @@ def no_experts(shape: Shape, known: Known) -> Refusal | None:
     )
 
 
-def too_many_recomputed(shape: Shape, known: Known) -> Refusal | None:
+def too_many_recomputed(shape: ModelConfig, known: Known) -> Refusal | None:
     """MC recompute.py takes at most the layers of a stage."""
     held = max(1, shape.layers // (known.size(PP) * known.size(VPP)))
     if known.facts.text(GRANULARITY) != "full" or known.size(LAYERS) <= held:
@@ -225,7 +225,7 @@ def too_many_recomputed(shape: Shape, known: Known) -> Refusal | None:
     )
 
 
-def too_long(shape: Shape, known: Known) -> Refusal | None:
+def too_long(shape: ModelConfig, known: Known) -> Refusal | None:
     """The model has seen no position beyond ``max_position_embeddings``; ms-swift only logs."""
     length = known.facts.number(_LENGTH) or 0
     if not shape.positions or length <= shape.positions or known.facts.text("rope_scaling"):
@@ -237,7 +237,7 @@ def too_long(shape: Shape, known: Known) -> Refusal | None:
     )
 
 
-def uneven_context(shape: Shape, known: Known) -> Refusal | None:
+def uneven_context(shape: ModelConfig, known: Known) -> Refusal | None:
     """SW megatron_lm_utils.py cuts each sequence into 2 x CP pieces: short ones are padding."""
     cp, length = known.size(CP), known.facts.number(_LENGTH) or 0
     if cp == 1 or not length or length / cp >= 1024:

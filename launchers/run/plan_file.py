@@ -12,7 +12,7 @@ from launchers.config.settings import Settings
 from launchers.flags.command_line import Inputs
 from launchers.plan import model_config
 from launchers.plan.document import document
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 from launchers.plan.plan import Plan, build, job_of
 from launchers.storage import disk
 from launchers.system.atomic_file import replace
@@ -23,7 +23,7 @@ def record(
     recipe: Recipe,
     inputs: Inputs,
     env: Mapping[str, str],
-    seen: Shape | None = None,
+    seen: ModelConfig | None = None,
 ) -> int | None:
     """Write the plan; any error is only logged, since a run does not depend on its plan.
 
@@ -71,7 +71,7 @@ def planned(
     recipe: Recipe,
     inputs: Inputs,
     env: Mapping[str, str],
-    seen: Shape | None = None,
+    seen: ModelConfig | None = None,
 ) -> Plan:
     """Build this run's plan, with the model's sizes from the workspace, otherwise ``seen``."""
     config = inputs.model / "config.json"
@@ -81,7 +81,7 @@ def planned(
     return build(job_of(settings, recipe, env, shape=found, shape_source=where))
 
 
-def read_sizes(config: Path) -> tuple[Shape | None, str]:
+def read_sizes(config: Path) -> tuple[ModelConfig | None, str]:
     """Read the model's sizes with their source; None with the reason when that fails."""
     if not config.is_file():
         return None, f"{config} does not exist yet"

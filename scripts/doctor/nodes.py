@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
-from launchers.config.gpu_models import CARDS
+from launchers.config.gpu_models import GPU_MODELS
 from scripts.doctor.api import NODES, Object
 from scripts.doctor.findings import Finding, fail, names, ok, unchecked, warn
 from scripts.doctor.snapshot import Snapshot
@@ -49,12 +49,12 @@ def _nodes_for(job: ReplicatedJob, nodes: list[Object]) -> Finding:
 def check_gpu_model(release: Release, snapshot: Snapshot) -> list[Finding]:
     """Check `gpuModel` against the product label of the nodes that could hold the gang."""
     model, answer = release.jobset.gpu_model, snapshot.listed(NODES)
-    if model not in CARDS or not answer.found:
+    if model not in GPU_MODELS or not answer.found:
         return []
     fitting = [node for node in answer.items if capacity_for(release.gang, node)]
     if not fitting:
         return []
-    wanted = {name.replace(" ", "-") for name in CARDS[model].smi}
+    wanted = {name.replace(" ", "-") for name in GPU_MODELS[model].smi}
     products = {labels(node)[GPU_PRODUCT] for node in fitting if GPU_PRODUCT in labels(node)}
     subject = "GPU model"
     if not products:

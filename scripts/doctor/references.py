@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from scripts.doctor.api import ACCOUNTS, CONFIG_MAPS, SECRETS, Object
+from scripts.doctor.api import ACCOUNTS, CONFIG_MAPS, SECRETS, Answer, Object
 from scripts.doctor.findings import Finding, fail, names, ok, unchecked, warn
 from scripts.doctor.snapshot import Snapshot
 from scripts.manifest import Release
@@ -114,11 +114,10 @@ def _secret(release: Release, snapshot: Snapshot, reference: Reference) -> Findi
     wanted = reference.keys
     if reference.place == f"volume {CODE_SECRET}":
         wanted = code_keys(release)
-    if answer.absent:
-        literals = " ".join(f"--from-file={key}=FILE" for key in sorted(wanted))
-        return _missing("secret", subject, reference, snapshot, "secret generic", literals)
-    if not answer.found:
-        return unchecked("secret", subject, answer)
+    literals = " ".join(f"--from-file={key}=FILE" for key in sorted(wanted))
+    create = _create(snapshot, reference, "secret generic", literals)
+    if unread := _unread("secret", subject, answer, reference, create):
+        return unread
     data = answer.content.get("data") or {}
     missing = wanted - data.keys()
     if missing:
@@ -145,10 +144,9 @@ def code_keys(release: Release) -> frozenset[str]:
 def _pull_secret(snapshot: Snapshot, reference: Reference) -> Finding:
     subject = f"secret {reference.name}"
     answer = snapshot.named(SECRETS, reference.name)
-    if answer.absent:
-        return _missing("pull-secret", subject, reference, snapshot, "secret docker-registry")
-    if not answer.found:
-        return unchecked("pull-secret", subject, answer)
+    create = _create(snapshot, reference, "secret docker-registry")
+    if unread := _unread("pull-secret", subject, answer, reference, create):
+        return unread
     if answer.content.get("type") not in PULL_TYPES:
         found = f"is of type {answer.content.get('type')}, which the kubelet does not pull with"
         remedy = "create it with `kubectl create secret docker-registry`"
@@ -159,10 +157,9 @@ def _pull_secret(snapshot: Snapshot, reference: Reference) -> Finding:
 def _config_map(snapshot: Snapshot, reference: Reference) -> Finding:
     subject = f"config map {reference.name}"
     answer = snapshot.named(CONFIG_MAPS, reference.name)
-    if answer.absent:
-        return _missing("config-map", subject, reference, snapshot, "configmap")
-    if not answer.found:
-        return unchecked("config-map", subject, answer)
+    create = _create(snapshot, reference, "configmap")
+    if unread := _unread("config-map", subject, answer, reference, create):
+        return unread
     data = {**(answer.content.get("data") or {}), **(answer.content.get("binaryData") or {})}
     missing = reference.keys - data.keys()
     if missing:
@@ -171,17 +168,18 @@ def _config_map(snapshot: Snapshot, reference: Reference) -> Finding:
     return ok("config-map-ok", subject, "exists")
 
 
-def _missing(
-    id: str,
-    subject: str,
-    reference: Reference,
-    snapshot: Snapshot,
-    kind: str,
-    options: str = "...",
-) -> Finding:
-    create = f"kubectl -n {snapshot.namespace} create {kind} {reference.name} {options}"
-    found = f"does not exist ({reference.place})"
-    return fail(f"{id}-missing", subject, found, create.strip())
+def _unread(
+    id: str, subject: str, answer: Answer, reference: Reference, create: str
+) -> Finding | None:
+    """Return the finding on an object that does not exist or could not be read; else None."""
+    if answer.absent:
+        return fail(f"{id}-missing", subject, f"does not exist ({reference.place})", create)
+    return None if answer.found else unchecked(id, subject, answer)
+
+
+def _create(snapshot: Snapshot, reference: Reference, kind: str, options: str = "...") -> str:
+    command = f"kubectl -n {snapshot.namespace} create {kind} {reference.name} {options}"
+    return command.strip()
 
 
 def check_account(release: Release, snapshot: Snapshot) -> list[Finding]:

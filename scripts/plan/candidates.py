@@ -13,7 +13,7 @@ from typing import Any
 
 from launchers.flags import equal_packs
 from launchers.plan.layout import Layout
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 from launchers.plan.training_job import Training
 from launchers.rules.model import divisors
 
@@ -92,7 +92,7 @@ def recompute(layers: int, stages: int) -> tuple[Fields, ...]:
     )
 
 
-def dispatchers(shape: Shape, training: Training, layout: Layout) -> tuple[str, ...]:
+def dispatchers(shape: ModelConfig, training: Training, layout: Layout) -> tuple[str, ...]:
     """Return the dispatchers to try on a layout; the job's own where experts are not distributed.
 
     Whether packs can be gathered is decided by the rules.
@@ -104,7 +104,9 @@ def dispatchers(shape: Shape, training: Training, layout: Layout) -> tuple[str, 
     return ALTERNATIVES if layout.ep * layout.etp > 1 else (training.dispatcher,)
 
 
-def layouts(shape: Shape, training: Training, *, nodes: int, gpus_per_node: int) -> list[Layout]:
+def layouts(
+    shape: ModelConfig, training: Training, *, nodes: int, gpus_per_node: int
+) -> list[Layout]:
     """Return every layout that divides the model, the batch and the number of GPUs.
 
     Virtual and uneven pipelines are left out. Source: megatron-core ``parallel_state.py`` and
@@ -123,7 +125,7 @@ def layouts(shape: Shape, training: Training, *, nodes: int, gpus_per_node: int)
     return found
 
 
-def _experts(shape: Shape, layout: Layout) -> Iterator[Layout]:
+def _experts(shape: ModelConfig, layout: Layout) -> Iterator[Layout]:
     if not shape.is_moe:
         yield layout
         return
@@ -134,7 +136,7 @@ def _experts(shape: Shape, layout: Layout) -> Iterator[Layout]:
                 yield replace(layout, ep=ep, etp=etp)
 
 
-def _heads(shape: Shape, tp: int) -> bool:
+def _heads(shape: ModelConfig, tp: int) -> bool:
     groups = shape.kv_heads
     return shape.heads % tp == 0 and (groups % tp == 0 or tp % groups == 0)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-from launchers.config.gpu_models import CARDS
+from launchers.config.gpu_models import GPU_MODELS
 from launchers.config.settings import from_env
 from launchers.exits import LaunchError
 from launchers.plan import plan as planning
@@ -176,8 +176,8 @@ def job_of(found: Submission, request: Request) -> Job:
     Raises:
         Problem: the GPU is not known, or the launcher would refuse the environment.
     """
-    if request.gpu and request.gpu not in CARDS:
-        raise Problem(f"--gpu {request.gpu} is not known; write one of {', '.join(CARDS)}")
+    if request.gpu and request.gpu not in GPU_MODELS:
+        raise Problem(f"--gpu {request.gpu} is not known; write one of {', '.join(GPU_MODELS)}")
     env = {**found.env, "JOB_COMPLETION_INDEX": "0"}
     if request.gpu:
         env[GPU_MODEL] = request.gpu

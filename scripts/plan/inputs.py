@@ -14,7 +14,7 @@ import yaml
 from launchers.config import sources
 from launchers.exits import LaunchError
 from launchers.plan import model_config
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 from launchers.plan.run_length import TOKENS, Data
 from scripts.problem import Problem
 
@@ -26,7 +26,7 @@ SAMPLED_ROWS = 2000
 """Rows of a file whose length is measured."""
 
 
-def find_model(model: str, config: Path | None = None) -> tuple[Shape | None, str]:
+def find_model(model: str, config: Path | None = None) -> tuple[ModelConfig | None, str]:
     """Look up a model's sizes.
 
     Args:
@@ -54,7 +54,7 @@ def find_model(model: str, config: Path | None = None) -> tuple[Shape | None, st
     return None, f"the sizes of {parsed.name} are not known: give --model-config config.json"
 
 
-def read_config(config: Path) -> Shape:
+def read_config(config: Path) -> ModelConfig:
     """Read a ``config.json``.
 
     Raises:

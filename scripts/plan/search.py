@@ -10,11 +10,11 @@ from itertools import groupby, islice
 from math import ceil
 from operator import itemgetter
 
-from launchers.config.gpu_models import Card
+from launchers.config.gpu_models import GpuModel
 from launchers.plan import memory
 from launchers.plan.layout import Layout
 from launchers.plan.memory import Memory
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 from launchers.plan.plan import Job, speed_of
 from launchers.plan.step_time import Speed
 from launchers.plan.training_job import Training
@@ -44,9 +44,9 @@ class Search:
     """A training job and the GPUs to search layouts for."""
 
     job: Job
-    shape: Shape
+    shape: ModelConfig
     training: Training
-    card: Card
+    card: GpuModel
     host_gib: float | None
     """Memory limit of a pod in GiB; None for no limit."""
     gang: Mapping[str, str] = field(default_factory=dict)
@@ -171,12 +171,9 @@ class Search:
         job = self.job
         messages = table.check(
             recipe_args.merged(job.recipe, wanted).args,
-            shape=self.shape,
-            nodes=job.nodes,
-            gpus_per_node=job.gpus_per_node,
-            backend=job.recipe.backend,
-            task=job.recipe.task,
-            reference=job.recipe.reference,
+            table.Context.of(
+                job.recipe, shape=self.shape, nodes=job.nodes, gpus_per_node=job.gpus_per_node
+            ),
         )
         return set(map(str, messages))
 

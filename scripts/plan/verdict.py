@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from launchers.plan.plan import Plan
 from launchers.refusal import Refusal
@@ -33,18 +32,16 @@ class Verdict:
 def judge(submission: Submission, plan: Plan) -> Verdict:
     """Return the verdict on a release, given its plan."""
     recipe = submission.recipe
-    gang: dict[str, Any] = {
-        "shape": plan.job.shape,
-        "nodes": submission.nodes,
-        "gpus_per_node": max(1, submission.gpus_per_node),
-        "backend": recipe.backend,
-        "task": recipe.task,
-        "reference": recipe.reference,
-    }
-    broken = table.check(recipe.args, **gang)
+    context = table.Context.of(
+        recipe,
+        shape=plan.job.shape,
+        nodes=submission.nodes,
+        gpus_per_node=max(1, submission.gpus_per_node),
+    )
+    broken = table.check(recipe.args, context)
     memory = [] if broken else [*_gpu(plan), *_host(submission, plan)]
     disk = [] if broken else _disk(submission, plan)
-    doubts = [*map(str, table.warn(recipe.args, **gang)), *_doubts(plan), *_sources(submission)]
+    doubts = [*map(str, table.warn(recipe.args, context)), *_doubts(plan), *_sources(submission)]
     return Verdict(
         refusals=tuple(map(str, [*broken, *memory, *disk])),
         warnings=tuple(doubts),

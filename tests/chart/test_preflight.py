@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from launchers.config.gpu_models import CARDS
+from launchers.config.gpu_models import GPU_MODELS
 from launchers.config.preflight import CHECKS, Preflight, from_env
 from tests.chart.helm import CHART, Document, Refused, env, merged, render, template
 
@@ -20,7 +20,7 @@ def parsed(values: Document) -> Preflight:
 
 
 def test_every_card_and_every_check_may_be_named() -> None:
-    assert KEYS["gpuModel"]["enum"] == ["", *CARDS]
+    assert KEYS["gpuModel"]["enum"] == ["", *GPU_MODELS]
     assert KEYS["preflight"]["properties"]["skipChecks"]["items"]["enum"] == list(CHECKS)
 
 
@@ -34,7 +34,7 @@ def test_what_the_values_say_reaches_the_launcher() -> None:
     preflight = {"skipChecks": ["pairs", "disk"], "strict": True, "nodeFloorGBs": 187.5}
     found = parsed({"gpuModel": "h200", "preflight": {**preflight, "deadlineSeconds": 90}})
     assert found.skips == {"pairs", "disk"}
-    assert found.card is CARDS["h200"]
+    assert found.card is GPU_MODELS["h200"]
     assert (found.node_floor, found.strict, found.deadline) == (187.5, True, 90)
 
 

@@ -43,11 +43,13 @@ def judge(run: Run, oracle: Oracle) -> Verdict:
     args = args_of(run)
     ours = table.check(
         args,
-        shape=model_config.parse(run.config),
-        nodes=run.nodes,
-        gpus_per_node=run.gpus,
-        backend="megatron",
-        core=oracle.versions["megatron-core"],
+        table.Context(
+            shape=model_config.parse(run.config),
+            nodes=run.nodes,
+            gpus_per_node=run.gpus,
+            backend="megatron",
+            core=oracle.versions["megatron-core"],
+        ),
     )
     argv = flatten({**OURS, "model_type": run.config["model_type"], **args})
     theirs = oracle.refusal(world=run.nodes * run.gpus, config=run.config, argv=argv)

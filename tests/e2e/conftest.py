@@ -59,7 +59,7 @@ def cluster() -> Iterator[Cluster]:
     try:
         found = clusters.connect()
         preflight.check(_kubectl(found))
-        with alone(found.kubeconfig):
+        with alone(found.layout.kubeconfig):
             _load_image(found)
             yield found
     except Problem as problem:
@@ -95,7 +95,7 @@ def _load_image(cluster: Cluster) -> None:
 
 
 def _kubectl(cluster: Cluster) -> Kubectl:
-    return Kubectl(binary=program.binary(Layout()), kubeconfig=cluster.kubeconfig)
+    return Kubectl(binary=program.binary(Layout()), kubeconfig=cluster.layout.kubeconfig)
 
 
 @pytest.fixture

@@ -35,7 +35,7 @@ class Space:
     @property
     def workspace(self) -> Path:
         """Return the host folder of the claim ``training``."""
-        return self.cluster.shared / f"{self.name}-training"
+        return self.cluster.layout.shared / f"{self.name}-training"
 
 
 OPEN: list[Space] = []
@@ -76,7 +76,7 @@ def close(space: Space) -> None:
     for name in (*space.queues, *space.volumes):
         kubectl.delete(name, wait=False)
     for number in range(len(space.volumes)):
-        folder = space.cluster.shared / space.volumes[number].partition("/")[2]
+        folder = space.cluster.layout.shared / space.volumes[number].partition("/")[2]
         shutil.rmtree(folder)
 
 

@@ -52,7 +52,7 @@ def place(empty: Space) -> Iterator[Space]:
     for claim in empty.kubectl.items("persistentvolumeclaims"):
         volume = str(claim["spec"]["volumeName"])
         empty.kubectl.delete(f"persistentvolumeclaim/{claim['metadata']['name']}")
-        folder = empty.cluster.shared / volume.removeprefix("shared-")
+        folder = empty.cluster.layout.shared / volume.removeprefix("shared-")
         for path in folder.iterdir():
             shutil.rmtree(path)
         unclaim = '[{"op": "remove", "path": "/spec/claimRef"}]'

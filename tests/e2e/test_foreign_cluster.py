@@ -25,7 +25,7 @@ from types import SimpleNamespace
 import pytest
 from tests.e2e.cluster import cluster
 from pathlib import Path
-cluster.connect = lambda: SimpleNamespace(kubeconfig=Path(sys.argv[1]))
+cluster.connect = lambda: SimpleNamespace(layout=SimpleNamespace(kubeconfig=Path(sys.argv[1])))
 sys.exit(pytest.main(["-q", "-p", "no:cacheprovider", "tests/e2e/test_names.py"]))
 """
 """Program that runs a part of the suite against the cluster of a kubeconfig."""

@@ -19,7 +19,7 @@ def claim(space: Space, name: str, mode: str = "ReadWriteMany") -> Path:
     It does not use the class's prepared volumes, which are never released by their first claim.
     """
     volume = f"{space.name}-{name}"
-    folder = space.cluster.shared / volume
+    folder = space.cluster.layout.shared / volume
     folder.mkdir()
     folder.chmod(0o2777)
     space.volumes.append(f"persistentvolume/{volume}")

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 
 from launchers.exits import LaunchError
-from tests.launchers.megatron_on_cpu import OnCpu
+from tests.launchers.training.megatron_on_cpu import OnCpu
 
 LOADING, PATCH = "launchers.training.loading", "launchers.training.optimizer.chunked_adam"
 SIZES = ((3,), (5, 4), (2, 2, 2), (4,), (30,), (1,), (7,), (3, 2), (2,), (64,), (6, 6))

@@ -120,7 +120,7 @@ def table(rows: Sequence[Forecast]) -> str:
 
 
 def _row(row: Forecast) -> tuple[str, ...]:
-    fits = row.memory.total <= gpu_models.named(CARD).memory_gib
+    fits = row.memory.total <= gpu_models.by_name(CARD).memory_gib
     return (
         row.visit,
         row.line,

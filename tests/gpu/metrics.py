@@ -60,7 +60,7 @@ def problems(rows: list[Row], log: dict[int, dict[str, Any]], model: Path) -> li
     return found
 
 
-def speed(row: Row, sizes: model_config.Shape) -> list[str]:
+def speed(row: Row, sizes: model_config.ModelConfig) -> list[str]:
     """Compare a row's speed with the formula for DPO with or without reference."""
     assert row.tokens and row.squares and row.mfu and row.card
     rate = row.tokens / row.seconds / row.world
@@ -68,7 +68,7 @@ def speed(row: Row, sizes: model_config.Shape) -> list[str]:
     found = []
     if abs((row.tokens_per_second_per_gpu or 0.0) / rate - 1) > 1e-9:
         found.append(f"step {row.step}: {row.tokens_per_second_per_gpu} tokens/s/GPU, not {rate}")
-    passes = row.mfu * gpu_models.CARDS[row.card].peak_tflops / one
+    passes = row.mfu * gpu_models.GPU_MODELS[row.card].peak_tflops / one
     if min(abs(passes - 3), abs(passes - 4)) > 1e-6:
         found.append(f"step {row.step}: mfu counts {passes} passes, not 3 or 4")
     return found

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from launchers.config.recipe import Recipe, parse
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 from launchers.plan.plan import Job, link_of
 
-SHAPE = Shape(
+SHAPE = ModelConfig(
     layers=48,
     hidden=2048,
     heads=32,

@@ -23,15 +23,16 @@ from swift.megatron.callbacks.base import MegatronCallback
 from swift.megatron.callbacks.mapping import megatron_callbacks_map
 
 from launchers.metrics import model as metrics_model
-from launchers.metrics import reading, vector, writer
 from launchers.metrics import step as metrics_step
-from launchers.metrics.reading import Tally
+from launchers.metrics import vector, writer
 from launchers.metrics.rows import Row
 from launchers.metrics.step import Clock, Step
 from launchers.metrics.vector import Places
 from launchers.metrics.writer import Writer
 from launchers.training.collect import device as gpu
+from launchers.training.collect import reading
 from launchers.training.collect.expert_rows import ExpertRows
+from launchers.training.collect.reading import Tally
 
 _GROUPS = ("tensor_model_parallel", "context_parallel", "pipeline_model_parallel")
 """Groups whose ranks read the same data: only the first rank of each counts."""

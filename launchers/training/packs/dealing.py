@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from launchers.exits import Exit, LaunchError
 from launchers.plan import flops
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 
 Round = list[list[int]]
 """One microbatch for each replica, as indices of packs; all are processed at the same time."""
@@ -35,7 +35,7 @@ class Cost:
         return self.token * sum(texts) + self.square * sum(n * n for n in texts)
 
 
-def cost(shape: Shape) -> Cost:
+def cost(shape: ModelConfig) -> Cost:
     """Return the cost of texts in a model; ``plan/flops.py`` derives the formula."""
     return Cost(token=flops.forward(shape, 0), square=flops.parts(shape, 1).attention)
 

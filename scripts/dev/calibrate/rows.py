@@ -11,10 +11,10 @@ from typing import Any
 import yaml
 
 from launchers.config import recipe
-from launchers.config.gpu_models import Card, named
+from launchers.config.gpu_models import GpuModel, by_name
 from launchers.plan import model_config, training_job
 from launchers.plan.memory import FIT, Fit, Memory, host, predict
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 from launchers.plan.parameters import shards
 from launchers.plan.step_time import PACE, Link, Pace, Speed
 from launchers.plan.step_time import predict as step_time
@@ -67,12 +67,12 @@ class Row:
     """Name of the document: its rows were measured together."""
 
     @property
-    def gpu(self) -> Card:
+    def gpu(self) -> GpuModel:
         """Return the card."""
-        return named(self.card)
+        return by_name(self.card)
 
     @cached_property
-    def shape(self) -> Shape:
+    def shape(self) -> ModelConfig:
         """Return the model's sizes."""
         base = known_models()[self.model] if self.model else {}
         return model_config.parse({**base, **self.config})

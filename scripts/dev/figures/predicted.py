@@ -14,7 +14,7 @@ from scripts.plan.submission import read_submission
 
 BASE = ROOT / "values" / "a100-2node.yaml"
 HARDWARE = ROOT / "values" / "hardware"
-CARDS = {"80g": ("a100-80g", "a800-80g", "h100-80g"), "h200": ("h200",), "b200": ("b200",)}
+GPU_MODELS = {"80g": ("a100-80g", "a800-80g", "h100-80g"), "h200": ("h200",), "b200": ("b200",)}
 """Prefix of a file's name to the GPUs that it is for."""
 PAIRS = 40_000
 """Assumed pairs of 2,048 tokens; they determine the length of a run, not its speed."""
@@ -42,16 +42,16 @@ def predictions() -> list[Predicted]:
     Raises:
         Problem: the chart refuses one.
     """
-    order = [card for cards in CARDS.values() for card in cards]
+    order = [card for cards in GPU_MODELS.values() for card in cards]
     found = [_predict(file, card) for file, card in _profiles()]
     return sorted(found, key=lambda each: (order.index(each.card), each.gpus))
 
 
 def _profiles() -> Iterator[tuple[Path, str]]:
-    for card in CARDS["80g"]:
+    for card in GPU_MODELS["80g"]:
         yield BASE, card
     for file in sorted(HARDWARE.glob("*.yaml")):
-        for card in CARDS[file.stem.partition("-")[0]]:
+        for card in GPU_MODELS[file.stem.partition("-")[0]]:
             yield file, card
 
 

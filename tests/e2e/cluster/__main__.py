@@ -62,7 +62,7 @@ def up(backend: BackendOption = Backend.AUTO, nodes: Nodes = 3) -> None:
         started = cluster.start(cluster.choose(backend), nodes)
         seconds = time.monotonic() - began
     console.print(f"up in {seconds:.0f} s: {', '.join(started.nodes)}")
-    console.print(f"export KUBECONFIG={started.kubeconfig}")
+    console.print(f"export KUBECONFIG={started.layout.kubeconfig}")
 
 
 @app.command()

@@ -24,12 +24,8 @@ class Cluster(Protocol):
     """A Kubernetes cluster on this machine, with JobSet and Kueue; a backend implements it."""
 
     @property
-    def kubeconfig(self) -> Path:
-        """Return the administrator's kubeconfig."""
-
-    @property
-    def shared(self) -> Path:
-        """Return the host's folder behind the storage class ``shared``."""
+    def layout(self) -> Layout:
+        """Return the cluster's paths, e.g. the administrator's kubeconfig."""
 
     @property
     def nodes(self) -> tuple[str, ...]:
@@ -209,8 +205,8 @@ def status() -> Status:
         faults.append("the API server does not answer")
     return Status(
         backend=state.backend,
-        kubeconfig=cluster.kubeconfig,
-        shared=cluster.shared,
+        kubeconfig=layout.kubeconfig,
+        shared=layout.shared,
         nodes=nodes,
         faults=tuple(faults),
     )

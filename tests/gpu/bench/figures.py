@@ -7,9 +7,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from launchers.config.gpu_models import Card
+from launchers.config.gpu_models import GpuModel
 from launchers.plan import flops
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 from launchers.plan.training_job import Training
 from tests.gpu.bench.read import Ranks, Step
 
@@ -47,7 +47,11 @@ def spread(values: Sequence[float]) -> dict[str, float]:
 
 
 def figures(
-    steps: Sequence[Step], shape: Shape, training: Training, card: Card, warm_up: int = WARM_UP
+    steps: Sequence[Step],
+    shape: ModelConfig,
+    training: Training,
+    card: GpuModel,
+    warm_up: int = WARM_UP,
 ) -> dict[str, Any]:
     """Return a run's figures over the steps after the warm-up; fewer if no step is left.
 
@@ -130,9 +134,9 @@ def product(rows: Sequence[Mapping[str, Any]], warm_up: int = WARM_UP) -> dict[s
 def self_report(
     rows: Sequence[Mapping[str, Any]],
     steps: Sequence[Step],
-    shape: Shape,
+    shape: ModelConfig,
     training: Training,
-    card: Card,
+    card: GpuModel,
 ) -> dict[str, Any] | None:
     """Compare the product's ``metrics.jsonl`` with the same steps here; None without rows.
 

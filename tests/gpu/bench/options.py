@@ -91,7 +91,7 @@ def bench(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
         wanted = max(1, options.gpus)
         raise ValueError(f"this host has {len(seen)} GPUs and the bench needs {wanted}")
     name = seen[0].split(",")[0].strip()
-    card = gpu_models.seen(name)
+    card = gpu_models.by_smi_name(name)
     if card is None:
         raise ValueError(f"{name} is not in launchers/config/gpu_models.py: its peak is not known")
     return Bench(

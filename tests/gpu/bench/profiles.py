@@ -17,7 +17,7 @@ import yaml
 from launchers.config import recipe as recipes
 from launchers.config.recipe import Recipe
 from launchers.plan import training_job
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 from launchers.plan.training_job import Training
 from launchers.rules import table
 
@@ -124,19 +124,14 @@ def job(parsed: Recipe, gpus: int) -> Training:
     return training_job.parse(parsed, nodes=1, gpus_per_node=gpus)
 
 
-def refuse(parsed: Recipe, shape: Shape, gpus: int) -> None:
+def refuse(parsed: Recipe, shape: ModelConfig, gpus: int) -> None:
     """Refuse a layout that does not fit the model or the GPUs, by the launcher's rules.
 
     Raises:
         ValueError: in the rules' words.
     """
     broken = table.check(
-        parsed.args,
-        shape=shape,
-        nodes=1,
-        gpus_per_node=gpus,
-        backend=parsed.backend,
-        reference=parsed.reference,
+        parsed.args, table.Context.of(parsed, shape=shape, nodes=1, gpus_per_node=gpus)
     )
     if broken:
         raise ValueError("\n".join(map(str, broken)))

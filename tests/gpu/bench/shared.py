@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from launchers.config.gpu_models import Card
-from launchers.plan.model_config import Shape
+from launchers.config.gpu_models import GpuModel
+from launchers.plan.model_config import ModelConfig
 from tests.gpu.bench import figures
 
 PLUGINS = Path(__file__).parents[1] / "plugins"
@@ -35,8 +35,8 @@ class Bench:
     """Folder of models, data and runs on the host."""
     model: Path
     data: Path
-    shape: Shape
-    card: Card
+    shape: ModelConfig
+    card: GpuModel
     gpus: int
     steps: int
     """Measured steps, after the warm-up."""

@@ -183,7 +183,7 @@ def test_a_self_report_is_held_against_the_formula() -> None:
     values = {"recipe": {"backend": "megatron", "task": "rlhf", "args": {"rlhf_type": "dpo"}}}
     job = profiles.job(profiles.recipe(values, {}), 1)
     step = Step(number=4, seconds=2.1, tokens=8000, squares=16_000_000, sequences=8, balance=1.0)
-    card = gpu_models.named("h200")
+    card = gpu_models.by_name("h200")
     rate = 8000 / 2.0
     mfu = rate * 4 * flops.forward(qwen, 2000.0) / card.peak_tflops / 1e12
     row = {"step": 4, "seconds": 2.0, "tokens": 8000, "tokens_per_second_per_gpu": rate, "mfu": mfu}

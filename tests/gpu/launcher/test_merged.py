@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.gpu.launcher import merged
-from tests.launchers import fake_upstream
+from tests.launchers.training import fake_upstream
 from tests.launchers.training_environment import needs_training
 
 MAKE = """

@@ -45,10 +45,12 @@ def test_chart_and_rules_take_the_run(each: Launch) -> None:
     seen = tiny if "faults" in each.name else real
     broken = table.check(
         parsed.args,
-        shape=model_config.parse(random_model.config(seen)),
-        nodes=each.nodes,
-        gpus_per_node=each.gpus_per_node,
-        backend=parsed.backend,
+        table.Context.of(
+            parsed,
+            shape=model_config.parse(random_model.config(seen)),
+            nodes=each.nodes,
+            gpus_per_node=each.gpus_per_node,
+        ),
     )
     assert not broken
     assert "external_plugins" not in parsed.args and "num_train_epochs" not in parsed.args

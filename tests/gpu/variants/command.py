@@ -107,7 +107,7 @@ def setting(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
         ValueError: the GPU model is unknown.
         OSError: there is no tokenizer.
     """
-    card = gpu_models.seen(seen[0].split(",")[0])
+    card = gpu_models.by_smi_name(seen[0].split(",")[0])
     if card is None:
         raise ValueError(f"{seen[0]} is not in launchers/config/gpu_models.py")
     return Bench(

@@ -19,8 +19,8 @@ import torch
 
 from tests.gpu.variants import data as variants_data
 from tests.gpu.variants import read
-from tests.launchers import megatron_free
-from tests.launchers.reference_parts import collate, options, row, trainer
+from tests.launchers.training.reference import megatron_free
+from tests.launchers.training.reference.reference_parts import collate, options, row, trainer
 
 
 def packs(tokenizer: Path, folder: Path) -> None:

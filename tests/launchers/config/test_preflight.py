@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from launchers.config.gpu_models import CARDS
+from launchers.config.gpu_models import GPU_MODELS
 from launchers.config.preflight import CHECKS, COLLECTIVE, from_env
 from launchers.exits import Exit, LaunchError
 
@@ -23,7 +23,7 @@ def test_settings_are_read() -> None:
         "DPO_NETWORK_TRANSPORT": "NET/IB",
     }
     found = from_env(env)
-    assert (found.card, found.node_floor, found.network_floor) == (CARDS["h200"], 187.5, 20.0)
+    assert (found.card, found.node_floor, found.network_floor) == (GPU_MODELS["h200"], 187.5, 20.0)
     assert (found.strict, found.transport) == (True, "NET/IB")
     assert [check for check in CHECKS if not found.wants(check)] == ["disk", "pairs"]
 

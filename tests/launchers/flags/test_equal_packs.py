@@ -26,9 +26,8 @@ def parsed(**changes: Any) -> recipe.Recipe:
 def broken(**changes: Any) -> list[tuple[str, str]]:
     """Return id and path of what the launcher refuses of it."""
     found = parsed(**changes)
-    gang: dict[str, Any] = {"nodes": 1, "gpus_per_node": 4, "backend": "megatron"}
-    given: dict[str, Any] = {"task": found.task, "reference": found.reference}
-    refusals = table.check(found.args, shape=None, **gang, **given)
+    context = table.Context.of(found, shape=None, nodes=1, gpus_per_node=4)
+    refusals = table.check(found.args, context)
     return [(each.id, each.path.removeprefix("recipe.args.")) for each in refusals]
 
 

@@ -12,14 +12,11 @@ import pytest
 from launchers.metrics import model as metrics_model
 from launchers.metrics import step, vector
 from launchers.metrics.model import Model
-from launchers.metrics.reading import Tally, counted
 from launchers.metrics.rows import Row
 from launchers.metrics.step import Clock, Step
 from launchers.metrics.vector import Places, Shared
 from launchers.plan import flops
-from tests.launchers import fake_upstream
 from tests.launchers.models import shape_of
-from tests.launchers.training_environment import needs_training
 
 QWEN = shape_of("Qwen3-30B-A3B")
 DPO: dict[str, Any] = {"rlhf_type": "dpo", "tuner_type": "full"}
@@ -45,7 +42,7 @@ def model(card: str | None = "h200", *, precomputed: bool = False, **args: Any) 
 
 
 def test_the_published_throughputs_come_out_of_a_row() -> None:
-    """performance.md, section 1: pre-training at 4096 on H100."""
+    """Pre-training at 4096 tokens on H100: NVIDIA Megatron-Bridge, see rows/nvidia.yaml."""
     first = row(model("h100-80g"), 8826, 4096, 1.0, 1)
     assert f"{first.model_tflops_per_gpu:.2f}" == "203.05"
     second = row(model("h100-80g"), 1024 * 4096, 4096, 20.147, 16)
@@ -144,41 +141,3 @@ def test_one_sum_holds_every_ranks_numbers() -> None:
     assert (found.data_seconds, found.allocated, found.reserved) == (0.5, 6.0, 7.0)
     assert found.token_balance == 1.2
     assert (found.expert_load, found.expert_load_worst) == (2.0, 2.0)  # layer 0 is dense
-
-
-def test_the_iterator_counts_what_is_read_and_hands_it_on() -> None:
-    tally, batch = Tally(), {"seq_lens": [3, 4], "input_ids": object()}
-    first, second = counted([iter([batch]), iter([batch])], tally)
-    assert next(first) is batch
-    assert next(second) is batch
-    assert (tally.tokens, tally.squares, tally.sequences) == (7, 25, 2)
-    assert tally.seconds > 0
-    with pytest.raises(StopIteration):
-        next(first)
-    tally.clear()
-    assert (tally.tokens, tally.seconds) == (0, 0.0)
-    next(counted(iter([{"input_ids": 1}]), tally))  # another trainer's batch
-    next(counted(iter([[batch]]), tally))
-    assert tally.tokens == 0
-
-
-COLLATED = """
-import json
-from types import SimpleNamespace
-from swift.template.base import Template
-from launchers.metrics.reading import Tally, counted
-made = lambda rows, padding_to: {"seq_lens": [len(row["input_ids"]) for row in rows]}
-of = SimpleNamespace(
-    _data_collator=made, _fetch_inputs_startswith=Template._fetch_inputs_startswith
-)
-rows = [{"chosen_input_ids": [1] * 3, "rejected_input_ids": [1] * 9, "label": n} for n in (0, 1)]
-tally = Tally()
-next(counted(iter([Template._kto_data_collator(of, rows)]), tally))
-print(json.dumps([tally.tokens, tally.squares, tally.sequences]))
-"""
-
-
-@needs_training
-def test_ms_swifts_batch_of_kto_is_counted_without_its_kl_rows(tmp_path: Path) -> None:
-    found = fake_upstream.run(tmp_path, COLLATED).splitlines()[-1]
-    assert json.loads(found) == [6, 18, 2]

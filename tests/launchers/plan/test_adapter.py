@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from launchers.plan.layout import Layout
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 from launchers.plan.parameters import IN_PEFT, adapter, shards, whole
 from launchers.plan.training_job import Training
 from tests.launchers.models import shape_of
@@ -53,7 +53,7 @@ def test_what_is_named_is_adapted_alone(named: tuple[str, ...], layers: int) -> 
 
 
 @pytest.mark.parametrize(("shape", "ep"), [(MOE, 4), (DENSE, 1)], ids=["moe", "dense"])
-def test_stages_and_expert_ranks_hold_the_whole_between_them(shape: Shape, ep: int) -> None:
+def test_stages_and_expert_ranks_hold_the_whole_between_them(shape: ModelConfig, ep: int) -> None:
     split = replace(ONE, layout=Layout(nodes=1, gpus_per_node=8, pp=2, ep=ep))
     parts = [adapter(shape, split, shard) for shard in shards(shape, split.layout, head=True)]
     assert sum(dense + ep * experts for dense, experts in parts) == whole(shape, ONE)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from launchers.plan.layout import Layout
 from launchers.plan.memory import FIT, GIB, predict
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 from launchers.plan.parameters import shards
 from launchers.plan.training_job import Training
 from tests.launchers.models import shape_of
@@ -26,7 +26,7 @@ def job(layout: Layout = ONE, **fields: Any) -> Training:
 
 
 @st.composite
-def jobs(draw: st.DrawFn) -> tuple[Shape, Training]:
+def jobs(draw: st.DrawFn) -> tuple[ModelConfig, Training]:
     """Layouts that Megatron accepts, of a dense model and one with experts."""
     moe = draw(st.booleans())
     tp, pp = draw(st.sampled_from([1, 2, 4])), draw(st.sampled_from([1, 2, 3, 4]))
@@ -55,7 +55,7 @@ def test_one_gpu_holds_two_four_and_twelve_bytes_of_each_parameter() -> None:
 
 
 @pytest.mark.parametrize("shape", [MOE, DENSE], ids=["moe", "dense"])
-def test_no_parameter_is_lost_between_ranks(shape: Shape) -> None:
+def test_no_parameter_is_lost_between_ranks(shape: ModelConfig) -> None:
     ep = 8 if shape.is_moe else 1
     parts = list(shards(shape, Layout(nodes=4, gpus_per_node=8, pp=4, ep=ep), head=True))
     held = sum(p.dense + ep * p.experts for p in parts)
@@ -72,7 +72,7 @@ def test_keys_and_values_are_repeated_where_ranks_exceed_their_heads() -> None:
 
 
 @given(jobs())
-def test_the_items_add_up(drawn: tuple[Shape, Training]) -> None:
+def test_the_items_add_up(drawn: tuple[ModelConfig, Training]) -> None:
     memory = predict(*drawn)
     static = memory.weights + memory.gradients + memory.reference + memory.optimizer
     work = memory.activations + memory.logits + memory.buffers
@@ -83,7 +83,7 @@ def test_the_items_add_up(drawn: tuple[Shape, Training]) -> None:
 
 
 @given(jobs())
-def test_more_nodes_never_need_more_on_each_gpu(drawn: tuple[Shape, Training]) -> None:
+def test_more_nodes_never_need_more_on_each_gpu(drawn: tuple[ModelConfig, Training]) -> None:
     shape, training = drawn
     more = replace(training.layout, nodes=2 * training.layout.nodes)
     wider = replace(training, layout=more, global_batch_size=2 * training.global_batch_size)
@@ -91,7 +91,7 @@ def test_more_nodes_never_need_more_on_each_gpu(drawn: tuple[Shape, Training]) -
 
 
 @given(jobs())
-def test_more_recomputing_keeps_less(drawn: tuple[Shape, Training]) -> None:
+def test_more_recomputing_keeps_less(drawn: tuple[ModelConfig, Training]) -> None:
     shape, training = drawn
     kinds = ("full", "selective", "none")
     kept = [predict(shape, replace(training, recompute=kind)).activations for kind in kinds]
@@ -99,7 +99,9 @@ def test_more_recomputing_keeps_less(drawn: tuple[Shape, Training]) -> None:
 
 
 @given(jobs(), st.sampled_from(["max_length", "micro_batch_size"]))
-def test_longer_and_larger_batches_need_more(drawn: tuple[Shape, Training], name: str) -> None:
+def test_longer_and_larger_batches_need_more(
+    drawn: tuple[ModelConfig, Training], name: str
+) -> None:
     shape, training = drawn
     larger = replace(training, global_batch_size=2 * training.global_batch_size)
     more = predict(shape, replace(larger, **{name: 2 * getattr(training, name)}))
@@ -107,7 +109,7 @@ def test_longer_and_larger_batches_need_more(drawn: tuple[Shape, Training], name
 
 
 @given(jobs())
-def test_offloading_moves_the_optimizer_to_the_node(drawn: tuple[Shape, Training]) -> None:
+def test_offloading_moves_the_optimizer_to_the_node(drawn: tuple[ModelConfig, Training]) -> None:
     shape, training = drawn
     training = replace(training, precision_aware=True)
     parts = [predict(shape, replace(training, optimizer_offload=f)) for f in (0.1, 0.5, 1.0)]

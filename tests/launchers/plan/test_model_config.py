@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from launchers.exits import Exit, LaunchError
-from launchers.plan.model_config import EXPERTS, Shape, parse
+from launchers.plan.model_config import EXPERTS, ModelConfig, parse
 from scripts.plan.inputs import known_models
 
 PUBLISHED = {
@@ -73,4 +73,4 @@ def test_a_wrong_size_names_its_key(key: str, value: object) -> None:
 def test_a_dense_model_has_no_experts() -> None:
     shape = parse(known_models()["Qwen3-8B"])
     assert (shape.is_moe, shape.moe_layers, shape.expert_parameters) == (False, 0, 0)
-    assert isinstance(shape, Shape)
+    assert isinstance(shape, ModelConfig)

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchers.config.gpu_models import CARDS
+from launchers.config.gpu_models import GPU_MODELS
 from launchers.plan import memory
 from launchers.plan import traffic as traffic
 from launchers.plan.layout import Layout
@@ -76,7 +76,7 @@ def test_a_pipeline_over_nodes_sends_67_mb_each_way() -> None:
 
 def test_sizes_of_one_send_nothing() -> None:
     layout = Layout(nodes=1, gpus_per_node=1)
-    step = predict(QWEN, job(layout), CARDS["h200"], IB, 1024)
+    step = predict(QWEN, job(layout), GPU_MODELS["h200"], IB, 1024)
     assert step.communication == {"nvlink": 0.0, "ib": 0.0}
     assert step.bubble_seconds == 0
 
@@ -86,11 +86,11 @@ def test_sizes_of_one_send_nothing() -> None:
     tp=st.sampled_from([1, 2, 4]),
     pp=st.sampled_from([1, 2]),
     ep=st.sampled_from([1, 4, 8]),
-    card=st.sampled_from(sorted(CARDS)),
+    card=st.sampled_from(sorted(GPU_MODELS)),
 )
 def test_the_parts_make_the_step(nodes: int, tp: int, pp: int, ep: int, card: str) -> None:
     layout = Layout(nodes=nodes * pp, gpus_per_node=8, tp=tp, pp=pp, ep=ep)
-    step = predict(QWEN, job(layout), CARDS[card], IB, 2048)
+    step = predict(QWEN, job(layout), GPU_MODELS[card], IB, 2048)
     waits = sum(step.communication.values())
     known = step.compute_seconds + step.bubble_seconds + step.optimizer_seconds + waits
     assert step.step_seconds == pytest.approx(known)
@@ -104,7 +104,7 @@ def test_a_slow_network_hurts_experts_more_than_a_pipeline() -> None:
     staged = Layout(nodes=2, gpus_per_node=8, pp=2, ep=8)
 
     def seconds(layout: Layout, link: Link) -> float:
-        return predict(QWEN, job(layout), CARDS["a100-80g"], link, 1024).step_seconds
+        return predict(QWEN, job(layout), GPU_MODELS["a100-80g"], link, 1024).step_seconds
 
     assert seconds(across, TCP) > 5 * seconds(across, IB)
     assert seconds(staged, TCP) < 1.5 * seconds(staged, IB)
@@ -115,13 +115,13 @@ def test_offload_recompute_and_small_batches_cost_time() -> None:
 
     def rate(**fields: Any) -> float:
         made = job(layout, **fields)
-        return predict(QWEN, made, CARDS["h200"], IB, 1024).tokens_per_second_per_gpu
+        return predict(QWEN, made, GPU_MODELS["h200"], IB, 1024).tokens_per_second_per_gpu
 
     assert rate(precision_aware=True, optimizer_offload=1.0, global_batch_size=8) < rate() / 4
     assert rate(recompute="selective") > 1.1 * rate()
     assert rate(compares=False, reference=False) > 1.1 * rate()
     staged = job(Layout(nodes=1, gpus_per_node=8, ep=4, pp=2), global_batch_size=8)
-    step = predict(QWEN, staged, CARDS["h200"], IB, 1024)
+    step = predict(QWEN, staged, GPU_MODELS["h200"], IB, 1024)
     working = step.compute_seconds + sum(step.communication.values())
     assert step.bubble_seconds == pytest.approx(working / 2, rel=0.05)  # of two microbatches
 
@@ -131,7 +131,7 @@ def test_ranking_thousands_of_layouts_takes_less_than_two_seconds() -> None:
     begin = time.process_time()
     for _ in range(3000):
         memory.predict(QWEN, training)
-        predict(QWEN, training, CARDS["h200"], IB, 1024)
+        predict(QWEN, training, GPU_MODELS["h200"], IB, 1024)
     assert time.process_time() - begin < 2
 
 
@@ -146,7 +146,7 @@ def test_a_reference_taken_once_costs_one_pass_and_pays_from_the_second_epoch(
 ) -> None:
     online = replace(job(Layout(nodes=1, gpus_per_node=4, ep=4)), **recompute)
     once = replace(online, reference=False, compares=False, precomputed=True)
-    card = CARDS["h200"]
+    card = GPU_MODELS["h200"]
     steps = {t.precomputed: predict(QWEN, t, card, IB, 1024) for t in (online, once)}
     whole, every = (steps[way].step_seconds - steps[way].optimizer_seconds for way in (True, False))
     assert whole / every == pytest.approx(passes / (passes + 1), rel=0.01)
@@ -170,7 +170,8 @@ def waited(packing_length: int, **fields: Any) -> tuple[float, float]:
     training = job(Layout(nodes=1, gpus_per_node=2, ep=2), packing_length=packing_length, **fields)
     paces = (PACE, replace(PACE, host=0.0, idle=0.0))
     return tuple(  # type: ignore[return-value]
-        predict(QWEN, training, CARDS["h200"], IB, 1024, pace=pace).step_seconds for pace in paces
+        predict(QWEN, training, GPU_MODELS["h200"], IB, 1024, pace=pace).step_seconds
+        for pace in paces
     )
 
 
@@ -192,7 +193,7 @@ def test_a_host_that_waits_in_every_layer_adds_its_time_to_the_gpus() -> None:
 
 def test_the_time_of_a_data_set() -> None:
     training = job(Layout(nodes=2, gpus_per_node=8, pp=2, ep=8))
-    step = predict(QWEN, training, CARDS["a100-80g"], IB, 1024)
+    step = predict(QWEN, training, GPU_MODELS["a100-80g"], IB, 1024)
     run = duration(QWEN, training, step, samples=40_000, tokens=1024, epochs=2)
     assert run.steps == 40_000 * 2 // int(128 * PACKED * 8)
     assert run.gpu_hours == pytest.approx(16 * run.hours)
@@ -230,7 +231,7 @@ def test_an_adapter_moves_what_its_kernels_read_and_write() -> None:
 
 def test_an_adapter_costs_time_in_each_microbatch_and_in_each_step() -> None:
     def seconds(training: Training) -> float:
-        return predict(QWEN, training, CARDS["h200"], IB, 1142).step_seconds
+        return predict(QWEN, training, GPU_MODELS["h200"], IB, 1142).step_seconds
 
     few, many = (adapting(packing_length=16384, global_batch_size=n) for n in (4, 16))
     for training in (few, many):

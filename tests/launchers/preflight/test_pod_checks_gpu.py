@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from launchers.config.gpu_models import CARDS
+from launchers.config.gpu_models import GPU_MODELS
 from launchers.exits import Exit
 from launchers.preflight.nvidia_smi import Gpu, Smi, parse, visible
 from launchers.preflight.pod_checks import driver, healthy, kernel_log, present, unused
@@ -69,21 +69,23 @@ def test_too_few_gpus_are_the_nodes_fault() -> None:
 
 
 def test_another_card_than_the_values_name_is_the_users_mistake() -> None:
-    [found] = present(gpus(gpu(0), gpu(1)), 2, CARDS["a100-80g"])
+    [found] = present(gpus(gpu(0), gpu(1)), 2, GPU_MODELS["a100-80g"])
     assert (found.state, found.code) == ("failed", Exit.CONFIG)
     assert found.remedy.startswith("set gpuModel: h200, or a nodeSelector")
-    [strange] = present(gpus(gpu(0, product_name="Tesla T4")), 1, CARDS["h200"])
+    [strange] = present(gpus(gpu(0, product_name="Tesla T4")), 1, GPU_MODELS["h200"])
     assert strange.remedy.startswith('set gpuModel: ""')
 
 
 def test_two_kinds_of_card_in_one_pod_are_the_nodes_fault() -> None:
-    [found] = present(gpus(gpu(0), gpu(1, product_name="NVIDIA H100 80GB HBM3")), 2, CARDS["h200"])
+    [found] = present(
+        gpus(gpu(0), gpu(1, product_name="NVIDIA H100 80GB HBM3")), 2, GPU_MODELS["h200"]
+    )
     assert (found.state, found.code) == ("failed", Exit.PREFLIGHT)
 
 
 def test_the_right_cards_pass_and_more_of_them_are_a_warning() -> None:
-    assert present(gpus(gpu(0), gpu(1)), 2, CARDS["h200"])[0].state == "ok"
-    assert present(gpus(gpu(0), gpu(1)), 1, CARDS["h200"])[0].state == "warning"
+    assert present(gpus(gpu(0), gpu(1)), 2, GPU_MODELS["h200"])[0].state == "ok"
+    assert present(gpus(gpu(0), gpu(1)), 1, GPU_MODELS["h200"])[0].state == "warning"
 
 
 def test_memory_that_is_taken_names_the_gpu() -> None:

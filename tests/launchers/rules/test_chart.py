@@ -71,9 +71,9 @@ def said_by_the_launcher(case: Case, args: Case) -> list[str]:
     backend = case["backend"]
     document = {"backend": backend, "task": case["task"], "model": "m", "dataset": ["d"]}
     read = recipe.parse({**document, "args": args}).args
-    gang = {"nodes": case["nodes"], "gpus_per_node": case["gpus"], "backend": backend}
-    gang |= {name: case[name] for name in ("task", "reference")}
-    found = table.check(read, shape=None, **gang)
+    sizes = {"nodes": case["nodes"], "gpus_per_node": case["gpus"]}
+    kind = {"backend": backend, "task": case["task"], "reference": case["reference"]}
+    found = table.check(read, table.Context(shape=None, **sizes, **kind))
     return [str(refusal) for refusal in found]
 
 

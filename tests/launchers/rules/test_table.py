@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from launchers.config import recipe
 from launchers.exits import LaunchError
 from launchers.flags import installed
 from launchers.flags.command_line import DEFAULTS as LAUNCHERS
-from launchers.plan.model_config import Shape
+from launchers.plan.model_config import ModelConfig
 from launchers.plan.training_job import Arguments
 from launchers.rules import model, table, warnings
 from launchers.rules.model import divisors
@@ -26,7 +27,7 @@ FLAT: dict[str, Any] = {
     **{"layers": 36, "hidden": 2560, "heads": 32, "kv_heads": 8, "head_dim": 128, "ffn": 9728},
     "vocab": 151936,
 }
-QWEN, DENSE = Shape(**SIZES, tied=False), Shape(**FLAT, tied=True)
+QWEN, DENSE = ModelConfig(**SIZES, tied=False), ModelConfig(**FLAT, tied=True)
 SHORT = {
     **{"tp": "tensor_model_parallel_size", "pp": "pipeline_model_parallel_size"},
     **{"cp": "context_parallel_size", "ep": "expert_model_parallel_size"},
@@ -38,6 +39,8 @@ SHORT = {
 }
 
 OTHER = "transformers"
+GANG = table.Context(shape=QWEN, nodes=2, gpus_per_node=8, backend="megatron")
+ONE = table.Context(shape=None, nodes=1, gpus_per_node=1, backend=OTHER)
 
 
 def read(**args: Any) -> dict[str, Any]:
@@ -48,16 +51,14 @@ def read(**args: Any) -> dict[str, Any]:
 
 
 def reported(
-    shape: Shape | None = QWEN, nodes: int = 2, core: str = table.CORE, **args: Any
+    shape: ModelConfig | None = QWEN, nodes: int = 2, core: str = table.CORE, **args: Any
 ) -> list[str]:
-    found = table.check(
-        read(**args), shape=shape, nodes=nodes, gpus_per_node=8, backend="megatron", core=core
-    )
+    found = table.check(read(**args), replace(GANG, shape=shape, nodes=nodes, core=core))
     return [refusal.id for refusal in found]
 
 
-def warned(shape: Shape | None = QWEN, nodes: int = 2, **args: Any) -> list[str]:
-    found = table.warn(read(**args), shape=shape, nodes=nodes, gpus_per_node=8, backend="megatron")
+def warned(shape: ModelConfig | None = QWEN, nodes: int = 2, **args: Any) -> list[str]:
+    found = table.warn(read(**args), replace(GANG, shape=shape, nodes=nodes))
     return [refusal.id for refusal in found]
 
 
@@ -135,8 +136,7 @@ def test_what_the_models_sizes_rule_out_is_reported(args: dict[str, Any], id: st
     ],
 )
 def test_a_refusal_counts_the_layers_that_are_left(args: dict[str, Any], counted: str) -> None:
-    gang: dict[str, Any] = {"shape": QWEN, "nodes": 2, "gpus_per_node": 8, "backend": "megatron"}
-    found = table.check(read(**args), **gang)
+    found = table.check(read(**args), GANG)
     assert any(counted in refusal.says for refusal in found), found
 
 
@@ -145,8 +145,8 @@ def test_one_mistake_is_reported_once() -> None:
     assert reported(tp=16, sp=True, shape=_six()).count("kv-heads") == 1
 
 
-def _six() -> Shape:
-    return Shape(**{**vars(DENSE), "heads": 48, "kv_heads": 6, "ffn": 9600})
+def _six() -> ModelConfig:
+    return ModelConfig(**{**vars(DENSE), "heads": 48, "kv_heads": 6, "ffn": 9600})
 
 
 def test_a_dense_model_needs_less() -> None:
@@ -211,11 +211,11 @@ def test_the_best_model_is_not_what_is_exported(limit: str) -> None:
     assert warning == "best-model-not-exported"
     assert _of_transformers(args | {"save_total_limit": "1"}) == []
     assert _of_transformers({"load_best_model_at_end": "false"}) == []
-    assert table.check(with_limit, shape=None, nodes=1, gpus_per_node=1, backend=OTHER) == []
+    assert table.check(with_limit, ONE) == []
 
 
 def _of_transformers(args: dict[str, recipe.Value]) -> list[str]:
-    found = table.warn(args, shape=None, nodes=1, gpus_per_node=1, backend=OTHER)
+    found = table.warn(args, ONE)
     return [refusal.id for refusal in found]
 
 
@@ -243,7 +243,7 @@ def test_stages_are_spread_as_the_layout_counts_them(layers: int, pp: int, first
     from launchers.exits import LaunchError
     from launchers.plan.layout import Layout
 
-    shape = Shape(**{**vars(DENSE), "layers": layers})
+    shape = ModelConfig(**{**vars(DENSE), "layers": layers})
     refused = "pipeline-uneven" in reported(shape, nodes=pp, pp=pp, first=first, gbs=8)
     layout = Layout(nodes=pp, gpus_per_node=8, pp=pp, first_layers=first)
     try:

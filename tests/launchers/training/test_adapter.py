@@ -7,7 +7,7 @@ from pathlib import Path
 
 from launchers.storage.checkpoint import COMPLETE, FEATURES, newest
 from launchers.upstream.record import PACKAGES
-from tests.launchers import fake_upstream
+from tests.launchers.training import fake_upstream
 
 UPSTREAM = {
     "swift/megatron/callbacks/base.py": """

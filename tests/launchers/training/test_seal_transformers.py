@@ -20,7 +20,7 @@ from tests.launchers.training_environment import PYTHON, needs_training
 def test_the_last_sealed_checkpoint_stays_until_the_next_is_sealed(
     tmp_path: Path, limit: int, kept: list[str]
 ) -> None:
-    command = [str(PYTHON), "-m", "tests.launchers.seal_run", str(tmp_path)]
+    command = [str(PYTHON), "-m", "tests.launchers.training.seal_run", str(tmp_path)]
     env = {**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [*command, str(limit)], cwd=ROOT, env=env, capture_output=True, text=True, timeout=100

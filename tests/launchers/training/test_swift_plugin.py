@@ -12,7 +12,7 @@ from launchers.flags import features
 from launchers.system.failures import verdict
 from launchers.upstream.patches import ACCEPT
 from scripts.helm import ROOT
-from tests.launchers import fake_upstream
+from tests.launchers.training import fake_upstream
 
 LOAD = """
 import importlib, sys

@@ -12,7 +12,7 @@ import pytest
 from launchers.command import main
 from launchers.upstream import patches, record, source
 from launchers.upstream.patches import PATCHES, judge
-from tests.launchers import fake_upstream
+from tests.launchers.training import fake_upstream
 
 FEATURE = "pack_lengths"
 

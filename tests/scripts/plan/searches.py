@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import product
 
-from launchers.config.gpu_models import CARDS
+from launchers.config.gpu_models import GPU_MODELS
 from launchers.plan import memory
 from launchers.plan.plan import build, speed_of
 from scripts.plan import candidates, recipe_args
@@ -39,7 +39,9 @@ def cluster(
     )
     training = build(described).training
     assert training is not None
-    return Search(job=described, shape=shape, training=training, card=CARDS[card], host_gib=480.0)
+    return Search(
+        job=described, shape=shape, training=training, card=GPU_MODELS[card], host_gib=480.0
+    )
 
 
 def everything(search: Search) -> list[Found]:

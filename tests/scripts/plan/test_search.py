@@ -60,10 +60,7 @@ def test_every_layout_is_legal(name: str, nodes: int, gpus: int) -> None:
         )
         broken = table.check(
             merged.args,
-            shape=search.shape,
-            nodes=nodes,
-            gpus_per_node=gpus,
-            backend="megatron",
+            table.Context.of(merged, shape=search.shape, nodes=nodes, gpus_per_node=gpus),
         )
         assert broken == [], layout
 

@@ -41,16 +41,6 @@ class Kind:
     layout: Layout
 
     @property
-    def kubeconfig(self) -> Path:
-        """Return the administrator's kubeconfig."""
-        return self.layout.kubeconfig
-
-    @property
-    def shared(self) -> Path:
-        """Return the host's folder behind the storage class ``shared``."""
-        return self.layout.shared
-
-    @property
     def nodes(self) -> tuple[str, ...]:
         """Return the names of the workers."""
         return config.workers(self.layout)
@@ -74,12 +64,12 @@ class Kind:
         # The engine would create a missing folder, as root.
         read_only = [train] if train.exists() else []
         text = json.dumps(config.config(self.layout, chosen.image, read_only))
-        create = ("create", "cluster", "--name", NAME, "--kubeconfig", str(self.kubeconfig))
+        create = ("create", "cluster", "--name", NAME, "--kubeconfig", str(self.layout.kubeconfig))
         kind(self.layout, *create, "--config", "-", text=text)
         kubectl.run(self.layout, "wait", "node", "--all", "--for=condition=Ready", "--timeout=5m")
         for name, version in (("jobset", chosen.jobset), ("kueue", chosen.kueue)):
             words = config.helm_install(name, version)
-            run((find_helm(), *words, "--kubeconfig", self.kubeconfig))
+            run((find_helm(), *words, "--kubeconfig", self.layout.kubeconfig))
         kubectl.create(self.layout, storage.objects(self.layout))
         self._kueue_base.write_text(self._kueue_config(), encoding="utf-8")
         for node in self.nodes:
@@ -90,7 +80,7 @@ class Kind:
         """Stop the cluster; remove pods' files inside a node first: other users own them."""
         running = run((engine(), "ps", "--format", "{{.Names}}")).split()
         for node in [name for name in self.nodes if name in running][:1]:
-            self._in(node, "find", str(self.shared), "-mindepth", "1", "-delete")
+            self._in(node, "find", str(self.layout.shared), "-mindepth", "1", "-delete")
         kind(self.layout, "delete", "cluster", "--name", NAME)
 
     def load_image(self, archive: Path) -> None:

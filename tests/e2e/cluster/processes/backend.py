@@ -24,16 +24,6 @@ class Processes:
     layout: Layout
 
     @property
-    def kubeconfig(self) -> Path:
-        """Return the administrator's kubeconfig."""
-        return self.layout.kubeconfig
-
-    @property
-    def shared(self) -> Path:
-        """Return the host's folder behind the storage class ``shared``."""
-        return self.layout.shared
-
-    @property
     def nodes(self) -> tuple[str, ...]:
         """Return the nodes' names."""
         return tuple(node.name for node in self.layout.nodes)

@@ -48,7 +48,12 @@ def start(home: Path, asked: Any, rank: int, world: int, port: int, **env: str) 
         "CUDA_VISIBLE_DEVICES": "",
         **env,
     }
-    command = [str(training_python(ROOT)), "-m", "tests.launchers.megatron_run", json.dumps(asked)]
+    command = [
+        str(training_python(ROOT)),
+        "-m",
+        "tests.launchers.training.collect.megatron_run",
+        json.dumps(asked),
+    ]
     pipe = subprocess.PIPE
     return subprocess.Popen(command, cwd=ROOT, env=inside, stdout=pipe, stderr=pipe, text=True)
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.launchers import fake_upstream
+from tests.launchers.training import fake_upstream
 
 FILES = {
     "megatron/core/distributed/__init__.py": """

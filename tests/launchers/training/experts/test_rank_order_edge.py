@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.launchers import ranks_on_cpu
+from tests.launchers.training import ranks_on_cpu
 from tests.launchers.training_environment import needs_oracle
 
 SHOWN = (
@@ -18,5 +18,5 @@ SHOWN = (
 @needs_oracle
 @pytest.mark.timeout(180)
 def test_no_rank_adds_up_otherwise() -> None:
-    said = ranks_on_cpu.said("tests.launchers.rank_order_edge", ranks=4)
+    said = ranks_on_cpu.said("tests.launchers.training.experts.rank_order_edge", ranks=4)
     assert [line for line in said if line] == [f"{what}: True" for what in SHOWN]

@@ -16,7 +16,7 @@ import pytest
 
 from scripts.helm import ROOT
 from tests.engines.fetch import ENGINES, FILE, RELEASES
-from tests.launchers import fake_upstream
+from tests.launchers.training import fake_upstream
 from tests.launchers.training_environment import PYTHON
 
 pytestmark = pytest.mark.skipif(

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.launchers import fake_upstream
+from tests.launchers.training import fake_upstream
 
 ENGINE = "multi_tensor_applier = 'applier'\nmulti_tensor_l2norm = 'norm'\n"
 SCALE = "multi_tensor_scale = 'scale'\n"

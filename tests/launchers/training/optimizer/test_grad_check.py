@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.launchers import fake_upstream
+from tests.launchers.training import fake_upstream
 
 BUCKETS = """
 class _ParamAndGradBucketGroup:

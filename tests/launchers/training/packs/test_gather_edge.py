@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.launchers import ranks_on_cpu
+from tests.launchers.training import ranks_on_cpu
 from tests.launchers.training_environment import needs_oracle
 
 SHOWN = (
@@ -28,5 +28,5 @@ SHOWN = (
 @needs_oracle
 @pytest.mark.timeout(180)
 def test_gathered_tokens_beside_all_to_all() -> None:
-    said = ranks_on_cpu.said("tests.launchers.gather_edge")
+    said = ranks_on_cpu.said("tests.launchers.training.packs.gather_edge")
     assert [what for what in SHOWN if not any(line.startswith(what) for line in said)] == []

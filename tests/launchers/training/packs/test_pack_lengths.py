@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.launchers import fake_upstream
+from tests.launchers.training import fake_upstream
 
 UPSTREAM = """
 from types import SimpleNamespace

@@ -13,7 +13,7 @@ from launchers.exits import Exit
 from launchers.system.failures import verdict
 from scripts.helm import ROOT
 from scripts.plan.inputs import known_models
-from tests.launchers.packing_probe import LAYOUTS, LENGTHS
+from tests.launchers.training.packs.packing_probe import LAYOUTS, LENGTHS
 from tests.launchers.training_environment import PYTHON, needs_training
 
 pytestmark = needs_training
@@ -25,7 +25,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     model = known_models()["Qwen3-30B-A3B"]
     config.write_text(json.dumps(model))
     done = subprocess.run(
-        [str(PYTHON), "-m", "tests.launchers.packing_probe", str(config)],
+        [str(PYTHON), "-m", "tests.launchers.training.packs.packing_probe", str(config)],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -21,7 +21,7 @@ from launchers.training.reference.fingerprint import (
     store_name,
 )
 from launchers.upstream.record import PACKAGES
-from tests.launchers.references import MACHINE, arguments
+from tests.launchers.training.reference.references import MACHINE, arguments
 from tests.launchers.training_environment import needs_training, swift_classes
 
 

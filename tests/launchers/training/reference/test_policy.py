@@ -11,7 +11,7 @@ import pytest
 
 from launchers.training.reference.pairs import FIELDS, batches, pair_id, rows_of, tokens
 from launchers.training.reference.policy import policy_is_reference, refusals
-from tests.launchers.references import arguments
+from tests.launchers.training.reference.references import arguments
 
 ROW = dict(zip(FIELDS, ([5, 6, 7], [-100, 6, 7], [5, 8], [-100, 8]), strict=True))
 

@@ -15,7 +15,7 @@ from launchers.training.reference.fingerprint import store_name
 from launchers.training.reference.run_store import Opened, open_store, record, recorded, stores
 from launchers.training.reference.store import Pairs
 from launchers.upstream.record import ALLOW_VARIABLE
-from tests.launchers.references import MACHINE, arguments
+from tests.launchers.training.reference.references import MACHINE, arguments
 
 ONE: Pairs = {b"1" * 16: (-1.0, -2.0)}
 

@@ -55,7 +55,7 @@ def probe(made: Path, model: str = "model", **env: str) -> tuple[dict[str, Any],
     words = [word for name, value in flags.items() for word in (f"--{name}", str(value))]
     done = subprocess.run(
         [
-            *(str(PYTHON), "-m", "tests.launchers.tokens_probe", *words),
+            *(str(PYTHON), "-m", "tests.launchers.training.tokens.tokens_probe", *words),
             *("--external_plugins", *plugins),
         ],
         cwd=ROOT,

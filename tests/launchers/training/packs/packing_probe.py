@@ -1,7 +1,7 @@
 """Packing by ms-swift and dealing by the launcher of 40,000 pairs; runs in the training Python.
 
-``.tools/train/bin/python -m tests.launchers.packing_probe`` prints JSON: figures by distribution,
-packing length and replicas, and differences between our sampler and ms-swift's.
+``.tools/train/bin/python -m tests.launchers.training.packs.packing_probe`` prints JSON: figures by
+distribution, packing length and replicas, and differences between our sampler and ms-swift's.
 """
 
 from __future__ import annotations

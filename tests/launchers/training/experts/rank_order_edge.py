@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from tests.launchers import megatron_on_cpu
+from tests.launchers.training import megatron_on_cpu
 
 ROWS, WIDTH = 64, 32
 

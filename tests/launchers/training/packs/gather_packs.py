@@ -9,7 +9,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from tests.launchers.megatron_on_cpu import WORDS
+from tests.launchers.training.megatron_on_cpu import WORDS
 
 BATCHES = 4
 SPACE = 96

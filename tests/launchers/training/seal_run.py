@@ -1,6 +1,7 @@
 """Trains three steps with transformers' own trainer; prints what was sealed when, as JSON.
 
-``.tools/train/bin/python -m tests.launchers.seal_run FOLDER LIMIT`` runs in the training Python.
+``.tools/train/bin/python -m tests.launchers.training.seal_run FOLDER LIMIT`` runs in the training
+Python.
 """
 
 from __future__ import annotations

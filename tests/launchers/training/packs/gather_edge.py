@@ -14,8 +14,15 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from tests.launchers import megatron_on_cpu
-from tests.launchers.gather_packs import SPACE, Batches, collated, collators, filling, rows
+from tests.launchers.training import megatron_on_cpu
+from tests.launchers.training.packs.gather_packs import (
+    SPACE,
+    Batches,
+    collated,
+    collators,
+    filling,
+    rows,
+)
 
 
 class Whole(torch.nn.Module):  # type: ignore[misc]

@@ -21,9 +21,15 @@ import torch.distributed as dist
 
 from launchers.exits import Exit, LaunchError
 from launchers.system.failures import verdict
-from tests.launchers import megatron_free
-from tests.launchers.megatron_free import CALLS, packed_params
-from tests.launchers.reference_parts import Policy, collate, options, row, trainer
+from tests.launchers.training.reference import megatron_free
+from tests.launchers.training.reference.megatron_free import CALLS, packed_params
+from tests.launchers.training.reference.reference_parts import (
+    Policy,
+    collate,
+    options,
+    row,
+    trainer,
+)
 
 
 def losses(own: Any, upstream: Any, home: Path) -> None:
