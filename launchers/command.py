@@ -1,9 +1,10 @@
-"""The commands: ``python3 -m launchers run|clone|download|convert|train|check|verify|preflight``.
+"""The commands: ``python3 -m launchers run|clone|download|convert|train|check|...``.
 
 ``run`` runs all stages that are not skipped; the pods run it. ``clone``, ``download`` and
 ``convert`` run one stage. ``train`` uses the outputs of the earlier stages unverified. ``check``
 refuses a recipe that cannot work and logs the training command. ``verify`` waits for the end of a
-run and verifies its outputs. ``preflight`` checks GPUs and network without a run.
+run and verifies its outputs. ``preflight`` checks GPUs and network without a run. ``patches``
+prints which patches of upstream fit the installed packages; it needs neither GPU nor settings.
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from launchers.run.verify import verify
 from launchers.storage import disk
 from launchers.storage.trainer_log import last_step
 from launchers.system import process
+from launchers.upstream import patches, record
 
-COMMANDS = ("run", *STAGE_COMMANDS, "train", "check", "verify", "preflight")
+COMMANDS = ("run", *STAGE_COMMANDS, "train", "check", "verify", "preflight", "patches")
 
 
 def main(argv: list[str], env: Mapping[str, str]) -> int:
@@ -37,6 +39,10 @@ def main(argv: list[str], env: Mapping[str, str]) -> int:
     settings: Settings | None = None
     try:
         command = _command(argv)
+        if command == "patches":
+            accepted = env.get(patches.ACCEPT, "")
+            print(record.table(patches.judge(each, accepted) for each in patches.PATCHES))
+            return Exit.OK
         settings = known = from_env({**DEFAULTS, **env} if command == "preflight" else env)
         logs.configure(settings.place.rank)
         version.check_installed(settings.launcher_version)

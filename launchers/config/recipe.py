@@ -32,7 +32,7 @@ PAIRED = ("dpo", "rm", "cpo", "orpo", "simpo")
 """``rlhf_type`` of the losses on pairs of a chosen and a rejected text
 (``swift/template/base.py``)."""
 _REFERENCE_TYPES = ("dpo", "kto")
-KEYS = ("backend", "task", "model", "dataset", "args", "reference")
+KEYS = ("backend", "task", "model", "dataset", "args", "reference", "allowVersionChange")
 _CHOICES = {
     "backend": ("megatron", "transformers"),
     "task": ("rlhf", "sft", "pt"),
@@ -55,6 +55,8 @@ class Recipe:
     reference: Reference = "online"
     """``online``: DPO computes the reference log-probabilities in every step;
     ``precomputed``: once, before training."""
+    allow_version_change: bool = False
+    """Whether a resume may use other versions of upstream than before; not part of ``digest``."""
 
     @property
     def digest(self) -> str:
@@ -158,7 +160,19 @@ def parse(document: object) -> Recipe:
         dataset=_dataset(document.get("dataset")),
         args=_args(document.get("args")),
         reference=cast(Reference, given["reference"]),
+        allow_version_change=_allow_version_change(document.get("allowVersionChange", False)),
     )
+
+
+def _allow_version_change(given: object) -> bool:
+    if not isinstance(given, bool):
+        raise LaunchError(
+            Exit.CONFIG,
+            f"recipe.allowVersionChange={given!r}",
+            "use true or false",
+            id="recipe-version-change",
+        )
+    return given
 
 
 def _model(model: object) -> str:

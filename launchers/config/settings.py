@@ -50,7 +50,7 @@ _SETTINGS = (
     "DPO_RELEASE_RECORD",
 )
 _USER_SETTINGS = ("DPO_ACCEPT_PATCHES",)
-"""Set by the user in ``extraEnv``, read in training processes (``training/upstream.py``)."""
+"""Set by the user in ``extraEnv``, read in training processes (``upstream/patches.py``)."""
 _SERVICE_LINK = re.compile(
     r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$"
 )

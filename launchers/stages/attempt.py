@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from launchers import logs
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
+from launchers.flags import features
 from launchers.gang.protocol import PreflightQuestion, StartMessage
 from launchers.stages.export import is_exported
 from launchers.storage import checkpoint
 from launchers.storage.checkpoint import Checkpoint
 from launchers.system.atomic_file import replace
+from launchers.upstream import record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +112,8 @@ def decide_start(settings: Settings, recipe: Recipe, digests: Mapping[str, str])
         digests: of the outputs of the stages before training, by stage and name.
 
     Raises:
-        LaunchError: CONFIG when the run has checkpoints of another identity.
+        LaunchError: CONFIG when the run has checkpoints of another identity, or resumes under other
+            versions of upstream.
     """
     work = settings.work
     # precomputed or online, the reference gives the same results: a run may resume with the other
@@ -122,4 +126,39 @@ def decide_start(settings: Settings, recipe: Recipe, digests: Mapping[str, str])
     else:
         skip = ""
         keep_identity(work, identity)
-    return StartDecision(attempt=next_attempt(work), identity=identity, skip=skip)
+    attempt = next_attempt(work)
+    if attempt.resume is not None and not skip:
+        on_cpu = settings.gpus_per_node == 0
+        check_versions(attempt.resume, recipe, features.names(recipe, on_cpu=on_cpu))
+    return StartDecision(attempt=attempt, identity=identity, skip=skip)
+
+
+def check_versions(resume: Checkpoint, recipe: Recipe, names: Iterable[str]) -> None:
+    """Compare the software that saved a checkpoint with the installed one, without importing it.
+
+    A checkpoint without a record, made by an older launcher, only gives a warning.
+
+    Args:
+        resume: the checkpoint.
+        recipe: the run's recipe.
+        names: the features that the run installs.
+
+    Raises:
+        LaunchError: CONFIG naming each version and source that differs, before and now, unless the
+            recipe allows it.
+    """
+    name, before = resume.path.name, record.read(resume.path / checkpoint.FEATURES)
+    if not before:
+        logs.warning("resume versions unknown", checkpoint=name)
+        return
+    changed = "; ".join(record.differences(before, names))
+    if changed and recipe.allow_version_change:
+        logs.warning("resume versions changed", checkpoint=name, changed=changed)
+    elif changed:
+        raise LaunchError(
+            Exit.CONFIG,
+            f"{name} was saved with other software: {changed}",
+            "use the image that the run began with, or set recipe.allowVersionChange: true and "
+            "compare the next losses with those before",
+            id="resume-versions",
+        )

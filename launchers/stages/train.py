@@ -26,6 +26,7 @@ from launchers.storage.trainer_log import last_step
 from launchers.system import failures
 from launchers.system.ms_swift import swift_folder
 from launchers.system.process import Child, Stopped
+from launchers.upstream.record import ALLOW_VARIABLE
 
 TERMINATION_GRACE_SECONDS = 20.0
 """Time that torchrun has to end its workers after SIGTERM."""
@@ -64,6 +65,7 @@ def train(
         **features.environment(recipe, on_cpu=settings.gpus_per_node == 0),
         "DPO_RUN_FOLDER": str(work.home),  # read by launchers/training
         "DPO_ATTEMPT_FOLDER": str(folder),
+        ALLOW_VARIABLE: "1" if recipe.allow_version_change else "0",
     }
     child = Child(argv, inside, folder / f"{ranks.name}.log")
     grace = TERMINATION_GRACE_SECONDS

@@ -7,40 +7,27 @@ that is missing, truncated or unreadable keep their initial values, and the run 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from types import CellType
 from typing import Any
 
-from swift.megatron import init
 from torch.distributed.checkpoint.filesystem import FileSystemReader
 
 from launchers.exits import Exit, LaunchError
-from launchers.training.upstream import Patch
 
-PATCH = Patch(
-    "checked-read",
-    "ms-swift",
-    changes_numbers=True,
-    sources={
-        "_patch_torch_FileSystemReader": {
-            "658a78d9f031ff209c7a50163af4a97437f2b391984f1c681d03eb5b3ebd780f": "4.4.1",
-            "0ac105a7ad1fae1ad9edcf85bdac4cec4d793e02c40f2ef13379ba173ce40035": "4.6.0",
-        }
-    },
-)
 _READER = "_origin_read_data"
 """The variable by which upstream's threads find torch's own reader."""
 
 
 def install() -> None:
-    """Let each thread note its error, and raise the first one when all have ended.
-
-    Raises:
-        LaunchError: CONFIG on an unknown source, see ``Patch``.
-    """
+    """Let each thread of ms-swift's reader note its error, and raise the first at the end."""
     upstream = FileSystemReader.read_data
     names = upstream.__code__.co_freevars
-    if _READER not in names or not PATCH.fits(init):
-        return  # torch's own reader, which raises
-    cell = (upstream.__closure__ or ())[names.index(_READER)]
+    if _READER in names:  # else it is torch's own reader, which raises
+        _note_errors(upstream, (upstream.__closure__ or ())[names.index(_READER)])
+
+
+def _note_errors(upstream: Callable[..., Any], cell: CellType) -> None:
     read_shard = cell.cell_contents
     failures: list[BaseException] = []
 

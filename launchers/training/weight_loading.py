@@ -28,21 +28,14 @@ from mcore_bridge.bridge.gpt_bridge import GPTBridge
 from mcore_bridge.utils import SafetensorLazyLoader, get_logger, unwrap_model
 from safetensors import safe_open
 
-from launchers.training.upstream import require_parameters
-
-PARAMETERS = ("self", "mg_models", "hf_model_dir", "peft_format", "adapter_name", "converter")
-"""Sources of ``GPTBridge.load_weights`` (mcore-bridge 1.6.0)."""
-
 
 def install_one_read() -> None:
     """Let the second read of a folder copy what the first one has read."""
-    require_parameters(GPTBridge.load_weights, *PARAMETERS)
     GPTBridge.load_weights = _reading_once(GPTBridge.load_weights)
 
 
 def install_device_read() -> None:
     """Let weights be read to the GPU."""
-    require_parameters(GPTBridge.load_weights, *PARAMETERS)
     GPTBridge.load_weights = _reading_to_gpu(GPTBridge.load_weights)
 
 

@@ -64,7 +64,7 @@ def render(site: Path) -> tuple[str, str]:
         "version": version,
         "backends": {backend: _backend(backend, classes) for backend in installed.ENTRIES},
     }
-    body = yaml.safe_dump(table, sort_keys=False, width=100)
+    body = yaml.safe_dump(table, sort_keys=False, default_flow_style=None, width=130)
     return version, HEADER.format(version=version) + body
 
 

@@ -29,7 +29,8 @@ FULL: Document = {
         "resources": {"limits": {"memory": "30Gi", "cpu": 4}},
     },
     "recipe": {
-        "args": {"report_to": ["tensorboard"], "megatron_extra_kwargs": {"eps": 5e-7}, "lr": 5e-6}
+        "allowVersionChange": True,
+        "args": {"report_to": ["tensorboard"], "megatron_extra_kwargs": {"eps": 5e-7}, "lr": 5e-6},
     },
     "sharedMemory": {"sizeLimit": "20Gi"},
     "gpuModel": "h200",

@@ -7,6 +7,7 @@ what the kernels were given; if the patch is refused there, the error.
 
 from __future__ import annotations
 
+import importlib
 import json
 import sys
 import types
@@ -18,7 +19,7 @@ import torch
 from launchers.exits import LaunchError
 from tests.launchers.training.megatron_on_cpu import OnCpu
 
-PATCH = "launchers.training.optimizer.chunked_adam"
+LOADING, PATCH = "launchers.training.loading", "launchers.training.optimizer.chunked_adam"
 SIZES = ((3,), (5, 4), (2, 2, 2), (4,), (30,), (1,), (7,), (3, 2), (2,), (64,), (6, 6))
 FIRST, IDLE = 5, 2
 """Weights of the first group; the one that has no gradient."""
@@ -98,11 +99,10 @@ def release(version: str) -> Any:
     kernels.TAKES_BF16 = version != "2.12.0"
     before = {name: train(FusedAdam, options)[:3] for name, options in CASES.items()}
     try:
-        from launchers.training.optimizer import chunked_adam as patch
-
-        patch.install()
+        importlib.import_module(LOADING).install("chunked_adam")
     except LaunchError as error:
         return [error.code.name, str(error)]
+    patch = importlib.import_module(PATCH)
     vars(patch).update(CHUNK=LIMIT, TENSORS=TENSORS)
     found: dict[str, Any] = {}
     for name, options in CASES.items():
@@ -132,7 +132,7 @@ def main(folders: list[str]) -> None:
         found[Path(folder).name] = release(Path(folder).name)
         sys.path.remove(folder)
         for name in list(sys.modules):
-            if name.startswith("transformer_engine") or name == PATCH:
+            if name.startswith("transformer_engine") or name in (PATCH, LOADING):
                 del sys.modules[name]
         vars(sys.modules["launchers.training.optimizer"]).pop("chunked_adam", None)
     print(json.dumps(found))

@@ -13,7 +13,7 @@ LAYERS = (
     ("config",),
     ("system",),
     ("storage",),
-    ("gang", "plan", "flags"),
+    ("gang", "plan", "flags", "upstream"),
     ("rules",),
     ("metrics",),
     ("progress",),

@@ -13,6 +13,9 @@ model: {{ .model | quote }}
 {{- if ne .reference "online" }}
 reference: {{ .reference | quote }}
 {{- end }}
+{{- if .allowVersionChange }}
+allowVersionChange: true
+{{- end }}
 dataset:
 {{- range .dataset }}
   - {{ . | quote }}

@@ -21,7 +21,6 @@ import torch.distributed as dist
 from megatron.core import mpu
 from swift.megatron.callbacks.base import MegatronCallback
 from swift.megatron.callbacks.mapping import megatron_callbacks_map
-from swift.megatron.trainers import BaseMegatronTrainer
 
 from launchers.metrics import model as metrics_model
 from launchers.metrics import step as metrics_step
@@ -34,7 +33,6 @@ from launchers.training.collect import device as gpu
 from launchers.training.collect import reading
 from launchers.training.collect.expert_rows import ExpertRows
 from launchers.training.collect.reading import Tally
-from launchers.training.upstream import require_parameters
 
 _GROUPS = ("tensor_model_parallel", "context_parallel", "pipeline_model_parallel")
 """Groups whose ranks read the same data: only the first rank of each counts."""
@@ -193,5 +191,4 @@ class MetricsCallback(MegatronCallback):  # type: ignore[misc]
 
 def install() -> None:
     """Register the callback ``metrics``."""
-    require_parameters(BaseMegatronTrainer.train_step, "self", "train_data_iterator")
     megatron_callbacks_map["metrics"] = MetricsCallback

@@ -22,13 +22,10 @@ from megatron.core.distributed import DistributedDataParallel
 from megatron.core.extensions.transformer_engine import TEGroupedLinear
 
 from launchers.training.experts.grouped_weights import Frozen, Trained, prepared
-from launchers.training.upstream import require
 
 ARCHITECTURES = (9, 10)
 """Major compute capabilities with a grouped kernel (PyTorch,
 ``ATen/native/cuda/GroupedBlas.cpp``)."""
-require(trainer, "wrap_model")
-require(TEGroupedLinear, "forward")
 _wrap, _forward = trainer.wrap_model, TEGroupedLinear.forward
 
 

@@ -21,10 +21,6 @@ import torch
 import torch.distributed as dist
 from megatron.core.transformer.moe.token_dispatcher import MoEAllGatherTokenDispatcher
 
-from launchers.training.upstream import require_parameters
-
-require_parameters(MoEAllGatherTokenDispatcher.token_combine, "self", "hidden_states")
-
 
 class RankOrder(torch.autograd.Function):  # type: ignore[misc]
     """A reduce-scatter over the ranks of a group that adds in rank order."""

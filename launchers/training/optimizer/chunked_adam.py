@@ -26,44 +26,8 @@ from transformer_engine.pytorch.optimizers import FusedAdam
 
 from launchers.plan.memory import CHUNK
 from launchers.training.optimizer.step_parts import TENSORS, parts
-from launchers.training.upstream import Patch
 
 MOMENTS = ("exp_avg", "exp_avg_sq")
-
-PATCH = Patch(
-    name="chunked-adam",
-    package="transformer-engine",
-    # a step that updated moments in place without the getter would be overwritten by copies
-    changes_numbers=True,
-    sources={
-        "step": {
-            "62cbd8c48f9199960df04ef78394de404fb5459454f459566b44b679ffdbc914": "2.12.0",
-            "54ceee95d6f326641e376368a00fa75f221eaf7f3dbd10042db50f73c4cd9509": "2.13.0",
-            "c15553bf0522518ee4765d2bd790e2709f529ee065af5191039c8e694a333299": "2.14.0 to 2.15.0",
-            "8c9c24d2b06bf2918e93313fb2a0c6c57d351b4f85496d6286b218d6305500d8": "2.16.0, 2.16.1",
-            "07e2395ff3771406f6e46a0513b3cdecafd63291d26a14827bf0df14f025a970": "2.17.0 to 2.18.0",
-            "dfc954c1314d0e122f28d43b7bb469dc7503e06859c7e948aa6d92afcaa02dd1": "2.19.0",
-            "6e3a1094f8f578af7f41c571d38212bd9694214848e49d35961fe18a97ea358a": "2.20.2",
-        },
-        "__init__": {  # sets fuse_unscale
-            "9f7ccf830056949832dae0624a64a461f08511313502cb32f84411c45fd41254": "2.12.0",
-            "46103e561b8fefe88b4d26e0efc2298bfff65d6f4752ef289e493abc851e1077": "2.13.0 to 2.20.2",
-        },
-        "get_unscaled_state": {
-            "2c3b25adfc6df531a5411a092edfb5ec82dcc440d6284c81ecb28f755c6f9e38": "2.12.0",
-            "b2ea131f81b635948897b2042260d3ca9acb0435347cd6b074f87bedf112dc6c": "2.13.0",
-            "4da646848b662b79fdefd09a18cc1e4916821c1052b9db937927ff1075f20d9a": "2.14.0 to 2.20.2",
-        },
-        "_apply_scale": {
-            "c663fdc0e097865e8138026b5c1d1aa04aba486df575c82d422e8ed086ccea52": "2.12.0",
-            "e5a321b7426875eb5366523f499958d34a995967d0f5e3ca11ea69e7aa7d4898": "2.13.0 to 2.20.2",
-        },
-        "initialize_state": {
-            "b8e3834b7f7af82648fe712a217884e8d692ba016ac53c82661dbafef638ee25": "2.12.0, 2.13.0",
-            "b0297e0617ff0ceeb460ba4fc669b489392ec5e121cfa8bf5e676b77b1322d2c": "2.14.0 to 2.20.2",
-        },
-    },
-)
 
 _step: Callable[..., Any] = FusedAdam.step
 
@@ -146,10 +110,5 @@ def _widened(adam: Any, weights: list[Any]) -> Iterator[None]:
 
 
 def install() -> None:
-    """Replace ``FusedAdam.step`` if its source is a known one.
-
-    Raises:
-        LaunchError: CONFIG: the source is unknown and not accepted.
-    """
-    if PATCH.fits(FusedAdam):
-        FusedAdam.step = step
+    """Replace ``FusedAdam.step``."""
+    FusedAdam.step = step

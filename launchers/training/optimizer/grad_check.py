@@ -21,12 +21,8 @@ from megatron.core.distributed.param_and_grad_buffer import _ParamAndGradBucketG
 from megatron.core.optimizer import optimizer
 from megatron.core.rerun_state_machine import RerunMode, get_rerun_state_machine
 
-from launchers.training.upstream import require
-
 GRACE_SECONDS = 5.0
 """Time that a rank with finite gradients waits, so that the rank with the fault ends first."""
-require(_ParamAndGradBucketGroup, "check_grads")
-require(optimizer, "get_grad_norm_fp32")
 _check, _norm = _ParamAndGradBucketGroup.check_grads, optimizer.get_grad_norm_fp32
 _norms: dict[tuple[int, int], torch.Tensor] = {}
 """Each bucket's norm in this step, by the identity of its group and its number there."""
@@ -92,6 +88,4 @@ def _norm_modules() -> list[ModuleType]:
     except ModuleNotFoundError as error:
         if not (error.name or "").startswith("megatron.core.optimizer"):
             raise
-        return found
-    require(found[-1], "get_grad_norm_fp32")
     return found

@@ -20,12 +20,7 @@ import torch
 from mcore_bridge.config import ModelConfig
 
 from launchers.flags.equal_packs import NAME, judge, room
-from launchers.training.upstream import require, require_parameters
 
-require(trainers, "get_padding_to", "BaseMegatronTrainer")
-require(ModelConfig, "variable_seq_lengths", "__post_init__")
-require_parameters(trainers.get_padding_to, "args")
-require_parameters(trainers.BaseMegatronTrainer._get_data_collator, "self")
 _multiple = trainers.get_padding_to
 _collator = trainers.BaseMegatronTrainer._get_data_collator
 _configured = ModelConfig.__post_init__

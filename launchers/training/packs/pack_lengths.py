@@ -11,11 +11,8 @@ from typing import Any
 
 import swift.megatron.trainers.utils as trainer_utils
 
-from launchers.training.upstream import require
-
 STEP = 1024
 """Tokens to whose multiple a length is rounded up: few plans; tiles without text exit at once."""
-require(trainer_utils, "get_packed_seq_params")
 _upstream = trainer_utils.get_packed_seq_params
 
 

@@ -25,12 +25,9 @@ from launchers.system.atomic_file import replace
 from launchers.training.packs import dealing
 from launchers.training.packs.dealing import Round
 from launchers.training.packs.report import Packs, Report, report
-from launchers.training.upstream import require, require_parameters
 
 FILE = "packing.json"
 """The report, in the attempt's folder."""
-require(BaseMegatronTrainer, "_create_dataloader")
-require_parameters(MegatronArguments.init_iters, "self", "train_dataset", "val_dataset")
 _create = BaseMegatronTrainer._create_dataloader
 _init_iters = MegatronArguments.init_iters
 _logger = get_logger()

@@ -1,19 +1,23 @@
 """Everything that the reference's log-probabilities depend on: equal facts share one store.
 
-The names and values must not change: runs and stores made before are recognised by them.
+The names and values must not change: runs and stores made before are recognised by them. Stores and
+runs made before ``ADDED`` facts existed lack these; ``run_store`` lets such a run resume.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from launchers.config.workspace import Workspace
 from launchers.flags.features import users_plugins
 from launchers.training.reference.policy import original
 from launchers.training.tokens import fingerprint as tokens
+from launchers.upstream.record import PACKAGES
 
 SAMPLE = 2**20
 """Bytes read at the start, middle and end of a weight file."""
@@ -28,15 +32,62 @@ ARGUMENTS = (
     "new_special_tokens",
     # how they are put together
     *("packing", "packing_length", "packing_strategy", "padding_free"),
-    # the arithmetic; sizes of the layout change the order of sums only
+    # the arithmetic
     *("torch_dtype", "fp8_format", "fp8_recipe", "attention_backend", "rope_scaling"),
     *("moe_expert_capacity_factor", "megatron_extra_kwargs"),
 )
 """Arguments of ms-swift that change the numbers or the pairs, in addition to the files'
 contents."""
 
+ROUNDING = (
+    # the order of sums: which tokens and which parts of a matrix are on one GPU
+    *("tensor_model_parallel_size", "expert_model_parallel_size", "expert_tensor_parallel_size"),
+    *("context_parallel_size", "sequence_parallel", "tp_comm_overlap"),
+    *("moe_token_dispatcher_type", "moe_enable_deepep", "moe_shared_expert_overlap"),
+    *("moe_pad_expert_input_to_capacity", "moe_token_drop_policy"),
+    # the kernels
+    *("attn_impl", "attention_softmax_in_fp32", "masked_softmax_fusion", "apply_rope_fusion"),
+    *("bias_dropout_fusion", "bias_activation_fusion", "moe_grouped_gemm", "moe_permute_fusion"),
+    *("cross_entropy_loss_fusion", "cross_entropy_fusion_impl", "moe_router_dtype"),
+    *("bf16", "fp16", "fp8_param_gather", "fp4_format", "fp4_recipe", "fp4_param_gather"),
+)
+"""Arguments of ms-swift that change how the same numbers are rounded."""
+FEATURES = ("equal_packs", "grouped_product", "pack_lengths", "rank_order")
+"""The launcher's features that compute the forward pass with other kernels, or on other padding."""
+_KERNELS = re.compile(
+    r"NVTE_(?!DEBUG)\w+|NCCL_(ALGO|PROTO|NVLS_ENABLE)|CUBLAS_WORKSPACE_CONFIG"
+    r"|CUBLASLT_WORKSPACE_SIZE|NVIDIA_TF32_OVERRIDE|TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"
+)
+"""Environment variables that choose kernels, or the order in which ranks add."""
+ADDED = (*ROUNDING, *PACKAGES[1:], "features", "GPU", "kernels")
+"""Facts that stores had not had at first: a run with Transformer Engine 2.12.0 found the store of
+2.16.1, and its first loss was 0.692919 instead of ln 2 (tests/gpu/NOTES.md)."""
 
-def facts_of(args: object, home: Path, version: str) -> dict[str, str]:
+
+@dataclass(frozen=True, kw_only=True)
+class Machine:
+    """What computes the numbers, apart from ms-swift's arguments."""
+
+    versions: Mapping[str, str]
+    """By the names of ``PACKAGES``; empty for a package that is not installed."""
+    gpu: str = ""
+    """The model's name, as CUDA spells it."""
+    features: Sequence[str] = ()
+    """The launcher's installed features."""
+    env: Mapping[str, str] = field(default_factory=dict)
+
+    def facts(self) -> dict[str, str]:
+        """Return them by name."""
+        chosen = sorted(f"{k}={v}" for k, v in self.env.items() if _KERNELS.fullmatch(k))
+        return {
+            **{name: self.versions.get(name, "") for name in PACKAGES},
+            "features": " ".join(name for name in FEATURES if name in self.features),
+            "GPU": self.gpu,
+            "kernels": " ".join(chosen),
+        }
+
+
+def facts_of(args: object, home: Path, machine: Machine) -> dict[str, str]:
     """Return everything that the numbers depend on, by name.
 
     The launcher's own plugins are left out: they change no token.
@@ -44,12 +95,12 @@ def facts_of(args: object, home: Path, version: str) -> dict[str, str]:
     Args:
         args: ms-swift's parsed arguments.
         home: the run's folder, in which the launcher notes the digests of its downloads.
-        version: version of ms-swift.
+        machine: software and GPU.
 
     Raises:
         OSError: a file cannot be read.
     """
-    arguments = {name: _word(getattr(args, name, None)) for name in ARGUMENTS}
+    arguments = {name: _word(getattr(args, name, None)) for name in (*ARGUMENTS, *ROUNDING)}
     sets = [*_list(args, "dataset"), "|", *_list(args, "val_dataset")]
     cached = [*_list(args, "cached_dataset"), "|", *_list(args, "cached_val_dataset")]
     plugins = users_plugins(_list(args, "external_plugins"))
@@ -60,7 +111,7 @@ def facts_of(args: object, home: Path, version: str) -> dict[str, str]:
         "data": _sum(*map(_dataset, sets)),
         "cached data": _sum(*map(_dataset, cached)),
         "plugins": _sum(*(json.dumps(tokens.code(Path(each))) for each in plugins)),
-        "ms-swift": version,
+        **machine.facts(),
     }
 
 

@@ -25,12 +25,16 @@ from swift.version import __version__
 from torch.utils.data import DataLoader
 
 from launchers import logs
+from launchers.training import loading
 from launchers.training.reference import store
+from launchers.training.reference.fingerprint import Machine
 from launchers.training.reference.loss import bounds_of, sums
 from launchers.training.reference.pairs import ROUND, batches, pair_id, rows_of, tokens
 from launchers.training.reference.part_writer import Batch, PartWriter
 from launchers.training.reference.run_store import Opened, open_store, record
 from launchers.training.reference.store import Pairs
+from launchers.upstream import source
+from launchers.upstream.record import PACKAGES
 
 
 def take(trainer: Any, datasets: list[Any]) -> Pairs:
@@ -41,7 +45,7 @@ def take(trainer: Any, datasets: list[Any]) -> Pairs:
     """
     home = Path(os.environ.get("DPO_RUN_FOLDER") or trainer.args.output_dir)
     opened = _from_rank_0(
-        partial(open_store, home, trainer.args, trainer.state.iteration, __version__)
+        lambda: open_store(home, trainer.args, trainer.state.iteration, machine())
     )
     if not opened.complete:
         opened = _pass(trainer, [d for d in datasets if d is not None], opened)
@@ -52,6 +56,16 @@ def take(trainer: Any, datasets: list[Any]) -> Pairs:
         )
         print(line, flush=True)
     return opened.pairs
+
+
+def machine() -> Machine:
+    """Return this process's software and GPU, with the version of ms-swift that it imported."""
+    return Machine(
+        versions={**{name: source.version(name) for name in PACKAGES}, "ms-swift": __version__},
+        gpu=torch.cuda.get_device_name() if torch.cuda.is_available() else "",
+        features=loading.installed(),
+        env=os.environ,
+    )
 
 
 def _from_rank_0(find: Callable[[], Opened]) -> Opened:

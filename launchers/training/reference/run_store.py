@@ -8,11 +8,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from launchers import logs
 from launchers.exits import Exit, LaunchError
 from launchers.training.reference import store as reference_store
-from launchers.training.reference.fingerprint import differences, facts_of, store_name
+from launchers.training.reference.fingerprint import (
+    ADDED,
+    Machine,
+    differences,
+    facts_of,
+    store_name,
+)
 from launchers.training.reference.policy import policy_is_reference
 from launchers.training.reference.store import Pairs
+from launchers.upstream.record import ALLOW_VARIABLE, PACKAGES
 
 RECORD = "reference.json"
 """File in the run's folder that names the store in use and its cost."""
@@ -46,26 +54,36 @@ class Opened:
         return replace(self, complete=True, source="pass", cost=cost)
 
 
-def open_store(home: Path, args: object, iteration: int, version: str) -> Opened:
+def open_store(home: Path, args: object, iteration: int, machine: Machine) -> Opened:
     """Return the store of a run; begin one if there is none.
+
+    A resumed run keeps the store that it began with, also where the facts that it recorded lack
+    some of today's, or where the recipe allows other versions (``recipe.allowVersionChange``); both
+    give a warning.
 
     Args:
         home: the run's folder on the workspace.
         args: ms-swift's parsed arguments.
         iteration: optimizer steps done, as the loaded checkpoint says.
-        version: of ms-swift.
+        machine: software and GPU.
 
     Raises:
         LaunchError: CONFIG when the policy is no longer the reference and the store is not complete
             or of other facts; DATA when results of earlier passes contradict each other.
     """
-    facts = facts_of(args, home, version)
+    facts = facts_of(args, home, machine)
     folder = stores(home) / store_name(facts)
+    is_resumed = not policy_is_reference(args, iteration)
+    note = recorded(home) if is_resumed else {}
+    begun: dict[str, str] = note.get("facts") or facts
+    changed = differences(begun, facts)
+    tolerated = _tolerated(begun, facts, machine.env)
+    if changed and "store" in note and not differences(*tolerated):
+        logs.warning("reference kept", store=note["store"], changed=changed)
+        folder, facts, changed = stores(home) / str(note["store"]), begun, ""
     whole = reference_store.read(folder)
-    if not policy_is_reference(args, iteration):
-        changed = differences(dict(recorded(home).get("facts") or facts), facts)
-        if changed or whole is None:
-            raise _too_late(home, folder, iteration, changed)
+    if is_resumed and (changed or whole is None):
+        raise _too_late(home, folder, iteration, differences(*tolerated) or changed)
     if whole is not None:
         found, cost = whole
         return Opened(
@@ -74,6 +92,17 @@ def open_store(home: Path, args: object, iteration: int, version: str) -> Opened
     reference_store.begin(folder, facts)
     left = reference_store.read_parts(folder)
     return Opened(folder=folder, facts=facts, pairs=left, complete=False, source="pass")
+
+
+def _tolerated(
+    begun: Mapping[str, str], facts: Mapping[str, str], env: Mapping[str, str]
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Return both without the facts that may differ after a resume."""
+    open_ones = {name for name in ADDED if name not in begun}
+    if env.get(ALLOW_VARIABLE) == "1":
+        open_ones |= set(PACKAGES)
+    before, now = ({k: v for k, v in of.items() if k not in open_ones} for of in (begun, facts))
+    return before, now
 
 
 def _too_late(home: Path, folder: Path, iteration: int, changed: str) -> LaunchError:

@@ -21,17 +21,10 @@ from launchers.training.reference.loss import bounds_of, chosen_nll, sums
 from launchers.training.reference.pairs import pair_id, rows_of
 from launchers.training.reference.policy import KEY, refusals
 from launchers.training.reference.store import Pairs
-from launchers.training.upstream import require, require_parameters
 
 trainers: Any = importlib.import_module("swift.megatron.trainers")
 """Module in which ms-swift looks up its trainers."""
 _Upstream: Any = trainers.MegatronDPOTrainer
-require(_Upstream, "prepare_model", "_load_checkpoint", "_get_data_collator", "setup_training")
-require_parameters(
-    _Upstream.loss_func,
-    *("self", "output_tensor", "labels", "packed_seq_params"),
-    otherwise="set recipe.reference: online",
-)
 
 
 class Collator:

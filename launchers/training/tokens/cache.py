@@ -22,10 +22,8 @@ from launchers.storage.output import FULL
 from launchers.storage.visible import await_outputs
 from launchers.training.tokens import fingerprint
 from launchers.training.tokens.make import make
-from launchers.training.upstream import require
 
 SPLITS = ("train", "val")
-require(SwiftSft, "_get_dataset", "_encode_dataset", "_post_process_datasets")
 _get = SwiftSft._get_dataset
 _encode = SwiftSft._encode_dataset
 _post_process = SwiftSft._post_process_datasets

@@ -39,12 +39,19 @@ def test_a_reference_in_every_step_leaves_the_digest_as_it_was() -> None:
     assert (plain.reference, once.reference) == ("online", "precomputed")
 
 
+def test_other_versions_may_be_allowed_after_a_run_has_begun() -> None:
+    plain, allowed = parse(RECIPE), parse(RECIPE | {"allowVersionChange": True})
+    assert plain.digest == allowed.digest
+    assert (plain.allow_version_change, allowed.allow_version_change) == (False, True)
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [
         ({"backend": "deepspeed"}, "recipe.backend='deepspeed'; use megatron or transformers"),
         ({"task": None}, "recipe.task=None"),
         ({"reference": "once"}, "recipe.reference='once'; use online or precomputed"),
+        ({"allowVersionChange": "true"}, "recipe.allowVersionChange='true'; use true or false"),
         ({"modle": "x"}, "recipe.modle is not a key; did you mean model"),
         ({"model": ""}, "recipe.model=''"),
         ({"dataset": []}, "recipe.dataset=[]"),

@@ -1,13 +1,23 @@
 from __future__ import annotations
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from launchers.config.recipe import parse
+from launchers.config.settings import from_env
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
-from launchers.stages.attempt import keep_identity, next_attempt
-from launchers.storage.checkpoint import seal
+from launchers.logs import LOG
+from launchers.stages.attempt import decide_start, keep_identity, next_attempt
+from launchers.storage.checkpoint import FEATURES, seal
+from launchers.upstream import record, source
+
+RECIPE = parse(
+    {"backend": "megatron", "task": "rlhf", "model": "hf://o/m@v", "dataset": ["hf://o/d@v"]}
+)
 
 
 @pytest.fixture
@@ -52,3 +62,62 @@ def test_checkpoints_of_unknown_inputs_are_not_resumed(work: Workspace) -> None:
     with_checkpoint(work, 5)
     with pytest.raises(LaunchError, match="checkpoints of different recipe"):
         keep_identity(work, {"recipe": "a"})
+
+
+@pytest.fixture
+def saved(work: Workspace, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Save a checkpoint with a record; return the installed versions, which a test may change."""
+    installed = {name: "1.0" for name in record.PACKAGES}
+    monkeypatch.setattr(source, "version", lambda package: installed[package])
+    with_checkpoint(work, 5)
+    folder = work.checkpoints / "checkpoint-5"
+    document = {"patches": {}, "versions": record.versions("abc")}
+    (folder / FEATURES).write_text(json.dumps(document))
+    seal(folder, 5)
+    return installed
+
+
+def decide(work: Workspace, *, allow: bool = False) -> int | None:
+    """Decide about a start of the run; return the step it resumes from."""
+    env = {"DPO_WORKSPACE": str(work.root), "DPO_RUN": work.run, "DPO_GPUS_PER_NODE": "0"}
+    settings = from_env(env)
+    recipe = replace(RECIPE, allow_version_change=allow)
+    resume = decide_start(settings, recipe, {"model": "m"}).attempt.resume
+    return None if resume is None else resume.step
+
+
+def identify(work: Workspace) -> None:
+    """Write the identity of a run of RECIPE."""
+    work.inputs.write_text(json.dumps({"model": "m", "recipe": RECIPE.digest}))
+
+
+def test_a_resume_under_other_versions_is_refused_by_name(
+    work: Workspace,
+    saved: dict[str, str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    identify(work)
+    assert decide(work) == 5
+    saved.update({"torch": "1.1", "transformer-engine": ""})
+    with pytest.raises(LaunchError) as refusal:
+        decide(work)
+    assert (refusal.value.code, refusal.value.id) == (Exit.CONFIG, "resume-versions")
+    assert refusal.value.cause == (
+        "checkpoint-5 was saved with other software: transformer-engine 1.0, now (none); "
+        "torch 1.0, now 1.1"
+    )
+    assert "recipe.allowVersionChange: true" in refusal.value.remedy
+    monkeypatch.setattr(LOG, "propagate", True)
+    assert decide(work, allow=True) == 5
+    assert "resume versions changed checkpoint=checkpoint-5" in caplog.text
+
+
+def test_a_checkpoint_without_a_record_resumes_with_a_warning(
+    work: Workspace, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LOG, "propagate", True)
+    with_checkpoint(work, 5)
+    identify(work)
+    assert decide(work) == 5
+    assert "resume versions unknown checkpoint=checkpoint-5" in caplog.text

@@ -8,8 +8,12 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from launchers.upstream.patches import ACCEPT, PATCHES
 from scripts.helm import ROOT
 from scripts.local.runner import training_python
+
+ACCEPTED = {ACCEPT: ",".join(patch.name for patch in PATCHES)}
+"""Environment in which patches are installed on stubs, too."""
 
 
 def lay(folder: Path, files: Mapping[str, str]) -> None:
@@ -25,7 +29,7 @@ def lay(folder: Path, files: Mapping[str, str]) -> None:
 def run(folder: Path, program: str, *, torch: bool = True) -> str:
     """Run a program with the stubs and the launcher on its path; return its output."""
     python = str(training_python(ROOT)) if torch else sys.executable
-    env = {**os.environ, "PYTHONPATH": f"{folder}:{ROOT}", "CUDA_VISIBLE_DEVICES": ""}
+    env = {**os.environ, "PYTHONPATH": f"{folder}:{ROOT}", "CUDA_VISIBLE_DEVICES": ""} | ACCEPTED
     done = subprocess.run(
         [python, "-c", program], cwd=folder, env=env, capture_output=True, text=True
     )

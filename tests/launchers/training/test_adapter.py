@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from launchers.storage.checkpoint import COMPLETE, FEATURES, newest
+from launchers.upstream.record import PACKAGES
 from tests.launchers.training import fake_upstream
 
 UPSTREAM = {
@@ -59,7 +60,10 @@ def test_only_the_last_checkpoint_is_merged_and_both_are_sealed(tmp_path: Path) 
     assert last.step == 6
     assert last.is_merged_whole
     recorded = json.loads((last.path / FEATURES).read_text())
-    assert recorded == {"features": ["seal_megatron", "merge_last"]}
+    assert recorded["features"] == ["seal_megatron", "merge_last"]
+    states = {name: patch["state"] for name, patch in recorded["patches"].items()}
+    assert states == {"seal-megatron": "accepted", "merge-last": "accepted"}
+    assert set(recorded["versions"]) == {*PACKAGES, "launcher"}
     assert FEATURES in json.loads((last.path / COMPLETE).read_text())["files"]
 
 

@@ -110,7 +110,13 @@ def test_a_run_goes_on_from_a_checkpoint_of_the_old_layout(tmp_path: Path) -> No
     last = checkpoint.newest(home / "checkpoints")
     assert last is not None and last.step == 4
     recorded = json.loads((last.path / checkpoint.FEATURES).read_text(encoding="utf-8"))
-    assert recorded == {"features": OWN}
+    assert recorded["features"] == OWN
+    patches = recorded["patches"].values()
+    assert [patch["state"] for patch in patches] == ["installed"] * (len(OWN) - 1)
+    assert recorded["versions"]["ms-swift"] == "4.4.1"
+    assert (
+        'patch startup-transformers effect=speed state=installed sources="ms-swift 4.4.1"' in said
+    )
     written = rows.read(home / "metrics.jsonl")
     assert [(row.step, row.attempt) for row in written] == [(1, 1), (2, 1), (3, 2), (4, 2)]
     phases = json.loads((home / "attempts" / "2" / "phases-0.json").read_text(encoding="utf-8"))

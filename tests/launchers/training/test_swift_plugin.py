@@ -10,6 +10,7 @@ from pathlib import Path
 from launchers.exits import Exit
 from launchers.flags import features
 from launchers.system.failures import verdict
+from launchers.upstream.patches import ACCEPT
 from scripts.helm import ROOT
 from tests.launchers.training import fake_upstream
 
@@ -42,7 +43,12 @@ def load(
     show.write_text(SHOW)
     return subprocess.run(
         [sys.executable, "-c", LOAD, *map(str, plugins), str(show)],
-        env={**os.environ, "PYTHONPATH": f"{folder / 'upstream'}:{ROOT}:{folder}", **environment},
+        env={
+            **os.environ,
+            "PYTHONPATH": f"{folder / 'upstream'}:{ROOT}:{folder}",
+            **fake_upstream.ACCEPTED,
+            **environment,
+        },
         capture_output=True,
         text=True,
     )
@@ -54,6 +60,8 @@ def test_features_are_installed_in_their_order_and_rank_0_logs_them(tmp_path: Pa
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == [
         f"features installed={names}",
+        'patch merge-last effect=numbers state=accepted sources=""',
+        'patch seal-megatron effect=required state=accepted sources=""',
         "callbacks merge_last seal",
         "modules launchers.training.loading launchers.training.merge_last"
         " launchers.training.seal_megatron",
@@ -76,6 +84,30 @@ def refusal(tmp_path: Path, names: str) -> str:
     return found.cause
 
 
+def test_a_patch_that_steps_aside_leaves_a_callback_that_does_nothing(tmp_path: Path) -> None:
+    environment = {features.VARIABLE: "startup_megatron,seal_megatron", ACCEPT: "seal-megatron"}
+    done = load(tmp_path, features.PLUGIN, environment=environment)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines() == [
+        "features installed=seal_megatron",
+        'patch startup-megatron effect=speed state="stepped aside" sources=""',
+        'patch seal-megatron effect=required state=accepted sources=""',
+        "callbacks phases seal",
+        "modules launchers.training.loading launchers.training.seal_megatron",
+    ]
+    assert "patch startup-megatron stepped aside unknown=swift." in done.stderr
+
+
+def test_a_patch_that_cannot_be_left_out_ends_the_run_before_it_is_imported(tmp_path: Path) -> None:
+    done = load(
+        tmp_path, features.PLUGIN, environment={features.VARIABLE: "chunked_adam", ACCEPT: ""}
+    )
+    found = verdict(done.stderr, started=False)
+    assert found is not None
+    assert (found.code, found.id) == (Exit.CONFIG, "patch-unknown-source")
+    assert "chunked_adam.py" not in done.stderr
+
+
 def test_an_unknown_feature_ends_as_an_error_of_the_configuration(tmp_path: Path) -> None:
     assert "DPO_FEATURES: seel_megatron is not a feature" in refusal(tmp_path, "seel_megatron")
 
@@ -94,7 +126,7 @@ def test_a_users_module_is_not_hidden_by_one_of_ours_of_the_same_name(tmp_path: 
         (tmp_path / f"{name}.py").touch()
     done = load(tmp_path, features.PLUGIN, mine, environment={features.VARIABLE: "merge_last"})
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[1:4] == [str(tmp_path / f"{name}.py") for name in names]
+    assert done.stdout.splitlines()[2:5] == [str(tmp_path / f"{name}.py") for name in names]
 
 
 def test_every_feature_is_a_function_of_a_module() -> None:

@@ -12,6 +12,7 @@ import pytest
 from launchers.config.recipe import parse
 from launchers.flags import features
 from scripts.helm import ROOT
+from tests.launchers.training import fake_upstream
 from tests.launchers.training_environment import PYTHON, needs_training
 
 
@@ -39,7 +40,7 @@ def run(tmp_path: Path, case: str) -> dict[str, object]:
     fakes = Path(__file__).with_name("fakes")
     done = subprocess.run(
         [PYTHON, Path(__file__).with_name("weight_loading_case.py"), tmp_path, case],
-        env={**os.environ, "PYTHONPATH": f"{ROOT}:{fakes}"},
+        env={**os.environ, **fake_upstream.ACCEPTED, "PYTHONPATH": f"{ROOT}:{fakes}"},
         capture_output=True,
         text=True,
         check=False,

@@ -108,7 +108,9 @@ def install(rank: int) -> Any:
         module.__path__ = []
         sys.modules[name] = module
     from launchers.training import loading
+    from launchers.upstream.patches import ACCEPT
 
+    os.environ[ACCEPT] = "metrics-megatron"  # on these stand-ins
     loading.install("metrics_megatron")
 
     return made["swift.megatron.callbacks.mapping"]["megatron_callbacks_map"]["metrics"]

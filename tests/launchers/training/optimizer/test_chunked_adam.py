@@ -129,8 +129,9 @@ def test_parts_hold_few_tensors_and_few_copies(stepped: Any, version: str) -> No
 def test_a_source_that_was_not_read_is_refused_by_name(stepped: Any, name: str) -> None:
     code, said = stepped[name]
     assert code == "CONFIG"
-    assert f"patch chunked-adam was not written for FusedAdam.{name} of transformer-engine" in said
-    assert "transformer-engine 2.21.0: its source is unknown (sha256 " in said
+    place = f"transformer_engine.pytorch.optimizers.fused_adam:FusedAdam.{name}"
+    assert f"patch chunked-adam was not written for {place} of transformer-engine 2.21.0: " in said
+    assert "its source is unknown (sha256 " in said
     assert "use an image with transformer-engine 2.12.0" in said
     assert "extraEnv.DPO_ACCEPT_PATCHES: chunked-adam" in said
 
@@ -138,7 +139,8 @@ def test_a_source_that_was_not_read_is_refused_by_name(stepped: Any, name: str) 
 def test_an_accepted_patch_is_installed_and_logged(stepped: Any, tmp_path: Path) -> None:
     lay(tmp_path / "2.21.0", "2.21.0", changed("2.20.2", "step"))
     found, log = run(tmp_path / "2.21.0", DPO_ACCEPT_PATCHES="other,chunked-adam")
-    assert "patch chunked-adam accepted unknown=FusedAdam.step" in log
+    assert "patch chunked-adam accepted unknown=transformer_engine." in log
+    assert 'fused_adam:FusedAdam.step versions="transformer-engine 2.21.0"' in log
     for name, case in found["2.21.0"].items():
         assert case["same"]
         assert len(case["calls"]) == len(stepped["2.20.2"][name]["calls"])

@@ -6,6 +6,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+from launchers.training.reference.fingerprint import Machine
+
+MACHINE = Machine(versions={"ms-swift": "4.4.1", "torch": "2.11.0"}, gpu="NVIDIA H200")
+
 
 def arguments(tmp_path: Path, **changed: Any) -> Any:
     """Make ms-swift's arguments of a DPO run over real files."""

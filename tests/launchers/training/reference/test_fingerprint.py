@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,23 +10,27 @@ from launchers.config.workspace import Workspace
 from launchers.flags import features, installed
 from launchers.stages.attempt import keep_identity
 from launchers.training.reference.fingerprint import (
+    ADDED,
     ARGUMENTS,
+    FEATURES,
+    ROUNDING,
     SAMPLE,
     differences,
     digest_of,
     facts_of,
     store_name,
 )
-from tests.launchers.training.reference.references import arguments
+from launchers.upstream.record import PACKAGES
+from tests.launchers.training.reference.references import MACHINE, arguments
 from tests.launchers.training_environment import needs_training, swift_classes
 
 
 def test_facts_follow_what_the_numbers_follow_from(tmp_path: Path) -> None:
     def name(**changed: Any) -> str:
-        return store_name(facts_of(arguments(tmp_path, **changed), tmp_path, "4.4.1"))
+        return store_name(facts_of(arguments(tmp_path, **changed), tmp_path, MACHINE))
 
     base = name()
-    assert base == name(output_dir="/elsewhere", lr=1e-6, tensor_model_parallel_size=4)
+    assert base == name(output_dir="/elsewhere", lr=1e-6, pipeline_model_parallel_size=4)
     other = tmp_path / "other.jsonl"
     other.write_text("{ }\n")
     plugin = tmp_path / "code" / "data.py"
@@ -41,15 +46,40 @@ def test_facts_follow_what_the_numbers_follow_from(tmp_path: Path) -> None:
         name(dataset=[str(tmp_path / "pairs.jsonl#7")]),
         name(val_dataset=[str(other)]),
         name(external_plugins=[str(plugin)]),
+        *(name(**{argument: "other"}) for argument in ROUNDING),
     ]
     assert len({base, *seen}) == len(seen) + 1
+
+
+def test_facts_follow_what_rounds_the_numbers(tmp_path: Path) -> None:
+    def name(**changed: Any) -> str:
+        return store_name(facts_of(arguments(tmp_path), tmp_path, replace(MACHINE, **changed)))
+
+    base, versions = name(), MACHINE.versions
+    neutral = {"NVTE_DEBUG": "1", "NCCL_DEBUG": "INFO", "CUDA_VISIBLE_DEVICES": "0"}
+    assert base == name(env=neutral) == name(features=("tokens", "packing"))
+    seen = [
+        *(name(versions={**versions, package: "9"}) for package in PACKAGES),
+        *(name(features=(feature,)) for feature in FEATURES),
+        *(name(env={variable: "0"}) for variable in ("NVTE_FUSED_ATTN", "NVTE_FLASH_ATTN")),
+        *(name(env={variable: "0"}) for variable in ("NVTE_UNFUSED_ATTN", "NCCL_ALGO")),
+        name(gpu="NVIDIA H100 80GB HBM3"),
+    ]
+    assert len({base, *seen}) == len(seen) + 1
+
+
+def test_added_facts_are_all_but_the_first_stores_had(tmp_path: Path) -> None:
+    facts = facts_of(arguments(tmp_path), tmp_path, MACHINE)
+    first = {*ARGUMENTS, "model", "downloads", "data", "cached data", "plugins", "ms-swift"}
+    assert set(facts) - set(ADDED) == first
+    assert set(ADDED) < set(facts)
 
 
 def test_our_own_plugin_changes_no_pair(tmp_path: Path) -> None:
     given = [
         arguments(tmp_path, external_plugins=plugins) for plugins in ([], [str(features.PLUGIN)])
     ]
-    assert len({store_name(facts_of(each, tmp_path, "4.4.1")) for each in given}) == 1
+    assert len({store_name(facts_of(each, tmp_path, MACHINE)) for each in given}) == 1
 
 
 def test_a_module_beside_a_plugin_is_part_of_it(tmp_path: Path) -> None:
@@ -60,21 +90,21 @@ def test_a_module_beside_a_plugin_is_part_of_it(tmp_path: Path) -> None:
     seen = []
     for text in ("1\n", "2\n"):
         (plugin.parent / "rows.py").write_text(text)
-        seen.append(store_name(facts_of(given, tmp_path, "4.4.1")))
+        seen.append(store_name(facts_of(given, tmp_path, MACHINE)))
     assert seen[0] != seen[1]
 
 
 def test_equal_data_elsewhere_is_the_same_data(tmp_path: Path) -> None:
-    first = facts_of(arguments(tmp_path), tmp_path, "4.4.1")
+    first = facts_of(arguments(tmp_path), tmp_path, MACHINE)
     moved = tmp_path / "moved"
     moved.mkdir()
-    assert facts_of(arguments(moved), tmp_path, "4.4.1") == first
+    assert facts_of(arguments(moved), tmp_path, MACHINE) == first
 
 
 @needs_training
 def test_every_argument_is_one_of_ms_swift() -> None:
     known = installed.flags(swift_classes(), "MegatronRLHFArguments")
-    assert set(ARGUMENTS) - set(known) == set()
+    assert {*ARGUMENTS, *ROUNDING} - set(known) == set()
 
 
 def test_a_large_file_is_known_by_its_size_and_three_places(tmp_path: Path) -> None:
@@ -95,7 +125,7 @@ def test_a_hash_in_a_file_name_is_no_number_of_samples(tmp_path: Path) -> None:
     for text in ("1", "2"):
         odd.write_text(text)
         seen += [
-            store_name(facts_of(arguments(tmp_path, dataset=[given]), tmp_path, "4.4.1"))
+            store_name(facts_of(arguments(tmp_path, dataset=[given]), tmp_path, MACHINE))
             for given in (str(odd), f"{odd}#7")
         ]
     assert len(set(seen)) == 4
@@ -120,12 +150,12 @@ def test_models_that_differ_between_the_samples_are_told_by_the_download(tmp_pat
         (tmp_path / "model" / "model.safetensors").write_bytes(weights)
         work = Workspace(root=tmp_path, run=run)
         keep_identity(work, {"recipe": run, "download hf://o/m@v": digest})
-        seen.append(facts_of(args, work.home, "4.4.1"))
+        seen.append(facts_of(args, work.home, MACHINE))
         weights[4 * SAMPLE] = 1
     assert seen[0]["model"] == seen[1]["model"]
     assert store_name(seen[0]) != store_name(seen[1])
     keep_identity(work, {"recipe": "three", "download hf://o/m@v": "a"})
-    assert facts_of(args, work.home, "4.4.1") == seen[0]  # of another recipe
+    assert facts_of(args, work.home, MACHINE) == seen[0]  # of another recipe
 
 
 def test_differences_are_told_by_name() -> None:

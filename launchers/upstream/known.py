@@ -1,0 +1,346 @@
+"""The sources of upstream's functions that our patches were written for, by their digests.
+
+``upstream/patches.py`` says which patch relies on which function. A test compares the digests with
+the files that ``make setup`` installs. After reading another release add its digests, which
+``python3 -m launchers patches`` prints for the functions that it does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+DIGITS = 16
+Read = Mapping[str, Mapping[str, Mapping[str, str]]]
+"""By module and qualified name: the releases that were read, by the first ``DIGITS`` hexadecimal
+digits of the SHA-256 of the function's source: whole ones do not fit in the chart's ConfigMap;
+an empty digest stands for a release that does not have the function."""
+
+_SWIFT: Read = {
+    "swift.megatron.init": {
+        "_patch_torch_FileSystemReader": {
+            "658a78d9f031ff20": "4.4.1",
+            "0ac105a7ad1fae1a": "4.6.0",
+        },
+    },
+    "swift.megatron.pipelines.train.sft": {
+        "MegatronSft._set_seed": {
+            "d94dc98fc8b6d81f": "4.4.1",
+        },
+        "MegatronSft.__init__": {
+            "bcef98f8fbe8db77": "4.4.1",
+        },
+        "MegatronSft.run": {
+            "10672ef2d21496be": "4.4.1",
+        },
+    },
+    "swift.pipelines.base": {
+        "SwiftPipeline.__init__": {
+            "70e7c1a01fda901d": "4.4.1",
+        },
+        "SwiftPipeline._set_seed": {
+            "e8019c1c9df8acd7": "4.4.1",
+        },
+    },
+    "swift.pipelines.train.sft": {
+        "SwiftSft.__init__": {
+            "4c19b33726559097": "4.4.1",
+        },
+        "SwiftSft.run": {
+            "179fae4d45af175a": "4.4.1",
+        },
+        "SwiftSft._prepare_model_tokenizer": {
+            "1c249c6e4eb1199c": "4.4.1",
+        },
+        "SwiftSft._prepare_template": {
+            "1dbf44a1a0f964ed": "4.4.1",
+        },
+        "SwiftSft._prepare_dataset": {
+            "996019bae120addc": "4.4.1",
+        },
+        "SwiftSft._get_dataset": {
+            "34072c6917ca9f32": "4.4.1",
+        },
+        "SwiftSft._encode_dataset": {
+            "404586e78c1ad673": "4.4.1",
+        },
+        "SwiftSft._post_process_datasets": {
+            "5e5a9090480f7d65": "4.4.1",
+        },
+    },
+    "swift.megatron.trainers.base": {
+        "BaseMegatronTrainer.__init__": {
+            "16d6a7a1d0a0329a": "4.4.1",
+        },
+        "BaseMegatronTrainer._prepare_peft_model": {
+            "02d50a3537c5db51": "4.4.1",
+        },
+        "BaseMegatronTrainer.prepare_model": {
+            "5e69329368ee3e67": "4.4.1",
+        },
+        "BaseMegatronTrainer.get_optimizer_and_scheduler": {
+            "05aa52ebba1fac35": "4.4.1",
+        },
+        "BaseMegatronTrainer._load_checkpoint": {
+            "38d449a6cb92cc38": "4.4.1",
+        },
+        "BaseMegatronTrainer.get_batch": {
+            "ed052e5328217b80": "4.4.1",
+        },
+        "BaseMegatronTrainer.setup_training": {
+            "d51a27bc65c54bf0": "4.4.1",
+        },
+        "BaseMegatronTrainer.run_train_step": {
+            "4c177b1e5f20df4a": "4.4.1",
+        },
+        "BaseMegatronTrainer.save_checkpoint": {
+            "2986cdc2515645d7": "4.4.1",
+        },
+        "BaseMegatronTrainer.train_step": {
+            "fe05dddd7c98d5cc": "4.4.1",
+        },
+        "BaseMegatronTrainer._get_data_collator": {
+            "42af75dba29ebe03": "4.4.1",
+        },
+        "BaseMegatronTrainer._create_dataloader": {
+            "aa49ce548db5b76f": "4.4.1",
+        },
+        "BaseMegatronTrainer._prepare_dataloader": {
+            "05f1b28d8f52f48b": "4.4.1",
+        },
+        "BaseMegatronTrainer._all_reduce_metric": {
+            "ae520ee6bb7efd7f": "4.4.1",
+        },
+        "BaseMegatronTrainer.merge_lora_adapters": {
+            "24599db865d0960f": "4.4.1",
+        },
+        "BaseMegatronTrainer.unmerge_lora_adapters": {
+            "b0aa3c6eea47a865": "4.4.1",
+        },
+    },
+    "swift.megatron.trainers.rlhf_mixin": {
+        "MegatronRLHFTrainer.prepare_model": {
+            "149271e24cd49c03": "4.4.1",
+        },
+        "MegatronRLHFTrainer._load_checkpoint": {
+            "cc4bba8fa79016c0": "4.4.1",
+        },
+        "MegatronRLHFTrainer._get_data_collator": {
+            "a91091da5953bcd0": "4.4.1",
+        },
+        "MegatronRLHFTrainer.get_logps": {
+            "d21952cfe5bb6a06": "4.4.1",
+        },
+    },
+    "swift.megatron.trainers.dpo_trainer": {
+        "DummyDPOTrainer.__init__": {
+            "b9996e16f27311bd": "4.4.1",
+        },
+        "MegatronDPOTrainer.__init__": {
+            "78a1cbd1d8074e52": "4.4.1",
+        },
+        "MegatronDPOTrainer.loss_func": {
+            "3a8b6f5ec9c92088": "4.4.1",
+        },
+        "MegatronDPOTrainer.forward_step": {
+            "b8902c53beba0cf8": "4.4.1",
+        },
+    },
+    "swift.rlhf_trainers.dpo_trainer": {
+        "DPOTrainer.dpo_loss": {
+            "1aaa4687df01d236": "4.4.1",
+        },
+    },
+    "swift.megatron.trainers.batch_sampler": {
+        "MegatronPretrainingRandomSampler": {
+            "2b16669d2ce270b6": "4.4.1",
+        },
+    },
+    "swift.megatron.arguments.megatron_args": {
+        "MegatronArguments.init_iters": {
+            "4622d8a74019d63d": "4.4.1",
+        },
+    },
+    "swift.megatron.utils.utils": {
+        "get_padding_to": {
+            "7d5ac492b3638985": "4.4.1",
+        },
+        "get_packed_seq_params": {
+            "a5a4f6b83e9d6bed": "4.4.1",
+        },
+    },
+    "swift.utils.transformers_utils": {
+        "get_packed_seq_params": {
+            "8f4a854d24fcdba3": "4.4.1",
+        },
+    },
+    "swift.megatron.utils.megatron_lm_utils": {
+        "wrap_model": {
+            "e19aa52928e6aae2": "4.4.1",
+        },
+    },
+}
+_BRIDGE: Read = {
+    "mcore_bridge.bridge.gpt_bridge": {
+        "GPTBridge.load_weights": {
+            "8f407d3c46596ec6": "1.6.0",
+        },
+        "GPTBridge._set_mlp_state": {
+            "b40091930b635c00": "1.6.0",
+        },
+    },
+    "mcore_bridge.utils.safetensors": {
+        "SafetensorLazyLoader": {
+            "8d7dc8412500e222": "1.6.0",
+        },
+    },
+    "mcore_bridge.config.model_config": {
+        "ModelConfig.__post_init__": {
+            "f7f768b1d1570c3b": "1.6.0",
+        },
+    },
+}
+_CORE: Read = {
+    "megatron.core.transformer.moe.moe_layer": {
+        "MoELayer.routed_experts_compute": {
+            "d5f474eadfb6f465": "0.18.0, 0.18.1",
+        },
+    },
+    "megatron.core.optimizer.clip_grads": {
+        "get_grad_norm_fp32": {
+            "40c55d8ae4641b40": "0.18.0, 0.18.1",
+        },
+        "clip_grad_by_total_norm_fp32": {
+            "cf07b488fb76a8ae": "0.18.0, 0.18.1",
+        },
+    },
+    "megatron.core.utils": {
+        "local_multi_tensor_applier": {
+            "15310e316e1e7778": "0.18.0, 0.18.1",
+        },
+        "local_multi_tensor_l2_norm": {
+            "01526c55444a73bd": "0.18.0, 0.18.1",
+        },
+        "local_multi_tensor_scale": {
+            "a271d86b61250d2f": "0.18.0, 0.18.1",
+        },
+    },
+    "megatron.core.distributed.param_and_grad_buffer": {
+        "_ParamAndGradBucketGroup.check_grads": {
+            "94e99add61f34256": "0.18.0, 0.18.1",
+        },
+        "_ParamAndGradBucketGroup.start_grad_sync": {
+            "163db4ed5c59a61d": "0.18.0, 0.18.1",
+        },
+        "_ParamAndGradBucketGroup.register_grad_ready": {
+            "b0544c1dd3129007": "0.18.0, 0.18.1",
+        },
+    },
+    "megatron.core.distributed.distributed_data_parallel": {
+        "DistributedDataParallel._make_backward_post_hook": {
+            "7cb975df73c5c859": "0.18.0, 0.18.1",
+        },
+    },
+    "megatron.core.optimizer.layer_wise_optimizer": {
+        "LayerWiseDistributedOptimizer.get_grad_norm": {
+            "492327dacd55ff61": "0.18.0, 0.18.1",
+        },
+    },
+    "megatron.core.optimizer.optimizer": {
+        "MegatronOptimizer.clip_grad_norm": {
+            "824fecd27f1e5f78": "0.18.0, 0.18.1",
+        },
+        "ChainedOptimizer.step": {
+            "75c16d1537843e62": "0.18.0, 0.18.1",
+        },
+    },
+    "megatron.core.extensions.transformer_engine": {
+        "TEGroupedLinear.forward": {
+            "8c81986769a44b61": "0.18.0, 0.18.1",
+        },
+    },
+    "megatron.core.transformer.moe.token_dispatcher": {
+        "MoEAllGatherTokenDispatcher.token_dispatch": {
+            "30f06d726b4b4704": "0.18.0, 0.18.1",
+        },
+        "MoEAllGatherTokenDispatcher.token_combine": {
+            "7121227189005485": "0.18.0, 0.18.1",
+        },
+        "MoEAllGatherTokenDispatcher.combine_preprocess": {
+            "9b41813d5892c648": "0.18.0, 0.18.1",
+        },
+    },
+}
+_ENGINE: Read = {
+    "transformer_engine.pytorch.optimizers.multi_tensor_apply": {
+        "MultiTensorApply": {
+            "5b7ae8679f3a9398": "2.12.0 to 2.17.1",
+            "4d7ee6b52b484513": "2.18.0 to 2.20.2",
+        },
+    },
+    "transformer_engine.pytorch.cpp_extensions.gemm": {
+        "general_grouped_gemm": {
+            "ef84bbc803900484": "2.12.0, 2.13.0",
+            "0f053e0cec025ca6": "2.14.0 to 2.15.0",
+            "4b24d799c01c1db3": "2.16.0, 2.16.1",
+            "ccdddb2b9cd8d927": "2.17.0 to 2.18.0",
+            "a8106c38714c303b": "2.19.0, 2.20.2",
+        },
+    },
+    "transformer_engine.pytorch.optimizers.fused_adam": {
+        "FusedAdam.step": {
+            "62cbd8c48f919996": "2.12.0",
+            "54ceee95d6f32664": "2.13.0",
+            "c15553bf0522518e": "2.14.0 to 2.15.0",
+            "8c9c24d2b06bf291": "2.16.0, 2.16.1",
+            "07e2395ff3771406": "2.17.0 to 2.18.0",
+            "dfc954c1314d0e12": "2.19.0",
+            "6e3a1094f8f578af": "2.20.2",
+        },
+        "FusedAdam.__init__": {
+            "9f7ccf8300569498": "2.12.0",
+            "46103e561b8fefe8": "2.13.0 to 2.20.2",
+        },
+        "FusedAdam.get_unscaled_state": {
+            "2c3b25adfc6df531": "2.12.0",
+            "b2ea131f81b63594": "2.13.0",
+            "4da646848b662b79": "2.14.0 to 2.20.2",
+        },
+        "FusedAdam._apply_scale": {
+            "c663fdc0e097865e": "2.12.0",
+            "e5a321b7426875eb": "2.13.0 to 2.20.2",
+        },
+        "FusedAdam.initialize_state": {
+            "b8e3834b7f7af826": "2.12.0, 2.13.0",
+            "b0297e0617ff0cee": "2.14.0 to 2.20.2",
+        },
+    },
+}
+_TRANSFORMERS: Read = {
+    "transformers.trainer_utils": {
+        "rotate_checkpoints": {
+            "": "4.51.3 to 5.1.0",
+            "4aac03e039844595": "5.2.0 to 5.12.1",
+        },
+    },
+    "transformers.trainer": {
+        "Trainer._rotate_checkpoints": {
+            "9a858beb18846c55": "4.51.3 to 5.1.0",
+            "": "5.2.0 to 5.12.1",
+        },
+        "Trainer.get_batch_samples": {
+            "e95b6b1fbf3d1849": "4.51.3, 4.52.4",
+            "06eda1c032e49e15": "4.53.3 to 4.55.4",
+            "c8089e7a34f9cec3": "4.56.2",
+            "4211a94c6eac798f": "4.57.6",
+            "0b3727386f73f670": "5.0.0 to 5.12.1",
+        },
+    },
+}
+SOURCES: Mapping[str, Read] = {
+    "ms-swift": _SWIFT,
+    "mcore-bridge": _BRIDGE,
+    "megatron-core": _CORE,
+    "transformer-engine": _ENGINE,
+    "transformers": _TRANSFORMERS,
+}
+"""By the name of the distribution."""

@@ -1,0 +1,395 @@
+"""The patches: which upstream functions each training feature replaces or relies on.
+
+A patch is installed in the training process only on sources that were read (``known.py``). On an
+unknown source it is refused or left out, by its ``effect``; the user may accept it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+from launchers import logs
+from launchers.exits import Exit, LaunchError
+from launchers.upstream import source
+from launchers.upstream.known import DIGITS, SOURCES
+
+ACCEPT = "DPO_ACCEPT_PATCHES"
+"""Environment variable: names of patches, separated by commas, to install on an unknown source."""
+Effect = Literal["numbers", "required", "speed"]
+"""``numbers``: it changes results, which could be wrong with no error. ``required``: results do not
+change, but other parts of the run rely on it. ``speed``: it only saves time or memory."""
+State = Literal["installed", "accepted", "stepped aside", "refused"]
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function or class of upstream."""
+
+    package: str
+    """The distribution it comes from."""
+    module: str
+    name: str
+    """Its qualified name in the module."""
+
+    @property
+    def place(self) -> str:
+        """Return its full name, e.g. ``swift.trainers.base:Trainer.step``."""
+        return f"{self.module}:{self.name}"
+
+    @property
+    def read(self) -> Mapping[str, str]:
+        """Return the releases that were read, by the first digits of the source's SHA-256."""
+        return SOURCES[self.package][self.module][self.name]
+
+
+@dataclass(frozen=True)
+class Patch:
+    """What a feature replaces in upstream, or relies on."""
+
+    feature: str
+    """As ``flags/features.py`` names it."""
+    effect: Effect
+    functions: tuple[Function, ...]
+    otherwise: str = ""
+    """What a user may write in the values instead of using another image."""
+
+    @property
+    def name(self) -> str:
+        """Return the name in logs and in ``DPO_ACCEPT_PATCHES``."""
+        return self.feature.replace("_", "-")
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A patch on the installed sources."""
+
+    patch: Patch
+    state: State
+    digests: Mapping[str, str]
+    """The SHA-256 of each function's installed source, by its place; empty if it is missing."""
+    unknown: tuple[Function, ...]
+    """Functions whose installed source was not read."""
+
+    @property
+    def is_installed(self) -> bool:
+        """Return whether the training process installs the patch."""
+        return self.state in ("installed", "accepted")
+
+    @property
+    def releases(self) -> str:
+        """Return the releases whose sources the known functions have, e.g. ``ms-swift 4.4.1``."""
+        known = [f for f in self.patch.functions if f not in self.unknown]
+        found = [f"{f.package} {f.read[self.digests[f.place][:DIGITS]]}" for f in known]
+        return "; ".join(dict.fromkeys(found))
+
+    def error(self) -> LaunchError:
+        """Return the error of a refused patch, naming function, version and override."""
+        first = self.unknown[0]
+        package = f"{first.package} {source.version(first.package) or '(version unknown)'}"
+        seen = self.digests[first.place][:12]
+        what = f"its source is unknown (sha256 {seen})" if seen else "it has no such function"
+        read = ", ".join(dict.fromkeys(first.read.values()))
+        return LaunchError(
+            Exit.CONFIG,
+            f"patch {self.patch.name} was not written for {first.place} of {package}: {what}",
+            f"use an image with {first.package} {read}{self._otherwise()}, or set "
+            f"extraEnv.{ACCEPT}: {self.patch.name} and compare the first losses with a known "
+            "version's",
+            id="patch-unknown-source",
+        )
+
+    def _otherwise(self) -> str:
+        return f", or {self.patch.otherwise}" if self.patch.otherwise else ""
+
+    def log(self) -> None:
+        """Warn that the patch is installed on an unknown source, or left out."""
+        if self.unknown:
+            logs.warning(
+                f"patch {self.patch.name} {self.state}",
+                unknown=",".join(f.place for f in self.unknown),
+                versions=", ".join(
+                    dict.fromkeys(f"{f.package} {source.version(f.package)}" for f in self.unknown)
+                ),
+            )
+
+
+def judge(patch: Patch, accepted: str) -> Verdict:
+    """Compare the installed sources with those that were read.
+
+    Args:
+        patch: the patch.
+        accepted: the value of ``DPO_ACCEPT_PATCHES``.
+    """
+    digests = {f.place: source.digest(f.module, f.name) for f in patch.functions}
+    unknown = tuple(
+        f
+        for f in patch.functions
+        if digests[f.place][:DIGITS] not in f.read or source.file_of(f.module) is None
+    )
+    if not unknown:
+        state: State = "installed"
+    elif patch.name in accepted.replace(" ", "").replace("_", "-").split(","):
+        state = "accepted"
+    else:
+        state = "stepped aside" if patch.effect == "speed" else "refused"
+    return Verdict(patch, state, digests, unknown)
+
+
+def of_feature(feature: str) -> Verdict | None:
+    """Judge the patch of a feature in this environment; None if the feature has none."""
+    patch = next((each for each in PATCHES if each.feature == feature), None)
+    return None if patch is None else judge(patch, os.environ.get(ACCEPT, ""))
+
+
+def _functions(**given: tuple[str, ...]) -> tuple[Function, ...]:
+    """Return functions by package; ``_`` in a package's name stands for ``-``."""
+    found = []
+    for word, places in given.items():
+        for place in places:
+            module, _, name = place.partition(":")
+            found.append(Function(word.replace("_", "-"), module, name))
+    return tuple(found)
+
+
+_SFT = "swift.pipelines.train.sft:SwiftSft"
+_MEGATRON_SFT = "swift.megatron.pipelines.train.sft:MegatronSft"
+_TRAINER = "swift.megatron.trainers.base:BaseMegatronTrainer"
+_RLHF = "swift.megatron.trainers.rlhf_mixin:MegatronRLHFTrainer"
+_DPO = "swift.megatron.trainers.dpo_trainer"
+_WRAP = "swift.megatron.utils.megatron_lm_utils:wrap_model"
+_BRIDGE = "mcore_bridge.bridge.gpt_bridge:GPTBridge"
+_BUCKETS = "megatron.core.distributed.param_and_grad_buffer:_ParamAndGradBucketGroup"
+_CLIP = "megatron.core.optimizer.clip_grads"
+_GATHER = "megatron.core.transformer.moe.token_dispatcher:MoEAllGatherTokenDispatcher"
+_ADAM = "transformer_engine.pytorch.optimizers.fused_adam:FusedAdam"
+_ALLTOALL = "set recipe.args.moe_token_dispatcher_type: alltoall"
+
+PATCHES = (
+    Patch(
+        "startup_megatron",
+        "speed",  # it measures only: without it the phases of the start are not known
+        _functions(
+            ms_swift=(
+                *(f"{_MEGATRON_SFT}.{name}" for name in ("__init__", "run", "_set_seed")),
+                "swift.pipelines.base:SwiftPipeline.__init__",
+                *(f"{_SFT}.{name}" for name in ("_prepare_template", "_prepare_dataset")),
+                *(f"{_TRAINER}.{name}" for name in ("__init__", "_prepare_peft_model")),
+                *(f"{_TRAINER}.{name}" for name in ("prepare_model", "get_batch")),
+                *(f"{_TRAINER}.{name}" for name in ("get_optimizer_and_scheduler",)),
+                f"{_TRAINER}._load_checkpoint",
+            )
+        ),
+    ),
+    Patch(
+        "startup_transformers",
+        "speed",
+        _functions(
+            ms_swift=(
+                *("swift.pipelines.base:SwiftPipeline.__init__",),
+                *("swift.pipelines.base:SwiftPipeline._set_seed",),
+                *(f"{_SFT}.{name}" for name in ("__init__", "run", "_prepare_model_tokenizer")),
+                f"{_SFT}._prepare_dataset",
+            )
+        ),
+    ),
+    Patch(
+        "seal_megatron",
+        "required",
+        _functions(ms_swift=(f"{_TRAINER}.run_train_step", f"{_TRAINER}.save_checkpoint")),
+    ),
+    Patch(
+        "seal_transformers",
+        "required",
+        _functions(
+            transformers=(
+                "transformers.trainer_utils:rotate_checkpoints",
+                "transformers.trainer:Trainer._rotate_checkpoints",
+            )
+        ),
+    ),
+    Patch(
+        "merge_last",
+        "numbers",  # with each merge the weights drift
+        _functions(
+            ms_swift=tuple(
+                f"{_TRAINER}.{name}"
+                for name in (
+                    *("run_train_step", "save_checkpoint"),
+                    *("merge_lora_adapters", "unmerge_lora_adapters"),
+                )
+            )
+        ),
+    ),
+    Patch(
+        "metrics_megatron",
+        "required",
+        _functions(
+            ms_swift=(f"{_TRAINER}.run_train_step", f"{_TRAINER}.train_step"),
+            megatron_core=(
+                "megatron.core.transformer.moe.moe_layer:MoELayer.routed_experts_compute",
+            ),
+        ),
+    ),
+    Patch(
+        "metrics_transformers",
+        "required",
+        _functions(transformers=("transformers.trainer:Trainer.get_batch_samples",)),
+    ),
+    Patch(
+        "one_read",
+        "speed",
+        _functions(
+            mcore_bridge=(f"{_BRIDGE}.load_weights",),
+            ms_swift=(f"{_TRAINER}._prepare_peft_model", f"{_RLHF}.prepare_model"),
+        ),
+    ),
+    Patch(
+        "device_read",
+        "speed",
+        _functions(
+            mcore_bridge=(
+                *(f"{_BRIDGE}.load_weights", f"{_BRIDGE}._set_mlp_state"),
+                "mcore_bridge.utils.safetensors:SafetensorLazyLoader",
+            )
+        ),
+    ),
+    Patch(
+        "checked_read",
+        "numbers",  # without it tensors that could not be read keep their initial values
+        _functions(ms_swift=("swift.megatron.init:_patch_torch_FileSystemReader",)),
+    ),
+    Patch(
+        "fused_norm",
+        "speed",
+        _functions(
+            megatron_core=(
+                *(f"{_CLIP}:get_grad_norm_fp32", f"{_CLIP}:clip_grad_by_total_norm_fp32"),
+                "megatron.core.utils:local_multi_tensor_applier",
+                "megatron.core.utils:local_multi_tensor_l2_norm",
+                "megatron.core.utils:local_multi_tensor_scale",
+            ),
+            transformer_engine=(
+                "transformer_engine.pytorch.optimizers.multi_tensor_apply:MultiTensorApply",
+            ),
+        ),
+    ),
+    Patch(
+        "grad_check",
+        "speed",  # upstream's own check of each bucket stays
+        _functions(
+            ms_swift=(_WRAP,),
+            megatron_core=(
+                *(f"{_BUCKETS}.check_grads", f"{_BUCKETS}.start_grad_sync"),
+                f"{_CLIP}:get_grad_norm_fp32",
+                "megatron.core.optimizer.layer_wise_optimizer:"
+                "LayerWiseDistributedOptimizer.get_grad_norm",
+                "megatron.core.optimizer.optimizer:MegatronOptimizer.clip_grad_norm",
+                "megatron.core.optimizer.optimizer:ChainedOptimizer.step",
+            ),
+        ),
+    ),
+    Patch(
+        "grouped_product",
+        "speed",  # other kernels for the same products: they round as much as upstream's
+        _functions(
+            ms_swift=(_WRAP,),
+            megatron_core=(
+                "megatron.core.extensions.transformer_engine:TEGroupedLinear.forward",
+                "megatron.core.distributed.distributed_data_parallel:"
+                "DistributedDataParallel._make_backward_post_hook",
+                f"{_BUCKETS}.register_grad_ready",
+            ),
+            transformer_engine=(
+                "transformer_engine.pytorch.cpp_extensions.gemm:general_grouped_gemm",
+            ),
+        ),
+    ),
+    Patch(
+        "pack_lengths",
+        "speed",
+        _functions(
+            ms_swift=(
+                "swift.megatron.utils.utils:get_packed_seq_params",
+                "swift.utils.transformers_utils:get_packed_seq_params",
+            )
+        ),
+    ),
+    Patch(
+        "chunked_adam",
+        "numbers",  # moments that a step updated without the getter would be overwritten by copies
+        _functions(
+            transformer_engine=tuple(
+                f"{_ADAM}.{name}"
+                for name in (
+                    *("step", "__init__", "get_unscaled_state"),  # __init__ sets fuse_unscale
+                    *("_apply_scale", "initialize_state"),
+                )
+            )
+        ),
+    ),
+    Patch(
+        "reference",
+        "numbers",
+        _functions(
+            ms_swift=(
+                *(f"{_DPO}:MegatronDPOTrainer.{n}" for n in ("__init__", "loss_func")),
+                *(f"{_DPO}:MegatronDPOTrainer.forward_step", f"{_DPO}:DummyDPOTrainer.__init__"),
+                *(f"{_RLHF}.{name}" for name in ("prepare_model", "_load_checkpoint")),
+                *(f"{_RLHF}.{name}" for name in ("_get_data_collator", "get_logps")),
+                *(f"{_TRAINER}.{name}" for name in ("prepare_model", "_load_checkpoint")),
+                *(f"{_TRAINER}.{name}" for name in ("setup_training", "get_batch")),
+                *(f"{_TRAINER}.{name}" for name in ("_get_data_collator", "_all_reduce_metric")),
+                "swift.rlhf_trainers.dpo_trainer:DPOTrainer.dpo_loss",
+            )
+        ),
+        otherwise="set recipe.reference: online",
+    ),
+    Patch(
+        "tokens",
+        "speed",
+        _functions(
+            ms_swift=(
+                *(f"{_SFT}.{name}" for name in ("_prepare_dataset", "_get_dataset")),
+                *(f"{_SFT}.{name}" for name in ("_encode_dataset", "_post_process_datasets")),
+            )
+        ),
+    ),
+    Patch(
+        "packing",
+        "speed",  # a step keeps upstream's packs: only which replica takes which differs
+        _functions(
+            ms_swift=(
+                *(f"{_TRAINER}.{name}" for name in ("_prepare_dataloader", "_create_dataloader")),
+                "swift.megatron.arguments.megatron_args:MegatronArguments.init_iters",
+                "swift.megatron.trainers.batch_sampler:MegatronPretrainingRandomSampler",
+            )
+        ),
+    ),
+    Patch(
+        "equal_packs",
+        "required",  # upstream's dispatcher does not work with its packs
+        _functions(
+            ms_swift=(
+                f"{_TRAINER}._get_data_collator",
+                "swift.megatron.utils.utils:get_padding_to",
+            ),
+            mcore_bridge=("mcore_bridge.config.model_config:ModelConfig.__post_init__",),
+        ),
+        otherwise=_ALLTOALL,
+    ),
+    Patch(
+        "rank_order",
+        "numbers",
+        _functions(
+            megatron_core=(
+                *(f"{_GATHER}.{name}" for name in ("token_dispatch", "combine_preprocess")),
+                f"{_GATHER}.token_combine",
+            )
+        ),
+        otherwise=_ALLTOALL,
+    ),
+)
+"""A feature without a patch replaces nothing of upstream (``tests/launchers/upstream``)."""

@@ -1,0 +1,110 @@
+"""What a checkpoint keeps of the software that trained it, and what a resume compares."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from launchers import version
+from launchers.upstream import patches, source
+from launchers.upstream.patches import Function, Verdict
+
+PACKAGES = ("ms-swift", "mcore-bridge", "megatron-core", "transformer-engine", "torch")
+"""Distributions whose version may change the numbers of a run."""
+ALLOW_VARIABLE = "DPO_ALLOW_VERSION_CHANGE"
+"""Environment variable of the training processes: ``1`` if the recipe's ``allowVersionChange`` is
+true. The launcher sets it; in the launcher's own environment it is refused."""
+LAUNCHER = "launcher"
+"""Key of the launcher's digest: it is recorded, and a resume may have another one."""
+
+
+def versions(launcher_digest: str = "") -> dict[str, str]:
+    """Return the installed versions, empty where a package is missing, and the launcher's digest.
+
+    Args:
+        launcher_digest: the chart's (``DPO_LAUNCHER_DIGEST``); computed if it is empty.
+    """
+    found = {name: source.version(name) for name in PACKAGES}
+    return {**found, LAUNCHER: version.own_digest(launcher_digest)}
+
+
+def document(verdicts: Iterable[Verdict]) -> dict[str, dict[str, object]]:
+    """Return patches as JSON, by name: effect, state and the digests of upstream's functions."""
+    return {
+        each.patch.name: {
+            "effect": each.patch.effect,
+            "state": each.state,
+            "functions": dict(each.digests),
+        }
+        for each in verdicts
+    }
+
+
+def read(path: Path) -> dict[str, Any]:
+    """Return the record of a checkpoint; empty for one made before there were records."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) and "versions" in found else {}
+
+
+def differences(before: Mapping[str, Any], features: Iterable[str]) -> list[str]:
+    """Compare a checkpoint's record with the installed packages; return a sentence for each change.
+
+    Patches and functions that only one of the two sides knows are left out: they come from another
+    launcher or another ``recipe.reference``, not from another upstream.
+
+    Args:
+        before: the checkpoint's record, as ``read`` returns it.
+        features: names of the features that the run installs.
+    """
+    return [*_changed_versions(before["versions"]), *_changed_patches(before, features)]
+
+
+def _changed_versions(before: Mapping[str, str]) -> Iterator[str]:
+    for name in PACKAGES:
+        old, new = before.get(name, ""), source.version(name)
+        if old != new:
+            yield f"{name} {old or '(none)'}, now {new or '(none)'}"
+
+
+def _changed_patches(before: Mapping[str, Any], features: Iterable[str]) -> Iterator[str]:
+    recorded = before.get("patches", {})
+    for feature in features:
+        now = patches.of_feature(feature)
+        if now is None or now.patch.name not in recorded:
+            continue
+        known = recorded[now.patch.name]
+        for place, old in known["functions"].items():
+            new = now.digests.get(place, old)
+            if old != new:
+                yield f"{place} of patch {now.patch.name} {_short(old)}, now {_short(new)}"
+        if known["state"] != now.state:
+            yield f"patch {now.patch.name} {known['state']}, now {now.state}"
+
+
+def _short(digest: str) -> str:
+    return f"sha256 {digest[:12]}" if digest else "(none)"
+
+
+def table(verdicts: Iterable[Verdict]) -> str:
+    """Format patches for people, one a line, with the functions whose source is unknown."""
+    lines = [f"{'patch':22}{'effect':10}{'state':15}sources"]
+    for each in verdicts:
+        head = f"{each.patch.name:22}{each.patch.effect:10}{each.state:15}{each.releases}"
+        lines.append(head.rstrip())
+        lines += dict.fromkeys(_explain(function, each) for function in each.unknown)
+    return "\n".join(lines)
+
+
+def _explain(function: Function, verdict: Verdict) -> str:
+    installed = source.version(function.package)
+    digest = verdict.digests[function.place]
+    if not installed and not digest:
+        return f"  {function.package} is not installed"
+    seen = f"sha256 {digest}" if digest else "no such function"
+    package = f"{function.package} {installed or '(version unknown)'}"
+    return f"  {function.place}: unknown in {package}, {seen}"

@@ -1,0 +1,59 @@
+"""The sources of upstream that ``make setup`` lays out, by the root of their packages."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from launchers.upstream.known import SOURCES
+from scripts.dev.flags import site_packages
+from tests.engines.fetch import PACKAGE, WHEELS, folder
+from tests.launchers.training_environment import ORACLE, PYTHON, TRAIN
+
+ROOTS: tuple[tuple[str, str, Path], ...] = (
+    *(
+        (("transformer-engine" if package == PACKAGE else package), version, folder(wheel))
+        for wheel in WHEELS
+        for package, version in (wheel,)
+    ),
+    ("mcore-bridge", "1.6.0", ORACLE),
+    ("ms-swift", "4.4.1", site_packages(TRAIN)) if PYTHON.exists() else ("ms-swift", "", TRAIN),
+    ("transformers", "5.12.1", site_packages(TRAIN)) if PYTHON.exists() else ("", "", TRAIN),
+)
+"""Distribution, version, and the folder in which its packages lie."""
+needs_releases = pytest.mark.skipif(
+    not PYTHON.exists() or not all(root.exists() for _, _, root in ROOTS),
+    reason="no .tools/train, .tools/oracle or .tools/engines: run `make setup`",
+)
+
+
+def root(package: str, version: str = "") -> Path:
+    """Return the folder of a distribution's packages, of its last release if none is given."""
+    return [r for p, v, r in ROOTS if p == package and version in ("", v)][-1]
+
+
+def path(package: str, module: str, version: str = "") -> Path:
+    """Return the file of a module."""
+    return root(package, version) / f"{module.replace('.', '/')}.py"
+
+
+def edited(text: str, name: str) -> str:
+    """Return a file's text with a comment behind the last line of one function.
+
+    >>> edited("class A:\\n    def f(self):\\n        pass\\n", "A.f")
+    'class A:\\n    def f(self):\\n        pass  # edited\\n'
+    """
+    node: ast.AST = ast.parse(text)
+    for part in name.split("."):
+        node = next(n for n in ast.walk(node) if getattr(n, "name", None) == part)
+    lines = text.split("\n")
+    assert isinstance(node, ast.FunctionDef | ast.ClassDef) and node.end_lineno is not None
+    lines[node.end_lineno - 1] += "  # edited"
+    return "\n".join(lines)
+
+
+def functions(package: str) -> list[tuple[str, str]]:
+    """Return modules and names of a distribution's functions that were read."""
+    return [(module, name) for module, names in SOURCES[package].items() for name in names]

@@ -1,0 +1,117 @@
+"""What a checkpoint records of its software, and what a resume finds changed."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launchers.command import main
+from launchers.upstream import patches, record, source
+from launchers.upstream.patches import PATCHES, judge
+from tests.launchers.training import fake_upstream
+
+FEATURE = "pack_lengths"
+
+
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Return versions and digests of an image, which a test may change."""
+    found = {name: "1.0" for name in record.PACKAGES} | {"digest": "0" * 64}
+    monkeypatch.setattr(source, "version", lambda package: found[package])
+    monkeypatch.setattr(source, "digest", lambda module, name: found["digest"])
+    return found
+
+
+def before(path: Path) -> dict[str, Any]:
+    """Write the record of a checkpoint as the training process does, and read it."""
+    verdict = patches.of_feature(FEATURE)
+    assert verdict is not None
+    document = {"patches": record.document([verdict]), "versions": record.versions("abc")}
+    path.write_text(json.dumps(document))
+    return record.read(path)
+
+
+def test_the_same_software_has_no_difference(tmp_path: Path, installed: dict[str, str]) -> None:
+    kept = before(tmp_path / "features.json")
+    assert kept["versions"] == {name: "1.0" for name in record.PACKAGES} | {"launcher": "abc"}
+    assert record.differences(kept, [FEATURE, "tokens", "cpu_checkpoint"]) == []
+
+
+@pytest.mark.parametrize("package", record.PACKAGES)
+def test_another_version_is_named_with_both(
+    tmp_path: Path, installed: dict[str, str], package: str
+) -> None:
+    kept = before(tmp_path / "features.json")
+    installed[package] = "1.1"
+    assert record.differences(kept, [FEATURE]) == [f"{package} 1.0, now 1.1"]
+    installed[package] = ""
+    assert record.differences(kept, [FEATURE]) == [f"{package} 1.0, now (none)"]
+
+
+def test_another_source_or_state_of_a_patch_is_named(
+    tmp_path: Path, installed: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = before(tmp_path / "features.json")
+    installed["digest"] = "1" * 64
+    place = "swift.megatron.utils.utils:get_packed_seq_params"
+    found = record.differences(kept, [FEATURE])
+    assert found[0] == f"{place} of patch pack-lengths sha256 {'0' * 12}, now sha256 {'1' * 12}"
+    assert len(found) == 2
+    installed["digest"] = "0" * 64
+    monkeypatch.setenv(patches.ACCEPT, "pack-lengths")
+    assert record.differences(kept, [FEATURE]) == ["patch pack-lengths stepped aside, now accepted"]
+    assert record.differences(kept, []) == []  # of another recipe.reference
+
+
+@pytest.mark.parametrize("text", [None, "{", "[]", '{"features": ["packing"]}'])
+def test_a_checkpoint_of_an_older_launcher_has_no_record(tmp_path: Path, text: str | None) -> None:
+    path = tmp_path / "features.json"
+    if text is not None:
+        path.write_text(text)
+    assert record.read(path) == {}
+
+
+def test_the_table_of_an_image_needs_neither_settings_nor_packages(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    assert main(["patches"], {patches.ACCEPT: "merge-last"}) == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = [line for line in lines[1:] if not line.startswith(" ")]
+    assert [row.split()[0] for row in rows] == [patch.name for patch in PATCHES]
+    assert "  transformer-engine is not installed" in lines
+    states = {row.split()[0]: row[32:].strip() for row in rows}
+    assert states["merge-last"] == "accepted"
+    assert states["chunked-adam"] == "refused"
+    assert states["pack-lengths"] == "stepped aside"
+
+
+def test_the_table_imports_no_package_and_names_unknown_sources(tmp_path: Path) -> None:
+    fake_upstream.lay(
+        tmp_path,
+        {
+            "swift/megatron/utils/utils.py": "raise SystemExit\ndef get_packed_seq_params(): 1\n",
+            "swift/__init__.py": "raise SystemExit\n",
+            "torch/__init__.py": "raise SystemExit\n",
+        },
+    )
+    (tmp_path / "swift/__init__.py").write_text("raise SystemExit\n")
+    program = "from launchers.command import main; main(['patches'], {})"
+    printed = fake_upstream.run(tmp_path, program, torch=False)
+    function = "swift.megatron.utils.utils:get_packed_seq_params"
+    assert f"  {function}: unknown in ms-swift (version unknown), sha256 " in printed
+    line = next(line for line in printed.splitlines() if line.startswith("chunked-adam"))
+    assert line.split() == ["chunked-adam", "numbers", "refused"]
+
+
+def test_a_patch_with_known_sources_names_their_releases(monkeypatch: pytest.MonkeyPatch) -> None:
+    patch = next(each for each in PATCHES if each.feature == FEATURE)
+    known = {(f.module, f.name): next(iter(f.read)) for f in patch.functions}
+    monkeypatch.setattr(source, "digest", lambda *function: known[function])
+    monkeypatch.setattr(source, "file_of", lambda _: Path())
+    row = record.table([judge(patch, "")]).splitlines()[1]
+    assert row.split(maxsplit=3) == ["pack-lengths", "speed", "installed", "ms-swift 4.4.1"]
