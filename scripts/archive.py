@@ -1,17 +1,23 @@
 """The chart's archive of the launcher: ``python3 -m scripts.archive``, with any Python >= 3.11.
 
-``chart/launchers.tar.xz`` holds each Python file of ``launchers/``, ``chart/launchers.digest`` the
-SHA-256 of their names and contents (``launchers/version.py``). Equal sources give equal archives:
-names are sorted, times and owners zero, and the compression has fixed parameters.
+``chart/launchers.tar.xz`` holds each Python file of ``launchers/`` without comments and docstrings,
+``chart/launchers.digest`` the SHA-256 of the names and contents of the files as they are in the
+checkout (``launchers/version.py``). Equal sources give equal archives: names are sorted, times and
+owners zero, and the compression has fixed parameters.
+
+Comments and docstrings are left out because a ConfigMap larger than 262,144 bytes fails with
+client-side ``kubectl apply``, and Helm stores the archive twice in the record of each release.
 """
 
 from __future__ import annotations
 
+import ast
 import io
 import lzma
 import os
 import tarfile
 import tempfile
+import tokenize
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -33,6 +39,31 @@ FILTERS = [
 """Parameters for text: no alignment (lp, pb), the whole last byte's upper half as context (lc)."""
 
 
+def code_of(source: bytes) -> bytes:
+    r"""Return a module's code without comments and docstrings, on the same lines.
+
+    Tracebacks keep their line numbers. A docstring becomes an empty string, since it may be the
+    only statement of a body.
+
+    >>> code_of(b"def f():  # why\n    'Do it.'\n")
+    b'def f():\n    ""\n'
+    """
+    text = source.decode()
+    lines = text.splitlines(keepends=True)
+    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+        if token.type == tokenize.COMMENT:
+            row, column = token.start
+            lines[row - 1] = lines[row - 1][:column].rstrip() + "\n"
+    for node in ast.walk(ast.parse(text)):
+        if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Constant):
+            continue
+        if isinstance(node.value.value, str):
+            lines[node.lineno - 1] = lines[node.lineno - 1][: node.col_offset] + '""\n'
+            rest = (node.end_lineno or node.lineno) - node.lineno
+            lines[node.lineno : node.lineno + rest] = ["\n"] * rest
+    return "".join(lines).encode()
+
+
 def pack(files: Mapping[str, bytes]) -> bytes:
     """Return the archive: each file as ``launchers/<name>``.
 
@@ -41,7 +72,8 @@ def pack(files: Mapping[str, bytes]) -> bytes:
     """
     tar = io.BytesIO()
     with tarfile.open(fileobj=tar, mode="w", format=tarfile.USTAR_FORMAT) as archive:
-        for name, content in sorted(files.items()):
+        for name, source in sorted(files.items()):
+            content = code_of(source)
             entry = tarfile.TarInfo(f"launchers/{name}")
             entry.size = len(content)
             entry.mode = 0o644

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import io
 import os
 import shutil
@@ -74,12 +75,28 @@ def test_it_holds_plain_files_below_launchers_and_nothing_of_their_owner(checkou
     }
 
 
-def test_what_is_unpacked_has_the_digest_of_the_checkout(checkout: Path, tmp_path: Path) -> None:
+def test_what_is_unpacked_is_the_code_of_the_checkout(checkout: Path, tmp_path: Path) -> None:
     archive.build(checkout)
     packed, seal = made(checkout)
     with tarfile.open(fileobj=io.BytesIO(packed)) as tar:
         tar.extractall(tmp_path / "pod", filter="data")
-    assert digest(sources(tmp_path / "pod" / "launchers")) == seal
+    unpacked = sources(tmp_path / "pod" / "launchers")
+    written = sources(checkout / "launchers")
+    assert digest(written) == seal
+    assert list(unpacked) == list(written)
+    for name, source in written.items():
+        assert source.count(b"\n") == unpacked[name].count(b"\n"), name
+        assert compiled(source) == compiled(unpacked[name]), name
+
+
+def compiled(source: bytes) -> str:
+    """Return a module's syntax with its line numbers, every string statement empty."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            node.value = ast.Constant("")
+    lines = [(type(n).__name__, n.lineno) for n in ast.walk(tree) if isinstance(n, ast.stmt)]
+    return ast.dump(tree) + str(lines)
 
 
 def test_it_is_made_again_when_a_source_changes_and_only_then(checkout: Path) -> None:

@@ -19,7 +19,7 @@ import yaml
 
 from launchers import version
 from scripts import manifest
-from scripts.archive import ARCHIVE
+from scripts.archive import ARCHIVE, code_of
 from scripts.helm import template
 from scripts.local import overlay
 from scripts.problem import Problem
@@ -113,7 +113,7 @@ def stale(text: str, launchers: Path) -> list[str]:
     maps = manifest.parse(text).files.values()
     packed = next((files[ARCHIVE] for files in maps if ARCHIVE in files), None)
     held = {} if packed is None else _unpacked(packed)
-    here = version.sources(launchers)
+    here = {name: code_of(source) for name, source in version.sources(launchers).items()}
     return sorted(name for name in held.keys() | here.keys() if held.get(name) != here.get(name))
 
 
