@@ -1,7 +1,10 @@
-"""Node rank and rendezvous address of this pod.
+"""Node rank, rendezvous address and number of processes of this pod.
 
-Read from the first source that is present: the JobSet (downward API), explicit variables of a bare
-host (``NODE_RANK``, ``NNODES``, ``MASTER_ADDR``), Slurm. Without any of them the run has one node.
+Read from the JobSet (downward API), else from the variables that a user sets on bare hosts
+(``NODE_RANK``, ``NNODES``, ``MASTER_ADDR``), else from those of the program that started the
+launcher: Slurm, torchrun, PyTorchJob, DLC, MPI. Without any of them the run has one node. Variables
+that leave this node's rank open are refused: each node would train alone as rank 0 into the same
+folder. The launcher starts torchrun itself, so there is one launcher per node.
 """
 
 from __future__ import annotations
@@ -14,6 +17,18 @@ from dataclasses import dataclass
 from launchers.config.env import integer, port, required
 from launchers.exits import Exit, LaunchError
 
+LOCALHOST = "127.0.0.1"
+_LOCAL_RANKS = ("LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID")
+_LOCAL_SIZES = (
+    *("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE", "MPI_LOCALNRANKS"),
+    "SLURM_STEP_TASKS_PER_NODE",
+)
+_PROCESSES = ("NPROC_PER_NODE", "PET_NPROC_PER_NODE", "SLURM_GPUS_ON_NODE")
+"""Variables by which others state the processes or GPUs of a node, the user's own first."""
+_REMEDY = (
+    "set NNODES, NODE_RANK (0 to NNODES - 1) and MASTER_ADDR on each node; for one node unset the "
+    "variables, or set NNODES=1 and NODE_RANK=0"
+)
 _HOST = re.compile(r"((?:[^,\[\]\s]|\[[^\[\]]*\])+)(?:,(?=.)|$)")
 """One entry of a host list: no comma outside brackets."""
 _PART = re.compile(r"\[([^\]]*)\]|([^\[\]]+)")
@@ -29,7 +44,8 @@ class Place:
     master_addr: str
     master_port: int
     source: str
-    """Origin of these values: ``JobSet``, ``NODE_RANK``, ``Slurm`` or ``single``."""
+    """Origin of these values: ``JobSet``, ``NODE_RANK``, ``Slurm``, ``torchrun``, ``PyTorchJob``,
+    ``RANK``, ``MPI`` or ``single``."""
 
 
 def node_rank(job_index: int, completions: int, completion_index: int) -> int:
@@ -48,16 +64,15 @@ def place_of(env: Mapping[str, str]) -> Place:
     """Read this pod's node rank and rendezvous address from the environment.
 
     Raises:
-        LaunchError: CONFIG when a variable is missing or not a number, or the rank is out of range.
+        LaunchError: CONFIG when a variable is missing or not a number, the rank is out of range,
+            or the variables of a launcher are incomplete, ambiguous or contradictory.
     """
-    if "JOB_COMPLETION_INDEX" in env:
+    if "JOB_COMPLETION_INDEX" in env and "DPO_NODES" in env:
         place = _jobset(env)
-    elif "NODE_RANK" in env:
-        place = _explicit(env)
-    elif "SLURM_NODEID" in env:
-        place = _slurm(env)
     else:
-        place = _build(env, rank=0, nodes=1, master="127.0.0.1", source="single")
+        _refuse_several_per_node(env)
+        is_explicit = env.get("NODE_RANK") and env.get("NNODES")
+        place = _explicit(env) if is_explicit else _started(env)
     if place.rank >= place.nodes:
         raise LaunchError(
             Exit.CONFIG,
@@ -68,6 +83,42 @@ def place_of(env: Mapping[str, str]) -> Place:
     return place
 
 
+def gpus_of(env: Mapping[str, str], source: str) -> int:
+    """Read the GPUs of this node, on each of which one process trains; 0 trains on CPU.
+
+    ``DPO_GPUS_PER_NODE``, else the number of processes that the starter of a bare host states.
+
+    Args:
+        env: the environment.
+        source: of the ``Place``: in a JobSet's pod only the chart's variable counts.
+
+    Raises:
+        LaunchError: CONFIG for a number that is a word (``auto``), or two that differ.
+    """
+    name = next((name for name in _PROCESSES if env.get(name)), "")
+    if source == "JobSet" or not name:
+        return integer(env, "DPO_GPUS_PER_NODE", 0, lowest=0)
+    if not env[name].isdecimal():
+        if env.get("DPO_GPUS_PER_NODE"):
+            return integer(env, "DPO_GPUS_PER_NODE", 0, lowest=0)
+        raise LaunchError(
+            Exit.CONFIG,
+            f"{name}={env[name]!r} does not state the number of GPUs",
+            "set DPO_GPUS_PER_NODE to the number of GPUs of this node, 0 to train on CPU",
+            id="launch-processes-word",
+        )
+    stated = integer(env, name, 1)
+    gpus = integer(env, "DPO_GPUS_PER_NODE", stated, lowest=0)
+    if max(1, gpus) != stated and name != "SLURM_GPUS_ON_NODE":  # a run may use a part of them
+        raise LaunchError(
+            Exit.CONFIG,
+            f"DPO_GPUS_PER_NODE={gpus} and {name}={stated} state different numbers of processes",
+            f"unset {name}, or set both to the number of GPUs of this node",
+            id="launch-processes-differ",
+        )
+    return gpus
+
+
 def _jobset(env: Mapping[str, str]) -> Place:
     nodes = integer(env, "DPO_NODES", 1)
     rank = node_rank(
@@ -75,24 +126,170 @@ def _jobset(env: Mapping[str, str]) -> Place:
         integer(env, "DPO_COMPLETIONS", nodes),
         integer(env, "JOB_COMPLETION_INDEX", 0, lowest=0),
     )
-    master = required(env, "DPO_MASTER_ADDR") if nodes > 1 else "127.0.0.1"
+    master = required(env, "DPO_MASTER_ADDR") if nodes > 1 else LOCALHOST
     return _build(env, rank=rank, nodes=nodes, master=master, source="JobSet")
 
 
 def _explicit(env: Mapping[str, str]) -> Place:
     nodes = integer(env, "NNODES", 1)
     rank = integer(env, "NODE_RANK", 0, lowest=0)
-    master = required(env, "MASTER_ADDR") if nodes > 1 else "127.0.0.1"
-    return _build(env, rank=rank, nodes=nodes, master=master, source="NODE_RANK")
+    return _build(env, rank=rank, nodes=nodes, master=_master(env, nodes), source="NODE_RANK")
 
 
-def _slurm(env: Mapping[str, str]) -> Place:
+def _started(env: Mapping[str, str]) -> Place:
+    """Read the place from the variables of what started the launcher.
+
+    Several starters may have left their variables (MPI under Slurm): they must agree.
+    """
+    found = [place for read in (_slurm, _torchrun, _pytorchjob, _dlc, _mpi) if (place := read(env))]
+    for place in found[1:]:
+        if (place.rank, place.nodes) != (found[0].rank, found[0].nodes):
+            raise _conflict(
+                " and ".join(f"{p.source} states rank {p.rank} of {p.nodes} nodes" for p in found),
+            )
+    if env.get("NODE_RANK"):
+        raise _incomplete(f"NODE_RANK={env['NODE_RANK']} without NNODES")
+    if env.get("NNODES"):
+        nodes = integer(env, "NNODES", 1)
+        if found and found[0].nodes != nodes:
+            cause = f"NNODES={nodes}, and {found[0].source} states {found[0].nodes} nodes"
+            raise _conflict(cause)
+        if not found and nodes > 1:
+            raise _incomplete(f"NNODES={nodes} without NODE_RANK")
+    elif not found:
+        _refuse_remnants(env)
+    return found[0] if found else _build(env, rank=0, nodes=1, master=LOCALHOST, source="single")
+
+
+def _refuse_remnants(env: Mapping[str, str]) -> None:
+    """Refuse variables that only a run of several nodes has, while nothing states the rank."""
+    if env.get("JOB_COMPLETION_INDEX"):
+        raise _incomplete("JOB_COMPLETION_INDEX without DPO_NODES")
+    for name in ("DPO_NODES", "SLURM_JOB_NUM_NODES"):
+        if integer(env, name, 1) > 1:
+            raise _incomplete(f"{name}={env[name]} without this node's rank")
+    host = env.get("MASTER_ADDR", "")
+    if host and not host.startswith("127.") and host not in ("localhost", "::1"):
+        raise _incomplete(f"MASTER_ADDR={host} without NNODES and NODE_RANK")
+
+
+def _refuse_several_per_node(env: Mapping[str, str]) -> None:
+    """Refuse to be one of several processes of a node: each would start torchrun."""
+    for name in _LOCAL_RANKS:
+        if env.get(name, "0") != "0":
+            raise _several(f"{name}={env[name]}")
+    for name in _LOCAL_SIZES:
+        # Slurm writes 8(x2),4 for two nodes of 8 and one of 4
+        if any(int(size) > 1 for size in re.findall(r"(?<!x)(?<!\d)\d+", env.get(name, ""))):
+            raise _several(f"{name}={env[name]}")
+
+
+def _several(given: str) -> LaunchError:
+    return LaunchError(
+        Exit.CONFIG,
+        f"{given}: several launchers were started on this node",
+        "start one launcher per node (srun --ntasks-per-node=1, mpirun --npernode 1, torchrun "
+        "--nproc-per-node 1) and set DPO_GPUS_PER_NODE: it starts one process per GPU itself",
+        id="launch-several-per-node",
+    )
+
+
+def _incomplete(cause: str) -> LaunchError:
+    return LaunchError(
+        Exit.CONFIG,
+        f"{cause}: this node's rank is unknown, and every node would train alone as rank 0",
+        _REMEDY,
+        id="launch-incomplete",
+    )
+
+
+def _conflict(cause: str) -> LaunchError:
+    return LaunchError(Exit.CONFIG, cause, _REMEDY, id="launch-conflict")
+
+
+def _slurm(env: Mapping[str, str]) -> Place | None:
+    if "SLURM_NODEID" not in env:
+        return None
     # a step may have fewer nodes than its job, and SLURM_NODEID counts within the step
     scope = "STEP" if "SLURM_STEP_NODELIST" in env else "JOB"
     nodes = integer(env, f"SLURM_{scope}_NUM_NODES", 1)
     rank = integer(env, "SLURM_NODEID", 0, lowest=0)
     master = slurm_hosts(required(env, f"SLURM_{scope}_NODELIST"))[0]
     return _build(env, rank=rank, nodes=nodes, master=master, source="Slurm")
+
+
+def _torchrun(env: Mapping[str, str]) -> Place | None:
+    """Read the variables of a torchrun that started one launcher per node.
+
+    Source: ``torch/distributed/elastic/agent/server/local_elastic_agent.py``, ``_start_workers``.
+    """
+    if not env.get("GROUP_RANK"):
+        if env.get("LOCAL_RANK"):
+            raise _incomplete("LOCAL_RANK without torchrun's GROUP_RANK")
+        return None
+    nodes = integer({"GROUP_WORLD_SIZE": required(env, "GROUP_WORLD_SIZE")}, "GROUP_WORLD_SIZE", 1)
+    rank = integer(env, "GROUP_RANK", 0, lowest=0)
+    # the outer torchrun listens on MASTER_PORT
+    free = str(port(env, "MASTER_PORT", 29500) + 1)
+    env = {**env, "MASTER_PORT": free}
+    return _build(env, rank=rank, nodes=nodes, master=_master(env, nodes), source="torchrun")
+
+
+def _pytorchjob(env: Mapping[str, str]) -> Place | None:
+    """Read the variables of Kubeflow: PyTorchJob and TrainJob name torchrun's options ``PET_*``.
+
+    Source: training-operator, ``pkg/controller.v1/pytorch/envvar.go``. ``WORLD_SIZE`` counts pods
+    or processes, depending on the version, so ``PET_NNODES`` is read; ``RANK`` is the pod's.
+    """
+    given = sorted(name for name in env if name.startswith("PET_") and name != "PET_NPROC_PER_NODE")
+    if not given or env.get("GROUP_RANK"):  # torchrun has read them and passes them on
+        return None
+    least, _, most = env.get("PET_NNODES", "").partition(":")
+    rank = "PET_NODE_RANK" if env.get("PET_NODE_RANK") else "RANK"
+    if not least or not env.get(rank) or most not in ("", least):
+        cause = ", ".join(f"{name}={env[name]}" for name in given)
+        raise _incomplete(f"{cause} without a fixed PET_NNODES and PET_NODE_RANK")
+    nodes = integer({"PET_NNODES": least}, "PET_NNODES", 1)
+    named = {
+        key: env[f"PET_{key}"] for key in ("MASTER_ADDR", "MASTER_PORT") if f"PET_{key}" in env
+    }
+    env = {**env, **named}
+    place = integer(env, rank, 0, lowest=0)
+    return _build(env, rank=place, nodes=nodes, master=_master(env, nodes), source="PyTorchJob")
+
+
+def _dlc(env: Mapping[str, str]) -> Place | None:
+    """Read ``RANK`` and ``WORLD_SIZE`` that count pods: Alibaba's DLC, Volcano's plugin."""
+    if any(name in env for name in ("GROUP_RANK", "LOCAL_RANK", "PET_NNODES")):
+        return None  # of processes, or of Kubeflow
+    given = [name for name in ("RANK", "WORLD_SIZE") if env.get(name)]
+    if not given:
+        return None
+    if len(given) == 1:
+        cause = f"{given[0]}={env[given[0]]} without {'WORLD_SIZE' if 'RANK' in given else 'RANK'}"
+        raise _incomplete(cause)
+    nodes = integer(env, "WORLD_SIZE", 1)
+    rank = integer(env, "RANK", 0, lowest=0)
+    return _build(env, rank=rank, nodes=nodes, master=_master(env, nodes), source="RANK")
+
+
+def _mpi(env: Mapping[str, str]) -> Place | None:
+    """Read the variables of Open MPI, or of MPICH and its kin."""
+    names = ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
+    if not any(env.get(name) for name in names):
+        names = ("PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS")
+        if not any(env.get(name) for name in names) or "SLURM_NODEID" in env:
+            return None  # Slurm sets PMI_*, and knows the nodes
+    lacks = [name for name in names if not env.get(name)]
+    if lacks:
+        given = ", ".join(f"{name}={env[name]}" for name in names if env.get(name))
+        raise _incomplete(f"{given} without {', '.join(lacks)}")
+    rank, nodes = integer(env, names[0], 0, lowest=0), integer(env, names[1], 1)
+    return _build(env, rank=rank, nodes=nodes, master=_master(env, nodes), source="MPI")
+
+
+def _master(env: Mapping[str, str], nodes: int) -> str:
+    return required(env, "MASTER_ADDR") if nodes > 1 else LOCALHOST
 
 
 def _build(env: Mapping[str, str], *, rank: int, nodes: int, master: str, source: str) -> Place:

@@ -16,7 +16,7 @@ from launchers import PACKAGE
 from launchers.config import preflight as preflight_settings
 from launchers.config.env import integer, port, required, switch
 from launchers.config.preflight import Preflight
-from launchers.config.rank import Place, place_of
+from launchers.config.rank import Place, gpus_of, place_of
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 
@@ -125,14 +125,15 @@ def from_env(env: Mapping[str, str]) -> Settings:
     secret = env.get("DPO_CODE_SECRET", "")
     log = env.get("DPO_TERMINATION_LOG", "")
     record = env.get("DPO_RELEASE_RECORD", "")
+    place = place_of(env)
     return Settings(
         run=required(env, "DPO_RUN"),
         workspace=Path(required(env, "DPO_WORKSPACE")),
         recipe=Path(env.get("DPO_RECIPE") or PACKAGE / "recipe.yaml"),
         launcher_digest=env.get("DPO_LAUNCHER_DIGEST", ""),
         launcher_version=env.get("DPO_LAUNCHER_VERSION", ""),
-        place=place_of(env),
-        gpus_per_node=integer(env, "DPO_GPUS_PER_NODE", 0, lowest=0),
+        place=place,
+        gpus_per_node=gpus_of(env, place.source),
         gang_port=port(env, "DPO_GANG_PORT", 29400),
         gang_deadline=integer(env, "DPO_GANG_DEADLINE", 1800),
         restart_attempt=integer(env, "DPO_RESTART_ATTEMPT", 0, lowest=0),

@@ -49,6 +49,11 @@ class Workspace:
         return self.home / "inputs.json"
 
     @property
+    def lock(self) -> Path:
+        """Return the file that names the launcher which leads this run."""
+        return self.home / "run.lock"
+
+    @property
     def attempts(self) -> Path:
         """Return the parent of the per-attempt folders."""
         return self.home / "attempts"

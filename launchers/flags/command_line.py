@@ -14,7 +14,7 @@ from pathlib import Path
 from launchers.config.rank import Place
 from launchers.config.recipe import Recipe, Value
 from launchers.exits import Exit, LaunchError
-from launchers.flags import features
+from launchers.flags import code_files, features
 from launchers.storage.checkpoint import Checkpoint
 
 SECRETS = ("HF_TOKEN", "MODELSCOPE_API_TOKEN")
@@ -27,6 +27,9 @@ DEFAULTS: dict[str, Value] = {
     # no look-up of the model on a hub: the download stage has verified it
     "check_model": "false",
 }
+OUTER = ("PET_", "TORCHELASTIC_")
+"""Prefixes of the variables by which a torchrun or Kubeflow around the launcher sets options of
+torchrun (``PET_RDZV_BACKEND``): the launcher's own torchrun must not read them."""
 IN_BACKGROUND = ("async_save", "use_flash_ckpt")
 """Switches that let a checkpoint be written after its save has returned, and been sealed."""
 ON_CPU: dict[str, Value] = {"use_cpu": "true", "ddp_backend": "gloo"}
@@ -94,6 +97,7 @@ def training_flags(
         **DEFAULTS,
         **cpu,
         **given,
+        **code_files.resolved(given, inputs.clone),
         **weights,
         "dataset": list(inputs.datasets),
         "output_dir": str(output_dir),
@@ -172,7 +176,7 @@ def environment(
     ``NNODES``, ``NODE_RANK`` and ``NPROC_PER_NODE`` are read by ms-swift
     (``swift/utils/env.py``) and not set by torchrun.
     """
-    kept = {k: v for k, v in env.items() if k not in SECRETS}
+    kept = {k: v for k, v in env.items() if k not in SECRETS and not k.startswith(OUTER)}
     paths = [str(package.parent), *filter(None, [env.get("PYTHONPATH", "")])]
     return {
         "HF_HUB_OFFLINE": "1",

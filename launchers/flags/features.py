@@ -14,6 +14,7 @@ from launchers import PACKAGE
 from launchers.config.recipe import Backend, Recipe, words
 from launchers.exits import Exit, LaunchError
 from launchers.flags import equal_packs
+from launchers.flags.code_files import in_clone
 
 VARIABLE = "DPO_FEATURES"
 """Environment variable of the training processes: names of features, separated by commas. The
@@ -157,6 +158,7 @@ FEATURES = (
         function="install_device_read",
         backend="megatron",
     ),
+    Feature(name="checked_read", module="checked_read", backend="megatron"),
     Feature(name="fused_norm", module="optimizer.fused_norm", backend="megatron"),
     Feature(name="grad_check", module="optimizer.grad_check", backend="megatron"),
     Feature(
@@ -229,14 +231,16 @@ def plugins(recipe: Recipe, clone: Path | None) -> list[str]:
             the launcher's.
     """
     given = words(recipe.args.get("external_plugins", []))
-    if PLUGIN.name in {Path(each).name for each in given}:
+    for flag in ("external_plugins", "custom_register_path"):  # ms-swift joins the two
+        if PLUGIN.name not in {Path(each).name for each in words(recipe.args.get(flag, []))}:
+            continue
         raise LaunchError(
             Exit.CONFIG,
-            f"recipe.args.external_plugins: {PLUGIN.name} is the name of the launcher's own plugin",
+            f"recipe.args.{flag}: {PLUGIN.name} is the name of the launcher's own plugin",
             "rename yours: ms-swift imports plugins by file name, and only one per name",
             id="plugin-name-taken",
         )
-    return [str(PLUGIN), *(_in_clone(plugin, clone) for plugin in given)]
+    return [str(PLUGIN), *(in_clone("external_plugins", plugin, clone) for plugin in given)]
 
 
 def users_plugins(external_plugins: Iterable[str]) -> list[str]:
@@ -266,16 +270,3 @@ def _is_own(path: Path) -> bool:
     if path.name == PLUGIN.name:  # ``plugins`` refuses a user's file of this name
         return True
     return path.name in _OLD_FILES and path.parent.name == _OLD_FOLDER
-
-
-def _in_clone(plugin: str, clone: Path | None) -> str:
-    if Path(plugin).is_absolute():
-        return plugin
-    if clone is None:
-        raise LaunchError(
-            Exit.CONFIG,
-            f"recipe.args.external_plugins: {plugin!r} is a relative path, but there is no clone",
-            "set code.url and code.ref, or use an absolute path",
-            id="plugin-no-clone",
-        )
-    return str(clone / plugin)

@@ -12,6 +12,7 @@ import importlib.util
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 
 from launchers.flags.flag_types import Kind, kind_of
 from launchers.flags.renames import Renamed
@@ -34,6 +35,8 @@ ENTRIES: dict[str, dict[str, str]] = {
 }
 """Backend and task to the dataclass that ms-swift parses the command line into."""
 
+NEAR = 0.8
+"""Similarity (``difflib``) from which a known name is proposed for an unknown one."""
 _SOURCES = {"swift": "**/*.py", "transformers": "training_args*.py"}
 _NOT_FLAGS = frozenset({"object", "ABC", "Generic", "Protocol"})
 
@@ -173,9 +176,18 @@ def _literal(node: ast.expr | None) -> Default:
 
 
 def check_flags(
-    args: Collection[str], known: Collection[str], renamed: Mapping[str, Renamed]
+    args: Collection[str],
+    known: Collection[str],
+    renamed: Mapping[str, Renamed],
+    elsewhere: Mapping[str, Collection[str]] = MappingProxyType({}),
 ) -> list[Refusal]:
     """Return a message for each flag that ms-swift does not have.
+
+    Args:
+        args: names of flags.
+        known: the flags of the recipe's backend and task.
+        renamed: former names of flags.
+        elsewhere: the flags of other backends, by backend.
 
     >>> str(check_flags(["save_step", "lr"], {"save_steps", "lr"}, {})[0])
     'recipe.args.save_step: ms-swift has no such flag; the nearest is save_steps [flag-unknown]'
@@ -188,8 +200,24 @@ def check_flags(
             says = f"ms-swift 4 has no such flag; {renamed[name].advice}"
             messages.append(Refusal(id="flag-renamed", path=f"recipe.args.{name}", says=says))
             continue
-        near = difflib.get_close_matches(name, sorted(known), n=1, cutoff=0.0)
-        nearest = f"; the nearest is {near[0]}" if near else ""
-        says = f"ms-swift has no such flag{nearest}"
+        says = f"ms-swift has no such flag{_advice(name, known, renamed, elsewhere)}"
         messages.append(Refusal(id="flag-unknown", path=f"recipe.args.{name}", says=says))
     return messages
+
+
+def _advice(
+    name: str,
+    known: Collection[str],
+    renamed: Mapping[str, Renamed],
+    elsewhere: Mapping[str, Collection[str]],
+) -> str:
+    """Return what was probably meant; nothing if no name is near, since a guess would mislead."""
+    for backend, flags in elsewhere.items():
+        if name in flags:
+            return f"; it is a flag of recipe.backend {backend}"
+    near = difflib.get_close_matches(name, sorted({*known, *renamed}), n=1, cutoff=NEAR)
+    if not near:
+        return ""
+    if near[0] in known:
+        return f"; the nearest is {near[0]}"
+    return f"; if you mean {near[0]}: {renamed[near[0]].advice}"

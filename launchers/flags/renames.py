@@ -1,4 +1,4 @@
-"""Flags of ms-swift 3.x, and of other trainers, with today's name.
+"""Flags of ms-swift 2.x and 3.x, and of other trainers, with today's name.
 
 Sources: ms-swift pull requests 7945 and 8077 (the renames of 4.0), 9438, and its
 ``docs/source_en/Megatron-SWIFT``; flags that never existed are those that recipes on the web use.
@@ -44,12 +44,25 @@ _SWIFT_3 = {
     "master_port": Renamed(note="set rendezvous.masterPort"),
     "offload_folder": Renamed(note="never a flag"),
 }
+_OLDER = {
+    "sft_type": Renamed(to="tuner_type"),
+    "dtype": Renamed(to="torch_dtype"),
+    "quantization_bit": Renamed(to="quant_bits", note="with quant_method"),
+}
 _MEGATRON = {
+    "precompute_ref_log_probs": Renamed(note="set recipe.reference: precomputed"),
+    "tp": Renamed(to="tensor_model_parallel_size"),
+    "pp": Renamed(to="pipeline_model_parallel_size"),
+    "cp": Renamed(to="context_parallel_size"),
+    "ep": Renamed(to="expert_model_parallel_size"),
+    "gradient_checkpointing": Renamed(to="recompute_granularity", note="with the value full"),
     "load": Renamed(note="the launcher sets model, or mcore_model after a conversion"),
     "load_safetensors": Renamed(note="weights in Hugging Face format load directly: recipe.model"),
     "ref_load": Renamed(note="the launcher sets ref_model to the original model"),
     "adapter_load": Renamed(to="mcore_adapter", note="or adapters for the Hugging Face format"),
-    "ref_adapter_load": Renamed(to="mcore_ref_adapter", note="or ref_adapters"),
+    "ref_adapter_load": Renamed(
+        note="ms-swift 4.4.1 does not train against an adapter: merge it into recipe.model"
+    ),
     "max_epochs": Renamed(to="num_train_epochs"),
     "save": Renamed(note=_OUTPUT),
     "save_interval": Renamed(to="save_steps"),
@@ -82,6 +95,12 @@ _MEGATRON = {
     "warmup_ratio": Renamed(to="lr_warmup_fraction"),
 }
 _TRANSFORMERS = {
+    # TRL's; ms-swift 4.4.1 stores it in its trainers and reads it nowhere (issue 10196)
+    "precompute_ref_log_probs": Renamed(
+        note="the reference runs in each step; recipe.backend: megatron has "
+        "recipe.reference: precomputed"
+    ),
+    "use_liger": Renamed(to="use_liger_kernel"),
     "use_fsdp": Renamed(to="fsdp", note="with the value fsdp2, and without deepspeed"),
     "lr": Renamed(to="learning_rate"),
     "micro_batch_size": Renamed(to="per_device_train_batch_size"),
@@ -99,8 +118,8 @@ _TRANSFORMERS = {
 }
 
 RENAMED: dict[str, dict[str, Renamed]] = {
-    "megatron": _SWIFT_3 | _MEGATRON,
-    "transformers": _SWIFT_3 | _TRANSFORMERS,
+    "megatron": _OLDER | _SWIFT_3 | _MEGATRON,
+    "transformers": _OLDER | _SWIFT_3 | _TRANSFORMERS,
 }
 """Backend to old flag to advice."""
 

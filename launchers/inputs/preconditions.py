@@ -32,6 +32,8 @@ class Known:
     """The flags of the installed ms-swift; empty when they are not known."""
 
     names: frozenset[str] = frozenset()
+    elsewhere: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Flags of the same task of the other backend, by backend."""
     kinds: Mapping[str, Kind] = field(default_factory=dict)
 
 
@@ -55,7 +57,9 @@ def check(settings: Settings, recipe: Recipe, inputs: Inputs, *, is_gang: bool =
         found.append(_of_error(error))
     known = known_flags(recipe)
     if known.names:
-        found += installed.check_flags(recipe.args, known.names, RENAMED[recipe.backend])
+        found += installed.check_flags(
+            recipe.args, known.names, RENAMED[recipe.backend], known.elsewhere
+        )
         judged = kinds.check(recipe.args, known.kinds)
         judged += broken_rules(settings, recipe, None) if is_gang else []
         named = {refusal.path for refusal in found}  # one message for each key
@@ -125,11 +129,16 @@ def known_flags(recipe: Recipe) -> Known:
     try:
         classes = installed.read(packages)
         names, found = installed.flags(classes, entry), installed.kinds(classes, entry)
+        elsewhere = {
+            backend: frozenset(installed.flags(classes, entries[recipe.task]))
+            for backend, entries in installed.ENTRIES.items()
+            if backend != recipe.backend
+        }
     except LookupError as error:
         logs.warning("flags not checked", why=error)
         return Known()
     left = {name: kind for name, kind in found.items() if name not in bounded}
-    return Known(names=frozenset(names), kinds=left)
+    return Known(names=frozenset(names), elsewhere=elsewhere, kinds=left)
 
 
 def first_attempt_flags(settings: Settings, recipe: Recipe, inputs: Inputs) -> dict[str, Value]:

@@ -27,7 +27,7 @@ _IPC_LOCK = 14
 
 REQUIRED_PACKAGES: Mapping[Backend, Mapping[str, tuple[str, str, str]]] = {
     "megatron": {
-        "torch": ("torch", "2.6", "3"),
+        "torch": ("torch", "2.6", "2.12"),
         "ms-swift": ("swift", "4.0", "5"),
         "megatron-core": ("megatron.core", "0.16", "0.20"),
         "mcore-bridge": ("mcore_bridge", "1.0", "2"),
@@ -37,7 +37,8 @@ REQUIRED_PACKAGES: Mapping[Backend, Mapping[str, tuple[str, str, str]]] = {
 }
 """Module of each package, the first supported release and the first unsupported one. Source: the
 table of versions in ms-swift's docs/source_en/Megatron-SWIFT/Quick-start.md (megatron-core >=0.16,
-<0.20), and this launcher's flags, which are those of ms-swift 4."""
+<0.20), and this launcher's flags, which are those of ms-swift 4. With torch > 2.11 every save of
+ms-swift 4.4.1's Megatron trainer fails (ms-swift issue 9896, pytorch issue 187432)."""
 
 
 @dataclass(frozen=True, kw_only=True)

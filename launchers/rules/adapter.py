@@ -1,12 +1,24 @@
-"""Rules of adapter training: settings whose adapter ms-swift cannot save or load again."""
+"""Rules of adapter training: adapters that ms-swift cannot save, load again or train correctly."""
 
 from __future__ import annotations
 
-from launchers.rules.engine import Conflict, Rule, given, none_of, one_of, over
-from launchers.rules.parallelism import VPP
+from launchers.rules.engine import (
+    TASK,
+    Conflict,
+    Rule,
+    given,
+    has,
+    missing,
+    none_of,
+    one_of,
+    over,
+)
+from launchers.rules.parallelism import ETP, VPP
 
-_TUNER = "tuner_type"
+_TUNER, _TARGETS = "tuner_type", "target_modules"
 _TRAINED = none_of(_TUNER, "full")
+_EXPERTS = ("all-linear", "linear_fc1", "linear_fc2")
+"""Words of ``target_modules`` that put an adapter on the experts."""
 
 ADAPTER: tuple[Rule, ...] = (
     Conflict(
@@ -32,6 +44,32 @@ ADAPTER: tuple[Rule, ...] = (
         says="an adapter selected by a pattern cannot be saved; list the layers in "
         "target_modules instead",
         source="SW megatron/init.py: AssertionError in the first save",
+    ),
+    *(
+        Conflict(
+            id="reference-adapter",
+            flag=flag,
+            when=(one_of(TASK, "rlhf"), given(flag)),
+            says="ms-swift 4.4.1 would not train against this adapter: "
+            f"{wrong}; merge it into recipe.model (swift export --merge_lora true) and remove it",
+            source="SW rlhf_mixin.py, ms-swift issue 9934: with LoRA ref_models is empty, so "
+            "load_weights reads nothing; mcore_ref_adapter is loaded into wrapped_models",
+        )
+        for flag, wrong in (
+            ("ref_adapters", "the reference would be the base model"),
+            ("mcore_ref_adapter", "it would overwrite the policy"),
+        )
+    ),
+    *(
+        Conflict(
+            id="adapter-expert-tensor",
+            flag=ETP,
+            when=(_TRAINED, over(ETP, "1"), targeted),
+            says=f"{{{ETP}}} is not supported with an adapter on the experts: the result may be "
+            f"wrong without an error; use {ETP}: 1",
+            source="Megatron-Bridge issue 5635 in a sister of MB tuners/lora.py; not compared here",
+        )
+        for targeted in (missing(_TARGETS), *(has(_TARGETS, word) for word in _EXPERTS))
     ),
 )
 """Rules of the Megatron backend."""

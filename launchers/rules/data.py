@@ -16,6 +16,7 @@ from launchers.rules.engine import (
     When,
     Words,
     given,
+    has,
     missing,
     none_of,
     off,
@@ -129,7 +130,7 @@ LOSS: tuple[Rule, ...] = (
         flag="loss_type",
         when=(_RLHF, one_of("rlhf_type", "dpo"), none_of("loss_type", "sigmoid")),
         says="{loss_type} would be ignored: Megatron-SWIFT's DPO always computes sigmoid; "
-        "use sigmoid or recipe.backend: transformers",
+        "use sigmoid, or recipe.backend: transformers (ipo there without packing)",
         source="SW megatron/trainers/dpo_trainer.py calls dpo_loss without loss_type, and "
         "rlhf_trainers/dpo_trainer.py:dpo_loss has sigmoid as its default",
     ),
@@ -191,6 +192,35 @@ TRANSFORMERS: tuple[Rule, ...] = (
         )
     ),
     *(rule for rule in DATA if "lazy_tokenize" in rule.flags()),
+    *(
+        Conflict(
+            id="ipo-packing",
+            flag="loss_type",
+            when=(_RLHF, has("loss_type", "ipo"), on(flag)),
+            says=f"ipo cannot be combined with {flag}: ms-swift 4.4.1 would divide each answer by "
+            f"the tokens of its whole row; set {flag}: false, or use sigmoid",
+            source="SW rlhf_trainers/dpo_trainer.py:concatenated_forward: size_completion is the "
+            "sum over the row, before it is split at cu_seqlens; ms-swift issue 9925",
+        )
+        for flag in ("packing", "padding_free")
+    ),
+    Conflict(
+        id="fsdp-deepspeed",
+        flag="fsdp",
+        when=(given("fsdp"), given("deepspeed")),
+        says="cannot be combined with deepspeed; remove one",
+        source="SW sft_args.py:_init_fsdp: ValueError",
+    ),
+    *(
+        Conflict(
+            id="fsdp-1",
+            flag="fsdp",
+            when=(has("fsdp", word),),
+            says=f"{word} is a word of FSDP 1; use fsdp: fsdp2, or the path of a JSON file",
+            source="SW sft_args.py:_init_fsdp takes a preset or a file: JSONDecodeError",
+        )
+        for word in ("full_shard", "shard_grad_op", "hybrid_shard")
+    ),
     Conflict(
         id="save-strategy-no",
         flag="save_strategy",
@@ -287,9 +317,8 @@ REFERENCES_ELSEWHERE: tuple[Rule, ...] = (
         id="precomputed-transformers",
         flag=REFERENCE,
         when=(_ONCE,),
-        says="precomputed requires recipe.backend megatron; use online with "
-        "recipe.args.precompute_ref_log_probs: true instead",
-        source="SW rlhf_trainers/dpo_trainer.py, TRL dpo_config.py: precompute_ref_log_probs",
+        says="precomputed requires recipe.backend megatron; use online",
+        source="training/reference/trainer.py replaces SW megatron/trainers/dpo_trainer.py only",
     ),
 )
 """Rules of the transformers backend."""

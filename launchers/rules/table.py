@@ -57,6 +57,7 @@ _MEGATRON = {
     **{"moe_token_dispatcher_type": "alltoall", "fp8_recipe": "delayed", "min_lr": "0"},
     **dict.fromkeys(("main_grads_dtype", "main_params_dtype", "exp_avg_dtype"), "fp32"),
     **{"exp_avg_sq_dtype": "fp32", "optimizer_offload_fraction": "1.0", "save_steps": "500"},
+    "adam_beta2": "0.95",
     **{"lr_decay_style": "cosine", "weight_decay_incr_style": "constant", "logging_steps": "5"},
     **{"save_strategy": "steps", "freeze_parameters_ratio": "0.0", "split_dataset_ratio": "0.0"},
     **{"f_divergence_type": "reverse_kl", "tuner_type": "full"},

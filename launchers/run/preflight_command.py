@@ -35,7 +35,7 @@ def preflight(settings: Settings, env: Mapping[str, str]) -> None:
         LaunchError: the checks that failed.
     """
     settings = replace(settings, workspace=settings.workspace.resolve())
-    if "DPO_GPUS_PER_NODE" not in env:
+    if not settings.gpus_per_node and "DPO_GPUS_PER_NODE" not in env:
         settings = replace(settings, gpus_per_node=_count_gpus(env))
     backend = load(settings.recipe).backend if settings.recipe.exists() else None
     hello = Hello.of_rank(settings, version.own_digest(settings.launcher_digest))

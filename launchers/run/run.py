@@ -30,6 +30,7 @@ from launchers.stages.attempt import Attempt, decide_start
 from launchers.stages.export import export
 from launchers.stages.train import train
 from launchers.storage.checkpoint import Checkpoint, read
+from launchers.storage.lock import HeldError, Lock
 from launchers.storage.visible import VISIBILITY_TIMEOUT_SECONDS, await_outputs
 from launchers.system.process import Stopped
 
@@ -39,6 +40,11 @@ code first, because the first failed pod decides what the JobSet does."""
 JOIN_GRACE_SECONDS = 60.0
 """Time that the peers have to join after rank 0's stages, even if these outlasted the deadline."""
 POLL_INTERVAL_SECONDS = 0.5
+PREDECESSOR_TIMEOUT_SECONDS = 330.0
+"""Time that a pod waits for the pod which leads the run: after a restart its predecessor may still
+be ending (the chart's ``terminationGracePeriodSeconds`` is 300)."""
+RUN_STALE_SECONDS = 30.0
+"""Time without a heartbeat after which the run's leader counts as dead."""
 
 
 def run(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
@@ -55,7 +61,39 @@ def run(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
 
 
 def lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: float) -> None:
-    """Run rank 0: check, prepare, gather the gang, train, export."""
+    """Run rank 0, the only one of this run: check, prepare, gather the gang, train, export."""
+    with _alone(settings):
+        _lead(settings, recipe, env, deadline)
+
+
+@contextmanager
+def _alone(settings: Settings) -> Iterator[None]:
+    """Hold the run's lock: two launchers of one run would train into the same checkpoints.
+
+    Raises:
+        LaunchError: CONFIG, naming the launcher that leads this run.
+    """
+    work = settings.work
+    work.home.mkdir(parents=True, exist_ok=True)
+    is_pod = settings.place.source == "JobSet"
+    patience = PREDECESSOR_TIMEOUT_SECONDS if is_pod else 0.0
+    lock = Lock(work.lock, settings.pod or settings.run, stale=RUN_STALE_SECONDS, patience=patience)
+    try:
+        lock.__enter__()
+    except HeldError as held:
+        raise LaunchError(
+            Exit.CONFIG,
+            f"run {settings.run} is already running: {held} leads it",
+            "wait for its end or stop it, or set another DPO_RUN (release name)",
+            id="run-twice",
+        ) from None
+    try:
+        yield
+    finally:
+        lock.__exit__(None, None, None)
+
+
+def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: float) -> None:
     work, hello = settings.work, Hello.of_run(settings, recipe)
     progress = Progress(path=work.progress, run=settings.run, digest=hello.digest)
     preflight = Preflight(settings, recipe.backend, hello, env)

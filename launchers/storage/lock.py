@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import math
 import os
 import threading
 import time
@@ -23,7 +24,7 @@ from typing import Self
 
 from launchers import logs
 from launchers.exits import Exit, LaunchError
-from launchers.storage.lock_owner import LockOwner, is_dead, parse, this_process
+from launchers.storage.lock_owner import LockOwner, is_alive, is_dead, parse, this_process
 
 STALE = 60.0
 """Seconds without a heartbeat after which an owner counts as dead."""
@@ -31,6 +32,10 @@ BEAT = 5.0
 NOTICE = 30.0
 """Seconds between log lines while waiting."""
 _NO_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
+
+
+class HeldError(Exception):
+    """A live owner has held the lock for longer than this process waits."""
 
 
 class Lock:
@@ -44,6 +49,7 @@ class Lock:
         stale: float = STALE,
         beat: float = BEAT,
         poll: float = 0.5,
+        patience: float = math.inf,
     ) -> None:
         """Create the lock without acquiring it.
 
@@ -53,18 +59,25 @@ class Lock:
             stale: seconds without a heartbeat after which an owner counts as dead.
             beat: seconds between two heartbeats, well below ``stale``.
             poll: seconds between two reads of another owner's lock.
+            patience: seconds to wait for an owner that is known to be alive: a process of this
+                host, or one whose heartbeat was seen.
         """
         self.path = path
         self._me = this_process(holder)
         self._own = path
         self._stale, self._beat, self._poll = stale, beat, poll
+        self._patience = patience
         self._ended = threading.Event()
         self._beater: threading.Thread | None = None
         self._last_beat = 0.0
         self._file = -1
 
     def __enter__(self) -> Self:
-        """Wait for the lock and acquire it."""
+        """Wait for the lock and acquire it.
+
+        Raises:
+            HeldError: with the owner's name, when it is alive and ``patience`` is over.
+        """
         self._acquire()
         self._file = os.open(self._own, os.O_RDWR)
         self._last_beat = time.monotonic()
@@ -105,7 +118,7 @@ class Lock:
 
     def _acquire(self) -> None:
         seen: tuple[str, int] | None = None
-        since = time.monotonic()
+        since = begin = time.monotonic()
         noticed = since - NOTICE
         while True:
             chain = self._chain()
@@ -116,6 +129,9 @@ class Lock:
                 time.sleep(self._poll)  # neither creatable nor readable: do not spin
                 continue
             _, tail, beat = chain[-1]
+            beats = seen is not None and seen[0] == tail.token and seen[1] != beat
+            if (beats or is_alive(tail)) and now - begin >= self._patience:
+                raise HeldError(str(tail))
             if (tail.token, beat) != seen:
                 seen, since = (tail.token, beat), now
             if is_dead(tail) or now - since >= self._stale:

@@ -75,6 +75,11 @@ def is_dead(holder: LockOwner) -> bool:
     return not holder.started or _started(holder.pid) != holder.started
 
 
+def is_alive(holder: LockOwner) -> bool:
+    """Return whether the owner is known to run: a process of this pid namespace."""
+    return bool(holder.place and holder.place == _place()) and not is_dead(holder)
+
+
 def _started(pid: int) -> str:
     """Return the start of a process in clock ticks since boot; empty once it has ended."""
     stat = read_stat(pid)

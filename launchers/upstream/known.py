@@ -16,6 +16,12 @@ digits of the SHA-256 of the function's source: whole ones do not fit in the cha
 an empty digest stands for a release that does not have the function."""
 
 _SWIFT: Read = {
+    "swift.megatron.init": {
+        "_patch_torch_FileSystemReader": {
+            "658a78d9f031ff20": "4.4.1",
+            "0ac105a7ad1fae1a": "4.6.0",
+        },
+    },
     "swift.megatron.pipelines.train.sft": {
         "MegatronSft._set_seed": {
             "d94dc98fc8b6d81f": "4.4.1",
@@ -232,6 +238,11 @@ _CORE: Read = {
     "megatron.core.distributed.distributed_data_parallel": {
         "DistributedDataParallel._make_backward_post_hook": {
             "7cb975df73c5c859": "0.18.0, 0.18.1",
+        },
+    },
+    "megatron.core.optimizer.layer_wise_optimizer": {
+        "LayerWiseDistributedOptimizer.get_grad_norm": {
+            "492327dacd55ff61": "0.18.0, 0.18.1",
         },
     },
     "megatron.core.optimizer.optimizer": {

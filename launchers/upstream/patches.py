@@ -257,6 +257,11 @@ PATCHES = (
         ),
     ),
     Patch(
+        "checked_read",
+        "numbers",  # without it tensors that could not be read keep their initial values
+        _functions(ms_swift=("swift.megatron.init:_patch_torch_FileSystemReader",)),
+    ),
+    Patch(
         "fused_norm",
         "speed",
         _functions(
@@ -279,6 +284,8 @@ PATCHES = (
             megatron_core=(
                 *(f"{_BUCKETS}.check_grads", f"{_BUCKETS}.start_grad_sync"),
                 f"{_CLIP}:get_grad_norm_fp32",
+                "megatron.core.optimizer.layer_wise_optimizer:"
+                "LayerWiseDistributedOptimizer.get_grad_norm",
                 "megatron.core.optimizer.optimizer:MegatronOptimizer.clip_grad_norm",
                 "megatron.core.optimizer.optimizer:ChainedOptimizer.step",
             ),

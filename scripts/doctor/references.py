@@ -9,6 +9,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import yaml
+
+from launchers.preflight.probes import REQUIRED_PACKAGES
 from scripts.doctor.api import ACCOUNTS, CONFIG_MAPS, SECRETS, Answer, Object
 from scripts.doctor.findings import Finding, fail, names, ok, unchecked, warn
 from scripts.doctor.snapshot import Snapshot
@@ -200,6 +203,15 @@ def check_image(release: Release) -> list[Finding]:
     container = release.gang.container
     image, policy = str(container["image"]), str(container.get("imagePullPolicy", ""))
     name, _, tag = image.rpartition(":")
+    beyond = REQUIRED_PACKAGES["megatron"]["torch"][2]
+    torch = re.search(r"torch(\d+)\.(\d+)", tag)
+    if (
+        torch
+        and _backend(release) == "megatron"
+        and _version(*torch.groups()) >= _version(*beyond.split("."))
+    ):
+        found = f"{image} holds a torch with which every save of the Megatron trainer fails"
+        return [fail("image-torch", "image", found, f"use an image with torch < {beyond}")]
     if "@sha256:" in image:
         return [ok("image-ok", "image", f"pinned by digest, pulled {policy}")]
     if "/" in tag or not name or tag == "latest":
@@ -211,3 +223,15 @@ def check_image(release: Release) -> list[Finding]:
         return [warn("image-never-pulled", "image", f"{image} is never pulled", remedy)]
     found = f"tag {tag} may be pushed again"
     return [warn("image-tag", "image", found, "set image.digest to pin it")]
+
+
+def _version(major: str, minor: str) -> tuple[int, int]:
+    return int(major), int(minor)
+
+
+def _backend(release: Release) -> str:
+    """Return the recipe's backend; empty if no ConfigMap holds a recipe."""
+    for data in release.jobset.config_maps.values():
+        if "recipe.yaml" in data:
+            return str(yaml.safe_load(data["recipe.yaml"]).get("backend", ""))
+    return ""

@@ -67,6 +67,9 @@ _CORE = {
     "megatron/core/optimizer/clip_grads.py": (
         "e2b7d4e0222219081cdce8432fff5689b40af30f049434cde20dc026464bd50f"
     ),
+    "megatron/core/optimizer/layer_wise_optimizer.py": (
+        "c8b53bd3b30135a175b1a750eea8efc363f21361e2d4cf436db4d619b0fa4c42"
+    ),
     "megatron/core/optimizer/optimizer.py": (
         "bc70856659b0485d78c7876cd0a1393354a40691f5a459fe551efc20d6b9672a"
     ),

@@ -6,7 +6,11 @@ accepts. No flag is named here.
 {{- $recipe := .Values.recipe -}}
 {{- $table := .Files.Get (printf "flags/ms-swift-%s.yaml" .Chart.AppVersion) | fromYaml -}}
 {{- $backend := get $table.backends $recipe.backend -}}
-{{- $one := dict "backend" $backend "recipe" $recipe "version" $table.version "known" (concat $backend.flags.common (get $backend.flags $recipe.task)) -}}
+{{- $elsewhere := dict -}}
+{{- range $name, $other := omit $table.backends $recipe.backend }}
+{{- $_ := set $elsewhere $name (concat $other.flags.common (get $other.flags $recipe.task)) }}
+{{- end }}
+{{- $one := dict "elsewhere" $elsewhere "backend" $backend "recipe" $recipe "version" $table.version "known" (concat $backend.flags.common (get $backend.flags $recipe.task)) -}}
 {{- range $flag, $value := $recipe.args }}
 {{- if not (kindIs "invalid" $value) }}
 {{- include "megatron-dpo.validate.flag" (merge (dict "flag" $flag) $one) }}
@@ -18,7 +22,7 @@ accepts. No flag is named here.
 {{- include "megatron-dpo.validate.rules" (dict "backend" $backend "recipe" $recipe "nodes" (int .Values.nodes) "gpus" (max 1 (int .Values.gpusPerNode))) }}
 {{- end }}
 
-{{/* The name of one flag. Takes (flag, backend, recipe, version, known). */}}
+{{/* The name of one flag. Takes (flag, backend, recipe, version, known, elsewhere: the other backend's flags). */}}
 {{- define "megatron-dpo.validate.flag" -}}
 {{- if not (regexMatch "^[A-Za-z_][A-Za-z0-9_]*$" .flag) }}
 - recipe.args: {{ .flag | quote }} is not a flag name; use {{ regexReplaceAll "[^A-Za-z0-9_]" (.flag | trimAll "- ") "_" | default "letters, digits and _" }} [flag-name]
@@ -32,19 +36,39 @@ accepts. No flag is named here.
 {{- else if has .flag .backend.flags.rlhf }}
 - recipe.args.{{ .flag }}: is a flag of recipe.task rlhf, not {{ .recipe.task }}; remove it (null removes one of an earlier file) or set recipe.task: rlhf [flag-task]
 {{- else }}
-- recipe.args.{{ .flag }}: ms-swift {{ .version }} has no such flag for {{ .recipe.backend }} {{ .recipe.task }}{{ with include "megatron-dpo.nearest" (dict "word" .flag "known" .known) }}; the nearest is {{ . }}{{ end }}. For an image with another ms-swift set recipe.checkFlags: false [flag-unknown]
+- recipe.args.{{ .flag }}: ms-swift {{ .version }} has no such flag for {{ .recipe.backend }} {{ .recipe.task }}{{ include "megatron-dpo.flags.advice" . }}. For an image with another ms-swift set recipe.checkFlags: false [flag-unknown]
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* What was probably meant by an unknown flag; nothing if no name is near. Takes what megatron-dpo.validate.flag does. */}}
+{{- define "megatron-dpo.flags.advice" -}}
+{{- $flag := .flag -}}
+{{- $other := "" -}}
+{{- range $name, $flags := .elsewhere }}
+{{- if has $flag $flags }}{{ $other = $name }}{{ end }}
+{{- end }}
+{{- if $other -}}
+; it is a flag of recipe.backend {{ $other }}
+{{- else }}
+{{- with include "megatron-dpo.nearest" (dict "word" $flag "known" (concat .known (keys .backend.renamed | sortAlpha))) -}}
+{{- if has . $.known -}}
+; the nearest is {{ . }}
+{{- else -}}
+; if you mean {{ . }}: {{ get $.backend.renamed . }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}
 
 {{/*
 The known word that shares most pairs of letters with a misspelt one (Dice's coefficient, in thousandths), or
-nothing. Evaluated on failure only. Takes (word, known).
+nothing if none shares 600: a guess would mislead. Evaluated on failure only. Takes (word, known).
 */}}
 {{- define "megatron-dpo.nearest" -}}
 {{- $word := .word -}}
 {{- $best := "" -}}
-{{- $most := 0 -}}
+{{- $most := 599 -}}
 {{- range $candidate := .known }}
 {{- $shared := 0 }}
 {{- range $start := until (max 0 (sub (len $word) 1) | int) }}

@@ -9,9 +9,11 @@ reads anyway before weights change; only then are the buckets' norms read, and t
 upstream's, with rank and bucket.
 """
 
+import importlib
 import math
 import os
 import time
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -68,6 +70,22 @@ def refuse(total: float) -> None:
 
 
 def install() -> None:
-    """Replace the check of a bucket and the norm of a step."""
+    """Replace the check of a bucket, and the norm of a step in all modules that compute it."""
     _ParamAndGradBucketGroup.check_grads = check_grads
-    optimizer.get_grad_norm_fp32 = get_grad_norm_fp32
+    for module in _norm_modules():
+        module.get_grad_norm_fp32 = get_grad_norm_fp32  # type: ignore[attr-defined]
+
+
+def _norm_modules() -> list[ModuleType]:
+    """Return the modules of optimizers that import the norm under a name of their own.
+
+    ``dist_muon`` is ``layer_wise_optimizer.py: LayerWiseDistributedOptimizer.get_grad_norm``
+    (megatron-core 0.16.1 to 0.18.0); earlier releases do not have it.
+    """
+    found: list[ModuleType] = [optimizer]
+    try:
+        found.append(importlib.import_module("megatron.core.optimizer.layer_wise_optimizer"))
+    except ModuleNotFoundError as error:
+        if not (error.name or "").startswith("megatron.core.optimizer"):
+            raise
+    return found

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from launchers.config.rank import node_rank, place_of
+from launchers.config.rank import gpus_of, node_rank, place_of
 from launchers.exits import Exit, LaunchError
 
 JOBSET = {
@@ -65,3 +65,144 @@ def test_a_wrong_place_is_refused_by_name(change: dict[str, str], named: str) ->
     with pytest.raises(LaunchError, match=named) as refusal:
         place_of(JOBSET | change)
     assert refusal.value.code == Exit.CONFIG
+
+
+TORCHRUN = {
+    **{"GROUP_RANK": "1", "GROUP_WORLD_SIZE": "2", "LOCAL_RANK": "0", "LOCAL_WORLD_SIZE": "1"},
+    **{"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "h0", "MASTER_PORT": "29500"},
+    "TORCHELASTIC_RUN_ID": "none",
+}
+PYTORCHJOB = {
+    **{"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "job-master-0", "MASTER_PORT": "23456"},
+    **{"PET_NNODES": "2", "PET_NODE_RANK": "1", "PET_NPROC_PER_NODE": "8"},
+    **{"PET_MASTER_ADDR": "job-master-0", "PET_MASTER_PORT": "23456"},
+}
+TRAINJOB = {
+    **{"JOB_COMPLETION_INDEX": "1", "PET_NNODES": "2", "PET_NODE_RANK": "1"},
+    **{"PET_MASTER_ADDR": "job-node-0-0.job", "PET_MASTER_PORT": "29400"},
+}
+DLC = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "dlc-master-0", "MASTER_PORT": "23456"}
+OPEN_MPI = {
+    **{"OMPI_COMM_WORLD_RANK": "1", "OMPI_COMM_WORLD_SIZE": "2"},
+    **{"OMPI_COMM_WORLD_LOCAL_SIZE": "1", "OMPI_COMM_WORLD_LOCAL_RANK": "0", "MASTER_ADDR": "h0"},
+}
+MPICH = {"PMI_RANK": "1", "PMI_SIZE": "2", "MPI_LOCALNRANKS": "1", "MASTER_ADDR": "h0"}
+SLURM = {
+    **{"SLURM_NODEID": "1", "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_NODELIST": "gpu[07-08]"},
+    **{"SLURM_LOCALID": "0", "SLURM_STEP_TASKS_PER_NODE": "1(x2)"},
+}
+
+
+@pytest.mark.parametrize(
+    ("env", "source", "master", "port"),
+    [
+        (TORCHRUN, "torchrun", "h0", 29501),  # the outer torchrun listens on 29500
+        (PYTORCHJOB, "PyTorchJob", "job-master-0", 23456),
+        (PYTORCHJOB | {"WORLD_SIZE": "16"}, "PyTorchJob", "job-master-0", 23456),
+        (TRAINJOB, "PyTorchJob", "job-node-0-0.job", 29400),
+        (DLC, "RANK", "dlc-master-0", 23456),
+        (DLC | {"NNODES": "2"}, "RANK", "dlc-master-0", 23456),
+        (DLC | {"DPO_MASTER_PORT": "1234"}, "RANK", "dlc-master-0", 1234),
+        (OPEN_MPI, "MPI", "h0", 29500),
+        (MPICH, "MPI", "h0", 29500),
+        (SLURM | {"PMI_RANK": "1", "PMI_SIZE": "2"}, "Slurm", "gpu07", 29500),
+    ],
+)
+def test_other_starters_of_one_launcher_per_node_give_the_rank(
+    env: dict[str, str], source: str, master: str, port: int
+) -> None:
+    place = place_of(env)
+    assert (place.rank, place.nodes, place.source) == (1, 2, source)
+    assert (place.master_addr, place.master_port) == (master, port)
+
+
+@pytest.mark.parametrize("env", [TORCHRUN, PYTORCHJOB, DLC, OPEN_MPI, SLURM])
+def test_the_users_own_variables_count_before_all_others(env: dict[str, str]) -> None:
+    own = {"NODE_RANK": "2", "NNODES": "4", "MASTER_ADDR": "mine"}
+    place = place_of(env | own)
+    assert (place.rank, place.nodes, place.source) == (2, 4, "NODE_RANK")
+    assert place.master_addr == "mine"
+
+
+@pytest.mark.parametrize(
+    ("env", "id", "named"),
+    [
+        ({"NNODES": "2", "MASTER_ADDR": "h0"}, "launch-incomplete", "NNODES=2 without NODE_RANK"),
+        ({"NODE_RANK": "0"}, "launch-incomplete", "NODE_RANK=0 without NNODES"),
+        ({"RANK": "0"}, "launch-incomplete", "RANK=0 without WORLD_SIZE"),
+        ({"WORLD_SIZE": "2"}, "launch-incomplete", "WORLD_SIZE=2 without RANK"),
+        ({"RANK": "0", "WORLD_SIZE": "2"}, "env-missing", "MASTER_ADDR is not set"),
+        ({"RANK": "2", "WORLD_SIZE": "1"}, "node-rank-range", "node rank 2 of 1"),
+        ({"LOCAL_RANK": "0", "RANK": "0", "WORLD_SIZE": "16"}, "launch-incomplete", "GROUP_RANK"),
+        (TORCHRUN | {"GROUP_WORLD_SIZE": ""}, "env-missing", "GROUP_WORLD_SIZE"),
+        ({"PET_NNODES": "2"}, "launch-incomplete", "PET_NNODES=2 without"),
+        ({"PET_NNODES": "1:4", "RANK": "0"}, "launch-incomplete", "PET_NNODES=1:4"),
+        ({"PET_RDZV_ENDPOINT": "h0:29400"}, "launch-incomplete", "PET_RDZV_ENDPOINT=h0:29400"),
+        ({"PMI_RANK": "0", "PMI_SIZE": "2"}, "launch-incomplete", "without MPI_LOCALNRANKS"),
+        ({"JOB_COMPLETION_INDEX": "0"}, "launch-incomplete", "without DPO_NODES"),
+        ({"DPO_NODES": "2"}, "launch-incomplete", "DPO_NODES=2"),
+        ({"SLURM_JOB_NUM_NODES": "2"}, "launch-incomplete", "SLURM_JOB_NUM_NODES=2"),
+        ({"MASTER_ADDR": "h0"}, "launch-incomplete", "MASTER_ADDR=h0"),
+        (DLC | {"NNODES": "1"}, "launch-conflict", "NNODES=1, and RANK states 2 nodes"),
+        (SLURM | {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "h"}, "launch-conflict", "Slurm"),
+        (TORCHRUN | {"LOCAL_WORLD_SIZE": "8"}, "launch-several-per-node", "LOCAL_WORLD_SIZE=8"),
+        (OPEN_MPI | {"OMPI_COMM_WORLD_LOCAL_SIZE": "8"}, "launch-several-per-node", "SIZE=8"),
+        (SLURM | {"SLURM_STEP_TASKS_PER_NODE": "8(x2)"}, "launch-several-per-node", "8(x2)"),
+        (SLURM | {"SLURM_LOCALID": "3"}, "launch-several-per-node", "SLURM_LOCALID=3"),
+    ],
+)
+def test_variables_that_leave_the_rank_open_are_refused(
+    env: dict[str, str], id: str, named: str
+) -> None:
+    with pytest.raises(LaunchError) as refusal:
+        place_of(env)
+    assert (refusal.value.code, refusal.value.id) == (Exit.CONFIG, id)
+    assert named in refusal.value.cause
+
+
+@pytest.mark.parametrize(
+    "env",
+    [
+        {"NNODES": "1"},
+        {"RANK": "0", "WORLD_SIZE": "1"},
+        {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"},
+        {"NNODES": "1", "NODE_RANK": "0", "MASTER_ADDR": "h0"},
+        {"OMPI_MCA_btl": "tcp", "OPAL_PREFIX": "/opt"},  # of images with MPI inside
+        {"SLURM_JOB_NUM_NODES": "1"},
+    ],
+)
+def test_one_node_that_says_so_trains_alone(env: dict[str, str]) -> None:
+    place = place_of(env)
+    assert (place.rank, place.nodes) == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("env", "gpus"),
+    [
+        ({}, 0),
+        ({"NPROC_PER_NODE": "8"}, 8),
+        ({"PET_NPROC_PER_NODE": "8"}, 8),
+        ({"SLURM_GPUS_ON_NODE": "8"}, 8),
+        ({"SLURM_GPUS_ON_NODE": "8", "DPO_GPUS_PER_NODE": "4"}, 4),
+        ({"DPO_GPUS_PER_NODE": "8"}, 8),
+        ({"DPO_GPUS_PER_NODE": "0", "NPROC_PER_NODE": "1"}, 0),
+        ({"DPO_GPUS_PER_NODE": "4", "PET_NPROC_PER_NODE": "auto"}, 4),
+    ],
+)
+def test_a_host_trains_on_as_many_gpus_as_it_says(env: dict[str, str], gpus: int) -> None:
+    assert gpus_of(env, "single") == gpus
+
+
+@pytest.mark.parametrize(
+    ("env", "id"),
+    [
+        ({"NPROC_PER_NODE": "gpu"}, "launch-processes-word"),
+        ({"PET_NPROC_PER_NODE": "auto"}, "launch-processes-word"),
+        ({"NPROC_PER_NODE": "8", "DPO_GPUS_PER_NODE": "4"}, "launch-processes-differ"),
+    ],
+)
+def test_an_unclear_number_of_processes_is_refused(env: dict[str, str], id: str) -> None:
+    with pytest.raises(LaunchError) as refusal:
+        gpus_of(env, "single")
+    assert (refusal.value.code, refusal.value.id) == (Exit.CONFIG, id)
+    assert gpus_of(env | {"DPO_GPUS_PER_NODE": "2"}, "JobSet") == 2

@@ -8,8 +8,8 @@ import pytest
 
 from launchers.config.rank import Place
 from launchers.config.recipe import Recipe, Value, parse
-from launchers.exits import LaunchError
-from launchers.flags import features
+from launchers.exits import Exit, LaunchError
+from launchers.flags import code_files, features
 from launchers.flags.command_line import (
     Inputs,
     environment,
@@ -197,6 +197,7 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
         "metrics_megatron",
         "one_read",
         "device_read",
+        "checked_read",
         "fused_norm",
         "grad_check",
         "grouped_product",
@@ -209,10 +210,43 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    ("flag", "given", "resolved"),
+    [
+        ("custom_register_path", ["reg.py", "/abs/reg.py"], ["/w/code/reg.py", "/abs/reg.py"]),
+        ("custom_dataset_info", "info.json", "/w/code/info.json"),
+        ("deepspeed", "ds_config_zero2.json", "/w/code/ds_config_zero2.json"),
+        ("deepspeed", "conf/zero2", "/w/code/conf/zero2"),
+        ("deepspeed", "/abs/ds.json", "/abs/ds.json"),
+        ("deepspeed", "zero3_offload", "zero3_offload"),
+        ("deepspeed", '{"zero_optimization": {"stage": 2}}', '{"zero_optimization": {"stage": 2}}'),
+        ("deepspeed", {"zero_optimization": {"stage": 2}}, {"zero_optimization": {"stage": 2}}),
+        ("fsdp", "fsdp2", "fsdp2"),
+        ("fsdp", "conf/fsdp.json", "/w/code/conf/fsdp.json"),
+        ("fsdp_config", "fsdp.json", "/w/code/fsdp.json"),
+    ],
+)
+def test_files_of_the_training_code_are_found_in_the_clone(
+    flag: str, given: Any, resolved: Any
+) -> None:
+    assert flags(recipe("transformers", **{flag: given}))[flag] == resolved
+
+
+@pytest.mark.parametrize("flag", ["custom_register_path", "custom_dataset_info", "deepspeed"])
+def test_a_relative_file_without_a_clone_is_refused(flag: str) -> None:
+    with pytest.raises(
+        LaunchError, match=rf"recipe\.args\.{flag}: 'x\.json' is a relative path"
+    ) as refusal:
+        code_files.resolved({flag: "x.json"}, None)
+    assert (refusal.value.code, refusal.value.id) == (Exit.CONFIG, "plugin-no-clone")
+
+
 def test_a_plugin_with_the_name_of_ours_is_refused() -> None:
     with pytest.raises(LaunchError, match=r"external_plugins: swift_plugin\.py") as refusal:
         flags(recipe(external_plugins=["plugins/swift_plugin.py"]))
     assert refusal.value.remedy.startswith("rename yours")
+    with pytest.raises(LaunchError, match=r"custom_register_path: swift_plugin\.py"):
+        flags(recipe(custom_register_path="plugins/swift_plugin.py"))
 
 
 @pytest.mark.parametrize("backend", ["megatron", "transformers"])
@@ -274,7 +308,10 @@ def test_every_word_of_a_flag_is_one_argument() -> None:
 
 def test_training_sees_no_secret_and_no_hub() -> None:
     env = environment(
-        {"HF_TOKEN": "hf_CANARY", "MODELSCOPE_API_TOKEN": "c", "PYTHONPATH": "/a", "KEPT": "1"},
+        {
+            **{"HF_TOKEN": "hf_CANARY", "MODELSCOPE_API_TOKEN": "c", "PYTHONPATH": "/a"},
+            **{"KEPT": "1", "PET_RDZV_BACKEND": "c10d", "TORCHELASTIC_RUN_ID": "none"},
+        },
         PLACE,
         nproc=8,
         package=Path("/opt/launchers"),
@@ -284,3 +321,4 @@ def test_training_sees_no_secret_and_no_hub() -> None:
     assert env["PYTHONPATH"] == "/opt:/a"
     assert (env["NNODES"], env["NODE_RANK"], env["NPROC_PER_NODE"]) == ("2", "1", "8")
     assert env["HF_HUB_OFFLINE"] == env["KEPT"] == "1"
+    assert not {"PET_RDZV_BACKEND", "TORCHELASTIC_RUN_ID"} & env.keys()

@@ -156,6 +156,34 @@ def test_unknown_flags_are_told_the_nearest_and_old_ones_the_new() -> None:
     assert found[2].says.endswith(" save_steps")
 
 
+@pytest.mark.parametrize(
+    ("backend", "name", "says"),
+    [
+        ("megatron", "leraning_rate", "if you mean learning_rate: use lr"),
+        ("transformers", "leraning_rate", "the nearest is learning_rate"),
+        ("megatron", "deepspeed", "it is a flag of recipe.backend transformers"),
+        ("transformers", "tensor_model_parallel_size", "a flag of recipe.backend megatron"),
+        ("megatron", "zzz", "ms-swift has no such flag"),
+        ("megatron", "max_steps_per_epoch", "ms-swift has no such flag"),
+        ("megatron", "quantization_bit", "use quant_bits (with quant_method)"),
+        ("transformers", "quantization_bit", "use quant_bits (with quant_method)"),
+        ("megatron", "sft_type", "use tuner_type"),
+        ("megatron", "dtype", "use torch_dtype"),
+        ("transformers", "precompute_ref_log_probs", "the reference runs in each step"),
+    ],
+)
+@needs_training
+def test_advice_names_what_was_meant_or_nothing(backend: str, name: str, says: str) -> None:
+    classes = swift_classes()
+    flags = {
+        each: installed.flags(classes, entries["rlhf"])
+        for each, entries in installed.ENTRIES.items()
+    }
+    known = flags.pop(backend)
+    [found] = installed.check_flags([name], known, RENAMED[backend], flags)
+    assert found.says.endswith(says) or says in found.says.partition(";")[2]
+
+
 def test_nothing_installed_is_nothing_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     assert installed.installed() == {}

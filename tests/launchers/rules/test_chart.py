@@ -297,6 +297,7 @@ def test_an_unknown_ms_swift_is_judged_by_sizes_alone() -> None:
         (True, "optimizer", ["adam"], False),  # a flag of one value takes no list
         (True, "no_such_flag", [], True),
     ):
-        given = {"backend": "megatron", "task": "rlhf", "model": "m", "dataset": []}
-        document = {**given, "reference": "online", "checkFlags": check, "args": {flag: value}}
+        given: Case = {"backend": "megatron", "task": "rlhf", "model": "m", "dataset": []}
+        given |= {"reference": "online", "allowVersionChange": False}
+        document = {**given, "checkFlags": check, "args": {flag: value}}
         assert judge.is_valid(document) == right, (check, flag)

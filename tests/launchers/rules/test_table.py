@@ -39,6 +39,7 @@ SHORT = {
 }
 
 OTHER = "transformers"
+BF16_GRADIENTS = {"use_precision_aware_optimizer": True, "main_grads_dtype": "bf16"}
 GANG = table.Context(shape=QWEN, nodes=2, gpus_per_node=8, backend="megatron")
 ONE = table.Context(shape=None, nodes=1, gpus_per_node=1, backend=OTHER)
 
@@ -181,6 +182,7 @@ def test_sizes_that_are_none_are_told_alone() -> None:
         ({"pp": 4, "gbs": 8}, "pipeline-bubble"),
         ({"optimizer_cpu_offload": True}, "offload-fp32-weights"),
         ({"optimizer_offload_fraction": 0.5}, "offload-fraction-unused"),
+        ({**BF16_GRADIENTS, "gbs": 16 * 65}, "gradients-rounded"),
         ({"overlap_param_gather": True}, "param-gather-bucket"),
         ({"packing": True, "padding_free": False}, "padding-free-packing"),
         ({"max_length": 65536}, "length-positions"),
@@ -201,6 +203,18 @@ def test_sizes_that_are_none_are_told_alone() -> None:
 def test_what_works_but_is_unwise_is_a_warning(args: dict[str, Any], id: str) -> None:
     assert reported(**args) == []
     assert id in warned(**args)
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        {**BF16_GRADIENTS, "gbs": 16 * 64},
+        {**BF16_GRADIENTS, "main_grads_dtype": "fp32", "gbs": 16 * 65},
+    ],
+)
+def test_gradients_are_summed_exactly_enough(args: dict[str, Any]) -> None:
+    assert reported(**args) == []
+    assert "gradients-rounded" not in warned(**args)
 
 
 @pytest.mark.parametrize("limit", ["", "2"])

@@ -16,6 +16,12 @@ import torch
 def get_grad_norm_fp32(grads, grad_stats_parallel_group=None):
     return float(torch.stack([grad.norm() for grad in grads]).norm())
 """
+LAYER_WISE = """
+from megatron.core.optimizer.clip_grads import get_grad_norm_fp32
+class LayerWiseDistributedOptimizer:
+    def __init__(self, grads): self.grads = grads
+    def get_grad_norm(self): return get_grad_norm_fp32(self.grads, grad_stats_parallel_group=None)
+"""
 RERUN = """
 from enum import Enum
 from types import SimpleNamespace
@@ -32,6 +38,8 @@ torch.distributed.get_rank = lambda: 3
 from megatron.core import rerun_state_machine
 from megatron.core.distributed.param_and_grad_buffer import _ParamAndGradBucketGroup
 from megatron.core.optimizer import optimizer
+try: from megatron.core.optimizer import layer_wise_optimizer
+except ImportError: pass
 import launchers.training.optimizer.grad_check as ours
 ours.GRACE_SECONDS = 0
 ours.install()
@@ -46,14 +54,17 @@ def step(large=False):
 """
 
 
-def printed(folder: Path, program: str) -> list[str]:
+def printed(folder: Path, program: str, *, layer_wise: bool = False) -> list[str]:
     core = "megatron/core"
     files = {
         f"{core}/distributed/param_and_grad_buffer.py": BUCKETS,
-        f"{core}/optimizer/optimizer.py": NORM,
+        f"{core}/optimizer/clip_grads.py": NORM,
+        f"{core}/optimizer/optimizer.py": "from .clip_grads import get_grad_norm_fp32",
         f"{core}/optimizer/__init__.py": "",
         f"{core}/rerun_state_machine.py": RERUN,
     }
+    if layer_wise:
+        files[f"{core}/optimizer/layer_wise_optimizer.py"] = LAYER_WISE
     fake_upstream.lay(folder, files)
     return fake_upstream.run(folder, BEGIN + program).splitlines()
 
@@ -84,3 +95,20 @@ def test_a_rank_whose_own_gradients_are_finite_says_so_and_a_good_step_forgets(
 def test_large_gradients_and_reruns_are_left_to_upstream(tmp_path: Path) -> None:
     rerun = "rerun_state_machine.MODE = rerun_state_machine.RerunMode.VALIDATE_RESULTS; step()"
     assert printed(tmp_path, f"step(large=True); {rerun}") == ["upstream's own check", "2.828"] * 2
+
+
+def test_the_norm_of_dist_muon_is_checked_too(tmp_path: Path) -> None:
+    program = """
+from megatron.core.optimizer.layer_wise_optimizer import LayerWiseDistributedOptimizer
+muon = LayerWiseDistributedOptimizer(grads)
+print(round(muon.get_grad_norm(), 3))
+grads[1][2] = float("nan")
+group.check_grads(True, False)
+try:
+    print(muon.get_grad_norm())
+except RuntimeError as error:
+    print(error)
+"""
+    good, bad = printed(tmp_path, program, layer_wise=True)
+    assert good == "2.828"
+    assert "found NaN in local grad norm for bucket #1 in backward pass" in bad

@@ -1,0 +1,65 @@
+"""Flags that name files of the user's training code: relative paths start in the clone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from launchers.config.recipe import Value
+from launchers.exits import Exit, LaunchError
+
+ALWAYS_FILES = ("custom_register_path", "custom_dataset_info")
+"""Each word is a file (``swift/arguments/base_args``)."""
+CONFIGS = ("deepspeed", "teacher_deepspeed", "fsdp", "fsdp_config")
+"""A preset of ms-swift, JSON, or a file (``swift/arguments/sft_args.py``)."""
+
+
+def resolved(args: Mapping[str, Value], clone: Path | None) -> dict[str, Value]:
+    """Return those flags of a recipe that name files, with absolute paths.
+
+    Args:
+        args: the recipe's flags.
+        clone: the training code; relative paths start there.
+
+    Raises:
+        LaunchError: CONFIG for a relative path without a clone.
+    """
+    found: dict[str, Value] = {}
+    for flag in (*ALWAYS_FILES, *CONFIGS):
+        value = args.get(flag, "")
+        is_file = flag in ALWAYS_FILES
+        if isinstance(value, list):
+            found[flag] = [
+                in_clone(flag, word, clone) if is_file or _is_path(word) else word for word in value
+            ]
+        elif isinstance(value, str) and value and (is_file or _is_path(value)):
+            found[flag] = in_clone(flag, value, clone)
+    return found
+
+
+def in_clone(flag: str, path: str, clone: Path | None) -> str:
+    """Return the absolute path of a file that a flag names.
+
+    Raises:
+        LaunchError: CONFIG for a relative path without a clone.
+    """
+    if Path(path).is_absolute():
+        return path
+    if clone is None:
+        raise LaunchError(
+            Exit.CONFIG,
+            f"recipe.args.{flag}: {path!r} is a relative path, but there is no clone",
+            "set code.url and code.ref, or use an absolute path",
+            id="plugin-no-clone",
+        )
+    return str(clone / path)
+
+
+def _is_path(text: str) -> bool:
+    """Return whether a value is a file, not the name of a preset or JSON.
+
+    >>> [_is_path(text) for text in ("zero2", "conf/z2", "ds.json", '{"a": "b/c"}', "fsdp2")]
+    [False, True, True, False, False]
+    """
+    text = text.strip()
+    return not text.startswith("{") and ("/" in text or text.endswith(".json"))

@@ -1,0 +1,75 @@
+"""Two starts of one run at once: the second is refused, and the first trains undisturbed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from launchers.exits import Exit
+from tests.launchers.pods import Pods, end
+
+JOBSET = ("JOB_COMPLETION_INDEX", "DPO_JOB_INDEX", "DPO_COMPLETIONS", "DPO_NODES")
+
+
+@pytest.fixture
+def pods(tmp_path: Path) -> Pods:
+    return Pods(tmp_path, nodes=1, train="0:hang")
+
+
+def start_on_bare_host(pods: Pods, name: str) -> subprocess.Popen[str]:
+    env = {key: value for key, value in pods.env(0).items() if key not in JOBSET}
+    return subprocess.Popen(
+        [sys.executable, "-m", "launchers", "run"],
+        env=env | {"DPO_POD_NAME": name},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def wait_for_training(pods: Pods, seconds: float = 30) -> None:
+    stop = time.monotonic() + seconds
+    while not list(pods.run.rglob("argv.json")):
+        assert time.monotonic() < stop, "the first start does not train"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("together", [True, False])
+def test_the_second_start_is_refused_with_the_name_of_the_first(pods: Pods, together: bool) -> None:
+    starts = [start_on_bare_host(pods, "host-a")]
+    if not together:
+        wait_for_training(pods)
+    starts.append(start_on_bare_host(pods, "host-b"))
+    wait_for_training(pods)
+    stop = time.monotonic() + 30
+    while all(each.poll() is None for each in starts) and time.monotonic() < stop:
+        time.sleep(0.05)
+    second, first = sorted(starts, key=lambda each: each.poll() is None)
+    code, output = end(second)
+    assert code == Exit.CONFIG, output
+    leader = "host-a" if first is starts[0] else "host-b"
+    assert f"run r is already running: {leader}@" in output
+    assert "id=run-twice" in output and "Traceback" not in output
+    assert first.poll() is None
+    assert pods.progress()["state"] == "running", "the refused start wrote over the first's state"
+    first.terminate()
+    assert end(first)[0] == Exit.TERMINATED
+    assert len(list(pods.run.rglob("argv.json"))) == 1
+    assert not list(pods.run.glob("run.lock*"))
+
+
+def test_a_start_after_a_killed_one_does_not_wait(pods: Pods) -> None:
+    first = start_on_bare_host(pods, "host-a")
+    wait_for_training(pods)
+    first.kill()
+    end(first)
+    assert list(pods.run.glob("run.lock"))
+    pods.train = ""
+    begin = time.monotonic()
+    code, output = end(start_on_bare_host(pods, "host-a"))
+    assert code == Exit.OK, output
+    assert time.monotonic() - begin < 20
