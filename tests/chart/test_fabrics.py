@@ -106,8 +106,8 @@ def test_a_profile_does_not_depend_on_the_number_of_gpus(profile: str) -> None:
                 resources.pop(name, None)
         spec = pod(documents)
         for name in ("DPO_GPUS_PER_NODE", "DPO_NETWORK_GBS"):
-            [entry] = [e for e in spec["containers"][0]["env"] if e["name"] == name]
-            spec["containers"][0]["env"].remove(entry)
+            kept = [e for e in spec["containers"][0]["env"] if e["name"] != name]
+            spec["containers"][0]["env"] = kept
         bare.append(spec)
     assert bare[1:] == bare[:1] * 3
 
@@ -192,9 +192,9 @@ def test_libraries_come_first_where_the_image_has_no_path(tmp_path: Path) -> Non
 def test_every_profile_is_admitted_by_the_settings_of_the_launcher() -> None:
     for profile in NAMES:
         found = env(render(selected(profile)))
-        assert found["DPO_NETWORK_TRANSPORT"] == PROFILES[profile]["transport"]
+        assert found.get("DPO_NETWORK_TRANSPORT", "") == PROFILES[profile]["transport"]
         expect = PROFILES[profile].get("expect")
-        assert float(found["DPO_NETWORK_GBS"] or 0) == pytest.approx(
+        assert float(found.get("DPO_NETWORK_GBS", 0)) == pytest.approx(
             expect["busbwGBs"] if expect else 0, abs=0.06
         )
 

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from launchers import version
+from scripts.archive import code_of
 from tests.chart.fabrics import selected
 from tests.chart.helm import (
     BASE,
@@ -42,13 +43,16 @@ def resources(documents: list[Document], role: str = "node") -> Document:
     return found
 
 
-def test_the_config_map_holds_the_launcher_as_it_is(frozen: Path) -> None:
+def test_the_config_map_holds_the_launchers_code(frozen: Path) -> None:
     documents = objects(template(BASE, chart=frozen))
     with tarfile.open(fileobj=io.BytesIO(launcher(documents))) as archive:
         opened = {name: archive.extractfile(name) for name in archive.getnames()}
         held = {name: file.read() for name, file in opened.items() if file is not None}
     package = frozen.parent / "launchers"
-    files = {f"launchers/{p.relative_to(package)}": p.read_bytes() for p in package.rglob("*.py")}
+    files = {
+        f"launchers/{p.relative_to(package)}": code_of(p.read_bytes())
+        for p in package.rglob("*.py")
+    }
     assert held == files
     config = kind(documents, "ConfigMap")
     assert config["immutable"] is True

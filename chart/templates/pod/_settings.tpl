@@ -70,7 +70,8 @@ download) and the test run alone and without a GPU. Takes (root, role).
 {{/*
 The network between nodes, as JSON of NAME -> string: the transport that NCCL must report, and either
 network.floorGBs or the profile's expected GB/s, in proportion with fewer GPUs per node. The launcher derives the
-floor from the expected value. Empty if unknown, or with one node.
+floor from the expected value. Nothing is set if it is unknown, or with one node: the API server drops an empty value, and
+Helm 4 would add it again with every upgrade.
 */}}
 {{- define "megatron-dpo.network.settings" -}}
 {{- $network := include "megatron-dpo.network" . | fromJson -}}
@@ -80,9 +81,9 @@ floor from the expected value. Empty if unknown, or with one node.
 {{- if and (kindIs "invalid" $floor) $expect }}
 {{- $gbs = round (divf (mulf $expect.busbwGBs (min (int .Values.gpusPerNode) $expect.gpus)) $expect.gpus) 1 }}
 {{- end }}
-{{- $settings := dict "DPO_NETWORK_TRANSPORT" "" "DPO_NETWORK_GBS" "" "DPO_NETWORK_FLOOR_GBS" "" }}
+{{- $settings := dict }}
 {{- if gt (int .Values.nodes) 1 }}
-{{- $_ := set $settings "DPO_NETWORK_TRANSPORT" ($network.transport | default "") }}
+{{- with $network.transport }}{{ $_ := set $settings "DPO_NETWORK_TRANSPORT" . }}{{ end }}
 {{- if $gbs }}{{ $_ := set $settings "DPO_NETWORK_GBS" (include "megatron-dpo.scalar" $gbs) }}{{ end }}
 {{- if $floor }}{{ $_ := set $settings "DPO_NETWORK_FLOOR_GBS" (include "megatron-dpo.scalar" $floor) }}{{ end }}
 {{- end }}
