@@ -112,9 +112,9 @@ def _stage(shape: ModelConfig, training: Training, shard: Shard, fit: Fit) -> It
     reference = 2.0 + training.reference_grads * training.grad_bytes
     acts, logits, buffers = _work(shape, training, shard, fit)
     passing = optimizer_passing(training, dense, experts)
-    beside = part.parameters if training.tuner == "lora" else 0.0
+    adapter = part.parameters if training.tuner == "lora" else 0.0
     return Items(
-        weights=2.0 * (shard.parameters + beside),
+        weights=2.0 * (shard.parameters + adapter),
         gradients=training.grad_bytes * part.parameters,
         reference=reference * shard.parameters if training.reference else 0.0,
         # the step reuses memory that the backward pass freed

@@ -166,8 +166,8 @@ def _microbatch(
     memory = saved * shard.layers * all_passes
     memory += activations.logits(shape, training, shard, local) * model_passes
     again = flops.recomputed(shape, training)
-    beside = adapter_bytes_moved(shape, training, shard, local, rows, again)
-    return products + (memory * pace.passing + beside) / (card.hbm_gbs * 1e9)
+    adapter = adapter_bytes_moved(shape, training, shard, local, rows, again)
+    return products + (memory * pace.passing + adapter) / (card.hbm_gbs * 1e9)
 
 
 def _passes(shape: ModelConfig, training: Training) -> float:

@@ -178,8 +178,8 @@ def versions(found: Mapping[str, str | None], backend: Backend | None) -> Findin
     if seen:
         text = f"{', '.join(seen)}; backend {backend} requires {'; '.join(image)}"
         return failed("versions", text, "use an image that has them", code=Exit.CONFIG)
-    spelt = {None: "missing", "": "of unknown version"}
-    listed = ", ".join(f"{name} {spelt.get(version, version)}" for name, version in found.items())
+    states = {None: "missing", "": "of unknown version"}
+    listed = ", ".join(f"{name} {states.get(version, version)}" for name, version in found.items())
     return ok("versions", listed or "none required")
 
 

@@ -51,31 +51,31 @@ def refusal(values: Document) -> str:
 @pytest.mark.parametrize("key", ["extraEnv", "network.env"])
 def test_no_variable_of_the_launcher_is_the_users(key: str) -> None:
     values: Document = dict.fromkeys(ENVIRONMENT, "x")
-    told = refusal({"extraEnv": values} if key == "extraEnv" else {"network": {"env": values}})
+    message = refusal({"extraEnv": values} if key == "extraEnv" else {"network": {"env": values}})
     for name in ENVIRONMENT:
-        assert f"- {key}.{name}: reserved" in told
+        assert f"- {key}.{name}: reserved" in message
 
 
 def test_patches_are_accepted_by_the_users_environment() -> None:
     assert render({"extraEnv": {"DPO_ACCEPT_PATCHES": "chunked-adam"}})
-    told = refusal({"extraEnv": {"DPO_ACCEPT_PATCH": "chunked-adam"}})
-    assert "- extraEnv.DPO_ACCEPT_PATCH: reserved" in told
+    message = refusal({"extraEnv": {"DPO_ACCEPT_PATCH": "chunked-adam"}})
+    assert "- extraEnv.DPO_ACCEPT_PATCH: reserved" in message
 
 
 def test_a_variable_from_a_secret_is_no_secret_in_the_open() -> None:
     reference = {"valueFrom": {"secretKeyRef": {"name": "a", "key": "b"}}}
     assert render({"extraEnv": {"WANDB_API_KEY": reference, "MY_TOKEN": None}})
     for name in ("WANDB_API_KEY", "my_token", "PASSWORD", "AWS_SECRET_ACCESS_KEY"):
-        told = refusal({"extraEnv": {name: "S3CRET"}})
-        assert re.search(rf"^- extraEnv\.{name}: .* \[env-secret\]$", told, re.MULTILINE)
-        assert "S3CRET" not in told
+        message = refusal({"extraEnv": {name: "S3CRET"}})
+        assert re.search(rf"^- extraEnv\.{name}: .* \[env-secret\]$", message, re.MULTILINE)
+        assert "S3CRET" not in message
 
 
 def test_no_volume_of_the_chart_is_the_users() -> None:
     names = ["launchers", "package", "workspace", "shm", "tmp", "release", "code-secret"]
-    told = refusal({**CODE, "extraVolumes": [{"name": n, "emptyDir": {}} for n in names]})
+    message = refusal({**CODE, "extraVolumes": [{"name": n, "emptyDir": {}} for n in names]})
     for name in names:
-        assert f"extraVolumes: the name {name} is in use" in told
+        assert f"extraVolumes: the name {name} is in use" in message
     assert render({"extraVolumes": [{"name": "code-secret", "emptyDir": {}}]})
 
 
@@ -84,9 +84,9 @@ def test_no_path_of_the_chart_is_the_users() -> None:
     paths += ["/etc/megatron-dpo/launchers", "/etc/megatron-dpo/launchers/x"]
     paths += ["/etc/megatron-dpo/code-secret", "/etc/megatron-dpo/release"]
     mounts = [{"name": "shm", "mountPath": path} for path in paths]
-    told = refusal({**CODE, "extraVolumeMounts": mounts})
+    message = refusal({**CODE, "extraVolumeMounts": mounts})
     for path in paths:
-        assert f"extraVolumeMounts: {path} is in use" in told
+        assert f"extraVolumeMounts: {path} is in use" in message
     assert "/workspace is in use" in refusal(
         {"extraVolumeMounts": [{"name": "shm", "mountPath": "/workspace/"}]}
     )
@@ -94,8 +94,8 @@ def test_no_path_of_the_chart_is_the_users() -> None:
 
 @pytest.mark.parametrize("path", SYSTEM)
 def test_the_workspace_hides_no_folder_of_the_system(path: str) -> None:
-    told = refusal({"workspace": {"mountPath": path}})
-    assert f"workspace.mountPath: {path} " in told and "[mount-path-taken]" in told
+    message = refusal({"workspace": {"mountPath": path}})
+    assert f"workspace.mountPath: {path} " in message and "[mount-path-taken]" in message
 
 
 @pytest.mark.parametrize("path", ["/workspace", "/tmp/x", "/home/me/x", "/var/lib/x", "/etcetera"])
@@ -113,12 +113,12 @@ def launcher_takes(url: str, ref: str) -> bool:
 
 @pytest.mark.parametrize("url", URLS)
 def test_a_url_is_taken_by_both_or_by_none_and_never_shown(url: str) -> None:
-    told = refusal({"code": {"url": url, "ref": "main"}})
-    assert ("- code.url: " in told) is not launcher_takes(url, "main")
-    assert not re.search("S3CRET|S3 CRET", told)
+    message = refusal({"code": {"url": url, "ref": "main"}})
+    assert ("- code.url: " in message) is not launcher_takes(url, "main")
+    assert not re.search("S3CRET|S3 CRET", message)
 
 
 @pytest.mark.parametrize("ref", REFS)
 def test_a_ref_is_taken_by_both_or_by_none(ref: str) -> None:
-    told = refusal({"code": {"url": "https://git.example.com/a", "ref": ref}})
-    assert ("- code.ref: " in told) is not launcher_takes("https://git.example.com/a", ref)
+    message = refusal({"code": {"url": "https://git.example.com/a", "ref": ref}})
+    assert ("- code.ref: " in message) is not launcher_takes("https://git.example.com/a", ref)
