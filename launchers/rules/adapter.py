@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from launchers.rules.engine import (
-    TASK,
+    RLHF,
     Conflict,
     Rule,
     given,
@@ -49,7 +49,7 @@ ADAPTER: tuple[Rule, ...] = (
         Conflict(
             id="reference-adapter",
             flag=flag,
-            when=(one_of(TASK, "rlhf"), given(flag)),
+            when=(RLHF, given(flag)),
             says="ms-swift 4.4.1 would not train against this adapter: "
             f"{wrong}; merge it into recipe.model (swift export --merge_lora true) and remove it",
             source="SW rlhf_mixin.py, ms-swift issue 9934: with LoRA ref_models is empty, so "

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from launchers.config.recipe import ADAPTERS, NO
 from launchers.rules.engine import (
+    NOT_RLHF,
     REFERENCE,
-    TASK,
+    RLHF,
     Conflict,
     Local,
     Rule,
@@ -27,7 +28,6 @@ from launchers.rules.engine import (
 )
 from launchers.rules.optimizer import EPOCHS, ITERS, count
 
-_RLHF = one_of(TASK, "rlhf")
 _FLASH = ("flash_attn", "flash_attention_2", "flash_attention_3", "flash_attention_4")
 
 _REGISTRARS = ("external_plugins", "custom_register_path", "custom_dataset_info")
@@ -128,7 +128,7 @@ LOSS: tuple[Rule, ...] = (
     Conflict(
         id="dpo-loss",
         flag="loss_type",
-        when=(_RLHF, one_of("rlhf_type", "dpo"), none_of("loss_type", "sigmoid")),
+        when=(RLHF, one_of("rlhf_type", "dpo"), none_of("loss_type", "sigmoid")),
         says="{loss_type} would be ignored: Megatron-SWIFT's DPO always computes sigmoid; "
         "use sigmoid, or recipe.backend: transformers (ipo there without packing)",
         source="SW megatron/trainers/dpo_trainer.py calls dpo_loss without loss_type, and "
@@ -137,7 +137,7 @@ LOSS: tuple[Rule, ...] = (
     Conflict(
         id="kto-loss",
         flag="loss_type",
-        when=(_RLHF, one_of("rlhf_type", "kto"), none_of("loss_type", "kto", "apo_zero_unpaired")),
+        when=(RLHF, one_of("rlhf_type", "kto"), none_of("loss_type", "kto", "apo_zero_unpaired")),
         says="{loss_type} is not a KTO loss; use kto or apo_zero_unpaired",
         source="TRL kto_trainer.py:kto_loss knows these two",
     ),
@@ -145,7 +145,7 @@ LOSS: tuple[Rule, ...] = (
         id="divergence-unknown",
         flag="f_divergence_type",
         known=("reverse_kl", "js_divergence", "alpha_divergence"),
-        when=(_RLHF, one_of("rlhf_type", "dpo")),
+        when=(RLHF, one_of("rlhf_type", "dpo")),
         source="SW rlhf_trainers/dpo_trainer.py:dpo_loss: another name means reverse_kl, silently",
     ),
 )
@@ -196,7 +196,7 @@ TRANSFORMERS: tuple[Rule, ...] = (
         Conflict(
             id="ipo-packing",
             flag="loss_type",
-            when=(_RLHF, has("loss_type", "ipo"), on(flag)),
+            when=(RLHF, has("loss_type", "ipo"), on(flag)),
             says=f"ipo cannot be combined with {flag}: ms-swift 4.4.1 would divide each answer by "
             f"the tokens of its whole row; set {flag}: false, or use sigmoid",
             source="SW rlhf_trainers/dpo_trainer.py:concatenated_forward: size_completion is the "
@@ -261,8 +261,13 @@ _ONCE = one_of(REFERENCE, "precomputed")
 
 
 def _precomputed_conflict(id: str, says: str, source: str, *when: When) -> Conflict:
-    spelt = f"precomputed {says}; use online"
-    return Conflict(id=id, flag=REFERENCE, when=(_ONCE, *when), says=spelt, source=source)
+    return Conflict(
+        id=id,
+        flag=REFERENCE,
+        when=(_ONCE, *when),
+        says=f"precomputed {says}; use online",
+        source=source,
+    )
 
 
 REFERENCES: tuple[Rule, ...] = (
@@ -270,13 +275,13 @@ REFERENCES: tuple[Rule, ...] = (
         "precomputed-task",
         "is supported for DPO only, and recipe.task is {recipe.task}",
         "training/reference/trainer.py replaces SW trainers/dpo_trainer.py only",
-        none_of(TASK, "rlhf"),
+        NOT_RLHF,
     ),
     _precomputed_conflict(
         "precomputed-rlhf-type",
         "is supported for DPO only, and rlhf_type is {rlhf_type}",
         "training/reference/trainer.py replaces SW trainers/dpo_trainer.py only",
-        one_of(TASK, "rlhf"),
+        RLHF,
         none_of("rlhf_type", "dpo"),
     ),
     _precomputed_conflict(

@@ -166,6 +166,10 @@ def has(flag: str, word: str) -> When:
     return When(flag=flag, test="has", words=(word,))
 
 
+RLHF, NOT_RLHF = one_of(TASK, "rlhf"), none_of(TASK, "rlhf")
+"""Whether the task trains on preferences."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rule:
     """Base class of all kinds of rules."""
@@ -216,14 +220,14 @@ class Multiple(Rule):
         names = {*self.factors, *self.replica, self.total} - {"world"}
         if not all(is_size(facts.text(name)) for name in names):
             return
-        spelt = " x ".join(f"{name} {facts.text(name)}" for name in self.factors)
+        factors = " x ".join(f"{name} {facts.text(name)}" for name in self.factors)
         divisor = prod(int(facts.text(name)) for name in self.factors)
         if self.total == "world":
             if facts.world % divisor:
                 yield self._refusal(
                     "recipe.args",
                     f"{facts.world} processes (nodes {facts.nodes} x gpusPerNode "
-                    f"{facts.gpus}) are not a multiple of {spelt} = {divisor}; "
+                    f"{facts.gpus}) are not a multiple of {factors} = {divisor}; "
                     "change the sizes, nodes or gpusPerNode",
                 )
             return
@@ -234,7 +238,7 @@ class Multiple(Rule):
         if not facts.world % size and int(facts.text(self.total)) % divisor:
             yield self._refusal(
                 f"recipe.args.{self.total}",
-                f"{facts.text(self.total)} is not a multiple of {spelt} "
+                f"{facts.text(self.total)} is not a multiple of {factors} "
                 f"x {replicas} replicas = {divisor}; use a multiple of {divisor}",
             )
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from launchers.flags.equal_packs import DISPATCHER, NAME
 from launchers.rules.engine import (
-    TASK,
+    NOT_RLHF,
+    RLHF,
     Conflict,
     Order,
     Rule,
@@ -26,7 +27,7 @@ from launchers.rules.engine import (
 from launchers.rules.parallelism import GRANULARITY, MODULES
 
 BALANCING = "moe_router_load_balancing_type"
-_CAPACITY, _PAD = "moe_expert_capacity_factor", "moe_pad_expert_input_to_capacity"
+CAPACITY, _PAD = "moe_expert_capacity_factor", "moe_pad_expert_input_to_capacity"
 _DEEPEP = "moe_enable_deepep"
 
 EXPERTS: tuple[Rule, ...] = (
@@ -47,15 +48,15 @@ EXPERTS: tuple[Rule, ...] = (
     Conflict(
         id="capacity-padding-factor",
         flag=_PAD,
-        when=(on(_PAD), missing(_CAPACITY)),
-        says=f"requires {_CAPACITY}, which is missing; set it or remove this flag",
+        when=(on(_PAD), missing(CAPACITY)),
+        says=f"requires {CAPACITY}, which is missing; set it or remove this flag",
         source="MC transformer_config.py: ValueError",
     ),
     Conflict(
         id="capacity-sinkhorn",
-        flag=_CAPACITY,
-        when=(given(_CAPACITY), has(BALANCING, "sinkhorn")),
-        says=f"{{{_CAPACITY}}} cannot be combined with {BALANCING} sinkhorn; remove one",
+        flag=CAPACITY,
+        when=(given(CAPACITY), has(BALANCING, "sinkhorn")),
+        says=f"{{{CAPACITY}}} cannot be combined with {BALANCING} sinkhorn; remove one",
         source="MC transformer_config.py: ValueError",
     ),
     Words(
@@ -116,7 +117,6 @@ EIGHT_BITS: tuple[Rule, ...] = (
 )
 
 _GATHERS = one_of(DISPATCHER, NAME)
-_RLHF = one_of(TASK, "rlhf")
 _LONGER = "SW dataset/packing.py: a longer row is a pack of its own, longer than the others"
 
 
@@ -146,7 +146,7 @@ GATHER: tuple[Rule, ...] = (
             f"requires {flag}, since no row may be longer than a pack; set it or use alltoall",
             _LONGER,
             on("packing"),
-            _RLHF,
+            RLHF,
             missing(flag),
         )
         for flag in ("max_length", "packing_length")
@@ -156,14 +156,14 @@ GATHER: tuple[Rule, ...] = (
         least="max_length",
         most="packing_length",
         twice=True,
-        when=(_GATHERS, on("packing"), _RLHF),
+        when=(_GATHERS, on("packing"), RLHF),
         source=_LONGER,
     ),
     Order(
         id="gather-row-length",
         least="max_length",
         most="packing_length",
-        when=(_GATHERS, on("packing"), none_of(TASK, "rlhf")),
+        when=(_GATHERS, on("packing"), NOT_RLHF),
         source=_LONGER,
     ),
     *(
@@ -185,7 +185,7 @@ GATHER: tuple[Rule, ...] = (
         "gather-rlhf-type",
         "is untested with rlhf_type {rlhf_type}; use alltoall",
         "SW template/base.py:_kto_data_collator names a batch's parts otherwise",
-        _RLHF,
+        RLHF,
         none_of("rlhf_type", "dpo"),
     ),
     _gather_conflict(

@@ -22,7 +22,7 @@ from launchers.rules.engine import (
 )
 from launchers.rules.parallelism import PP
 
-_AWARE, _OPTIMIZER = "use_precision_aware_optimizer", "optimizer"
+AWARE, _OPTIMIZER = "use_precision_aware_optimizer", "optimizer"
 _DTYPES = ("main_grads_dtype", "main_params_dtype", "exp_avg_dtype", "exp_avg_sq_dtype")
 EPOCHS, ITERS = "num_train_epochs", "train_iters"
 _DECAY, _WARM = "lr_decay_iters", "lr_warmup_iters"
@@ -92,15 +92,15 @@ RANGES: tuple[Rule, ...] = (
 OPTIMIZER: tuple[Rule, ...] = (
     Conflict(
         id="precision-aware-adam",
-        flag=_AWARE,
-        when=(on(_AWARE), none_of(_OPTIMIZER, "adam")),
+        flag=AWARE,
+        when=(on(AWARE), none_of(_OPTIMIZER, "adam")),
         says=f"requires {_OPTIMIZER} adam, not {{{_OPTIMIZER}}}; use adam or remove this flag",
         source=_ASSERTS,
     ),
     Conflict(
         id="precision-aware-distributed",
-        flag=_AWARE,
-        when=(on(_AWARE), off("use_distributed_optimizer")),
+        flag=AWARE,
+        when=(on(AWARE), off("use_distributed_optimizer")),
         says="requires use_distributed_optimizer; set use_distributed_optimizer: true",
         source=_ASSERTS,
     ),
@@ -108,8 +108,8 @@ OPTIMIZER: tuple[Rule, ...] = (
         Conflict(
             id="precision-aware-dtype",
             flag=flag,
-            when=(off(_AWARE), none_of(flag, "fp32")),
-            says=f"{{{flag}}} requires {_AWARE}; set {_AWARE}: true or use fp32",
+            when=(off(AWARE), none_of(flag, "fp32")),
+            says=f"{{{flag}}} requires {AWARE}; set {AWARE}: true or use fp32",
             source=_ASSERTS,
         )
         for flag in _DTYPES
@@ -120,7 +120,7 @@ OPTIMIZER: tuple[Rule, ...] = (
         noun="adam_beta2 with exp_avg_sq_dtype bf16, whose second moments would not decay",
         high="0.99",
         below=True,
-        when=(on(_AWARE), one_of("exp_avg_sq_dtype", "bf16")),
+        when=(on(AWARE), one_of("exp_avg_sq_dtype", "bf16")),
         source="a step of 1 - 0.999 is below half a unit in the last place of bf16: simulated, "
         "second moments 1.8 times too large at 0.999, 7 to 13 % at 0.99, 0.5 % at 0.95",
     ),

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from launchers.plan.model_config import ModelConfig
 from launchers.refusal import Refusal
 from launchers.rules.engine import (
-    TASK,
+    RLHF,
     Conflict,
     Rule,
     given,
@@ -24,6 +24,8 @@ from launchers.rules.engine import (
     under,
 )
 from launchers.rules.model import Known, refused
+from launchers.rules.moe import CAPACITY
+from launchers.rules.optimizer import AWARE
 from launchers.rules.parallelism import (
     CP,
     DENSE,
@@ -40,9 +42,8 @@ from launchers.rules.parallelism import (
     VPP,
 )
 
-_OFFLOAD, _AWARE = "optimizer_cpu_offload", "use_precision_aware_optimizer"
+_OFFLOAD = "optimizer_cpu_offload"
 _GRADIENTS = "main_grads_dtype"
-_CAPACITY = "moe_expert_capacity_factor"
 
 MEGATRON: tuple[Rule, ...] = (
     Conflict(
@@ -55,9 +56,9 @@ MEGATRON: tuple[Rule, ...] = (
     Conflict(
         id="offload-fp32-weights",
         flag=_OFFLOAD,
-        when=(on(_OFFLOAD), off(_AWARE), one_of("optimizer", "adam")),
-        says=f"without {_AWARE} the fp32 weights stay on the GPU, 4 bytes per parameter; "
-        f"set {_AWARE}: true",
+        when=(on(_OFFLOAD), off(AWARE), one_of("optimizer", "adam")),
+        says=f"without {AWARE} the fp32 weights stay on the GPU, 4 bytes per parameter; "
+        f"set {AWARE}: true",
         source="MC distrib_optimizer.py keeps shard_fp32_from_float16; measured: +14 GiB",
     ),
     Conflict(
@@ -108,9 +109,9 @@ MEGATRON: tuple[Rule, ...] = (
     ),
     Conflict(
         id="capacity-drops-tokens",
-        flag=_CAPACITY,
-        when=(over(_CAPACITY, "0"),),
-        says=f"{{{_CAPACITY}}} drops tokens, which changes training; remove it except for "
+        flag=CAPACITY,
+        when=(over(CAPACITY, "0"),),
+        says=f"{{{CAPACITY}}} drops tokens, which changes training; remove it except for "
         "measurements",
         source="MC moe_utils.py:topk_routing_with_score_function drops above the capacity",
     ),
@@ -139,7 +140,7 @@ MEGATRON: tuple[Rule, ...] = (
     Conflict(
         id="reference-free",
         flag="rlhf_type",
-        when=(one_of(TASK, "rlhf"), one_of("rlhf_type", "dpo"), on("reference_free")),
+        when=(RLHF, one_of("rlhf_type", "dpo"), on("reference_free")),
         says="dpo with reference_free still loads and runs the reference",
         source="SW rlhf_mixin.py:prepare_model, dpo_trainer.py:forward_step",
     ),
@@ -214,7 +215,7 @@ def rounded_gradients(known: Known) -> Refusal | None:
     step = known.size(MBS) * (known.facts.world // replica)
     batches = known.size(GBS) // step if step else 0
     facts = known.facts
-    if not facts.is_on(_AWARE) or facts.text(_GRADIENTS) != "bf16" or batches <= 64:
+    if not facts.is_on(AWARE) or facts.text(_GRADIENTS) != "bf16" or batches <= 64:
         return None
     return refused(
         "gradients-rounded",
