@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from launchers import suggestion
 from launchers.config import gpu_models
 from launchers.config.env import integer, switch
 from launchers.config.gpu_models import GpuModel
@@ -127,11 +127,10 @@ def network_bandwidth(env: Mapping[str, str]) -> float | None:
 
 def _known(word: str) -> str:
     if word not in CHECKS:
-        near = difflib.get_close_matches(word, CHECKS, n=1, cutoff=0.0)[0]
         raise LaunchError(
             Exit.CONFIG,
             f"preflight.skipChecks: there is no check {word!r}",
-            f"did you mean {near}?",
+            suggestion.remedy(word, CHECKS),
             id="preflight-check-unknown",
         )
     return word

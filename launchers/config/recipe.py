@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 from collections.abc import Mapping
@@ -12,6 +11,7 @@ from typing import Any, Literal, cast
 
 import yaml
 
+from launchers import suggestion
 from launchers.exits import Exit, LaunchError
 
 Backend = Literal["megatron", "transformers"]
@@ -137,11 +137,10 @@ def parse(document: object) -> Recipe:
         )
     for key in document:
         if key not in KEYS:
-            near = difflib.get_close_matches(str(key), KEYS, n=1, cutoff=0.0)[0]
             raise LaunchError(
                 Exit.CONFIG,
                 f"recipe.{key} is not a key",
-                f"did you mean {near}?",
+                suggestion.remedy(str(key), KEYS),
                 id="recipe-key-unknown",
             )
     given = {"reference": "online", **document}

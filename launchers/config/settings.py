@@ -6,13 +6,12 @@ error, so that a misspelt setting is never ignored.
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from launchers import PACKAGE
+from launchers import PACKAGE, suggestion
 from launchers.config import preflight as preflight_settings
 from launchers.config.env import integer, port, required, switch
 from launchers.config.preflight import Preflight
@@ -183,11 +182,10 @@ def _refuse_unknown(env: Mapping[str, str]) -> None:
         if not name.startswith(PREFIXES) or name in (*_SETTINGS, *_USER_SETTINGS):
             continue
         if not _is_service_link(name, env[name]):
-            near = difflib.get_close_matches(name, _SETTINGS, n=1, cutoff=0.0)[0]
             raise LaunchError(
                 Exit.CONFIG,
                 f"{name} is not a setting of the launcher",
-                f"did you mean {near}? Otherwise unset it",
+                f"unset it; {suggestion.remedy(name, _SETTINGS)}",
                 id="env-unknown",
             )
 

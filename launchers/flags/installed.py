@@ -7,13 +7,13 @@ importing the others costs seconds, so the dataclasses are read with ``ast``, ne
 from __future__ import annotations
 
 import ast
-import difflib
 import importlib.util
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from launchers import suggestion
 from launchers.flags.flag_types import Kind, kind_of
 from launchers.flags.renames import Renamed
 from launchers.refusal import Refusal
@@ -35,8 +35,6 @@ ENTRIES: dict[str, dict[str, str]] = {
 }
 """Backend and task to the dataclass that ms-swift parses the command line into."""
 
-NEAR = 0.8
-"""Similarity (``difflib``) from which a known name is proposed for an unknown one."""
 _SOURCES = {"swift": "**/*.py", "transformers": "training_args*.py"}
 _NOT_FLAGS = frozenset({"object", "ABC", "Generic", "Protocol"})
 
@@ -215,9 +213,9 @@ def _advice(
     for backend, flags in elsewhere.items():
         if name in flags:
             return f"; it is a flag of recipe.backend {backend}"
-    near = difflib.get_close_matches(name, sorted({*known, *renamed}), n=1, cutoff=NEAR)
-    if not near:
+    near = suggestion.nearest(name, {*known, *renamed})
+    if near is None:
         return ""
-    if near[0] in known:
-        return f"; the nearest is {near[0]}"
-    return f"; if you mean {near[0]}: {renamed[near[0]].advice}"
+    if near in known:
+        return f"; the nearest is {near}"
+    return f"; if you mean {near}: {renamed[near].advice}"

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from launchers import logs
+from launchers import logs, suggestion
 from launchers.config.sources import RepoType, Source
 from launchers.exits import Exit, LaunchError
 from launchers.hub.client import HubClient, HubFile, Listing
@@ -84,11 +83,10 @@ def select_files(listing: Listing, source: Source, repo_type: RepoType) -> tuple
     found = [f for f in listing.files if _is_below(f.path, source.path)]
     if not found:
         paths = [f.path for f in listing.files]
-        near = difflib.get_close_matches(source.path, paths, n=1, cutoff=0.0)
         raise LaunchError(
             Exit.INPUT_MISSING,
             f"recipe.{repo_type}: {source.text} contains no files",
-            f"did you mean {near[0]}?" if near else "use a repository that has files",
+            suggestion.remedy(source.path, paths) if paths else "use a repository that has files",
             id="hub-no-file",
         )
     if repo_type == "model" and any(f.path.endswith(".safetensors") for f in found):

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 import re
 import tempfile
 from pathlib import Path
 
-from launchers import logs
+from launchers import logs, suggestion
 from launchers.config.settings import Code
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
@@ -151,10 +150,9 @@ def _full(code: Code, folder: Path, server: Access) -> str:
 
 def _unknown_ref(code: Code, refs: list[str]) -> LaunchError:
     names = [re.sub(r"^refs/(?:heads|tags)/", "", r) for r in refs if r.startswith("refs/")]
-    near = difflib.get_close_matches(code.ref, names, n=1, cutoff=0.0)
     return LaunchError(
         Exit.INPUT_MISSING,
         f"{code.url} has no branch, tag or commit {code.ref!r} (code.ref)",
-        f"did you mean {near[0]}?" if near else "push a commit to the repository first",
+        suggestion.remedy(code.ref, names) if names else "push a commit to the repository first",
         id="code-ref-unknown",
     )

@@ -53,6 +53,7 @@ def test_other_versions_may_be_allowed_after_a_run_has_begun() -> None:
         ({"reference": "once"}, "recipe.reference='once'; use online or precomputed"),
         ({"allowVersionChange": "true"}, "recipe.allowVersionChange='true'; use true or false"),
         ({"modle": "x"}, "recipe.modle is not a key; did you mean model"),
+        ({"tokens": 1}, "recipe.tokens is not a key; use allowVersionChange, args, backend, "),
         ({"model": ""}, "recipe.model=''"),
         ({"dataset": []}, "recipe.dataset=[]"),
         ({"dataset": "x"}, "recipe.dataset='x'"),
