@@ -1,1 +1,1 @@
-"""The command that a person runs beside the cluster."""
+"""The ``megatron-dpo`` command, run outside the cluster."""

@@ -78,7 +78,7 @@ class ReplicatedJob:
 
 @dataclass(frozen=True, kw_only=True)
 class JobSet:
-    """A JobSet and the ConfigMaps rendered beside it."""
+    """A JobSet and the ConfigMaps rendered with it."""
 
     name: str
     labels: Mapping[str, str]

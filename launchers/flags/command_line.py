@@ -159,8 +159,8 @@ def flatten(flags: Mapping[str, Value]) -> list[str]:
     """
     words: list[str] = []
     for name, value in sorted(flags.items()):
-        spelt = [json.dumps(value)] if isinstance(value, dict) else _spell(value)
-        words += [f"--{name}", *spelt]
+        values = [json.dumps(value)] if isinstance(value, dict) else _spell(value)
+        words += [f"--{name}", *values]
     return words
 
 

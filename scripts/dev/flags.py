@@ -125,11 +125,11 @@ def row(fields: Mapping[str, object]) -> dict[str, object]:
     >>> row({"source": "x.py", "flag": "lr", "low": "0", "high": "", "when": ()})
     {'flag': 'lr', 'low': '0'}
     """
-    spelt: dict[str, object] = {}
+    document: dict[str, object] = {}
     for name, value in fields.items():
         if name != "source" and value not in ("", (), False):
-            spelt[name] = [_part(v) for v in value] if isinstance(value, tuple) else value
-    return spelt
+            document[name] = [_part(v) for v in value] if isinstance(value, tuple) else value
+    return document
 
 
 def _part(value: object) -> object:

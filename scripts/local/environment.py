@@ -33,7 +33,7 @@ def resolve(
 
     Args:
         pod: the pod.
-        caller: the environment of whoever runs it: source of PASSED and of secrets.
+        caller: the environment of the calling process, source of PASSED and of secrets.
         config_maps: data of the ConfigMaps that the manifest holds.
         addresses: DNS names of all pods.
         mounts: path in the pod -> path here.

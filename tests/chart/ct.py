@@ -21,10 +21,10 @@ class Done:
     """How a run of ct ended."""
 
     code: int
-    told: str
-    """ct's own words, and what it had read of its tools'."""
+    output: str
+    """Output of ct itself, and what it printed of its tools' output."""
     tools: str
-    """What its tools said, all of it."""
+    """All output of its tools."""
 
 
 def run(
@@ -38,11 +38,11 @@ def run(
 ) -> Done:
     """Run ct in a checkout, with `tools` first on PATH, as scripts in an empty or new `folder`."""
     folder.mkdir(exist_ok=True)
-    said = folder / "said"
-    said.touch()
+    log = folder / "log"
+    log.touch()
     for tool in tools:
         script = folder / tool.name
-        line = f'{shlex.quote(str(tool))} "$@" 2>&1 | tee --append {shlex.quote(str(said))}'
+        line = f'{shlex.quote(str(tool))} "$@" 2>&1 | tee --append {shlex.quote(str(log))}'
         script.write_text(f"#!/bin/bash\nset -o pipefail\n{line}\n", encoding="utf-8")
         script.chmod(0o755)
     path = os.pathsep.join([str(folder), env["PATH"]])
@@ -56,6 +56,6 @@ def run(
     )
     return Done(
         code=done.returncode,
-        told=done.stdout + done.stderr,
-        tools=said.read_text(encoding="utf-8"),
+        output=done.stdout + done.stderr,
+        tools=log.read_text(encoding="utf-8"),
     )

@@ -54,15 +54,15 @@ def checkout(frozen: Path, tmp_path: Path) -> Path:
 @pytest.mark.parametrize("helm", ["helm", "helm3"])
 def test_ct_is_content_with_the_chart_and_all_its_values(tmp_path: Path, helm: str) -> None:
     done = lint(ROOT, helm, tmp_path)
-    assert done.code == 0, done.told
-    assert "All charts linted successfully" in done.told
+    assert done.code == 0, done.output
+    assert "All charts linted successfully" in done.output
     assert FILES
     for file in FILES:
-        assert f'with values file "{file.relative_to(ROOT)}"' in done.told
+        assert f'with values file "{file.relative_to(ROOT)}"' in done.output
 
 
 @pytest.mark.parametrize(
-    "name, text, told",
+    "name, text, expected",
     [
         ("Chart.yaml", "oops: 1\n", "oops: Unexpected element"),
         ("values.yaml", "nodes: 3\n", "duplication of key"),
@@ -70,7 +70,7 @@ def test_ct_is_content_with_the_chart_and_all_its_values(tmp_path: Path, helm: s
     ],
 )
 def test_ct_finds_what_is_planted(
-    checkout: Path, tmp_path: Path, name: str, text: str, told: str
+    checkout: Path, tmp_path: Path, name: str, text: str, expected: str
 ) -> None:
     file = checkout / "chart" / name
     file.parent.mkdir(exist_ok=True)
@@ -78,4 +78,4 @@ def test_ct_finds_what_is_planted(
         stream.write(text)
     done = lint(checkout, "helm", tmp_path / "tools")
     assert done.code == 1
-    assert told in done.tools
+    assert expected in done.tools

@@ -22,7 +22,7 @@ NAMES = sorted(PROFILES)
 CPU: Document = {"recipe": {"backend": "transformers"}}
 
 
-def told(tmp_path: Path, *layers: Document) -> str:
+def notes_of(tmp_path: Path, *layers: Document) -> str:
     """Return the NOTES."""
     values = tmp_path / "values.yaml"
     values.write_text(json.dumps(merged(*layers)), encoding="utf-8")
@@ -65,7 +65,7 @@ def test_what_was_not_run_says_so_with_its_sources(profile: str) -> None:
 def test_a_queue_must_cover_what_the_fabric_requests(profile: str, tmp_path: Path) -> None:
     of = PROFILES[profile]
     assert of["covers"] == list(of.get("resources", {}))
-    notes = told(tmp_path, selected(profile), {"kueue": {"queue": "team"}})
+    notes = notes_of(tmp_path, selected(profile), {"kueue": {"queue": "team"}})
     names = sorted(["cpu", "memory", "nvidia.com/gpu", *of["covers"]])
     assert f"ClusterQueue of team must cover {', '.join(names)}.\n" in notes
 
@@ -85,7 +85,7 @@ def test_the_level_is_that_of_the_table_and_no_higher_than_needed(
 ) -> None:
     levels = {values["network"]["profile"]: level for level, values in networks()}
     assert levels[profile] == PROFILES[profile]["podSecurity"]
-    notes = told(tmp_path, selected(profile))
+    notes = notes_of(tmp_path, selected(profile))
     found = dict(re.findall(r"^   (.+): (restricted|baseline|privileged)$", notes, re.MULTILINE))
     own = found.pop(f"network.profile {profile}", "restricted")
     assert own == max(["restricted", *found.values()], key=LEVELS.index)

@@ -162,7 +162,7 @@ def test_every_option_at_once_is_valid(schemas: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "before, after, told",
+    "before, after, expected",
     [
         ("enableServiceLinks:", "enableServiceLink:", "enableServiceLink"),
         ("immutable: true", "immutable: true\nimmutible: true", "immutible"),
@@ -174,8 +174,8 @@ def test_every_option_at_once_is_valid(schemas: Path) -> None:
     ],
     ids=["of-jobset", "of-core", "twice", "case-of-kind", "kind", "type", "of-pods"],
 )
-def test_a_planted_mistake_is_found(before: str, after: str, told: str, schemas: Path) -> None:
+def test_a_planted_mistake_is_found(before: str, after: str, expected: str, schemas: Path) -> None:
     text, count = re.subn(before, after, template(BASE), count=1)
     assert count == 1
     _, wrong = check(with_jobs(text), schemas)
-    assert any(told in mistake for mistake in wrong), wrong
+    assert any(expected in mistake for mistake in wrong), wrong

@@ -188,9 +188,9 @@ def test_the_launcher_hears_what_to_demand(
 ) -> None:
     found = env(objects(template(merged(network(), over), chart=chart)))
     wanted = {"TRANSPORT": transport, "GBS": expected, "FLOOR_GBS": floor}
-    told = {f"DPO_NETWORK_{name}": value for name, value in wanted.items() if value}
+    in_env = {f"DPO_NETWORK_{name}": value for name, value in wanted.items() if value}
     # an empty value would be dropped by the API server and added again by every upgrade
-    assert {name: found[name] for name in found if name.startswith("DPO_NETWORK_")} == told
+    assert {name: found[name] for name in found if name.startswith("DPO_NETWORK_")} == in_env
 
 
 def test_a_privileged_fabric_is_one_of_the_gang_only() -> None:

@@ -12,8 +12,8 @@ from tests.chart.helm import CHART, call, merged
 from tests.chart.levels import LEVELS, options
 
 
-def told(tmp_path: Path, words: str) -> str:
-    """Return the level that NOTES tell."""
+def level_in_notes(tmp_path: Path, words: str) -> str:
+    """Return the Pod Security level that the chart's NOTES name."""
     values = tmp_path / "values.yaml"
     values.write_text(json.dumps(merged(options()[words][1])), encoding="utf-8")
     done = call("install", "run", str(CHART), "--dry-run=client", "-f", str(values))
@@ -23,8 +23,8 @@ def told(tmp_path: Path, words: str) -> str:
 
 
 @pytest.mark.parametrize("words", options())
-def test_notes_tell_the_level_of_the_table(tmp_path: Path, words: str) -> None:
-    assert told(tmp_path, words) == options()[words][0]
+def test_notes_name_the_level_of_the_table(tmp_path: Path, words: str) -> None:
+    assert level_in_notes(tmp_path, words) == options()[words][0]
 
 
 def test_the_table_has_every_level() -> None:

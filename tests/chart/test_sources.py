@@ -45,17 +45,17 @@ def refusals(layer: Document) -> str:
 
 
 def test_a_dataset_is_taken_by_both_or_by_none() -> None:
-    told = re.findall(
+    reported = re.findall(
         r"^- recipe\.dataset\[(\d+)\]: .* \[dataset-source\]$",
         refusals({"recipe": {"dataset": TEXTS}}),
         re.M,
     )
     refused = [n for n, text in enumerate(TEXTS) if not launcher_takes(text, "recipe.dataset[0]")]
-    assert [TEXTS[int(n)] for n in told] == [TEXTS[n] for n in refused]
+    assert [TEXTS[int(n)] for n in reported] == [TEXTS[n] for n in refused]
     assert 10 < len(refused) < len(TEXTS) - 8
 
 
 @pytest.mark.parametrize("text", [t for t in TEXTS if "@main" in t or "#" in t or t == "data/a"])
 def test_a_model_is_taken_by_both_or_by_none(text: str) -> None:
-    told = refusals({"recipe": {"model": text}})
-    assert ("recipe.model: " in told) is not launcher_takes(text, "recipe.model")
+    reported = refusals({"recipe": {"model": text}})
+    assert ("recipe.model: " in reported) is not launcher_takes(text, "recipe.model")

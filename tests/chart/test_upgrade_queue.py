@@ -52,8 +52,8 @@ def test_the_queues_labels_change_as_far_as_kueue_lets_them(
         return {"kueue": {**queue, **kueue}}
 
     put(chart, layer(before), suspended=suspended)
-    told = changes(upgrade(chart, layer(after)))
-    assert told == [] if not refused else len(told) == 1 and told[0].endswith(refused)
+    reported = changes(upgrade(chart, layer(after)))
+    assert reported == [] if not refused else len(reported) == 1 and reported[0].endswith(refused)
 
 
 @pytest.mark.parametrize(
@@ -67,5 +67,5 @@ def test_the_queues_labels_change_as_far_as_kueue_lets_them(
 )
 def test_a_claim_only_grows(chart: Path, change: Document, refused: str) -> None:
     put(chart, CLAIM)
-    told = changes(upgrade(chart, CLAIM, {"workspace": {"pvc": change}}))
-    assert told == [] if not refused else refused in told[0]
+    reported = changes(upgrade(chart, CLAIM, {"workspace": {"pvc": change}}))
+    assert reported == [] if not refused else refused in reported[0]

@@ -71,20 +71,20 @@ def test_actionlint_is_content() -> None:
 
 
 def test_actionlint_finds_what_is_planted(broken: Path) -> None:
-    code, told = actionlint(broken)
+    code, output = actionlint(broken)
     assert code == 1
-    assert "potentially untrusted" in told and "SC2086" in told
+    assert "potentially untrusted" in output and "SC2086" in output
 
 
 def test_zizmor_is_content() -> None:
-    code, told = zizmor(ROOT / ".github" / "workflows")
-    assert code == 0, told
+    code, output = zizmor(ROOT / ".github" / "workflows")
+    assert code == 0, output
 
 
 def test_zizmor_finds_what_is_planted(broken: Path) -> None:
-    code, told = zizmor(broken)
-    assert code >= 10, told
-    assert "unpinned-uses" in told and "template-injection" in told
+    code, output = zizmor(broken)
+    assert code >= 10, output
+    assert "unpinned-uses" in output and "template-injection" in output
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -110,8 +110,8 @@ def test_every_step_left_a_row_of_the_attempt_that_counts(folder: Path) -> None:
     assert [row.step for row in found] == list(range(1, found[-1].total + 1))
     assert [row.attempt for row in found] == [1 if row.step <= SAVED else 2 for row in found]
     logged = dict(rows(home))  # the last row of a step that was trained twice
-    told = {row.step: row.values["loss"] for row in found if "loss" in row.values}
-    assert told == pytest.approx(logged, abs=1e-8)  # ms-swift rounds
+    reported = {row.step: row.values["loss"] for row in found if "loss" in row.values}
+    assert reported == pytest.approx(logged, abs=1e-8)  # ms-swift rounds
     for row in found:
         assert (row.world, row.sequences) == (2, 32)
         assert row.tokens and row.squares and row.tokens < row.squares

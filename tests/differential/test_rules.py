@@ -55,7 +55,7 @@ RIGHT: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    "change, told",
+    "change, expected",
     [
         ({}, ""),
         ({"tensor_model_parallel_size": 3}, "not divisible by 6"),
@@ -70,11 +70,13 @@ RIGHT: dict[str, Any] = {
         ({"decoder_first_pipeline_num_layers": 47}, ""),
     ],
 )
-def test_their_own_checks_are_reached(change: dict[str, Any], told: str, oracle: Oracle) -> None:
+def test_their_own_checks_are_reached(
+    change: dict[str, Any], expected: str, oracle: Oracle
+) -> None:
     run = Run(config=QWEN, nodes=2, gpus=8, args={**RIGHT, **change})
     verdict = judge(run, oracle)
-    assert (told in verdict.theirs) if told else verdict.theirs == ""
-    assert bool(verdict.ours) == bool(told)
+    assert (expected in verdict.theirs) if expected else verdict.theirs == ""
+    assert bool(verdict.ours) == bool(expected)
 
 
 def test_every_reason_to_be_stricter_is_a_sentence() -> None:

@@ -68,7 +68,7 @@ def test_ct_installs_proves_and_removes_all_values(place: Space, helm: Path) -> 
     files = sorted((CHART / "ci").glob("*-values.yaml"))
     assert files
     for file in files:
-        assert f'with values file "{file.relative_to(ROOT)}"' in done.told
+        assert f'with values file "{file.relative_to(ROOT)}"' in done.output
     assert done.tools.count("Phase:          Succeeded") == len(files), done.tools
     assert names(place, "configmaps") == ["kube-root-ca.crt", "standin"]
     assert names(place, "jobsets") + names(place, "secrets") == []
@@ -77,14 +77,14 @@ def test_ct_installs_proves_and_removes_all_values(place: Space, helm: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "over, told",
+    "over, expected",
     [
         ("recipe.model=file:///opt/standin/none", "/opt/standin/none"),
         ("kueue.queue=nobodys,test.deadlineSeconds=5", "queue"),
     ],
     ids=["run-that-fails", "never-admitted"],
 )
-def test_ct_fails_with(place: Space, over: str, told: str) -> None:
+def test_ct_fails_with(place: Space, over: str, expected: str) -> None:
     done = install(place, HELM4, f"--helm-extra-set-args=--set={over}")
     assert done.code == 1
-    assert told in done.tools
+    assert expected in done.tools

@@ -116,9 +116,9 @@ def test_the_suite_says_it_in_one_line_and_ends(bare: Kubectl, tmp_path: Path) -
         check=False,
         timeout=60,
     )
-    told = [line for line in done.stdout.splitlines() if "no cluster answers" in line]
+    reported = [line for line in done.stdout.splitlines() if "no cluster answers" in line]
     assert done.returncode == 3, done.stdout
-    assert len(told) == 1
+    assert len(reported) == 1
     assert "Error" not in done.stdout
     assert "passed" not in done.stdout
 

@@ -87,8 +87,8 @@ def test_an_option_is_admitted_at_the_level_that_notes_say_and_refused_below(
         with pytest.raises(NotAdmitted, match="violates PodSecurity"):
             admit(described(by_level[below], over))
     notes = described(by_level[level], over).install("--dry-run=client")
-    told = re.search(r"the namespace must admit the (\w+) Pod Security level", notes)
-    assert (told[1] if told else "restricted") == level
+    reported = re.search(r"the namespace must admit the (\w+) Pod Security level", notes)
+    assert (reported[1] if reported else "restricted") == level
 
 
 def test_the_table_has_something_of_each_level() -> None:
@@ -102,6 +102,6 @@ def test_a_run_that_its_namespace_refuses_says_so_in_an_event(unqueued: Space) -
     assert "privileged" in release.install()
     reasons = ("get", "events", "--field-selector=reason=FailedCreate", "--output=name")
     until("an event tells", lambda: unqueued.kubectl.run(*reasons), seconds=30)
-    told = unqueued.kubectl.run(*reasons[:3], "--output=jsonpath={.items[0].message}")
-    assert 'violates PodSecurity "baseline' in told
-    assert "IPC_LOCK" in told
+    reported = unqueued.kubectl.run(*reasons[:3], "--output=jsonpath={.items[0].message}")
+    assert 'violates PodSecurity "baseline' in reported
+    assert "IPC_LOCK" in reported

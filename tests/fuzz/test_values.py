@@ -74,7 +74,7 @@ def test_the_renderer_says_what_helm_says(layer: Document, renderer: Renderer, c
 
 
 @pytest.mark.parametrize(
-    "file, before, after, told",
+    "file, before, after, expected",
     [
         ("jobset.yaml", "kind: JobSet", "kind: JobSet\nkind: JobSet", "no YAML"),
         ("jobset.yaml", "\nspec:", "\nspec:\n  suspendd: true", "suspendd"),
@@ -83,7 +83,13 @@ def test_the_renderer_says_what_helm_says(layer: Document, renderer: Renderer, c
     ],
 )
 def test_a_planted_fault_is_found(
-    file: str, before: str, after: str, told: str, renderer: Renderer, chart: Path, tmp_path: Path
+    file: str,
+    before: str,
+    after: str,
+    expected: str,
+    renderer: Renderer,
+    chart: Path,
+    tmp_path: Path,
 ) -> None:
     faulty = tmp_path / "chart"
     shutil.copytree(chart, faulty)
@@ -92,4 +98,4 @@ def test_a_planted_fault_is_found(
     assert before in text
     path.write_text(text.replace(before, after, 1), encoding="utf-8")
     found = mistakes(renderer.ask(merged(), faulty), {})
-    assert any(told in mistake for mistake in found), found
+    assert any(expected in mistake for mistake in found), found

@@ -51,9 +51,9 @@ def test_every_message_of_the_chart_has_a_case(verdicts: Mapping[str, Verdict]) 
     files = (CHART / "templates").rglob("*.tpl")
     lines = [line for p in files for line in p.read_text().splitlines() if line.startswith("- ")]
     ids = {match[1] for line in lines if (match := re.search(r" \[([a-z0-9-]+)\]$", line))}
-    told = {each.id for v in verdicts.values() if v.where == "chart" for each in v.refusals}
+    ids_of_chart = {each.id for v in verdicts.values() if v.where == "chart" for each in v.refusals}
     assert len(ids) > 70
-    assert {id for id in ids - told if not id.startswith(ELSEWHERE)} == set()
+    assert {id for id in ids - ids_of_chart if not id.startswith(ELSEWHERE)} == set()
 
 
 def test_every_message_of_the_chart_has_an_id() -> None:
@@ -78,15 +78,15 @@ def test_a_verdict_tells_what_differs_from_its_case(verdicts: Mapping[str, Verdi
 
 
 @pytest.mark.parametrize(
-    "text, told",
+    "text, message",
     [
         ("- {case: a, values: {}, id: i, where: moon}", "'moon' is none of"),
         ("- {case: a, values: {}, id: i, where: launcher}", "a code belongs"),
         ("- {case: a, values: {}, id: i, where: chart, code: DATA}", "a code belongs"),
     ],
 )
-def test_an_entry_that_cannot_be_judged_is_refused(tmp_path: Path, text: str, told: str) -> None:
+def test_an_entry_that_cannot_be_judged_is_refused(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "x.yaml"
     file.write_text(text)
-    with pytest.raises(ValueError, match=told):
+    with pytest.raises(ValueError, match=message):
         read(file)

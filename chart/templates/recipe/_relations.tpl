@@ -11,12 +11,12 @@ multiple: a total is a multiple of a product.
 {{- end }}
 {{- if $sized }}
 {{- $divisor := 1 }}
-{{- $spelt := list }}
+{{- $sizes := list }}
 {{- range $rule.factors }}
 {{- $divisor = mul $divisor (get $facts.texts . | int64) }}
-{{- $spelt = append $spelt (printf "%s %s" . (get $facts.texts .)) }}
+{{- $sizes = append $sizes (printf "%s %s" . (get $facts.texts .)) }}
 {{- end }}
-{{- $factors := join " x " $spelt }}
+{{- $factors := join " x " $sizes }}
 {{- if eq $rule.total "world" }}
 {{- if mod $facts.world $divisor }}
 - recipe.args: {{ $facts.world }} processes (nodes {{ $facts.nodes }} x gpusPerNode {{ $facts.gpus }}) are not a multiple of {{ $factors }} = {{ $divisor }}; change the sizes, nodes or gpusPerNode [{{ $rule.id }}]

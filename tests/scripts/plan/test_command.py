@@ -231,8 +231,8 @@ def test_what_a_search_of_other_gpus_proposes_is_a_values_file(values: str, tmp_
     assert {name: plan["layout"][name] for name in best["layout"]} == best["layout"]
     assert plan["memory"]["total_gib"] == best["memory_gib"]
     assert plan["speed"]["step_seconds"] == best["step_seconds"]
-    told = (plan["gang"]["nodes"], plan["gang"]["gpus_per_node"], plan["gang"]["card"])
-    assert told == (2, 4, "h200")
+    gang = (plan["gang"]["nodes"], plan["gang"]["gpus_per_node"], plan["gang"]["card"])
+    assert gang == (2, 4, "h200")
 
 
 @pytest.mark.parametrize("values", ["a100-2node", "hardware/h200-8", "hardware/h200-16"])
@@ -247,9 +247,9 @@ def test_a_search_of_fewer_gpus_has_the_host_memory_that_their_pod_gets() -> Non
     words = (*SHIPPED, "--search", "--nodes", "1", "--gpus-per-node", "4", *H200)
     code, text = screen(*words)
     assert code == 1
-    told = " ".join(text.split())
-    assert "none fits the 256 GiB of a pod's host memory, the least needs 4" in told
-    more = told.partition("write --set ")[2].split()[0]
+    printed = " ".join(text.split())
+    assert "none fits the 256 GiB of a pod's host memory, the least needs 4" in printed
+    more = printed.partition("write --set ")[2].split()[0]
     code, found = document(*words, "--set", more)
     assert (code, found["gang"]) == (0, {"nodes": 1, "gpus_per_node": 4, "card": "h200"})
     experts = [int(each["changes"]["expert_model_parallel_size"]) for each in found["layouts"]]
@@ -266,7 +266,7 @@ def test_host_memory_is_judged_without_a_card() -> None:
 
 @pytest.mark.parametrize("search", [(), ("--search",)], ids=["plan", "search"])
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         (("--gpu", "foo"), "--gpu foo is not known; write one of"),
         (("--set", "nodes=x"), "at '/nodes': got string, want integer"),
@@ -276,7 +276,7 @@ def test_host_memory_is_judged_without_a_card() -> None:
 def test_a_problem_is_a_document_on_stdout_where_json_is_asked_for(
     search: tuple[str, ...],
     words: tuple[str, str],
-    told: str,
+    expected: str,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     with pytest.raises(SystemExit) as end:
@@ -285,7 +285,7 @@ def test_a_problem_is_a_document_on_stdout_where_json_is_asked_for(
     assert (end.value.code, err) == (1, "")
     found = json.loads(out)
     assert (found["version"], found["accepted"]) == (1, False)
-    assert any(told in line for line in found["refusals"])
+    assert any(expected in line for line in found["refusals"])
     assert ("layouts" if search else "plan") in found
 
 

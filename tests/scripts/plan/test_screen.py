@@ -76,8 +76,8 @@ def test_experts_that_leave_their_node_are_told() -> None:
 
 def test_a_speed_that_the_chart_told_is_expected_and_another_is_assumed() -> None:
     _release, plan = planned()
-    told = {"DPO_NETWORK_TRANSPORT": "NET/OFI", "DPO_NETWORK_FLOOR_GBS": "66.3"}
-    job = replace(plan.job, link=link_of(told), assumes_link=False)
+    network_env = {"DPO_NETWORK_TRANSPORT": "NET/OFI", "DPO_NETWORK_FLOOR_GBS": "66.3"}
+    job = replace(plan.job, link=link_of(network_env), assumes_link=False)
     assert layout_text.fabric(planning.build(job)) == "NET/OFI, 78 GB/s expected"
     job = replace(plan.job, link=link_of({"NCCL_NET": "Socket"}), assumes_link=True)
     assert layout_text.fabric(planning.build(job)) == "NET/Socket, 2.5 GB/s assumed"

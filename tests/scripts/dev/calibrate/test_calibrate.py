@@ -1,4 +1,4 @@
-"""The calibration: rows are whole, constants are those that fit best, goals are told honestly."""
+"""The calibration: whole rows, the best constants, and goals that are reported if missed."""
 
 from __future__ import annotations
 
