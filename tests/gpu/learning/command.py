@@ -51,7 +51,7 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     add("--seeds", default="1,2,3,4,5", help="numbers, with commas between")
     add("--sides", default="", help="names of sides, with commas between; all by default")
     add("--steps", type=int, default=100)
-    add("--at-once", type=int, default=8, help="runs at the same time")
+    add("--at-once", type=int, default=10, help="runs at the same time")
     add("--limit", type=float, default=240, help="seconds of one run")
     add("--total", type=float, default=480, help="seconds of all; what has not begun does not run")
     add("--home", type=Path, default=HOME, help="where models, data and runs lie on this host")
