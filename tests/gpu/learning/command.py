@@ -37,7 +37,7 @@ from tests.gpu.model import random_model
 HOME = Path("/data/learning")
 LEAD = 50.0
 """Head start of the first run in seconds, in which it compiles most kernels."""
-TAIL = 2500
+TAIL = 6000
 """Characters of a failed run's log in the result."""
 LOGGED = ("loss", "grad_norm", "rewards/accuracies", "rewards/margins", "load_balancing_loss")
 
