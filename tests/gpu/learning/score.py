@@ -46,13 +46,13 @@ def _softplus(margin: float) -> float:
     return max(0.0, -margin) + math.log1p(math.exp(-abs(margin)))
 
 
-def sums(folder: Path, tokenizer_of: Path, pairs: Sequence[Pair]) -> Sums:
-    """Return the log-probabilities of a checkpoint."""
+def sums(folder: Path, base: Path, pairs: Sequence[Pair]) -> Sums:
+    """Return the log-probabilities of a checkpoint, read with the base's config and tokenizer."""
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
-    tokenizer = AutoTokenizer.from_pretrained(tokenizer_of)
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+    tokenizer, config = AutoTokenizer.from_pretrained(base), AutoConfig.from_pretrained(base)
+    model = AutoModelForCausalLM.from_pretrained(folder, config=config, dtype=torch.float32).eval()
     texts = [(pair.prompt, pair.chosen) for pair in pairs]
     texts += [(pair.prompt, pair.rejected) for pair in pairs]
     rows = [demo_score.encode(tokenizer, prompt, answer) for prompt, answer in texts]
