@@ -122,7 +122,7 @@ calibrate: ## compare predicted memory and step time with measured and published
 	@.venv/bin/python -m scripts.dev.calibrate
 
 ##@ Measure on GPUs (on a host with the training stack; TOKENIZER=folder RESULTS=folder)
-bench-gpu: ## seed flags against the tuned profile, 48 layers on 4 GPUs; an hour, 10 JSON results
+bench-gpu: ## seed flags against the tuned profile, 48 layers on 4 GPUs; 80 minutes, 13 JSON results
 	@$(PYTHON) -m tests.gpu.bench_visit 4gpu $(TOKENIZER) $(RESULTS) $(LINES)
 
 bench-8gpu: ## the same on 8 GPUs, and weak scaling, two nodes, faults; an hour, 10 JSON results

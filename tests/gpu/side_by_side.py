@@ -12,7 +12,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -63,6 +63,7 @@ def run(
     limit: float,
     total: float = math.inf,
     lead: float = 0.0,
+    after: Callable[[str, Ended], None] = lambda name, end: None,
 ) -> dict[str, Ended]:
     """Run all in order; return the end of each by name.
 
@@ -72,28 +73,38 @@ def run(
         limit: time limit of each in seconds.
         total: time limit of all in seconds; a training not started by then is skipped.
         lead: seconds the first runs alone, to compile kernels that the others reuse.
+        after: called with the name and the end of each as soon as it has ended.
     """
     adopt_orphans()
     try:
-        return _run(list(commands), at_once, limit, total, lead)
+        return _run(list(commands), at_once, limit, total, lead, after)
     finally:
         kill_descendants()
 
 
 def _run(
-    waiting: list[Command], at_once: int, limit: float, total: float, lead: float
+    waiting: list[Command],
+    at_once: int,
+    limit: float,
+    total: float,
+    lead: float,
+    after: Callable[[str, Ended], None],
 ) -> dict[str, Ended]:
     begun = time.monotonic()
     running: dict[str, _Begun] = {}
     ended: dict[str, Ended] = {}
     while waiting or running:
         over = time.monotonic() - begun
-        ended |= _reap(running)
+        for name, end in _reap(running).items():
+            ended[name] = end
+            after(name, end)
         alone = bool(running) and not ended and over < lead
         if not waiting or alone or len(running) >= at_once or not _has_room(running):
             time.sleep(PAUSE)
         elif total - over < SHORTEST:
-            ended[waiting.pop(0).name] = Ended(why="no time left", code=None, seconds=0.0)
+            name = waiting.pop(0).name
+            ended[name] = Ended(why="no time left", code=None, seconds=0.0)
+            after(name, ended[name])
         else:
             command = waiting.pop(0)
             running[command.name] = _begin(command, min(limit, total - over))

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from scripts.dev.figures import table
+from scripts.dev.figures import learning, table
 from scripts.dev.figures.markdown import filled
 from scripts.dev.figures.measured import Run, runs
 from scripts.dev.figures.plot import draw
@@ -16,15 +16,22 @@ from scripts.problem import Problem
 
 README = ROOT / "values" / "README.md"
 PLOT = ROOT / "values" / "step-time.svg"
+LEARNING_PLOT = ROOT / "values" / "learning.svg"
 
 
 def readme(text: str, rows: Sequence[Predicted], found: Sequence[Run]) -> str:
     """Return the README with the figures of now."""
-    return filled(text, {"predicted": table.predicted(rows, found), "measured": table.ran(found)})
+    blocks = {
+        "predicted": table.predicted(rows, found),
+        "headline": table.headline(found),
+        "measured": table.ran(found),
+        "learning": learning.summary(learning.newest()),
+    }
+    return filled(text, blocks)
 
 
 def main() -> int:
-    """Write both files."""
+    """Write all files."""
     rows, found = predictions(), runs()
     try:
         text = readme(README.read_text(encoding="utf-8"), rows, found)
@@ -33,7 +40,11 @@ def main() -> int:
         return 2
     README.write_text(text, encoding="utf-8")
     draw(rows, found, PLOT)
-    for path in (README, PLOT):
+    written = [README, PLOT]
+    if (proof := learning.newest()) is not None:
+        learning.draw(proof, LEARNING_PLOT)
+        written.append(LEARNING_PLOT)
+    for path in written:
         print(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
     return 0
 

@@ -35,6 +35,8 @@ class Run:
     """As ``tests/gpu/bench/run.py`` wrote them."""
     against: float | None = None
     """Its tokens per second over those of the run that it was compared with."""
+    engine: str = ""
+    """Version of Transformer Engine."""
 
     @property
     def is_whole(self) -> bool:
@@ -45,6 +47,26 @@ class Run:
     def rate(self) -> float:
         """Its median of tokens per second and GPU."""
         return float(self.figures["tokens_per_second_per_gpu"]["median"])
+
+    @property
+    def overall(self) -> float | None:
+        """All tokens over all seconds, per GPU; None where the bench did not write them."""
+        found = self.figures.get("overall")
+        return float(found["tokens_per_second_per_gpu"]) if found else None
+
+    @property
+    def over_one_epoch(self) -> float | None:
+        """The same with the reference's pass over one epoch; None where it was not measured."""
+        if self.figures.get("reference") == "online":
+            return self.overall
+        cost = self.figures.get("reference_pass") or {}
+        found = cost.get("over_one_epoch")
+        return None if found is None else float(found)
+
+    @property
+    def is_bare(self) -> bool:
+        """True when upstream ran without the launcher's features."""
+        return bool(self.figures["profile"].get("kept") == [])
 
 
 def runs(folder: Path = RESULTS) -> list[Run]:
@@ -84,6 +106,7 @@ def _run(
         packs=int(flags["global_batch_size"]) // int(flags.get("micro_batch_size", 1)),
         figures=run,
         against=ratio,
+        engine=record.get("versions", {}).get("transformer-engine", ""),
     )
 
 

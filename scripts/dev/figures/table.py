@@ -20,6 +20,15 @@ MEASURED = (
     *("GiB", "balance", "first loss", "against"),
 )
 
+HEADLINE = (
+    *("run", "result", "Transformer Engine", "our features", "packs a step", "steps"),
+    *("tok/s/GPU", "with the reference, one epoch", "MFU", "GiB"),
+)
+ENOUGH = 10
+"""Fewest steps of a headline figure."""
+SPLIT = "bench-4gpu-split"
+"""Results of the lines that separate flags from code (``tests/gpu/visits.yaml``)."""
+
 
 def predicted(rows: Sequence[Predicted], runs: Sequence[Run]) -> str:
     """Return a line for each profile and card."""
@@ -64,6 +73,59 @@ def _recomputed(row: Predicted) -> str:
         return "all layers"
     again = flops.recomputed(shape, training) * shape.layers
     return f"{again:.0f} of {shape.layers} layers"
+
+
+def headline(runs: Sequence[Run]) -> str:
+    """Return all tokens over all seconds of each run of the whole model with enough steps.
+
+    With the sentence of ``split`` below the table, if its runs are there.
+    """
+    found = [run for run in runs if run.is_whole and run.overall and _steps(run) >= ENOUGH]
+    if not found:
+        return "None yet."
+    said = split(found)
+    return table(HEADLINE, [_headline(run) for run in found]) + (f"\n\n{said}" if said else "")
+
+
+def _steps(run: Run) -> int:
+    return int(run.figures["steps"])
+
+
+def _headline(run: Run) -> tuple[str, ...]:
+    overall, epoch = run.overall, run.over_one_epoch
+    assert overall is not None
+    return (
+        run.name,
+        f"[`{run.result}`](../tests/gpu/results/{run.result})",
+        run.engine,
+        "none" if run.is_bare else "all" if run.figures["profile"].get("kept") is None else "some",
+        f"{run.packs} of {int(run.figures['flags'].get('packing_length', 8192)) // 1024}k",
+        str(_steps(run)),
+        _count(overall),
+        "" if epoch is None else _count(epoch),
+        f"{run.figures['overall']['mfu']:.1%}",
+        f"{run.figures['reserved_gib']:.1f}",
+    )
+
+
+def split(runs: Sequence[Run]) -> str:
+    """Return what flags and what code give: tuned over bare over the seed, all of ``split*``."""
+    lines = {run.name: run for run in runs if run.result.startswith(SPLIT)}
+    if not lines.keys() >= {"tuned", "bare", "seed-bare"}:
+        return ""
+    tuned, bare, seed = (lines[name] for name in ("tuned", "bare", "seed-bare"))
+    assert tuned.overall and bare.overall and seed.overall
+    text = (
+        f"Of {tuned.overall / seed.overall:.1f} x flags give {bare.overall / seed.overall:.1f} x "
+        f"and our code {tuned.overall / bare.overall:.2f} x"
+    )
+    if tuned.over_one_epoch:
+        ratios = tuned.over_one_epoch / seed.overall, tuned.over_one_epoch / bare.overall
+        text += (
+            f"; with the reference's pass over one epoch {ratios[0]:.1f} x, our code "
+            f"{ratios[1]:.2f} x"
+        )
+    return text + "."
 
 
 def ran(runs: Sequence[Run]) -> str:

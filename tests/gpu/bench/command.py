@@ -4,7 +4,8 @@
 
 TOKENIZER is a folder with a tokenizer; RESULTS gets ``bench-<label>.json``, rewritten after every
 run. ``--start`` measures the time to the first step instead, with cold and with warm kernel caches;
-``--layouts tests/gpu/layouts.yaml`` runs the layouts of that file.
+``--layouts tests/gpu/layouts.yaml`` runs the layouts of that file. ``features=none`` in a profile
+runs upstream with the same flags and without the launcher's plugins (``profiles.py``).
 """
 
 from __future__ import annotations
@@ -131,6 +132,9 @@ def verdict(runs: dict[str, Any]) -> int:
             wrong = 1
         if report is not None and not report["ok"]:
             print(f"{name}: metrics.jsonl and the formula differ: {report}")
+            wrong = 1
+        if run.get("steps") and run["profile"]["kept"] == [] and run["loaded"]:
+            print(f"{name}: features=none, but {', '.join(run['loaded'])} were loaded")
             wrong = 1
     return wrong
 

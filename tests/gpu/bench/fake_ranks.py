@@ -1,8 +1,9 @@
 """Fake torchrun of the bench's tests: writes the files of probe, trainer and metrics.
 
 ``fake_ranks.py WORLD STEPS MODE FOLDER``; each rank's file is complete, one in three steps slow.
-MODE ``reports`` writes the product's metrics too, without all of them; ``hangs`` stays after the
-last step, with a process in a session of its own.
+MODE ``reports`` writes the product's metrics too, without all of them, and the note of a reference
+pass; ``hangs`` stays after the last step, with a process in a session of its own; ``loads`` has
+loaded one of the launcher's modules.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ def main() -> None:
     for rank in range(world):
         path = folder / f"rank-{rank}.jsonl"
         place = {"rank": rank, "world": world, "tp": rank % 2, "pp": 0, "cp": 0, "dp": rank // 2}
-        add(path, **place, imported=time.time(), loaded=time.time(), before_training=GIB)
+        modules = ["launchers.training.loading"] if mode == "loads" else []
+        start = {"imported": time.time(), "loaded": time.time(), "before_training": GIB}
+        add(path, **place, **start, launchers=modules)
         for step in range(1, steps + 1):
             seconds = 60.0 if step == 1 else 2.0 + (step % 3 == 0)
             counted = {"tokens": 4000, "squares": 4_000_000, "sequences": 4}
@@ -41,6 +44,10 @@ def main() -> None:
         metrics = {"step": step, "seconds": 2.0, "data_seconds": 0.01 * step, "tokens": 8000}
         if mode == "reports":
             add(folder / "metrics.jsonl", **metrics)
+    if mode == "reports":
+        note = {"from": "pass", "seconds": 4.0, "tokens": 48_000, "pairs": 60}
+        text = json.dumps({**note, "tokens_per_second_per_gpu": 3000.0})
+        (folder / "reference.json").write_text(text, encoding="utf-8")
     print("all steps", flush=True)
     if mode == "fails":
         print("torch.OutOfMemoryError: CUDA out of memory", flush=True)

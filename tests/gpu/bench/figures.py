@@ -69,6 +69,7 @@ def figures(
     work = rate * flops.model(shape, training, s_eff) / 1e12
     return {
         "steps": len(measured),
+        "overall": overall(measured, shape, training, card),
         "seconds": _rounded(spread([step.seconds for step in measured])),
         "tokens_per_step": round(tokens / len(measured)),
         "sequences_per_step": sum(s.sequences for s in measured) / len(measured),
@@ -79,6 +80,48 @@ def figures(
         "hardware_tflops_per_gpu": round(rate * flops.hardware(shape, training, s_eff) / 1e12, 2),
         "mfu": round(work / card.peak_tflops, 4),
     }
+
+
+def overall(
+    steps: Sequence[Step], shape: ModelConfig, training: Training, card: GpuModel
+) -> dict[str, Any]:
+    """Return all tokens over all seconds of some steps: slow steps count as long as they took."""
+    tokens, seconds = sum(s.tokens for s in steps), sum(s.seconds for s in steps)
+    s_eff = sum(s.squares for s in steps) / max(1, tokens)
+    rate = tokens / seconds / training.layout.world
+    work = rate * flops.model(shape, training, s_eff) / 1e12
+    return {
+        "tokens": tokens,
+        "seconds": round(seconds, 3),
+        "tokens_per_second_per_gpu": round(rate, 1),
+        "mfu": round(work / card.peak_tflops, 4),
+    }
+
+
+def reference_pass(note: Mapping[str, Any], rate: float | None) -> dict[str, float] | None:
+    """Return the cost of the pass that computed the reference, and the rate that includes it.
+
+    Over one epoch each token is read once by the pass and once by training, so that the seconds of
+    a token add: 1 / (1 / training + 1 / pass).
+
+    Args:
+        note: ``reference.json`` of the run; with ``from: store`` another run paid for the pass.
+        rate: tokens per second and GPU of training alone; None without measured steps.
+
+    >>> reference_pass({"from": "pass", "seconds": 10.0, "tokens": 1, "pairs": 1,
+    ...                 "tokens_per_second_per_gpu": 3000.0}, 1000.0)["over_one_epoch"]
+    750.0
+    >>> reference_pass({"from": "store"}, 1000.0), reference_pass({}, 1000.0)
+    (None, None)
+    """
+    if note.get("from") != "pass" or not note.get("tokens_per_second_per_gpu"):
+        return None
+    alone = float(note["tokens_per_second_per_gpu"])
+    found = {name: note[name] for name in ("seconds", "tokens", "pairs")}
+    found["tokens_per_second_per_gpu"] = alone
+    if rate:
+        found["over_one_epoch"] = round(1 / (1 / rate + 1 / alone), 1)
+    return found
 
 
 def _rounded(values: Mapping[str, float]) -> dict[str, float]:

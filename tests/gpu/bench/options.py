@@ -126,9 +126,11 @@ def refuse(bench: Bench, chosen: Sequence[Profile]) -> None:
 
     Raises:
         LaunchError, OSError: a profile's flags or file.
-        ValueError: its layout does not fit the model or the GPUs.
+        ValueError: its layout does not fit the model or the GPUs, or it needs a feature that it
+            leaves out.
     """
     own = bench.own_flags
     for profile in chosen:
         parsed = bench_profiles.recipe(profile.values(), own)
         bench_profiles.refuse(parsed, bench.shape, bench.gpus)
+        bench_profiles.refuse_kept(profile, parsed)

@@ -3,6 +3,9 @@
 ``NAME:FILE,FILE,flag=value,flag=null`` on the command line; NAME is optional. A key with a dot
 is a path of the values: ``recipe.reference=precomputed``, ``extraEnv.NCCL_DEBUG=INFO``. The
 launcher's own functions translate the values into flags.
+
+``features=NAME+NAME`` installs only these features of the launcher in the training processes, and
+``features=none`` none, so that upstream runs with the same flags and without our plugins.
 """
 
 from __future__ import annotations
@@ -16,6 +19,7 @@ import yaml
 
 from launchers.config import recipe as recipes
 from launchers.config.recipe import Recipe
+from launchers.flags import equal_packs, features
 from launchers.plan import training_job
 from launchers.plan.model_config import ModelConfig
 from launchers.plan.training_job import Training
@@ -25,6 +29,9 @@ ROOT = Path(__file__).parents[3]
 DEFAULTS = ROOT / "chart" / "values.yaml"
 REPLACED = ("external_plugins", "callbacks", "num_train_epochs", "max_epochs", "save_strategy")
 """Flags of the user's code and data, which the bench replaces."""
+FEATURES = "features"
+"""Key of a profile that names the launcher's features to keep; no flag of ms-swift."""
+NONE = "none"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +42,14 @@ class Profile:
     files: tuple[str, ...]
     changes: Mapping[str, Any]
     """Flags or paths of values that override the files; None removes one."""
+    kept: tuple[str, ...] | None = None
+    """The launcher's features to install; None for those that the recipe asks for."""
+
+    def features(self, parsed: Recipe) -> list[str]:
+        """Return the launcher's features that the training processes install, in their order."""
+        if self.kept is None:
+            return features.names(parsed, on_cpu=False)
+        return [each.name for each in features.FEATURES if each.name in self.kept]
 
     def values(self) -> dict[str, Any]:
         """Return the merged values."""
@@ -62,9 +77,11 @@ def parse(text: str) -> Profile:
     ('a.yaml', 'b.yaml')
     >>> parse("values/hardware/h200-4.yaml,rpo_alpha=null").name
     'h200-4,rpo_alpha=null'
+    >>> parse("bare:a.yaml,features=none").kept
+    ()
 
     Raises:
-        ValueError: it names no values file.
+        ValueError: it names no values file, or an unknown feature.
     """
     first, _, rest = text.partition(":")
     given = rest if rest else first
@@ -76,8 +93,29 @@ def parse(text: str) -> Profile:
         )
     pairs = [part.partition("=") for part in parts if "=" in part]
     changes = {key: yaml.safe_load(value) for key, _, value in pairs}
+    features_kept = kept(changes.pop(FEATURES)) if FEATURES in changes else None
     own = [Path(files[-1]).stem, *(f"{key}={value}" for key, _, value in pairs)]
-    return Profile(name=first if rest else ",".join(own), files=files, changes=changes)
+    name = first if rest else ",".join(own)
+    return Profile(name=name, files=files, changes=changes, kept=features_kept)
+
+
+def kept(text: Any) -> tuple[str, ...]:
+    """Return the names of ``features=``.
+
+    >>> kept("none"), kept("chunked_adam+fused_norm")
+    ((), ('chunked_adam', 'fused_norm'))
+
+    Raises:
+        ValueError: a name is not a feature of the launcher.
+    """
+    found = () if text == NONE else tuple(str(text).split("+"))
+    known = [each.name for each in features.FEATURES]
+    if unknown := sorted(set(found) - set(known)):
+        raise ValueError(
+            f"{FEATURES}={text}: {unknown[0]} is not a feature; write {NONE}, or "
+            f"{', '.join(known)} with + between"
+        )
+    return found
 
 
 def compose(layers: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -135,6 +173,28 @@ def refuse(parsed: Recipe, shape: ModelConfig, gpus: int) -> None:
     )
     if broken:
         raise ValueError("\n".join(map(str, broken)))
+
+
+def refuse_kept(profile: Profile, parsed: Recipe) -> None:
+    """Refuse a profile whose flags need a feature that it does not install.
+
+    Raises:
+        ValueError: it names the flag and the feature.
+    """
+    if profile.kept is None:
+        return
+    needed = {"reference": parsed.reference == "precomputed"}
+    needed |= dict.fromkeys(("equal_packs", "rank_order"), equal_packs.wanted(parsed))
+    remedy = {
+        "reference": "recipe.reference=online",
+        **dict.fromkeys(("equal_packs", "rank_order"), f"{equal_packs.DISPATCHER}=alltoall"),
+    }
+    for name, is_needed in needed.items():
+        if is_needed and name not in profile.kept:
+            raise ValueError(
+                f"{profile.name}: its flags need the feature {name}, which {FEATURES} leaves out; "
+                f"keep it, or write {remedy[name]}"
+            )
 
 
 def environment(values: Mapping[str, Any]) -> dict[str, str]:

@@ -19,6 +19,7 @@ from launchers.flags.command_line import Inputs
 from launchers.preflight.gang_probes import free_port
 from launchers.run import kernel_cache
 from launchers.system.ms_swift import swift_folder
+from launchers.training.reference.run_store import recorded
 from tests.gpu import host, session
 from tests.gpu.bench import figures, read
 from tests.gpu.bench import profiles as bench_profiles
@@ -36,15 +37,31 @@ OUT_OF_MEMORY = "OutOfMemoryError"
 
 
 def flags(
-    bench: Bench, parsed: Recipe, folder: Path, probes: Sequence[Path] = (PROBE,)
+    bench: Bench,
+    parsed: Recipe,
+    folder: Path,
+    probes: Sequence[Path] = (PROBE,),
+    kept: Sequence[str] | None = None,
 ) -> dict[str, Value]:
-    """Return the flags as the launcher would write them, with the probe added to its plugins."""
+    """Return the flags as the launcher would write them, with the probe added to its plugins.
+
+    Args:
+        bench: settings that all runs share.
+        parsed: the run's recipe.
+        folder: the run's folder.
+        probes: plugins that measure.
+        kept: the launcher's features that are installed; None for all that the recipe needs.
+    """
     inputs = Inputs(model=bench.model, mcore=None, datasets=(str(bench.data),), clone=None)
     spelt = command_line.training_flags(
         parsed, inputs, output_dir=folder / "out", resume=None, on_cpu=False
     )
     plugins, callbacks = spelt["external_plugins"], spelt["callbacks"]
     assert isinstance(plugins, list) and isinstance(callbacks, list)
+    if kept is not None:  # the bench has removed the user's own
+        plugins = plugins if kept else []
+        own = (each.callback for each in features.FEATURES if each.name in kept)
+        callbacks = [*filter(None, own)]
     extras = [bench.extras] if bench.extras else []
     return {
         **spelt,
@@ -77,6 +94,7 @@ def environment(
     """Return the environment of the training processes: the launcher's and the probe's."""
     values = profile.values()
     parsed = bench_profiles.recipe(values, bench.own_flags)
+    installed = profile.features(parsed)
     given = {**inherited(), **bench_profiles.environment(values)}
     inside = command_line.environment(given, place, nproc=bench.gpus, package=LAUNCHERS)
     kernels = kernel_cache.variables(
@@ -91,7 +109,7 @@ def environment(
     return {
         **inside,
         **kernels,
-        **features.environment(parsed, on_cpu=False),
+        **({features.VARIABLE: ",".join(installed)} if installed else {}),
         "CUDA_VISIBLE_DEVICES": ",".join(map(str, range(bench.gpus))),
         "DPO_RUN_FOLDER": str(folder),
         "DPO_ATTEMPT_FOLDER": str(folder / "attempts" / "1"),
@@ -134,7 +152,7 @@ def run(
     place = Place(
         rank=0, nodes=1, master_addr="127.0.0.1", master_port=free_port(), source="single"
     )
-    spelt = flags(bench, parsed, folder)
+    spelt = flags(bench, parsed, folder, kept=profile.kept)
     command = torchrun(bench, parsed, place, folder, spelt)
     env = environment(bench, profile, place, folder, caches or bench.home / "caches")
     sampler, began = Sampler(), time.time()
@@ -152,13 +170,17 @@ def run(
         look=watch,
     )
     return {
-        "profile": {"files": list(profile.files), "changes": dict(profile.changes)},
+        "profile": {
+            "files": list(profile.files),
+            "changes": dict(profile.changes),
+            "kept": None if profile.kept is None else list(profile.kept),
+        },
         "ended": why,
         "exit": code,
         **measured(bench, parsed, folder, began),
         "gpu": sampler.summary(),
         "reference": parsed.reference,
-        "features": features.names(parsed, on_cpu=False),
+        "features": profile.features(parsed),
         "flags": spelt,
         "env": bench_profiles.environment(values),
         "command": shlex.join(command),
@@ -173,12 +195,16 @@ def measured(bench: Bench, parsed: Recipe, folder: Path, began: float) -> dict[s
     rows = [row for path in folder.rglob("metrics.jsonl") for row in read.lines(path)]
     text = (folder / "log").read_text(encoding="utf-8", errors="replace")
     finished = seen.complete >= bench.iterations
+    found = figures.figures(steps, bench.shape, training, bench.card, bench.warm_up)
+    rate = found.get("overall", {}).get("tokens_per_second_per_gpu")
     return {
         "finished": finished,
         "out_of_memory": OUT_OF_MEMORY in text,
         "wall_s": round(time.time() - began, 1),
         "world": bench.gpus,
-        **figures.figures(steps, bench.shape, training, bench.card, bench.warm_up),
+        "loaded": sorted({name for who in seen.who for name in who.get("launchers", ())}),
+        **found,
+        "reference_pass": figures.reference_pass(recorded(folder), rate),
         **figures.memory(seen),
         "start": figures.start(seen, began),
         "first_loss": figures.oracle(log, parsed.arg("rpo_alpha") not in ("", "0")),

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-COLUMNS = ("run", "steps", "s/step", "p95", "±MAD", "tok/s/GPU", "MFU", "GiB", "LBL", "loss", "end")
+COLUMNS = (
+    *("run", "steps", "s/step", "p95", "±MAD", "tok/s/GPU", "overall", "one epoch", "MFU", "GiB"),
+    *("LBL", "loss", "end"),
+)
+"""``overall``: all tokens over all seconds; ``one epoch``: the same with the reference's pass."""
 
 
 def table(runs: Mapping[str, Mapping[str, Any]]) -> str:
@@ -35,7 +39,7 @@ def _row(name: str, run: Mapping[str, Any]) -> tuple[str, ...]:
     loss = run.get("first_loss", {}).get("first")
     first = "-" if loss is None else f"{loss:.6f}{'' if run['first_loss']['ok'] else ' WRONG'}"
     if not run.get("steps"):
-        return (name, "0", *("-" * 5), _number(run.get("reserved_gib"), 1), "-", first, end)
+        return (name, "0", *("-" * 7), _number(run.get("reserved_gib"), 1), "-", first, end)
     seconds, rate = run["seconds"], run["tokens_per_second_per_gpu"]
     return (
         name,
@@ -44,6 +48,8 @@ def _row(name: str, run: Mapping[str, Any]) -> tuple[str, ...]:
         f"{seconds['p95']:.3f}",
         f"{seconds['mad']:.3f}",
         f"{rate['median']:.0f}",
+        _number(run.get("overall", {}).get("tokens_per_second_per_gpu"), 0),
+        _number((run.get("reference_pass") or {}).get("over_one_epoch"), 0),
         f"{run['mfu']:.1%}",
         f"{run['reserved_gib']:.1f}",
         _number(run.get("load_balancing_loss"), 3),

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from launchers.config import gpu_models
-from launchers.flags import command_line
+from launchers.config.rank import Place
+from launchers.flags import command_line, features
 from launchers.plan import flops, model_config
 from launchers.run import kernel_cache
 from tests.gpu import host, session
@@ -21,6 +22,7 @@ from tests.gpu.bench.read import Step
 from tests.gpu.model import random_model
 
 SEED = "tests/gpu/baselines/seed.yaml"
+TUNED = "values/a100-2node.yaml,values/hardware/h200-4.yaml"
 FOUR = f"{SEED},expert_model_parallel_size=4"
 H200 = ["NVIDIA H200, 580.1"] * 4
 Run = Callable[..., dict[str, Any]]
@@ -71,6 +73,12 @@ def test_the_figures_are_the_formula_of_the_steps_after_the_warm_up(
     work = 1000 * 4 * flops.forward(qwen, 1000.0) / 989e12
     assert run["mfu"] == pytest.approx(work, abs=1e-4)
     assert run["reserved_gib"] == 6.0
+    # of steps 4 to 12 three took 3 s
+    overall = {"tokens": 72_000, "seconds": 21.0, "tokens_per_second_per_gpu": 857.1}
+    assert {name: run["overall"][name] for name in overall} == overall
+    assert run["reference_pass"]["over_one_epoch"] == pytest.approx(
+        1 / (1 / 857.1 + 1 / 3000), 1e-3
+    )
     assert run["metrics"] == {"seconds": 2.0, "data_seconds": 0.08}  # of steps 4 to 12
     assert run["self_report"]["missing"] == ["mfu", "tokens_per_second_per_gpu"]
     assert run["first_loss"]["ok"] and run["load_balancing_loss"] == 1.02
@@ -78,6 +86,57 @@ def test_the_figures_are_the_formula_of_the_steps_after_the_warm_up(
     assert run["flags"]["callbacks"][0] == "probe" and "seal" in run["flags"]["callbacks"]
     assert record["command"].startswith("python3 -m tests.gpu.bench TOKENIZER RESULTS --home")
     assert "tests/gpu/plugins/swift_probe.py" in run["flags"]["external_plugins"]
+
+
+def test_upstream_runs_with_the_same_flags_and_without_our_plugins(
+    fake: Callable[[str, int], None], tmp_path: Path
+) -> None:
+    fake("ends", 3)
+    few = f"few:{FOUR},features=seal_megatron+chunked_adam"
+    words = [
+        "--profile",
+        f"all:{FOUR}",
+        "--profile",
+        f"bare:{FOUR},features=none",
+        "--profile",
+        few,
+    ]
+    runs = go(tmp_path, *words, "--steps", "2", "--warm-up", "1")["runs"]
+    ours, bare, kept = runs["all"], runs["bare"], runs["few"]
+    assert bare["features"] == bare["profile"]["kept"] == bare["loaded"] == []
+    (probe,) = bare["flags"]["external_plugins"]
+    assert probe.endswith("swift_probe.py") and bare["flags"]["callbacks"] == ["probe"]
+    changed = {f for f in ours["flags"] if ours["flags"][f] != bare["flags"].get(f)}
+    assert changed == {"external_plugins", "callbacks", "output_dir"}
+    assert "reference" not in kept["features"]
+    assert kept["features"] == ["seal_megatron", "chunked_adam"]
+    assert kept["flags"]["callbacks"] == ["probe", "seal"]
+    assert len(kept["flags"]["external_plugins"]) == 2
+
+
+def test_the_environment_names_only_the_features_that_are_kept(
+    fake: Callable[[str, int], None], tmp_path: Path
+) -> None:
+    options = bench_options.arguments(["t", "r", "--layers", "8", "--home", str(tmp_path)])
+    bench = bench_options.bench(options, H200)
+    place = Place(rank=0, nodes=1, master_addr="a", master_port=1, source="single")
+
+    def named(text: str) -> str | None:
+        profile = profiles.parse(text)
+        env = bench_run.environment(bench, profile, place, tmp_path, tmp_path / "caches")
+        return env.get(features.VARIABLE)
+
+    assert named(f"{FOUR},features=none") is None
+    assert named(f"{FOUR},features=grad_check") == "grad_check"
+    assert "metrics_megatron" in str(named(FOUR))
+
+
+def test_a_bare_run_that_has_loaded_our_code_fails_the_bench(
+    fake: Callable[[str, int], None], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fake("loads", 6)
+    go(tmp_path, "--profile", f"bare:{FOUR},features=none", "--steps", "3", code=1)
+    assert "bare: features=none, but launchers.training.loading" in capsys.readouterr().out
 
 
 def test_a_training_that_hangs_after_its_last_step_is_ended_with_all_it_started(
@@ -159,6 +218,17 @@ def test_a_first_loss_that_is_not_ln_2_fails_the_bench(
         (H200, ["--profile", "global_batch_size=4"], "names no values file"),
         (H200, ["--profile", FOUR, "--against", FOUR], "two profiles have one name"),
         (H200, [], "nothing to run"),
+        (H200, ["--profile", f"{FOUR},features=adam"], "adam is not a feature"),
+        (
+            H200,
+            ["--profile", f"{FOUR},features=none,recipe.reference=precomputed"],
+            "recipe.reference=online",
+        ),
+        (
+            H200,
+            ["--profile", f"{TUNED},features=reference,recipe.reference=online"],
+            "moe_token_dispatcher_type=alltoall",
+        ),
         (H200, ["--profile", "values/none.yaml"], "values/none.yaml"),
     ],
 )

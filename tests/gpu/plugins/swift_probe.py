@@ -1,14 +1,16 @@
 """Loaded into ms-swift's Megatron trainer: writes a row for each step of this rank, as it goes.
 
-``PROBE`` names the folder: the first line of ``rank-<N>.jsonl`` says who this is, each further one
-is a step: seconds since the end of the step before, real tokens and their squared lengths of this
-rank's own data, peaks of memory in bytes. Tokens are counted on the CPU, in what the collator hands
-over. The bench's process is ``PROBE_PARENT``: when it is gone, this rank ends, so that a killed
-visit leaves nothing on the GPUs.
+``PROBE`` names the folder: the first line of ``rank-<N>.jsonl`` says who this is and which of the
+launcher's modules are loaded (this file imports none). Each further one is a step: seconds since
+the end of the step before, real tokens and their squared lengths of this rank's own data, peaks of
+memory in bytes. Tokens are counted on the CPU, in what the collator hands over. The bench's process
+is ``PROBE_PARENT``: when it is gone, this rank ends, so that a killed visit leaves nothing on the
+GPUs.
 """
 
 import json
 import os
+import sys
 import threading
 import time
 from pathlib import Path
@@ -54,6 +56,7 @@ class ProbeCallback(MegatronCallback):  # type: ignore[misc]
             imported=IMPORTED,
             loaded=time.time(),
             before_training=torch.cuda.memory_allocated(),
+            launchers=sorted(name for name in sys.modules if name.startswith("launchers")),
         )
         self.begun = time.monotonic()
 

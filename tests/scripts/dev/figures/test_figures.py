@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from scripts.dev.figures import measured, plot, table
+from scripts.dev.figures import learning, measured, plot, table
 from scripts.dev.figures.__main__ import README, readme
 from scripts.dev.figures.markdown import filled
 from scripts.dev.figures.predicted import BASE, HARDWARE, Predicted, predictions
@@ -105,6 +105,89 @@ def test_runs_of_fewer_layers_are_not_the_profile(results: Path) -> None:
     row = row_of("h200", 4)
     found = measured.best(measured.runs(results), card="h200", gpus=4, file=row.file)
     assert found is None
+
+
+def split_results(folder: Path) -> None:
+    """Write the results of the lines that separate flags from code."""
+
+    def run(rate: float, **more: Any) -> dict[str, Any]:
+        overall = {"tokens_per_second_per_gpu": rate, "mfu": 0.25}
+        return {**FIGURES, "steps": 10, "overall": overall, **more}
+
+    bare = {"profile": {**FIGURES["profile"], "kept": []}, "reference": "online"}
+    cost = {"over_one_epoch": 9000.0}
+    tuned = run(12000.0, reference="precomputed", reference_pass=cost)
+    versions = {"transformer-engine": "2.16.1"}
+    files = {
+        "bench-4gpu-split.json": {"tuned": tuned, "bare": run(6000.0, **bare)},
+        "bench-4gpu-split-seed.json": {"seed-bare": run(1500.0, **bare)},
+        "bench-few.json": {"few": {**tuned, "steps": 9}},
+    }
+    for name, runs in files.items():
+        record = {"card": "h200", "layers": 48, "against": None, "versions": versions}
+        (folder / name).write_text(json.dumps({**record, "runs": runs}))
+
+
+def test_headlines_are_all_tokens_over_all_seconds_with_and_without_the_reference(
+    tmp_path: Path,
+) -> None:
+    split_results(tmp_path)
+    text = table.headline(measured.runs(tmp_path))
+    seed, tuned, bare = text.splitlines()[2:5]
+    assert "| seed-bare |" in seed and "| none |" in seed and "| 1,500 | 1,500 |" in seed
+    assert "| 2.16.1 | all |" in tuned and "| 10 | 12,000 | 9,000 | 25.0% |" in tuned
+    assert "| none |" in bare and "| 6,000 | 6,000 |" in bare
+    assert "few" not in text  # nine steps are not enough
+    assert text.endswith(
+        "Of 8.0 x flags give 4.0 x and our code 2.00 x; with the reference's pass over one epoch "
+        "6.0 x, our code 1.50 x."
+    )
+
+
+def test_a_split_without_the_seed_says_nothing(tmp_path: Path) -> None:
+    split_results(tmp_path)
+    (tmp_path / "bench-4gpu-split-seed.json").unlink()
+    assert "flags give" not in table.headline(measured.runs(tmp_path))
+    assert table.headline([]) == "None yet."
+
+
+def proof() -> dict[str, Any]:
+    """Return a result of ``tests.gpu.learning`` with two seeds of both sides."""
+    test = {
+        **{"ours": [0.98, 0.97], "upstream": [0.98, 0.98], "mean": -0.005, "low": -0.03},
+        **{"high": 0.02, "bound": 0.05, "power": 0.9, "equivalent": True},
+    }
+    runs = {
+        f"{side}-{seed}": {
+            **{"side": side, "seed": seed, "finished": True},
+            "log": {"loss": [8.3, 7.0 + seed], "grad_norm": [1.0, 0.9]},
+            "after": {"accuracy": 0.98, "margin": 3.0 + seed},
+        }
+        for side in ("ours", "upstream")
+        for seed in (1, 2)
+    }
+    tests = {"ours": {"held-out accuracy": test}, "kernels": {}, "control": {}}
+    return {"runs": runs, "judged": {"passed": True, "wrong": [], "tests": tests}}
+
+
+def test_the_proof_of_learning_has_a_table_and_a_plot(tmp_path: Path) -> None:
+    assert learning.newest(tmp_path) is None and learning.summary(None) == "None yet."
+    (tmp_path / "learning-4gpu.json").write_text(json.dumps(proof()))
+    record = learning.newest(tmp_path)
+    assert record is not None
+    (line,) = learning.summary(record).splitlines()[2:]
+    assert line == (
+        "| held-out accuracy | 0.975 | 0.98 | -0.0050, -0.0300 to +0.0200 | 0.05 | 0.90 "
+        "| equivalent |  |  |"
+    )
+    path = tmp_path / "plot.svg"
+    learning.draw(record, path)
+    text = path.read_text(encoding="utf-8")
+    for word in ("gradient norm", "held-out margin", "upstream, mean of 2 seeds"):
+        assert f">{word}<" in text
+    again = tmp_path / "again.svg"
+    learning.draw(record, again)
+    assert again.read_bytes() == path.read_bytes()
 
 
 def test_the_plot_names_every_profile_and_phase(results: Path, tmp_path: Path) -> None:

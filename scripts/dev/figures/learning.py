@@ -1,0 +1,103 @@
+"""Table and plot of the proof of learning: ``tests/gpu/results/learning-*gpu.json``."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from scripts.dev.figures.markdown import table
+from scripts.dev.figures.measured import RESULTS
+
+Record = Mapping[str, Any]
+NONE = "None yet."
+OURS, UPSTREAM = "ours", "upstream"
+COLOURS = {OURS: "#4477aa", UPSTREAM: "#ee6677"}
+COLUMNS = (
+    *("figure", "ours", "upstream", "difference, 90 % interval", "bound", "power", "result"),
+    *("upstream with other kernels", "control"),
+)
+
+
+def newest(folder: Path = RESULTS) -> Record | None:
+    """Return the result with the most GPUs; None if there is none."""
+    found = sorted(folder.glob("learning-*gpu.json"))
+    if not found:
+        return None
+    record: dict[str, Any] = json.loads(found[-1].read_text(encoding="utf-8"))
+    return record
+
+
+def summary(record: Record | None) -> str:
+    """Return a line for each compared figure: means over the seeds, the test, and its controls."""
+    if record is None:
+        return NONE
+    tests = record["judged"]["tests"]
+    others = [tests.get(side, {}) for side in ("kernels", "control")]
+    return table(COLUMNS, [_line(name, test, others) for name, test in tests[OURS].items()])
+
+
+def _line(name: str, test: Record, others: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    means = [f"{statistics.mean(test[side]):.4g}" for side in (OURS, UPSTREAM)]
+    span = f"{test['mean']:+.4f}, {test['low']:+.4f} to {test['high']:+.4f}"
+    said = "equivalent" if test["equivalent"] else "different"
+    controls = (_interval(other.get(name)) for other in others)
+    return (name, *means, span, f"{test['bound']:g}", f"{test['power']:.2f}", said, *controls)
+
+
+def _interval(test: Record | None) -> str:
+    if test is None or "low" not in test:
+        return ""
+    return f"{test['low']:+.4f} to {test['high']:+.4f}"
+
+
+def draw(record: Record, path: Path) -> None:
+    """Write the plot as SVG: training loss and gradient norm by step, held-out figures by seed."""
+    matplotlib.rcParams.update({"svg.hashsalt": "figures", "svg.fonttype": "none"})
+    figure = Figure(figsize=(12, 3.4), layout="constrained")
+    panes = figure.subplots(1, 4)
+    runs = {side: _runs(record, side) for side in (OURS, UPSTREAM)}
+    for pane, name, title in (
+        (panes[0], "loss", "training loss"),
+        (panes[1], "grad_norm", "gradient norm"),
+    ):
+        for side, each in runs.items():
+            _band(pane, [run["log"][name] for run in each], side)
+        pane.set(title=title, xlabel="step")
+    for pane, name in ((panes[2], "accuracy"), (panes[3], "margin")):
+        for side, each in runs.items():
+            seeds = [run["seed"] for run in each]
+            values = [run["after"][name] for run in each]
+            pane.plot(
+                seeds,
+                values,
+                "D" if side == OURS else "o",
+                color=COLOURS[side],
+                label=side,
+                fillstyle="none",
+            )
+        pane.set(title=f"held-out {name}", xlabel="seed")
+    for pane in panes:
+        pane.grid(alpha=0.3)
+        pane.legend(fontsize=7)
+    figure.savefig(path, metadata={"Date": None})
+
+
+def _runs(record: Record, side: str) -> list[Record]:
+    return [run for run in record["runs"].values() if run["side"] == side and run["finished"]]
+
+
+def _band(pane: Axes, curves: Sequence[Sequence[float]], side: str) -> None:
+    """Draw the mean of the seeds, and their extremes."""
+    columns = list(zip(*curves, strict=False))
+    steps = range(1, len(columns) + 1)
+    means = [statistics.mean(column) for column in columns]
+    pane.plot(steps, means, color=COLOURS[side], label=f"{side}, mean of {len(curves)} seeds")
+    low, high = [min(c) for c in columns], [max(c) for c in columns]
+    pane.fill_between(steps, low, high, color=COLOURS[side], alpha=0.2, linewidth=0)

@@ -1,0 +1,150 @@
+"""The sides of ``learning.yaml`` and their runs, validated before GPU time is spent."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from launchers.config.rank import Place
+from tests.gpu import side_by_side
+from tests.gpu.bench import profiles as bench_profiles
+from tests.gpu.bench import run as bench_run
+from tests.gpu.bench.profiles import ROOT, Profile
+from tests.gpu.bench.shared import Bench
+from tests.gpu.learning import data
+
+FILE = Path(__file__).with_name("learning.yaml")
+KEYS = ("features", "flags")
+PORT = 29600
+"""Port of the first run; each run has ten."""
+GPUS = 2
+"""GPUs of a run: two ranks of experts."""
+SCORE_THREADS = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """One side with one seed."""
+
+    side: str
+    seed: int
+    profile: Profile
+    number: int
+
+    @property
+    def name(self) -> str:
+        """Return its name in the result."""
+        return f"{self.side}-{self.seed}"
+
+
+def read(seeds: Sequence[int], only: Sequence[str] = (), file: Path = FILE) -> list[Run]:
+    """Return the runs, all sides of a seed together, in the order in which they start.
+
+    Raises:
+        ValueError: a side, a key or a feature is unknown.
+    """
+    plan = yaml.safe_load(file.read_text(encoding="utf-8"))
+    sides: dict[str, dict[str, Any]] = plan["sides"]
+    if unknown := sorted(set(only) - sides.keys()):
+        raise ValueError(f"{file.name} has no side {unknown[0]}; it has {', '.join(sides)}")
+    for name, side in sides.items():
+        if wrong := sorted(side.keys() - set(KEYS)):
+            raise ValueError(f"{file.name}: {name}.{wrong[0]} is not one of {', '.join(KEYS)}")
+    files = tuple(str((file.parent / each).resolve()) for each in plan["files"])
+    wanted = [name for name in sides if not only or name in only]
+    pairs = [(name, seed) for seed in seeds for name in wanted]
+    return [
+        Run(side=name, seed=seed, number=number, profile=_profile(plan, files, name, seed))
+        for number, (name, seed) in enumerate(pairs)
+    ]
+
+
+def _profile(plan: dict[str, Any], files: tuple[str, ...], name: str, seed: int) -> Profile:
+    side = plan["sides"][name]
+    changes = {**plan["shared"], "seed": seed, **side.get("flags", {})}
+    kept = bench_profiles.kept(side["features"]) if "features" in side else None
+    return Profile(name=f"{name}-{seed}", files=files, changes=changes, kept=kept)
+
+
+def refuse(bench: Bench, runs: Sequence[Run]) -> None:
+    """Refuse runs that cannot work.
+
+    Raises:
+        LaunchError: a side's flags.
+        ValueError: its layout does not fit, or it needs a feature that it leaves out.
+    """
+    for run in runs:
+        parsed = bench_profiles.recipe(run.profile.values(), bench.own_flags)
+        bench_profiles.refuse(parsed, bench.shape, bench.gpus)
+        bench_profiles.refuse_kept(run.profile, parsed)
+
+
+def folder_of(bench: Bench, run: Run) -> Path:
+    """Return a run's folder, in its own workspace, so that runs share no store."""
+    return bench.home / run.name / "runs" / run.name
+
+
+def command(
+    bench: Bench, run: Run, gpus: Sequence[int], caches: Path, held_out: Path
+) -> side_by_side.Command:
+    """Return the command of a run: training as the launcher builds it, then its score.
+
+    Args:
+        bench: settings that all runs share.
+        run: side and seed.
+        gpus: the host's GPUs that it uses.
+        caches: folder of compiled kernels, shared by all runs.
+        held_out: the held-out pairs.
+    """
+    files, folder = data.of_seed(bench.home, run.seed), folder_of(bench, run)
+    (folder / "attempts" / "1").mkdir(parents=True)
+    own = replace(bench, model=files.model, data=files.pairs)
+    parsed = bench_profiles.recipe(run.profile.values(), own.own_flags)
+    spelt = bench_run.flags(own, parsed, folder, kept=run.profile.kept)
+    spelt |= {"save_steps": str(own.iterations)}
+    place = Place(
+        rank=0,
+        nodes=1,
+        master_addr="127.0.0.1",
+        master_port=PORT + 10 * run.number,
+        source="single",
+    )
+    train = bench_run.torchrun(own, parsed, place, folder, spelt)
+    export = folder / "out" / f"checkpoint-{own.iterations}"
+    score = scoring(run, held_out, files.model, export, folder / "score.json")
+    env = bench_run.environment(own, run.profile, place, folder, caches)
+    # per run: concurrent loads of the same rows would wait for each other
+    env |= {"HF_DATASETS_CACHE": str(folder / "hf"), "MODELSCOPE_CACHE": str(folder / "ms")}
+    env |= {"CUDA_VISIBLE_DEVICES": ",".join(map(str, gpus))}
+    words = ["bash", "-c", f"cd {ROOT} && {shlex.join(train)} && {shlex.join(score)}"]
+    return side_by_side.Command(name=run.name, words=words, env=env, log=folder / "log")
+
+
+def scoring(run: Run, held_out: Path, base: Path, export: Path, out: Path) -> list[str]:
+    """Return the command that scores a checkpoint on the CPU.
+
+    Its beta is the profile's, whatever a side trains with: the margin of another must differ.
+    """
+    shipped = Profile(name=run.name, files=run.profile.files, changes={})
+    beta = bench_profiles.recipe(shipped.values(), {}).arg("beta", "0.1")
+    return [
+        *("env", f"OMP_NUM_THREADS={SCORE_THREADS}", "CUDA_VISIBLE_DEVICES="),
+        *(sys.executable, "-m", "tests.gpu.learning.score"),
+        *(str(held_out), str(base), str(export), beta, str(out)),
+    ]
+
+
+def gpus_of(number: int, gpus: int) -> list[int]:
+    """Return the GPUs of a run: the runs take turns over the host's pairs of GPUs.
+
+    >>> gpus_of(0, 4), gpus_of(1, 4), gpus_of(2, 4), gpus_of(1, 2)
+    ([0, 1], [2, 3], [0, 1], [0, 1])
+    """
+    first = number % (gpus // GPUS) * GPUS
+    return list(range(first, first + GPUS))
