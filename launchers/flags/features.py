@@ -144,6 +144,8 @@ FEATURES = (
         backend="transformers",
         callback="metrics",
     ),
+    Feature(name="epoch_order", module="epochs.order", backend="transformers"),
+    Feature(name="partial_window", module="epochs.partial_window", backend="transformers"),
     Feature(name="cpu_checkpoint", module="cpu_checkpoint", is_for_cpu=True),
     Feature(
         name="one_read",

@@ -130,7 +130,7 @@ LOSS: tuple[Rule, ...] = (
         flag="loss_type",
         when=(RLHF, one_of("rlhf_type", "dpo"), none_of("loss_type", "sigmoid")),
         says="{loss_type} would be ignored: Megatron-SWIFT's DPO always computes sigmoid; "
-        "use sigmoid, or recipe.backend: transformers (ipo there without packing)",
+        "use sigmoid, or recipe.backend: transformers (which has other losses, but not ipo)",
         source="SW megatron/trainers/dpo_trainer.py calls dpo_loss without loss_type, and "
         "rlhf_trainers/dpo_trainer.py:dpo_loss has sigmoid as its default",
     ),
@@ -198,11 +198,24 @@ TRANSFORMERS: tuple[Rule, ...] = (
             flag="loss_type",
             when=(RLHF, has("loss_type", "ipo"), on(flag)),
             says=f"ipo cannot be combined with {flag}: ms-swift 4.4.1 would divide each answer by "
-            f"the tokens of its whole row; set {flag}: false, or use sigmoid",
+            "the tokens of its whole row; use sigmoid",
             source="SW rlhf_trainers/dpo_trainer.py:concatenated_forward: size_completion is the "
             "sum over the row, before it is split at cu_seqlens; ms-swift issue 9925",
         )
         for flag in ("packing", "padding_free")
+    ),
+    Conflict(
+        id="ipo-padded",
+        flag="loss_type",
+        when=(
+            *(RLHF, one_of("rlhf_type", "dpo"), has("loss_type", "ipo")),
+            *(off("packing"), off("padding_free")),
+        ),
+        says="ipo ends in its first step with ms-swift 4.4.1, which divides tokens by lengths of "
+        "another shape; use sigmoid",
+        source="SW rlhf_trainers/dpo_trainer.py:concatenated_forward: per_token_logps (texts, "
+        "tokens) / size_completion (texts,): RuntimeError, measured on CPU; the wrong texts' "
+        "lengths where a batch has as many tokens as texts",
     ),
     Conflict(
         id="fsdp-deepspeed",

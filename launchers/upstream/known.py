@@ -145,7 +145,23 @@ _SWIFT: Read = {
             "b8902c53beba0cf8": "4.4.1",
         },
     },
+    "swift.dataloader.shard": {
+        "DataLoaderShard.set_epoch": {
+            "87e3c86944e1e8e0": "4.4.1",
+            "60feb1e474e67a07": "4.6.0",
+        },
+    },
+    "swift.trainers.mixin": {
+        "SwiftMixin._patch_skip_first_batches": {
+            "e3d4414b91e05af7": "4.4.1",
+            "3ad9e07032f7ca24": "4.6.0",
+        },
+    },
     "swift.rlhf_trainers.dpo_trainer": {
+        "DPOTrainer.compute_loss": {
+            "cfaefb60b37e5da3": "4.4.1",
+            "ce0f4fdc2d7a13b2": "4.6.0",
+        },
         "DPOTrainer.dpo_loss": {
             "1aaa4687df01d236": "4.4.1",
         },
@@ -333,6 +349,15 @@ _TRANSFORMERS: Read = {
             "c8089e7a34f9cec3": "4.56.2",
             "4211a94c6eac798f": "4.57.6",
             "0b3727386f73f670": "5.0.0 to 5.12.1",
+        },
+        "Trainer.training_step": {
+            "d700b95467ae456c": "4.51.3",
+            "22eabf31e0f2a515": "4.52.4",
+            "9fcec5145ad19892": "4.53.3",
+            "ae7a85a828e123fa": "4.55.4",
+            "6eb7e9a2bcfed6d8": "4.56.2, 4.57.6",
+            "293387b06b9b0c39": "5.0.0, 5.1.0",
+            "7acfd3d5040fed7c": "5.2.0 to 5.12.1",
         },
     },
 }

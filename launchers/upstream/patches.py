@@ -157,6 +157,7 @@ def _functions(**given: tuple[str, ...]) -> tuple[Function, ...]:
 _SFT = "swift.pipelines.train.sft:SwiftSft"
 _MEGATRON_SFT = "swift.megatron.pipelines.train.sft:MegatronSft"
 _TRAINER = "swift.megatron.trainers.base:BaseMegatronTrainer"
+_HF = "transformers.trainer:Trainer"
 _RLHF = "swift.megatron.trainers.rlhf_mixin:MegatronRLHFTrainer"
 _DPO = "swift.megatron.trainers.dpo_trainer"
 _WRAP = "swift.megatron.utils.megatron_lm_utils:wrap_model"
@@ -206,7 +207,7 @@ PATCHES = (
         _functions(
             transformers=(
                 "transformers.trainer_utils:rotate_checkpoints",
-                "transformers.trainer:Trainer._rotate_checkpoints",
+                f"{_HF}._rotate_checkpoints",
             )
         ),
     ),
@@ -236,7 +237,25 @@ PATCHES = (
     Patch(
         "metrics_transformers",
         "required",
-        _functions(transformers=("transformers.trainer:Trainer.get_batch_samples",)),
+        _functions(transformers=(f"{_HF}.get_batch_samples",)),
+    ),
+    Patch(
+        "epoch_order",
+        "numbers",
+        _functions(
+            ms_swift=(
+                "swift.dataloader.shard:DataLoaderShard.set_epoch",
+                "swift.trainers.mixin:SwiftMixin._patch_skip_first_batches",
+            )
+        ),
+    ),
+    Patch(
+        "partial_window",
+        "numbers",
+        _functions(
+            ms_swift=("swift.rlhf_trainers.dpo_trainer:DPOTrainer.compute_loss",),
+            transformers=(f"{_HF}.get_batch_samples", f"{_HF}.training_step"),
+        ),
     ),
     Patch(
         "one_read",

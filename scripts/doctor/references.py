@@ -199,12 +199,17 @@ def check_account(release: Release, snapshot: Snapshot) -> list[Finding]:
 
 
 def check_image(release: Release) -> list[Finding]:
-    """Check tag and pull policy; only the kubelet finds out whether a pull works."""
+    """Check tag and pull policy; only the kubelet finds out whether a pull works.
+
+    The doctor reads no image: it knows the release of torch only where the image's name or tag says
+    it, as those of ms-swift do (``...-torch2.11.0-swift4.4.1``). In any other image the preflight
+    of the pods refuses a wrong one (``preflight/probes.py: REQUIRED_PACKAGES``).
+    """
     container = release.gang.container
     image, policy = str(container["image"]), str(container.get("imagePullPolicy", ""))
     name, _, tag = image.rpartition(":")
     beyond = REQUIRED_PACKAGES["megatron"]["torch"][2]
-    torch = re.search(r"torch(\d+)\.(\d+)", tag)
+    torch = re.search(r"torch(\d+)\.(\d+)", image.rpartition("/")[2])
     if (
         torch
         and _backend(release) == "megatron"

@@ -206,7 +206,8 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
     ]
     reported = features.environment(recipe("transformers", streaming=True), on_cpu=False)
     assert reported == {
-        "DPO_FEATURES": "startup_transformers,seal_transformers,metrics_transformers"
+        "DPO_FEATURES": "startup_transformers,seal_transformers,metrics_transformers,"
+        "epoch_order,partial_window"
     }
 
 

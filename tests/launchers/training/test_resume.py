@@ -1,9 +1,10 @@
-"""A real run on CPU, resumed from a checkpoint that was made when each feature was a plugin."""
+"""Real runs on CPU, resumed in the second epoch and from a checkpoint of an old launcher."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 from dataclasses import replace
 from pathlib import Path
@@ -37,22 +38,26 @@ OLD = [
     )
 ]
 OWN = [
-    *("startup_transformers", "seal_transformers", "metrics_transformers", "cpu_checkpoint"),
-    "tokens",
+    *("startup_transformers", "seal_transformers", "metrics_transformers", "epoch_order"),
+    *("partial_window", "cpu_checkpoint", "tokens"),
 ]
+CUT, STEPS = 7, 10
+"""The step of the checkpoint, and all of two epochs of 9 microbatches in windows of 2."""
 
 
-def recipe(steps: int) -> Recipe:
+def recipe(steps: int, changes: dict[str, Any]) -> Recipe:
     """Return the demo's recipe for some steps, a checkpoint after each second one."""
     document: dict[str, Any] = yaml.safe_load(sources.VALUES.read_text(encoding="utf-8"))["recipe"]
-    changes = {"external_plugins": str(PLUGIN), "max_steps": steps, "save_steps": 2}
-    args = {**document["args"], **changes, "logging_steps": 1}
+    fixed = {"external_plugins": str(PLUGIN), "max_steps": steps, "logging_steps": 1}
+    args = {**document["args"], **fixed, "save_steps": 2, **changes}
     return parse({**document, "model": "m", "dataset": ["d"], "args": args})
 
 
-def train(home: Path, steps: int, *, attempt: int, resume: Checkpoint | None) -> str:
+def train(
+    home: Path, steps: int, *, attempt: int, resume: Checkpoint | None, **changes: Any
+) -> str:
     """Train up to a step with the launcher's flags and environment; return the output."""
-    of, output = recipe(steps), home / "checkpoints"
+    of, output = recipe(steps, changes), home / "checkpoints"
     inputs = command_line.Inputs(
         model=home / "model", mcore=None, datasets=(str(home / "pairs.jsonl"),), clone=None
     )
@@ -78,6 +83,30 @@ def train(home: Path, steps: int, *, attempt: int, resume: Checkpoint | None) ->
     return done.stdout
 
 
+def make_sources(folder: Path, *, rows: int) -> Path:
+    """Create model and pairs in the folder of a run; return the folder."""
+    home = folder / "ws" / "runs" / "one"
+    found = Sources(root=home)
+    home.mkdir(parents=True)
+    sources.make_pairs(found)
+    sources.make_model(found, PYTHON)
+    lines = found.pairs.read_text().splitlines(keepends=True)
+    found.pairs.write_text("".join(lines[:rows]))
+    return home
+
+
+def trained(home: Path) -> tuple[list[tuple[int, float | None, float | None]], bytes]:
+    """Return step, loss and gradient norm after the cut, and the weights of the last checkpoint."""
+    last = checkpoint.newest(home / "checkpoints")
+    assert last is not None and last.step == STEPS
+    found = [
+        (row.step, row.values["loss"], row.grad_norm)
+        for row in rows.read(home / "metrics.jsonl")
+        if row.step > CUT
+    ]
+    return found, (last.path / "model.safetensors").read_bytes()
+
+
 def make_old(found: Checkpoint) -> None:
     """Give a checkpoint what it had before there was one plugin: its arguments and its seal."""
     path = found.path / "args.json"
@@ -89,14 +118,7 @@ def make_old(found: Checkpoint) -> None:
 
 
 def test_a_run_goes_on_from_a_checkpoint_of_the_old_layout(tmp_path: Path) -> None:
-    home = tmp_path / "ws" / "runs" / "one"
-    found = Sources(root=home)
-    home.mkdir(parents=True)
-    sources.make_pairs(found)
-    sources.make_model(found, PYTHON)
-    lines = found.pairs.read_text().splitlines(keepends=True)
-    found.pairs.write_text("".join(lines[:16]))
-
+    home = make_sources(tmp_path, rows=16)
     said = train(home, 2, attempt=1, resume=None)
     assert f"features installed={','.join(OWN)}" in said
     first = checkpoint.newest(home / "checkpoints")
@@ -123,3 +145,18 @@ def test_a_run_goes_on_from_a_checkpoint_of_the_old_layout(tmp_path: Path) -> No
     assert {"imports", "arguments", "dataset", "trainer", "second_step"} <= set(phases)
     exported = json.loads(without_own((old.path / "args.json").read_text(encoding="utf-8")))
     assert exported["external_plugins"] == [str(PLUGIN)]
+
+
+def test_a_resume_in_the_second_epoch_trains_as_if_undisturbed(tmp_path: Path) -> None:
+    home = make_sources(tmp_path, rows=18)
+    changes = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}
+    train(home, STEPS, attempt=1, resume=None, save_steps=CUT, **changes)
+    undisturbed = trained(home)
+    shutil.rmtree(home / "checkpoints" / f"checkpoint-{STEPS}")
+    cut = checkpoint.newest(home / "checkpoints")
+    assert cut is not None and cut.step == CUT
+    train(home, STEPS, attempt=2, resume=cut, save_steps=CUT, **changes)
+    resumed = trained(home)
+    assert [row.attempt for row in rows.read(home / "metrics.jsonl")] == [1] * CUT + [2] * 3
+    assert resumed[0] == undisturbed[0]
+    assert resumed[1] == undisturbed[1]

@@ -1,0 +1,1 @@
+"""Correct ms-swift's transformers trainer where an epoch resumes, repeats or ends."""

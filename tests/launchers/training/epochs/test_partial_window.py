@@ -1,0 +1,58 @@
+"""Gradients of the last accumulation window of an epoch, with ms-swift's real trainer on CPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+
+import pytest
+
+from scripts.demo import sources
+from scripts.demo.sources import Sources
+from scripts.helm import ROOT
+from tests.launchers.training.epochs.window_probe import MICROBATCHES, WINDOW
+from tests.launchers.training_environment import PYTHON, needs_training
+
+pytestmark = [needs_training, pytest.mark.timeout(300)]
+Steps = dict[str, list[tuple[float, float, float]]]
+"""By run, for each step: the loss, the right loss, and the relative error of the gradients."""
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Steps:
+    folder = tmp_path_factory.mktemp("window")
+    made = Sources(root=folder)
+    sources.make_pairs(made)
+    sources.make_model(made, PYTHON)
+    lines = made.pairs.read_text().splitlines(keepends=True)
+    made.pairs.write_text("".join(lines[: 2 * MICROBATCHES]))
+    done = subprocess.run(
+        [str(PYTHON), "-m", "tests.launchers.training.epochs.window_probe", str(folder)],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            **{"CUDA_VISIBLE_DEVICES": "", "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
+            "MODELSCOPE_CACHE": str(folder / "cache"),
+        },
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    line = next(line for line in done.stdout.splitlines() if line.startswith("PROBE "))
+    steps: Steps = json.loads(line.removeprefix("PROBE "))
+    return steps
+
+
+def test_upstream_divides_a_partial_window_by_the_configured_number(found: Steps) -> None:
+    (_, _, whole), (loss, right, partial) = found["upstream"]
+    last = MICROBATCHES % WINDOW
+    assert whole < 1e-5
+    assert partial == pytest.approx(1 - last / WINDOW, rel=1e-4)
+    assert loss == pytest.approx(right * last / WINDOW, rel=1e-5)
+
+
+def test_every_window_has_the_mean_gradient_of_its_microbatches(found: Steps) -> None:
+    for loss, right, difference in found["ours"]:
+        assert difference < 1e-5
+        assert loss == pytest.approx(right, rel=1e-5)
