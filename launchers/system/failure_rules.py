@@ -90,8 +90,7 @@ CAUSES = (
         "gpu-memory",
         FailureClass.GPU_MEMORY,
         Exit.OUT_OF_MEMORY,
-        r"CUDA out of memory|OutOfMemoryError|CUDA error: out of memory|Cuda failure.*out of memory"
-        r"|CU(?:BLAS|DNN|SOLVER)_STATUS_ALLOC_FAILED|\[CUDA\]: out of memory"
+        r"(?i:cuda).*out of memory|OutOfMemoryError|CU(?:BLAS|DNN|SOLVER)_STATUS_ALLOC_FAILED"
         r"|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY",
         "lower recipe.args.max_length, or increase the parallel sizes or recomputation",
         later=Exit.PEER,
@@ -123,8 +122,8 @@ CAUSES = (
         Exit.PREFLIGHT,
         r"setup doesn't support bf16/gpu|libcuda\.so|No CUDA GPUs|no GPUs found|CUDA driver version"
         r"|NVIDIA driver on your system|no CUDA-capable device|no NVIDIA driver"
-        r"|devices? is busy or unavailable|devices are busy or unavailable|system not yet init"
-        r"|driver mismatch|CUDA unknown error|CUDA driver initialization failed"
+        r"|busy or unavailable|system not yet init"
+        r"|driver mismatch|cudaGetDeviceCount|CUDA unknown error|CUDA driver initialization failed"
         r"|forward compatibility was attempted|invalid device ordinal|no kernel image is available"
         r"|CUDA initialization|NVML|nvidia-smi|CUDA error: (?:unknown error|initialization error)"
         r"|CUDA is not available|not compiled with CUDA",
@@ -202,7 +201,7 @@ RULES = (
         Exit.QUOTA,
         # the last but one is torch.save's only message for a full disk
         r"No space left on device|[Dd]isk quota exceeded|Errno 28\b|Errno 122\b"
-        r"|inline_container\.cc.*unexpected pos|not enough disk space|File too large|Errno 27\b",
+        r"|inline_container\.cc.*unexpected pos|[Nn]ot enough disk space|File too large|Errno 27\b",
         "free space on the workspace or enlarge it",
     ),
     _rule(
@@ -217,7 +216,7 @@ RULES = (
         "workspace-fault",
         FailureClass.STORAGE,
         Exit.IO,
-        r"Input/output error|Stale (?:NFS )?file handle|Errno 5\b|Errno 116\b"
+        r"Input/output error|PytorchStreamWriter failed writing|Stale (?:NFS )?file handle|Errno 5\b|Errno 116\b"
         r"|Transport endpoint is not connected|Errno 107\b|Remote I/O error|Errno 121\b"
         r"|Structure needs cleaning|Errno 117\b|Host is down|Errno 112\b|No such device\b"
         r"|Cannot send after transport endpoint|Errno 108\b|Device or resource busy|Errno 16\b"
@@ -288,7 +287,8 @@ RULES = (
         r"|DataFilesNotFoundError|CastError|ArrowTypeError|ArrowNotImplementedError"
         r"|Failed to retrieve the dataset|Failed to encode|MaxLengthError|UnexpectedSplits"
         r"|Couldn't cast|UnicodeDecodeError|rejected_response|rejected_messages"
-        r"|SchemaInferenceError|empty dataset|dataset is empty|len\(dataset\)|train_dataset",
+        r"|SchemaInferenceError|empty dataset|dataset is empty|len\(dataset\)|train_dataset|val_sample:"
+        r"|inputs\.rejected is None|no samples? (?:left )?to consume|AssertionError: messages?: ",
         "correct the dataset (recipe.dataset)",
     ),
     _rule(

@@ -228,6 +228,15 @@ def attribute(
             remedy="check the node's GPUs; cordon the node if it fails again",
             failure_class=FailureClass.INFRA,
         )
+    if number == signal.SIGTERM and found is None:
+        return Verdict(
+            code=Exit.PEER,
+            id="terminated",
+            cause="a training process was ended by SIGTERM, not by this launcher",
+            remedy="find out who sent it: a person, or a program on the node",
+            cascade=True,
+            failure_class=FailureClass.PREEMPTION,
+        )
     if number in (0, signal.SIGTERM) or (found is not None and found.tells_abort):
         return found
     return Verdict(
