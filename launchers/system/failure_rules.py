@@ -64,8 +64,10 @@ def _rule(
 
 
 CASCADE = re.compile(
-    r"Connection (?:reset|closed|refused)|Broken pipe|NCCL|ncclRemoteError|[Gg]loo|TCPStore"
-    r"|DistNetworkError|DistStoreError|DistBackendError|SignalException|SIGTERM"
+    # a check of arguments may name NCCL or Gloo, too
+    r"^(?!(?:Assertion|Value|Type|Import|NotImplemented)Error)"
+    r".*(?:Connection (?:reset|closed|refused)|Broken pipe|NCCL|ncclRemoteError|[Gg]loo|TCPStore"
+    r"|DistNetworkError|DistStoreError|DistBackendError|SignalException|SIGTERM)"
 )
 """Exceptions of a rank whose peer ended, or which torchrun ended."""
 TERMINATED = re.compile(r"SignalException|SIGTERM")
@@ -73,15 +75,34 @@ WRAPPERS = re.compile(r"DatasetGenerationError")
 """Exceptions that only wrap another one."""
 
 _MEMORY = "raise the pod's memory limit (resources.limits.memory) or lower the number of workers"
+RECIPE_REMEDY = "correct the recipe or plugin: a restart would fail again before the first step"
 _NODE = "check the node's GPUs and driver; cordon the node if it fails again"
 
 CAUSES = (
     _rule(
+        "node-limit",
+        FailureClass.INFRA,
+        Exit.PREFLIGHT,
+        r"Too many open files|Errno 24\b|can't start new thread|Resource temporarily unavailable"
+        r"|No file descriptors available|received 0 items of ancdata|inotify",
+        "raise the limits of the container runtime (open files, processes)",
+    ),
+    _rule(
+        "locked-memory",
+        FailureClass.INFRA,
+        Exit.PREFLIGHT,
+        r"ibv_(?:reg|create)\w* failed|Unable to register memory|Unable to create extended CQ"
+        r"|fi_mr_reg failed",
+        "raise the limit of locked memory in the container runtime (ulimit -l: unlimited)",
+        in_log=True,
+    ),
+    _rule(
         "host-shared-memory",
         FailureClass.HOST_MEMORY,
         Exit.PEER,
-        r"insufficient shared memory|out of shared memory|unable to (?:allocate|open|resize|mmap)"
-        r" .*(?:shared memory|/torch_)|/dev/shm/.*No space left|No space left.*/dev/shm"
+        r"insufficient shared memory|out of shared memory|creating shared memory segment"
+        r"|unable to (?:allocate|open|resize|mmap)(?!.*No such file).*(?:shared memory|/torch_)"
+        r"|posix_fallocate failed|/dev/shm/.*No space left|No space left.*/dev/shm"
         r"|killed by signal: Bus error",
         "raise sharedMemory.size",
         in_log=True,
@@ -110,8 +131,8 @@ CAUSES = (
         "gpu-fault",
         FailureClass.INFRA,
         Exit.PREFLIGHT,
-        r"uncorrectable (?:NVLink |ECC )?error|ECC error|\bXid\b|fallen off the bus|GPU is lost"
-        r"|hardware stack error|[Uu]nable to determine the device handle|row remapping failure"
+        r"uncorrectable (?:NVLink |ECC )?error|ECC_UNCORRECTABLE|NVRM: Xid|fallen off the bus"
+        r"|GPU is lost|hardware stack error|[Uu]nable to determine the device handle|row remapping failure"
         r"|nvlink error|GPU requires reset",
         _NODE,
         in_log=True,
@@ -122,8 +143,7 @@ CAUSES = (
         Exit.PREFLIGHT,
         r"setup doesn't support bf16/gpu|libcuda\.so|No CUDA GPUs|no GPUs found|CUDA driver version"
         r"|NVIDIA driver on your system|no CUDA-capable device|no NVIDIA driver"
-        r"|busy or unavailable|system not yet init"
-        r"|driver mismatch|cudaGetDeviceCount|CUDA unknown error|CUDA driver initialization failed"
+        r"|busy or unavailable|system not yet init|driver mismatch|cudaGetDeviceCount|CUDA unknown error|CUDA driver initialization failed"
         r"|forward compatibility was attempted|invalid device ordinal|no kernel image is available"
         r"|CUDA initialization|NVML|nvidia-smi|CUDA error: (?:unknown error|initialization error)"
         r"|CUDA is not available|not compiled with CUDA",
@@ -142,9 +162,8 @@ CAUSES = (
         FailureClass.HANG,
         Exit.HANG,
         r"caught collective operation timeout|Timed out waiting \d+ms for (?:recv|send) operation"
-        r"|failed to pass monitoredBarrier|watchdog got stuck|watchdog has been stuck"
-        r"|Collective operation timed ?out|Application timeout caused pair closure"
-        r"|timed out in monitoredBarrier|collective timeout",
+        r"|failed to pass monitoredBarrier|watchdog got stuck|timed out in monitoredBarrier"
+        r"|Application timeout caused pair closure",
         "look for the rank that stopped first in the ranks' logs",
         in_log=True,
     ),
@@ -164,6 +183,13 @@ CAUSES = (
         r"Temporary failure in name resolution|Name or service not known|No address associated"
         r"|nodename nor servname|Failed to resolve|Could not resolve host|NameResolutionError",
         "check the DNS of the pods",
+    ),
+    _rule(
+        "certificate",
+        FailureClass.USER,
+        Exit.CONFIG,
+        r"CERTIFICATE_VERIFY_FAILED",
+        "set extraEnv.SSL_CERT_FILE to the file of your CA certificates",
     ),
     _rule(
         "network",
@@ -216,20 +242,13 @@ RULES = (
         "workspace-fault",
         FailureClass.STORAGE,
         Exit.IO,
-        r"Input/output error|PytorchStreamWriter failed writing|Stale (?:NFS )?file handle|Errno 5\b|Errno 116\b"
+        r"Input/output error|PytorchStreamWriter failed writing|Stale (?:NFS )?file handle"
+        r"|Errno 5\b|Errno 116\b"
         r"|Transport endpoint is not connected|Errno 107\b|Remote I/O error|Errno 121\b"
         r"|Structure needs cleaning|Errno 117\b|Host is down|Errno 112\b|No such device\b"
         r"|Cannot send after transport endpoint|Errno 108\b|Device or resource busy|Errno 16\b"
         r"|No locks available|Errno 37\b",
         "check the storage of the workspace",
-    ),
-    _rule(
-        "node-limit",
-        FailureClass.INFRA,
-        Exit.PREFLIGHT,
-        r"Too many open files|Errno 24\b|can't start new thread|Resource temporarily unavailable"
-        r"|No file descriptors available|received 0 items of ancdata|inotify",
-        "raise the limits of the container runtime (open files, processes)",
     ),
     _rule(
         "hub-access",
@@ -249,6 +268,13 @@ RULES = (
         "correct recipe.model or recipe.dataset",
     ),
     _rule(
+        "network-unreachable",
+        FailureClass.NETWORK,
+        Exit.UNAVAILABLE,
+        r"Network is unreachable|No route to host|Connection timed out|Errno 1(?:01|10|13)\b",
+        "check the pods' network access; a restart retries",
+    ),
+    _rule(
         "trainer-no-step",
         FailureClass.DATA,
         Exit.DATA,
@@ -262,7 +288,7 @@ RULES = (
         "model-damaged",
         FailureClass.MODEL,
         Exit.DATA,
-        r"SafetensorError|deserializing header|PytorchStreamReader|invalid load key"
+        r"SafetensorError(?!: Error while serializing)|PytorchStreamReader|invalid load key"
         r"|UnpicklingError|not a distributed checkpoint|BadZipFile|CheckpointingException"
         r"|file in archive is not in a subdirectory",
         "download the model again, or remove the damaged checkpoint",
@@ -271,31 +297,32 @@ RULES = (
         "model-unsuitable",
         FailureClass.MODEL,
         Exit.DATA,
-        r"size mismatch for|loading state_dict|shape mismatch|Unrecognized model in"
+        r"size mismatch for|loading state_dict|Global shape mismatch|Unrecognized model in"
         r"|does not recognize this architecture|does not appear to have|Unrecognized configuration"
         r"|Tokenizer class .* does not exist|no file named .*(?:model|pytorch|safetensors)"
         r"|automatically match `model_type`|no suitable `model_type`|Missing key(?:s|\(s\))? in"
         r"|Unexpected key\(s\)|Can't load (?:tokenizer|the configuration|config|feature)"
-        r"|not a valid JSON file|chat_template is not set|backend tokenizer",
+        r"|TemplateSyntaxError|not a valid JSON file|chat_template is not set|backend tokenizer",
         "use a model that ms-swift supports, with all of its files",
     ),
     _rule(
         "dataset-broken",
         FailureClass.DATA,
         Exit.DATA,
-        r"DatasetGenerationError|ArrowInvalid|DatasetNotFoundError|EmptyDataset"
-        r"|DataFilesNotFoundError|CastError|ArrowTypeError|ArrowNotImplementedError"
-        r"|Failed to retrieve the dataset|Failed to encode|MaxLengthError|UnexpectedSplits"
-        r"|Couldn't cast|UnicodeDecodeError|rejected_response|rejected_messages"
-        r"|SchemaInferenceError|empty dataset|dataset is empty|len\(dataset\)|train_dataset|val_sample:"
-        r"|inputs\.rejected is None|no samples? (?:left )?to consume|AssertionError: messages?: ",
+        r"DatasetGenerationError|ArrowInvalid|DatasetNotFoundError|EmptyDataset|CastError"
+        r"|DataFilesNotFoundError|ArrowTypeError|ArrowNotImplementedError|MaxLengthError"
+        r"|Failed to retrieve the dataset|ValueError: rejected_response|inputs\.rejected is None"
+        r"|requires a train_dataset|AssertionError: (?:messages?|val_sample): "
+        r"|no samples? (?:left )?to consume",
         "correct the dataset (recipe.dataset)",
     ),
     _rule(
         "dataset-not-json",
         FailureClass.DATA,
         Exit.DATA,
-        r"JSONDecodeError",  # later it may come from a server's response
+        # later the first two may come from a server's response; the next are pandas'
+        r"JSONDecodeError|UnicodeDecodeError|ValueError: Trailing data|Expected object or value"
+        r"|object of type 'NoneType' has no len",  # ms-swift, after all rows were filtered out
         "correct the dataset (recipe.dataset)",
         early=True,
     ),
@@ -311,10 +338,11 @@ RULES = (
         "recipe-or-plugin",
         FailureClass.USER,
         Exit.CONFIG,
-        r"^(?:\w+\.)*(?:ModuleNotFoundError|ImportError|ValueError|TypeError|KeyError|SyntaxError"
-        r"|AttributeError|AssertionError|NotImplementedError|NameError|IndexError"
-        r"|IndentationError|ValidationError|StrictDataclass\w*Error)",
-        "correct the recipe or plugin: a restart would fail again before the first step",
+        r"^(?:\w+\.)*_*(?:ModuleNotFoundError|ImportError|ValueError|TypeError|KeyError|SyntaxError"
+        r"|AttributeError|AssertionError|NotImplementedError|NameError|IndexError|PicklingError"
+        r"|IndentationError|ValidationError|StrictDataclass\w*Error)|RuntimeError: Failed to import"
+        r"|(?:is not|must be|should be) divisible by|args\.output_dir: .* already exists",
+        RECIPE_REMEDY,
         early=True,
     ),
 )

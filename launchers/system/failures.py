@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from launchers.exits import CLASSES, NOTE, Exit, FailureClass, LaunchError
 from launchers.system.failure_rules import (
     CASCADE,
     CAUSES,
+    RECIPE_REMEDY,
     RULES,
     TERMINATED,
     WRAPPERS,
@@ -29,10 +30,19 @@ TAIL = 64 * 1024
 _EXCEPTION = re.compile(
     r"^(?:\[rank\d+\]:\s*)?"
     r"((?:\w+\.)*_*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Full|Timeout|Invalid|Enabled|BadZipFile)"
-    r"|socket\.\w+|zlib\.error|struct\.error)(?::\s?(.*))?$"
+    r"|Exception|socket\.\w+|zlib\.error|struct\.error)(?::\s?(.*))?$"
     rf"(?:\n(?:\[rank\d+\]:\s*)?{NOTE}\w+ \[[\w,-]*\]$)?",
     re.MULTILINE,
 )
+_RAISED = re.compile(
+    r'^(?:\[rank\d+\]:)?\s+File "[^"]*/(?:swift|megatron|mcore_bridge)/[^"]*", line \d+, in .*\n'
+    r"(?:\[rank\d+\]:)?\s+raise \w+.*\n"
+    r"(?:(?:\[rank\d+\]:)?\s[\s^~]*\n)?"
+    r"(?:\[rank\d+\]:\s*)?((?:RuntimeError|Exception)\b.*)",
+    re.MULTILINE,
+)
+"""An exception that the training code raises itself, after a check. What torch or CUDA raise is of
+the same type, and may be transient."""
 _TERMINATE = re.compile(
     r"terminate called after throwing an instance of '([^']+)'\s+what\(\):\s*(.*)"
 )
@@ -101,9 +111,23 @@ def verdict(text: str, *, started: bool) -> Verdict | None:
     text = _IGNORED.sub("", text)
     chain = _last_chain(text)
     found = _of_chain(chain, started=started) if chain else None
+    if found is not None and not started and _is_own_check(found, text):
+        return replace(
+            found,
+            code=Exit.CONFIG,
+            id="raised-before-first-step",
+            remedy=RECIPE_REMEDY,
+            failure_class=FailureClass.USER,
+        )
     if found is None or found.cascade or found.id == "exception":
         return _of_lines(text, started=started) or found or _of_terminate(text)
     return found
+
+
+def _is_own_check(found: Verdict, text: str) -> bool:
+    """Return whether the training code itself raised an exception of no known cause."""
+    raised = (match[1].rstrip() for match in _RAISED.finditer(text))
+    return found.id == "exception" and found.cause in raised
 
 
 def _of_chain(chain: list[str], *, started: bool) -> Verdict:

@@ -19,7 +19,7 @@ RIGHT = 0.98
 def main(arguments: Sequence[str]) -> int:
     """Print the matrix and the mistakes; 1 if a bound is missed.
 
-    With ``--development`` only the mistakes of that part are shown: patterns are written against it.
+    With ``--development`` only the mistakes of that part are shown, which patterns are written for.
     """
     console = Console(width=200)
     is_development = "--development" in arguments
