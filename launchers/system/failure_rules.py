@@ -74,7 +74,9 @@ TERMINATED = re.compile(r"SignalException|SIGTERM")
 WRAPPERS = re.compile(r"DatasetGenerationError")
 """Exceptions that only wrap another one."""
 
-_MEMORY = "raise the pod's memory limit (resources.limits.memory) or lower the number of workers"
+MEMORY_REMEDY = (
+    "raise the pod's memory limit (resources.limits.memory) or lower the number of workers"
+)
 RECIPE_REMEDY = "correct the recipe or plugin: a restart would fail again before the first step"
 _NODE = "check the node's GPUs and driver; cordon the node if it fails again"
 
@@ -124,7 +126,7 @@ CAUSES = (
         r"^MemoryError|not enough memory: you tried to allocate|can't allocate memory"
         r"|Cannot allocate memory|Errno 12\b|std::bad_alloc|ArrowMemoryError"
         r"|DataLoader worker \(pid.*killed by signal: Killed|Unable to allocate .* for an array",
-        _MEMORY,
+        MEMORY_REMEDY,
         in_log=True,
     ),
     _rule(
@@ -132,8 +134,8 @@ CAUSES = (
         FailureClass.INFRA,
         Exit.PREFLIGHT,
         r"uncorrectable (?:NVLink |ECC )?error|ECC_UNCORRECTABLE|NVRM: Xid|fallen off the bus"
-        r"|GPU is lost|hardware stack error|[Uu]nable to determine the device handle|row remapping failure"
-        r"|nvlink error|GPU requires reset",
+        r"|GPU is lost|hardware stack error|[Uu]nable to determine the device handle"
+        r"|row remapping failure|nvlink error|GPU requires reset",
         _NODE,
         in_log=True,
     ),
@@ -143,8 +145,9 @@ CAUSES = (
         Exit.PREFLIGHT,
         r"setup doesn't support bf16/gpu|libcuda\.so|No CUDA GPUs|no GPUs found|CUDA driver version"
         r"|NVIDIA driver on your system|no CUDA-capable device|no NVIDIA driver"
-        r"|busy or unavailable|system not yet init|driver mismatch|cudaGetDeviceCount|CUDA unknown error|CUDA driver initialization failed"
-        r"|forward compatibility was attempted|invalid device ordinal|no kernel image is available"
+        r"|busy or unavailable|system not yet init|driver mismatch|cudaGetDeviceCount"
+        r"|CUDA unknown error|CUDA driver initialization failed|forward compatibility was attempted"
+        r"|invalid device ordinal|no kernel image is available"
         r"|CUDA initialization|NVML|nvidia-smi|CUDA error: (?:unknown error|initialization error)"
         r"|CUDA is not available|not compiled with CUDA",
         "check the node's GPUs and driver",

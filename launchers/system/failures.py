@@ -17,6 +17,7 @@ from launchers.exits import CLASSES, NOTE, Exit, FailureClass, LaunchError
 from launchers.system.failure_rules import (
     CASCADE,
     CAUSES,
+    MEMORY_REMEDY,
     RECIPE_REMEDY,
     RULES,
     TERMINATED,
@@ -63,7 +64,6 @@ _ROOT_EXIT = re.compile(
 _ABORTS = frozenset(rule.id for rule in CAUSES if rule.in_log)
 _MEGATRON_EXITS = (16, 17)
 """``megatron/core/rerun_state_machine.py``: a result differed, or it has to be computed again."""
-_MEMORY = "check the pod's memory limit (resources.limits.memory)"
 _USUALLY = "usually the kernel's OOM killer"
 
 
@@ -291,11 +291,13 @@ def _killed(oom_kills: int | None) -> Verdict:
             code=Exit.PEER,
             id="killed-for-memory",
             cause=f"{cause} by the kernel's OOM killer",
-            remedy=_MEMORY,
+            remedy=MEMORY_REMEDY,
             failure_class=FailureClass.HOST_MEMORY,
         )
     if oom_kills is None:
-        return Verdict(code=Exit.PEER, id="killed", cause=cause, remedy=f"{_USUALLY}: {_MEMORY}")
+        return Verdict(
+            code=Exit.PEER, id="killed", cause=cause, remedy=f"{_USUALLY}: {MEMORY_REMEDY}"
+        )
     return Verdict(
         code=Exit.PEER,
         id="killed-by-other",
