@@ -212,7 +212,7 @@ RULES = (
         "flag-not-taken",
         FailureClass.USER,
         Exit.CONFIG,
-        r"remaining_argv|error: (?:unrecognized|argument|ambiguous|the following arguments)",
+        r"remaining_argv|^error: (?:unrecognized|argument|ambiguous|the following arguments)",
         "correct recipe.args: ms-swift does not accept this flag or value",
     ),
     _rule(

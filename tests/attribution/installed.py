@@ -30,6 +30,13 @@ def find(source: str) -> Path | None:
     return next((each / source for each in folders() if (each / source).exists()), None)
 
 
+def cuda_errors() -> set[str]:
+    """Return the texts of ``cudaGetErrorString`` and other words of CUDA's runtime library."""
+    libraries = [each for folder in folders() for each in folder.glob("nvidia/*/lib/libcudart.so*")]
+    texts = re.findall(rb"(?<=\0)[a-z][\w ,/()'-]{7,}(?=\0)", libraries[0].read_bytes())
+    return {text.decode() for text in texts if b" " in text}
+
+
 def longest_common(message: str, path: Path) -> int:
     """Return the length of the longest part of a message that a source contains."""
     text = _CONTINUED.sub("", path.read_text(encoding="utf-8"))

@@ -10,7 +10,7 @@ from launchers.exits import CLASSES, USER, Exit, FailureClass
 from launchers.system.failures import verdict
 from tests.attribution.__main__ import RIGHT, keeps_bounds
 from tests.attribution.corpus import Judged, judge, load
-from tests.attribution.installed import find, longest_common, raised
+from tests.attribution.installed import cuda_errors, find, longest_common, raised
 
 CASES = load()
 TRACE = (
@@ -101,6 +101,19 @@ def test_no_error_of_the_system_ends_a_run_but_those_of_files_space_and_rights(
             ended.add(number)
     transient = {errno.ENOENT, errno.ENOTDIR, errno.EISDIR} if started else set()
     assert ended == OF_THE_USER - transient
+
+
+def test_no_error_of_cuda_ends_a_run_but_memory_before_the_first_step() -> None:
+    errors = cuda_errors()
+    assert {"out of memory", "unrecognized error code"} < errors and len(errors) > 100
+    ended = {
+        (error, started)
+        for error in errors
+        for started in (False, True)
+        if (v := verdict(f"RuntimeError: CUDA error: {error}", started=started)) is None
+        or v.code in USER
+    }
+    assert ended == {("out of memory", False)}
 
 
 def test_every_exit_code_has_a_class() -> None:
