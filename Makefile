@@ -85,6 +85,10 @@ refusals: ## wrong configurations: what refuses each, and after how long (SUBJEC
 	$(call build,chart $(TESTS) $(HELM))
 	@.venv/bin/python -m tests.refusals $(SUBJECTS)
 
+attribution: ## messages of failed processes: the class found for each, as a confusion matrix
+	$(call build,$(TESTS) $(TRAIN) $(ORACLE))
+	@.venv/bin/python -m tests.attribution
+
 fuzz: ## render FUZZ generated values files
 	$(call build,chart $(TESTS) $(HELM) $(CHECKERS))
 	@echo "FUZZ=$(FUZZ) FUZZ_SEED=$(FUZZ_SEED)"
@@ -224,4 +228,4 @@ $(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
 	@scripts/tools/go.sh $*
 	@touch $@
 
-.PHONY: help demo chart demo-clean render test test-chart refusals fuzz differential e2e bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup clean
+.PHONY: help demo chart demo-clean render test test-chart refusals attribution fuzz differential e2e bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup clean

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from enum import IntEnum
+from enum import IntEnum, StrEnum
 from functools import partial
 from typing import Any
 
@@ -54,6 +54,48 @@ FREE = frozenset({Exit.PREEMPTED, Exit.TERMINATED})
 """Restarted without counting against ``restarts.max``."""
 
 
+class FailureClass(StrEnum):
+    """Why an attempt ended, in termination messages and in records of attempts."""
+
+    USER = "user"
+    """Recipe, flags, paths, credentials or plugin."""
+    DATA = "data"
+    MODEL = "model"
+    """Damaged or unsuitable weights, tokenizer or checkpoint; a loss or gradient not finite."""
+    INFRA = "infra"
+    """GPU, driver or another limit of the node."""
+    NETWORK = "network"
+    PREEMPTION = "preemption"
+    HOST_MEMORY = "host-memory"
+    """RAM of the pod, and its ``/dev/shm``."""
+    GPU_MEMORY = "gpu-memory"
+    HANG = "hang"
+    STORAGE = "storage"
+    """A full, unwritable or faulty workspace."""
+    UNKNOWN = "unknown"
+
+
+CLASSES = {
+    Exit.OK: FailureClass.UNKNOWN,
+    Exit.PEER: FailureClass.UNKNOWN,
+    Exit.USAGE: FailureClass.USER,
+    Exit.DATA: FailureClass.DATA,
+    Exit.INPUT_MISSING: FailureClass.USER,
+    Exit.UNAVAILABLE: FailureClass.NETWORK,
+    Exit.QUOTA: FailureClass.STORAGE,
+    Exit.IO: FailureClass.STORAGE,
+    Exit.PREEMPTED: FailureClass.PREEMPTION,
+    Exit.AUTH: FailureClass.USER,
+    Exit.CONFIG: FailureClass.USER,
+    Exit.OUT_OF_MEMORY: FailureClass.GPU_MEMORY,
+    Exit.PREFLIGHT: FailureClass.INFRA,
+    Exit.HANG: FailureClass.HANG,
+    Exit.NO_PROGRESS: FailureClass.UNKNOWN,
+    Exit.TERMINATED: FailureClass.PREEMPTION,
+}
+"""Class of an error that names no other one."""
+
+
 NOTE = "exit code: "
 """Stands below the message in a traceback, where ``system/failures.py`` reads it."""
 
@@ -61,7 +103,15 @@ NOTE = "exit code: "
 class LaunchError(Exception):
     """An expected failure: ends the launcher with ``code`` and one line, no traceback."""
 
-    def __init__(self, code: Exit, cause: str, remedy: str, *, id: str) -> None:
+    def __init__(
+        self,
+        code: Exit,
+        cause: str,
+        remedy: str,
+        *,
+        id: str,
+        failure_class: FailureClass | None = None,
+    ) -> None:
         """Say why the launcher ends.
 
         Args:
@@ -69,6 +119,7 @@ class LaunchError(Exception):
             cause: what was given or seen, and what is wrong with it.
             remedy: what the user should write or do.
             id: stable name of the error in kebab-case; its wording may change, the id does not.
+            failure_class: by default that of ``code`` in ``CLASSES``.
         """
         super().__init__(f"{cause}; {remedy}")
         self.add_note(f"{NOTE}{code.name} [{id}]")
@@ -76,12 +127,14 @@ class LaunchError(Exception):
         self.cause = cause
         self.remedy = remedy
         self.id = id
+        self.failure_class = failure_class or CLASSES[code]
         self.stage = ""
         """The stage it ended, noted by ``during``."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle it by its constructor's arguments: rank 0 sends its error to the other ranks."""
-        return partial(type(self), id=self.id), (self.code, self.cause, self.remedy)
+        made = partial(type(self), id=self.id, failure_class=self.failure_class)
+        return made, (self.code, self.cause, self.remedy)
 
 
 @contextmanager

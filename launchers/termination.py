@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launchers import logs
-from launchers.exits import Exit, LaunchError
+from launchers.exits import CLASSES, Exit, FailureClass, LaunchError
 
 MAX_BYTES = 4096
 """The kubelet truncates a longer termination message."""
@@ -25,16 +25,19 @@ class Termination:
     id: str
     """Stable name of the error; several, joined by commas, where several messages were found."""
     step: int | None = None
+    failure_class: FailureClass | None = None
+    """By default that of ``code``."""
 
     def line(self) -> str:
         """Return the message, shortened to fit ``MAX_BYTES``.
 
         >>> end = Termination(code=Exit.IO, stage="x", rank=0, cause="c", remedy="r", id="i")
-        >>> print(end.line())
-        {"code": 74, "stage": "x", "rank": 0, "step": null, "cause": "c", "remedy": "r", "id": "i"}
+        >>> print(end.line())  # doctest: +ELLIPSIS
+        {"code": 74, "class": "storage", "stage": "x", "rank": 0, "step": null, "cause": "c", ...
         """
         fields = {
             "code": int(self.code),
+            "class": str(self.failure_class or CLASSES[self.code]),
             "stage": self.stage,
             "rank": self.rank,
             "step": self.step,
@@ -67,6 +70,7 @@ def from_error(
         cause=error.cause,
         remedy=error.remedy,
         id=error.id,
+        failure_class=error.failure_class,
     )
 
 

@@ -83,16 +83,25 @@ def of(recipe: Recipe, training: Training, shape: ModelConfig, *, convert: bool)
     """
     a = Arguments(args=recipe.args)
     weights = WEIGHT * shape.parameters
-    by_epoch = a.word("save_strategy", "steps") == "epoch"
     return Footprint(
         model=weights,
         converted=weights if convert else 0,
         checkpoint=_checkpoint(training, shape),
         merges="never" if training.tuner == "full" else training.merges,
-        every=None if by_epoch else a.size("save_steps", SAVE_STEPS),
+        every=save_every(a),
         kept=a.optional("save_total_limit"),
         is_exact=training.saves_optimizer,
     )
+
+
+def save_every(arguments: Arguments) -> int | None:
+    """Return the steps between two checkpoints; None if they are saved by epoch.
+
+    Raises:
+        LaunchError: CONFIG when ``save_steps`` is not a number.
+    """
+    by_epoch = arguments.word("save_strategy", "steps") == "epoch"
+    return None if by_epoch else arguments.size("save_steps", SAVE_STEPS)
 
 
 def _checkpoint(training: Training, shape: ModelConfig) -> int:

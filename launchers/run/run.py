@@ -27,6 +27,7 @@ from launchers.run import kernel_cache, plan_file
 from launchers.run.prefetch import prefetching
 from launchers.run.prepare import prepare
 from launchers.stages.attempt import Attempt, decide_start
+from launchers.stages.attempt_record import begin, recording
 from launchers.stages.export import export
 from launchers.stages.train import train
 from launchers.storage.checkpoint import Checkpoint, read
@@ -136,6 +137,7 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
                 progress.end(state, decision.skip)
             else:
                 # Train: until all steps are done or a rank ends.
+                begin(folder, decision.attempt.resume)
                 progress.begin_training(decision.attempt.number)
                 progress.mark("gang")
                 with telling(progress, work.metrics):
@@ -144,7 +146,8 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
                     )
 
                 # Export: the last checkpoint in Hugging Face format.
-                export(work, decision.identity, holder=settings.pod)
+                with recording(work, folder, settings.place.rank):
+                    export(work, decision.identity, holder=settings.pod)
                 progress.end("done")
         progress.finish("succeeded")
 
@@ -193,7 +196,8 @@ def _train(
     settings = preflight.settings
     folder = attempt.folder(settings.work)
     resumed = [attempt.resume.path] if attempt.resume else []
-    with prefetching([*resumed, inputs.mcore or inputs.model]):
+    record = recording(settings.work, folder, settings.place.rank)
+    with record, prefetching([*resumed, inputs.mcore or inputs.model]):
         preflight.collective(folder, start.preflight, peers)
         if progress:
             progress.mark("preflight")

@@ -15,6 +15,9 @@ from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.flags import features
 from launchers.gang.protocol import PreflightQuestion, StartMessage
+from launchers.plan.footprint import save_every
+from launchers.plan.training_job import Arguments
+from launchers.stages import attempt_record, no_progress
 from launchers.stages.export import is_exported
 from launchers.storage import checkpoint
 from launchers.storage.checkpoint import Checkpoint
@@ -113,7 +116,8 @@ def decide_start(settings: Settings, recipe: Recipe, digests: Mapping[str, str])
 
     Raises:
         LaunchError: CONFIG when the run has checkpoints of another identity, or resumes under other
-            versions of upstream.
+            versions of upstream; NO_PROGRESS or OUT_OF_MEMORY when its past attempts failed so
+            that another one would, too.
     """
     work = settings.work
     # precomputed or online, the reference gives the same results: a run may resume with the other
@@ -130,7 +134,22 @@ def decide_start(settings: Settings, recipe: Recipe, digests: Mapping[str, str])
     if attempt.resume is not None and not skip:
         on_cpu = settings.gpus_per_node == 0
         check_versions(attempt.resume, recipe, features.names(recipe, on_cpu=on_cpu))
+    if not skip:
+        _check_progress(work, recipe, attempt)
     return StartDecision(attempt=attempt, identity=identity, skip=skip)
+
+
+def _check_progress(work: Workspace, recipe: Recipe, attempt: Attempt) -> None:
+    """Refuse an attempt after others without progress.
+
+    The refusal is recorded as the attempt's end: once a person has started the run again, the
+    attempts before it no longer count.
+    """
+    every = save_every(Arguments(args=recipe.args))
+    error = no_progress.judge(attempt_record.history(work), every)
+    if error is not None:
+        attempt_record.end(work, attempt.folder(work), 0, error)
+        raise error
 
 
 def check_versions(resume: Checkpoint, recipe: Recipe, names: Iterable[str]) -> None:

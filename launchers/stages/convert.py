@@ -12,6 +12,7 @@ import shutil
 import sys
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from launchers import PACKAGE, logs
@@ -141,4 +142,4 @@ def _failure(ranks: Path, log: Path) -> LaunchError:
         return LaunchError(
             Exit.PEER, "conversion failed without an exception", f"check {log}", id="convert-failed"
         )
-    return LaunchError(found.code, f"conversion failed: {found.cause}", found.remedy, id=found.id)
+    return replace(found, cause=f"conversion failed: {found.cause}").error()

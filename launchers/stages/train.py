@@ -24,6 +24,7 @@ from launchers.gang.peer_monitor import PeerMonitor
 from launchers.stages.attempt import Attempt
 from launchers.storage.trainer_log import last_step
 from launchers.system import failures
+from launchers.system.memory_events import oom_kills
 from launchers.system.ms_swift import swift_folder
 from launchers.system.process import Child, Stopped
 from launchers.upstream.record import ALLOW_VARIABLE
@@ -58,7 +59,7 @@ def train(
     argv = _command(settings, recipe, inputs, attempt, ranks)
     resume = attempt.resume.path if attempt.resume else None
     logs.info("train start", attempt=attempt.number, resume=resume, argv=shlex.join(argv))
-    logged = last_step(work.checkpoints)
+    logged, kills = last_step(work.checkpoints), oom_kills()
     package, nproc = PACKAGE, settings.nproc_per_node
     inside = {
         **environment(env, settings.place, nproc=nproc, package=package),
@@ -80,7 +81,7 @@ def train(
         child.end(grace)
     if code != 0:
         started = attempt.resume is not None or last_step(work.checkpoints) != logged
-        raise _failure(ranks, peers, started=started)
+        raise _failure(ranks, peers, started=started, oom_kills=_since(kills, oom_kills()))
 
 
 def _command(
@@ -103,15 +104,23 @@ def _command(
     )
 
 
-def _failure(ranks: Path, peers: PeerMonitor, *, started: bool) -> LaunchError:
+def _since(before: int | None, now: int | None) -> int | None:
+    """Return the kills of this attempt; None without a counter."""
+    return None if before is None or now is None else now - before
+
+
+def _failure(
+    ranks: Path, peers: PeerMonitor, *, started: bool, oom_kills: int | None = None
+) -> LaunchError:
     """Return the error that ends this rank, after torchrun failed on this node.
 
     A user error of this node counts even if a peer was lost first: the peer may have ended because
     of it, while torchrun was still ending this node's workers.
     """
-    found = failures.why(ranks, ranks.with_suffix(".log"), started=started)
+    agent_log = ranks.with_suffix(".log")
+    found = failures.why(ranks, agent_log, started=started, oom_kills=oom_kills)
     if found is not None and found.code in USER:
-        return LaunchError(found.code, found.cause, found.remedy, id=found.id)
+        return found.error()
     is_cascade = found is None or found.cascade
     if peers.loss is not None or (is_cascade and peers.lost.wait(LOSS_REPORT_TIMEOUT_SECONDS)):
         assert peers.loss is not None
@@ -120,4 +129,4 @@ def _failure(ranks: Path, peers: PeerMonitor, *, started: bool) -> LaunchError:
         return LaunchError(
             Exit.PEER, "training failed without an exception", f"check {ranks}", id="train-failed"
         )
-    return LaunchError(found.code, found.cause, f"{found.remedy}; logs: {ranks}", id=found.id)
+    return found.error(logs=ranks)

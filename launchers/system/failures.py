@@ -1,8 +1,8 @@
-"""Classify why training ended: from the ranks' logs to an exit code of the contract.
+"""Classify why training ended: from the ranks' logs to a class and an exit code of the contract.
 
 torchrun exits 1 in every case (measured: worker exit 42, SIGKILL, exception), and ms-swift has no
-``@record``, so torchrun's error file stays empty. The last exception in each rank's stderr decides.
-Add a rule for a new message to ``RULES``; the first rule that matches wins.
+``@record``, so torchrun's error file stays empty. The last exception in each rank's stderr decides,
+by the patterns of ``failure_rules.py``.
 """
 
 from __future__ import annotations
@@ -10,117 +10,19 @@ from __future__ import annotations
 import re
 import signal
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from launchers.exits import NOTE, Exit
-
-
-@dataclass(frozen=True, kw_only=True)
-class FailureRule:
-    """A pattern of the last exception and its exit code."""
-
-    id: str
-    pattern: re.Pattern[str]
-    code: Exit
-    remedy: str
-    early: bool = False
-    """Applies only before the first step: later, the same exception may be transient."""
-
-
-def _rule(id: str, pattern: str, code: Exit, remedy: str, *, early: bool = False) -> FailureRule:
-    return FailureRule(id=id, pattern=re.compile(pattern), code=code, remedy=remedy, early=early)
-
-
-CASCADE = re.compile(
-    r"Connection (?:reset|closed|refused)|Broken pipe|NCCL|ncclRemoteError|[Gg]loo|TCPStore"
-    r"|DistNetworkError|DistStoreError|DistBackendError|SignalException|SIGTERM"
-)
-WRAPPERS = re.compile(r"DatasetGenerationError")
-"""Exceptions that only wrap another one."""
-RULES = (
-    _rule(
-        "flag-not-taken",
-        r"remaining_argv|error: (?:unrecognized|argument|ambiguous)",
-        Exit.CONFIG,
-        "correct recipe.args: ms-swift does not accept this flag or value",
-    ),
-    _rule(
-        "gpu-memory",
-        r"CUDA out of memory|OutOfMemoryError",
-        Exit.OUT_OF_MEMORY,
-        "lower recipe.args.max_length, or increase the parallel sizes or recomputation",
-        early=True,
-    ),
-    _rule(
-        "gpu-missing",
-        r"setup doesn't support bf16/gpu|libcuda|No CUDA GPUs|no GPUs found|CUDA driver version",
-        Exit.PREFLIGHT,
-        "check the node's GPUs and driver",
-    ),
-    _rule(
-        "workspace-full",
-        # the second is torch.save's only message for a full disk
-        r"No space left on device|Disk quota exceeded|Errno 28|Errno 122"
-        r"|inline_container\.cc.*unexpected pos",
-        Exit.QUOTA,
-        "free space on the workspace or enlarge it",
-    ),
-    _rule(
-        "workspace-permission",
-        r"^(?!.*ConnectionError).*(?:Read-only file system|Permission denied)",
-        Exit.QUOTA,
-        "grant the pod's user write access to the workspace (podSecurityContext.fsGroup)",
-    ),
-    _rule(
-        "workspace-fault",
-        r"Input/output error|Stale file handle|Errno 5\b|Errno 116",
-        Exit.IO,
-        "check the storage of the workspace",
-    ),
-    _rule(
-        "hub-access",
-        r"401 Client Error|403 Client Error|GatedRepoError",
-        Exit.AUTH,
-        "set secrets.hf.existingSecret or secrets.modelscope.existingSecret",
-    ),
-    _rule(
-        "trainer-no-step",
-        # transformers trainer.py, for a data loader without batches
-        r"max_steps must be set to a positive value if dataloader does not have a length",
-        Exit.DATA,
-        "the dataset has too few rows for one step: add rows, lower "
-        "recipe.args.per_device_train_batch_size, or set dataloader_drop_last: false",
-        early=True,
-    ),
-    _rule(
-        "dataset-broken",
-        r"DatasetGenerationError|ArrowInvalid|DatasetNotFoundError|EmptyDataset",
-        Exit.DATA,
-        "correct the dataset (recipe.dataset)",
-    ),
-    _rule(
-        "dataset-not-json",
-        r"JSONDecodeError",  # later it may come from a server's response
-        Exit.DATA,
-        "correct the dataset (recipe.dataset)",
-        early=True,
-    ),
-    _rule(
-        "path-missing",
-        r"FileNotFoundError|does not exist",
-        Exit.INPUT_MISSING,
-        "use paths that exist in the pods",
-        early=True,
-    ),
-    _rule(
-        "recipe-or-plugin",
-        r"^(?:ModuleNotFoundError|ImportError|ValueError|TypeError|KeyError|AttributeError"
-        r"|AssertionError|NotImplementedError)",
-        Exit.CONFIG,
-        "correct the recipe or plugin: a restart would fail again before the first step",
-        early=True,
-    ),
+from launchers.exits import CLASSES, NOTE, Exit, FailureClass, LaunchError
+from launchers.system.failure_rules import (
+    CASCADE,
+    CAUSES,
+    MEMORY_REMEDY,
+    RECIPE_REMEDY,
+    RULES,
+    TERMINATED,
+    WRAPPERS,
+    FailureRule,
 )
 
 TAIL = 64 * 1024
@@ -128,10 +30,24 @@ TAIL = 64 * 1024
 
 _EXCEPTION = re.compile(
     r"^(?:\[rank\d+\]:\s*)?"
-    r"((?:\w+\.)*_*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Full))(?::\s?(.*))?$"
+    r"((?:\w+\.)*_*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Full|Timeout|Invalid|Enabled|BadZipFile)"
+    r"|Exception|socket\.\w+|zlib\.error|struct\.error)(?::\s?(.*))?$"
     rf"(?:\n(?:\[rank\d+\]:\s*)?{NOTE}\w+ \[[\w,-]*\]$)?",
     re.MULTILINE,
 )
+_RAISED = re.compile(
+    r'^(?:\[rank\d+\]:)?\s+File "[^"]*/(?:swift|megatron|mcore_bridge)/[^"]*", line \d+, in .*\n'
+    r"(?:\[rank\d+\]:)?\s+raise \w+.*\n"
+    r"(?:(?:\[rank\d+\]:)?\s[\s^~]*\n)?"
+    r"(?:\[rank\d+\]:\s*)?((?:RuntimeError|Exception)\b.*)",
+    re.MULTILINE,
+)
+"""An exception that the training code raises itself, after a check. What torch or CUDA raise is of
+the same type, and may be transient."""
+_TERMINATE = re.compile(
+    r"terminate called after throwing an instance of '([^']+)'\s+what\(\):\s*(.*)"
+)
+"""The end of a C++ thread, such as NCCL's watchdog."""
 _OWN = re.compile(rf"(.*LaunchError: .*)\n.*{NOTE}(\w+) \[([\w,-]*)\]")
 _ARGPARSE = re.compile(r"^\S+\.py: error: (.*)$", re.MULTILINE)
 _IGNORED = re.compile(
@@ -145,9 +61,10 @@ _ROOT_EXIT = re.compile(
     r"Root Cause \(first observed failure\):.*?exitcode\s*:\s*(-?\d+)", re.DOTALL
 )
 """The root cause in torchrun's table; ranks that torchrun terminated are listed above it."""
-_OOM_KILL = (
-    "usually the kernel's OOM killer: check the pod's memory limit (resources.limits.memory)"
-)
+_ABORTS = frozenset(rule.id for rule in CAUSES if rule.in_log)
+_MEGATRON_EXITS = (16, 17)
+"""``megatron/core/rerun_state_machine.py``: a result differed, or it has to be computed again."""
+_USUALLY = "usually the kernel's OOM killer"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,37 +76,122 @@ class Verdict:
     cause: str
     remedy: str
     cascade: bool = False
+    failure_class: FailureClass = FailureClass.UNKNOWN
+
+    @property
+    def tells_abort(self) -> bool:
+        """Return whether it explains why a rank aborted itself (SIGABRT, SIGBUS)."""
+        return self.cascade or self.id in _ABORTS
+
+    def error(self, logs: Path | None = None) -> LaunchError:
+        """Return the error that ends the launcher.
+
+        Args:
+            logs: folder that the remedy names, if given.
+        """
+        remedy = self.remedy if logs is None else f"{self.remedy}; logs: {logs}"
+        return LaunchError(
+            self.code, self.cause, remedy, id=self.id, failure_class=self.failure_class
+        )
 
 
 def verdict(text: str, *, started: bool) -> Verdict | None:
-    """Classify one log by its last exception; None if it holds none.
+    """Classify one log by its last exception; None if it holds none and no line tells the cause.
 
     Args:
         text: the end of a rank's stderr.
         started: whether a training step was completed.
 
-    >>> verdict("ValueError: remaining_argv: ['--lora_rnk', '8']", started=False).code.name
-    'CONFIG'
+    >>> found = verdict("ValueError: remaining_argv: ['--lora_rnk', '8']", started=False)
+    >>> found.code.name, str(found.failure_class)
+    ('CONFIG', 'user')
     >>> verdict("OSError: [Errno 28] No space left on device: 'x'", started=True).code.name
     'QUOTA'
     """
-    chain = _last_chain(_IGNORED.sub("", text))
-    if not chain:
-        return None
+    text = _IGNORED.sub("", text)
+    chain = _last_chain(text)
+    found = _of_chain(chain, started=started) if chain else None
+    if found is not None and not started and _is_own_check(found, text):
+        return replace(
+            found,
+            code=Exit.CONFIG,
+            id="raised-before-first-step",
+            remedy=RECIPE_REMEDY,
+            failure_class=FailureClass.USER,
+        )
+    if found is None or found.cascade or found.id == "exception":
+        return _of_lines(text, started=started) or found or _of_terminate(text)
+    return found
+
+
+def _is_own_check(found: Verdict, text: str) -> bool:
+    """Return whether the training code itself raised an exception of no known cause."""
+    raised = (match[1].rstrip() for match in _RAISED.finditer(text))
+    return found.id == "exception" and found.cause in raised
+
+
+def _of_chain(chain: list[str], *, started: bool) -> Verdict:
+    """Classify the last exception by itself, by what it wraps, or as a cascade."""
     last = chain[-1]
     own = _OWN.fullmatch(last)
     if own and (code := Exit.__members__.get(own[2])):
-        return Verdict(code=code, id=own[3], cause=own[1], remedy="follow the message")
-    if any(CASCADE.search(exception) for exception in chain):
         return Verdict(
-            code=Exit.PEER, id="cascade", cause=last, remedy="check the rank's log", cascade=True
+            code=code,
+            id=own[3],
+            cause=own[1],
+            remedy="follow the message",
+            failure_class=CLASSES[code],
         )
-    wrapped = reversed(chain) if WRAPPERS.search(last) else [last]
-    for exception in sorted(wrapped, key=lambda e: bool(WRAPPERS.search(e))):
-        for rule in RULES:
-            if rule.pattern.search(exception) and not (rule.early and started):
-                return Verdict(code=rule.code, id=rule.id, cause=exception, remedy=rule.remedy)
-    return Verdict(code=Exit.PEER, id="exception", cause=last, remedy="check the rank's log")
+    wrapped = list(reversed(chain)) if WRAPPERS.search(last) else [last]
+    wrapped.sort(key=lambda e: bool(WRAPPERS.search(e)))
+    found = _first_match(CAUSES, wrapped, started=started)
+    if found is None and any(CASCADE.search(exception) for exception in chain):
+        terminated = TERMINATED.search(last)
+        return Verdict(
+            code=Exit.PEER,
+            id="cascade",
+            cause=last,
+            remedy="check the rank's log",
+            cascade=True,
+            failure_class=FailureClass.PREEMPTION if terminated else FailureClass.NETWORK,
+        )
+    found = found or _first_match(RULES, wrapped, started=started)
+    return found or Verdict(
+        code=Exit.PEER, id="exception", cause=last, remedy="check the rank's log"
+    )
+
+
+def _first_match(
+    rules: Iterable[FailureRule], messages: Iterable[str], *, started: bool
+) -> Verdict | None:
+    """Return the verdict of the first message that a rule matches."""
+    rules = tuple(rules)
+    for message in messages:
+        for rule in rules:
+            if rule.pattern.search(message) and not (rule.early and started):
+                return Verdict(
+                    code=rule.code_at(started=started),
+                    id=rule.id,
+                    cause=message,
+                    remedy=rule.remedy,
+                    failure_class=rule.failure_class,
+                )
+    return None
+
+
+def _of_lines(text: str, *, started: bool) -> Verdict | None:
+    """Classify by a line that tells the cause: C++ threads and the driver raise no exception."""
+    rules = [rule for rule in CAUSES if rule.in_log]
+    lines = [" ".join(line.split()) for line in text.splitlines()]
+    by_rule = ((rule, line) for rule in rules for line in lines if rule.pattern.search(line))
+    rule, line = next(by_rule, (None, ""))
+    return _first_match([rule], [line], started=started) if rule else None
+
+
+def _of_terminate(text: str) -> Verdict | None:
+    """Classify the end of a C++ thread in a process that raised no exception."""
+    ends = [f"{kind}: {what}" for kind, what in _TERMINATE.findall(text)]
+    return _of_chain(ends[-1:], started=True) if ends else None
 
 
 def _last_chain(text: str) -> list[str]:
@@ -206,36 +208,114 @@ def _last_chain(text: str) -> list[str]:
     return chain
 
 
-def why(ranks: Path, agent_log: Path, *, started: bool) -> Verdict | None:
+def why(
+    ranks: Path, agent_log: Path, *, started: bool, oom_kills: int | None = None
+) -> Verdict | None:
     """Classify the end of one node's training processes after torchrun has exited.
 
     Args:
         ranks: torchrun's ``--log-dir``.
         agent_log: output of torchrun itself.
         started: whether any attempt has completed a training step.
-
-    A rank killed by a signal takes precedence over exceptions in its log, which were caught. But
-    NCCL's watchdog aborts a rank whose peer is gone, which is a cascade.
+        oom_kills: processes that the kernel's OOM killer ended meanwhile (``memory_events.py``);
+            None if that is not known.
     """
     texts = [tail(path) for path in sorted(ranks.rglob("stderr.log"))]
+    return attribute(texts, tail(agent_log), started=started, oom_kills=oom_kills)
+
+
+def attribute(
+    texts: Iterable[str], agent: str, *, started: bool, oom_kills: int | None = None
+) -> Verdict | None:
+    """Classify the end of one node's training processes; None without any sign.
+
+    A rank killed by a signal takes precedence over exceptions in its log, which were caught. But
+    NCCL's watchdog aborts a rank whose peer is gone, which is a cascade, or a rank whose log tells
+    why: a collective timed out, a GPU failed, memory ran out.
+
+    Args:
+        texts: the end of each rank's stderr.
+        agent: the end of torchrun's output, with its table of failures.
+        started: whether any attempt has completed a training step.
+        oom_kills: see ``why``.
+    """
     found = worst(v for text in texts if (v := verdict(text, started=started)))
-    exits = _ROOT_EXIT.findall(tail(agent_log))
-    number = -int(exits[-1]) if exits else 0
-    if number <= 0 or number == signal.SIGTERM or (found is not None and found.cascade):
+    exits = _ROOT_EXIT.findall(agent)
+    number = _signal(int(exits[-1])) if exits else 0
+    if number == signal.SIGKILL:
+        return _killed(oom_kills)
+    if exits and int(exits[-1]) in _MEGATRON_EXITS and found is None:
+        return Verdict(
+            code=Exit.PREFLIGHT,
+            id="result-not-reproduced",
+            cause=f"Megatron ended with {exits[-1]}: a result differed when it was computed again",
+            remedy="check the node's GPUs; cordon the node if it fails again",
+            failure_class=FailureClass.INFRA,
+        )
+    if number == signal.SIGTERM and found is None:
+        return Verdict(
+            code=Exit.PEER,
+            id="terminated",
+            cause="a training process was ended by SIGTERM, not by this launcher",
+            remedy="find out who sent it: a person, or a program on the node",
+            cascade=True,
+            failure_class=FailureClass.PREEMPTION,
+        )
+    if number in (0, signal.SIGTERM) or (found is not None and found.tells_abort):
         return found
     return Verdict(
         code=Exit.PEER,
-        id="killed",
+        id="ended-by-signal",
         cause=f"a training process was killed by {signal_name(number)}",
-        remedy=_OOM_KILL if number == signal.SIGKILL else "check the rank's log",
+        remedy="check the rank's log",
+    )
+
+
+def _signal(code: int) -> int:
+    """Return the signal of an exit code, as torchrun (-9) or a shell (137) writes it; 0 if none.
+
+    >>> _signal(-9), _signal(137), _signal(1)
+    (9, 9, 0)
+    """
+    return -code if code < 0 else code - 128 if code > 128 else 0
+
+
+def _killed(oom_kills: int | None) -> Verdict:
+    """Tell apart who sent SIGKILL: the kernel for lack of memory, or somebody.
+
+    An eviction sends SIGTERM to the launcher first, which then never asks.
+    """
+    cause = "a training process was killed by SIGKILL"
+    if oom_kills:
+        return Verdict(
+            code=Exit.PEER,
+            id="killed-for-memory",
+            cause=f"{cause} by the kernel's OOM killer",
+            remedy=MEMORY_REMEDY,
+            failure_class=FailureClass.HOST_MEMORY,
+        )
+    if oom_kills is None:
+        return Verdict(
+            code=Exit.PEER, id="killed", cause=cause, remedy=f"{_USUALLY}: {MEMORY_REMEDY}"
+        )
+    return Verdict(
+        code=Exit.PEER,
+        id="killed-by-other",
+        cause=f"{cause}, not by the kernel's OOM killer",
+        remedy="find out who sent it: a person, or a program on the node",
     )
 
 
 def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
-    """Choose the root cause among several ranks: causes before cascades, known before unknown."""
+    """Choose the root cause among several ranks.
 
-    def order(v: Verdict) -> tuple[bool, bool]:
-        return v.cascade, v.code == Exit.PEER
+    A cause comes before a collective that timed out because of it, and before cascades; a known one
+    before an unknown one.
+    """
+
+    def order(v: Verdict) -> tuple[bool, bool, bool]:
+        is_hang = v.failure_class == FailureClass.HANG
+        return v.cascade, is_hang, v.id == "exception"
 
     return min(verdicts, key=order, default=None)
 

@@ -14,6 +14,7 @@ def test_the_message_is_one_line_of_json(tmp_path: Path) -> None:
     assert log.read_text().count("\n") == 1
     assert json.loads(log.read_text()) == {
         "code": 77,
+        "class": "user",
         "stage": "download",
         "rank": 0,
         "step": None,

@@ -106,6 +106,7 @@ def test_a_user_error_of_one_rank_is_its_code_and_the_others_cascade(pods: Pods)
     assert "rank 1 (r-node-0-1) ended: ValueError: heads must be divisible" in log
     assert pods.message(1) == {
         "code": 78,
+        "class": "user",
         "stage": "train",
         "rank": 1,
         "step": None,

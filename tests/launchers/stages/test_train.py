@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from launchers.exits import Exit
+from launchers.exits import Exit, FailureClass
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.gang.protocol import Loss
 from launchers.stages.train import _failure
@@ -48,6 +48,23 @@ def test_a_caught_exception_does_not_hide_that_a_rank_was_killed(tmp_path: Path)
     agent(ranks, -9)
     error = _failure(ranks, PeerMonitor(), started=False)
     assert (error.code, error.cause) == (Exit.PEER, "a training process was killed by SIGKILL")
+
+
+@pytest.mark.parametrize(
+    ("oom_kills", "id", "failure_class"),
+    [
+        (1, "killed-for-memory", FailureClass.HOST_MEMORY),
+        (0, "killed-by-other", FailureClass.UNKNOWN),
+        (None, "killed", FailureClass.UNKNOWN),
+    ],
+)
+def test_sigkill_is_told_apart_by_the_counter_of_the_oom_killer(
+    tmp_path: Path, oom_kills: int | None, id: str, failure_class: FailureClass
+) -> None:
+    ranks = logs(tmp_path, "")
+    agent(ranks, -9)
+    error = _failure(ranks, PeerMonitor(), started=True, oom_kills=oom_kills)
+    assert (error.code, error.id, error.failure_class) == (Exit.PEER, id, failure_class)
 
 
 def test_ranks_that_torchrun_killed_do_not_hide_the_root_cause(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ TRACE = "Traceback (most recent call last):\n  File 'x.py', line 1, in f\n"
             True,
             Exit.QUOTA,
         ),
-        ("requests.exceptions.ConnectionError: x: Permission denied", True, Exit.PEER),
+        ("requests.exceptions.ConnectionError: x: Permission denied", True, Exit.UNAVAILABLE),
         ("ValueError: Your setup doesn't support bf16/gpu.", False, Exit.PREFLIGHT),
         ("FileNotFoundError: [Errno 2] No such file: 'x'", False, Exit.INPUT_MISSING),
         ("ModuleNotFoundError: No module named 'x'", False, Exit.CONFIG),
@@ -44,7 +44,7 @@ TRACE = "Traceback (most recent call last):\n  File 'x.py', line 1, in f\n"
             False,
             Exit.DATA,
         ),
-        ("[rank0]: modelscope_hub._download_control._DownloadDeadlineError: x", False, Exit.PEER),
+        ("[rank0]: modelscope_hub.x._DownloadDeadlineError: x", False, Exit.UNAVAILABLE),
         ("RuntimeError: CUDA error: an illegal memory access was encountered", True, Exit.PEER),
     ],
 )

@@ -1,0 +1,162 @@
+"""What an attempt leaves for the next one: where it began, and why each rank ended.
+
+``attempts/<n>/start.json`` is written by rank 0 when its gang starts to train, and
+``attempts/<n>/termination-<rank>.json``, with the content of the termination message, by each rank
+that ends with an error. A rank that is killed leaves no record.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from launchers import logs, termination
+from launchers.config.workspace import Workspace
+from launchers.exits import FREE, USER, Exit, LaunchError
+from launchers.metrics import rows
+from launchers.storage import checkpoint
+from launchers.storage.trainer_log import last_step
+from launchers.system.atomic_file import replace
+from launchers.system.process import Stopped
+
+START = "start.json"
+_PEER_ENDED = ("peer-ended", "cascade")
+"""Ids of ends that name no cause of their own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class End:
+    """Why one rank ended."""
+
+    rank: int | None
+    code: int
+    failure_class: str
+    id: str
+    cause: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttemptRecord:
+    """One past attempt."""
+
+    number: int
+    resumed: int | None
+    """Step of the checkpoint that it began from, 0 without one; None if it never trained."""
+    saved: int
+    """Step of the newest complete checkpoint after its end; 0 without one."""
+    logged: int
+    """Last step in ``metrics.jsonl``; the step that it began from if it completed none."""
+    ends: tuple[End, ...] = ()
+
+    @property
+    def root(self) -> End | None:
+        """Return the end of the rank that ended first, by its cause; None if no rank left one."""
+
+        def order(end: End) -> tuple[bool, bool, bool, int]:
+            is_cascade = end.id in _PEER_ENDED
+            return end.code not in USER, is_cascade, end.code in FREE, end.rank or 0
+
+        return min(self.ends, key=order, default=None)
+
+
+def begin(folder: Path, resume: checkpoint.Checkpoint | None) -> None:
+    """Note on rank 0 that an attempt starts to train.
+
+    Args:
+        folder: of the attempt.
+        resume: the checkpoint that it begins from.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    replace(folder / START, json.dumps({"resume": resume.step if resume else 0}) + "\n")
+
+
+def end(work: Workspace, folder: Path, rank: int, error: LaunchError) -> None:
+    """Note why a rank ends; a full disk must not hide the reason, so an error is only logged."""
+    found = termination.from_error(
+        error, stage=error.stage or "train", rank=rank, step=last_step(work.checkpoints)
+    )
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as broken:
+        logs.warning("attempt record not written", path=folder, cause=broken)
+        return
+    termination.write(folder / f"termination-{rank}.json", found)
+
+
+@contextmanager
+def recording(work: Workspace, folder: Path, rank: int) -> Iterator[None]:
+    """Note why the block ends, if it ends with an error."""
+    try:
+        yield
+    except BaseException as error:
+        end(work, folder, rank, _expected(error))
+        raise
+
+
+def _expected(error: BaseException) -> LaunchError:
+    if isinstance(error, LaunchError):
+        return error
+    if isinstance(error, Stopped):
+        return LaunchError(Exit.TERMINATED, f"stopped by {error}", "", id="attempt-stopped")
+    return LaunchError(Exit.PEER, repr(error), "check the log", id="attempt-unexpected")
+
+
+def history(work: Workspace) -> list[AttemptRecord]:
+    """Read the past attempts of a run, the oldest first."""
+    folders = {int(p.name): p for p in work.attempts.glob("*") if p.name.isdecimal()}
+    newest = checkpoint.newest(work.checkpoints)
+    saved, logged = newest.step if newest else 0, _logged(work.metrics)
+    found: list[AttemptRecord] = []
+    for number in sorted(folders, reverse=True):
+        resumed = _step(_read(folders[number] / START).get("resume"))
+        reached = max(logged.get(number, 0), resumed or 0)
+        ends = tuple(_ends(folders[number]))
+        record = AttemptRecord(
+            number=number, resumed=resumed, saved=saved, logged=reached, ends=ends
+        )
+        found.insert(0, record)
+        saved = saved if resumed is None else resumed
+    return found
+
+
+def _logged(metrics: Path) -> dict[int, int]:
+    """Return the last step of each attempt in ``metrics.jsonl``."""
+    last: dict[int, int] = {}
+    try:
+        with metrics.open(encoding="utf-8", errors="replace") as handle:
+            for text in handle:
+                if (row := rows.parse(text)) is not None:
+                    last[row.attempt] = max(last.get(row.attempt, 0), row.step)
+    except FileNotFoundError:
+        pass
+    return last
+
+
+def _ends(folder: Path) -> Iterator[End]:
+    for path in sorted(folder.glob("termination-*.json")):
+        fields = _read(path)
+        if isinstance(fields.get("code"), int):
+            yield End(
+                rank=_step(fields.get("rank")),
+                code=fields["code"],
+                failure_class=str(fields.get("class", "unknown")),
+                id=str(fields.get("id", "")),
+                cause=str(fields.get("cause", "")),
+            )
+
+
+def _step(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    """Return the JSON object in a file; empty when it is missing or torn."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}

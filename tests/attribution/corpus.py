@@ -1,0 +1,142 @@
+"""Messages of failed processes with their class and exit code: ``corpus/<class>.yaml``."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from launchers.exits import CLASSES, USER, Exit, FailureClass
+from launchers.stages.git import GitError
+from launchers.system.failures import Verdict, attribute
+
+FOLDER = Path(__file__).parent / "corpus"
+HELD_OUT = 3
+"""One message of so many, chosen by digest, is held out: no pattern was written for it."""
+AGENT = "Root Cause (first observed failure):\n[0]:\n  exitcode  : {} (pid: 9)\n"
+"""torchrun's table of failures (``torch/distributed/elastic/multiprocessing/errors``)."""
+_KEYS = frozenset(
+    {"code", "source", "log", "second", "agent", "oom_kills", "started", "cascade", "git", "later"}
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One entry of the corpus."""
+
+    failure_class: FailureClass
+    code: Exit
+    source: str
+    """Address of an issue, path of an installed source, or program and place."""
+    log: str
+    """End of a rank's log, or git's output."""
+    second: str
+    """End of another rank's log."""
+    agent: str
+    """The rank's exit code in torchrun's table; empty without a table."""
+    oom_kills: int | None
+    started: bool
+    """Whether a training step was completed."""
+    cascade: bool
+    """Whether a peer may tell more."""
+    git: bool
+    later: bool
+    """Whether it was collected after the patterns had been written."""
+
+    @property
+    def name(self) -> str:
+        """Return class, source and the first line, for reports."""
+        return f"{self.failure_class}: {self.source}: {self.log[:100]!r} {self.agent}"
+
+    @property
+    def part(self) -> str:
+        """Return its part of the corpus: ``development``, ``held out`` or ``later``."""
+        if self.later:
+            return "later"
+        text = f"{self.log}\0{self.second}\0{self.agent}\0{self.started}"
+        chosen = hashlib.sha256(text.encode()).digest()[0] % HELD_OUT == 0
+        return "held out" if chosen else "development"
+
+    def judge(self) -> tuple[FailureClass, Exit, bool]:
+        """Return the class, exit code and cascade that the launcher finds."""
+        if self.git:
+            error = GitError(self.log).meaning()
+            return error.failure_class, error.code, False
+        logs = [self.log, *([self.second] if self.second else [])]
+        agent = AGENT.format(self.agent) if self.agent else ""
+        found = attribute(logs, agent, started=self.started, oom_kills=self.oom_kills)
+        return _of(found)
+
+
+def _of(found: Verdict | None) -> tuple[FailureClass, Exit, bool]:
+    if found is None:
+        return CLASSES[Exit.PEER], Exit.PEER, False
+    return found.failure_class, found.code, found.cascade
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """A case and what the launcher finds."""
+
+    case: Case
+    failure_class: FailureClass
+    code: Exit
+    cascade: bool
+
+    @property
+    def is_right(self) -> bool:
+        """Return whether class, exit code and cascade are as labelled."""
+        expected = (self.case.failure_class, self.case.code, self.case.cascade)
+        return (self.failure_class, self.code, self.cascade) == expected
+
+    @property
+    def restarts_user_error(self) -> bool:
+        """Return whether an error that only the user can correct would be restarted."""
+        return self.case.code in USER and self.code not in USER
+
+    @property
+    def ends_for_good(self) -> bool:
+        """Return whether an error that a restart may cure would end the run."""
+        return self.case.code not in USER and self.code in USER
+
+
+def load() -> list[Case]:
+    """Read the corpus.
+
+    Raises:
+        ValueError: an unknown key.
+    """
+    return [
+        _case(FailureClass(path.stem), entry)
+        for path in sorted(FOLDER.glob("*.yaml"))
+        for entry in yaml.safe_load(path.read_text(encoding="utf-8"))
+    ]
+
+
+def _case(failure_class: FailureClass, entry: Mapping[str, Any]) -> Case:
+    if unknown := set(entry) - _KEYS:
+        raise ValueError(f"{failure_class}.yaml: {', '.join(sorted(unknown))}")
+    return Case(
+        failure_class=failure_class,
+        code=Exit(entry["code"]),
+        source=entry["source"],
+        log=entry["log"],
+        second=entry.get("second", ""),
+        agent=str(entry.get("agent", "")),
+        oom_kills=entry.get("oom_kills"),
+        started=entry.get("started", False),
+        cascade=entry.get("cascade", False),
+        git=entry.get("git", False),
+        later=entry.get("later", False),
+    )
+
+
+def judge(cases: list[Case]) -> Iterator[Judged]:
+    """Judge cases."""
+    for case in cases:
+        failure_class, code, cascade = case.judge()
+        yield Judged(case=case, failure_class=failure_class, code=code, cascade=cascade)

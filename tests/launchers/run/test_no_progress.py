@@ -1,0 +1,55 @@
+"""Runs that fail again and again, as a JobSet restarts them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+from launchers.exits import Exit
+from tests.launchers.pods import Pods, end
+
+
+def alone(pods: Pods) -> tuple[int, str]:
+    return end(pods.start(0))
+
+
+def record(pods: Pods, attempt: int, rank: int = 0) -> tuple[int, str, str]:
+    path = pods.run / "attempts" / str(attempt) / f"termination-{rank}.json"
+    found = json.loads(path.read_text())
+    return found["code"], found["class"], found["id"]
+
+
+def test_a_run_that_fails_three_times_at_the_same_step_ends_for_good(tmp_path: Path) -> None:
+    pods = Pods(tmp_path, nodes=1, train="0:kill:11")
+    assert [alone(pods)[0] for _ in range(3)] == [Exit.PEER] * 3
+    code, output = alone(pods)
+    assert code == Exit.NO_PROGRESS, output
+    message = pods.message(0)
+    assert (message["code"], message["class"], message["id"]) == (93, "unknown", "no-progress")
+    assert "SIGSEGV" in message["cause"]
+    assert record(pods, 3) == (1, "unknown", "ended-by-signal")
+    assert record(pods, 4) == (93, "unknown", "no-progress")
+    progress = pods.progress()
+    assert (progress["state"], progress["code"]) == ("failed", 93)
+
+    pods.train = ""  # a person has corrected the cause
+    assert alone(pods)[0] == Exit.OK
+
+
+def test_gpu_memory_that_runs_out_twice_at_one_step_is_a_user_error(tmp_path: Path) -> None:
+    pods = Pods(tmp_path, nodes=1)
+    assert alone(pods)[0] == Exit.OK
+    shutil.rmtree(pods.run / "export")  # as if it had been interrupted after the checkpoint
+    pods.train = "0:fail:torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+    assert [alone(pods)[0] for _ in range(2)] == [Exit.PEER] * 2
+    assert record(pods, 2) == (1, "gpu-memory", "gpu-memory")
+    assert alone(pods)[0] == Exit.OUT_OF_MEMORY
+    assert record(pods, 4) == (79, "gpu-memory", "gpu-memory-again")
+
+
+def test_the_record_of_an_attempt_names_the_rank_that_ended_first(tmp_path: Path) -> None:
+    pods = Pods(tmp_path, train="1:fail:OSError: [Errno 5] Input/output error,0:hang")
+    pods.all()
+    assert record(pods, 1, rank=1) == (74, "storage", "workspace-fault")
+    assert record(pods, 1, rank=0)[2] == "peer-ended"
