@@ -107,6 +107,14 @@ RULES = (
         early=True,
     ),
     _rule(
+        "gradients-not-finite",
+        # megatron-core's own check (distributed/param_and_grad_buffer.py), where grad_check is left
+        # out
+        r"found (?:NaN|Inf) in local grad norm",
+        Exit.DATA,
+        "inspect the rows of that step, lower the learning rate, or try other GPUs",
+    ),
+    _rule(
         "path-missing",
         r"FileNotFoundError|does not exist",
         Exit.INPUT_MISSING,

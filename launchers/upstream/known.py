@@ -68,6 +68,15 @@ _SWIFT: Read = {
         },
     },
     "swift.megatron.trainers.base": {
+        "BaseMegatronTrainer.cyclic_iter": {
+            "9d7b45d0a9523df7": "4.4.1",
+        },
+        "BaseMegatronTrainer._prepare_data_iterator": {
+            "b914d060848a3ff8": "4.4.1",
+        },
+        "BaseMegatronTrainer.setup_model_training": {
+            "4682d9c98780876c": "4.4.1",
+        },
         "BaseMegatronTrainer.__init__": {
             "16d6a7a1d0a0329a": "4.4.1",
         },
@@ -145,9 +154,28 @@ _SWIFT: Read = {
             "b8902c53beba0cf8": "4.4.1",
         },
     },
+    "swift.dataset.packing": {
+        "PackingDataset.__getitem__": {
+            "ee71a185c1d1fd51": "4.4.1",
+        },
+    },
+    "swift.trainers.mixin": {
+        "DataLoaderMixin.get_train_dataloader": {
+            "5d2aeed447b35058": "4.4.1",
+        },
+        "SwiftMixin._fix_grad_norm_nan": {
+            "1774dcf307005673": "4.4.1",
+        },
+    },
     "swift.rlhf_trainers.dpo_trainer": {
+        "DPOTrainer.compute_loss": {
+            "cfaefb60b37e5da3": "4.4.1",
+        },
         "DPOTrainer.dpo_loss": {
             "1aaa4687df01d236": "4.4.1",
+        },
+        "DPOTrainer.get_batch_loss_metrics": {
+            "503b4dfeb8a83413": "4.4.1",
         },
     },
     "swift.megatron.trainers.batch_sampler": {
@@ -323,6 +351,9 @@ _TRANSFORMERS: Read = {
         },
     },
     "transformers.trainer": {
+        "Trainer._get_grad_norm": {
+            "159a31c7dfa2beaa": "5.12.1",
+        },
         "Trainer._rotate_checkpoints": {
             "9a858beb18846c55": "4.51.3 to 5.1.0",
             "": "5.2.0 to 5.12.1",

@@ -239,6 +239,55 @@ PATCHES = (
         _functions(transformers=("transformers.trainer:Trainer.get_batch_samples",)),
     ),
     Patch(
+        "first_step_megatron",
+        "speed",  # it measures only; on another source its formulas may not be the trainer's
+        _functions(
+            ms_swift=(
+                *(f"{_TRAINER}.run_train_step", f"{_TRAINER}.train_step"),
+                f"{_DPO}:MegatronDPOTrainer.loss_func",
+                "swift.rlhf_trainers.dpo_trainer:DPOTrainer.dpo_loss",
+            )
+        ),
+    ),
+    Patch(
+        "first_step_transformers",
+        "speed",
+        _functions(
+            ms_swift=tuple(
+                f"swift.rlhf_trainers.dpo_trainer:DPOTrainer.{name}"
+                for name in ("dpo_loss", "get_batch_loss_metrics", "compute_loss")
+            )
+        ),
+    ),
+    Patch(
+        "nonfinite_megatron",
+        "speed",  # it notes rows only: without it the error of grad_check names none
+        _functions(
+            ms_swift=(
+                *(f"{_TRAINER}.run_train_step", f"{_TRAINER}.train_step"),
+                *(f"{_TRAINER}.setup_training", f"{_TRAINER}.setup_model_training"),
+                *(f"{_TRAINER}._prepare_data_iterator", f"{_TRAINER}._prepare_dataloader"),
+                *(f"{_TRAINER}._create_dataloader", f"{_TRAINER}.cyclic_iter"),
+                *("swift.dataset.packing:PackingDataset.__getitem__",),
+            )
+        ),
+    ),
+    Patch(
+        "nonfinite_transformers",
+        "required",  # upstream goes on in silence
+        _functions(
+            transformers=tuple(
+                f"transformers.trainer:Trainer.{name}"
+                for name in ("get_batch_samples", "_get_grad_norm")
+            ),
+            ms_swift=(
+                "swift.trainers.mixin:DataLoaderMixin.get_train_dataloader",
+                "swift.trainers.mixin:SwiftMixin._fix_grad_norm_nan",
+                "swift.dataset.packing:PackingDataset.__getitem__",
+            ),
+        ),
+    ),
+    Patch(
         "one_read",
         "speed",
         _functions(
