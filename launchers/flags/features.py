@@ -215,6 +215,12 @@ FEATURES = (
         wanted=equal_packs.wanted,
     ),
     Feature(
+        name="filler_mask",
+        module="experts.filler_mask",
+        backend="megatron",
+        wanted=_has_no_padding,
+    ),
+    Feature(
         name="rank_order",
         module="experts.rank_order",
         backend="megatron",

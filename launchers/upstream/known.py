@@ -68,6 +68,9 @@ _SWIFT: Read = {
         },
     },
     "swift.megatron.trainers.base": {
+        "BaseMegatronTrainer._prepare_batch": {
+            "046d5faa843946b2": "4.4.1",
+        },
         "BaseMegatronTrainer.cyclic_iter": {
             "9d7b45d0a9523df7": "4.4.1",
         },
@@ -178,6 +181,11 @@ _SWIFT: Read = {
             "503b4dfeb8a83413": "4.4.1",
         },
     },
+    "swift.megatron.trainers.utils": {
+        "prepare_batch": {
+            "1a2fa736edebf1dd": "4.4.1",
+        },
+    },
     "swift.megatron.trainers.batch_sampler": {
         "MegatronPretrainingRandomSampler": {
             "2b16669d2ce270b6": "4.4.1",
@@ -208,6 +216,16 @@ _SWIFT: Read = {
     },
 }
 _BRIDGE: Read = {
+    "mcore_bridge.model.modules.transformer_layer": {
+        "TransformerLayer.forward": {
+            "a77ea8b63176d09b": "1.6.0",
+        },
+    },
+    "mcore_bridge.model.modules.topk_router": {
+        "TopKRouter._apply_expert_bias": {
+            "955dd3d96cac9c1a": "1.6.0",
+        },
+    },
     "mcore_bridge.bridge.gpt_bridge": {
         "GPTBridge.load_weights": {
             "8f407d3c46596ec6": "1.6.0",
@@ -229,8 +247,27 @@ _BRIDGE: Read = {
 }
 _CORE: Read = {
     "megatron.core.transformer.moe.moe_layer": {
-        "MoELayer.routed_experts_compute": {
-            "d5f474eadfb6f465": "0.18.0, 0.18.1",
+        "MoELayer.forward": {
+            "6a2a1313d9e22c44": "0.18.0, 0.18.1",
+        },
+        "MoELayer.route": {
+            "15b4e6cc0bc63937": "0.18.0, 0.18.1",
+        },
+    },
+    "megatron.core.transformer.moe.router": {
+        "TopKRouter.routing": {
+            "b13f6a7393c2b680": "0.18.0, 0.18.1",
+        },
+    },
+    "megatron.core.transformer.moe.moe_utils": {
+        "compute_routing_scores_for_aux_loss": {
+            "d183c63bf2fb7667": "0.18.0, 0.18.1",
+        },
+        "get_tokens_per_expert_and_token_count": {
+            "53bdcd7e66727922": "0.18.0, 0.18.1",
+        },
+        "switch_load_balancing_loss_func": {
+            "1d9d774b2a32ecf4": "0.18.0, 0.18.1",
         },
     },
     "megatron.core.optimizer.clip_grads": {

@@ -163,6 +163,7 @@ _WRAP = "swift.megatron.utils.megatron_lm_utils:wrap_model"
 _BRIDGE = "mcore_bridge.bridge.gpt_bridge:GPTBridge"
 _BUCKETS = "megatron.core.distributed.param_and_grad_buffer:_ParamAndGradBucketGroup"
 _CLIP = "megatron.core.optimizer.clip_grads"
+_MOE = "megatron.core.transformer.moe"
 _GATHER = "megatron.core.transformer.moe.token_dispatcher:MoEAllGatherTokenDispatcher"
 _ADAM = "transformer_engine.pytorch.optimizers.fused_adam:FusedAdam"
 _ALLTOALL = "set recipe.args.moe_token_dispatcher_type: alltoall"
@@ -228,9 +229,7 @@ PATCHES = (
         "required",
         _functions(
             ms_swift=(f"{_TRAINER}.run_train_step", f"{_TRAINER}.train_step"),
-            megatron_core=(
-                "megatron.core.transformer.moe.moe_layer:MoELayer.routed_experts_compute",
-            ),
+            megatron_core=(f"{_MOE}.moe_layer:MoELayer.route",),
         ),
     ),
     Patch(
@@ -428,6 +427,24 @@ PATCHES = (
             mcore_bridge=("mcore_bridge.config.model_config:ModelConfig.__post_init__",),
         ),
         otherwise=_ALLTOALL,
+    ),
+    Patch(
+        "filler_mask",
+        "numbers",  # without it the balancing loss includes filler
+        _functions(
+            ms_swift=(f"{_TRAINER}._prepare_batch", "swift.megatron.trainers.utils:prepare_batch"),
+            mcore_bridge=(
+                "mcore_bridge.model.modules.transformer_layer:TransformerLayer.forward",
+                "mcore_bridge.model.modules.topk_router:TopKRouter._apply_expert_bias",
+            ),
+            megatron_core=(
+                *(f"{_MOE}.moe_layer:MoELayer.{name}" for name in ("forward", "route")),
+                f"{_MOE}.router:TopKRouter.routing",
+                f"{_MOE}.moe_utils:compute_routing_scores_for_aux_loss",
+                f"{_MOE}.moe_utils:get_tokens_per_expert_and_token_count",
+                f"{_MOE}.moe_utils:switch_load_balancing_loss_func",
+            ),
+        ),
     ),
     Patch(
         "rank_order",
