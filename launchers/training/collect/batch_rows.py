@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,8 @@ class StepRows:
     def __init__(self) -> None:
         """Begin without a dataset."""
         self.dataset: Any = None
+        self.decode: Callable[[list[int]], str] | None = None
+        """Returns the text of tokens."""
         self.drawn: deque[list[int]] = deque()
         self.losses: list[torch.Tensor] = []
         self.step = 1
@@ -122,13 +124,22 @@ def written(finding: Finding, dataset: Any) -> str:
     path = Path(folder) / f"not-finite-{finding.rank}.jsonl"
     try:
         lines = [
-            json.dumps({"row": row, **dict(texts[row])}, ensure_ascii=False, default=str)
+            json.dumps({"row": row, **_readable(texts[row])}, ensure_ascii=False, default=str)
             for row in finding.rows
         ]
         replace(path, "\n".join(lines) + "\n")
     except (OSError, TypeError, ValueError, LookupError):
         return ""
     return str(path)
+
+
+def _readable(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a row's texts; rows of the cache of tokens hold no others than their tokens."""
+    suffix, decode = "input_ids", CURRENT.decode
+    tokens = {name: ids for name, ids in row.items() if name.endswith(suffix)}
+    if not tokens or decode is None:
+        return dict(row)
+    return {name.removesuffix(suffix) + "text": decode(ids) for name, ids in tokens.items()}
 
 
 def error(rank: int, what: str, value: float) -> Exception:

@@ -18,6 +18,7 @@ class NonFiniteCallback(MegatronCallback):  # type: ignore[misc]
         trainer = self.trainer
         self.create, trainer._create_dataloader = trainer._create_dataloader, self.created
         self.is_watching = False
+        CURRENT.decode = trainer.template.tokenizer.decode
         if hasattr(trainer, "loss_func"):
             self.inner, trainer.loss_func = trainer.loss_func, self.measured
 

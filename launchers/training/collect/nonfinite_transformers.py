@@ -24,6 +24,7 @@ class NonFiniteCallback(TrainerCallback):  # type: ignore[misc]
         """Wrap the functions by which the trainer reads batches, computes a loss and the norm."""
         trainer = self.trainer
         self.state = state
+        CURRENT.decode = trainer.template.tokenizer.decode
         CURRENT.watch(kwargs.get("train_dataloader"))
         self.loader, trainer.get_train_dataloader = trainer.get_train_dataloader, self.resumed
         self.samples, trainer.get_batch_samples = trainer.get_batch_samples, self.read
@@ -55,15 +56,17 @@ class NonFiniteCallback(TrainerCallback):  # type: ignore[misc]
     def judged(self, *args: Any, **kwargs: Any) -> Any:
         """Return the norm of the gradients.
 
-        With fp16 the scaler makes gradients overflow by design and skips those steps, so that the
-        losses are judged instead.
+        A scaler of fp16 losses makes gradients overflow by design and skips those steps, so that
+        the losses are judged instead.
 
         Raises:
             LaunchError: DATA, a value is not finite; it names the rows.
         """
         norm = self.norm(*args, **kwargs)
-        seen = CURRENT.losses if self.args.fp16 else [] if norm is None else [norm]
-        what = "the loss" if self.args.fp16 else "the norm of the gradients"
+        if _scales(self.trainer):
+            what, seen = "the loss", list(CURRENT.losses)
+        else:
+            what, seen = "the norm of the gradients", [] if norm is None else [norm]
         bad = [float(each) for each in seen if not math.isfinite(float(each))]
         if bad:
             rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
@@ -73,6 +76,13 @@ class NonFiniteCallback(TrainerCallback):  # type: ignore[misc]
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Forget a step whose gradients are finite."""
         CURRENT.end()
+
+
+def _scales(trainer: Any) -> bool:
+    """Return whether losses are scaled; ms-swift sets ``fp16`` for a model in fp32, too."""
+    if getattr(trainer, "is_deepspeed_enabled", False):
+        return bool(trainer.args.fp16)
+    return getattr(trainer.accelerator, "scaler", None) is not None
 
 
 def install() -> None:
