@@ -21,6 +21,7 @@ from megatron.core.distributed.param_and_grad_buffer import _ParamAndGradBucketG
 from megatron.core.optimizer import optimizer
 from megatron.core.rerun_state_machine import RerunMode, get_rerun_state_machine
 
+from launchers.exits import Exit, LaunchError
 from launchers.training.collect import batch_rows
 
 GRACE_SECONDS = 5.0
@@ -62,8 +63,14 @@ def refuse(total: float) -> None:
         if not math.isfinite(float(norm)):
             raise batch_rows.error(rank, f"the gradients of bucket {number}", float(norm))
     time.sleep(GRACE_SECONDS)
-    what = "the norm of all gradients, of which those of this rank are finite,"
-    raise batch_rows.error(rank, what, total)
+    raise LaunchError(
+        Exit.DATA,
+        f"the norm of all gradients is {total} at step {batch_rows.CURRENT.step}, but those of "
+        f"rank {rank} are finite",
+        "look for a rank whose log names rows; without one the sum of all has overflowed: lower "
+        "the learning rate",
+        id="value-not-finite-elsewhere",
+    )
 
 
 def install() -> None:
