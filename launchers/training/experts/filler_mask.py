@@ -46,11 +46,7 @@ def prepare_batch(self: Any, data: Any, vp_stage: Any = None) -> Any:
 
 
 def mask(real: int, tokens: int, device: Any) -> torch.Tensor:
-    """Return the mask of a pack, bool [1, tokens]: upstream puts filler behind all texts.
-
-    >>> mask(2, 4, "cpu").tolist()
-    [[False, False, True, True]]
-    """
+    """Return the mask of a pack, bool [1, tokens]: upstream puts filler behind all texts."""
     return (torch.arange(tokens, device=device) >= real)[None]
 
 

@@ -54,7 +54,7 @@ def test_a_loss_off_by_more_than_the_bound_ends_the_run_even_at_margin_0(loss: f
     assert "recipe.checkFirstStep: false" in error.remedy
 
 
-def test_the_bound_of_the_margin_is_that_of_the_readme() -> None:
+def test_a_mean_margin_below_its_bound_is_accepted_in_both_directions() -> None:
     for sign in (1, -1):
         just, over = (replace(EQUAL, margin=sign * m) for m in (0.99 * MARGIN, MARGIN))
         assert judge(just, DPO, "model") is None
