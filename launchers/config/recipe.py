@@ -32,7 +32,9 @@ PAIRED = ("dpo", "rm", "cpo", "orpo", "simpo")
 """``rlhf_type`` of the losses on pairs of a chosen and a rejected text
 (``swift/template/base.py``)."""
 _REFERENCE_TYPES = ("dpo", "kto")
-KEYS = ("backend", "task", "model", "dataset", "args", "reference", "allowVersionChange")
+SWITCHES = {"allowVersionChange": False, "checkFirstStep": True}
+"""Keys that are true or false, with their defaults."""
+KEYS = ("backend", "task", "model", "dataset", "args", "reference", *SWITCHES)
 _CHOICES = {
     "backend": ("megatron", "transformers"),
     "task": ("rlhf", "sft", "pt"),
@@ -57,6 +59,9 @@ class Recipe:
     ``precomputed``: once, before training."""
     allow_version_change: bool = False
     """Whether a resume may use other versions of upstream than before; not part of ``digest``."""
+    check_first_step: bool = True
+    """Whether a first step whose policy is not the reference ends the run; not part of
+    ``digest``."""
 
     @property
     def digest(self) -> str:
@@ -159,17 +164,19 @@ def parse(document: object) -> Recipe:
         dataset=_dataset(document.get("dataset")),
         args=_args(document.get("args")),
         reference=cast(Reference, given["reference"]),
-        allow_version_change=_allow_version_change(document.get("allowVersionChange", False)),
+        allow_version_change=_switch("recipe-version-change", document, "allowVersionChange"),
+        check_first_step=_switch("recipe-first-step", document, "checkFirstStep"),
     )
 
 
-def _allow_version_change(given: object) -> bool:
+def _switch(id: str, document: Mapping[str, object], key: str) -> bool:
+    given = document.get(key, SWITCHES[key])
     if not isinstance(given, bool):
         raise LaunchError(
             Exit.CONFIG,
-            f"recipe.allowVersionChange={given!r}",
+            f"recipe.{key}={given!r}",
             "use true or false",
-            id="recipe-version-change",
+            id=id,
         )
     return given
 

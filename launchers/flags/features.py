@@ -13,7 +13,7 @@ from pathlib import Path
 from launchers import PACKAGE
 from launchers.config.recipe import Backend, Recipe, words
 from launchers.exits import Exit, LaunchError
-from launchers.flags import equal_packs
+from launchers.flags import equal_packs, first_step
 from launchers.flags.code_files import in_clone
 
 VARIABLE = "DPO_FEATURES"
@@ -146,6 +146,32 @@ FEATURES = (
     ),
     Feature(name="epoch_order", module="epochs.order", backend="transformers"),
     Feature(name="partial_window", module="epochs.partial_window", backend="transformers"),
+    Feature(
+        name="first_step_megatron",
+        module="collect.first_step_megatron",
+        backend="megatron",
+        wanted=first_step.wanted,
+        callback="first_step",
+    ),
+    Feature(
+        name="first_step_transformers",
+        module="collect.first_step_transformers",
+        backend="transformers",
+        wanted=first_step.wanted,
+        callback="first_step",
+    ),
+    Feature(
+        name="nonfinite_megatron",
+        module="collect.nonfinite_megatron",
+        backend="megatron",
+        callback="nonfinite",
+    ),
+    Feature(
+        name="nonfinite_transformers",
+        module="collect.nonfinite_transformers",
+        backend="transformers",
+        callback="nonfinite",
+    ),
     Feature(name="cpu_checkpoint", module="cpu_checkpoint", is_for_cpu=True),
     Feature(
         name="one_read",
@@ -189,6 +215,12 @@ FEATURES = (
         module="packs.equal_packs",
         backend="megatron",
         wanted=equal_packs.wanted,
+    ),
+    Feature(
+        name="filler_mask",
+        module="experts.filler_mask",
+        backend="megatron",
+        wanted=_has_no_padding,
     ),
     Feature(
         name="rank_order",

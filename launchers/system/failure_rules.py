@@ -218,7 +218,7 @@ RULES = (
     _rule(
         "not-finite",
         FailureClass.MODEL,
-        Exit.CONFIG,
+        Exit.DATA,
         r"found NaN in|found Inf in|Unexpected result (?:nan|inf|-inf)\b"
         r"|(?:Loss|loss|grad(?:ient)?s?|grad norm) (?:is|are|became) (?:nan|NaN|inf|Inf)"
         r"|probability tensor contains either",

@@ -68,6 +68,18 @@ _SWIFT: Read = {
         },
     },
     "swift.megatron.trainers.base": {
+        "BaseMegatronTrainer._prepare_batch": {
+            "046d5faa843946b2": "4.4.1",
+        },
+        "BaseMegatronTrainer.cyclic_iter": {
+            "9d7b45d0a9523df7": "4.4.1",
+        },
+        "BaseMegatronTrainer._prepare_data_iterator": {
+            "b914d060848a3ff8": "4.4.1",
+        },
+        "BaseMegatronTrainer.setup_model_training": {
+            "4682d9c98780876c": "4.4.1",
+        },
         "BaseMegatronTrainer.__init__": {
             "16d6a7a1d0a0329a": "4.4.1",
         },
@@ -151,7 +163,18 @@ _SWIFT: Read = {
             "60feb1e474e67a07": "4.6.0",
         },
     },
+    "swift.dataset.packing": {
+        "PackingDataset.__getitem__": {
+            "ee71a185c1d1fd51": "4.4.1",
+        },
+    },
     "swift.trainers.mixin": {
+        "DataLoaderMixin.get_train_dataloader": {
+            "5d2aeed447b35058": "4.4.1",
+        },
+        "SwiftMixin._fix_grad_norm_nan": {
+            "1774dcf307005673": "4.4.1",
+        },
         "SwiftMixin._patch_skip_first_batches": {
             "e3d4414b91e05af7": "4.4.1",
             "3ad9e07032f7ca24": "4.6.0",
@@ -164,6 +187,14 @@ _SWIFT: Read = {
         },
         "DPOTrainer.dpo_loss": {
             "1aaa4687df01d236": "4.4.1",
+        },
+        "DPOTrainer.get_batch_loss_metrics": {
+            "503b4dfeb8a83413": "4.4.1",
+        },
+    },
+    "swift.megatron.trainers.utils": {
+        "prepare_batch": {
+            "1a2fa736edebf1dd": "4.4.1",
         },
     },
     "swift.megatron.trainers.batch_sampler": {
@@ -196,6 +227,16 @@ _SWIFT: Read = {
     },
 }
 _BRIDGE: Read = {
+    "mcore_bridge.model.modules.transformer_layer": {
+        "TransformerLayer.forward": {
+            "a77ea8b63176d09b": "1.6.0",
+        },
+    },
+    "mcore_bridge.model.modules.topk_router": {
+        "TopKRouter._apply_expert_bias": {
+            "955dd3d96cac9c1a": "1.6.0",
+        },
+    },
     "mcore_bridge.bridge.gpt_bridge": {
         "GPTBridge.load_weights": {
             "8f407d3c46596ec6": "1.6.0",
@@ -217,8 +258,27 @@ _BRIDGE: Read = {
 }
 _CORE: Read = {
     "megatron.core.transformer.moe.moe_layer": {
-        "MoELayer.routed_experts_compute": {
-            "d5f474eadfb6f465": "0.18.0, 0.18.1",
+        "MoELayer.forward": {
+            "6a2a1313d9e22c44": "0.18.0, 0.18.1",
+        },
+        "MoELayer.route": {
+            "15b4e6cc0bc63937": "0.18.0, 0.18.1",
+        },
+    },
+    "megatron.core.transformer.moe.router": {
+        "TopKRouter.routing": {
+            "b13f6a7393c2b680": "0.18.0, 0.18.1",
+        },
+    },
+    "megatron.core.transformer.moe.moe_utils": {
+        "compute_routing_scores_for_aux_loss": {
+            "d183c63bf2fb7667": "0.18.0, 0.18.1",
+        },
+        "get_tokens_per_expert_and_token_count": {
+            "53bdcd7e66727922": "0.18.0, 0.18.1",
+        },
+        "switch_load_balancing_loss_func": {
+            "1d9d774b2a32ecf4": "0.18.0, 0.18.1",
         },
     },
     "megatron.core.optimizer.clip_grads": {
@@ -339,6 +399,9 @@ _TRANSFORMERS: Read = {
         },
     },
     "transformers.trainer": {
+        "Trainer._get_grad_norm": {
+            "159a31c7dfa2beaa": "5.12.1",
+        },
         "Trainer._rotate_checkpoints": {
             "9a858beb18846c55": "4.51.3 to 5.1.0",
             "": "5.2.0 to 5.12.1",

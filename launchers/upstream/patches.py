@@ -164,6 +164,7 @@ _WRAP = "swift.megatron.utils.megatron_lm_utils:wrap_model"
 _BRIDGE = "mcore_bridge.bridge.gpt_bridge:GPTBridge"
 _BUCKETS = "megatron.core.distributed.param_and_grad_buffer:_ParamAndGradBucketGroup"
 _CLIP = "megatron.core.optimizer.clip_grads"
+_MOE = "megatron.core.transformer.moe"
 _GATHER = "megatron.core.transformer.moe.token_dispatcher:MoEAllGatherTokenDispatcher"
 _ADAM = "transformer_engine.pytorch.optimizers.fused_adam:FusedAdam"
 _ALLTOALL = "set recipe.args.moe_token_dispatcher_type: alltoall"
@@ -229,9 +230,7 @@ PATCHES = (
         "required",
         _functions(
             ms_swift=(f"{_TRAINER}.run_train_step", f"{_TRAINER}.train_step"),
-            megatron_core=(
-                "megatron.core.transformer.moe.moe_layer:MoELayer.routed_experts_compute",
-            ),
+            megatron_core=(f"{_MOE}.moe_layer:MoELayer.route",),
         ),
     ),
     Patch(
@@ -255,6 +254,55 @@ PATCHES = (
         _functions(
             ms_swift=("swift.rlhf_trainers.dpo_trainer:DPOTrainer.compute_loss",),
             transformers=(f"{_HF}.get_batch_samples", f"{_HF}.training_step"),
+        ),
+    ),
+    Patch(
+        "first_step_megatron",
+        "speed",  # it measures only; on another source its formulas may not be the trainer's
+        _functions(
+            ms_swift=(
+                *(f"{_TRAINER}.run_train_step", f"{_TRAINER}.train_step"),
+                f"{_DPO}:MegatronDPOTrainer.loss_func",
+                "swift.rlhf_trainers.dpo_trainer:DPOTrainer.dpo_loss",
+            )
+        ),
+    ),
+    Patch(
+        "first_step_transformers",
+        "speed",
+        _functions(
+            ms_swift=tuple(
+                f"swift.rlhf_trainers.dpo_trainer:DPOTrainer.{name}"
+                for name in ("dpo_loss", "get_batch_loss_metrics", "compute_loss")
+            )
+        ),
+    ),
+    Patch(
+        "nonfinite_megatron",
+        "speed",  # it notes rows only: without it the error of grad_check names none
+        _functions(
+            ms_swift=(
+                *(f"{_TRAINER}.run_train_step", f"{_TRAINER}.train_step"),
+                *(f"{_TRAINER}.setup_training", f"{_TRAINER}.setup_model_training"),
+                *(f"{_TRAINER}._prepare_data_iterator", f"{_TRAINER}._prepare_dataloader"),
+                *(f"{_TRAINER}._create_dataloader", f"{_TRAINER}.cyclic_iter"),
+                *("swift.dataset.packing:PackingDataset.__getitem__",),
+            )
+        ),
+    ),
+    Patch(
+        "nonfinite_transformers",
+        "required",  # upstream goes on in silence
+        _functions(
+            transformers=tuple(
+                f"transformers.trainer:Trainer.{name}"
+                for name in ("get_batch_samples", "_get_grad_norm")
+            ),
+            ms_swift=(
+                "swift.trainers.mixin:DataLoaderMixin.get_train_dataloader",
+                "swift.trainers.mixin:SwiftMixin._fix_grad_norm_nan",
+                "swift.dataset.packing:PackingDataset.__getitem__",
+            ),
         ),
     ),
     Patch(
@@ -398,6 +446,24 @@ PATCHES = (
             mcore_bridge=("mcore_bridge.config.model_config:ModelConfig.__post_init__",),
         ),
         otherwise=_ALLTOALL,
+    ),
+    Patch(
+        "filler_mask",
+        "numbers",  # without it the balancing loss includes filler
+        _functions(
+            ms_swift=(f"{_TRAINER}._prepare_batch", "swift.megatron.trainers.utils:prepare_batch"),
+            mcore_bridge=(
+                "mcore_bridge.model.modules.transformer_layer:TransformerLayer.forward",
+                "mcore_bridge.model.modules.topk_router:TopKRouter._apply_expert_bias",
+            ),
+            megatron_core=(
+                *(f"{_MOE}.moe_layer:MoELayer.{name}" for name in ("forward", "route")),
+                f"{_MOE}.router:TopKRouter.routing",
+                f"{_MOE}.moe_utils:compute_routing_scores_for_aux_loss",
+                f"{_MOE}.moe_utils:get_tokens_per_expert_and_token_count",
+                f"{_MOE}.moe_utils:switch_load_balancing_loss_func",
+            ),
+        ),
     ),
     Patch(
         "rank_order",

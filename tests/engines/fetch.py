@@ -76,6 +76,12 @@ _CORE = {
     "megatron/core/transformer/moe/moe_layer.py": (
         "680e0efc3d6e51e167934fc52002c762ce32448d12fbaf3f6ddba2ec6c316fe4"
     ),
+    "megatron/core/transformer/moe/moe_utils.py": (
+        "629c48538f2d69a2e110ec5f5b5925d20ccf541a7e960adff43ebb61d4528713"
+    ),
+    "megatron/core/transformer/moe/router.py": (
+        "3f397084d1a7df2bc97d5740abee637f3bae96665c84e7063cc754c06510a893"
+    ),
     "megatron/core/transformer/moe/token_dispatcher.py": (
         "0c1c98aef81b9ed1904e61cca390f97f8ffd9a71b267ebfad6c0d88a72a6d374"
     ),

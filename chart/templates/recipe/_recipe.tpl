@@ -16,6 +16,9 @@ reference: {{ .reference | quote }}
 {{- if .allowVersionChange }}
 allowVersionChange: true
 {{- end }}
+{{- if not .checkFirstStep }}
+checkFirstStep: false
+{{- end }}
 dataset:
 {{- range .dataset }}
   - {{ . | quote }}

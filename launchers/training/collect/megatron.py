@@ -110,9 +110,8 @@ class MetricsCallback(MegatronCallback):  # type: ignore[misc]
         host.zero_()
         host.numpy()[self.places.rank(self.rank)] = (*counted, tally.seconds, *gpu.peaks())
         tally.clear()
-        self.experts.drain(host, None, self.places)
         self.device.copy_(host, non_blocking=True)
-        self.experts.drain(host, self.device, self.places)
+        self.experts.drain(self.device, self.places)
         dist.all_reduce(self.device)
         if self.writer is not None:
             metrics, grad_norm, _ = self.returned or ((), None, None)

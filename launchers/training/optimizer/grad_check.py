@@ -5,13 +5,13 @@ ms-swift 4.4.1 always lets megatron-core check each bucket of gradients before i
 bucket (``megatron/core/distributed/param_and_grad_buffer.py: check_grads``): some 400 times in the
 last backward pass of each step, and each time the GPU runs out of work. Here the buckets' norms
 stay on the GPU. A value that is not finite makes the step's total norm not finite, which the host
-reads anyway before weights change; only then are the buckets' norms read, and the error is
-upstream's, with rank and bucket.
+reads anyway before weights change; only then are the buckets' norms read, and the error names the
+rank, the step and the rows that the rank has read. It is a user error: upstream's ends in a restart
+that reads the same rows.
 """
 
 import importlib
 import math
-import os
 import time
 from types import ModuleType
 from typing import Any
@@ -20,6 +20,9 @@ import torch
 from megatron.core.distributed.param_and_grad_buffer import _ParamAndGradBucketGroup
 from megatron.core.optimizer import optimizer
 from megatron.core.rerun_state_machine import RerunMode, get_rerun_state_machine
+
+from launchers.exits import Exit, LaunchError
+from launchers.training.collect import batch_rows
 
 GRACE_SECONDS = 5.0
 """Time that a rank with finite gradients waits, so that the rank with the fault ends first."""
@@ -41,7 +44,7 @@ def get_grad_norm_fp32(*given: Any, **named: Any) -> Any:
     """Return upstream's norm of all gradients.
 
     Raises:
-        RuntimeError: the norm is not finite.
+        LaunchError: DATA, the norm is not finite.
     """
     norm = _norm(*given, **named)
     if not math.isfinite(norm):
@@ -53,19 +56,20 @@ def refuse(total: float) -> None:
     """End this rank; ranks whose own gradients are not finite end first.
 
     Raises:
-        RuntimeError: always; it names the bucket, or says that another rank has it.
+        LaunchError: DATA, always; it names the bucket, or says that another rank has it.
     """
-    where = f"Rank {torch.distributed.get_rank()}, node {os.uname()[1]}"
+    rank = torch.distributed.get_rank()
     for (_, number), norm in _norms.items():
         if not math.isfinite(float(norm)):
-            kind = "NaN" if math.isnan(float(norm)) else "Inf"
-            raise RuntimeError(
-                f"{where}: found {kind} in local grad norm for bucket #{number} in backward pass "
-                "before data-parallel communication collective"
-            )
+            raise batch_rows.error(rank, f"the gradients of bucket {number}", float(norm))
     time.sleep(GRACE_SECONDS)
-    raise RuntimeError(
-        f"{where}: the norm of all gradients is {total}, but the gradients of this rank are finite"
+    raise LaunchError(
+        Exit.DATA,
+        f"the norm of all gradients is {total} at step {batch_rows.CURRENT.step}, but those of "
+        f"rank {rank} are finite",
+        "look for a rank whose log names rows; without one the sum of all has overflowed: lower "
+        "the learning rate",
+        id="value-not-finite-elsewhere",
     )
 
 

@@ -5,8 +5,7 @@ ms-swift 4.4.1 does not work with this dispatcher of megatron-core 0.18.0 for tw
   capacity of its packs, in evaluation and in the reference's pass too. The padding is another text,
   which appears in no label, length or count. It repeats the pack's own tokens: copies of a single
   token would all go to the same few experts, and for a half-empty pack they would not fit on one
-  rank. The router sees the padding: load balancing and expert counts include it (below 1 % of a
-  run).
+  rank. ``experts/filler_mask.py`` keeps the padding out of load balancing and expert counts.
 - mcore-bridge 1.6.0 declares for each model that its sequences differ in length
   (``variable_seq_lengths``), which only pipelines would need to know.
 """

@@ -49,6 +49,7 @@ def take(trainer: Any, datasets: list[Any]) -> Pairs:
     )
     if not opened.complete:
         opened = _pass(trainer, [d for d in datasets if d is not None], opened)
+    trainer.reference_source = opened.source
     if dist.get_rank() == 0:
         record(home, opened)
         line = logs.format_event(

@@ -45,6 +45,12 @@ def test_other_versions_may_be_allowed_after_a_run_has_begun() -> None:
     assert (plain.allow_version_change, allowed.allow_version_change) == (False, True)
 
 
+def test_the_check_of_the_first_step_may_be_left_out_after_a_run_has_begun() -> None:
+    plain, unchecked = parse(RECIPE), parse(RECIPE | {"checkFirstStep": False})
+    assert plain.digest == unchecked.digest
+    assert (plain.check_first_step, unchecked.check_first_step) == (True, False)
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [
@@ -52,6 +58,7 @@ def test_other_versions_may_be_allowed_after_a_run_has_begun() -> None:
         ({"task": None}, "recipe.task=None"),
         ({"reference": "once"}, "recipe.reference='once'; use online or precomputed"),
         ({"allowVersionChange": "true"}, "recipe.allowVersionChange='true'; use true or false"),
+        ({"checkFirstStep": None}, "recipe.checkFirstStep=None; use true or false"),
         ({"modle": "x"}, "recipe.modle is not a key; did you mean model"),
         ({"tokens": 1}, "recipe.tokens is not a key; use allowVersionChange, args, backend, "),
         ({"model": ""}, "recipe.model=''"),

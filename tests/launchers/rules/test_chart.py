@@ -298,6 +298,6 @@ def test_an_unknown_ms_swift_is_judged_by_sizes_alone() -> None:
         (True, "no_such_flag", [], True),
     ):
         given: Case = {"backend": "megatron", "task": "rlhf", "model": "m", "dataset": []}
-        given |= {"reference": "online", "allowVersionChange": False}
+        given |= {"reference": "online", "allowVersionChange": False, "checkFirstStep": True}
         document = {**given, "checkFlags": check, "args": {flag: value}}
         assert judge.is_valid(document) == right, (check, flag)

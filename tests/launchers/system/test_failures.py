@@ -45,6 +45,12 @@ TRACE = "Traceback (most recent call last):\n  File 'x.py', line 1, in f\n"
             Exit.DATA,
         ),
         ("[rank0]: modelscope_hub.x._DownloadDeadlineError: x", False, Exit.UNAVAILABLE),
+        (
+            "RuntimeError: Rank 3, node a, device 3, iteration 7: Unexpected result nan "
+            "(message='found NaN in local grad norm for bucket #1 in backward pass before ...')",
+            True,
+            Exit.DATA,
+        ),
         ("RuntimeError: CUDA error: an illegal memory access was encountered", True, Exit.PEER),
     ],
 )

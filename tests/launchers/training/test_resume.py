@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
-import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from launchers import PACKAGE
-from launchers.config.rank import Place
-from launchers.config.recipe import Recipe, parse
-from launchers.flags import command_line, features
+from launchers.flags import features
 from launchers.metrics import rows
-from launchers.preflight.gang_probes import free_port
 from launchers.stages.export import without_own
 from launchers.storage import checkpoint
 from launchers.storage.checkpoint import Checkpoint
-from scripts.demo import sources
-from scripts.demo.sources import PLUGIN, Sources
-from scripts.dev.flags import site_packages
-from scripts.helm import ROOT
-from tests.launchers.training_environment import PYTHON, TRAIN, needs_training
+from scripts.demo.sources import PLUGIN
+from tests.launchers.training import demo_run
+from tests.launchers.training_environment import needs_training
 
 pytestmark = [needs_training, pytest.mark.timeout(600)]
-PLACE = Place(rank=0, nodes=1, master_addr="127.0.0.1", master_port=29500, source="single")
 OLD = [
     f"/opt/launchers/swift_{name}.py"
     for name in (
@@ -39,60 +28,21 @@ OLD = [
 ]
 OWN = [
     *("startup_transformers", "seal_transformers", "metrics_transformers", "epoch_order"),
-    *("partial_window", "cpu_checkpoint", "tokens"),
+    *("partial_window", "first_step_transformers", "nonfinite_transformers", "cpu_checkpoint"),
+    "tokens",
 ]
 CUT, STEPS = 7, 10
 """The step of the checkpoint, and all of two epochs of 9 microbatches in windows of 2."""
 
 
-def recipe(steps: int, changes: dict[str, Any]) -> Recipe:
-    """Return the demo's recipe for some steps, a checkpoint after each second one."""
-    document: dict[str, Any] = yaml.safe_load(sources.VALUES.read_text(encoding="utf-8"))["recipe"]
-    fixed = {"external_plugins": str(PLUGIN), "max_steps": steps, "logging_steps": 1}
-    args = {**document["args"], **fixed, "save_steps": 2, **changes}
-    return parse({**document, "model": "m", "dataset": ["d"], "args": args})
-
-
 def train(
     home: Path, steps: int, *, attempt: int, resume: Checkpoint | None, **changes: Any
 ) -> str:
-    """Train up to a step with the launcher's flags and environment; return the output."""
-    of, output = recipe(steps, changes), home / "checkpoints"
-    inputs = command_line.Inputs(
-        model=home / "model", mcore=None, datasets=(str(home / "pairs.jsonl"),), clone=None
-    )
-    flags = command_line.training_flags(of, inputs, output_dir=output, resume=resume, on_cpu=True)
-    folder = home / "attempts" / str(attempt)
-    folder.mkdir(parents=True)
-    env = {
-        **command_line.environment(os.environ, PLACE, nproc=1, package=PACKAGE),
-        **features.environment(of, on_cpu=True),
-        **{"DPO_RUN_FOLDER": str(home), "DPO_ATTEMPT_FOLDER": str(folder)},
-        **{"CUDA_VISIBLE_DEVICES": "", "MODELSCOPE_CACHE": str(home / "cache")},
-    }
-    program = str(command_line.program(of, site_packages(TRAIN) / "swift"))
-    words = command_line.torchrun(
-        replace(PLACE, master_port=free_port()),
-        nproc=1,
-        log_dir=folder / "ranks",
-        python=str(PYTHON),
-        program=[program, *command_line.flatten({**flags, "report_to": "none"})],
-    )
-    done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True)
+    """Train up to a step, a checkpoint after each second one; return the output."""
+    flags = {"max_steps": steps, "save_steps": 2, **changes}
+    done = demo_run.train(home, flags, attempt=attempt, resume=resume)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
     return done.stdout
-
-
-def make_sources(folder: Path, *, rows: int) -> Path:
-    """Create model and pairs in the folder of a run; return the folder."""
-    home = folder / "ws" / "runs" / "one"
-    found = Sources(root=home)
-    home.mkdir(parents=True)
-    sources.make_pairs(found)
-    sources.make_model(found, PYTHON)
-    lines = found.pairs.read_text().splitlines(keepends=True)
-    found.pairs.write_text("".join(lines[:rows]))
-    return home
 
 
 def trained(home: Path) -> tuple[list[tuple[int, float | None, float | None]], bytes]:
@@ -118,7 +68,7 @@ def make_old(found: Checkpoint) -> None:
 
 
 def test_a_run_goes_on_from_a_checkpoint_of_the_old_layout(tmp_path: Path) -> None:
-    home = make_sources(tmp_path, rows=16)
+    home = demo_run.prepared(tmp_path, rows=16)
     said = train(home, 2, attempt=1, resume=None)
     assert f"features installed={','.join(OWN)}" in said
     first = checkpoint.newest(home / "checkpoints")
@@ -148,7 +98,7 @@ def test_a_run_goes_on_from_a_checkpoint_of_the_old_layout(tmp_path: Path) -> No
 
 
 def test_a_resume_in_the_second_epoch_trains_as_if_undisturbed(tmp_path: Path) -> None:
-    home = make_sources(tmp_path, rows=18)
+    home = demo_run.prepared(tmp_path, rows=18)
     changes = {"per_device_train_batch_size": 2, "gradient_accumulation_steps": 2}
     train(home, STEPS, attempt=1, resume=None, save_steps=CUT, **changes)
     undisturbed = trained(home)

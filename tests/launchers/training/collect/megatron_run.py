@@ -20,24 +20,29 @@ import torch
 import torch.distributed as dist
 
 
-class Experts(torch.nn.Module):  # type: ignore[misc]
-    """megatron-core's grouped experts."""
+class Router(torch.nn.Module):  # type: ignore[misc]
+    """megatron-core's router: each text's token has the experts that ``rows`` counts."""
 
-    def forward(self, states: Any, tokens_per_expert: Any, probs: Any) -> None:
-        """Nothing is computed here."""
+    def forward(self, rows: list[int], filler: Any = None) -> tuple[None, Any]:
+        """Return the routing map, bool [tokens, experts], with one token more that is filler."""
+        chosen = [
+            [expert == e for e in range(4)] for expert in range(4) for _ in range(rows[expert])
+        ]
+        return None, torch.tensor([*chosen, [True] * 4])
 
 
 class MoELayer(torch.nn.Module):  # type: ignore[misc]
     """megatron-core's, as far as it is watched."""
 
-    def __init__(self, number: int, first: int, count: int) -> None:
+    def __init__(self, number: int) -> None:
         super().__init__()
         self.layer_number, self.is_mtp_layer = number, False
-        self.local_expert_indices = list(range(first, first + count))
-        self.experts = Experts()
+        self.router = Router()
 
     def forward(self, rows: list[int]) -> None:
-        self.experts(torch.zeros(1), torch.tensor(rows), torch.zeros(1))
+        filler = torch.zeros(sum(rows) + 1, 1, dtype=torch.bool)
+        filler[-1] = True
+        self.router(rows, filler)
 
 
 class Callback:
@@ -138,7 +143,7 @@ def train(args: dict[str, Any]) -> None:
     rank, world = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
     made = install(rank)
     dist.init_process_group("gloo")
-    layers = [MoELayer(n, 2 * rank, 2) for n in args["moe_layers"]] if world == 2 else []
+    layers = [MoELayer(n) for n in args["moe_layers"]] if world == 2 else []
     trainer, board = BaseTrainer(args, layers), TensorboardCallback()
     callback = made(trainer)
     trainer.callbacks = [callback, board]

@@ -41,16 +41,21 @@ from megatron.core.optimizer import optimizer
 try: from megatron.core.optimizer import layer_wise_optimizer
 except ImportError: pass
 import launchers.training.optimizer.grad_check as ours
+from launchers.exits import LaunchError
+from launchers.training.collect.batch_rows import CURRENT
 ours.GRACE_SECONDS = 0
 ours.install()
+CURRENT.dataset = SimpleNamespace(packed_idx=[[4, 9], [2], [7, 0]])
+CURRENT.drawn.extend([[1], [2], [0]])  # the last belongs to the next step
+CURRENT.begin(12, 2)
 grads = [torch.ones(4), torch.ones(4)]
 group = _ParamAndGradBucketGroup([SimpleNamespace(grad_data=grad) for grad in grads])
 def step(large=False):
     group.check_grads(True, large)
     try:
         print(round(optimizer.get_grad_norm_fp32(grads), 3))
-    except RuntimeError as error:
-        print(error)
+    except LaunchError as error:
+        print(error.code.name, error.id, error)
 """
 
 
@@ -69,15 +74,17 @@ def printed(folder: Path, program: str, *, layer_wise: bool = False) -> list[str
     return fake_upstream.run(folder, BEGIN + program).splitlines()
 
 
-def test_the_rank_and_bucket_are_told_before_weights_change(tmp_path: Path) -> None:
+def test_rank_bucket_step_and_rows_are_told_before_weights_change(tmp_path: Path) -> None:
     program = "step()"
     for bad in ("nan", "inf", "-inf"):
         program += f"; grads[1][2] = float('{bad}'); step()"
     good, *said = printed(tmp_path, program)
     assert good == "2.828"
     for line, kind in zip(said, ("NaN", "Inf", "Inf"), strict=True):
-        assert line.startswith("Rank 3, node ")
-        assert f"found {kind} in local grad norm for bucket #1 in backward pass" in line
+        assert line.startswith(
+            f"DATA value-not-finite {kind} in the gradients of bucket 1 on rank 3 "
+        )
+        assert "at step 12, rows 0, 2, 7 of the tokenised training dataset" in line
 
 
 def test_a_rank_whose_own_gradients_are_finite_says_so_and_a_good_step_forgets(
@@ -87,8 +94,10 @@ def test_a_rank_whose_own_gradients_are_finite_says_so_and_a_good_step_forgets(
     program = "grads.append(torch.full((4,), torch.nan)); step()\n"
     program += "grads.pop(); grads[0][0] = torch.nan; step(); grads[0][0] = 1; step()"
     other, own, good = printed(tmp_path, program)
-    assert "the norm of all gradients is nan, but the gradients of this rank are finite" in other
-    assert "bucket #0" in own
+    assert other.startswith(
+        "DATA value-not-finite-elsewhere the norm of all gradients is nan at step 12"
+    )
+    assert "bucket 0" in own
     assert good == "2.828"
 
 
@@ -106,9 +115,9 @@ grads[1][2] = float("nan")
 group.check_grads(True, False)
 try:
     print(muon.get_grad_norm())
-except RuntimeError as error:
+except LaunchError as error:
     print(error)
 """
     good, bad = printed(tmp_path, program, layer_wise=True)
     assert good == "2.828"
-    assert "found NaN in local grad norm for bucket #1 in backward pass" in bad
+    assert "NaN in the gradients of bucket 1 on rank 3" in bad

@@ -20,7 +20,11 @@ import torch
 import torch.distributed as dist
 
 from launchers.exits import Exit, LaunchError
+from launchers.metrics import step as metrics_step
+from launchers.metrics.rows import line, parse
+from launchers.metrics.step import Clock, Step
 from launchers.system.failures import verdict
+from launchers.training.collect import device
 from tests.launchers.training.reference import megatron_free
 from tests.launchers.training.reference.megatron_free import CALLS, packed_params
 from tests.launchers.training.reference.reference_parts import (
@@ -65,6 +69,77 @@ def losses(own: Any, upstream: Any, home: Path) -> None:
             torch.testing.assert_close(seen[name], metric[name].detach(), rtol=1e-6, atol=1e-6)
         torch.testing.assert_close(found, wanted, rtol=1e-6, atol=1e-8)
         print("loss", changed or "plain")
+
+
+def swapped(own: Any, upstream: Any, home: Path) -> None:
+    """Swap chosen and rejected: each reported number must follow, in both trainers."""
+    chance = torch.Generator().manual_seed(6)
+    for changed in ({}, {"padding_free": False}, {"label_smoothing": 0.2}):
+        args = options(home, **changed)
+        rows = [row(chance) for _ in range(9)]
+        labels, _ = texts(rows, args)
+        policy, reference = (4 * torch.rand(labels.shape, generator=chance) for _ in range(2))
+        sizes = [len(rows)] * 2
+        if args.padding_free:
+            sizes = [sum(len(one[f"{s}_labels"]) for one in rows) for s in ("chosen", "rejected")]
+        sides = [
+            (rows, policy, reference),
+            (
+                [_exchanged(one) for one in rows],
+                *(_exchange(t, sizes) for t in (policy, reference)),
+            ),
+        ]
+        before, after = (_reported(own, upstream, args, *side) for side in sides)
+        for name in ("chosen", "rejected"):
+            other = {"chosen": "rejected", "rejected": "chosen"}[name]
+            for kind in ("logps", "rewards"):
+                _near(after[f"{kind}/{name}"], before[f"{kind}/{other}"])
+        _near(after["rewards/margins"], -before["rewards/margins"])
+        _near(after["rewards/accuracies"], 1 - before["rewards/accuracies"])
+        assert before["rewards/accuracies"] not in (0.0, 0.5, 1.0), "the case shows nothing"
+        assert abs(before["rewards/margins"]) > 1e-2, "the case shows nothing"
+        if not args.label_smoothing:  # -log s(-m) = -log s(m) + m
+            _near(after["loss"], before["loss"] + before["rewards/margins"])
+        print("swapped", changed or "plain")
+
+
+def _exchanged(one: dict[str, Any]) -> dict[str, Any]:
+    swap = {"chosen": "rejected", "rejected": "chosen"}
+    return {f"{swap[k.partition('_')[0]]}_{k.partition('_')[2]}": v for k, v in one.items()}
+
+
+def _exchange(values: Any, sizes: list[int]) -> Any:
+    """Put the rejected texts' values before those of the chosen; padding stays behind."""
+    dim = 0 if values.shape[0] == sum(sizes) else 1
+    first, second, rest = values.split([*sizes, values.shape[dim] - sum(sizes)], dim)
+    return torch.cat([second, first, rest], dim)
+
+
+def _reported(own: Any, upstream: Any, args: Any, rows: Any, policy: Any, ref: Any) -> Any:
+    """Return what ``metrics.jsonl`` has of a step of two microbatches; both trainers agree."""
+    labels, packed = texts(rows, args)
+    mine = trainer(own.PrecomputedDPOTrainer, upstream, args)
+    theirs = trainer(upstream.MegatronDPOTrainer, upstream, args)
+    given = {"labels": labels, "packed_seq_params": packed}
+    stored = own.sums(ref, labels, own.bounds_of(packed)).view(2, -1)
+    _, metric = mine.loss_func(policy, **given, reference=stored)
+    _, same = theirs.loss_func(torch.cat([ref, policy]), **given)
+    found = []
+    for each in (metric, same):
+        names, means = device.means([each, each])
+        clock = Clock(step=1, total=2, attempt=1, time=0.0, seconds=1.0, other_seconds=0.0)
+        step = Step(clock=clock, world=1, values=dict(zip(names, means.tolist(), strict=True)))
+        kept = parse(line(metrics_step.row(step, None)))
+        assert kept is not None
+        found.append(kept.values)
+    assert found[0].keys() == found[1].keys()
+    for name, value in found[0].items():
+        _near(value, found[1][name])
+    return found[0]
+
+
+def _near(one: Any, other: Any) -> None:
+    assert math.isclose(one, other, rel_tol=1e-5, abs_tol=1e-6), (one, other)
 
 
 def texts(rows: list[Any], args: Any) -> tuple[Any, Any]:
@@ -177,6 +252,7 @@ if __name__ == "__main__":
     print("ms-swift finds our trainer")
     with tempfile.TemporaryDirectory() as scratch:
         dist.init_process_group("gloo", init_method=f"file://{scratch}/s", rank=0, world_size=1)
+        swapped(ours, theirs, Path(scratch) / "swapped")
         losses(ours, theirs, Path(scratch) / "losses")
         passes(ours, theirs, Path(scratch) / "run")
         dist.destroy_process_group()

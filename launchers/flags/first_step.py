@@ -1,0 +1,58 @@
+"""Recipes whose policy is the reference at the first optimizer step, so that its loss is known.
+
+``training/collect/first_step_*.py`` measure that step, ``metrics/first_step.py`` judges it.
+"""
+
+from __future__ import annotations
+
+from launchers.config.recipe import ADAPTERS, Recipe
+
+_ZERO_AT_START = ("true", "gaussian")
+"""Values of ``init_weights`` whose adapters add nothing before the first step (peft
+``tuners/lora/layer.py: reset_lora_parameters``): the others change weights of the model as well."""
+
+
+def wanted(recipe: Recipe) -> bool:
+    """Return whether the first step of a fresh run of a recipe is judged.
+
+    >>> wanted(Recipe(backend="megatron", task="rlhf", model="m", dataset=("d",), args={}))
+    True
+    """
+    return recipe.check_first_step and not unjudged(recipe)
+
+
+def unjudged(recipe: Recipe) -> str:
+    """Return why policy and reference may differ at the first step; empty if they may not."""
+    if recipe.task != "rlhf" or recipe.arg("rlhf_type", "dpo") != "dpo":
+        return "the loss is not DPO"
+    if recipe.is_on("reference_free"):
+        return "reference_free leaves the reference out of the loss"
+    if any(recipe.args.get(name) for name in ADAPTERS):
+        return "training begins with a trained adapter"
+    if recipe.trains_adapter:
+        return _unjudged_adapter(recipe)
+    return _unjudged_arithmetic(recipe)
+
+
+def _unjudged_adapter(recipe: Recipe) -> str:
+    """Return why an adapter may not be zero at the start."""
+    if recipe.arg("tuner_type", "lora") not in ("lora", "full"):  # full with an adapter is LoRA
+        return "only LoRA is known to begin at zero"
+    if recipe.arg("init_weights", "true").lower() not in _ZERO_AT_START:
+        return "init_weights changes the model's weights"
+    if recipe.is_on("use_dora"):
+        return "DoRA divides the weights by their norms, which rounds them"
+    return _unjudged_arithmetic(recipe)
+
+
+def _unjudged_arithmetic(recipe: Recipe) -> str:
+    """Return why the same weights may give other log-probabilities in training."""
+    if recipe.arg("fp8_format"):
+        return "fp8 scales depend on the microbatches before"
+    if recipe.arg("moe_expert_capacity_factor") and recipe.reference == "precomputed":
+        return "which tokens are dropped depends on the microbatch"
+    if recipe.arg("moe_router_load_balancing_type") == "sinkhorn":
+        return "sinkhorn routes differently in training"
+    if recipe.arg("neftune_noise_alpha") not in ("", "0", "0.0"):
+        return "NEFTune adds noise in training"
+    return ""

@@ -1,0 +1,77 @@
+"""End a run of Megatron DPO whose policy is not the reference at the first step.
+
+It reads what the step has returned, once: the later steps are not touched. The ranks of the last
+pipeline stage hold the same means over all replicas, so that all of them raise the same error,
+before the step is logged or saved.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from swift.megatron.callbacks.base import MegatronCallback
+from swift.megatron.callbacks.mapping import megatron_callbacks_map
+
+from launchers.config.recipe import ADAPTERS
+from launchers.metrics.first_step import Loss, Reference, first_step, has_dropout, judge
+from launchers.training.collect import device as gpu
+from launchers.training.reference.policy import policy_is_reference
+
+
+class FirstStepCallback(MegatronCallback):  # type: ignore[misc]
+    """Judges the first step of a run that begins with the reference as its policy."""
+
+    def on_train_begin(self) -> None:
+        """Wrap the trainer's step if the run begins now."""
+        self.metrics: Any = None
+        begins = _begins(self.args, self.state.iteration)
+        self.is_judged = begins and not has_dropout(self.trainer.config)
+        if self.is_judged:
+            self.inner, self.trainer.train_step = self.trainer.train_step, self.train_step
+
+    def train_step(self, train_data_iterator: Any) -> Any:
+        """Run the trainer's own step and keep what its microbatches report."""
+        returned = self.inner(train_data_iterator)
+        self.metrics = returned[0]
+        return returned
+
+    def on_step_end(self) -> None:
+        """Judge the first step, then give the trainer its own step back.
+
+        Raises:
+            LaunchError: CONFIG, the policy is not the reference.
+        """
+        if not self.is_judged:
+            return
+        self.is_judged, self.trainer.train_step = False, self.inner
+        names, means = gpu.means(self.metrics)
+        values = dict(zip(names, means.tolist(), strict=True))
+        if "rewards/margins" not in values:  # not the last pipeline stage
+            return
+        error = judge(first_step(values), _loss(self.args), _reference(self.trainer))
+        if error is not None:
+            raise error
+
+
+def _begins(args: Any, iteration: int) -> bool:
+    """Return whether the run begins with the weights of the reference."""
+    if getattr(args, "tuner_type", "full") != "full":
+        return iteration == 0 and not any(getattr(args, name, None) for name in ADAPTERS)
+    return policy_is_reference(args, iteration)
+
+
+def _loss(args: Any) -> Loss:
+    """Return the loss: ms-swift 4.4.1 computes sigmoid whatever ``loss_type`` says."""
+    return Loss(beta=args.beta, smoothing=args.label_smoothing, rpo_alpha=args.rpo_alpha or 0.0)
+
+
+def _reference(trainer: Any) -> Reference:
+    if getattr(trainer, "reference_is_precomputed", False):
+        source: Reference = trainer.reference_source
+        return source
+    return "model" if trainer.args.tuner_type == "full" else "adapter"
+
+
+def install() -> None:
+    """Register the callback ``first_step``."""
+    megatron_callbacks_map["first_step"] = FirstStepCallback

@@ -1,0 +1,90 @@
+"""End a run with transformers in which a gradient or loss is NaN or Inf, before weights change.
+
+ms-swift 4.4.1 skips such a step without an error (``swift/trainers/mixin.py: _fix_grad_norm_nan``),
+and transformers logs the mean of earlier losses for it (``logging_nan_inf_filter``). The trainer
+has the norm of the gradients on the host in every step.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from swift.callbacks.base import TrainerCallback
+from swift.callbacks.mapping import callbacks_map
+
+from launchers.training.collect.batch_rows import CURRENT, error
+
+
+class NonFiniteCallback(TrainerCallback):  # type: ignore[misc]
+    """Records the rows of each step, and judges the norm of its gradients."""
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Wrap the functions by which the trainer reads batches, computes a loss and the norm."""
+        trainer = self.trainer
+        self.state = state
+        CURRENT.decode = trainer.template.tokenizer.decode
+        CURRENT.watch(kwargs.get("train_dataloader"))
+        self.loader, trainer.get_train_dataloader = trainer.get_train_dataloader, self.resumed
+        self.samples, trainer.get_batch_samples = trainer.get_batch_samples, self.read
+        self.loss, trainer.training_step = trainer.training_step, self.measured
+        self.norm, trainer._get_grad_norm = trainer._get_grad_norm, self.judged
+
+    def on_epoch_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Forget batches that the epoch before drew and did not train."""
+        CURRENT.drawn.clear()
+
+    def resumed(self, *args: Any, **kwargs: Any) -> Any:
+        """Make the loader with which a resumed run ends its epoch, and watch it."""
+        loader = self.loader(*args, **kwargs)
+        CURRENT.watch(loader)
+        return loader
+
+    def read(self, *args: Any, **kwargs: Any) -> Any:
+        """Read the batches of a step."""
+        found = self.samples(*args, **kwargs)
+        CURRENT.begin(self.state.global_step + 1, len(found[0]))
+        return found
+
+    def measured(self, *args: Any, **kwargs: Any) -> Any:
+        """Compute the loss of a microbatch and keep it."""
+        loss = self.loss(*args, **kwargs)
+        CURRENT.losses.append(loss.detach())
+        return loss
+
+    def judged(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the norm of the gradients.
+
+        A scaler of fp16 losses makes gradients overflow by design and skips those steps, so that
+        the losses are judged instead.
+
+        Raises:
+            LaunchError: DATA, a value is not finite; it names the rows.
+        """
+        norm = self.norm(*args, **kwargs)
+        if _scales(self.trainer):
+            what, seen = "the loss", list(CURRENT.losses)
+        else:
+            what, seen = "the norm of the gradients", [] if norm is None else [norm]
+        bad = [float(each) for each in seen if not math.isfinite(float(each))]
+        if bad:
+            rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
+            raise error(rank, what, bad[0])
+        return norm
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Forget a step whose gradients are finite."""
+        CURRENT.end()
+
+
+def _scales(trainer: Any) -> bool:
+    """Return whether losses are scaled; ms-swift sets ``fp16`` for a model in fp32, too."""
+    if getattr(trainer, "is_deepspeed_enabled", False):
+        return bool(trainer.args.fp16)
+    return getattr(trainer.accelerator, "scaler", None) is not None
+
+
+def install() -> None:
+    """Register the callback ``nonfinite``."""
+    callbacks_map["nonfinite"] = NonFiniteCallback

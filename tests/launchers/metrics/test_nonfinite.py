@@ -1,0 +1,41 @@
+"""The error of a value that is not finite names the rows that can have caused it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from launchers.exits import USER, Exit
+from launchers.metrics.nonfinite import SHOWN_ROWS, Finding, Microbatch
+
+
+def finding(*given: Microbatch, value: float = math.nan) -> Finding:
+    return Finding(rank=5, step=31, what="the loss", value=value, microbatches=given)
+
+
+def test_only_the_microbatch_whose_loss_is_not_finite_is_named() -> None:
+    found = finding(Microbatch(rows=(8, 3), loss=0.7), Microbatch(rows=(9, 1), loss=math.inf))
+    assert found.rows == [1, 9]
+
+
+@pytest.mark.parametrize("loss", [0.5, None])
+def test_all_rows_of_the_step_are_named_if_no_loss_says_more(loss: float | None) -> None:
+    found = finding(Microbatch(rows=(8, 3), loss=loss), Microbatch(rows=(3, 1), loss=loss))
+    assert found.rows == [1, 3, 8]
+
+
+def test_the_error_is_a_users_and_names_rank_step_and_file() -> None:
+    error = finding(Microbatch(rows=(2,)), value=-math.inf).error("/w/not-finite-5.jsonl")
+    assert (error.code, error.id) == (Exit.DATA, "value-not-finite")
+    assert error.code in USER
+    assert error.cause == (
+        "Inf in the loss on rank 5 at step 31, rows 2 of the tokenised training dataset "
+        "(written to /w/not-finite-5.jsonl)"
+    )
+
+
+def test_many_rows_are_counted_and_those_of_a_stream_are_not_known() -> None:
+    many = finding(Microbatch(rows=tuple(range(SHOWN_ROWS + 4)))).error()
+    assert ", 15 and 4 more of the tokenised" in many.cause
+    assert "rows that are not known" in finding().error("/w/f").cause

@@ -1,0 +1,164 @@
+"""Both callbacks of a Megatron run that it ends with, among stand-ins of ms-swift's trainer."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.launchers.training import fake_upstream
+from tests.launchers.training_environment import needs_training
+
+UPSTREAM = {
+    "swift/megatron/callbacks/base.py": """
+class MegatronCallback:
+    def __init__(self, trainer):
+        self.trainer, self.args, self.state = trainer, trainer.args, trainer.state
+""",
+    "swift/megatron/callbacks/mapping.py": "megatron_callbacks_map = {}",
+}
+FIRST_STEP = """
+import json, sys, types
+import torch
+from swift.megatron.callbacks.mapping import megatron_callbacks_map
+from launchers.exits import LaunchError
+from launchers.training import loading
+loading.install("first_step_megatron")
+asked = json.loads(sys.argv[1])
+
+def logged(reward):
+    names = ("rewards/margins", "logps/chosen", "logps/rejected", "rewards/chosen",
+             "rewards/rejected", "nll_loss", "loss")
+    loss = torch.nn.functional.softplus(torch.tensor(-reward)) + 0.5 * 2.0
+    values = (reward, -30.0, -40.0, reward, 0.0, 2.0, float(loss))
+    return dict(zip(names, map(torch.tensor, values), strict=True))
+
+args = types.SimpleNamespace(**{
+    "beta": 0.1, "label_smoothing": 0.0, "rpo_alpha": 0.5, "tuner_type": "full", "model": "/m",
+    "ref_model": "/m", "mcore_model": None, "mcore_ref_model": None, **asked.get("args", {})})
+trainer = types.SimpleNamespace(
+    args=args, state=types.SimpleNamespace(iteration=asked.get("iteration", 0)),
+    config=types.SimpleNamespace(attention_dropout=asked.get("dropout", 0.0)),
+    train_step=lambda data: ([logged(r) for r in asked["rewards"]], 1.0, True),
+    **({"reference_is_precomputed": True, "reference_source": asked["source"]}
+       if "source" in asked else {}))
+callback = megatron_callbacks_map["first_step"](trainer)
+upstream = trainer.train_step
+callback.on_train_begin()
+try:
+    for _ in range(2):
+        trainer.train_step(None)
+        trainer.state.iteration += 1
+        callback.on_step_end()
+        asked["rewards"] = [9.0]  # later steps are not judged
+    print("trained", trainer.train_step is upstream)
+except LaunchError as error:
+    print(error.id, error)
+"""
+
+
+def first_step(folder: Path, **asked: Any) -> str:
+    fake_upstream.lay(folder, UPSTREAM)
+    program = f"import sys; sys.argv.append({json.dumps(json.dumps(asked))})\n{FIRST_STEP}"
+    return fake_upstream.run(folder, program)
+
+
+@needs_training
+def test_the_first_step_and_only_it_is_judged(tmp_path: Path) -> None:
+    assert first_step(tmp_path, rewards=[0.0, 0.0]) == "trained True"
+    assert first_step(tmp_path, rewards=[0.02, -0.02]) == "trained True"  # their mean counts
+    said = first_step(tmp_path, rewards=[0.0, 0.02], source="store")
+    assert said.startswith("first-step-reference the reference moved")
+    assert "mean margin 0.01 " in said
+
+
+@needs_training
+@pytest.mark.parametrize(
+    ("side", "asked"),
+    [
+        ("policy", {"source": "pass"}),
+        ("policy", {"args": {"tuner_type": "lora"}}),
+        ("policy or reference", {}),
+    ],
+)
+def test_the_side_is_told_by_where_the_reference_comes_from(
+    tmp_path: Path, side: str, asked: dict[str, Any]
+) -> None:
+    said = first_step(tmp_path, rewards=[0.05], **asked)
+    assert said.startswith(f"first-step-reference the {side} moved")
+
+
+@needs_training
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"iteration": 7},
+        {"dropout": 0.1},
+        {"args": {"model": "/run/checkpoint-7"}},
+        {"args": {"tuner_type": "lora", "adapters": ["/run/checkpoint-7"]}},
+    ],
+)
+def test_a_run_that_resumes_or_draws_random_numbers_is_not_judged(
+    tmp_path: Path, asked: dict[str, Any]
+) -> None:
+    assert first_step(tmp_path, rewards=[0.05], **asked).startswith("trained")
+
+
+ROWS = """
+import types
+import torch
+from torch.utils.data import DataLoader
+from swift.megatron.callbacks.mapping import megatron_callbacks_map
+from launchers.training import loading
+from launchers.training.collect.batch_rows import CURRENT, error
+loading.install("nonfinite_megatron")
+
+class Packs(torch.utils.data.Dataset):
+    packed_idx = [[0, 5], [1], [2, 6], [3], [4, 7], [8]]
+    rows = [{"chosen_input_ids": [n], "lengths": 1} for n in range(9)]
+    dataset = types.SimpleNamespace(dataset=rows)
+    def __len__(self): return len(self.packed_idx)
+    def __getitem__(self, index): return index
+
+loss = iter([0.1, 0.2, 0.3, float("nan")])
+model = types.SimpleNamespace(training=True)
+trainer = types.SimpleNamespace(
+    args=types.SimpleNamespace(num_microbatches=2), state=types.SimpleNamespace(iteration=4),
+    template=types.SimpleNamespace(
+        tokenizer=types.SimpleNamespace(decode=lambda ids: f"text of {ids}")),
+    unwrapped_models=[model], loss_func=lambda output: (torch.tensor(next(loss)), {}),
+    _create_dataloader=lambda dataset, sampler: DataLoader(
+        dataset, batch_sampler=sampler, num_workers=2, persistent_workers=True))
+callback = megatron_callbacks_map["nonfinite"](trainer)
+callback.on_train_begin()
+order = [[5], [0], [2], [4], [1], [3]]
+train = iter(trainer._create_dataloader(Packs(), order))
+held_out = list(trainer._create_dataloader(Packs(), [[0], [1]]))
+for number in range(2):
+    callback.on_step_begin()
+    for _ in range(2):
+        next(train)
+        trainer.loss_func(None)
+    if number == 0:
+        trainer.state.iteration += 1
+        callback.on_step_end()
+    model.training = True
+print(error(1, "the gradients of bucket 0", float("nan")))
+"""
+
+
+@needs_training
+def test_the_rows_of_the_microbatch_are_told_while_workers_read_ahead(tmp_path: Path) -> None:
+    fake_upstream.lay(tmp_path, UPSTREAM)
+    attempt = tmp_path / "attempt"
+    attempt.mkdir()
+    program = f"import os; os.environ['DPO_ATTEMPT_FOLDER'] = {str(attempt)!r}\n{ROWS}"
+    said = fake_upstream.run(tmp_path, program)
+    assert "on rank 1 at step 6, rows 4, 7 of the tokenised training dataset" in said
+    written = (attempt / "not-finite-1.jsonl").read_text().splitlines()
+    assert [json.loads(line) for line in written] == [
+        {"row": 4, "chosen_text": "text of [4]"},
+        {"row": 7, "chosen_text": "text of [7]"},
+    ]

@@ -1,0 +1,98 @@
+"""Real runs on CPU that a wrong reference or a NaN ends, before a checkpoint is saved."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from launchers.exits import Exit
+from launchers.system.failures import Verdict, verdict
+from tests.launchers.training import demo_run
+from tests.launchers.training_environment import needs_training
+
+pytestmark = [needs_training, pytest.mark.timeout(600)]
+REFERENCE = """
+from swift.rlhf_trainers.dpo_trainer import DPOTrainer
+inner = DPOTrainer.compute_ref_log_probs
+def compute_ref_log_probs(self, batch):
+    chosen, rejected = inner(self, batch)
+    return 2 * chosen, 2 * rejected - 1
+DPOTrainer.compute_ref_log_probs = compute_ref_log_probs
+"""
+POISON = 7
+NAN = f"""
+from swift.rlhf_trainers.dpo_trainer import DPOTrainer
+from swift.dataset.utils import LazyLLMDataset
+inner, item = DPOTrainer.get_batch_loss_metrics, LazyLLMDataset.__getitem__
+poisoned = []
+def __getitem__(self, index):
+    row = item(self, index)
+    if index == {POISON}:
+        poisoned.append(row["rejected_input_ids"])
+    return row
+def get_batch_loss_metrics(self, model, batch, train_eval="train"):
+    loss, metrics = inner(self, model, batch, train_eval)
+    texts = [ids[mask.bool()].tolist() for ids, mask in
+             zip(batch["input_ids"], batch["attention_mask"])]
+    return loss * (float("nan") if any(p in texts for p in poisoned) else 1), metrics
+DPOTrainer.get_batch_loss_metrics, LazyLLMDataset.__getitem__ = get_batch_loss_metrics, __getitem__
+"""
+STEPS = {"max_steps": 3, "save_steps": 1, "dataloader_num_workers": 0}
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return demo_run.prepared(tmp_path_factory.mktemp("guards"), rows=16)
+
+
+def judged(done: subprocess.CompletedProcess[str], home: Path, attempt: int) -> Verdict:
+    """Return the launcher's verdict on a run that failed, from its rank's own log."""
+    assert done.returncode == 1, done.stdout[-2000:]
+    [log] = (home / "attempts" / str(attempt)).glob("ranks/**/stderr.log")
+    found = verdict(log.read_text(), started=True)
+    assert found is not None
+    return found
+
+
+def plugin(folder: Path, name: str, text: str) -> Path:
+    path = folder / f"{name}.py"
+    path.write_text(text)
+    return path
+
+
+def test_another_reference_ends_the_run_before_a_checkpoint(home: Path, tmp_path: Path) -> None:
+    wrong = plugin(tmp_path, "another_reference", REFERENCE)
+    found = judged(demo_run.train(home, STEPS, attempt=1, plugins=(wrong,)), home, 1)
+    assert (found.id, found.code) == ("first-step-reference", Exit.CONFIG)
+    assert "the reference moved before the first step" in found.cause
+    assert not list((home / "checkpoints").glob("checkpoint-*"))
+
+
+def test_the_check_may_be_switched_off_and_a_right_start_passes(home: Path, tmp_path: Path) -> None:
+    wrong = plugin(tmp_path, "another_reference_allowed", REFERENCE)
+    steps = STEPS | {"max_steps": 1}
+    allowed = demo_run.train(home, steps, attempt=2, plugins=(wrong,), checkFirstStep=False)
+    assert allowed.returncode == 0, allowed.stderr[-2000:]
+    assert "first_step_transformers" not in allowed.stdout
+    smoothed = {"label_smoothing": 0.2, "loss_type": ["sigmoid", "hinge"], "loss_weights": [1, 0.5]}
+    right = demo_run.train(home, steps | smoothed, attempt=3)
+    assert right.returncode == 0, right.stderr[-2000:]
+    assert "first_step_transformers" in right.stdout
+
+
+def test_nan_ends_the_run_with_its_rows(home: Path, tmp_path: Path) -> None:
+    wrong = plugin(tmp_path, "poisoned_row", NAN)
+    batches = {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 4, "max_steps": 4}
+    found = judged(demo_run.train(home, STEPS | batches, attempt=4, plugins=(wrong,)), home, 4)
+    assert (found.id, found.code) == ("value-not-finite", Exit.DATA)
+    assert "LaunchError: NaN in the " in found.cause
+    [file] = (home / "attempts" / "4").glob("not-finite-0.jsonl")
+    rows = [json.loads(line) for line in file.read_text().splitlines()]
+    assert POISON in [row["row"] for row in rows]
+    assert len(rows) == 1  # the microbatch, not the whole step
+    assert f"rows {POISON} of the tokenised training dataset" in found.cause
+    assert rows[0]["chosen_text"] != rows[0]["rejected_text"]
+    assert all(rows[0][f"{side}_text"].strip() for side in ("chosen", "rejected"))
