@@ -21,7 +21,6 @@ from launchers.rules.engine import (
 
 SPLIT, _VAL, _CACHED = "split_dataset_ratio", "val_dataset", "cached_val_dataset"
 _BEST = one_of(EXPORT, "best")
-_UNMERGED = "SW base.py:save_checkpoint; training/merge_last.py merges the last checkpoint only"
 
 EVALUATION: tuple[Rule, ...] = (
     Conflict(
@@ -40,30 +39,23 @@ EVALUATION: tuple[Rule, ...] = (
     ),
 )
 """Rules of both backends."""
-ON_MEGATRON: tuple[Rule, ...] = (
+ON_MEGATRON: tuple[Rule, ...] = tuple(
     Conflict(
         id="best-unmerged",
         flag=EXPORT,
-        when=(_BEST, none_of("tuner_type", "full"), missing("merge_lora")),
+        when=(_BEST, *trains_adapter, missing("merge_lora")),
         says="best requires merge_lora with an adapter; set it to true (every checkpoint is "
         "merged) or false (the export is the adapter alone)",
-        source=_UNMERGED,
-    ),
-    *(
-        Conflict(
-            id="best-unmerged",
-            flag=EXPORT,
-            when=(_BEST, given(flag), one_of("tuner_type", "full"), missing("merge_lora")),
-            says=f"best requires merge_lora with {flag}; set it to true (every checkpoint is "
-            "merged) or false (the export is the adapter alone)",
-            source=_UNMERGED,
-        )
-        for flag in ADAPTERS
-    ),
+        source="SW base.py:save_checkpoint; training/merge_last.py merges the last checkpoint only",
+    )
+    for trains_adapter in (
+        (none_of("tuner_type", "full"),),
+        *((given(flag), one_of("tuner_type", "full")) for flag in ADAPTERS),
+    )
 )
 ON_TRANSFORMERS: tuple[Rule, ...] = (
     Conflict(
-        id="best-without-evaluation",
+        id="best-eval-strategy",
         flag=EXPORT,
         when=(_BEST, one_of("eval_strategy", *NO, "No", "NO", "False")),
         says="best requires evaluations, and eval_strategy is {eval_strategy}; remove that flag",

@@ -14,8 +14,8 @@ from launchers.metrics.rows import Row
 from launchers.metrics.writer import Writer
 
 
-def one(step: int, loss: float | None = 0.5, attempt: int = 1, **more: float) -> Evaluation:
-    values = {"loss": loss, **more}
+def one(step: int, loss: float | None = 0.5, attempt: int = 1, accuracy: float = 0.0) -> Evaluation:
+    values = {"loss": loss, "rewards/accuracies": accuracy}
     return Evaluation(step=step, total=9, attempt=attempt, time=1.0, seconds=2.0, values=values)
 
 
@@ -61,9 +61,9 @@ def test_a_loss_that_is_not_finite_is_null_and_never_the_best() -> None:
 
 def test_the_best_is_that_of_the_recipes_measure_and_the_later_of_equal_ones() -> None:
     found = [
-        one(0, 0.7, **{"rewards/accuracies": 0.9}),
-        one(4, 0.5, **{"rewards/accuracies": 0.8}),
-        one(8, 0.5, **{"rewards/accuracies": 0.9}),
+        one(0, 0.7, accuracy=0.9),
+        one(4, 0.5, accuracy=0.8),
+        one(8, 0.5, accuracy=0.9),
     ]
     steps = []
     for args in (
