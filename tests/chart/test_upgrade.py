@@ -47,6 +47,8 @@ def test_a_changed_recipe_is_named_by_its_keys(chart: Path) -> None:
     assert changes(upgrade(chart, ARGS, once)) == ["recipe: reference"]
     allowed: Document = {"recipe": {"allowVersionChange": True}}
     assert changes(upgrade(chart, ARGS, allowed)) == ["recipe: allowVersionChange"]
+    best: Document = {"recipe": {"export": "best", "args": {"split_dataset_ratio": 0.01}}}
+    assert changes(upgrade(chart, ARGS, best)) == ["recipe: export, args.split_dataset_ratio"]
 
 
 def test_the_refusal_says_what_to_do(chart: Path) -> None:
