@@ -44,13 +44,13 @@ ON_MEGATRON: tuple[Rule, ...] = tuple(
         id="best-unmerged",
         flag=EXPORT,
         when=(_BEST, *trains_adapter, missing("merge_lora")),
-        says="best requires merge_lora with an adapter; set it to true (every checkpoint is "
+        says=f"best requires merge_lora with {adapter}; set it to true (every checkpoint is "
         "merged) or false (the export is the adapter alone)",
         source="SW base.py:save_checkpoint; training/merge_last.py merges the last checkpoint only",
     )
-    for trains_adapter in (
-        (none_of("tuner_type", "full"),),
-        *((given(flag), one_of("tuner_type", "full")) for flag in ADAPTERS),
+    for adapter, trains_adapter in (
+        ("tuner_type {tuner_type}", (none_of("tuner_type", "full"),)),
+        *((flag, (given(flag), one_of("tuner_type", "full"))) for flag in ADAPTERS),
     )
 )
 ON_TRANSFORMERS: tuple[Rule, ...] = (
