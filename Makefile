@@ -67,8 +67,8 @@ demo-clean: ## remove all files of `make demo`
 render: ## render every file of values/ into .tools/render
 	$(call build,chart $(HELM))
 	@mkdir -p .tools/render
-	@for file in values/*.yaml; do name=$$(basename "$$file" .yaml); under=; \
-		if [[ $$name == e2e ]]; then under="-f values/a100-2node.yaml"; fi; \
+	@for file in values/*.yaml values/baselines/*.yaml; do name=$$(basename "$$file" .yaml); under=; \
+		case $$name in e2e|seed-*) under="-f values/a100-2node.yaml";; esac; \
 		.tools/bin/helm template "$$name" chart $$under -f "$$file" >".tools/render/$$name.yaml"; \
 		echo ".tools/render/$$name.yaml"; done
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -17,6 +17,7 @@ from launchers.exits import Exit, LaunchError
 Backend = Literal["megatron", "transformers"]
 Task = Literal["rlhf", "sft", "pt"]
 Reference = Literal["online", "precomputed"]
+Export = Literal["last", "best"]
 Value = str | list[str] | dict[str, Any]
 """A flag's value: one string, several strings, or a map passed as JSON."""
 
@@ -34,11 +35,12 @@ PAIRED = ("dpo", "rm", "cpo", "orpo", "simpo")
 _REFERENCE_TYPES = ("dpo", "kto")
 SWITCHES = {"allowVersionChange": False, "checkFirstStep": True}
 """Keys that are true or false, with their defaults."""
-KEYS = ("backend", "task", "model", "dataset", "args", "reference", *SWITCHES)
+KEYS = ("backend", "task", "model", "dataset", "args", "reference", "export", *SWITCHES)
 _CHOICES = {
     "backend": ("megatron", "transformers"),
     "task": ("rlhf", "sft", "pt"),
     "reference": ("online", "precomputed"),
+    "export": ("last", "best"),
 }
 
 
@@ -57,6 +59,8 @@ class Recipe:
     reference: Reference = "online"
     """``online``: DPO computes the reference log-probabilities in every step;
     ``precomputed``: once, before training."""
+    export: Export = "last"
+    """The checkpoint that is exported: the ``last``, or the ``best`` by its evaluation."""
     allow_version_change: bool = False
     """Whether a resume may use other versions of upstream than before; not part of ``digest``."""
     check_first_step: bool = True
@@ -68,7 +72,24 @@ class Recipe:
         """Return the SHA-256 of the recipe; equal recipes have equal digests."""
         fields = [self.backend, self.task, self.model, list(self.dataset), self.args]
         fields += [self.reference] if self.reference != "online" else []
+        fields += [f"export {self.export}"] if self.export != "last" else []
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
+
+    @property
+    def identity(self) -> str:
+        """Return the digest of what determines the checkpoints.
+
+        A run may resume with the other reference, which gives the same results, and then export
+        another checkpoint.
+        """
+        return replace(self, reference="online", export="last").digest
+
+    @property
+    def holds_out(self) -> bool:
+        """Return whether some rows are evaluated and not trained on."""
+        share = self.arg("split_dataset_ratio", "0")
+        is_split = not is_zero(share)
+        return is_split or any(self.args.get(n) for n in ("val_dataset", "cached_val_dataset"))
 
     def arg(self, name: str, default: str = "") -> str:
         """Return the value of a flag that takes one value."""
@@ -148,7 +169,7 @@ def parse(document: object) -> Recipe:
                 suggestion.remedy(str(key), KEYS),
                 id="recipe-key-unknown",
             )
-    given = {"reference": "online", **document}
+    given = {"reference": "online", "export": "last", **document}
     for key, choices in _CHOICES.items():
         if given.get(key) not in choices:
             raise LaunchError(
@@ -164,6 +185,7 @@ def parse(document: object) -> Recipe:
         dataset=_dataset(document.get("dataset")),
         args=_args(document.get("args")),
         reference=cast(Reference, given["reference"]),
+        export=cast(Export, given["export"]),
         allow_version_change=_switch("recipe-version-change", document, "allowVersionChange"),
         check_first_step=_switch("recipe-first-step", document, "checkFirstStep"),
     )
@@ -248,6 +270,18 @@ def spell(value: Value) -> str:
     if isinstance(value, dict):
         return json.dumps(value)
     return " ".join(value) if isinstance(value, list) else value
+
+
+def is_zero(text: str) -> bool:
+    """Return whether a flag's text is the number zero; text that is not a number is not.
+
+    >>> is_zero("0"), is_zero("0.0"), is_zero("0.01"), is_zero("some")
+    (True, True, False, False)
+    """
+    try:
+        return float(text) == 0
+    except ValueError:
+        return False
 
 
 def switch(text: str) -> bool | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launchers.config.rank import Place
-from launchers.config.recipe import Recipe, Value
+from launchers.config.recipe import NO, Recipe, Value
 from launchers.exits import Exit, LaunchError
 from launchers.flags import code_files, features
 from launchers.storage.checkpoint import Checkpoint
@@ -96,6 +96,7 @@ def training_flags(
     return {
         **DEFAULTS,
         **cpu,
+        **({"eval_on_start": "true"} if evaluates_on_start(recipe, resume) else {}),
         **given,
         **code_files.resolved(given, inputs.clone),
         **weights,
@@ -105,6 +106,16 @@ def training_flags(
         "external_plugins": features.plugins(recipe, inputs.clone),
         "callbacks": features.callbacks(recipe, on_cpu=on_cpu),
     }
+
+
+def evaluates_on_start(recipe: Recipe, resume: Checkpoint | None) -> bool:
+    """Return whether the transformers trainer evaluates before the first step of a run.
+
+    On Megatron, which has no such flag, the feature ``evaluation`` does.
+    """
+    is_off = recipe.arg("eval_strategy", "steps") in NO
+    starts = recipe.backend == "transformers" and resume is None
+    return starts and features.evaluates(recipe) and not is_off
 
 
 def _weights(recipe: Recipe, inputs: Inputs, resume: Checkpoint | None) -> dict[str, Value]:

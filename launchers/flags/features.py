@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launchers import PACKAGE
-from launchers.config.recipe import Backend, Recipe, words
+from launchers.config.recipe import PAIRED, Backend, Recipe, words
 from launchers.exits import Exit, LaunchError
 from launchers.flags import equal_packs, first_step
 from launchers.flags.code_files import in_clone
@@ -104,6 +104,19 @@ def _has_grouped_experts(recipe: Recipe) -> bool:
 def _merges_last(recipe: Recipe) -> bool:
     """Return whether an adapter is trained and the user does not set ``merge_lora``."""
     return recipe.trains_adapter and "merge_lora" not in recipe.args
+
+
+def evaluates(recipe: Recipe) -> bool:
+    """Return whether held-out rows are evaluated by one pass of the policy, without generation.
+
+    ms-swift holds no rows out of a stream (``swift/arguments/base_args/data_args.py``).
+
+    >>> evaluates(Recipe(backend="megatron", task="rlhf", model="m", dataset=("d",),
+    ...                  args={"split_dataset_ratio": "0.01"}))
+    True
+    """
+    is_scored = recipe.task != "rlhf" or recipe.arg("rlhf_type", "dpo") in (*PAIRED, "kto")
+    return is_scored and recipe.holds_out and not recipe.is_on("streaming")
 
 
 def _precomputes_reference(recipe: Recipe) -> bool:
@@ -210,6 +223,7 @@ FEATURES = (
     Feature(name="reference", module="reference.trainer", wanted=_precomputes_reference),
     Feature(name="tokens", module="tokens.cache", wanted=_caches_tokens),
     Feature(name="packing", module="packs.packing", backend="megatron", wanted=_has_packs),
+    Feature(name="evaluation", module="evaluation.megatron", backend="megatron", wanted=evaluates),
     Feature(
         name="equal_packs",
         module="packs.equal_packs",

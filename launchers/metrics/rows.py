@@ -1,7 +1,8 @@
 """``metrics.jsonl``: one row per optimizer step, written and read back.
 
 One process writes one line per step. After a resume some steps are trained again: their rows follow
-with the later attempt's number, and a reader keeps the rows of the latest attempt.
+with the later attempt's number, and a reader keeps the rows of the latest attempt. Evaluations have
+lines of their own (``evaluations.py``), which are skipped here.
 """
 
 from __future__ import annotations

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Generic, TypeVar
 
 from launchers import logs
+from launchers.metrics import evaluations
+from launchers.metrics.evaluations import Evaluation
 from launchers.metrics.rows import Row, line
 
 T = TypeVar("T")
@@ -18,7 +20,7 @@ CLOSE_TIMEOUT_SECONDS = 30.0
 
 
 class Writer(Generic[T]):
-    """Computes the row of each step and appends it, in the order of the steps.
+    """Computes the row of each step and appends it, in the order of the steps and evaluations.
 
     The first error is logged; no error ends training.
     """
@@ -34,13 +36,13 @@ class Writer(Generic[T]):
             also: called with each row after it was written.
         """
         self._path, self._finish, self._also = path, finish, also
-        self._todo: queue.SimpleQueue[T | None] = queue.SimpleQueue()
+        self._todo: queue.SimpleQueue[T | Evaluation | None] = queue.SimpleQueue()
         self._failed = False
         self._thread = threading.Thread(target=self._work, name="metrics", daemon=True)
         self._thread.start()
 
-    def put(self, item: T) -> None:
-        """Queue a step; returns immediately."""
+    def put(self, item: T | Evaluation) -> None:
+        """Queue a step or an evaluation; returns immediately."""
         self._todo.put(item)
 
     def close(self) -> None:
@@ -51,14 +53,20 @@ class Writer(Generic[T]):
     def _work(self) -> None:
         while (item := self._todo.get()) is not None:
             try:
-                row = self._finish(item)
-                append(self._path, line(row))
-                if self._also is not None:
-                    self._also(row)
+                self._append(item)
             except Exception as error:
                 if not self._failed:
                     logs.warning("metrics not written", path=self._path, cause=repr(error))
                 self._failed = True
+
+    def _append(self, item: T | Evaluation) -> None:
+        if isinstance(item, Evaluation):
+            append(self._path, evaluations.line(item))
+            return
+        row = self._finish(item)
+        append(self._path, line(row))
+        if self._also is not None:
+            self._also(row)
 
 
 def append(path: Path, text: str) -> None:

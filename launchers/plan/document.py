@@ -19,6 +19,7 @@ not known is null, and ``unknown`` has its reason under its name:
     speed{step_seconds, low_seconds, high_seconds, tokens_per_second_per_gpu, mfu,
           communication{link: seconds}}
     length{steps, source, hours, low_hours, high_hours, gpu_hours, reference_hours}
+    evaluation{held_out, evaluated (rows), seconds (of one), count, share (of the run's time)}
     footprint{model, converted, checkpoint, merged (bytes of a model with the adapter in it),
               merges (last, every or never), every_steps, kept, needed, lost_seconds, is_exact}
     unknown{part: reason}
@@ -79,6 +80,7 @@ def document(plan: Plan) -> dict[str, Any]:
         "memory": _memory(plan),
         "speed": _speed(plan),
         "length": _length(plan),
+        "evaluation": _evaluation(plan),
         "footprint": _footprint(plan),
         "unknown": dict(sorted(plan.unknown.items())),
     }
@@ -174,6 +176,19 @@ def _length(plan: Plan) -> dict[str, Any] | None:
         "high_hours": run and _round(run.high),
         "gpu_hours": run and _round(run.gpu_hours),
         "reference_hours": run and _round(run.reference_hours),
+    }
+
+
+def _evaluation(plan: Plan) -> dict[str, Any] | None:
+    found, run = plan.evaluations, plan.duration
+    if found is None or run is None:
+        return None
+    return {
+        "held_out": found.held_out,
+        "evaluated": found.evaluated,
+        "seconds": _round(found.seconds),
+        "count": found.count,
+        "share": round(found.share(run), 4),
     }
 
 

@@ -21,7 +21,7 @@ from launchers.plan import step_time as speed
 from launchers.plan.footprint import Footprint
 from launchers.plan.memory import Memory
 from launchers.plan.model_config import ModelConfig
-from launchers.plan.run_length import Data, Duration, Length, of_steps, once
+from launchers.plan.run_length import Data, Duration, Evaluations, Length, of_steps, once
 from launchers.plan.step_time import Link, Speed
 from launchers.plan.training_job import Training
 from launchers.plan.training_job import parse as parse_training
@@ -110,6 +110,8 @@ class Plan:
     speed: Speed | None
     footprint: Footprint | None
     length: Length | None
+    evaluations: Evaluations | None
+    """None also if no rows are held out."""
     unknown: Mapping[str, str]
     """Name of a part that is None -> why."""
 
@@ -166,6 +168,7 @@ def build(job: Job) -> Plan:
         )
         fast = _try(unknown, "speed", lambda: _speed(job, shape, training, card))
     steps = _try(unknown, "length", lambda: _length(job, training, unknown))
+    evaluations = _try(unknown, "evaluation", lambda: _evaluations(job, training, fast, steps))
     return Plan(
         job=job,
         card=card,
@@ -174,6 +177,7 @@ def build(job: Job) -> Plan:
         speed=fast,
         footprint=files,
         length=steps,
+        evaluations=evaluations,
         unknown=unknown,
     )
 
@@ -208,6 +212,15 @@ def _speed(job: Job, shape: ModelConfig, training: Training, card: GpuModel | No
     if card is None:
         raise _Unknown(NO_CARD)
     return speed_of(job, shape, training, card)
+
+
+def _evaluations(
+    job: Job, training: Training | None, speed: Speed | None, steps: Length | None
+) -> Evaluations | None:
+    shape, data = job.shape, job.data
+    if training is None or shape is None or speed is None or steps is None or data is None:
+        return None  # their own reasons are in ``unknown``
+    return length.evaluations(job.recipe, shape, training, speed, data, steps.steps)
 
 
 def _length(job: Job, training: Training | None, unknown: Mapping[str, str]) -> Length:

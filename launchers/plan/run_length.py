@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from launchers.config.recipe import Recipe
 from launchers.plan import flops
+from launchers.plan.footprint import SAVE_STEPS
 from launchers.plan.model_config import ModelConfig
 from launchers.plan.step_time import Speed
 from launchers.plan.training_job import Arguments, Training
@@ -104,6 +105,67 @@ def of_steps(training: Training, speed: Speed, count: int, before: float = 0.0) 
         high=high,
         gpu_hours=hours * training.layout.world,
         reference_hours=before / 3600,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluations:
+    """The evaluations of a run on its held-out rows."""
+
+    held_out: int
+    """Rows that are not trained on."""
+    evaluated: int
+    """Rows of one evaluation: those that fill whole rounds of all replicas."""
+    seconds: float
+    """Of one evaluation."""
+    count: int
+    """Before the first step, every ``eval_steps``, and after the last."""
+
+    def share(self, duration: Duration) -> float:
+        """Return the evaluations' part of the run's time, 0 to 1."""
+        total = self.seconds * self.count
+        return total / (total + duration.hours * 3600)
+
+
+def evaluations(
+    recipe: Recipe,
+    shape: ModelConfig,
+    training: Training,
+    speed: Speed,
+    data: Data,
+    steps: int,
+) -> Evaluations | None:
+    """Return the evaluations of a run; None if no rows of its datasets are held out.
+
+    An evaluation is forward only, of the policy and of a reference that is not precomputed. A round
+    of microbatches takes that part of a step's time without its optimizer, as in ``once``.
+
+    Raises:
+        LaunchError: CONFIG, naming the flag that is not a number.
+        ValueError: the held-out rows do not fill a round of all replicas.
+    """
+    a = Arguments(args=recipe.args)
+    rows = math.floor(data.pairs * a.number("split_dataset_ratio", 0.0))
+    limit = a.whole("eval_iters", -1)
+    if not rows or not limit:
+        return None
+    usual = training.microbatches
+    per_round = per_step(training, data.tokens) / usual
+    rounds = math.floor(rows / per_round)
+    if not rounds:
+        raise ValueError(f"{rows} held-out rows are fewer than the {per_round:.0f} of a round")
+    if limit > 0:
+        rounds = min(rounds, limit * usual)
+    layout = training.layout
+    fill = (layout.pp - 1) / layout.chunks
+    passes = flops.passes(training) + flops.recomputed(shape, training)
+    whole = (speed.step_seconds - speed.optimizer_seconds) / (usual + fill) / passes
+    every = a.size("eval_steps", a.size("save_steps", SAVE_STEPS))
+    return Evaluations(
+        held_out=rows,
+        evaluated=math.floor(rounds * per_round),
+        seconds=whole * (rounds + fill) * (1.0 + training.compares),
+        count=1 + math.ceil(steps / every),
     )
 
 

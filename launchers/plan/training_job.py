@@ -54,6 +54,14 @@ class Arguments:
         """Return a whole number of at least 1; None if the flag is not given."""
         return self.size(name, 1) if name in self.args else None
 
+    def whole(self, name: str, default: int) -> int:
+        """Return a whole number, which may be negative."""
+        value = self.word(name, str(default))
+        try:
+            return int(value)
+        except ValueError:
+            raise _refused("plan-whole", name, value, "a whole number") from None
+
     def number(self, name: str, default: float) -> float:
         """Return a finite number of at least 0."""
         value = self.word(name, str(default))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +11,8 @@ from time import time
 from typing import Any
 
 from launchers import logs
-from launchers.metrics import rows
+from launchers.metrics import evaluations, rows
+from launchers.metrics.evaluations import BY_LOSS, Evaluation, Measure
 from launchers.metrics.rows import Row
 from launchers.progress.progress import Progress
 from launchers.system.threads import repeat
@@ -51,11 +52,16 @@ class Timeline:
     last: Row | None = None
     steps: list[tuple[int, float]] = field(default_factory=list)
     """Step and seconds, kept as ``rows.append`` keeps rows; whole rows would need more memory."""
+    evaluations: list[Evaluation] = field(default_factory=list)
+    measure: Measure = BY_LOSS
+    """The number by which evaluations are compared."""
 
     def add(self, lines: list[str]) -> None:
         """Add the file's next lines."""
         for text in lines:
-            if (row := rows.parse(text)) is not None:
+            if (evaluation := evaluations.parse(text)) is not None:
+                evaluations.append(self.evaluations, evaluation)
+            elif (row := rows.parse(text)) is not None:
                 while self.steps and self.steps[-1][0] >= row.step:
                     self.steps.pop()
                 self.steps.append((row.step, row.seconds))
@@ -89,13 +95,40 @@ class Timeline:
             "mfu": last.mfu,
             "data_share": round(waited / last.seconds, 6) if waited is not None else None,
             "goodput": round(productive / max(now - first_started, productive), 6),
+            "held_out": evaluations.summary(self.evaluations, self.measure) or None,
         }
 
 
+def log_held_out(training: Mapping[str, Any]) -> None:
+    """Log a run's first, last and best evaluation, one line each; nothing without any.
+
+    Args:
+        training: the training state in ``progress.json``.
+    """
+    held_out = training.get("held_out") or {}
+    for name in ("first", "last", "best"):
+        if found := held_out.get(name):
+            by = {"by": held_out["by"]} if name == "best" else {}
+            logs.info(f"held out, {name} evaluation", **found, **by)
+
+
 @contextmanager
-def telling(progress: Progress, path: Path, *, every: float = INTERVAL_SECONDS) -> Iterator[None]:
-    """Keep ``progress.training`` up to date while the block trains, and once at its end."""
-    tail, timeline = Tail(path=path), Timeline()
+def telling(
+    progress: Progress,
+    path: Path,
+    *,
+    measure: Measure = BY_LOSS,
+    every: float = INTERVAL_SECONDS,
+) -> Iterator[None]:
+    """Keep ``progress.training`` up to date while the block trains, and once at its end.
+
+    Args:
+        progress: the run's.
+        path: its ``metrics.jsonl``.
+        measure: the number by which evaluations are compared.
+        every: seconds between two readings of the file.
+    """
+    tail, timeline = Tail(path=path), Timeline(measure=measure)
 
     def tell() -> None:
         timeline.add(tail.lines())

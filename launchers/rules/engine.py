@@ -19,7 +19,7 @@ from launchers.refusal import Refusal
 
 TASK = "recipe.task"
 """Stands among the flags, so that a rule may ask for it."""
-REFERENCE = "recipe.reference"
+REFERENCE, EXPORT = "recipe.reference", "recipe.export"
 """The same."""
 
 
@@ -68,6 +68,7 @@ def facts(
     gpus: int,
     task: str = "rlhf",
     reference: str = "online",
+    export: str = "last",
     overrides: str = "",
 ) -> Facts:
     """Collect the facts of a recipe; what is given as empty counts as missing.
@@ -79,11 +80,12 @@ def facts(
         gpus: processes of each pod.
         task: of the recipe.
         reference: of the recipe.
+        export: of the recipe.
         overrides: the flag whose map goes straight into megatron-core's configuration.
     """
     given = {name: text for name, value in args.items() if (text := spell(value))}
     return Facts(
-        texts={**defaults, TASK: task, REFERENCE: reference, **given},
+        texts={**defaults, TASK: task, REFERENCE: reference, EXPORT: export, **given},
         nodes=nodes,
         gpus=gpus,
         overridden=frozenset(read(args.get(overrides, "")) or ()),
@@ -201,7 +203,7 @@ class Rule:
         return Refusal(id=self.id, path=path, says=says)
 
 
-_NO_FLAGS = ("world", TASK, REFERENCE)
+_NO_FLAGS = ("world", TASK, REFERENCE, EXPORT)
 _FLAG_FIELDS = ("flag", "total", "factors", "replica", "least", "most")
 
 

@@ -26,6 +26,7 @@ from launchers.rules.data import (
     TRANSFORMERS,
 )
 from launchers.rules.engine import Facts, Range, Rule
+from launchers.rules.evaluation import EVALUATION, ON_MEGATRON, ON_TRANSFORMERS
 from launchers.rules.model import READ, Known
 from launchers.rules.moe import EIGHT_BITS, EXPERTS, GATHER
 from launchers.rules.optimizer import OPTIMIZER, RANGES, SCHEDULE
@@ -39,9 +40,11 @@ ROWS: dict[str, tuple[Rule, ...]] = {
     "megatron": (
         *(*SIZES, *RANGES, *WORLD, *PIPELINE, *TENSOR, *RECOMPUTE, *EXPERTS),
         *(*EIGHT_BITS, *OPTIMIZER, *DATA, *SCHEDULE, *LOSS, *SAVING),
-        *(*ELSEWHERE, *REFERENCES, *GATHER, *ADAPTER),
+        *(*ELSEWHERE, *REFERENCES, *GATHER, *ADAPTER, *EVALUATION, *ON_MEGATRON),
     ),
-    "transformers": (*TRANSFORMERS, *ELSEWHERE, *REFERENCES_ELSEWHERE),
+    "transformers": (
+        *(*TRANSFORMERS, *ELSEWHERE, *REFERENCES_ELSEWHERE, *EVALUATION, *ON_TRANSFORMERS),
+    ),
 }
 """Backend to the rules that need no model, in the order of their messages."""
 UNWISE: dict[str, tuple[Rule, ...]] = {
@@ -68,7 +71,7 @@ _MEGATRON = {
 }
 _TRANSFORMERS = {
     **{"per_device_train_batch_size": "1", "save_strategy": "steps", "max_steps": "-1"},
-    "rlhf_type": "dpo",
+    **{"rlhf_type": "dpo", "split_dataset_ratio": "0.0"},
 }
 DEFAULTS: dict[str, dict[str, str]] = {"megatron": _MEGATRON, "transformers": _TRANSFORMERS}
 """Backend to ms-swift 4.4.1's defaults of what rules read; a test compares them with its source.
@@ -91,6 +94,8 @@ class Context:
     """``rlhf``, ``sft`` or ``pt``."""
     reference: str = "online"
     """``online`` or ``precomputed``."""
+    export: str = "last"
+    """``last`` or ``best``."""
     core: str = CORE
     """Version of megatron-core."""
 
@@ -112,6 +117,7 @@ class Context:
             backend=recipe.backend,
             task=recipe.task,
             reference=recipe.reference,
+            export=recipe.export,
             core=core,
         )
 
@@ -182,6 +188,7 @@ def _facts(args: Mapping[str, Value], context: Context) -> Facts:
         gpus=context.gpus_per_node,
         task=context.task,
         reference=context.reference,
+        export=context.export,
         overrides=OVERRIDES[context.backend],
     )
 

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from launchers.plan.model_config import ModelConfig
 from launchers.refusal import Refusal
 from launchers.rules.engine import (
+    EXPORT,
     RLHF,
     Conflict,
     Rule,
@@ -149,9 +150,8 @@ TRANSFORMERS: tuple[Rule, ...] = tuple(
     Conflict(
         id="best-model-not-exported",
         flag="load_best_model_at_end",
-        when=(on("load_best_model_at_end"), is_not_one),
-        says="does not affect the export, which is made from the last checkpoint; with "
-        "save_total_limit: 1 only the best checkpoint remains, and it is exported",
+        when=(on("load_best_model_at_end"), one_of(EXPORT, "last"), is_not_one),
+        says="does not affect the export; set recipe.export: best",
         source="transformers trainer.py:_finalize_training loads it and writes nothing, and of "
         "a limit of 1 deletes all but the best; measured with 5.12.1",
     )
@@ -225,6 +225,19 @@ def rounded_gradients(known: Known) -> Refusal | None:
     )
 
 
+def best_not_evaluated(known: Known) -> Refusal | None:
+    """Only an evaluation in the step of a save belongs to a checkpoint (``stages/export.py``)."""
+    every, saved = known.size("eval_steps"), known.size("save_steps")
+    if known.facts.text(EXPORT) != "best" or not saved % every:
+        return None
+    return refused(
+        "best-not-evaluated",
+        "save_steps",
+        f"{saved} is not a multiple of eval_steps {every}, and recipe.export: best chooses among "
+        "checkpoints that were evaluated when they were saved",
+    )
+
+
 def no_experts(shape: ModelConfig, known: Known) -> Refusal | None:
     """SW model/utils.py:get_mcore_model_config sets both sizes to 1 for a dense model."""
     used = [flag for flag in (EP, ETP) if known.size(flag) > 1 and not shape.is_moe]
@@ -274,5 +287,6 @@ PLAIN: tuple[Callable[[Known], Refusal | None], ...] = (
     experts_across_nodes,
     bubble,
     rounded_gradients,
+    best_not_evaluated,
 )
 MODEL: tuple[Hint, ...] = (no_experts, too_many_recomputed, too_long, uneven_context)

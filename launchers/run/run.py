@@ -19,10 +19,11 @@ from launchers.gang.peer_monitor import PeerMonitor
 from launchers.gang.protocol import Hello, StartMessage
 from launchers.inputs.paths import inputs_of
 from launchers.inputs.preconditions import check, check_model
+from launchers.metrics.evaluations import Measure
 from launchers.preflight.preflight import Preflight
 from launchers.progress.progress import Progress, reporting
 from launchers.progress.startup import following
-from launchers.progress.training import telling
+from launchers.progress.training import log_held_out, telling
 from launchers.run import kernel_cache, plan_file
 from launchers.run.prefetch import prefetching
 from launchers.run.prepare import prepare
@@ -140,14 +141,15 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
                 begin(folder, decision.attempt.resume)
                 progress.begin_training(decision.attempt.number)
                 progress.mark("gang")
-                with telling(progress, work.metrics):
+                with telling(progress, work.metrics, measure=Measure.of(recipe)):
                     _train(
                         preflight, recipe, inputs, decision.attempt, start, leader.peers, progress
                     )
 
-                # Export: the last checkpoint in Hugging Face format.
+                # Export: the last or best checkpoint in Hugging Face format.
+                log_held_out(progress.training)
                 with recording(work, folder, settings.place.rank):
-                    export(work, decision.identity, holder=settings.pod)
+                    export(work, recipe, decision.identity, holder=settings.pod)
                 progress.end("done")
         progress.finish("succeeded")
 

@@ -18,6 +18,7 @@ from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.exits import USER, Exit, LaunchError
 from launchers.gang.protocol import Hello
+from launchers.progress.training import log_held_out
 from launchers.run.helm_release import installation_time
 from launchers.storage import manifest, marker
 from launchers.storage.marker import Marker
@@ -50,6 +51,7 @@ def verify(settings: Settings, recipe: Recipe) -> None:
         not_started = not_started_reason(state, digest, since)
         if not not_started and state["state"] == "succeeded":
             verify_outputs(settings, recipe, state["outputs"])
+            log_held_out(state.get("training", {}))
             return
         if not not_started and state["state"] == "failed" and state["code"] in USER:
             raise failure(settings, state)
@@ -152,7 +154,7 @@ def verify_outputs(settings: Settings, recipe: Recipe, outputs: Sequence[Sequenc
         return
     export = settings.work.export
     there = marker.read(export)
-    if there is None or there.inputs.get("recipe") != recipe.digest:
+    if there is None or there.inputs.get("recipe") != recipe.identity:
         raise _changed("export-changed", f"{export} was not made by this recipe")
     _verify_files(export, there)
     held = {"files": len(there.manifest), "bytes": manifest.total(there.manifest)}

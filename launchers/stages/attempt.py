@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -120,12 +119,10 @@ def decide_start(settings: Settings, recipe: Recipe, digests: Mapping[str, str])
             that another one would, too.
     """
     work = settings.work
-    # precomputed or online, the reference gives the same results: a run may resume with the other
-    recipe_digest = dataclasses.replace(recipe, reference="online").digest
-    identity: dict[str, object] = {"recipe": recipe_digest, **digests}
+    identity: dict[str, object] = {"recipe": recipe.identity, **digests}
     if "train" in settings.skips:
         skip = "SKIP_TRAIN=1"
-    elif is_exported(work, identity):
+    elif is_exported(work, recipe, identity):
         skip = "up to date"
     else:
         skip = ""

@@ -1,4 +1,4 @@
-"""The export stage: the last checkpoint in Hugging Face format, in the run's ``export/``.
+"""The export stage: the last or best checkpoint in Hugging Face format, in the run's ``export/``.
 
 A merged adapter is exported as the whole model, with the adapter in ``adapter/``; an adapter
 that was not merged, alone.
@@ -13,9 +13,13 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
+from launchers import logs
+from launchers.config.recipe import Recipe
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.flags import features
+from launchers.metrics import evaluations
+from launchers.metrics.evaluations import Measure
 from launchers.storage import checkpoint, marker
 from launchers.storage.checkpoint import Checkpoint
 from launchers.storage.output import Outcome, produce, usable
@@ -32,26 +36,31 @@ TRAINER_STATE = (
 )
 
 
-def is_exported(work: Workspace, inputs: Mapping[str, object]) -> bool:
+def inputs_of(recipe: Recipe, identity: Mapping[str, object]) -> dict[str, object]:
+    """Return what an export was made from, as its marker records it.
+
+    Args:
+        recipe: the run's recipe.
+        identity: digests of the recipe and of the outputs of the stages before training.
+    """
+    return {**identity, **({} if recipe.export == "last" else {"export": recipe.export})}
+
+
+def is_exported(work: Workspace, recipe: Recipe, identity: Mapping[str, object]) -> bool:
     """Return whether the run has already ended with these inputs, and its export is complete."""
-    return usable(work.export, marker.plain(inputs)) is not None
+    return usable(work.export, marker.plain(inputs_of(recipe, identity))) is not None
 
 
-def export(work: Workspace, inputs: Mapping[str, object], *, holder: str) -> Outcome:
-    """Put the newest complete checkpoint's Hugging Face files into ``export/``.
+def export(
+    work: Workspace, recipe: Recipe, identity: Mapping[str, object], *, holder: str
+) -> Outcome:
+    """Put the Hugging Face files of the recipe's choice of checkpoint into ``export/``.
 
     Raises:
-        LaunchError: INPUT_MISSING when training left no complete checkpoint, or one without
-            safetensors.
+        LaunchError: INPUT_MISSING when training left no complete checkpoint, none that was
+            evaluated and the best is wanted, or one without safetensors.
     """
-    last = checkpoint.newest(work.checkpoints)
-    if last is None:
-        raise LaunchError(
-            Exit.INPUT_MISSING,
-            f"training ended, and {work.checkpoints} has no complete checkpoint",
-            "remove save_strategy and save_only flags from recipe.args: no checkpoint was saved",
-            id="export-no-checkpoint",
-        )
+    last = best(work, Measure.of(recipe)) if recipe.export == "best" else newest(work)
     files = files_of(last)
     if not any(file.suffix == ".safetensors" for file in files.values()):
         raise LaunchError(
@@ -69,7 +78,47 @@ def export(work: Workspace, inputs: Mapping[str, object], *, holder: str) -> Out
             else:
                 link_or_copy(file, folder / name)
 
-    return produce("export", work.run, work.export, dict(inputs), make, skip=False, holder=holder)
+    inputs = inputs_of(recipe, identity)
+    return produce("export", work.run, work.export, inputs, make, skip=False, holder=holder)
+
+
+def newest(work: Workspace) -> Checkpoint:
+    """Return the last complete checkpoint.
+
+    Raises:
+        LaunchError: INPUT_MISSING when there is none.
+    """
+    last = checkpoint.newest(work.checkpoints)
+    if last is None:
+        raise LaunchError(
+            Exit.INPUT_MISSING,
+            f"training ended, and {work.checkpoints} has no complete checkpoint",
+            "remove save_strategy and save_only flags from recipe.args: no checkpoint was saved",
+            id="export-no-checkpoint",
+        )
+    return last
+
+
+def best(work: Workspace, measure: Measure) -> Checkpoint:
+    """Return the complete checkpoint with the best evaluation.
+
+    Raises:
+        LaunchError: INPUT_MISSING when no complete checkpoint was evaluated.
+    """
+    saved = {each.step: each for each in checkpoint.complete(work.checkpoints)}
+    found = measure.best(evaluations.read(work.metrics), saved)
+    if found is None:
+        steps = ", ".join(map(str, sorted(saved))) or "none"
+        raise LaunchError(
+            Exit.INPUT_MISSING,
+            f"recipe.export: best, but no checkpoint (steps {steps}) has an evaluation with "
+            f"{measure.name} in {work.metrics}",
+            "set recipe.export: last and install again, or choose metric_for_best_model among "
+            "the names there",
+            id="export-not-evaluated",
+        )
+    logs.info("best checkpoint", by=measure.name, **found.summary())
+    return saved[found.step]
 
 
 def files_of(last: Checkpoint) -> dict[str, Path]:

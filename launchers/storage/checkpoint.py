@@ -69,8 +69,12 @@ def newest(checkpoints: Path) -> Checkpoint | None:
     A folder is skipped if its manifest is missing or unreadable, or if a listed file is missing or
     has another size: a save or a rotation was interrupted.
     """
-    found = [c for p in checkpoints.glob("checkpoint-*") if (c := read(p)) is not None]
-    return max(found, key=lambda c: c.step, default=None)
+    return max(complete(checkpoints), key=lambda c: c.step, default=None)
+
+
+def complete(checkpoints: Path) -> list[Checkpoint]:
+    """Return all complete checkpoints, in no order."""
+    return [c for p in checkpoints.glob("checkpoint-*") if (c := read(p)) is not None]
 
 
 def read(folder: Path) -> Checkpoint | None:

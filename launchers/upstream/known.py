@@ -119,6 +119,21 @@ _SWIFT: Read = {
         "BaseMegatronTrainer._prepare_dataloader": {
             "05f1b28d8f52f48b": "4.4.1",
         },
+        "BaseMegatronTrainer.evaluate": {
+            "059143b861fe6425": "4.4.1",
+        },
+        "BaseMegatronTrainer._prepare_data_iterator": {
+            "b914d060848a3ff8": "4.4.1",
+        },
+        "BaseMegatronTrainer._log_callback": {
+            "63a4b9492414d2e7": "4.4.1",
+        },
+        "BaseMegatronTrainer._aggregated_metrics": {
+            "2af6076be65bc6ae": "4.4.1",
+        },
+        "BaseMegatronTrainer._determine_best_metric": {
+            "a39bcb05479d28bc": "4.4.1",
+        },
         "BaseMegatronTrainer._all_reduce_metric": {
             "ae520ee6bb7efd7f": "4.4.1",
         },
@@ -200,6 +215,14 @@ _SWIFT: Read = {
     "swift.megatron.trainers.batch_sampler": {
         "MegatronPretrainingRandomSampler": {
             "2b16669d2ce270b6": "4.4.1",
+        },
+        "MegatronPretrainingSampler": {
+            "102c14222d1667bd": "4.4.1",
+        },
+    },
+    "swift.megatron.trainers.utils": {
+        "TrainerState": {
+            "3a09c9cf4d8902a4": "4.4.1",
         },
     },
     "swift.megatron.arguments.megatron_args": {

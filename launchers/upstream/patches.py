@@ -436,6 +436,26 @@ PATCHES = (
         ),
     ),
     Patch(
+        "evaluation",
+        "numbers",  # of evaluations only: upstream's differ by their rows
+        _functions(
+            ms_swift=(
+                *(f"{_TRAINER}.{name}" for name in ("setup_training", "evaluate")),
+                *(f"{_TRAINER}.{name}" for name in ("_prepare_data_iterator", "_log_callback")),
+                *(f"{_TRAINER}.{name}" for name in ("_aggregated_metrics", "_all_reduce_metric")),
+                *(
+                    f"{_TRAINER}.{name}"
+                    for name in ("_create_dataloader", "_determine_best_metric")
+                ),
+                *(f"{_DPO}:MegatronDPOTrainer.{n}" for n in ("loss_func", "forward_step")),
+                "swift.megatron.trainers.utils:TrainerState",
+                "swift.megatron.arguments.megatron_args:MegatronArguments.init_iters",
+                "swift.megatron.trainers.batch_sampler:MegatronPretrainingSampler",
+            )
+        ),
+        otherwise="set recipe.args.split_dataset_ratio: 0",
+    ),
+    Patch(
         "equal_packs",
         "required",  # upstream's dispatcher does not work with its packs
         _functions(

@@ -204,6 +204,18 @@ def _time(plan: Plan) -> Iterator[str | Text]:
         took = run and run.reference_hours
         before = f"{time_text(3600 * took)} (in it)" if took else "time not known, give --pairs N"
         yield f"reference: once before the first step, {before}; it pays from the second epoch"
+    yield from _evaluation(plan)
+
+
+def _evaluation(plan: Plan) -> Iterator[str | Text]:
+    """Yield the cost of the evaluations on held-out rows."""
+    found, run = plan.evaluations, plan.duration
+    if found is not None and run is not None:
+        rows = f"{found.evaluated:,} of {found.held_out:,} held-out rows"
+        cost = f"{time_text(found.seconds)} each, {found.share(run):.1%} of the time, not in it"
+        yield f"evaluation: {found.count} times {rows}, {cost}"
+    elif "evaluation" in plan.unknown:
+        yield Text(f"evaluation: {plan.unknown['evaluation']}", "yellow")
 
 
 def _workspace(submission: Submission, plan: Plan) -> Iterator[str | Text]:

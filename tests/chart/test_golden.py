@@ -26,7 +26,10 @@ from tests.chart.helm import (
 from tests.chart.test_crd import FULL
 
 FILES = sorted((ROOT / "values").glob("*.yaml"))
-HARDWARE = sorted((ROOT / "values" / "hardware").glob("*.yaml"))
+ADDED = sorted(
+    f for folder in ("hardware", "baselines") for f in (ROOT / "values" / folder).glob("*")
+)
+"""Files that are added to a100-2node.yaml."""
 GOLDEN = Path(__file__).with_name("golden")
 SOURCES = "checksum/launchers"
 LAYERS: dict[str, Document] = {
@@ -99,14 +102,14 @@ def text_of(file: Path) -> list[str]:
     return [line for line in lines if "checksum/" not in line]
 
 
-@pytest.mark.parametrize("file", HARDWARE, ids=lambda file: file.stem)
-def test_what_other_hardware_changes_is_the_golden_change(file: Path, update_golden: bool) -> None:
+@pytest.mark.parametrize("file", ADDED, ids=lambda file: file.stem)
+def test_what_an_added_file_changes_is_the_golden_change(file: Path, update_golden: bool) -> None:
     both = (text_of(ROOT / "values" / "a100-2node.yaml"), text_of(file))
-    assert both[1], f"the chart refuses values/hardware/{file.name}"
+    assert both[1], f"the chart refuses {file}"
     lines = difflib.unified_diff(*both, "a100-2node", file.stem, n=0, lineterm="")
     # without numbers of lines, which move in all files when one line comes to the base
     changed = "\n".join([*("@@" if line.startswith("@@") else line for line in lines), ""])
-    golden = GOLDEN / f"hardware-{file.stem}.diff"
+    golden = GOLDEN / f"{file.parent.name}-{file.stem}.diff"
     if update_golden:
         golden.write_text(changed, encoding="utf-8")
     assert golden.exists(), f"no golden change of {file.name}: run `make golden`"
@@ -136,7 +139,7 @@ def test_the_notes_are_the_golden_ones(case: str, tmp_path: Path, update_golden:
 def test_no_golden_file_is_left_over() -> None:
     names = {p.name for p in FILES} | {"every-option.yaml"} | {f"{case}.txt" for case in NOTES}
     names |= {f"network-{profile}.diff" for profile in PROFILES}
-    names |= {f"hardware-{file.stem}.diff" for file in HARDWARE}
+    names |= {f"{file.parent.name}-{file.stem}.diff" for file in ADDED}
     assert {p.name for p in GOLDEN.iterdir()} == names
 
 

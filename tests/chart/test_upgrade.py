@@ -49,6 +49,8 @@ def test_a_changed_recipe_is_named_by_its_keys(chart: Path) -> None:
     assert changes(upgrade(chart, ARGS, allowed)) == ["recipe: allowVersionChange"]
     unchecked: Document = {"recipe": {"checkFirstStep": False}}
     assert changes(upgrade(chart, ARGS, unchecked)) == ["recipe: checkFirstStep"]
+    best: Document = {"recipe": {"export": "best", "args": {"split_dataset_ratio": 0.01}}}
+    assert changes(upgrade(chart, ARGS, best)) == ["recipe: export, args.split_dataset_ratio"]
 
 
 def test_the_refusal_says_what_to_do(chart: Path) -> None:

@@ -13,6 +13,9 @@ model: {{ .model | quote }}
 {{- if ne .reference "online" }}
 reference: {{ .reference | quote }}
 {{- end }}
+{{- if ne .export "last" }}
+export: {{ .export | quote }}
+{{- end }}
 {{- if .allowVersionChange }}
 allowVersionChange: true
 {{- end }}

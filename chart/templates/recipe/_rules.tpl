@@ -5,7 +5,7 @@ Takes (backend, recipe, nodes, gpus).
 */}}
 {{- define "megatron-dpo.validate.rules" -}}
 {{- $recipe := .recipe -}}
-{{- $texts := merge (dict "recipe.task" $recipe.task "recipe.reference" ($recipe.reference | default "online")) (deepCopy .backend.defaults) -}}
+{{- $texts := merge (dict "recipe.task" $recipe.task "recipe.reference" ($recipe.reference | default "online") "recipe.export" ($recipe.export | default "last")) (deepCopy .backend.defaults) -}}
 {{- range $flag, $value := $recipe.args }}
 {{- $text := include "megatron-dpo.flagText" $value }}
 {{- if $text }}

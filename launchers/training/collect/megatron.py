@@ -22,9 +22,10 @@ from megatron.core import mpu
 from swift.megatron.callbacks.base import MegatronCallback
 from swift.megatron.callbacks.mapping import megatron_callbacks_map
 
+from launchers.metrics import evaluations, vector, writer
 from launchers.metrics import model as metrics_model
 from launchers.metrics import step as metrics_step
-from launchers.metrics import vector, writer
+from launchers.metrics.evaluations import Evaluation
 from launchers.metrics.rows import Row
 from launchers.metrics.step import Clock, Step
 from launchers.metrics.vector import Places
@@ -137,12 +138,28 @@ class MetricsCallback(MegatronCallback):  # type: ignore[misc]
             self.sent = None
 
     def on_log(self, logs: Any) -> None:
-        """Write the last step: the trainer has just synchronised with the GPU for its log."""
+        """Write the last step, or an evaluation.
+
+        The trainer has just synchronised with the GPU for its log.
+        """
         self._write()
+        if self.writer is not None and (values := evaluations.numbers(logs)):
+            self.writer.put(self._evaluated(values))
 
     def on_eval_begin(self) -> None:
-        """Write before a long pause between steps."""
+        """Write before a long pause between steps, and start timing it."""
         self._write()
+        self.evaluation_began = time.perf_counter()
+
+    def _evaluated(self, values: dict[str, float]) -> Evaluation:
+        return Evaluation(
+            step=self.state.iteration,
+            total=self.args.train_iters,
+            attempt=self.attempt,
+            time=time.time(),
+            seconds=time.perf_counter() - self.evaluation_began,
+            values=values,
+        )
 
     def on_save(self, output_dir: str) -> None:
         """Write the last step that the checkpoint contains."""

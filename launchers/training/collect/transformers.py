@@ -18,8 +18,9 @@ import torch.distributed as dist
 from swift.callbacks.base import TrainerCallback
 from swift.callbacks.mapping import callbacks_map
 
+from launchers.metrics import evaluations, vector, writer
 from launchers.metrics import step as metrics_step
-from launchers.metrics import vector, writer
+from launchers.metrics.evaluations import Evaluation
 from launchers.metrics.rows import Row
 from launchers.metrics.step import Clock, Step
 from launchers.metrics.vector import Places
@@ -99,7 +100,9 @@ class MetricsCallback(TrainerCallback):  # type: ignore[misc]
         self.ended, self.cost = now, time.perf_counter() - now
 
     def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **kwargs: Any) -> None:
-        """Add the trainer's numbers to the last step, and write the steps up to it."""
+        """Write an evaluation, or the steps up to the last one with the trainer's numbers."""
+        if self.writer is not None and logs and (values := evaluations.numbers(logs)):
+            self.writer.put(self._evaluated(state, float(logs.get("eval_runtime", 0.0)), values))
         if self.pending and logs and "loss" in logs:
             numbers = {name: float(v) for name, v in logs.items() if isinstance(v, int | float)}
             self.pending[-1].logged = numbers
@@ -111,6 +114,16 @@ class MetricsCallback(TrainerCallback):  # type: ignore[misc]
         self.trainer.get_batch_samples = self.inner
         if self.writer is not None:
             self.writer.close()
+
+    def _evaluated(self, state: Any, seconds: float, values: dict[str, float]) -> Evaluation:
+        return Evaluation(
+            step=state.global_step,
+            total=state.max_steps,
+            attempt=self.attempt,
+            time=time.time(),
+            seconds=seconds,
+            values=values,
+        )
 
     def _write(self) -> None:
         for pending in self.pending:

@@ -10,6 +10,7 @@ launcher's own functions translate the values into flags.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -53,9 +54,20 @@ class Profile:
 
     def values(self) -> dict[str, Any]:
         """Return the merged values."""
-        paths = [DEFAULTS, *map(Path, self.files)]
+        named = [path for file in self.files for path in below(Path(file))]
+        paths = dict.fromkeys([DEFAULTS, *named])
         layers = [yaml.safe_load(path.read_text(encoding="utf-8")) or {} for path in paths]
         return compose([*layers, *(layer(key, value) for key, value in self.changes.items())])
+
+
+def below(file: Path) -> list[Path]:
+    """Return the files that a values file is added to, by its first comment, and itself.
+
+    >>> [path.stem for path in below(ROOT / "tests" / "gpu" / "baselines" / "seed.yaml")]
+    ['a100-2node', 'seed-2node', 'seed']
+    """
+    comment = file.read_text(encoding="utf-8").partition("\n\n")[0]
+    return [ROOT / name for name in re.findall(r"-f (\S+\.yaml)", comment)] or [file]
 
 
 def layer(key: str, value: Any) -> dict[str, Any]:

@@ -14,13 +14,13 @@ from tests.gpu.bench.profiles import ROOT, parse
 SEED = "tests/gpu/baselines/seed.yaml"
 
 
-@pytest.mark.parametrize("files", [["values/a100-2node.yaml"], [SEED]])
-def test_values_are_composed_as_helm_composes_them(files: list[str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("file", ["values/a100-2node.yaml", SEED])
+def test_values_are_composed_as_helm_composes_them(file: str, tmp_path: Path) -> None:
     over = tmp_path / "over.yaml"
     args = {"lr": 0.001, "moe_aux_loss_coeff": None, "external_plugins": None, "packing": False}
     volume = {"workspace": {"existingClaim": "training"}}
     over.write_text(yaml.safe_dump({"recipe": {"args": args}, "extraEnv": {"A": 1}, **volume}))
-    paths = [*map(ROOT.joinpath, files), over]
+    paths = [*bench_profiles.below(ROOT / file), over]
     helms = read_submission(template("bench", paths))
     profile = parse(",".join(map(str, paths)))
     ours = bench_profiles.recipe(profile.values(), {})

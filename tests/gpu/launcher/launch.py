@@ -61,7 +61,11 @@ class Launch:
                 "recipe": {
                     "model": f"file://{self.model}",
                     "dataset": [f"file://{self.data}"],
-                    "args": {"model_type": "qwen3_moe", **replaced, **self.args},
+                    "args": {
+                        **{"model_type": "qwen3_moe", "split_dataset_ratio": 0},
+                        **replaced,
+                        **self.args,
+                    },
                 },
                 "extraEnv": host.ENV,
             },

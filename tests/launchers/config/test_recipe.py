@@ -101,3 +101,13 @@ def test_a_file_that_can_t_be_decoded_is_refused(tmp_path: Path, content: bytes)
     with pytest.raises(LaunchError) as refusal:
         load(path)
     assert (refusal.value.code, refusal.value.id) == (Exit.CONFIG, "recipe-yaml")
+
+
+def test_the_exported_checkpoint_is_part_of_the_digest_but_not_of_the_identity() -> None:
+    last, best = parse(RECIPE), parse(RECIPE | {"export": "best"})
+    assert last == parse(RECIPE | {"export": "last"})
+    assert last.digest != best.digest  # all ranks export the same
+    once = parse(RECIPE | {"reference": "precomputed"})
+    assert last.digest == last.identity == best.identity == once.identity
+    with pytest.raises(LaunchError, match="recipe.export='first'"):
+        parse(RECIPE | {"export": "first"})

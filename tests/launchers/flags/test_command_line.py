@@ -323,3 +323,19 @@ def test_training_sees_no_secret_and_no_hub() -> None:
     assert (env["NNODES"], env["NODE_RANK"], env["NPROC_PER_NODE"]) == ("2", "1", "8")
     assert env["HF_HUB_OFFLINE"] == env["KEPT"] == "1"
     assert not {"PET_RDZV_BACKEND", "TORCHELASTIC_RUN_ID"} & env.keys()
+
+
+def test_held_out_rows_are_evaluated_before_the_first_step_of_a_run_only(tmp_path: Path) -> None:
+    split: dict[str, Any] = {"split_dataset_ratio": 0.01}
+    started = flags(recipe("transformers", **split))
+    assert started["eval_on_start"] == "true"
+    resumed = flags(recipe("transformers", **split), resume=saved(tmp_path, state=True))
+    assert "eval_on_start" not in resumed
+    for args in ({}, {**split, "eval_strategy": "no"}, {**split, "streaming": True}):
+        assert "eval_on_start" not in flags(recipe("transformers", **args))
+    assert flags(recipe("transformers", **split, eval_on_start=False))["eval_on_start"] == "false"
+    assert "eval_on_start" not in flags(recipe(**split))  # Megatron has no such flag
+    assert "evaluation" in names(recipe(**split))
+    assert "evaluation" in names(recipe(val_dataset="/data/held_out.jsonl"))
+    for other in ({}, {"split_dataset_ratio": "0.0"}, {**split, "rlhf_type": "grpo"}):
+        assert "evaluation" not in names(recipe(**other))

@@ -20,10 +20,19 @@ PAIRS = Data(pairs=40_000, tokens=2048, source="test")
 
 
 def test_everything_is_predicted_when_everything_is_known() -> None:
-    plan = build(job(recipe=recipe(num_train_epochs=1), data=PAIRS))
+    plan = build(job(recipe=recipe(num_train_epochs=1, split_dataset_ratio=0.01), data=PAIRS))
     assert plan.unknown == {}
     document = plan_document.document(plan)
     assert None not in document.values()
+    evaluation = document["evaluation"]
+    assert evaluation["held_out"] == 400 >= evaluation["evaluated"] > 300
+    assert 0 < evaluation["seconds"] < document["speed"]["step_seconds"]
+    assert evaluation["share"] == pytest.approx(
+        1
+        - 1
+        / (1 + evaluation["count"] * evaluation["seconds"] / document["length"]["hours"] / 3600),
+        abs=1e-3,
+    )
     assert document["memory"]["total_gib"] == pytest.approx(
         sum(document["memory"]["items"].values()), abs=0.01
     )
@@ -33,6 +42,13 @@ def test_everything_is_predicted_when_everything_is_known() -> None:
     assert length["gpu_hours"] == pytest.approx(seconds / 3600 * 16, rel=0.01)
     assert length["low_hours"] < length["hours"] < length["high_hours"]
     assert speed["low_seconds"] < speed["step_seconds"] < speed["high_seconds"]
+
+
+def test_too_few_held_out_rows_are_told() -> None:
+    few = replace(PAIRS, pairs=1000)
+    found = build(job(recipe=recipe(num_train_epochs=1, split_dataset_ratio=0.001), data=few))
+    assert found.evaluations is None
+    assert found.unknown["evaluation"].endswith("1 held-out rows are fewer than the 8 of a round")
 
 
 def test_a_reference_taken_once_is_no_memory_and_a_pass_before_the_steps() -> None:

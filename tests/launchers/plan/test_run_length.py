@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from launchers.config.recipe import Recipe, parse
 from launchers.plan import run_length
-from launchers.plan.run_length import PACKED, Data
+from launchers.plan.run_length import PACKED, Data, Duration
 from launchers.plan.training_job import parse as parse_training
+from tests.launchers.recipes import FIELDS, SHAPE
 
 
 def recipe(**args: Any) -> Recipe:
-    fields = {"backend": "megatron", "task": "rlhf", "model": "file:///m", "dataset": ["file:///d"]}
-    return parse(fields | {"args": {"max_length": 8192, "global_batch_size": 128} | args})
+    return parse(FIELDS | {"args": {"max_length": 8192, "global_batch_size": 128} | args})
 
 
 def steps(data: Data | None, **args: Any) -> int | None:
@@ -44,6 +45,44 @@ def test_a_pair_longer_than_a_pack_has_one_of_its_own() -> None:
 
 def test_held_out_rows_are_not_trained() -> None:
     assert steps(PAIRS, num_train_epochs=1, split_dataset_ratio=0.5) == 20_000 // 128
+
+
+def evaluations(
+    pairs: Data = PAIRS, world: int = 8, **args: Any
+) -> tuple[run_length.Evaluations | None, float]:
+    """Return the evaluations of 100 steps that take 10 s without their optimizer, and a pass."""
+    made = recipe(packing=True, **args)
+    training = parse_training(made, nodes=1, gpus_per_node=world)
+    speed = SimpleNamespace(step_seconds=12.0, optimizer_seconds=2.0)
+    found = run_length.evaluations(made, SHAPE, training, speed, pairs, 100)  # type: ignore[arg-type]
+    return found, 10.0 / 4 / training.microbatches
+
+
+def test_an_evaluation_is_two_forward_passes_of_whole_rounds() -> None:
+    found, of_round = evaluations(split_dataset_ratio=0.01, eval_steps=30)
+    assert found is not None
+    per_round = 8 * PACKED * 8192 / 2048
+    assert (found.held_out, found.evaluated) == (400, int(12 * per_round))
+    assert found.seconds == pytest.approx(2 * 12 * of_round)
+    assert found.count == 1 + 4  # after steps 0, 30, 60, 90 and 100
+    share = found.share(Duration(steps=100, hours=1.0, low=1.0, high=1.0, gpu_hours=8.0))
+    assert share == pytest.approx(5 * found.seconds / (3600 + 5 * found.seconds))
+
+
+def test_eval_iters_bounds_an_evaluation_and_a_precomputed_reference_halves_it() -> None:
+    found, of_round = evaluations(split_dataset_ratio=0.5, eval_iters=1)
+    assert found is not None and found.seconds == pytest.approx(2 * 16 * of_round)
+    assert found.count == 2  # save_steps is 500
+    made = parse({**FIELDS, "reference": "precomputed", "args": {"max_length": 8192}})
+    training = parse_training(made, nodes=1, gpus_per_node=8)
+    assert not training.compares
+
+
+def test_a_run_without_held_out_rows_has_no_evaluation() -> None:
+    assert evaluations()[0] is None
+    assert evaluations(split_dataset_ratio=0.01, eval_iters=0)[0] is None
+    with pytest.raises(ValueError, match="4 held-out rows are fewer than the 32 of a round"):
+        evaluations(Data(pairs=400, tokens=2048, source="test"), split_dataset_ratio=0.01)
 
 
 def test_epochs_win_over_train_iters_as_in_ms_swift() -> None:

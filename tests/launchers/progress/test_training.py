@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from launchers.metrics import evaluations, writer
 from launchers.metrics import rows as metrics
-from launchers.metrics import writer
+from launchers.metrics.evaluations import Evaluation
 from launchers.metrics.rows import Row
 from launchers.progress.progress import Progress
-from launchers.progress.training import Tail, Timeline, telling
+from launchers.progress.training import Tail, Timeline, log_held_out, telling
 
 
 def text(step: int, attempt: int = 1, seconds: float = 2.0) -> str:
@@ -114,3 +115,33 @@ def test_the_first_start_outlasts_restarts_and_changed_recipes(tmp_path: Path) -
 def test_a_progress_file_that_cannot_be_read_is_no_first_start(tmp_path: Path, torn: str) -> None:
     (tmp_path / "p.json").write_text(torn)
     assert Progress(path=tmp_path / "p.json", run="r", digest="d", started=7.0).first_started == 7.0
+
+
+def held_out(step: int, loss: float) -> str:
+    values = {"loss": loss, "rewards/margins": 0.1, "rewards/accuracies": 0.8}
+    one = Evaluation(step=step, total=9, attempt=1, time=0.0, seconds=1.5, values=values)
+    return evaluations.line(one)
+
+
+def test_evaluations_are_reported_and_logged(caplog: pytest.LogCaptureFixture) -> None:
+    timeline = Timeline()
+    timeline.add([held_out(0, 0.7), text(1), held_out(1, 0.4), text(2), held_out(2, 0.5)])
+    found = timeline.summary(10.0, 0.0)
+    assert found["held_out"]["first"] == {"step": 0, "loss": 0.7, "accuracy": 0.8, "margin": 0.1}
+    assert (found["held_out"]["best"]["step"], found["held_out"]["last"]["step"]) == (1, 2)
+    assert found["step"] == 2
+    with caplog.at_level("INFO"):
+        log_held_out(found)
+    assert "held out, best evaluation step=1 loss=0.4 accuracy=0.8 margin=0.1 by=loss" in (
+        caplog.text
+    )
+
+
+def test_a_run_without_evaluations_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    timeline = Timeline()
+    timeline.add([text(1)])
+    found = timeline.summary(10.0, 0.0)
+    assert found["held_out"] is None
+    with caplog.at_level("INFO"):
+        log_held_out(found)
+    assert "held out" not in caplog.text

@@ -17,7 +17,18 @@ from launchers.config import recipe
 from launchers.flags import flag_types
 from launchers.flags.flag_types import Kind
 from launchers.rules import table
-from launchers.rules.engine import REFERENCE, TASK, Local, Multiple, Order, Range, Rule, When, Words
+from launchers.rules.engine import (
+    EXPORT,
+    REFERENCE,
+    TASK,
+    Local,
+    Multiple,
+    Order,
+    Range,
+    Rule,
+    When,
+    Words,
+)
 from launchers.rules.engine import facts as facts_of
 from scripts.dev.flags import is_bound
 from tests.chart.helm import CHART, Refused, template
@@ -36,7 +47,8 @@ JUDGE = """
 {{- $table := .Files.Get "table.yaml" | fromYaml }}
 {{- range .Values.cases }}
 {{- $backend := get $table.backends .backend }}
-{{- $recipe := dict "args" .args "task" .task "reference" .reference "checkFlags" true }}
+{{- $recipe := pick . "args" "task" "reference" "export" }}
+{{- $_ := set $recipe "checkFlags" true }}
 {{- $given := dict "backend" $backend "recipe" $recipe "nodes" (int .nodes) "gpus" (int .gpus) }}
 ---
 said: {{ include "megatron-dpo.validate.rules" $given | toJson }}
@@ -72,7 +84,7 @@ def said_by_the_launcher(case: Case, args: Case) -> list[str]:
     document = {"backend": backend, "task": case["task"], "model": "m", "dataset": ["d"]}
     read = recipe.parse({**document, "args": args}).args
     sizes = {"nodes": case["nodes"], "gpus_per_node": case["gpus"]}
-    kind = {"backend": backend, "task": case["task"], "reference": case["reference"]}
+    kind = {name: case[name] for name in ("backend", "task", "reference", "export")}
     found = table.check(read, table.Context(shape=None, **sizes, **kind))
     return [str(refusal) for refusal in found]
 
@@ -109,10 +121,16 @@ def bounded(messages: list[str], backend: str) -> list[str]:
 
 
 def case_of(
-    backend: str, args: Case, task: str = "rlhf", gang: tuple[int, int] = (2, 8), once: bool = False
+    backend: str,
+    args: Case,
+    task: str = "rlhf",
+    gang: tuple[int, int] = (2, 8),
+    once: bool = False,
+    best: bool = False,
 ) -> Case:
-    reference = "precomputed" if once else "online"
-    case = {"backend": backend, "args": args, "task": task, "reference": reference}
+    reference, export = "precomputed" if once else "online", "best" if best else "last"
+    case = {"backend": backend, "args": args, "task": task}
+    case |= {"reference": reference, "export": export}
     return {**case, "nodes": gang[0], "gpus": gang[1]}
 
 
@@ -137,7 +155,8 @@ def drawn(chance: random.Random) -> Case:
         spellings: list[Any] = [replaced, spelt, [spelt], f"{spelt[:-1]},}}", "null", "[1]", "{}"]
         args["megatron_extra_kwargs"] = chance.choice(spellings)
     task = chance.choice(["rlhf", "rlhf", "sft", "pt"])
-    return case_of(backend, args, task, chance.choice(GANGS), once=chance.random() < 0.2)
+    gang, once = chance.choice(GANGS), chance.random() < 0.2
+    return case_of(backend, args, task, gang, once=once, best=chance.random() < 0.2)
 
 
 def breaking(backend: str, rule: Rule) -> Case:
@@ -161,7 +180,8 @@ def breaking(backend: str, rule: Rule) -> Case:
         case Order():
             args |= {rule.least: 3, rule.most: 2}
     once = args.pop(REFERENCE, "online") == "precomputed"
-    return case_of(backend, args, args.pop(TASK, "rlhf"), once=once)
+    best = args.pop(EXPORT, "last") == "best"
+    return case_of(backend, args, args.pop(TASK, "rlhf"), once=once, best=best)
 
 
 def holding(condition: When) -> Any:
@@ -181,7 +201,10 @@ def holding(condition: When) -> Any:
         case "over":
             return float(condition.words[0]) + (0.5 if "ratio" in condition.flag else 1)
         case "under":
-            return 0.5 if "ratio" in condition.flag else float(condition.words[0]) - 1
+            bound = float(condition.words[0])
+            if "ratio" in condition.flag:
+                return 0.5 if bound > 0.5 else 0
+            return bound - 1
         case "given":
             return 1
         case _:
@@ -298,6 +321,7 @@ def test_an_unknown_ms_swift_is_judged_by_sizes_alone() -> None:
         (True, "no_such_flag", [], True),
     ):
         given: Case = {"backend": "megatron", "task": "rlhf", "model": "m", "dataset": []}
-        given |= {"reference": "online", "allowVersionChange": False, "checkFirstStep": True}
+        given |= {"reference": "online", "export": "last"}
+        given |= {"allowVersionChange": False, "checkFirstStep": True}
         document = {**given, "checkFlags": check, "args": {flag: value}}
         assert judge.is_valid(document) == right, (check, flag)

@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 from launchers.exits import Exit
+from launchers.metrics import evaluations, writer
+from launchers.metrics.evaluations import Evaluation
 from tests.launchers.pods import Pods, end
 
 
@@ -53,6 +55,29 @@ def test_a_run_that_succeeded_is_proved(pods: Pods) -> None:
     assert code == Exit.OK, output
     assert "run verified" in output
     assert f"export={pods.run / 'export'} files=2 bytes=9" in output
+
+
+def test_a_run_that_exports_its_best_checkpoint_is_proved(pods: Pods) -> None:
+    install(pods, time.time())
+    pods.write_recipe(export="best", args={"tuner_type": "full", "split_dataset_ratio": "0.01"})
+    path = pods.run / "metrics.jsonl"
+    one = Evaluation(step=3, total=3, attempt=1, time=0.0, seconds=1.0, values={"loss": 0.4})
+    writer.append(path, evaluations.line(one))
+    assert pods.all()[0][0] == 0
+    code, output = verify(pods)
+    assert code == Exit.OK, output
+
+
+def test_the_evaluations_on_held_out_rows_are_told(pods: Pods) -> None:
+    install(pods, time.time())
+    assert pods.all()[0][0] == 0
+    one = {"step": 3, "loss": 0.4, "accuracy": 0.9, "margin": 1.5}
+    held_out = {"first": {**one, "step": 0}, "last": one, "best": one, "by": "loss"}
+    rewrite(pods, lambda d: d.update(training={"held_out": held_out}))
+    code, output = verify(pods)
+    assert code == Exit.OK, output
+    assert "held out, first evaluation step=0 loss=0.4 accuracy=0.9 margin=1.5" in output
+    assert "held out, best evaluation step=3 loss=0.4 accuracy=0.9 margin=1.5 by=loss" in output
 
 
 def test_it_waits_for_the_end(pods: Pods) -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import dataclasses
 import errno
 import json
 import os
@@ -8,12 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from launchers.config.recipe import Recipe
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
+from launchers.metrics import evaluations, writer
+from launchers.metrics.evaluations import Evaluation
 from launchers.stages.export import export, is_exported, link_or_copy
 from launchers.storage.checkpoint import merged, seal
 
 INPUTS = {"recipe": "d1", "download m": "d2"}
+LAST = Recipe(backend="megatron", task="rlhf", model="m", dataset=("d",), args={})
+BEST = dataclasses.replace(LAST, export="best")
 KEPT = ("config.json", "model-00001-of-00001.safetensors", "tokenizer.json", "chat_template.jinja")
 LEFT_OUT = (
     "features.json",
@@ -36,7 +42,7 @@ def trained(root: Path) -> Workspace:
 
 def test_the_export_is_the_checkpoint_without_the_trainers_state(tmp_path: Path) -> None:
     work = trained(tmp_path)
-    outcome = export(work, INPUTS, holder="pod")
+    outcome = export(work, LAST, INPUTS, holder="pod")
     assert outcome.state == "done"
     there = {p.name for p in work.export.iterdir()} - {".complete.json"}
     assert there == set(KEPT)
@@ -59,7 +65,7 @@ def adapted(root: Path) -> Workspace:
 
 
 def exported(work: Workspace) -> dict[str, str]:
-    export(work, INPUTS, holder="pod")
+    export(work, LAST, INPUTS, holder="pod")
     files = (p for p in work.export.rglob("*") if p.is_file() and p.name != ".complete.json")
     return {str(p.relative_to(work.export)): p.read_text() for p in files}
 
@@ -84,7 +90,7 @@ def test_a_damaged_merged_model_is_not_passed_over(tmp_path: Path) -> None:
     work = adapted(tmp_path)
     (merged(work.checkpoints / "checkpoint-7") / WHOLE[1]).unlink()
     with pytest.raises(LaunchError, match="checkpoint-7-merged") as damaged:
-        export(work, INPUTS, holder="pod")
+        export(work, LAST, INPUTS, holder="pod")
     assert damaged.value.code == Exit.INPUT_MISSING
     assert damaged.value.id == "export-merged-incomplete"
     assert not work.export.exists()
@@ -111,7 +117,7 @@ def test_the_export_names_no_plugin_of_the_launcher(tmp_path: Path, own: list[st
     }
     (folder / "args.json").write_text(json.dumps(arguments))
     seal(folder, 7)
-    export(work, INPUTS, holder="pod")
+    export(work, LAST, INPUTS, holder="pod")
     assert json.loads((work.export / "args.json").read_text()) == {
         "lr": 1e-4,
         "external_plugins": ["/w/code/plugins/pairs.py"],
@@ -122,15 +128,15 @@ def test_the_export_names_no_plugin_of_the_launcher(tmp_path: Path, own: list[st
 
 def test_only_the_same_inputs_make_the_run_ended(tmp_path: Path) -> None:
     work = trained(tmp_path)
-    assert not is_exported(work, INPUTS)
-    export(work, INPUTS, holder="pod")
-    assert is_exported(work, INPUTS)
-    assert not is_exported(work, INPUTS | {"recipe": "d9"})
+    assert not is_exported(work, LAST, INPUTS)
+    export(work, LAST, INPUTS, holder="pod")
+    assert is_exported(work, LAST, INPUTS)
+    assert not is_exported(work, LAST, INPUTS | {"recipe": "d9"})
 
 
 def test_training_that_left_no_checkpoint_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(LaunchError, match="no complete checkpoint") as missing:
-        export(Workspace(root=tmp_path, run="r"), INPUTS, holder="pod")
+        export(Workspace(root=tmp_path, run="r"), LAST, INPUTS, holder="pod")
     assert missing.value.code == Exit.INPUT_MISSING
 
 
@@ -153,7 +159,7 @@ def test_a_checkpoint_without_safetensors_is_not_exported(tmp_path: Path) -> Non
     (folder / "config.json").write_text("{}")
     seal(folder, 7)
     with pytest.raises(LaunchError, match="checkpoint-7 has no safetensors") as missing:
-        export(work, INPUTS, holder="pod")
+        export(work, LAST, INPUTS, holder="pod")
     assert missing.value.code == Exit.INPUT_MISSING
     assert not work.export.exists()
 
@@ -161,19 +167,58 @@ def test_a_checkpoint_without_safetensors_is_not_exported(tmp_path: Path) -> Non
 @pytest.mark.parametrize("damage", ["remove", "truncate", "content"])
 def test_a_damaged_export_is_made_again(tmp_path: Path, damage: str) -> None:
     work = trained(tmp_path)
-    export(work, INPUTS, holder="pod")
+    export(work, LAST, INPUTS, holder="pod")
     weights = work.export / KEPT[1]
     before = weights.read_bytes()
     weights.unlink()  # the checkpoint's is the same file: leave that one whole
     if damage != "remove":
         weights.write_bytes(b"" if damage == "truncate" else before[::-1])
-    assert not is_exported(work, INPUTS)
-    assert export(work, INPUTS, holder="pod").state == "done"
+    assert not is_exported(work, LAST, INPUTS)
+    assert export(work, LAST, INPUTS, holder="pod").state == "done"
     assert weights.read_bytes() == before
-    assert is_exported(work, INPUTS)
+    assert is_exported(work, LAST, INPUTS)
 
 
 def test_inputs_compare_as_they_read_back(tmp_path: Path) -> None:
     work = trained(tmp_path)
-    export(work, {"flags": ("a", "b")}, holder="pod")
-    assert is_exported(work, {"flags": ("a", "b")})
+    export(work, LAST, {"flags": ("a", "b")}, holder="pod")
+    assert is_exported(work, LAST, {"flags": ("a", "b")})
+
+
+def evaluated(work: Workspace, losses: dict[int, float], saved: tuple[int, ...]) -> None:
+    """Write evaluations, and complete checkpoints of some steps."""
+    for step, loss in losses.items():
+        values = {"loss": loss, "rewards/accuracies": 1 - loss / 2}
+        one = Evaluation(step=step, total=9, attempt=1, time=0.0, seconds=1.0, values=values)
+        writer.append(work.metrics, evaluations.line(one))
+    for step in saved:
+        folder = work.checkpoints / f"checkpoint-{step}"
+        folder.mkdir(parents=True)
+        (folder / "model.safetensors").write_text(str(step))
+        seal(folder, step)
+
+
+@pytest.mark.parametrize(
+    ("args", "step"), [({}, "4"), ({"metric_for_best_model": "rewards/accuracies"}, "4")]
+)
+def test_the_best_checkpoint_is_the_one_whose_evaluation_is_best(
+    tmp_path: Path, args: dict[str, str], step: str
+) -> None:
+    work = Workspace(root=tmp_path, run="r")
+    # 5 was not saved; 2 is worse, 8 the last
+    evaluated(work, {0: 0.1, 2: 0.6, 4: 0.3, 5: 0.2, 8: 0.5}, saved=(2, 4, 8))
+    recipe = dataclasses.replace(BEST, args=dict(args))
+    export(work, recipe, INPUTS, holder="pod")
+    assert (work.export / "model.safetensors").read_text() == step
+    assert is_exported(work, recipe, INPUTS)
+    assert not is_exported(work, LAST, INPUTS)  # a run may export again, without training again
+    export(work, LAST, INPUTS, holder="pod")
+    assert (work.export / "model.safetensors").read_text() == "8"
+
+
+def test_without_an_evaluated_checkpoint_there_is_no_best(tmp_path: Path) -> None:
+    work = Workspace(root=tmp_path, run="r")
+    evaluated(work, {0: 0.7, 5: 0.2}, saved=(8,))
+    with pytest.raises(LaunchError, match=r"no checkpoint \(steps 8\)") as missing:
+        export(work, BEST, INPUTS, holder="pod")
+    assert (missing.value.code, missing.value.id) == (Exit.INPUT_MISSING, "export-not-evaluated")

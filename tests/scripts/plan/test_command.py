@@ -167,6 +167,14 @@ def test_every_shipped_file_has_a_plan_of_80_columns(file: Path) -> None:
     assert max(map(len, text.splitlines())) <= 80
 
 
+def test_the_seeds_own_layout_is_refused_by_nothing() -> None:
+    seed = ROOT / "values" / "baselines" / "seed-2node.yaml"
+    code, text = screen("-f", str(A100), "-f", str(seed), "--pairs", "40000")
+    assert code == 0, text
+    assert ": accepted" in text and "TP 4  PP 2  CP 1  EP 8  ETP 1  DP 2" in text
+    assert "evaluation: 9 times 396 of 400 held-out rows" in text
+
+
 @pytest.mark.parametrize("row", predictions(), ids=lambda row: f"{row.file.stem}-{row.card}")
 def test_every_profile_fits_every_card_that_it_is_for(row: Predicted) -> None:
     words = [word for file in row.files for word in ("-f", str(file))]

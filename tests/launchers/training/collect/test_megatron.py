@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from launchers.metrics import evaluations
 from launchers.metrics import rows as metrics
 from launchers.metrics.rows import Row
 from launchers.plan import flops, model_config
@@ -130,6 +131,18 @@ def test_chunks_of_a_virtual_pipeline_and_a_precomputed_reference(tmp_path: Path
     assert last.model_tflops_per_gpu and last.tokens_per_second_per_gpu
     each = last.model_tflops_per_gpu / last.tokens_per_second_per_gpu
     assert each == pytest.approx(3 * flops.forward(model_config.parse(CONFIG), 250) / 1e12)
+
+
+def test_an_evaluation_is_a_line_of_its_own_by_the_last_rank(tmp_path: Path) -> None:
+    train(tmp_path, 2, evaluates=True)
+    path = tmp_path / "metrics.jsonl"
+    assert [row.step for row in metrics.read(path)] == [1, 2, 3]
+    found = evaluations.read(path)
+    assert [(each.step, each.total, each.attempt) for each in found] == [
+        (n, 3, 1) for n in (1, 2, 3)
+    ]
+    assert found[0].values == {"loss": 0.5, "rewards/margins": 1.5}
+    assert 0 < found[0].seconds < 10
 
 
 def test_a_killed_run_loses_its_last_step_and_a_resumed_one_writes_it_again(tmp_path: Path) -> None:

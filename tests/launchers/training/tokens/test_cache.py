@@ -97,7 +97,9 @@ def test_rows_are_those_of_ms_swift_and_a_second_start_only_reads_them(made: Pat
     assert folder.stat().st_mtime > 0  # unused entries are recognised by their age
     shutil.copytree(made / "model", made / "checkpoint")
     (made / "checkpoint" / "args.json").write_text("{}")
-    _, log = probe(made, "checkpoint", PROBE_NEVER="1", **home)
+    resumed, log = probe(made, "checkpoint", PROBE_NEVER="1", **home)
+    assert resumed["held_out"] == second["held_out"] == first["held_out"]
+    assert [each["shared"] for each in (first, second, resumed)] == [0, 0, 0]
     assert "tokens up to date" in log  # the policy is a checkpoint now, its reference is not
     names = sorted(path.name for path in folder.iterdir())
     assert names == [".complete.json", "train.arrow", "val.arrow", "val_dataset.jsonl"]

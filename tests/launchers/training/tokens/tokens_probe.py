@@ -7,6 +7,7 @@ the rows are held out.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import sys
@@ -27,7 +28,12 @@ def main() -> None:
     if os.environ.get("PROBE_UNREADABLE"):
         maker.fingerprint.content = lambda path: path.with_name("nothing").read_bytes()
     ours = pipeline._prepare_dataset()
-    found: dict[str, object] = {"rows": [len(each) for each in ours]}
+    trained, held_out = ([_text(row) for row in each] for each in ours)
+    found: dict[str, object] = {
+        "rows": [len(each) for each in ours],
+        "held_out": hashlib.sha256("".join(held_out).encode()).hexdigest(),
+        "shared": len({*trained} & {*held_out}),
+    }
     if not os.environ.get("PROBE_NEVER"):
         kind = feature.SwiftSft
         kind._get_dataset, kind._encode_dataset = feature._get, feature._encode
@@ -53,6 +59,10 @@ def main() -> None:
         pipeline.args.new_special_tokens = ["<new>"]
         found["new_token_counts"] = maker._inputs(pipeline.args) != before
     print("PROBE " + json.dumps(found))
+
+
+def _text(row: dict[str, Any]) -> str:
+    return json.dumps([row[field] for field in FIELDS[:4]])
 
 
 def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:

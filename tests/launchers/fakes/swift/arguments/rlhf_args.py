@@ -8,6 +8,7 @@ from typing import Literal
 class RLHFArguments:
     learning_rate: float = 1e-5
     num_train_epochs: float = 3.0
+    split_dataset_ratio: float = 0.0
     tuner_type: str = "lora"
 
 

@@ -1,0 +1,199 @@
+"""Evaluations on held-out rows: lines of ``metrics.jsonl`` beside those of the steps.
+
+A line has the trainer's numbers under its own names (``eval_loss``, ``eval_rewards/margins`` ...)
+and no ``seconds``, so that readers of steps skip it. After a resume some evaluations are made
+again; the later attempt's replace those of their step and of later steps.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from launchers.config.recipe import Recipe
+
+PREFIX = "eval_"
+"""Of the trainer's numbers in an evaluation, in both of ms-swift's trainers."""
+_SPEED = frozenset(
+    f"{PREFIX}{name}"
+    for name in (
+        *("runtime", "samples_per_second", "steps_per_second", "model_preparation_time"),
+        "seconds",
+    )
+)
+"""Numbers with the prefix that describe no quality of the model."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """One evaluation of the policy on the held-out rows."""
+
+    step: int
+    """Optimizer steps done before it; 0 before the first."""
+    total: int
+    """Steps of the whole run."""
+    attempt: int
+    time: float
+    """Unix time at its end."""
+    seconds: float
+    values: Mapping[str, float | None] = field(default_factory=dict)
+    """The trainer's numbers under its names, without ``PREFIX``: ``loss``, ``rewards/margins``."""
+
+    def summary(self) -> dict[str, float | int | None]:
+        """Return step, loss, accuracy and margin, for ``progress.json`` and logs."""
+        return {
+            "step": self.step,
+            "loss": self.values.get("loss"),
+            "accuracy": self.values.get("rewards/accuracies"),
+            "margin": self.values.get("rewards/margins"),
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """The number by which evaluations are compared."""
+
+    name: str = "loss"
+    """Without ``PREFIX``."""
+    greater: bool = False
+    """Whether a greater number is better."""
+
+    @classmethod
+    def of(cls, recipe: Recipe) -> Measure:
+        """Return ms-swift's choice: ``metric_for_best_model`` and ``greater_is_better``.
+
+        After ``swift/megatron/arguments/megatron_args.py`` and ``swift/arguments/sft_args.py``.
+
+        >>> Measure.of(Recipe(backend="megatron", task="rlhf", model="m", dataset=("d",),
+        ...                   args={"metric_for_best_model": "rewards/accuracies"}))
+        Measure(name='rewards/accuracies', greater=True)
+        """
+        name = recipe.arg("metric_for_best_model", "loss").removeprefix(PREFIX)
+        default = "false" if "loss" in name else "true"
+        return cls(name=name, greater=recipe.is_on("greater_is_better", default))
+
+    def best(
+        self, evaluations: Iterable[Evaluation], among: Collection[int] | None = None
+    ) -> Evaluation | None:
+        """Return the best evaluation, the latest of equal ones; None without a number.
+
+        Args:
+            evaluations: of a run, in the order of steps.
+            among: steps to choose from; None for all.
+        """
+        found: Evaluation | None = None
+        for each in evaluations:
+            value = each.values.get(self.name)
+            if value is None or (among is not None and each.step not in among):
+                continue
+            before = None if found is None else found.values[self.name]
+            if before is None or (value >= before if self.greater else value <= before):
+                found = each
+        return found
+
+
+BY_LOSS = Measure()
+"""ms-swift's default."""
+
+
+def numbers(logged: Mapping[str, object]) -> dict[str, float]:
+    """Return an evaluation's numbers among what a trainer logs; empty for a log of a step.
+
+    >>> numbers({"eval_loss": 0.5, "eval_runtime": 3.0, "eval_rewards/margins": 1, "epoch": 1.0})
+    {'loss': 0.5, 'rewards/margins': 1.0}
+    """
+    if f"{PREFIX}loss" not in logged:
+        return {}
+    return {
+        name.removeprefix(PREFIX): float(value)
+        for name, value in logged.items()
+        if name.startswith(PREFIX) and name not in _SPEED and isinstance(value, int | float)
+    }
+
+
+def line(evaluation: Evaluation) -> str:
+    """Return an evaluation as one line of JSON; numbers that are not finite become null.
+
+    >>> one = Evaluation(step=0, total=9, attempt=1, time=1.0, seconds=2.0, values={"loss": 0.7})
+    >>> line(one)
+    '{"step":0,"total":9,"attempt":1,"time":1.0,"eval_seconds":2.0,"eval_loss":0.7}'
+    >>> parse(line(one)) == one
+    True
+    """
+    document: dict[str, Any] = {
+        "step": evaluation.step,
+        "total": evaluation.total,
+        "attempt": evaluation.attempt,
+        "time": evaluation.time,
+        f"{PREFIX}seconds": evaluation.seconds,
+    }
+    for name, value in evaluation.values.items():
+        document[f"{PREFIX}{name}"] = value if _is_number(value) else None
+    return json.dumps(document, separators=(",", ":"), allow_nan=False)
+
+
+def parse(text: str) -> Evaluation | None:
+    """Return the evaluation of a line; None if the line is torn or not an evaluation.
+
+    >>> parse('{"step": 3, "total": 9, "attempt": 1, "time": 1.0, "seconds": 2.0, "loss": 0.7}')
+    """
+    try:
+        document = json.loads(text)
+        counts = [document[name] for name in ("step", "total", "attempt")]
+        seconds, time = document[f"{PREFIX}seconds"], document["time"]
+    except (ValueError, TypeError, KeyError):
+        return None
+    if not all(isinstance(n, int) for n in counts) or not all(map(_is_number, (seconds, time))):
+        return None
+    values = {
+        name.removeprefix(PREFIX): value if _is_number(value) else None
+        for name, value in document.items()
+        if name.startswith(PREFIX) and name not in _SPEED
+    }
+    step, total, attempt = counts
+    return Evaluation(
+        step=step, total=total, attempt=attempt, time=time, seconds=seconds, values=values
+    )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and math.isfinite(value)
+
+
+def append(kept: list[Evaluation], evaluation: Evaluation) -> None:
+    """Add the next evaluation of the file; it replaces those of its step and of later steps."""
+    while kept and kept[-1].step >= evaluation.step:
+        kept.pop()
+    kept.append(evaluation)
+
+
+def read(path: Path) -> list[Evaluation]:
+    """Return the newest evaluation of each step of a file; an empty list without a file."""
+    kept: list[Evaluation] = []
+    try:
+        with path.open(encoding="utf-8", errors="replace") as handle:
+            for text in handle:
+                if (found := parse(text)) is not None:
+                    append(kept, found)
+    except FileNotFoundError:
+        pass
+    return kept
+
+
+def summary(evaluations: list[Evaluation], measure: Measure) -> dict[str, Any]:
+    """Return a run's first, last and best evaluation and their cost; empty without one."""
+    if not evaluations:
+        return {}
+    best = measure.best(evaluations)
+    return {
+        "first": evaluations[0].summary(),
+        "last": evaluations[-1].summary(),
+        "best": None if best is None else best.summary(),
+        "by": measure.name,
+        "evaluations": len(evaluations),
+        "seconds": round(sum(each.seconds for each in evaluations), 3),
+    }

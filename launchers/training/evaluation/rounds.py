@@ -1,0 +1,70 @@
+"""The held-out rows of one evaluation: each once, the same ones every time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from launchers.exits import Exit, LaunchError
+
+
+def microbatches(
+    rows: int, *, micro: int, replicas: int, most: int | None = None, multiple: int = 1
+) -> int:
+    """Return the microbatches of each replica in an evaluation.
+
+    Rows that do not fill a microbatch of all replicas are left out, the same ones every time.
+
+    Args:
+        rows: held-out rows; with packing, packs.
+        micro: rows of a microbatch.
+        replicas: data-parallel size.
+        most: upper bound; None for all rows.
+        multiple: the schedule's number of microbatches that run together.
+
+    Raises:
+        LaunchError: DATA if no round of all replicas is full: upstream would not evaluate, without
+            a message (``megatron_args.py``, ``init_iters``).
+
+    >>> microbatches(51, micro=1, replicas=8), microbatches(51, micro=1, replicas=8, most=4)
+    (6, 4)
+    """
+    count = rows // (micro * replicas)
+    if most is not None:
+        count = min(count, most)
+    count = count // multiple * multiple
+    if not count:
+        raise LaunchError(
+            Exit.DATA,
+            f"recipe.args.split_dataset_ratio: the held-out rows make {rows} rows or packs, and an "
+            f"evaluation requires {micro * replicas * multiple} (micro_batch_size {micro} x "
+            f"{replicas} replicas" + (f" x {multiple})" if multiple > 1 else ")"),
+            "raise split_dataset_ratio, or set it to 0 to train without evaluation",
+            id="held-out-too-few",
+        )
+    return count
+
+
+class HeldOut:
+    """An iterator over a replica's held-out microbatches, which each evaluation restarts."""
+
+    def __init__(self, loader: Iterable[Any]) -> None:
+        """Read from a loader that yields the same microbatches each time."""
+        self._loader = loader
+        self._left: Iterator[Any] = iter(())
+
+    def restart(self) -> None:
+        """Begin again with the first microbatch."""
+        self._left = iter(self._loader)
+
+    def stop(self) -> None:
+        """Drop the loader's workers: the rest of the rows is not read."""
+        self._left = iter(())
+
+    def __iter__(self) -> HeldOut:
+        """Return the iterator itself."""
+        return self
+
+    def __next__(self) -> Any:
+        """Return the next microbatch."""
+        return next(self._left)
