@@ -17,6 +17,7 @@ from launchers.exits import Exit, LaunchError
 Backend = Literal["megatron", "transformers"]
 Task = Literal["rlhf", "sft", "pt"]
 Reference = Literal["online", "precomputed"]
+PairWeights = Literal["equal", "pack"]
 Value = str | list[str] | dict[str, Any]
 """A flag's value: one string, several strings, or a map passed as JSON."""
 
@@ -32,12 +33,17 @@ PAIRED = ("dpo", "rm", "cpo", "orpo", "simpo")
 """``rlhf_type`` of the losses on pairs of a chosen and a rejected text
 (``swift/template/base.py``)."""
 _REFERENCE_TYPES = ("dpo", "kto")
-KEYS = ("backend", "task", "model", "dataset", "args", "reference", "allowVersionChange")
+KEYS = (
+    *("backend", "task", "model", "dataset", "args", "reference", "pairWeights"),
+    "allowVersionChange",
+)
 _CHOICES = {
     "backend": ("megatron", "transformers"),
     "task": ("rlhf", "sft", "pt"),
     "reference": ("online", "precomputed"),
+    "pairWeights": ("equal", "pack"),
 }
+_DEFAULTS = {"reference": "online", "pairWeights": "equal"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +61,9 @@ class Recipe:
     reference: Reference = "online"
     """``online``: DPO computes the reference log-probabilities in every step;
     ``precomputed``: once, before training."""
+    pair_weights: PairWeights = "equal"
+    """Weights of the pairs of a step in packed DPO. ``equal``: all the same; ``pack``: as ms-swift
+    does, packs weigh the same and the pairs of a pack share its weight."""
     allow_version_change: bool = False
     """Whether a resume may use other versions of upstream than before; not part of ``digest``."""
 
@@ -63,6 +72,8 @@ class Recipe:
         """Return the SHA-256 of the recipe; equal recipes have equal digests."""
         fields = [self.backend, self.task, self.model, list(self.dataset), self.args]
         fields += [self.reference] if self.reference != "online" else []
+        # a run that began before there were equal weights has the digest of ``pack``
+        fields += ["equal pair weights"] if self.weighs_pairs_equally else []
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
     def arg(self, name: str, default: str = "") -> str:
@@ -93,6 +104,12 @@ class Recipe:
         if self.backend == "megatron" and any(self.args.get(name) for name in ADAPTERS):
             return True
         return self.arg("tuner_type", "full" if self.backend == "megatron" else "lora") != "full"
+
+    @property
+    def weighs_pairs_equally(self) -> bool:
+        """Return whether the launcher replaces the weights that packs give to pairs of DPO."""
+        is_dpo = self.task == "rlhf" and self.arg("rlhf_type", "dpo") == "dpo"
+        return is_dpo and self.pair_weights == "equal" and self.is_on("packing")
 
     @property
     def has_reference(self) -> bool:
@@ -144,7 +161,7 @@ def parse(document: object) -> Recipe:
                 f"did you mean {near}?",
                 id="recipe-key-unknown",
             )
-    given = {"reference": "online", **document}
+    given = {**_DEFAULTS, **document}
     for key, choices in _CHOICES.items():
         if given.get(key) not in choices:
             raise LaunchError(
@@ -160,6 +177,7 @@ def parse(document: object) -> Recipe:
         dataset=_dataset(document.get("dataset")),
         args=_args(document.get("args")),
         reference=cast(Reference, given["reference"]),
+        pair_weights=cast(PairWeights, given["pairWeights"]),
         allow_version_change=_allow_version_change(document.get("allowVersionChange", False)),
     )
 

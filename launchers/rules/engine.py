@@ -21,6 +21,8 @@ TASK = "recipe.task"
 """Stands among the flags, so that a rule may ask for it."""
 REFERENCE = "recipe.reference"
 """The same."""
+PAIR_WEIGHTS = "recipe.pairWeights"
+"""The same."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +70,7 @@ def facts(
     gpus: int,
     task: str = "rlhf",
     reference: str = "online",
+    pair_weights: str = "equal",
     overrides: str = "",
 ) -> Facts:
     """Collect the facts of a recipe; what is given as empty counts as missing.
@@ -79,11 +82,13 @@ def facts(
         gpus: processes of each pod.
         task: of the recipe.
         reference: of the recipe.
+        pair_weights: of the recipe.
         overrides: the flag whose map goes straight into megatron-core's configuration.
     """
     given = {name: text for name, value in args.items() if (text := spell(value))}
+    own = {TASK: task, REFERENCE: reference, PAIR_WEIGHTS: pair_weights}
     return Facts(
-        texts={**defaults, TASK: task, REFERENCE: reference, **given},
+        texts={**defaults, **own, **given},
         nodes=nodes,
         gpus=gpus,
         overridden=frozenset(read(args.get(overrides, "")) or ()),
@@ -201,7 +206,7 @@ class Rule:
         return Refusal(id=self.id, path=path, says=says)
 
 
-_NO_FLAGS = ("world", TASK, REFERENCE)
+_NO_FLAGS = ("world", TASK, REFERENCE, PAIR_WEIGHTS)
 _FLAG_FIELDS = ("flag", "total", "factors", "replica", "least", "most")
 
 

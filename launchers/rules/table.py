@@ -24,6 +24,8 @@ from launchers.rules.data import (
     REFERENCES_ELSEWHERE,
     SAVING,
     TRANSFORMERS,
+    WEIGHTS,
+    WEIGHTS_ELSEWHERE,
 )
 from launchers.rules.engine import Facts, Range, Rule
 from launchers.rules.model import READ, Known
@@ -39,9 +41,9 @@ ROWS: dict[str, tuple[Rule, ...]] = {
     "megatron": (
         *(*SIZES, *RANGES, *WORLD, *PIPELINE, *TENSOR, *RECOMPUTE, *EXPERTS),
         *(*EIGHT_BITS, *OPTIMIZER, *DATA, *SCHEDULE, *LOSS, *SAVING),
-        *(*ELSEWHERE, *REFERENCES, *GATHER, *ADAPTER),
+        *(*ELSEWHERE, *REFERENCES, *WEIGHTS, *GATHER, *ADAPTER),
     ),
-    "transformers": (*TRANSFORMERS, *ELSEWHERE, *REFERENCES_ELSEWHERE),
+    "transformers": (*TRANSFORMERS, *ELSEWHERE, *REFERENCES_ELSEWHERE, *WEIGHTS_ELSEWHERE),
 }
 """Backend to the rules that need no model, in the order of their messages."""
 UNWISE: dict[str, tuple[Rule, ...]] = {
@@ -88,6 +90,8 @@ class Context:
     """``rlhf``, ``sft`` or ``pt``."""
     reference: str = "online"
     """``online`` or ``precomputed``."""
+    pair_weights: str = "equal"
+    """``equal`` or ``pack``."""
     core: str = CORE
     """Version of megatron-core."""
 
@@ -109,6 +113,7 @@ class Context:
             backend=recipe.backend,
             task=recipe.task,
             reference=recipe.reference,
+            pair_weights=recipe.pair_weights,
             core=core,
         )
 
@@ -179,6 +184,7 @@ def _facts(args: Mapping[str, Value], context: Context) -> Facts:
         gpus=context.gpus_per_node,
         task=context.task,
         reference=context.reference,
+        pair_weights=context.pair_weights,
         overrides=OVERRIDES[context.backend],
     )
 

@@ -110,6 +110,12 @@ _SWIFT: Read = {
         "BaseMegatronTrainer._all_reduce_metric": {
             "ae520ee6bb7efd7f": "4.4.1",
         },
+        "BaseMegatronTrainer._aggregated_metrics": {
+            "2af6076be65bc6ae": "4.4.1",
+        },
+        "BaseMegatronTrainer._log_callback": {
+            "63a4b9492414d2e7": "4.4.1",
+        },
         "BaseMegatronTrainer.merge_lora_adapters": {
             "24599db865d0960f": "4.4.1",
         },
@@ -145,7 +151,21 @@ _SWIFT: Read = {
             "b8902c53beba0cf8": "4.4.1",
         },
     },
+    "swift.megatron.callbacks.default_flow": {
+        "DefaultFlowCallback.on_step_end": {
+            "bbfd740907a3a47f": "4.4.1",
+        },
+    },
     "swift.rlhf_trainers.dpo_trainer": {
+        "DPOTrainer.concatenated_forward": {
+            "30b81becc58c4bf1": "4.4.1",
+        },
+        "DPOTrainer.get_batch_loss_metrics": {
+            "503b4dfeb8a83413": "4.4.1",
+        },
+        "DPOTrainer.compute_loss": {
+            "cfaefb60b37e5da3": "4.4.1",
+        },
         "DPOTrainer.dpo_loss": {
             "1aaa4687df01d236": "4.4.1",
         },
@@ -200,6 +220,11 @@ _BRIDGE: Read = {
     },
 }
 _CORE: Read = {
+    "megatron.core.pipeline_parallel.schedules": {
+        "forward_step_calc_loss": {
+            "24757f83c3ded7a4": "0.18.0, 0.18.1",
+        },
+    },
     "megatron.core.transformer.moe.moe_layer": {
         "MoELayer.routed_experts_compute": {
             "d5f474eadfb6f465": "0.18.0, 0.18.1",
@@ -333,6 +358,12 @@ _TRANSFORMERS: Read = {
             "c8089e7a34f9cec3": "4.56.2",
             "4211a94c6eac798f": "4.57.6",
             "0b3727386f73f670": "5.0.0 to 5.12.1",
+        },
+        "Trainer.training_step": {
+            "ae7a85a828e123fa": "4.55.4",
+            "6eb7e9a2bcfed6d8": "4.56.2, 4.57.6",
+            "293387b06b9b0c39": "5.0.0",
+            "7acfd3d5040fed7c": "5.2.0 to 5.12.1",
         },
     },
 }

@@ -13,6 +13,9 @@ model: {{ .model | quote }}
 {{- if ne .reference "online" }}
 reference: {{ .reference | quote }}
 {{- end }}
+{{- if ne .pairWeights "equal" }}
+pairWeights: {{ .pairWeights | quote }}
+{{- end }}
 {{- if .allowVersionChange }}
 allowVersionChange: true
 {{- end }}

@@ -17,7 +17,18 @@ from launchers.config import recipe
 from launchers.flags import flag_types
 from launchers.flags.flag_types import Kind
 from launchers.rules import table
-from launchers.rules.engine import REFERENCE, TASK, Local, Multiple, Order, Range, Rule, When, Words
+from launchers.rules.engine import (
+    PAIR_WEIGHTS,
+    REFERENCE,
+    TASK,
+    Local,
+    Multiple,
+    Order,
+    Range,
+    Rule,
+    When,
+    Words,
+)
 from launchers.rules.engine import facts as facts_of
 from scripts.dev.flags import is_bound
 from tests.chart.helm import CHART, Refused, template
@@ -37,6 +48,7 @@ JUDGE = """
 {{- range .Values.cases }}
 {{- $backend := get $table.backends .backend }}
 {{- $recipe := dict "args" .args "task" .task "reference" .reference "checkFlags" true }}
+{{- $_ := set $recipe "pairWeights" .pairWeights }}
 {{- $given := dict "backend" $backend "recipe" $recipe "nodes" (int .nodes) "gpus" (int .gpus) }}
 ---
 said: {{ include "megatron-dpo.validate.rules" $given | toJson }}
@@ -73,6 +85,7 @@ def said_by_the_launcher(case: Case, args: Case) -> list[str]:
     read = recipe.parse({**document, "args": args}).args
     sizes = {"nodes": case["nodes"], "gpus_per_node": case["gpus"]}
     kind = {"backend": backend, "task": case["task"], "reference": case["reference"]}
+    kind["pair_weights"] = case["pairWeights"]
     found = table.check(read, table.Context(shape=None, **sizes, **kind))
     return [str(refusal) for refusal in found]
 
@@ -109,10 +122,16 @@ def bounded(messages: list[str], backend: str) -> list[str]:
 
 
 def case_of(
-    backend: str, args: Case, task: str = "rlhf", gang: tuple[int, int] = (2, 8), once: bool = False
+    backend: str,
+    args: Case,
+    task: str = "rlhf",
+    gang: tuple[int, int] = (2, 8),
+    once: bool = False,
+    weights: str = "equal",
 ) -> Case:
     reference = "precomputed" if once else "online"
     case = {"backend": backend, "args": args, "task": task, "reference": reference}
+    case["pairWeights"] = weights
     return {**case, "nodes": gang[0], "gpus": gang[1]}
 
 
@@ -137,7 +156,9 @@ def drawn(chance: random.Random) -> Case:
         spellings: list[Any] = [replaced, spelt, [spelt], f"{spelt[:-1]},}}", "null", "[1]", "{}"]
         args["megatron_extra_kwargs"] = chance.choice(spellings)
     task = chance.choice(["rlhf", "rlhf", "sft", "pt"])
-    return case_of(backend, args, task, chance.choice(GANGS), once=chance.random() < 0.2)
+    weights = chance.choice(["equal", "pack"])
+    once = chance.random() < 0.2
+    return case_of(backend, args, task, chance.choice(GANGS), once=once, weights=weights)
 
 
 def breaking(backend: str, rule: Rule) -> Case:
@@ -161,7 +182,8 @@ def breaking(backend: str, rule: Rule) -> Case:
         case Order():
             args |= {rule.least: 3, rule.most: 2}
     once = args.pop(REFERENCE, "online") == "precomputed"
-    return case_of(backend, args, args.pop(TASK, "rlhf"), once=once)
+    weights = args.pop(PAIR_WEIGHTS, "equal")
+    return case_of(backend, args, args.pop(TASK, "rlhf"), once=once, weights=weights)
 
 
 def holding(condition: When) -> Any:
@@ -280,7 +302,9 @@ def refused_by_the_schema(backend: str, cases: list[Case], folder: Path) -> set[
     }
     (folder / "values.schema.json").write_text(json.dumps(schema))
     given = {"backend": backend, "task": "rlhf", "model": "m", "dataset": [], "reference": "online"}
-    recipes = [{**given, "checkFlags": True, "args": args} for args in cases]
+    recipes = [
+        {**given, "pairWeights": "equal", "checkFlags": True, "args": args} for args in cases
+    ]
     with pytest.raises(Refused) as refusal:
         template({"recipes": recipes}, chart=folder)
     return {int(number) for number in re.findall(r"at '/recipes/(\d+)/", str(refusal.value))}
@@ -298,6 +322,6 @@ def test_an_unknown_ms_swift_is_judged_by_sizes_alone() -> None:
         (True, "no_such_flag", [], True),
     ):
         given: Case = {"backend": "megatron", "task": "rlhf", "model": "m", "dataset": []}
-        given |= {"reference": "online", "allowVersionChange": False}
+        given |= {"reference": "online", "pairWeights": "equal", "allowVersionChange": False}
         document = {**given, "checkFlags": check, "args": {flag: value}}
         assert judge.is_valid(document) == right, (check, flag)
