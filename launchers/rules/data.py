@@ -334,7 +334,13 @@ def _equal_conflict(id: str, says: str, source: str, *when: When) -> Conflict:
     return Conflict(
         id=id,
         flag=PAIR_WEIGHTS,
-        when=(one_of(PAIR_WEIGHTS, "equal"), RLHF, on("packing"), *when),
+        when=(
+            one_of(PAIR_WEIGHTS, "equal"),
+            RLHF,
+            one_of("rlhf_type", "dpo"),
+            on("packing"),
+            *when,
+        ),
         says=f"equal {says}; use pack",
         source=source,
     )
@@ -345,7 +351,6 @@ WEIGHTS: tuple[Rule, ...] = tuple(
         "pair-weights-order",
         f"requires that the packs of a step are known before it, which {flag} prevents",
         "training/packs/packing.py deals packs that ms-swift shuffles as a whole",
-        one_of("rlhf_type", "dpo"),
         condition,
     )
     for flag, condition in (
@@ -374,15 +379,11 @@ WEIGHTS_ELSEWHERE: tuple[Rule, ...] = (
         given("ld_alpha"),
         given("rpo_alpha"),
     ),
-    *(
-        _equal_conflict(
-            "pair-weights-sequence-parallel",
-            "is untested with sequence_parallel_size {sequence_parallel_size}",
-            "SW rlhf_mixin.py:get_per_token_logps gathers the parts of a sequence",
-            over("sequence_parallel_size", "1"),
-            is_dpo,
-        )
-        for is_dpo in (missing("rlhf_type"), one_of("rlhf_type", "dpo"))
+    _equal_conflict(
+        "pair-weights-sequence-parallel",
+        "is untested with sequence_parallel_size {sequence_parallel_size}",
+        "SW rlhf_mixin.py:get_per_token_logps gathers the parts of a sequence",
+        over("sequence_parallel_size", "1"),
     ),
 )
 """Rules of the transformers backend."""

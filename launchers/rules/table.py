@@ -68,7 +68,10 @@ _MEGATRON = {
     ),
     "use_distributed_optimizer": "true",
 }
-_TRANSFORMERS = {"per_device_train_batch_size": "1", "save_strategy": "steps", "max_steps": "-1"}
+_TRANSFORMERS = {
+    **{"per_device_train_batch_size": "1", "save_strategy": "steps", "max_steps": "-1"},
+    **{"rlhf_type": "dpo", "sequence_parallel_size": "1"},
+}
 DEFAULTS: dict[str, dict[str, str]] = {"megatron": _MEGATRON, "transformers": _TRANSFORMERS}
 """Backend to ms-swift 4.4.1's defaults of what rules read; a test compares them with its source.
 Switches that are off by default are left out: missing is off."""

@@ -379,7 +379,8 @@ PATCHES = (
                 f"{_RLHF}.get_logps",
                 *(f"{_TRAINER}.{name}" for name in ("train_step", "_all_reduce_metric")),
                 *(f"{_TRAINER}.{name}" for name in ("_aggregated_metrics", "_log_callback")),
-                f"{_TRAINER}._create_dataloader",
+                # its sampler is that of the patch packing
+                *(f"{_TRAINER}.{name}" for name in ("_prepare_dataloader", "_create_dataloader")),
                 "swift.megatron.trainers.batch_sampler:MegatronPretrainingRandomSampler",
                 "swift.megatron.callbacks.default_flow:DefaultFlowCallback.on_step_end",
                 "swift.rlhf_trainers.dpo_trainer:DPOTrainer.dpo_loss",

@@ -295,8 +295,13 @@ def main() -> None:
             continue
         runs.append({**kind, "scores": train(data, use, **kind)})
         print(json.dumps(runs[-1]), flush=True)
-        text = json.dumps(document(runs, data, use, command), indent=1)
-        given.file.write_text(f"{text}\n", encoding="utf-8")
+        write(given.file, document(runs, data, use, command))
+    write(given.file, document(runs, data, use, command))
+
+
+def write(file: Path, result: Any) -> None:
+    """Write the result so far."""
+    file.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -29,6 +29,7 @@ import torch
 from megatron.core import mpu
 
 from launchers.exits import Exit, LaunchError
+from launchers.training import loading
 
 trainers: Any = importlib.import_module("swift.megatron.trainers")
 """Module in which ms-swift looks up its trainers."""
@@ -116,5 +117,16 @@ def _sum_and_count(values: Any) -> Any:
 
 
 def install() -> None:
-    """Let ms-swift use ``EqualPairsDPOTrainer`` for DPO."""
+    """Let ms-swift use ``EqualPairsDPOTrainer`` for DPO.
+
+    Raises:
+        LaunchError: CONFIG without the feature ``packing``, whose sampler counts a step's pairs.
+    """
+    if "packing" not in loading.installed():
+        raise LaunchError(
+            Exit.CONFIG,
+            "recipe.pairWeights: equal requires the patch packing, which stepped aside",
+            "set recipe.pairWeights: pack, or add packing to extraEnv.DPO_ACCEPT_PATCHES",
+            id="pair-weights-packing",
+        )
     trainers.MegatronDPOTrainer = EqualPairsDPOTrainer

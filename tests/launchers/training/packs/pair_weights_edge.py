@@ -18,25 +18,13 @@ import torch
 import torch.distributed as dist
 
 from tests.launchers.training import megatron_on_cpu
-from tests.launchers.training.megatron_on_cpu import WORDS
-from tests.launchers.training.packs.gather_packs import template
+from tests.launchers.training.packs.gather_edge import Whole, shown
+from tests.launchers.training.packs.gather_packs import Batches, furthest, pair, template
 
 MICRO = 3
 SIZES = (1, 5, 2, 1, 7, 3, 2, 2)
 """Pairs of each pack; of these packs a step has six: three microbatches on each of two ranks."""
 ALPHA = 0.5
-Batches = list[dict[str, Any]]
-
-
-def pair(chance: Any) -> dict[str, Any]:
-    """Return a pair of random words; no text asks for its first word."""
-    row: dict[str, Any] = {}
-    for part in ("chosen", "rejected"):
-        length = int(torch.randint(4, 24, (1,), generator=chance))
-        words = torch.randint(1, WORDS, (length,), generator=chance).tolist()
-        row |= {f"{part}_input_ids": words, f"{part}_labels": [-100, *words[1:]]}
-        row |= {f"{part}_length": length}
-    return row
 
 
 def packs() -> list[list[Any]]:
@@ -110,21 +98,6 @@ def model(aux: float) -> Any:
     return wrapped
 
 
-class Whole(torch.nn.Module):  # type: ignore[misc]
-    """Stands where megatron-core would turn inputs into bf16."""
-
-    def __init__(self, module: Any) -> None:
-        super().__init__()
-        self.module, self.config = module, module.config
-        self.vp_stage = None
-
-    def forward(self, **given: Any) -> Any:
-        return self.module(**given)
-
-    def set_input_tensor(self, given: Any) -> None:
-        self.module.set_input_tensor(given)
-
-
 def step(
     name: str, batches: Batches, alpha: float, aux: float = 0.0, dealt: Any = None
 ) -> tuple[Any, Any, Any]:
@@ -146,14 +119,6 @@ def step(
     return metrics, gradients, run
 
 
-def apart(one: Any, other: Any) -> float:
-    """Return by how much gradients differ, as a part of the greatest of their tensor."""
-    assert all(float(each.abs().max()) for each in one.values())
-    return max(
-        float((each - other[name]).abs().max() / each.abs().max()) for name, each in one.items()
-    )
-
-
 def logged(metrics: Any, name: str) -> float:
     """Return a metric as ms-swift logs it (``_aggregated_metrics``, ``_log_callback``)."""
     values = torch.stack([each[name] for each in metrics])
@@ -161,13 +126,6 @@ def logged(metrics: Any, name: str) -> float:
         return float(values.mean())
     total = values.sum(0)
     return float(total[0] / total[1])
-
-
-def shown(what: str, holds: bool, *reported: object) -> None:
-    """Print what holds on this rank."""
-    assert holds, (what, *reported)
-    if dist.get_rank() == 0:
-        print(what, *reported, flush=True)
 
 
 def unpacked(used: list[list[Any]]) -> Batches:
@@ -197,10 +155,10 @@ def main() -> None:
         other = step(UPSTREAM, packed, alpha)
         shown(
             f"alpha {alpha}: gradients of unpacked pairs",
-            apart(same[1], equal[1]) < 2e-6,
-            apart(same[1], equal[1]),
+            furthest(same[1], equal[1]) < 2e-6,
+            furthest(same[1], equal[1]),
         )
-        shown(f"alpha {alpha}: by pack they differ", apart(same[1], other[1]) > 1e-2)
+        shown(f"alpha {alpha}: by pack they differ", furthest(same[1], other[1]) > 1e-2)
         for name in same[0][0]:
             near = abs(logged(same[0], name) - logged(equal[0], name))
             assert near < 2e-6 * max(1.0, abs(logged(same[0], name))), (name, near)
@@ -215,7 +173,7 @@ def auxiliary(packed: Batches, dealt: Any) -> None:
     for name in (UPSTREAM, "equal"):
         with_aux, without = (step(name, packed, 0.0, aux, dealt)[1] for aux in (1.0, 0.0))
         added.append({key: with_aux[key] - without[key] for key in with_aux if "router" in key})
-    shown("the auxiliary loss keeps its weight", apart(*added) < 1e-4, apart(*added))
+    shown("the auxiliary loss keeps its weight", furthest(*added) < 1e-4, furthest(*added))
 
 
 def refused(packed: Batches, dealt: Any) -> None:
@@ -242,6 +200,11 @@ if __name__ == "__main__":
         own = importlib.import_module("launchers.training.reference.trainer")
         loading.install("reference")
         KINDS[way] = trainers.MegatronDPOTrainer
+    added: Any = importlib.import_module("launchers.training.packs.pair_weights")
+    try:
+        added.install()
+    except exits.LaunchError as refusal:
+        shown("refused", refusal.id == "pair-weights-packing", refusal.id)
     loading.install("packing")
     loading.install("pair_weights")
     packing: Any = importlib.import_module("launchers.training.packs.packing")

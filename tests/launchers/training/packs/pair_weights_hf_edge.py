@@ -15,24 +15,12 @@ from typing import Any
 
 import torch
 
-from tests.launchers.training.packs.gather_packs import template
+from tests.launchers.training.packs.gather_packs import Batches, furthest, pair, template
 
 PROCESSES = 2
 SIZES = ((1, 6, 2), (4, 1, 3))
 """Pairs of each batch of a step, for each process."""
 WORDS = 64
-Batches = list[dict[str, Any]]
-
-
-def pair(chance: Any) -> dict[str, Any]:
-    """Return a pair of random words; no text asks for its first word."""
-    row: dict[str, Any] = {}
-    for part in ("chosen", "rejected"):
-        length = int(torch.randint(4, 16, (1,), generator=chance))
-        words = torch.randint(1, WORDS, (length,), generator=chance).tolist()
-        row |= {f"{part}_input_ids": words, f"{part}_labels": [-100, *words[1:]]}
-        row |= {f"{part}_length": length}
-    return row
 
 
 def batch(rows: list[Any]) -> dict[str, Any]:
@@ -131,13 +119,6 @@ def step(of_processes: list[Batches], window: int, **changed: Any) -> tuple[Any,
     return gradients, logged
 
 
-def apart(one: Any, other: Any) -> float:
-    """Return by how much gradients differ, as a part of the greatest of their tensor."""
-    return max(
-        float((each - other[name]).abs().max() / each.abs().max()) for name, each in one.items()
-    )
-
-
 def shown(what: str, holds: bool, *reported: object) -> None:
     """Print what holds."""
     assert holds, (what, *reported)
@@ -147,7 +128,7 @@ def shown(what: str, holds: bool, *reported: object) -> None:
 def main() -> None:
     """Compare upstream's unpacked pairs with packed ones, before and after the installation."""
     chance = torch.Generator().manual_seed(5)
-    rows = [[[pair(chance) for _ in range(size)] for size in sizes] for sizes in SIZES]
+    rows = [[[pair(chance, WORDS) for _ in range(size)] for size in sizes] for sizes in SIZES]
     packed = [[batch(pack) for pack in packs] for packs in rows]
     alone = [[batch([row]) for packs in rows for pack in packs for row in pack]]
     count = len(alone[0])
@@ -157,7 +138,7 @@ def main() -> None:
     before = {case: step(packed, case[0], alpha=case[1], accepts=case[2]) for case in cases}
     with_aux = step(packed, 3, aux=True)[0]["lm_head.weight"]
     added = with_aux - before[3, None, True][0]["lm_head.weight"]
-    shown("by pack they differ", apart(wanted[None][0], before[3, None, True][0]) > 1e-2)
+    shown("by pack they differ", furthest(wanted[None][0], before[3, None, True][0]) > 1e-2)
     halved = before[5, None, True][1] / before[3, None, True][1]
     shown("upstream scales a step of fewer batches down", abs(halved - 0.6) < 1e-6, halved)
     loading.install("pair_weights_transformers")
@@ -165,12 +146,12 @@ def main() -> None:
     for case in cases:
         window, alpha, accepts = case
         gradients, loss = equal[case] = step(packed, window, alpha=alpha, accepts=accepts)
-        found, lost = apart(wanted[alpha][0], gradients), abs(loss - wanted[alpha][1])
+        found, lost = furthest(wanted[alpha][0], gradients), abs(loss - wanted[alpha][1])
         name = f"window {window} alpha {alpha} accepts {accepts}"
         shown(f"{name}: as unpacked", found < 5e-6 and lost < 1e-6, found, lost)
     with_aux = step(packed, 3, aux=True)[0]["lm_head.weight"]
     again = with_aux - equal[3, None, True][0]["lm_head.weight"]
-    shown("the auxiliary loss keeps its weight", apart({"": added}, {"": again}) < 1e-4)
+    shown("the auxiliary loss keeps its weight", furthest({"": added}, {"": again}) < 1e-4)
 
 
 if __name__ == "__main__":

@@ -24,12 +24,13 @@ SHOWN = (
         )
     ),
     "the auxiliary loss keeps its weight",
+    "refused pair-weights-packing",
     "refused pair-weights-count",
 )
 
 
 @needs_oracle
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("reference", ["online", "precomputed"])
 def test_equal_weights_beside_unpacked_pairs(reference: str) -> None:
     said = ranks_on_cpu.said("tests.launchers.training.packs.pair_weights_edge", reference)
@@ -50,7 +51,7 @@ ON_TRANSFORMERS = (
 
 
 @needs_training
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_equal_weights_beside_unpacked_pairs_on_transformers() -> None:
     done = subprocess.run(
         [PYTHON, "-m", "tests.launchers.training.packs.pair_weights_hf_edge"],
