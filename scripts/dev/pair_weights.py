@@ -11,7 +11,8 @@ losses differ:
 - ``equal``: the mean over the step's pairs of ``the pair's loss + rpo_alpha * the mean over its own
   chosen tokens``.
 
-Usage, in the training environment: python -m scripts.dev.pair_weights [--seeds N] FILE.json
+Usage, in the training environment:
+    python -m scripts.dev.pair_weights [--seeds N] [--rpo-alpha ALPHA] FILE.json
 FILE.json is written after each run; runs that it already holds are not repeated.
 """
 
@@ -263,10 +264,10 @@ def load(use: Settings) -> Data:
     return Data(train=both[0], held_out=both[1], packs=packs, tokenizer=tokenizer)
 
 
-def document(runs: list[dict[str, Any]], data: Data, use: Settings, command: str) -> Any:
+def document(runs: list[dict[str, Any]], data: Data, use: Settings, commands: list[str]) -> Any:
     """Return the result as JSON."""
     return {
-        "command": command,
+        "commands": commands,
         "versions": {"python": platform.python_version(), **{p: version(p) for p in PACKAGES}},
         "settings": asdict(use),
         "data": spread(data.packs, data.train.lengths()) | {"held_out": len(data.held_out.chosen)},
@@ -276,27 +277,28 @@ def document(runs: list[dict[str, Any]], data: Data, use: Settings, command: str
 
 
 def main() -> None:
-    """Train all models and write the result."""
+    """Train the models that FILE.json lacks and write the result."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--rpo-alpha", type=float, default=0.0, choices=Settings.rpo_alphas)
     parser.add_argument("file", type=Path)
     given = parser.parse_args()
     import torch
 
     torch.set_num_threads(1)
-    use = Settings()
-    data, runs = load(use), []
-    if given.file.exists():
-        runs = json.loads(given.file.read_text(encoding="utf-8"))["runs"]
-    command = f"python -m scripts.dev.pair_weights --seeds {given.seeds} {given.file}"
-    for alpha, seed, weights in itertools.product(use.rpo_alphas, range(given.seeds), WEIGHTS):
+    use, file, alpha = Settings(), given.file, given.rpo_alpha
+    data, kept = load(use), {"runs": [], "commands": []}
+    if file.exists():
+        kept |= json.loads(file.read_text(encoding="utf-8"))
+    runs, command = kept["runs"], f"--seeds {given.seeds} --rpo-alpha {alpha:g} {file}"
+    commands = [*kept["commands"], f"python -m scripts.dev.pair_weights {command}"]
+    for seed, weights in itertools.product(range(given.seeds), WEIGHTS):
         kind = {"seed": seed, "rpo_alpha": alpha, "weights": weights}
-        if any(run.items() >= kind.items() for run in runs):
-            continue
-        runs.append({**kind, "scores": train(data, use, **kind)})
-        print(json.dumps(runs[-1]), flush=True)
-        write(given.file, document(runs, data, use, command))
-    write(given.file, document(runs, data, use, command))
+        if not any(run.items() >= kind.items() for run in runs):
+            runs.append({**kind, "scores": train(data, use, **kind)})
+            print(json.dumps(runs[-1]), flush=True)
+            write(file, document(runs, data, use, commands))
+    write(file, document(runs, data, use, commands))
 
 
 def write(file: Path, result: Any) -> None:
