@@ -287,7 +287,8 @@ def main() -> None:
 
     torch.set_num_threads(1)
     use, file, alpha = Settings(), given.file, given.rpo_alpha
-    data, kept = load(use), {"runs": [], "commands": []}
+    data = load(use)
+    kept: dict[str, list[Any]] = {"runs": [], "commands": []}
     if file.exists():
         kept |= json.loads(file.read_text(encoding="utf-8"))
     runs, command = kept["runs"], f"--seeds {given.seeds} --rpo-alpha {alpha:g} {file}"

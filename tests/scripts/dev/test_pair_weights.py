@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ def result() -> Any:
 
 def test_the_comparison_is_that_of_its_runs(result: Any) -> None:
     assert result["compared"] == compared(result["runs"], Settings())
-    assert json.loads(json.dumps(pair_weights.asdict(Settings()))) == result["settings"]
+    assert json.loads(json.dumps(asdict(Settings()))) == result["settings"]
 
 
 def test_both_weights_have_run_with_the_same_seeds(result: Any) -> None:
