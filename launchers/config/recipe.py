@@ -18,6 +18,7 @@ Backend = Literal["megatron", "transformers"]
 Task = Literal["rlhf", "sft", "pt"]
 Reference = Literal["online", "precomputed"]
 Export = Literal["last", "best"]
+PairWeights = Literal["equal", "pack"]
 Value = str | list[str] | dict[str, Any]
 """A flag's value: one string, several strings, or a map passed as JSON."""
 
@@ -35,13 +36,18 @@ PAIRED = ("dpo", "rm", "cpo", "orpo", "simpo")
 _REFERENCE_TYPES = ("dpo", "kto")
 SWITCHES = {"allowVersionChange": False, "checkFirstStep": True}
 """Keys that are true or false, with their defaults."""
-KEYS = ("backend", "task", "model", "dataset", "args", "reference", "export", *SWITCHES)
+KEYS = (
+    *("backend", "task", "model", "dataset", "args", "reference", "pairWeights", "export"),
+    *SWITCHES,
+)
 _CHOICES = {
     "backend": ("megatron", "transformers"),
     "task": ("rlhf", "sft", "pt"),
     "reference": ("online", "precomputed"),
     "export": ("last", "best"),
+    "pairWeights": ("equal", "pack"),
 }
+_DEFAULTS = {"reference": "online", "export": "last", "pairWeights": "equal"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,6 +67,9 @@ class Recipe:
     ``precomputed``: once, before training."""
     export: Export = "last"
     """The checkpoint that is exported: the ``last``, or the ``best`` by its evaluation."""
+    pair_weights: PairWeights = "equal"
+    """Weights of the pairs of a step in packed DPO. ``equal``: all the same; ``pack``: as ms-swift
+    does, packs weigh the same and the pairs of a pack share its weight."""
     allow_version_change: bool = False
     """Whether a resume may use other versions of upstream than before; not part of ``digest``."""
     check_first_step: bool = True
@@ -73,6 +82,8 @@ class Recipe:
         fields = [self.backend, self.task, self.model, list(self.dataset), self.args]
         fields += [self.reference] if self.reference != "online" else []
         fields += [f"export {self.export}"] if self.export != "last" else []
+        # a run that began before there were equal weights has the digest of ``pack``
+        fields += ["equal pair weights"] if self.weighs_pairs_equally else []
         return hashlib.sha256(json.dumps(fields, sort_keys=True).encode()).hexdigest()
 
     @property
@@ -119,6 +130,12 @@ class Recipe:
         if self.backend == "megatron" and any(self.args.get(name) for name in ADAPTERS):
             return True
         return self.arg("tuner_type", "full" if self.backend == "megatron" else "lora") != "full"
+
+    @property
+    def weighs_pairs_equally(self) -> bool:
+        """Return whether the launcher replaces the weights that packs give to pairs of DPO."""
+        is_dpo = self.task == "rlhf" and self.arg("rlhf_type", "dpo") == "dpo"
+        return is_dpo and self.pair_weights == "equal" and self.is_on("packing")
 
     @property
     def has_reference(self) -> bool:
@@ -169,7 +186,7 @@ def parse(document: object) -> Recipe:
                 suggestion.remedy(str(key), KEYS),
                 id="recipe-key-unknown",
             )
-    given = {"reference": "online", "export": "last", **document}
+    given = {**_DEFAULTS, **document}
     for key, choices in _CHOICES.items():
         if given.get(key) not in choices:
             raise LaunchError(
@@ -186,6 +203,7 @@ def parse(document: object) -> Recipe:
         args=_args(document.get("args")),
         reference=cast(Reference, given["reference"]),
         export=cast(Export, given["export"]),
+        pair_weights=cast(PairWeights, given["pairWeights"]),
         allow_version_change=_switch("recipe-version-change", document, "allowVersionChange"),
         check_first_step=_switch("recipe-first-step", document, "checkFirstStep"),
     )

@@ -123,6 +123,10 @@ def _precomputes_reference(recipe: Recipe) -> bool:
     return recipe.reference == "precomputed"
 
 
+def _weighs_pairs_equally(recipe: Recipe) -> bool:
+    return recipe.weighs_pairs_equally
+
+
 FEATURES = (
     # first: its installation marks the end of the phase ``imports``
     Feature(
@@ -224,6 +228,19 @@ FEATURES = (
     Feature(name="tokens", module="tokens.cache", wanted=_caches_tokens),
     Feature(name="packing", module="packs.packing", backend="megatron", wanted=_has_packs),
     Feature(name="evaluation", module="evaluation.megatron", backend="megatron", wanted=evaluates),
+    # after ``reference``: both replace the trainer's loss
+    Feature(
+        name="pair_weights",
+        module="packs.pair_weights",
+        backend="megatron",
+        wanted=_weighs_pairs_equally,
+    ),
+    Feature(
+        name="pair_weights_transformers",
+        module="packs.pair_weights_transformers",
+        backend="transformers",
+        wanted=_weighs_pairs_equally,
+    ),
     Feature(
         name="equal_packs",
         module="packs.equal_packs",

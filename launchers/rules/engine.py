@@ -21,6 +21,8 @@ TASK = "recipe.task"
 """Stands among the flags, so that a rule may ask for it."""
 REFERENCE, EXPORT = "recipe.reference", "recipe.export"
 """The same."""
+PAIR_WEIGHTS = "recipe.pairWeights"
+"""The same."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +71,7 @@ def facts(
     task: str = "rlhf",
     reference: str = "online",
     export: str = "last",
+    pair_weights: str = "equal",
     overrides: str = "",
 ) -> Facts:
     """Collect the facts of a recipe; what is given as empty counts as missing.
@@ -81,11 +84,13 @@ def facts(
         task: of the recipe.
         reference: of the recipe.
         export: of the recipe.
+        pair_weights: of the recipe.
         overrides: the flag whose map goes straight into megatron-core's configuration.
     """
     given = {name: text for name, value in args.items() if (text := spell(value))}
+    own = {TASK: task, REFERENCE: reference, EXPORT: export, PAIR_WEIGHTS: pair_weights}
     return Facts(
-        texts={**defaults, TASK: task, REFERENCE: reference, EXPORT: export, **given},
+        texts={**defaults, **own, **given},
         nodes=nodes,
         gpus=gpus,
         overridden=frozenset(read(args.get(overrides, "")) or ()),
@@ -203,7 +208,7 @@ class Rule:
         return Refusal(id=self.id, path=path, says=says)
 
 
-_NO_FLAGS = ("world", TASK, REFERENCE, EXPORT)
+_NO_FLAGS = ("world", TASK, REFERENCE, EXPORT, PAIR_WEIGHTS)
 _FLAG_FIELDS = ("flag", "total", "factors", "replica", "least", "most")
 
 

@@ -24,6 +24,8 @@ from launchers.rules.data import (
     REFERENCES_ELSEWHERE,
     SAVING,
     TRANSFORMERS,
+    WEIGHTS,
+    WEIGHTS_ELSEWHERE,
 )
 from launchers.rules.engine import Facts, Range, Rule
 from launchers.rules.evaluation import EVALUATION, ON_MEGATRON, ON_TRANSFORMERS
@@ -40,10 +42,11 @@ ROWS: dict[str, tuple[Rule, ...]] = {
     "megatron": (
         *(*SIZES, *RANGES, *WORLD, *PIPELINE, *TENSOR, *RECOMPUTE, *EXPERTS),
         *(*EIGHT_BITS, *OPTIMIZER, *DATA, *SCHEDULE, *LOSS, *SAVING),
-        *(*ELSEWHERE, *REFERENCES, *GATHER, *ADAPTER, *EVALUATION, *ON_MEGATRON),
+        *(*ELSEWHERE, *REFERENCES, *WEIGHTS, *GATHER, *ADAPTER, *EVALUATION, *ON_MEGATRON),
     ),
     "transformers": (
-        *(*TRANSFORMERS, *ELSEWHERE, *REFERENCES_ELSEWHERE, *EVALUATION, *ON_TRANSFORMERS),
+        *(*TRANSFORMERS, *ELSEWHERE, *REFERENCES_ELSEWHERE, *WEIGHTS_ELSEWHERE),
+        *(*EVALUATION, *ON_TRANSFORMERS),
     ),
 }
 """Backend to the rules that need no model, in the order of their messages."""
@@ -71,7 +74,7 @@ _MEGATRON = {
 }
 _TRANSFORMERS = {
     **{"per_device_train_batch_size": "1", "save_strategy": "steps", "max_steps": "-1"},
-    **{"rlhf_type": "dpo", "split_dataset_ratio": "0.0"},
+    **{"rlhf_type": "dpo", "split_dataset_ratio": "0.0", "sequence_parallel_size": "1"},
 }
 DEFAULTS: dict[str, dict[str, str]] = {"megatron": _MEGATRON, "transformers": _TRANSFORMERS}
 """Backend to ms-swift 4.4.1's defaults of what rules read; a test compares them with its source.
@@ -96,6 +99,8 @@ class Context:
     """``online`` or ``precomputed``."""
     export: str = "last"
     """``last`` or ``best``."""
+    pair_weights: str = "equal"
+    """``equal`` or ``pack``."""
     core: str = CORE
     """Version of megatron-core."""
 
@@ -118,6 +123,7 @@ class Context:
             task=recipe.task,
             reference=recipe.reference,
             export=recipe.export,
+            pair_weights=recipe.pair_weights,
             core=core,
         )
 
@@ -189,6 +195,7 @@ def _facts(args: Mapping[str, Value], context: Context) -> Facts:
         task=context.task,
         reference=context.reference,
         export=context.export,
+        pair_weights=context.pair_weights,
         overrides=OVERRIDES[context.backend],
     )
 

@@ -167,6 +167,7 @@ _CLIP = "megatron.core.optimizer.clip_grads"
 _MOE = "megatron.core.transformer.moe"
 _GATHER = "megatron.core.transformer.moe.token_dispatcher:MoEAllGatherTokenDispatcher"
 _ADAM = "transformer_engine.pytorch.optimizers.fused_adam:FusedAdam"
+_BY_PACK = "set recipe.pairWeights: pack"
 _ALLTOALL = "set recipe.args.moe_token_dispatcher_type: alltoall"
 
 PATCHES = (
@@ -454,6 +455,41 @@ PATCHES = (
             )
         ),
         otherwise="set recipe.args.split_dataset_ratio: 0",
+    ),
+    Patch(
+        "pair_weights",
+        "numbers",
+        _functions(
+            ms_swift=(
+                f"{_DPO}:MegatronDPOTrainer.loss_func",
+                f"{_DPO}:MegatronDPOTrainer.forward_step",
+                f"{_RLHF}.get_logps",
+                *(f"{_TRAINER}.{name}" for name in ("train_step", "_all_reduce_metric")),
+                *(f"{_TRAINER}.{name}" for name in ("_aggregated_metrics", "_log_callback")),
+                # its sampler is that of the patch packing
+                *(f"{_TRAINER}.{name}" for name in ("_prepare_dataloader", "_create_dataloader")),
+                "swift.megatron.trainers.batch_sampler:MegatronPretrainingRandomSampler",
+                "swift.megatron.callbacks.default_flow:DefaultFlowCallback.on_step_end",
+                "swift.rlhf_trainers.dpo_trainer:DPOTrainer.dpo_loss",
+            ),
+            megatron_core=("megatron.core.pipeline_parallel.schedules:forward_step_calc_loss",),
+        ),
+        otherwise=_BY_PACK,
+    ),
+    Patch(
+        "pair_weights_transformers",
+        "numbers",
+        _functions(
+            ms_swift=tuple(
+                f"swift.rlhf_trainers.dpo_trainer:DPOTrainer.{name}"
+                for name in ("concatenated_forward", "get_batch_loss_metrics", "compute_loss")
+            ),
+            transformers=tuple(
+                f"transformers.trainer:Trainer.{name}"
+                for name in ("get_batch_samples", "training_step")
+            ),
+        ),
+        otherwise=_BY_PACK,
     ),
     Patch(
         "equal_packs",

@@ -92,9 +92,9 @@ def _short(digest: str) -> str:
 
 def table(verdicts: Iterable[Verdict]) -> str:
     """Format patches for people, one a line, with the functions whose source is unknown."""
-    lines = [f"{'patch':26}{'effect':10}{'state':15}sources"]
+    lines = [f"{'patch':27}{'effect':10}{'state':15}sources"]
     for each in verdicts:
-        head = f"{each.patch.name:26}{each.patch.effect:10}{each.state:15}{each.releases}"
+        head = f"{each.patch.name:27}{each.patch.effect:10}{each.state:15}{each.releases}"
         lines.append(head.rstrip())
         lines += dict.fromkeys(_explain(function, each) for function in each.unknown)
     return "\n".join(lines)

@@ -29,6 +29,7 @@ FULL: Document = {
         "resources": {"limits": {"memory": "30Gi", "cpu": 4}},
     },
     "recipe": {
+        "pairWeights": "pack",
         "allowVersionChange": True,
         "checkFirstStep": False,
         "args": {"report_to": ["tensorboard"], "megatron_extra_kwargs": {"eps": 5e-7}, "lr": 5e-6},

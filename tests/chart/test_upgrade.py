@@ -45,6 +45,8 @@ def test_a_changed_recipe_is_named_by_its_keys(chart: Path) -> None:
     assert changes(upgrade(chart, more)) == ["recipe: args.beta, args.seed"]
     once: Document = {"recipe": {"reference": "precomputed"}}
     assert changes(upgrade(chart, ARGS, once)) == ["recipe: reference"]
+    by_pack: Document = {"recipe": {"pairWeights": "pack"}}
+    assert changes(upgrade(chart, ARGS, by_pack)) == ["recipe: pairWeights"]
     allowed: Document = {"recipe": {"allowVersionChange": True}}
     assert changes(upgrade(chart, ARGS, allowed)) == ["recipe: allowVersionChange"]
     unchecked: Document = {"recipe": {"checkFirstStep": False}}

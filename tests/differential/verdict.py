@@ -48,6 +48,7 @@ def judge(run: Run, oracle: Oracle) -> Verdict:
             nodes=run.nodes,
             gpus_per_node=run.gpus,
             backend="megatron",
+            pair_weights="pack",  # upstream's own
             core=oracle.versions["megatron-core"],
         ),
     )

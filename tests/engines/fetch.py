@@ -73,6 +73,9 @@ _CORE = {
     "megatron/core/optimizer/optimizer.py": (
         "bc70856659b0485d78c7876cd0a1393354a40691f5a459fe551efc20d6b9672a"
     ),
+    "megatron/core/pipeline_parallel/schedules.py": (
+        "946a71d2fd69dfebaceab461bd8e01a37cc4797221651d64943c2c5c9c4e6f0a"
+    ),
     "megatron/core/transformer/moe/moe_layer.py": (
         "680e0efc3d6e51e167934fc52002c762ce32448d12fbaf3f6ddba2ec6c316fe4"
     ),

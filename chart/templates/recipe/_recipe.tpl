@@ -16,6 +16,9 @@ reference: {{ .reference | quote }}
 {{- if ne .export "last" }}
 export: {{ .export | quote }}
 {{- end }}
+{{- if ne .pairWeights "equal" }}
+pairWeights: {{ .pairWeights | quote }}
+{{- end }}
 {{- if .allowVersionChange }}
 allowVersionChange: true
 {{- end }}

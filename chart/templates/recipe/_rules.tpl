@@ -5,7 +5,10 @@ Takes (backend, recipe, nodes, gpus).
 */}}
 {{- define "megatron-dpo.validate.rules" -}}
 {{- $recipe := .recipe -}}
-{{- $texts := merge (dict "recipe.task" $recipe.task "recipe.reference" ($recipe.reference | default "online") "recipe.export" ($recipe.export | default "last")) (deepCopy .backend.defaults) -}}
+{{- $own := dict "recipe.task" $recipe.task "recipe.reference" ($recipe.reference | default "online") -}}
+{{- $_ := set $own "recipe.export" ($recipe.export | default "last") -}}
+{{- $_ := set $own "recipe.pairWeights" ($recipe.pairWeights | default "equal") -}}
+{{- $texts := merge $own (deepCopy .backend.defaults) -}}
 {{- range $flag, $value := $recipe.args }}
 {{- $text := include "megatron-dpo.flagText" $value }}
 {{- if $text }}

@@ -35,6 +35,10 @@ class Cost:
         return self.token * sum(texts) + self.square * sum(n * n for n in texts)
 
 
+TOKENS = Cost(token=1.0, square=0.0)
+"""Cost of texts in a model of unknown sizes: their tokens."""
+
+
 def cost(shape: ModelConfig) -> Cost:
     """Return the cost of texts in a model; ``plan/flops.py`` derives the formula."""
     return Cost(token=flops.forward(shape, 0), square=flops.parts(shape, 1).attention)

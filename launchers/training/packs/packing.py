@@ -19,12 +19,14 @@ from swift.megatron.trainers.base import BaseMegatronTrainer
 from swift.megatron.trainers.batch_sampler import MegatronPretrainingRandomSampler
 from swift.utils import get_logger
 
+from launchers.config.recipe import PAIRED
 from launchers.exits import Exit, LaunchError
 from launchers.plan import model_config
 from launchers.system.atomic_file import replace
+from launchers.training import loading
 from launchers.training.packs import dealing
 from launchers.training.packs.dealing import Round
-from launchers.training.packs.report import Packs, Report, report
+from launchers.training.packs.report import Packs, PairWeights, Report, report
 
 FILE = "packing.json"
 """The report, in the attempt's folder."""
@@ -36,13 +38,20 @@ _logger = get_logger()
 class DealtSampler:
     """Yields this replica's microbatches; a resumed run gets the same ones from its step on."""
 
-    def __init__(self, upstream: Any, costs: list[float], batch: int) -> None:
-        """Take over the settings of upstream's sampler."""
+    def __init__(self, upstream: Any, costs: list[float], rows: list[int], batch: int) -> None:
+        """Take over the settings of upstream's sampler.
+
+        Args:
+            upstream: the sampler that ms-swift made.
+            costs: cost of each pack.
+            rows: rows of each pack; in DPO a row is a pair.
+            batch: packs of a step.
+        """
         self.total_samples = int(upstream.total_samples)
         self.consumed_samples = int(upstream.consumed_samples)
         self.micro, self.replicas = int(upstream.micro_batch_size), int(upstream.data_parallel_size)
         self.replica = int(upstream.data_parallel_rank)
-        self.costs, self.batch = costs, batch
+        self.costs, self.rows, self.batch = costs, rows, batch
         self.round = self.micro * self.replicas
         self.first_sample = self.consumed_samples
 
@@ -76,6 +85,24 @@ class DealtSampler:
         sizes = {"replicas": self.replicas, "micro": self.micro, "batch": self.batch}
         return dealing.epoch(self.shuffled(epoch)[done:], self.costs, **sizes, first=first)
 
+    def steps(self, epoch: int) -> list[list[int]]:
+        """Return the packs of each whole step of an epoch that begins with a step."""
+        order = self.shuffled(epoch)
+        whole = range(0, len(order) - self.batch + 1, self.batch)
+        return [order[begin : begin + self.batch] for begin in whole]
+
+    def rows_of_step(self, consumed: int) -> int:
+        """Return the rows of a step over all its packs, before it is dealt to the replicas.
+
+        Args:
+            consumed: packs of the steps before it, as upstream counts them.
+        """
+        found: list[int] = []
+        while len(found) < self.batch:  # a step may begin in one epoch and end in the next
+            epoch, done = divmod(consumed + len(found), self.usable)
+            found += self.shuffled(epoch)[done : done + self.batch - len(found)]
+        return sum(self.rows[pack] for pack in found)
+
     def undealt(self, epoch: int) -> list[Round]:
         """Return the rounds of an epoch as upstream distributes them."""
         order, n = self.shuffled(epoch), self.replicas
@@ -104,11 +131,11 @@ def create_dataloader(self: Any, dataset: Any, batch_sampler: Any) -> Any:
         and not batch_sampler.data_sharding
         and not batch_sampler.group_by_length
     ):
-        batch_sampler = _dealt(self.args, dataset, batch_sampler)
+        batch_sampler = self.dealt_sampler = _dealt(self.args, dataset, batch_sampler)
     return _create(self, dataset, batch_sampler)
 
 
-def _dealt(args: Any, dataset: Any, upstream: Any) -> Any:
+def _dealt(args: Any, dataset: Any, upstream: Any) -> DealtSampler:
     lengths = [n if isinstance(n, list) else [n] for n in dataset.dataset["lengths"]]
     packs = Packs(texts=lengths, packs=dataset.packed_idx, length=dataset.packing_length)
     _compare(packs.digest())
@@ -116,12 +143,16 @@ def _dealt(args: Any, dataset: Any, upstream: Any) -> Any:
         text = (Path(args.model) / "config.json").read_text(encoding="utf-8")
         cost = dealing.cost(model_config.parse(json.loads(text)))
     except (OSError, ValueError, LaunchError) as error:
-        _logger.warning("packing: packs are distributed at random: %s", error)
-        return upstream
-    sampler = DealtSampler(upstream, packs.costs(cost), args.global_batch_size)
+        _logger.warning("packing: packs are distributed by tokens, without attention: %s", error)
+        cost = dealing.TOKENS
+    rows = [len(pack) for pack in packs.packs]
+    sampler = DealtSampler(upstream, packs.costs(cost), rows, args.global_batch_size)
     if not dist.is_initialized() or dist.get_rank() == 0:
         dealt = list(sampler.rounds(0, 0, sampler.batch))
-        _publish(report(packs, cost, dealt=dealt, undealt=sampler.undealt(0)))
+        weights = None
+        if getattr(args, "rlhf_type", None) in PAIRED:
+            weights = PairWeights.of(rows, sampler.steps(0), "pair_weights" in loading.installed())
+        _publish(report(packs, cost, dealt=dealt, undealt=sampler.undealt(0), weights=weights))
     return sampler
 
 

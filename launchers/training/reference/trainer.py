@@ -96,16 +96,22 @@ class PrecomputedDPOTrainer(_Upstream):  # type: ignore[misc]
         given = {"labels": data.get("labels"), "packed_seq_params": data.get("packed_seq_params")}
         return model(**data), partial(self.loss_func, reference=reference, **given)
 
+    def get_logps(
+        self, output_tensor: Any, labels: Any, packed_seq_params: Any, per_token: bool = False
+    ) -> Any:
+        """Return each text's summed log-probability in nats, like upstream's, float32 [texts]."""
+        assert not per_token, "DPO sums them"
+        return sums(output_tensor, labels, bounds_of(packed_seq_params))
+
     def loss_func(
         self, output_tensor: Any, *, labels: Any, packed_seq_params: Any, reference: Any
     ) -> tuple[Any, dict[str, Any]]:
         """Return the loss and the logged metrics, like upstream's function of this name."""
-        bounds = bounds_of(packed_seq_params)
-        chosen, rejected = sums(output_tensor, labels, bounds).chunk(2)
+        chosen, rejected = self.get_logps(output_tensor, labels, packed_seq_params).chunk(2)
         loss, rewards, others = self.dummy_dpo_trainer.dpo_loss(chosen, rejected, *reference)
         nll = None
         if self.args.rpo_alpha:
-            nll = chosen_nll(output_tensor, labels, bounds)
+            nll = chosen_nll(output_tensor, labels, bounds_of(packed_seq_params))
             loss = loss + self.args.rpo_alpha * nll
         loss = loss.mean()
         metric = {

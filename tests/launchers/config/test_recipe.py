@@ -39,6 +39,18 @@ def test_a_reference_in_every_step_leaves_the_digest_as_it_was() -> None:
     assert (plain.reference, once.reference) == ("online", "precomputed")
 
 
+def test_equal_weights_of_pairs_are_part_of_the_digest_where_they_have_an_effect() -> None:
+    packed, rewards = {"packing": True}, {"packing": True, "rlhf_type": "rm"}
+    for args, differ in ((packed, True), (rewards, False), ({}, False)):
+        equal, by_pack = (
+            parse(RECIPE | {"args": args} | given) for given in ({}, {"pairWeights": "pack"})
+        )
+        assert equal.weighs_pairs_equally == differ and not by_pack.weighs_pairs_equally
+        assert (equal.digest != by_pack.digest) == differ
+    sft = parse(RECIPE | {"task": "sft", "args": packed})
+    assert not sft.weighs_pairs_equally
+
+
 def test_other_versions_may_be_allowed_after_a_run_has_begun() -> None:
     plain, allowed = parse(RECIPE), parse(RECIPE | {"allowVersionChange": True})
     assert plain.digest == allowed.digest
@@ -57,6 +69,7 @@ def test_the_check_of_the_first_step_may_be_left_out_after_a_run_has_begun() -> 
         ({"backend": "deepspeed"}, "recipe.backend='deepspeed'; use megatron or transformers"),
         ({"task": None}, "recipe.task=None"),
         ({"reference": "once"}, "recipe.reference='once'; use online or precomputed"),
+        ({"pairWeights": "token"}, "recipe.pairWeights='token'; use equal or pack"),
         ({"allowVersionChange": "true"}, "recipe.allowVersionChange='true'; use true or false"),
         ({"checkFirstStep": None}, "recipe.checkFirstStep=None; use true or false"),
         ({"modle": "x"}, "recipe.modle is not a key; did you mean model"),

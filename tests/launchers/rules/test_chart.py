@@ -19,6 +19,7 @@ from launchers.flags.flag_types import Kind
 from launchers.rules import table
 from launchers.rules.engine import (
     EXPORT,
+    PAIR_WEIGHTS,
     REFERENCE,
     TASK,
     Local,
@@ -47,7 +48,7 @@ JUDGE = """
 {{- $table := .Files.Get "table.yaml" | fromYaml }}
 {{- range .Values.cases }}
 {{- $backend := get $table.backends .backend }}
-{{- $recipe := pick . "args" "task" "reference" "export" }}
+{{- $recipe := pick . "args" "task" "reference" "export" "pairWeights" }}
 {{- $_ := set $recipe "checkFlags" true }}
 {{- $given := dict "backend" $backend "recipe" $recipe "nodes" (int .nodes) "gpus" (int .gpus) }}
 ---
@@ -85,6 +86,7 @@ def said_by_the_launcher(case: Case, args: Case) -> list[str]:
     read = recipe.parse({**document, "args": args}).args
     sizes = {"nodes": case["nodes"], "gpus_per_node": case["gpus"]}
     kind = {name: case[name] for name in ("backend", "task", "reference", "export")}
+    kind["pair_weights"] = case["pairWeights"]
     found = table.check(read, table.Context(shape=None, **sizes, **kind))
     return [str(refusal) for refusal in found]
 
@@ -127,10 +129,11 @@ def case_of(
     gang: tuple[int, int] = (2, 8),
     once: bool = False,
     best: bool = False,
+    weights: str = "equal",
 ) -> Case:
     reference, export = "precomputed" if once else "online", "best" if best else "last"
     case = {"backend": backend, "args": args, "task": task}
-    case |= {"reference": reference, "export": export}
+    case |= {"reference": reference, "export": export, "pairWeights": weights}
     return {**case, "nodes": gang[0], "gpus": gang[1]}
 
 
@@ -155,8 +158,9 @@ def drawn(chance: random.Random) -> Case:
         spellings: list[Any] = [replaced, spelt, [spelt], f"{spelt[:-1]},}}", "null", "[1]", "{}"]
         args["megatron_extra_kwargs"] = chance.choice(spellings)
     task = chance.choice(["rlhf", "rlhf", "sft", "pt"])
-    gang, once = chance.choice(GANGS), chance.random() < 0.2
-    return case_of(backend, args, task, gang, once=once, best=chance.random() < 0.2)
+    gang, once, best = chance.choice(GANGS), chance.random() < 0.2, chance.random() < 0.2
+    weights = chance.choice(["equal", "pack"])
+    return case_of(backend, args, task, gang, once=once, best=best, weights=weights)
 
 
 def breaking(backend: str, rule: Rule) -> Case:
@@ -181,7 +185,8 @@ def breaking(backend: str, rule: Rule) -> Case:
             args |= {rule.least: 3, rule.most: 2}
     once = args.pop(REFERENCE, "online") == "precomputed"
     best = args.pop(EXPORT, "last") == "best"
-    return case_of(backend, args, args.pop(TASK, "rlhf"), once=once, best=best)
+    weights = args.pop(PAIR_WEIGHTS, "equal")
+    return case_of(backend, args, args.pop(TASK, "rlhf"), once=once, best=best, weights=weights)
 
 
 def holding(condition: When) -> Any:
@@ -303,7 +308,9 @@ def refused_by_the_schema(backend: str, cases: list[Case], folder: Path) -> set[
     }
     (folder / "values.schema.json").write_text(json.dumps(schema))
     given = {"backend": backend, "task": "rlhf", "model": "m", "dataset": [], "reference": "online"}
-    recipes = [{**given, "checkFlags": True, "args": args} for args in cases]
+    recipes = [
+        {**given, "pairWeights": "equal", "checkFlags": True, "args": args} for args in cases
+    ]
     with pytest.raises(Refused) as refusal:
         template({"recipes": recipes}, chart=folder)
     return {int(number) for number in re.findall(r"at '/recipes/(\d+)/", str(refusal.value))}
@@ -321,7 +328,7 @@ def test_an_unknown_ms_swift_is_judged_by_sizes_alone() -> None:
         (True, "no_such_flag", [], True),
     ):
         given: Case = {"backend": "megatron", "task": "rlhf", "model": "m", "dataset": []}
-        given |= {"reference": "online", "export": "last"}
+        given |= {"reference": "online", "export": "last", "pairWeights": "equal"}
         given |= {"allowVersionChange": False, "checkFirstStep": True}
         document = {**given, "checkFlags": check, "args": {flag: value}}
         assert judge.is_valid(document) == right, (check, flag)

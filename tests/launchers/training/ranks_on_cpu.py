@@ -10,12 +10,12 @@ from scripts.helm import ROOT
 from tests.launchers.training_environment import ORACLE, PYTHON
 
 
-def said(module: str, ranks: int = 2) -> list[str]:
+def said(module: str, *given: str, ranks: int = 2) -> list[str]:
     """Return the lines that the module's ranks printed; all must have ended well."""
     env = {**os.environ, "PYTHONPATH": f"{ROOT}:{ORACLE}", "CUDA_VISIBLE_DEVICES": ""}
     torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", str(ranks)]
     done = subprocess.run(
-        [PYTHON, *torchrun, "--master-port", str(free_port()), "-m", module],
+        [PYTHON, *torchrun, "--master-port", str(free_port()), "-m", module, *given],
         cwd=ROOT,
         env={**env, "OMP_NUM_THREADS": "1"},
         capture_output=True,

@@ -84,7 +84,7 @@ def test_the_table_of_an_image_needs_neither_settings_nor_packages(
     rows = [line for line in lines[1:] if not line.startswith(" ")]
     assert [row.split()[0] for row in rows] == [patch.name for patch in PATCHES]
     assert "  transformer-engine is not installed" in lines
-    states = {row.split()[0]: row[36:].strip() for row in rows}
+    states = {row.split()[0]: row[37:].strip() for row in rows}
     assert states["merge-last"] == "accepted"
     assert states["chunked-adam"] == "refused"
     assert states["pack-lengths"] == "stepped aside"

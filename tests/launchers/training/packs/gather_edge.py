@@ -21,6 +21,7 @@ from tests.launchers.training.packs.gather_packs import (
     collated,
     collators,
     filling,
+    furthest,
     rows,
 )
 
@@ -96,12 +97,7 @@ def step(dispatcher: str, batches: Batches, kind: torch.dtype) -> Any:
 def apart(one: Any, other: Any) -> tuple[float, float]:
     """Return by how much losses differ, and gradients as a part of the greatest of their tensor."""
     losses = max(abs(a - b) for a, b in zip(one[0], other[0], strict=True))
-    assert all(float(each.abs().max()) for each in one[1].values())
-    parts = [
-        float((each - other[1][name]).abs().max() / each.abs().max())
-        for name, each in one[1].items()
-    ]
-    return losses, max(parts)
+    return losses, furthest(one[1], other[1])
 
 
 def shown(what: str, holds: bool, *reported: object) -> None:

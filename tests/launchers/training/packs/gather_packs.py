@@ -37,17 +37,27 @@ def rows() -> list[list[Any]]:
     chance = torch.Generator().manual_seed(10 + dist.get_rank())
     packs: list[list[Any]] = []
     for _ in range(BATCHES):
-        pack: list[Any] = []
-        for _ in range(2):
-            row: dict[str, Any] = {}
-            for part in ("chosen", "rejected"):
-                length = int(torch.randint(5, 20, (1,), generator=chance))
-                words = torch.randint(1, WORDS, (length,), generator=chance).tolist()
-                row |= {f"{part}_input_ids": words, f"{part}_labels": [-100, *words[1:]]}
-                row |= {f"{part}_length": length}
-            pack.append(row)
-        packs.append(pack)
+        packs.append([pair(chance) for _ in range(2)])
     return packs
+
+
+def pair(chance: Any, words: int = WORDS) -> dict[str, Any]:
+    """Return a pair of random words; no text asks for its first word."""
+    row: dict[str, Any] = {}
+    for part in ("chosen", "rejected"):
+        length = int(torch.randint(5, 20, (1,), generator=chance))
+        text = torch.randint(1, words, (length,), generator=chance).tolist()
+        row |= {f"{part}_input_ids": text, f"{part}_labels": [-100, *text[1:]]}
+        row |= {f"{part}_length": length}
+    return row
+
+
+def furthest(one: dict[str, Any], other: dict[str, Any]) -> float:
+    """Return by how much gradients differ, as a part of the greatest of their tensor."""
+    assert all(float(each.abs().max()) for each in one.values())
+    return max(
+        float((each - other[name]).abs().max() / each.abs().max()) for name, each in one.items()
+    )
 
 
 def collators(space: int) -> tuple[Any, Any]:

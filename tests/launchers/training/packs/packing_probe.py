@@ -99,7 +99,7 @@ def figures(model: Path) -> dict[str, Any]:
     """Measure all distributions, lengths and layouts."""
     from launchers.plan import model_config
     from launchers.training.packs import dealing, packing
-    from launchers.training.packs.report import Packs, report
+    from launchers.training.packs.report import Packs, PairWeights, report
 
     cost = dealing.cost(model_config.parse(json.loads(model.read_text(encoding="utf-8"))))
     found: dict[str, Any] = {}
@@ -110,9 +110,12 @@ def figures(model: Path) -> dict[str, Any]:
             costs = packs.costs(cost)
             for replicas, batch in LAYOUTS:
                 upstream = sampler(dataset, 0, (replicas, 1, batch))
-                ours = packing.DealtSampler(upstream, costs, batch)
+                rows = list(map(len, packs.packs))
+                ours = packing.DealtSampler(upstream, costs, rows, batch)
                 dealt = list(ours.rounds(0, 0, batch))
-                seen = report(packs, cost, dealt=dealt, undealt=ours.undealt(0))
+                weights = PairWeights.of(rows, ours.steps(0), False)
+                undealt = ours.undealt(0)
+                seen = report(packs, cost, dealt=dealt, undealt=undealt, weights=weights)
                 found[f"{name} {length} dp{replicas} gbs{batch}"] = seen.document()
     return found
 
@@ -140,10 +143,13 @@ def faults() -> list[str]:
         replicas, micro, batch = sizes
         count = len(dataset) // (replicas * micro) * replicas * micro // batch
         costs = [float(n * n % 977) for n in dataset.packed_length]
+        rows = [len(pack) for pack in dataset.packed_idx]
 
-        def ours(consumed: int, sizes: Any = sizes, costs: Any = costs) -> list[Any]:
+        def ours(
+            consumed: int, sizes: Any = sizes, costs: Any = costs, rows: Any = rows
+        ) -> list[Any]:
             return [
-                packing.DealtSampler(sampler(dataset, r, sizes, consumed), costs, sizes[2])
+                packing.DealtSampler(sampler(dataset, r, sizes, consumed), costs, rows, sizes[2])
                 for r in range(sizes[0])
             ]
 
@@ -152,6 +158,9 @@ def faults() -> list[str]:
         for number, (one, other) in enumerate(zip(theirs, whole, strict=False)):
             if sorted(sum(one, [])) != sorted(sum(other, [])):
                 wrong.append(f"{sizes}: step {number} has other packs than ms-swift's")
+        for number, one in enumerate(whole):  # over two epochs and a step that is in both
+            if ours(0)[-1].rows_of_step(number * batch) != sum(rows[p] for p in sum(one, [])):
+                wrong.append(f"{sizes}: step {number} has another number of rows than announced")
         for start in (1, count - 1, count, count + 5):
             if steps(ours(start * batch), batch, 3) != whole[start : start + 3]:
                 wrong.append(f"{sizes}: a run that resumes at step {start} sees other packs")
@@ -169,7 +178,8 @@ def edges(model: Path) -> list[str]:
     from launchers.training.packs import packing
 
     dataset = packed(pairs("heavy", 2000), 8192)
-    args = types.SimpleNamespace(model=str(model.parent), global_batch_size=16)
+    given = {"model": str(model.parent), "global_batch_size": 16, "rlhf_type": "dpo"}
+    args = types.SimpleNamespace(**given)
     trainer = types.SimpleNamespace(args=args)
     wrong = []
 
@@ -188,8 +198,13 @@ def edges(model: Path) -> list[str]:
     os.environ["DPO_ATTEMPT_FOLDER"] = str(model.parent)
     if not isinstance(made(), packing.DealtSampler):
         wrong.append("packs are not dealt out")
-    if json.loads((model.parent / packing.FILE).read_text())["rows"] != 2000:
+    document = json.loads((model.parent / packing.FILE).read_text())
+    if document["rows"] != 2000:
         wrong.append("packing.json does not count the rows")
+    if not document["pairs_per_pack"]["max"] > 1 < document["pair_weight_ratio_by_pack"]:
+        wrong.append("packing.json does not say what a pair weighs")
+    if document["pair_weights"] != "pack":
+        wrong.append("packing.json does not say how pairs are weighed")
     os.environ["DPO_ATTEMPT_FOLDER"] = "/proc/no/where"
     if not isinstance(made(), packing.DealtSampler):
         wrong.append("packs are not dealt out where the report cannot be written")
@@ -197,8 +212,8 @@ def edges(model: Path) -> list[str]:
         if isinstance(made(**{name: value}), packing.DealtSampler):
             wrong.append(f"{name}={value} is not left to ms-swift")
     args.model = "/nowhere"
-    if isinstance(made(), packing.DealtSampler):
-        wrong.append("without config.json packs are dealt out by no cost")
+    if not isinstance(made(), packing.DealtSampler):
+        wrong.append("without config.json packs are not dealt out by tokens")
     dist.is_initialized, dist.get_world_size = lambda: True, lambda: 2
     dist.all_gather_object = lambda seen, own: seen.__setitem__(slice(0, 2), [own, "other"])
     try:

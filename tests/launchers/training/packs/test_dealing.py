@@ -14,7 +14,7 @@ from launchers.plan import flops
 from launchers.system.failures import verdict
 from launchers.training.packs import dealing
 from launchers.training.packs.dealing import Round
-from launchers.training.packs.report import Packs, report
+from launchers.training.packs.report import Packs, PairWeights, report
 from tests.launchers.models import shape_of
 
 QWEN = shape_of("Qwen3-30B-A3B")
@@ -120,6 +120,33 @@ def test_a_row_longer_than_a_pack_is_reported_with_the_length_to_write() -> None
     assert seen.real == 1
     assert "packing_length: 160" in next(seen.complaints())
     assert any("wait 23." in c and "global_batch_size" in c for c in seen.complaints())
+
+
+def test_a_pair_in_a_pack_of_two_weighs_ten_times_one_in_a_pack_of_twenty() -> None:
+    seen = PairWeights.of([2, 20, 11], [[0, 1]], False)
+    assert (seen.min, seen.median, seen.max) == (2, 11, 20)
+    assert seen.ratio == pytest.approx(10)
+    # 2 pairs of weight 5.5 and 20 of weight 0.55: mean 1, variance (2 x 4.5^2 + 20 x 0.45^2) / 22
+    assert seen.cv == pytest.approx(((2 * 4.5**2 + 20 * 0.45**2) / 22) ** 0.5)
+    assert PairWeights.of([4, 4], [[0, 1]], False).cv == 0
+    assert PairWeights.of([1, 3], [], False).ratio == pytest.approx(3)
+
+
+def test_a_report_of_pairs_names_the_key_only_if_it_would_help() -> None:
+    packs = Packs(texts=[[60, 40]] + [[6, 4]] * 10, packs=[[0], [*range(1, 11)]], length=100)
+    rounds = dealing.deal(packs.costs(dealing.TOKENS), replicas=2, micro=1)
+    for equal, named in ((False, 1), (True, 0)):
+        weights = PairWeights.of([1, 10], [[0, 1]], equal)
+        seen = report(packs, dealing.TOKENS, dealt=rounds, undealt=rounds, weights=weights)
+        assert sum("recipe.pairWeights: equal" in each for each in seen.complaints()) == named
+        document = seen.document()
+        assert document["pairs_per_pack"] == {"min": 1, "median": 5.5, "max": 10}
+        assert document["pair_weight_ratio_by_pack"] == 10
+        assert document["pair_weights"] == ("equal" if equal else "pack")
+    assert (
+        "pairs_per_pack"
+        not in report(packs, dealing.TOKENS, dealt=rounds, undealt=rounds).document()
+    )
 
 
 def test_other_lengths_or_packs_have_another_digest() -> None:

@@ -62,6 +62,9 @@ def test_packs_are_full_and_replicas_even(found: dict[str, Any], name: str) -> N
             assert seen["token_imbalance"] <= 0.03
             assert seen["cost_imbalance"] <= 0.03 < seen["cost_imbalance_undealt"]
             assert seen["too_long"] == 0
+            assert seen["pair_weights"] == "pack"
+            assert seen["pair_weight_cv_by_pack"] > 0.1
+            assert seen["pairs_per_pack"]["min"] < seen["pairs_per_pack"]["median"]
             assert seen["lost_each_epoch"] < replicas
 
 
