@@ -16,6 +16,11 @@ digits of the SHA-256 of the function's source: whole ones do not fit in the cha
 an empty digest stands for a release that does not have the function."""
 
 _SWIFT: Read = {
+    "swift.megatron.callbacks.default_flow": {
+        "DefaultFlowCallback": {
+            "452add42fe18ff89": "4.4.1",
+        },
+    },
     "swift.megatron.init": {
         "_patch_torch_FileSystemReader": {
             "658a78d9f031ff20": "4.4.1",

@@ -239,6 +239,16 @@ PATCHES = (
         _functions(transformers=("transformers.trainer:Trainer.get_batch_samples",)),
     ),
     Patch(
+        "stop_megatron",
+        "speed",  # without it SIGTERM saves nothing
+        _functions(
+            ms_swift=(
+                "swift.megatron.callbacks.default_flow:DefaultFlowCallback",
+                f"{_TRAINER}.run_train_step",
+            )
+        ),
+    ),
+    Patch(
         "one_read",
         "speed",
         _functions(
