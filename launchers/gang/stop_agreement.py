@@ -129,8 +129,16 @@ class StopAgreement:
             self._hold, self._release = hold, release
 
     def ask(self, seconds: float) -> None:
-        """Ask for the agreement: this rank must end within so many seconds."""
-        if self._is_leader:
+        """Ask for the agreement: this rank must end within so many seconds.
+
+        A rank that cannot save settles it for itself; the others learn of it when it ends.
+        """
+        if self.boundary:
+            return  # another rank has asked
+        own = self._hold()
+        if own.boundary == 0:
+            self._settle(NOWHERE, own.why)
+        elif self._is_leader:
             self._begin(seconds)
         else:
             self._send({"stop": "ask", "seconds": seconds})

@@ -18,8 +18,12 @@ from launchers import logs
 from launchers.exits import Exit, LaunchError
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.gang.stop_agreement import Answer, StopAgreement, seconds_to_save
+from launchers.storage.checkpoint import read
 from launchers.system.process import Child, Stopped
-from launchers.system.step_board import NOWHERE, VARIABLE, Phase, StepBoard, step_of
+from launchers.system.step_board import VARIABLE, Phase, StepBoard, step_of
+
+AGREEMENT_SECONDS = 15.0
+"""Time in which all launchers answer; one that is frozen does not, and nothing can be saved."""
 
 
 class StopOnRequest:
@@ -55,6 +59,12 @@ class StopOnRequest:
         """Return whether this node's processes have stopped, with a complete checkpoint of all."""
         return all(each.phase == Phase.STOPPED for each in self._board.read())
 
+    def has_checkpoint(self, checkpoints: Path) -> bool:
+        """Return whether the checkpoint on which the gang has agreed is complete."""
+        boundary = self._agreement.boundary
+        name = f"checkpoint-{step_of(boundary)}"
+        return boundary > 0 and read(checkpoints / name) is not None
+
     def wait(self, child: Child, peers: PeerMonitor) -> int | None:
         """Wait for torchrun's exit; after SIGTERM for the save, within the grace period.
 
@@ -69,13 +79,16 @@ class StopOnRequest:
             return child.wait(peers.lost, until=self.has_saved)
         except Stopped as stopped:
             logs.info("stop requested", signal=stopped, seconds=self._seconds)
-            deadline = time.monotonic() + self._seconds
+            begin = time.monotonic()
             self._agreement.ask(self._seconds)
 
             def is_over() -> bool:
-                self.is_late = time.monotonic() >= deadline
-                declined = self._agreement.boundary == NOWHERE
-                return self.is_late or declined or self.has_saved()
+                waited, boundary = time.monotonic() - begin, self._agreement.boundary
+                self.is_late = waited >= self._seconds
+                is_open = boundary == 0 and waited < AGREEMENT_SECONDS
+                if self.is_late or self.has_saved():
+                    return True
+                return boundary <= 0 and not is_open
 
             code = child.wait(peers.lost, until=is_over)
             if code == 0 or self.has_saved():

@@ -83,7 +83,8 @@ def train(
             raise
         finally:
             child.end(grace)
-        if stop.has_saved():
+        # a process may fail after the save because the first of the others has ended
+        if stop.has_saved() or (code != 0 and stop.has_checkpoint(work.checkpoints)):
             raise stop.preempted()
     if code != 0:
         started = attempt.resume is not None or last_step(work.checkpoints) != logged

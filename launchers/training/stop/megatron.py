@@ -13,7 +13,7 @@ from swift.megatron.callbacks.default_flow import DefaultFlowCallback
 from swift.megatron.callbacks.mapping import megatron_callbacks_map
 
 from launchers.training.stop.boundary import Boundary
-from launchers.training.stop.leave import leave
+from launchers.training.stop.leave import await_seal, leave
 
 
 class StopFlowCallback(DefaultFlowCallback):  # type: ignore[misc]
@@ -51,6 +51,7 @@ class StopFlowCallback(DefaultFlowCallback):  # type: ignore[misc]
 
     def on_save(self, output_dir: str) -> None:
         """Stop if the launcher asks for it: the callback ``seal`` has run."""
+        await_seal()
         step = self.state.iteration
         if self._boundary.end_save(step, stops=self._stops, is_last=self._is_last):
             leave(self._boundary, step, lambda: self.trainer.call_event("on_train_end"))

@@ -13,7 +13,7 @@ from swift.callbacks.base import TrainerCallback
 from swift.callbacks.mapping import callbacks_map
 
 from launchers.training.stop.boundary import Boundary
-from launchers.training.stop.leave import leave
+from launchers.training.stop.leave import await_seal, leave
 
 
 class StopCallback(TrainerCallback):  # type: ignore[misc]
@@ -42,6 +42,7 @@ class StopCallback(TrainerCallback):  # type: ignore[misc]
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Stop if the launcher asks for it: the callback ``seal`` has run."""
+        await_seal()
         step = state.global_step
         if self._boundary.end_save(step, stops=self._stops, is_last=_is_last(state, control)):
             handler = self.trainer.callback_handler

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchers.exits import Exit
-from launchers.gang.protocol import Loss, end_message
-from launchers.gang.stop_agreement import Answer, decide
+from launchers.gang.protocol import Loss, Message, end_message
+from launchers.gang.stop_agreement import Answer, StopAgreement, decide
 from launchers.system.step_board import (
     NOWHERE,
     Phase,
@@ -88,10 +88,18 @@ def test_a_gang_without_training_stops_nowhere() -> None:
     with led(2) as (lead, join):
         [follower] = started(lead, join, nodes=2)
         lead.peers.agreement.attach(lambda: Answer(boundary=4), lambda _: None)
-        follower.peers.agreement.ask(100)
+        lead.peers.agreement.ask(100)
         wait_until(lambda: follower.peers.agreement.boundary != 0)
         assert lead.peers.agreement.boundary == NOWHERE
         assert "rank 1: nothing is trained" in follower.peers.agreement.why
+
+
+def test_a_rank_that_cannot_save_asks_nobody() -> None:
+    sent: list[Message] = []
+    agreement = StopAgreement(2, sent.append, is_leader=False)
+    agreement.attach(lambda: Answer(boundary=0, why="an evaluation is running"), lambda _: None)
+    agreement.ask(100)
+    assert (agreement.boundary, sent) == (NOWHERE, [])
 
 
 def wait_until(holds: object) -> None:
