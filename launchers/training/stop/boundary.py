@@ -46,16 +46,13 @@ class Boundary:
             self._board.write(self._local, phase=Phase.SAVE)
         return stops
 
-    def end_save(self, step: int, *, stops: bool, is_last: bool) -> bool:
-        """Return whether to stop now that the checkpoint of ``step`` is written.
+    def end_save(self, step: int, *, stops: bool) -> bool:
+        """Return whether to stop now that the checkpoint of ``step``, not the last, is complete.
 
         Args:
             step: the number of completed steps.
             stops: what ``end_step`` returned for this step.
-            is_last: whether training ends with it.
         """
-        if is_last:
-            return False
         seconds = time.monotonic() - self._began
         self._next(end_of_step(step + 1), Phase.STEP, save_seconds=seconds)
         return stops or self._stops_at(end_of_save(step))

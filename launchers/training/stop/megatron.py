@@ -51,9 +51,11 @@ class StopFlowCallback(DefaultFlowCallback):  # type: ignore[misc]
 
     def on_save(self, output_dir: str) -> None:
         """Stop if the launcher asks for it: the callback ``seal`` has run."""
+        if self._is_last:
+            return  # training ends by itself
         await_seal()
         step = self.state.iteration
-        if self._boundary.end_save(step, stops=self._stops, is_last=self._is_last):
+        if self._boundary.end_save(step, stops=self._stops):
             leave(self._boundary, step, lambda: self.trainer.call_event("on_train_end"))
 
     @property

@@ -42,9 +42,11 @@ class StopCallback(TrainerCallback):  # type: ignore[misc]
 
     def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Stop if the launcher asks for it: the callback ``seal`` has run."""
+        if _is_last(state, control):
+            return  # training ends by itself
         await_seal()
         step = state.global_step
-        if self._boundary.end_save(step, stops=self._stops, is_last=_is_last(state, control)):
+        if self._boundary.end_save(step, stops=self._stops):
             handler = self.trainer.callback_handler
             leave(self._boundary, step, lambda: handler.on_train_end(args, state, control))
 

@@ -33,7 +33,7 @@ def test_without_a_launcher_nothing_stops() -> None:
     alone = Boundary({})
     alone.begin(0)
     assert not alone.end_step(1, saves=True, is_last=False)
-    assert not alone.end_save(1, stops=False, is_last=False)
+    assert not alone.end_save(1, stops=False)
     alone.stop()
 
 
@@ -52,7 +52,7 @@ def test_a_process_shows_what_it_does_and_how_long_that_takes(board: StepBoard) 
     one.end_evaluation(saves=True)
     assert board.read()[1].phase == Phase.SAVE
     time.sleep(0.02)
-    assert not one.end_save(7, stops=False, is_last=False)
+    assert not one.end_save(7, stops=False)
     shown = board.read()[1]
     assert (shown.boundary, shown.phase) == (end_of_step(8), Phase.STEP)
     assert 0.02 <= shown.save_seconds < 1
@@ -75,7 +75,7 @@ def test_a_step_that_is_saved_has_two_boundaries(
     board.stop_at = stop_at
     stops = one.end_step(7, saves=True, is_last=False)
     assert stops is after_step
-    assert one.end_save(7, stops=stops, is_last=False) is after_save
+    assert one.end_save(7, stops=stops) is after_save
 
 
 def test_the_last_step_ends_by_itself(board: StepBoard) -> None:
@@ -83,7 +83,6 @@ def test_the_last_step_ends_by_itself(board: StepBoard) -> None:
     board.request()  # and no boundary is set: the process does not wait for one
     assert not one.end_step(9, saves=True, is_last=True)
     assert board.read()[0].phase == Phase.SAVE
-    assert not one.end_save(9, stops=False, is_last=True)
 
 
 @pytest.mark.parametrize("saves", [False, True])
@@ -102,7 +101,7 @@ def test_a_request_right_after_the_look_names_a_boundary_ahead(
     monkeypatch.setattr(StepBoard, "is_requested", property(look_just_before))
     assert not one.end_step(7, saves=saves, is_last=False)
     if saves:
-        assert not one.end_save(7, stops=False, is_last=False)
+        assert not one.end_save(7, stops=False)
     ahead = [end_of_save(7), end_of_step(8)] if saves else [end_of_step(8)]
     assert [answer.boundary for answer in answers] == ahead
 
@@ -120,7 +119,7 @@ def test_processes_that_race_with_the_request_all_stop_at_one_boundary(tmp_path:
                 time.sleep(0.0002 * local)
                 saves = step % 3 == 0
                 stops = one.end_step(step, saves=saves, is_last=False)
-                if (saves or stops) and one.end_save(step, stops=stops, is_last=False):
+                if (saves or stops) and one.end_save(step, stops=stops):
                     stopped[local] = step
                     return
 
