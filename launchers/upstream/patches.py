@@ -157,6 +157,7 @@ def _functions(**given: tuple[str, ...]) -> tuple[Function, ...]:
 _SFT = "swift.pipelines.train.sft:SwiftSft"
 _MEGATRON_SFT = "swift.megatron.pipelines.train.sft:MegatronSft"
 _TRAINER = "swift.megatron.trainers.base:BaseMegatronTrainer"
+_FLOW = "swift.megatron.callbacks.default_flow:DefaultFlowCallback"
 _RLHF = "swift.megatron.trainers.rlhf_mixin:MegatronRLHFTrainer"
 _DPO = "swift.megatron.trainers.dpo_trainer"
 _WRAP = "swift.megatron.utils.megatron_lm_utils:wrap_model"
@@ -238,16 +239,8 @@ PATCHES = (
         "required",
         _functions(transformers=("transformers.trainer:Trainer.get_batch_samples",)),
     ),
-    Patch(
-        "stop_megatron",
-        "speed",  # without it SIGTERM saves nothing
-        _functions(
-            ms_swift=(
-                "swift.megatron.callbacks.default_flow:DefaultFlowCallback",
-                f"{_TRAINER}.run_train_step",
-            )
-        ),
-    ),
+    # without it SIGTERM saves nothing
+    Patch("stop_megatron", "speed", _functions(ms_swift=(_FLOW, f"{_TRAINER}.run_train_step"))),
     Patch(
         "one_read",
         "speed",
