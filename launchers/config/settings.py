@@ -38,6 +38,7 @@ _SETTINGS = (
     "DPO_MASTER_PORT",
     "DPO_GANG_PORT",
     "DPO_GANG_DEADLINE",
+    "DPO_GRACE_SECONDS",
     "DPO_TERMINATION_LOG",
     "DPO_POD_NAME",
     "DPO_NODE_NAME",
@@ -54,6 +55,10 @@ _SERVICE_LINK = re.compile(
     r"_(SERVICE_HOST|SERVICE_PORT(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?)$"
 )
 _SERVICE_URL = re.compile(r"(tcp|udp|sctp)://.+")
+
+
+DEFAULT_GRACE_SECONDS = 30
+"""Kubernetes' and Slurm's default time from SIGTERM to SIGKILL."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,6 +88,8 @@ class Settings:
     gang_port: int
     gang_deadline: int
     """Seconds within which every rank must join the gang."""
+    grace: int
+    """Seconds from SIGTERM to SIGKILL."""
     restart_attempt: int
     termination_log: Path | None
     pod: str
@@ -135,6 +142,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
         gpus_per_node=gpus_of(env, place.source),
         gang_port=port(env, "DPO_GANG_PORT", 29400),
         gang_deadline=integer(env, "DPO_GANG_DEADLINE", 1800),
+        grace=integer(env, "DPO_GRACE_SECONDS", DEFAULT_GRACE_SECONDS),
         restart_attempt=integer(env, "DPO_RESTART_ATTEMPT", 0, lowest=0),
         termination_log=Path(log) if log else None,
         pod=env.get("DPO_POD_NAME", "") or env.get("HOSTNAME", ""),

@@ -189,6 +189,14 @@ FEATURES = (
         backend="transformers",
         callback="nonfinite",
     ),
+    # after seal: it stops when the checkpoint is complete
+    Feature(name="stop_megatron", module="stop.megatron", backend="megatron"),
+    Feature(
+        name="stop_transformers",
+        module="stop.transformers",
+        backend="transformers",
+        callback="stop",
+    ),
     Feature(name="cpu_checkpoint", module="cpu_checkpoint", is_for_cpu=True),
     Feature(
         name="one_read",

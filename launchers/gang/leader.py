@@ -8,6 +8,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 
 from launchers import logs
 from launchers.exits import USER, Exit, LaunchError
@@ -23,11 +24,14 @@ from launchers.gang.protocol import (
     end_message,
     server,
 )
+from launchers.gang.stop_agreement import StopAgreement
 
 LATE_JOINER_TIMEOUT_SECONDS = 3.0
 """Time that a failing rank 0 waits for peers that have not joined yet, to send them the cause."""
 PEER_END_TIMEOUT_SECONDS = 30.0
 """Time that rank 0 waits after success until its peers have left, too."""
+PEER_STOP_TIMEOUT_SECONDS = 5.0
+"""The same after all ranks have saved and stopped: rank 0 is about to be killed."""
 
 
 class Leader:
@@ -37,7 +41,8 @@ class Leader:
         """Open the gang port on all addresses, unless the run has one node."""
         self.own = own
         self.peers = PeerMonitor(
-            announce_end=lambda code, cause: self._broadcast(end_message(code, cause))
+            announce_end=lambda code, cause: self._broadcast(end_message(code, cause)),
+            agreement=StopAgreement(own.nodes, self._broadcast),
         )
         self.generation = ""
         self._connections: dict[int, Connection] = {}
@@ -108,7 +113,8 @@ class Leader:
         with self._change:
             self._ready[peer.rank] = answer | {"sent": self._sent.get(peer.rank, 0.0)}
             self._change.notify_all()
-        self.peers.watch(connection, peer.name, on_end=lambda: self._note(self._left, peer.rank))
+        on_end = partial(self._note, self._left, peer.rank)
+        self.peers.watch(connection, peer.name, rank=peer.rank, on_end=on_end)
 
     def _admit(self, peer: Hello, connection: Connection) -> bool:
         """Let a peer join, or send it why it may not."""
@@ -208,6 +214,8 @@ class Leader:
         self._broadcast(self._final_message)
         if code == Exit.OK:
             self._wait_until(lambda: self._left == self._ready.keys(), PEER_END_TIMEOUT_SECONDS)
+        elif code == Exit.PREEMPTED:
+            self._wait_until(lambda: self._left == self._ready.keys(), PEER_STOP_TIMEOUT_SECONDS)
         elif code != Exit.TERMINATED:
             self._wait_until(self._are_all_greeted, LATE_JOINER_TIMEOUT_SECONDS)
         if self._server is not None:

@@ -21,6 +21,7 @@ from launchers.gang.protocol import (
     StartMessage,
     end_message,
 )
+from launchers.gang.stop_agreement import StopAgreement
 from launchers.system.threads import in_thread
 
 LOOKUP_INTERVAL_SECONDS = 1.0
@@ -41,7 +42,10 @@ class Member:
             LaunchError: UNAVAILABLE when rank 0 is not found before ``deadline`` (monotonic).
         """
         self.own = own
-        self.peers = PeerMonitor(announce_end=self._announce_end)
+        self.peers = PeerMonitor(
+            announce_end=self._announce_end,
+            agreement=StopAgreement(own.nodes, self._send, is_leader=False),
+        )
         self._heard = 0.0
         """Unix time at which the start message arrived."""
         self._connection = _introduce(own, address, port, deadline)
@@ -106,8 +110,11 @@ class Member:
         return message
 
     def _announce_end(self, code: Exit, cause: str) -> None:
-        with contextlib.suppress(Closed):
-            self._connection.send(end_message(code, cause))
+        self._send(end_message(code, cause))
+
+    def _send(self, message: Message) -> None:
+        with contextlib.suppress(Closed):  # the thread that reads records the loss
+            self._connection.send(message)
 
     def leave(self, code: Exit, cause: str) -> None:
         """Send rank 0 how this rank ended, and close the connection."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from launchers.exits import Exit
 from launchers.gang.protocol import KEEPALIVE, Closed, Connection, Loss
+from launchers.gang.stop_agreement import StopAgreement
 
 SILENCE_LIMIT_SECONDS = 60.0
 """Time without any message after which a peer counts as lost."""
@@ -28,6 +29,8 @@ class PeerMonitor:
     """The first loss."""
     announce_end: Callable[[Exit, str], None] = lambda code, cause: None
     """Announces to the gang, before the process ends, how this rank is about to end."""
+    agreement: StopAgreement = field(default_factory=lambda: StopAgreement(1, lambda _: None))
+    """This rank's part in the agreement on where to save and stop."""
     _stopped: threading.Event = field(default_factory=threading.Event)
 
     def record_loss(self, loss: Loss) -> None:
@@ -59,9 +62,14 @@ class PeerMonitor:
         threading.Thread(target=work, name="gang-keepalive", daemon=True).start()
 
     def watch(
-        self, connection: Connection, peer: str, *, on_end: Callable[[], None] = lambda: None
+        self,
+        connection: Connection,
+        peer: str,
+        *,
+        rank: int = 0,
+        on_end: Callable[[], None] = lambda: None,
     ) -> None:
-        """Read a peer's messages until it leaves or is lost; then call ``on_end``."""
+        """Read the messages of a peer, ``rank``, until it leaves or is lost; then ``on_end``."""
         try:
             while not self.is_stopped:
                 message = connection.receive()
@@ -70,6 +78,7 @@ class PeerMonitor:
                     self.record_loss(loss)
                 if loss is not None or "left" in message:
                     return
+                self.agreement.hear(rank, message)
         except Closed as error:
             self.record_loss(Loss(who=peer, cause=f"its connection failed: {error}"))
         finally:

@@ -231,6 +231,8 @@ class Loss:
     def from_wire(cls, message: Message, sender: str) -> Loss | None:
         """Parse a rank's end with an error, or a loss passed on; None for any other message.
 
+        A rank ends with PREEMPTED only when all ranks have saved and stopped: that is no loss.
+
         >>> Loss.from_wire({"left": 78, "cause": "bad flag"}, "rank 1")
         Loss(who='rank 1', cause='bad flag', code=78)
         >>> Loss.from_wire({"left": 0, "cause": ""}, "rank 1") is None
@@ -240,7 +242,7 @@ class Loss:
         if "lost" in message:
             code = int(message.get("code", Exit.PEER))
             return cls(who=str(message["lost"]), cause=cause, code=code)
-        if message.get("left", int(Exit.OK)) != int(Exit.OK):
+        if message.get("left", int(Exit.OK)) not in (int(Exit.OK), int(Exit.PREEMPTED)):
             return cls(who=sender, cause=cause, code=int(message["left"]))
         return None
 

@@ -21,7 +21,8 @@ not known is null, and ``unknown`` has its reason under its name:
     length{steps, source, hours, low_hours, high_hours, gpu_hours, reference_hours}
     evaluation{held_out, evaluated (rows), seconds (of one), count, share (of the run's time)}
     footprint{model, converted, checkpoint, merged (bytes of a model with the adapter in it),
-              merges (last, every or never), every_steps, kept, needed, lost_seconds, is_exact}
+              merges (last, every or never), every_steps, kept, needed, lost_seconds, is_exact,
+              save_seconds, stop_seconds (from SIGTERM to a complete checkpoint)}
     unknown{part: reason}
 """
 
@@ -207,6 +208,8 @@ def _footprint(plan: Plan) -> dict[str, Any] | None:
         "needed": files.needed,
         "lost_seconds": None if plan.lost_seconds is None else round(plan.lost_seconds),
         "is_exact": files.is_exact,
+        "save_seconds": round(files.save_seconds),
+        "stop_seconds": None if plan.stop_seconds is None else round(plan.stop_seconds),
     }
 
 

@@ -134,6 +134,16 @@ class Plan:
         return of_steps(self.training, self.speed, self.length.steps, before)
 
     @property
+    def stop_seconds(self) -> float | None:
+        """Return the seconds from SIGTERM to a complete checkpoint: the end of a step and a save.
+
+        They must fit into the grace period, otherwise ``lost_seconds`` of work may be lost.
+        """
+        if self.speed is None or self.footprint is None:
+            return None
+        return self.speed.step_seconds + self.footprint.save_seconds
+
+    @property
     def lost_seconds(self) -> float | None:
         """Return the seconds of work lost by an interruption just before a checkpoint."""
         if self.speed is None or self.footprint is None or self.footprint.every is None:

@@ -265,7 +265,7 @@ TRANSFORMERS: tuple[Rule, ...] = (
         flag="enable_jit_checkpoint",
         when=(on("enable_jit_checkpoint"),),
         says="a checkpoint saved on SIGTERM is never sealed, so no run would resume from it; "
-        "set callbacks: [graceful_exit] instead",
+        "remove it: the launcher saves on SIGTERM",
         source="transformers trainer_jit_checkpoint.py:execute_jit_checkpoint saves without "
         "on_save; measured with 5.12.1",
     ),

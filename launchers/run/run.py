@@ -42,9 +42,9 @@ code first, because the first failed pod decides what the JobSet does."""
 JOIN_GRACE_SECONDS = 60.0
 """Time that the peers have to join after rank 0's stages, even if these outlasted the deadline."""
 POLL_INTERVAL_SECONDS = 0.5
-PREDECESSOR_TIMEOUT_SECONDS = 330.0
-"""Time that a pod waits for the pod which leads the run: after a restart its predecessor may still
-be ending (the chart's ``terminationGracePeriodSeconds`` is 300)."""
+PREDECESSOR_SECONDS = 30.0
+"""Time beyond the grace period that a pod waits for the pod which leads the run: after a restart
+its predecessor may still be ending."""
 RUN_STALE_SECONDS = 30.0
 """Time without a heartbeat after which the run's leader counts as dead."""
 
@@ -78,7 +78,7 @@ def _alone(settings: Settings) -> Iterator[None]:
     work = settings.work
     work.home.mkdir(parents=True, exist_ok=True)
     is_pod = settings.place.source == "JobSet"
-    patience = PREDECESSOR_TIMEOUT_SECONDS if is_pod else 0.0
+    patience = settings.grace + PREDECESSOR_SECONDS if is_pod else 0.0
     lock = Lock(work.lock, settings.pod or settings.run, stale=RUN_STALE_SECONDS, patience=patience)
     try:
         lock.__enter__()

@@ -22,6 +22,7 @@ from launchers.flags.command_line import (
 )
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.stages.attempt import Attempt
+from launchers.stages.stop import stopping
 from launchers.storage.trainer_log import last_step
 from launchers.system import failures
 from launchers.system.memory_events import oom_kills
@@ -31,9 +32,9 @@ from launchers.upstream.record import ALLOW_VARIABLE
 
 TERMINATION_GRACE_SECONDS = 20.0
 """Time that torchrun has to end its workers after SIGTERM."""
-GRACE_AFTER_LOSS_SECONDS = 3.0
-"""Time that torchrun has to end its workers after a peer was lost: the workers hang in a
-collective and have nothing to save."""
+SHORT_GRACE_SECONDS = 3.0
+"""The same after a peer was lost, when the workers hang in a collective and have nothing to save,
+and after a save that outlasts the pod's grace period."""
 LOSS_REPORT_TIMEOUT_SECONDS = 35.0
 """Time in which a lost peer may report its end after the collective broke: its torchrun takes up to
 30 s to end its other workers."""
@@ -50,7 +51,9 @@ def train(
     """Run torchrun on this node until it ends, a peer is lost, or the pod is stopped.
 
     Raises:
-        LaunchError: why training ended; PEER when another rank ended first.
+        LaunchError: why training ended; PEER when another rank ended first, PREEMPTED after a save
+            on SIGTERM.
+        Stopped: SIGTERM was received, and nothing could be saved.
     """
     work = settings.work
     folder = attempt.folder(work)
@@ -68,17 +71,22 @@ def train(
         "DPO_ATTEMPT_FOLDER": str(folder),
         ALLOW_VARIABLE: "1" if recipe.allow_version_change else "0",
     }
-    child = Child(argv, inside, folder / f"{ranks.name}.log")
-    grace = TERMINATION_GRACE_SECONDS
-    try:
-        code = child.wait(peers.lost)
-        if code is None:
-            grace = GRACE_AFTER_LOSS_SECONDS
-    except Stopped as stopped:
-        peers.announce_end(Exit.TERMINATED, str(stopped))  # before the grace period
-        raise
-    finally:
-        child.end(grace)
+    with stopping(peers.agreement, processes=nproc, grace_seconds=settings.grace) as stop:
+        child = Child(argv, {**inside, **stop.env}, folder / f"{ranks.name}.log")
+        grace = TERMINATION_GRACE_SECONDS
+        try:
+            code = stop.wait(child, peers)
+            if code is None:
+                grace = SHORT_GRACE_SECONDS
+        except Stopped as stopped:
+            grace = SHORT_GRACE_SECONDS if stop.is_late else TERMINATION_GRACE_SECONDS
+            peers.announce_end(Exit.TERMINATED, str(stopped))  # before torchrun ends
+            raise
+        finally:
+            child.end(grace)
+        # a process may fail after the save because the first of the others has ended
+        if stop.has_saved() or (code != 0 and stop.has_checkpoint(work.checkpoints)):
+            raise stop.preempted()
     if code != 0:
         started = attempt.resume is not None or last_step(work.checkpoints) != logged
         raise _failure(ranks, peers, started=started, oom_kills=_since(kills, oom_kills()))

@@ -85,13 +85,18 @@ class Child:
         )
         self._copier.start()
 
-    def wait(self, wake: threading.Event, pause: float = 0.2) -> int | None:
-        """Wait for the exit; return the code, or None if ``wake`` is set first."""
+    def wait(
+        self,
+        wake: threading.Event,
+        pause: float = 0.2,
+        until: Callable[[], bool] = lambda: False,
+    ) -> int | None:
+        """Wait for the exit; return the code, or None if ``wake`` is set or ``until`` holds."""
         while True:
             code = self._process.poll()
             if code is not None:
                 return code
-            if wake.is_set():
+            if wake.is_set() or until():
                 return None
             wake.wait(pause)
 

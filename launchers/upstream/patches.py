@@ -158,6 +158,7 @@ _SFT = "swift.pipelines.train.sft:SwiftSft"
 _MEGATRON_SFT = "swift.megatron.pipelines.train.sft:MegatronSft"
 _TRAINER = "swift.megatron.trainers.base:BaseMegatronTrainer"
 _HF = "transformers.trainer:Trainer"
+_FLOW = "swift.megatron.callbacks.default_flow:DefaultFlowCallback"
 _RLHF = "swift.megatron.trainers.rlhf_mixin:MegatronRLHFTrainer"
 _DPO = "swift.megatron.trainers.dpo_trainer"
 _WRAP = "swift.megatron.utils.megatron_lm_utils:wrap_model"
@@ -306,6 +307,8 @@ PATCHES = (
             ),
         ),
     ),
+    # without it SIGTERM saves nothing
+    Patch("stop_megatron", "speed", _functions(ms_swift=(_FLOW, f"{_TRAINER}.run_train_step"))),
     Patch(
         "one_read",
         "speed",

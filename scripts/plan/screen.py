@@ -13,6 +13,7 @@ from rich.text import Text
 
 from launchers.config.recipe import Recipe
 from launchers.config.settings import STAGES
+from launchers.plan.footprint import WRITE_BYTES_PER_SECOND
 from launchers.plan.plan import Plan
 from scripts.plan import bars, layout_text, ranking
 from scripts.plan.search import Found, Search
@@ -228,6 +229,10 @@ def _workspace(submission: Submission, plan: Plan) -> Iterator[str | Text]:
     lost = plan.lost_seconds
     cut = "" if lost is None else f"; an interruption loses at most {time_text(lost)}"
     yield f"checkpoint of {bytes_text(files.checkpoint)} {often}{cut}"
+    took = time_text(files.save_seconds)
+    rate = WRITE_BYTES_PER_SECOND / 1e9
+    grace = time_text(submission.grace_seconds)
+    yield f"a save takes {took} at {rate:g} GB/s (assumed); SIGTERM leaves {grace}"
     kept = "all" if files.kept is None else str(files.kept)
     needed = "without limit" if files.needed is None else bytes_text(files.needed)
     models = "model"

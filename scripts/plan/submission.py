@@ -61,6 +61,8 @@ class Submission:
     workspace_size: float | None
     """Bytes of the claim that this release creates; None when it creates none."""
     restarts: int
+    grace_seconds: float
+    """From SIGTERM to SIGKILL."""
 
 
 def read_submission(text: str) -> Submission:
@@ -89,6 +91,7 @@ def read_submission(text: str) -> Submission:
         workspace=_volume_text(volumes.get("workspace") or {}),
         workspace_size=_claim_size(release),
         restarts=jobset.max_restarts,
+        grace_seconds=gang.grace,
     )
 
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from launchers.gang.stop_agreement import END_SECONDS, seconds_to_save
+from launchers.plan.footprint import WRITE_BYTES_PER_SECOND
 from launchers.plan.plan import Plan
 from launchers.refusal import Refusal
 from launchers.rules import table
@@ -41,7 +44,8 @@ def judge(submission: Submission, plan: Plan) -> Verdict:
     broken = table.check(recipe.args, context)
     memory = [] if broken else [*_gpu(plan), *_host(submission, plan)]
     disk = [] if broken else _disk(submission, plan)
-    doubts = [*map(str, table.warn(recipe.args, context)), *_doubts(plan), *_sources(submission)]
+    doubts = [*map(str, table.warn(recipe.args, context)), *_doubts(plan)]
+    doubts += [*_grace(submission, plan), *_sources(submission)]
     return Verdict(
         refusals=tuple(map(str, [*broken, *memory, *disk])),
         warnings=tuple(doubts),
@@ -106,6 +110,20 @@ def _doubts(plan: Plan) -> list[str]:
     if files is not None and not files.is_exact:
         found.append("a resume starts with an empty optimizer: recipe.args.no_save_optim is true")
     return found
+
+
+def _grace(submission: Submission, plan: Plan) -> list[str]:
+    """Warn if SIGTERM leaves too little time to end a step and save it."""
+    needs, has = plan.stop_seconds, submission.grace_seconds
+    if needs is None or needs <= seconds_to_save(has):
+        return []
+    enough = 60 * math.ceil((needs + END_SECONDS) / 60)
+    return [
+        f"preemption may lose the steps since the last checkpoint: a step and a save take "
+        f"{time_text(needs)} (predicted), and terminationGracePeriodSeconds is {has:.0f}: "
+        f"raise it to {enough}, or less on a file system faster than "
+        f"{WRITE_BYTES_PER_SECOND / 1e9:g} GB/s"
+    ]
 
 
 def _sources(submission: Submission) -> list[str]:

@@ -25,8 +25,10 @@ def test_a_preempted_run_resumes_and_reaches_the_same_loss(main_job: MainJob) ->
         other.running(2)
     assert run.suspended
     assert run.pods() == []
-    reached, _ = real.losses(run)[-1]
-    assert saved.step <= reached < max(main_job.losses), "it had ended before it was preempted"
+    stopped = checkpoint.newest(run.home / "checkpoints")
+    assert stopped is not None and stopped.step >= saved.step
+    assert stopped.step < max(main_job.losses), "it had ended before it was preempted"
+    assert real.losses(run)[-1][0] <= stopped.step  # SIGTERM has saved the last step
     standin.order(other, "succeed")
     other.ended()
     with measured("preempted run: back at work to JobSet Completed"):
@@ -35,7 +37,7 @@ def test_a_preempted_run_resumes_and_reaches_the_same_loss(main_job: MainJob) ->
     # A rank may end before its pod is removed: then it is a restart that does not count.
     assert run.restarts[1] == 0
     assert run.progress["attempt"] == 2
-    resumed = f"resume=/workspace/runs/dpo-low/checkpoints/checkpoint-{saved.step}"
+    resumed = f"resume=/workspace/runs/dpo-low/checkpoints/checkpoint-{stopped.step}"
     assert all(resumed in run.log(pod.name) for pod in run.pods())
     rows = real.losses(run)
     assert rows[-1][0] == max(main_job.losses)

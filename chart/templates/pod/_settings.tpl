@@ -18,6 +18,7 @@ download) and the test run alone and without a GPU. Takes (root, role).
   "DPO_MASTER_PORT" (toString (int $v.rendezvous.masterPort))
   "DPO_GANG_PORT" (toString (int $v.rendezvous.gangPort))
   "DPO_GANG_DEADLINE" (toString (int $v.rendezvous.deadlineSeconds))
+  "DPO_GRACE_SECONDS" (toString (int $v.terminationGracePeriodSeconds))
   "DPO_TERMINATION_LOG" "/dev/termination-log" -}}
 {{- range $stage := list "clone" "download" "convert" "train" }}
 {{- $_ := set $settings (printf "SKIP_%s" (upper $stage)) (ternary "1" "0" (get $v.stages $stage).skip) }}

@@ -4,8 +4,8 @@
 complete checkpoint, writes one row per step, starts a checkpoint and completes it after a delay. It
 has a child named like torchrun's agent, which has a child named like a rank; when that is killed,
 the next attempt begins.
-MODE ``hurries`` completes a checkpoint although stopped in it; ``forgets`` resumes one step late;
-``drifts`` has other losses after a resume.
+SIGTERM in a save ends it once the save is complete. MODE ``tears`` leaves the checkpoint incomplete
+then; ``forgets`` resumes one step late; ``drifts`` has other losses in the third attempt.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def attempt(home: Path, steps: int, saves: int, mode: str) -> bool:
                 if running.poll() is not None:
                     return False
                 time.sleep(0.15)
-                loss = 0.69 - step / 1000 + (mode == "drifts" and number > 1) / 100
+                loss = 0.69 - step / 1000 + (mode == "drifts" and number > 2) / 100
                 row = Row(
                     step=step,
                     total=steps,
@@ -74,7 +74,7 @@ def save(folder: Path, step: int, mode: str) -> None:
     try:
         time.sleep(SLOW)
     except Stopped:
-        if mode == "hurries":
+        if mode != "tears":
             checkpoint.seal(folder, step)
         raise
     checkpoint.seal(folder, step)
@@ -90,7 +90,7 @@ def main() -> int:
         for pod in ("node-0", "node-1"):
             log = pods / "0" / pod / "dev" / "termination-log"
             log.parent.mkdir(parents=True, exist_ok=True)
-            log.write_text(json.dumps({"code": 143, "rank": 0}))
+            log.write_text(json.dumps({"code": 143 if mode == "tears" else 75, "rank": 0}))
         return 143
     return 0
 

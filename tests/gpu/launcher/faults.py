@@ -3,10 +3,10 @@
     python3 -m tests.gpu.launcher.faults TOKENIZER RESULTS --gpus 2 --profile FILE[,FILE]
 
 A tiny model on two "nodes", or on one with 1 GPU, saves every fourth step. The first start is
-stopped as soon as the folder of the second checkpoint appears; the second start must resume from
-the first checkpoint and loses a rank at step 10; the JobSet's restart must resume from the second
-checkpoint and finish the run. RESULTS gets ``bench-<label>.json``: exit codes, seconds to the next
-new step, losses of repeated steps, and for an adapter whether the export is the merged model.
+stopped as soon as the folder of the second checkpoint appears: it must finish this save. The second
+start must resume from it and loses a rank at step 10; the JobSet's restart must resume from it,
+too, and finish the run. RESULTS gets ``bench-<label>.json``: exit codes, seconds to the next new
+step, losses of repeated steps, and for an adapter whether the export is the merged model.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def stop_in_save(run: Run, process: subprocess.Popen[bytes], limit: float) -> di
         return run.newest() > 0 and bool(run.unsealed())
 
     wait_for("a second checkpoint", is_saving, limit, process)
-    newest = run.newest()
+    newest, started = run.newest(), run.unsealed()
     sent = launch_run.kill(process.pid, signal.SIGTERM)
     code = process.wait(120)
     return {
@@ -90,6 +90,7 @@ def stop_in_save(run: Run, process: subprocess.Popen[bytes], limit: float) -> di
         "seconds": round(time.time() - sent, 1),
         "pods": [end["code"] for end in run.ends()],
         "ends": run.ends(),
+        "started": started,
         "unsealed": run.unsealed(),
         "newest_before": newest,
         "newest": run.newest(),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from launchers.exits import Exit
 from launchers.metrics.rows import Row
 from tests.gpu.launcher import merged
 
@@ -89,15 +90,20 @@ def _of_stop(seen: Mapping[str, Any]) -> list[str]:
     if not seen:
         return ["nothing was stopped"]
     problems = []
-    if seen["exit"] != 143 or any(code != 143 for code in seen["pods"]):
+    if seen["exit"] != 143 or any(code != Exit.PREEMPTED for code in seen["pods"]):
         problems.append(f"SIGTERM ended the run with {seen['exit']}, its pods with {seen['pods']}")
-    if not seen["unsealed"]:
-        problems.append("the save was complete before the processes ended: nothing is shown")
-    if seen["newest"] != seen["newest_before"]:
+    if seen["unsealed"] or [f"checkpoint-{seen['newest']}"] != seen["started"]:
         problems.append(
-            f"checkpoint {seen['newest']} counts as complete, {seen['newest_before']} did before"
+            f"SIGTERM in the save of {seen['started']} left {seen['unsealed']} incomplete, and "
+            f"checkpoint {seen['newest']} is the newest complete one"
         )
-    return problems + _of_repeat("after the stop", seen)
+    again = seen.get("repeated") or {"first": None, "steps": []}
+    if again["first"] != seen["newest"] + 1 or again["steps"]:
+        problems.append(
+            f"after the stop the run went on with step {again['first']} and repeated the steps "
+            f"{again['steps']}; it had saved step {seen['newest']}"
+        )
+    return problems
 
 
 def _of_kill(seen: Mapping[str, Any]) -> list[str]:

@@ -60,14 +60,28 @@ def run(packed: Path, name: str, log: Path) -> dict[str, Any]:
 
 
 def run_in_two(packed: Path, name: str, log: Path) -> dict[str, Any]:
-    """Stop a run by SIGTERM after its first complete checkpoint, then finish it."""
+    """Stop a run by SIGTERM after its first complete checkpoint, then finish it.
+
+    Returns also what must hold: the pods end with 75, ``saved`` is the last step before the stop,
+    and each step is in the log once (``repeated`` is empty).
+    """
     about = files(packed, name, log)
     first = about.start()
     wait_for("a checkpoint", lambda: about.newest() > 0, 300, first)
     first.send_signal(signal.SIGTERM)
+    begin = time.monotonic()
     code = first.wait(120)
-    stopped_at = len(steps(name))
-    return {"first_exit": code, "steps_before_stop": stopped_at, **run(packed, name, log)}
+    stopped = {
+        "first_exit": code,
+        "stop_s": round(time.monotonic() - begin, 1),
+        "pods": [end["code"] for end in about.ends()],
+        "steps_before_stop": len(steps(name)),
+        "saved": about.newest(),
+    }
+    finished = run(packed, name, log)
+    logged = [step.number for step in read_losses(about.home / "checkpoints" / LOG)]
+    again = sorted({step for step in logged if logged.count(step) > 1})
+    return {**stopped, "repeated": again, **finished}
 
 
 def run_killed(packed: Path, name: str, log: Path) -> dict[str, Any]:

@@ -49,19 +49,22 @@ def test_a_run_that_survives_both_faults_is_told_in_seconds(tmp_path: Path) -> N
     record = survive(tmp_path, "well")
     assert judge.complaints(record, faults.STEPS) == []
     stop, kill = record["stop"], record["kill"]
-    assert (stop["exit"], stop["pods"], stop["unsealed"]) == (143, [143, 143], ["checkpoint-8"])
-    assert (stop["newest_before"], stop["newest"]) == (4, 4)
-    assert stop["repeated"]["first"] == 5 and stop["repeated"]["steps"] == [5, 6, 7, 8]
-    assert stop["repeated"]["exact"] and kill["repeated"]["exact"]
-    assert kill["repeated"]["first"] == 9 and kill["last"] >= faults.KILL_AT
+    assert (stop["exit"], stop["pods"], stop["started"]) == (143, [75, 75], ["checkpoint-8"])
+    assert (stop["newest_before"], stop["newest"], stop["unsealed"]) == (4, 8, [])
+    assert stop["repeated"]["first"] == 9 and stop["repeated"]["steps"] == []
+    assert (
+        kill["repeated"]["exact"]
+        and kill["repeated"]["first"] == 9
+        and kill["last"] >= faults.KILL_AT
+    )
     assert 0 < kill["first_step_s"] < kill["new_step_s"] < 30
 
 
 @pytest.mark.parametrize(
     ("mode", "says"),
     [
-        ("hurries", "the save was complete before the processes ended"),
-        ("forgets", "went on with step 6, and its newest complete checkpoint was of step 4"),
+        ("tears", "left ['checkpoint-8'] incomplete, and checkpoint 4 is the newest complete one"),
+        ("forgets", "went on with step 10 and repeated the steps []; it had saved step 8"),
         ("drifts", "losses differ by 0.01 in the first repeated step"),
     ],
 )
@@ -92,16 +95,17 @@ def test_losses_on_another_course_pass_and_a_first_step_that_differs_does_not() 
 
 def test_each_thing_that_must_hold_is_looked_at() -> None:
     again = {"first": 5, "steps": [5], "exact": True, "first_apart": 0.0, "apart": 0.0}
-    stop = {"exit": 143, "pods": [143, 143], "unsealed": ["checkpoint-8"], "newest_before": 4}
-    stop |= {"newest": 4, "repeated": again}
+    stop = {"exit": 143, "pods": [75, 75], "started": ["checkpoint-8"], "newest_before": 4}
+    stop |= {"unsealed": [], "newest": 8, "repeated": {**again, "first": 9, "steps": []}}
     kill = {"newest": 8, "repeated": {**again, "first": 9}, "new_step_s": 40.0}
     good: dict[str, Any] = {"stop": stop, "kill": kill, "exit": 0, "last_step": 14}
     assert judge.complaints(good, 14) == []
     for place, name, value, says in (
         ("stop", "exit", 1, "ended the run with 1"),
-        ("stop", "pods", [143, 137], "its pods with [143, 137]"),
-        ("stop", "newest", 8, "checkpoint 8 counts as complete, 4 did before"),
-        ("stop", "repeated", None, "after the stop no step was repeated"),
+        ("stop", "pods", [75, 137], "its pods with [75, 137]"),
+        ("stop", "unsealed", ["checkpoint-8"], "left ['checkpoint-8'] incomplete"),
+        ("stop", "newest", 4, "checkpoint 4 is the newest complete one"),
+        ("stop", "repeated", None, "went on with step None"),
         ("kill", "new_step_s", None, "no new step after the kill"),
         ("kill", "newest", 12, "went on with step 9"),
     ):

@@ -195,6 +195,7 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
         "startup_megatron",
         "seal_megatron",
         "metrics_megatron",
+        "stop_megatron",
         "one_read",
         "device_read",
         "checked_read",
@@ -207,7 +208,7 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
     reported = features.environment(recipe("transformers", streaming=True), on_cpu=False)
     assert reported == {
         "DPO_FEATURES": "startup_transformers,seal_transformers,metrics_transformers,"
-        "epoch_order,partial_window"
+        "epoch_order,partial_window,stop_transformers"
     }
 
 

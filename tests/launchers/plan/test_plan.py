@@ -136,6 +136,18 @@ def test_every_key_of_the_document_is_described() -> None:
     )
 
 
+def test_a_stop_ends_a_step_and_writes_a_checkpoint() -> None:
+    plan = build(job(recipe=recipe()))
+    assert plan.speed is not None and plan.footprint is not None
+    seconds = plan.footprint.saved / 0.8e9
+    assert plan.stop_seconds == plan.speed.step_seconds + seconds
+    written = plan_document.document(plan)["footprint"]
+    assert (written["save_seconds"], written["stop_seconds"]) == (
+        round(seconds),
+        round(plan.stop_seconds),
+    )
+
+
 def test_work_that_a_cut_loses_is_the_steps_between_two_checkpoints() -> None:
     plan = build(job(recipe=recipe(save_steps=25)))
     assert plan.speed is not None

@@ -28,9 +28,11 @@ OLD = [
 ]
 OWN = [
     *("startup_transformers", "seal_transformers", "metrics_transformers", "epoch_order"),
-    *("partial_window", "first_step_transformers", "nonfinite_transformers", "cpu_checkpoint"),
-    "tokens",
+    *("partial_window", "first_step_transformers", "nonfinite_transformers", "stop_transformers"),
+    *("cpu_checkpoint", "tokens"),
 ]
+WITHOUT_PATCH = 2
+"""Features among them that replace nothing of upstream."""
 CUT, STEPS = 7, 10
 """The step of the checkpoint, and all of two epochs of 9 microbatches in windows of 2."""
 
@@ -84,7 +86,7 @@ def test_a_run_goes_on_from_a_checkpoint_of_the_old_layout(tmp_path: Path) -> No
     recorded = json.loads((last.path / checkpoint.FEATURES).read_text(encoding="utf-8"))
     assert recorded["features"] == OWN
     patches = recorded["patches"].values()
-    assert [patch["state"] for patch in patches] == ["installed"] * (len(OWN) - 1)
+    assert [patch["state"] for patch in patches] == ["installed"] * (len(OWN) - WITHOUT_PATCH)
     assert recorded["versions"]["ms-swift"] == "4.4.1"
     assert (
         'patch startup-transformers effect=speed state=installed sources="ms-swift 4.4.1"' in said

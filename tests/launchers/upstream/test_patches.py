@@ -21,8 +21,8 @@ from launchers.upstream.patches import ACCEPT, PATCHES, Function, Patch, judge
 from tests.launchers.upstream import releases
 from tests.launchers.upstream.releases import needs_releases
 
-REPLACES_NOTHING = {"cpu_checkpoint"}
-"""Features that use an interface of torch made for it."""
+REPLACES_NOTHING = {"cpu_checkpoint", "stop_transformers"}
+"""Features that use an interface of torch or transformers made for it."""
 BY_FEATURE = {patch.feature: patch for patch in PATCHES}
 
 

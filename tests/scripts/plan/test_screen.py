@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import replace
 
 import pytest
@@ -13,6 +14,7 @@ from launchers.plan import plan as planning
 from launchers.plan.plan import Job, link_of
 from scripts.plan import bars, layout_text, screen
 from scripts.plan.submission import Submission
+from scripts.plan.units import time_text
 from scripts.plan.verdict import judge
 from tests.scripts.plan.values import planned
 
@@ -96,6 +98,18 @@ def test_work_lost_and_checkpoints_without_limit_are_warnings() -> None:
     assert "warning: every checkpoint is kept, 489 GB each" in shown
     assert "recipe.args.save_steps" in shown
     assert "without limit for the model, all checkpoints" in shown
+
+
+def test_a_grace_period_too_short_for_a_save_is_a_warning() -> None:
+    release, plan = planned()
+    assert plan.stop_seconds is not None
+    [doubt] = [w for w in judge(release, plan).warnings if "terminationGracePeriodSeconds" in w]
+    assert f"a step and a save take {time_text(plan.stop_seconds)} (predicted)" in doubt
+    enough = int(re.findall(r"raise it to (\d+)", doubt)[0])
+    for seconds, warned in ((enough, False), (plan.stop_seconds + 9, True)):
+        given = replace(release, grace_seconds=seconds)
+        assert any("GracePeriod" in line for line in judge(given, plan).warnings) is warned
+    assert "a save takes 10 min at 0.8 GB/s (assumed); SIGTERM leaves" in text(release, plan.job)
 
 
 @pytest.mark.parametrize(

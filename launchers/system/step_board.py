@@ -1,0 +1,153 @@
+"""Memory that a launcher shares with its own training processes: steps, phases, a stop request.
+
+A file of 64-bit integers, mapped by all of them, on the node's own disk. Reading or writing a cell
+takes well under a microsecond, so that a training process can look for a request after every step
+without a collective. Each cell has one writer: the launcher or one process.
+
+A *boundary* is a place where a process looks for a request: the end of an optimizer step, and the
+end of a save. Boundaries have increasing numbers, the same in all processes of a run. A process
+raises its ``boundary`` cell to the next one before it looks. So once the launcher has written a
+request and then read that cell, the process does not pass the boundary read without having seen
+the request.
+"""
+
+from __future__ import annotations
+
+import mmap
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+
+VARIABLE = "DPO_STEP_BOARD"
+"""Environment variable of the training processes: path of the file; set by the launcher."""
+_VISIBLE_SECONDS = 0.01
+"""Time after which a write by one processor is visible to all others; it takes nanoseconds."""
+_WORD = 8
+_REQUESTED, _STOP_AT, _HEADER = 0, 1, 2
+"""Cells of the launcher, and their number."""
+_BOUNDARY, _PHASE, _STEP_MS, _SAVE_MS, _CELLS = 0, 1, 2, 3, 4
+"""Cells of a process, and their number."""
+
+
+NOWHERE = -1
+"""Value of ``stop_at`` that lets the processes continue: there is no agreement."""
+
+
+class Phase(IntEnum):
+    """What a training process does."""
+
+    START = 0
+    """Imports, data, weights, reference pass: until the first step begins."""
+    STEP = 1
+    EVALUATION = 2
+    SAVE = 3
+    """From the end of a step that is saved to the seal of its checkpoint."""
+    STOPPED = 4
+    """It has stopped at the boundary that the launcher set, and the checkpoint is complete."""
+
+
+def end_of_step(step: int) -> int:
+    """Return the number of the boundary at the end of an optimizer step.
+
+    >>> end_of_step(7), end_of_save(7), step_of(end_of_save(7))
+    (14, 15, 7)
+    """
+    return 2 * step
+
+
+def end_of_save(step: int) -> int:
+    """Return the number of the boundary after the checkpoint of a step is complete."""
+    return 2 * step + 1
+
+
+def step_of(boundary: int) -> int:
+    """Return the number of steps that are done at a boundary."""
+    return boundary // 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """The cells of one training process."""
+
+    boundary: int
+    """The boundary at which it next looks for a request; 0 before training."""
+    phase: Phase
+    step_seconds: float
+    """Duration of its last step; 0 before the first."""
+    save_seconds: float
+    """Duration of the last save of this attempt; 0 before the first."""
+
+
+class StepBoard:
+    """The mapped file. The launcher makes it, the training processes open it."""
+
+    def __init__(self, path: Path) -> None:
+        """Map an existing file."""
+        self.path = path
+        with path.open("r+b") as handle:
+            self._cells = memoryview(mmap.mmap(handle.fileno(), 0)).cast("q")
+
+    @classmethod
+    def make(cls, path: Path, processes: int) -> StepBoard:
+        """Create the file for the training processes of one node."""
+        path.write_bytes(bytes(_WORD * (_HEADER + _CELLS * processes)))
+        return cls(path)
+
+    @classmethod
+    def of_process(cls, env: Mapping[str, str]) -> StepBoard | None:
+        """Open the launcher's file in a training process; None without a launcher."""
+        path = env.get(VARIABLE, "")
+        return cls(Path(path)) if path else None
+
+    def request(self) -> None:
+        """Ask the processes to wait at their next boundary until ``stop_at`` is set."""
+        self._cells[_REQUESTED] = 1
+        time.sleep(_VISIBLE_SECONDS)
+
+    @property
+    def is_requested(self) -> bool:
+        """Return whether the launcher has asked the processes to stop."""
+        return self._cells[_REQUESTED] != 0
+
+    @property
+    def stop_at(self) -> int:
+        """The boundary to stop at, with a checkpoint of its step, or ``NOWHERE``; 0 until then."""
+        return self._cells[_STOP_AT]
+
+    @stop_at.setter
+    def stop_at(self, boundary: int) -> None:
+        self._cells[_STOP_AT] = boundary
+
+    def read(self) -> list[Reading]:
+        """Return the cells of all processes of this node, by local rank."""
+        return [
+            Reading(
+                boundary=self._cells[first + _BOUNDARY],
+                phase=Phase(self._cells[first + _PHASE]),
+                step_seconds=self._cells[first + _STEP_MS] / 1e3,
+                save_seconds=self._cells[first + _SAVE_MS] / 1e3,
+            )
+            for first in range(_HEADER, len(self._cells), _CELLS)
+        ]
+
+    def write(
+        self,
+        local_rank: int,
+        *,
+        boundary: int | None = None,
+        phase: Phase | None = None,
+        step_seconds: float | None = None,
+        save_seconds: float | None = None,
+    ) -> None:
+        """Write cells of one process; None leaves a cell as it is."""
+        given = {
+            _BOUNDARY: boundary,
+            _PHASE: phase,
+            _STEP_MS: None if step_seconds is None else round(step_seconds * 1e3),
+            _SAVE_MS: None if save_seconds is None else round(save_seconds * 1e3),
+        }
+        for cell, value in given.items():
+            if value is not None:
+                self._cells[_HEADER + _CELLS * local_rank + cell] = int(value)

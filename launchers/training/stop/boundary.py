@@ -1,0 +1,106 @@
+"""One training process at its boundaries: it looks whether the launcher wants it to stop.
+
+All processes must stop at the same boundary, or those that go on wait in a collective for those
+that do not. They agree without one: the launchers ask every process for its next boundary and set
+the highest (``gang/stop_agreement.py``). A process that sees the request waits at its boundary for
+that number, a few milliseconds, and then continues up to it. While nothing is requested a step
+costs two accesses to mapped memory.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+
+from launchers.system.step_board import Phase, StepBoard, end_of_save, end_of_step
+
+POLL_SECONDS = 0.002
+
+
+class Boundary:
+    """The part of one training process; without a launcher it never stops."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        """Open the launcher's board; ``LOCAL_RANK`` is torchrun's."""
+        self._board = StepBoard.of_process(env)
+        self._local = int(env.get("LOCAL_RANK", "0"))
+        self._began = time.monotonic()
+
+    def begin(self, step: int) -> None:
+        """Note that training begins after ``step`` completed steps."""
+        self._next(end_of_step(step + 1), Phase.STEP)
+
+    def end_step(self, step: int, *, saves: bool, is_last: bool) -> bool:
+        """Return whether to save and stop after this step; it has just ended.
+
+        Args:
+            step: the number of completed steps.
+            saves: whether the trainer saves it anyway.
+            is_last: whether training ends with it; then it ends by itself.
+        """
+        seconds = time.monotonic() - self._began
+        boundary = end_of_save(step) if saves and not is_last else end_of_step(step + 1)
+        self._next(boundary, Phase.SAVE if saves else Phase.STEP, step_seconds=seconds)
+        stops = not is_last and self._stops_at(end_of_step(step))
+        if stops and self._board is not None:
+            self._board.write(self._local, phase=Phase.SAVE)
+        return stops
+
+    def end_save(self, step: int, *, stops: bool) -> bool:
+        """Return whether to stop now that the checkpoint of ``step``, not the last, is complete.
+
+        Args:
+            step: the number of completed steps.
+            stops: what ``end_step`` returned for this step.
+        """
+        seconds = time.monotonic() - self._began
+        self._next(end_of_step(step + 1), Phase.STEP, save_seconds=seconds)
+        return stops or self._stops_at(end_of_save(step))
+
+    def begin_evaluation(self) -> None:
+        """Note that an evaluation runs: a request during it is declined."""
+        if self._board is not None:
+            self._board.write(self._local, phase=Phase.EVALUATION)
+
+    def end_evaluation(self, *, saves: bool) -> None:
+        """Note that an evaluation has ended.
+
+        Args:
+            saves: whether the trainer saves next.
+        """
+        self._began = time.monotonic()
+        if self._board is not None:
+            self._board.write(self._local, phase=Phase.SAVE if saves else Phase.STEP)
+
+    def stop(self) -> None:
+        """Tell the launcher that this process has stopped; the checkpoint is complete."""
+        if self._board is not None:
+            self._board.write(self._local, phase=Phase.STOPPED)
+
+    def _next(
+        self,
+        boundary: int,
+        phase: Phase,
+        *,
+        step_seconds: float | None = None,
+        save_seconds: float | None = None,
+    ) -> None:
+        """Name the next boundary; what follows starts now."""
+        self._began = time.monotonic()
+        if self._board is not None:
+            self._board.write(
+                self._local,
+                boundary=boundary,
+                phase=phase,
+                step_seconds=step_seconds,
+                save_seconds=save_seconds,
+            )
+
+    def _stops_at(self, boundary: int) -> bool:
+        """Look for a request, after ``_next``; wait until it says where to stop."""
+        board = self._board
+        if board is None or not board.is_requested:
+            return False
+        while board.stop_at == 0:
+            time.sleep(POLL_SECONDS)
+        return board.stop_at == boundary

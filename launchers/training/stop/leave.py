@@ -1,0 +1,41 @@
+"""End a training process after the save that the launcher asked for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+import torch.distributed as dist
+
+from launchers import logs
+from launchers.training.stop.boundary import Boundary
+
+
+def await_seal() -> None:
+    """Wait until global rank 0 has sealed the checkpoint.
+
+    It flushes the files of all processes, which may take as long as to write them. Those that do
+    not stop would wait for it in the next step anyway.
+    """
+    if dist.is_initialized():
+        dist.barrier()
+
+
+def leave(boundary: Boundary, step: int, close: Callable[[], object]) -> None:
+    """End this process with exit code 0, after ``await_seal``.
+
+    The trainer's own end is left out: it may load the best model, evaluate, or delete checkpoints.
+
+    Args:
+        boundary: of this process.
+        step: the number of completed steps.
+        close: closes what the trainer's callbacks have open, such as ``metrics.jsonl``.
+    """
+    if os.environ.get("RANK", "0") == "0":
+        print(logs.format_event("training stopped", step=step), flush=True)
+    close()
+    boundary.stop()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)

@@ -1,0 +1,68 @@
+"""Save and stop on request in ms-swift's Megatron trainer.
+
+Its own ``default_flow`` decides after each step what the trainer does next: it is the last callback
+but the trackers, so that the callback ``seal`` runs before it. The class here takes its place.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from swift.megatron.callbacks.default_flow import DefaultFlowCallback
+from swift.megatron.callbacks.mapping import megatron_callbacks_map
+
+from launchers.training.stop.boundary import Boundary
+from launchers.training.stop.leave import await_seal, leave
+
+
+class StopFlowCallback(DefaultFlowCallback):  # type: ignore[misc]
+    """Upstream's flow, and a save and the end of training where the launcher asks for them."""
+
+    def __init__(self, trainer: Any) -> None:
+        """Open the launcher's board."""
+        super().__init__(trainer)
+        self._boundary, self._stops = Boundary(os.environ), False
+
+    def on_train_begin(self) -> None:
+        """Note the first boundary."""
+        super().on_train_begin()
+        self._boundary.begin(self.state.iteration)
+
+    def on_step_end(self) -> None:
+        """Let upstream decide, then look for a request."""
+        super().on_step_end()
+        state = self.state
+        self._stops = self._boundary.end_step(
+            state.iteration, saves=state.should_save, is_last=self._is_last
+        )
+        if self._stops:
+            state.should_log, state.should_eval, state.should_save = True, False, True
+
+    def on_eval_begin(self) -> None:
+        """Note that an evaluation runs."""
+        super().on_eval_begin()
+        self._boundary.begin_evaluation()
+
+    def on_eval_end(self) -> None:
+        """Note that it has ended."""
+        super().on_eval_end()
+        self._boundary.end_evaluation(saves=self.state.should_save)
+
+    def on_save(self, output_dir: str) -> None:
+        """Stop if the launcher asks for it: the callback ``seal`` has run."""
+        if self._is_last:
+            return  # training ends by itself
+        await_seal()
+        step = self.state.iteration
+        if self._boundary.end_save(step, stops=self._stops):
+            leave(self._boundary, step, lambda: self.trainer.call_event("on_train_end"))
+
+    @property
+    def _is_last(self) -> bool:
+        return bool(self.state.iteration >= self.args.train_iters)
+
+
+def install() -> None:
+    """Replace upstream's ``default_flow``."""
+    megatron_callbacks_map["default_flow"] = StopFlowCallback

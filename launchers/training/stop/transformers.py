@@ -1,0 +1,60 @@
+"""Save and stop on request in ms-swift's transformers trainer.
+
+The callback runs after transformers' ``DefaultFlowCallback``, which decides after each step whether
+to evaluate and to save, and after the callback ``seal``.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from swift.callbacks.base import TrainerCallback
+from swift.callbacks.mapping import callbacks_map
+
+from launchers.training.stop.boundary import Boundary
+from launchers.training.stop.leave import await_seal, leave
+
+
+class StopCallback(TrainerCallback):  # type: ignore[misc]
+    """Saves and ends training where the launcher asks for it."""
+
+    def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Note the first boundary."""
+        self._boundary, self._stops = Boundary(os.environ), False
+        self._boundary.begin(state.global_step)
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Look for a request."""
+        self._stops = self._boundary.end_step(
+            state.global_step, saves=control.should_save, is_last=_is_last(state, control)
+        )
+        if self._stops:
+            control.should_log, control.should_evaluate, control.should_save = True, False, True
+
+    def on_prediction_step(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Note that an evaluation runs."""
+        self._boundary.begin_evaluation()
+
+    def on_evaluate(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Note that it has ended."""
+        self._boundary.end_evaluation(saves=control.should_save)
+
+    def on_save(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        """Stop if the launcher asks for it: the callback ``seal`` has run."""
+        if _is_last(state, control):
+            return  # training ends by itself
+        await_seal()
+        step = state.global_step
+        if self._boundary.end_save(step, stops=self._stops):
+            handler = self.trainer.callback_handler
+            leave(self._boundary, step, lambda: handler.on_train_end(args, state, control))
+
+
+def _is_last(state: Any, control: Any) -> bool:
+    return bool(control.should_training_stop or state.global_step >= state.max_steps)
+
+
+def install() -> None:
+    """Register the callback ``stop``."""
+    callbacks_map["stop"] = StopCallback

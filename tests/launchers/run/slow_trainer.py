@@ -1,0 +1,52 @@
+"""A user's plugin that makes transformers' saves and evaluations slow, and says when they begin."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import transformers
+from transformers.trainer_callback import CallbackHandler
+
+SAVE, EVALUATION, STEP = (
+    float(os.environ.get(f"SLOW_{name}", "0")) for name in ("SAVE", "EVALUATION", "STEP")
+)
+SIGNS = Path(os.environ.get("SLOW_SIGNS", os.devnull))
+_save = transformers.Trainer._save_checkpoint
+_predict = CallbackHandler.on_prediction_step
+_train = transformers.Trainer.training_step
+
+
+def note(sign: str) -> None:
+    """Leave a file that a test waits for."""
+    if SIGNS.is_dir():
+        (SIGNS / f"{sign}-{os.environ['RANK']}").touch()
+
+
+def save(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Take a while in the middle of a save."""
+    result = _save(self, *args, **kwargs)
+    note(f"save-{self.state.global_step}")
+    time.sleep(SAVE)
+    return result
+
+
+def predict(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Take a while in each step of an evaluation."""
+    result = _predict(self, *args, **kwargs)
+    note("evaluation")
+    time.sleep(EVALUATION)
+    return result
+
+
+def train(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """Take a while in each step."""
+    time.sleep(STEP)
+    return _train(self, *args, **kwargs)
+
+
+transformers.Trainer._save_checkpoint = save
+CallbackHandler.on_prediction_step = predict
+transformers.Trainer.training_step = train

@@ -1,0 +1,198 @@
+"""SIGTERM during training: two real launchers with the real ms-swift on CPU save and stop."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from launchers.exits import Exit
+from launchers.storage import checkpoint
+from launchers.storage.trainer_log import LOG, read_losses
+from scripts.demo import sources
+from scripts.demo.sources import PLUGIN, Sources
+from scripts.helm import ROOT
+from tests.launchers.pods import Pods, end
+from tests.launchers.training_environment import PYTHON, needs_training
+
+pytestmark = [needs_training, pytest.mark.timeout(600)]
+SLOW = Path(__file__).with_name("slow_trainer.py")
+STEPS = 16
+LONG = 200.0
+"""Seconds of a whole run on two cores that do other things, too."""
+
+
+@dataclass
+class Trained(Pods):
+    """Pods that run the training environment's Python and the real torchrun."""
+
+    given: Sources = field(default_factory=lambda: Sources(root=Path()))
+    args: dict[str, Any] = field(default_factory=dict)
+    slow: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Write the demo's recipe, on the sources that all tests share."""
+        super().__post_init__()
+        document = yaml.safe_load(sources.VALUES.read_text(encoding="utf-8"))["recipe"]
+        changes = {"external_plugins": [str(PLUGIN), str(SLOW)], "max_steps": STEPS}
+        changes |= {"save_steps": 1000, "logging_steps": 1, "report_to": "none"}
+        # two ranks that compute with fewer rows are as good, and faster
+        changes |= {"per_device_train_batch_size": 2, **self.args}
+        document |= {"model": f"file://{self.given.model}"}
+        document |= {"dataset": [f"file://{self.given.pairs}"]}
+        self.write_recipe(**document | {"args": document["args"] | changes})
+
+    def env(self, rank: int, **change: str) -> dict[str, str]:
+        """Return the environment of a pod, without the fakes."""
+        self.signs.mkdir(exist_ok=True)
+        slow = {f"SLOW_{name}": str(seconds) for name, seconds in self.slow.items()}
+        cache = {"MODELSCOPE_CACHE": str(self.folder / "cache"), "HF_HOME": str(self.folder)}
+        return {
+            **super().env(rank, DPO_GRACE_SECONDS="60", OMP_NUM_THREADS="1", **cache),
+            **{"PYTHONPATH": str(ROOT), "HOME": str(self.folder)},
+            **{"SLOW_SIGNS": str(self.signs), **slow, **change},
+        }
+
+    def start(self, rank: int, command: str = "run", **change: str) -> subprocess.Popen[str]:
+        """Start the launcher of a pod."""
+        log = (self.folder / f"pod-{rank}.log").open("a")
+        return subprocess.Popen(
+            [str(PYTHON), "-m", "launchers", command],
+            cwd=self.folder,
+            env=self.env(rank, **change),
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    @property
+    def signs(self) -> Path:
+        """Return the folder in which the slow trainer leaves its signs."""
+        return self.folder / "signs"
+
+    def losses(self) -> list[tuple[int, float]]:
+        """Return step and loss of each row of the trainer's log, in the order of the file."""
+        rows = read_losses(self.run / "checkpoints" / LOG)
+        return [(step.number, step.row["loss"]) for step in rows]
+
+    def wait_for_step(self, step: int) -> None:
+        """Wait until a step is logged."""
+        self.wait_for(lambda: any(done >= step for done, _ in self.losses()), f"step {step}")
+
+    def wait_for_sign(self, sign: str) -> None:
+        """Wait until both ranks have left a sign."""
+        paths = [self.signs / f"{sign}-{rank}" for rank in range(self.nodes)]
+        self.wait_for(lambda: all(path.exists() for path in paths), sign)
+
+    def wait_for(self, holds: Any, what: str, seconds: float = LONG) -> None:
+        """Wait until ``holds()`` is true."""
+        stop = time.monotonic() + seconds
+        while not holds():
+            assert time.monotonic() < stop, f"no {what}:\n{self.said()}"
+            time.sleep(0.05)
+
+    def said(self) -> str:
+        """Return the end of the pods' logs."""
+        return "\n".join(p.read_text()[-3000:] for p in sorted(self.folder.glob("pod-*.log")))
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Sources:
+    made = Sources(root=tmp_path_factory.mktemp("sources"))
+    sources.make_pairs(made)
+    sources.make_model(made, PYTHON)
+    lines = made.pairs.read_text().splitlines(keepends=True)
+    made.pairs.write_text("".join(lines[: 4 * STEPS]))
+    return made
+
+
+@pytest.fixture(scope="module")
+def undisturbed(
+    given: Sources, tmp_path_factory: pytest.TempPathFactory
+) -> list[tuple[int, float]]:
+    pods = Trained(tmp_path_factory.mktemp("undisturbed"), given=given)
+    assert stopped(pods, [pods.start(rank) for rank in (0, 1)]) == [0, 0], pods.said()
+    assert [step for step, _ in pods.losses()] == list(range(1, STEPS + 1))
+    return pods.losses()
+
+
+def stopped(pods: Trained, started: list[subprocess.Popen[str]]) -> list[int]:
+    return [end(pod, LONG)[0] for pod in started]
+
+
+@pytest.mark.parametrize("drained", [0, 1])
+def test_a_gang_saves_its_step_when_one_pod_is_drained(
+    tmp_path: Path, given: Sources, undisturbed: list[tuple[int, float]], drained: int
+) -> None:
+    pods = Trained(tmp_path, given=given, slow={"STEP": 0.3})
+    started = [pods.start(rank) for rank in (0, 1)]
+    pods.wait_for_step(4)
+    before = len(pods.losses())
+    started[drained].send_signal(signal.SIGTERM)
+    assert stopped(pods, started) == [Exit.PREEMPTED, Exit.PREEMPTED], pods.said()
+    saved = checkpoint.newest(pods.run / "checkpoints")
+    assert saved is not None and before <= saved.step <= before + 2
+    assert pods.losses() == undisturbed[: saved.step]
+    assert [pods.message(rank)["id"] for rank in (0, 1)] == ["preempted"] * 2
+    assert pods.progress()["code"] == Exit.PREEMPTED
+
+    again = [pods.start(rank) for rank in (0, 1)]
+    assert stopped(pods, again) == [0, 0], pods.said()
+    assert pods.losses() == undisturbed  # no step is lost, none is trained twice
+
+
+def test_a_save_in_progress_is_finished_and_no_step_follows(tmp_path: Path, given: Sources) -> None:
+    pods = Trained(tmp_path, nodes=1, given=given, args={"save_steps": 3}, slow={"SAVE": 4})
+    pod = pods.start(0)
+    pods.wait_for_sign("save-3")
+    begin = time.monotonic()
+    pod.send_signal(signal.SIGTERM)
+    assert stopped(pods, [pod]) == [Exit.PREEMPTED], pods.said()
+    assert time.monotonic() - begin > 2
+    saved = checkpoint.newest(pods.run / "checkpoints")
+    assert saved is not None and saved.step == 3
+    assert [step for step, _ in pods.losses()] == [1, 2, 3]
+
+
+def test_a_save_that_outlasts_the_grace_period_is_given_up(tmp_path: Path, given: Sources) -> None:
+    slow = {"SAVE": 300.0, "STEP": 0.3}
+    pods = Trained(tmp_path, nodes=1, given=given, slow=slow)
+    pod = pods.start(0, DPO_GRACE_SECONDS="20")
+    pods.wait_for_step(2)
+    begin = time.monotonic()
+    pod.send_signal(signal.SIGTERM)
+    assert stopped(pods, [pod]) == [Exit.TERMINATED], pods.said()
+    assert 15 <= time.monotonic() - begin < 20
+    assert list((pods.run / "checkpoints").glob("checkpoint-*"))  # half a checkpoint
+    assert checkpoint.newest(pods.run / "checkpoints") is None
+
+
+def test_a_second_signal_ends_a_save_at_once(tmp_path: Path, given: Sources) -> None:
+    pods = Trained(tmp_path, nodes=1, given=given, slow={"SAVE": 300, "STEP": 0.3})
+    pod = pods.start(0)
+    pods.wait_for_step(2)
+    pod.send_signal(signal.SIGTERM)
+    pods.wait_for(lambda: list(pods.signs.glob("save-*")), "save")
+    begin = time.monotonic()
+    pod.send_signal(signal.SIGTERM)
+    assert stopped(pods, [pod]) == [Exit.TERMINATED], pods.said()
+    assert time.monotonic() - begin < 5
+
+
+def test_an_evaluation_is_not_waited_for(tmp_path: Path, given: Sources) -> None:
+    args = {"eval_steps": 2, "eval_strategy": "steps", "split_dataset_ratio": 0.2}
+    pods = Trained(tmp_path, nodes=1, given=given, args=args, slow={"EVALUATION": 60})
+    pod = pods.start(0)
+    pods.wait_for_sign("evaluation")
+    begin = time.monotonic()
+    pod.send_signal(signal.SIGTERM)
+    assert stopped(pods, [pod]) == [Exit.TERMINATED], pods.said()
+    assert time.monotonic() - begin < 10
+    said = (tmp_path / "pod-0.log").read_text()
+    assert 'stopping without a checkpoint why="an evaluation is running"' in said

@@ -1,0 +1,112 @@
+"""Two ranks with ms-swift's own Megatron flow stop together; the launcher's part is played here."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from launchers.gang.stop_agreement import Answer, decide
+from launchers.preflight.gang_probes import free_port
+from launchers.system.step_board import NOWHERE, VARIABLE, Phase, StepBoard
+from scripts.helm import ROOT
+from tests.launchers.training_environment import PYTHON, needs_training
+
+pytestmark = needs_training
+
+
+class Ranks:
+    """Two running ranks and their board."""
+
+    def __init__(self, folder: Path, case: str) -> None:
+        self.folder, self.board = folder, StepBoard.make(folder / "board", 2)
+        env = {**os.environ, VARIABLE: str(self.board.path), "FOLDER": str(folder)}
+        words = [str(PYTHON), "-m", "torch.distributed.run", "--nproc-per-node", "2"]
+        words += ["--master-port", str(free_port()), "-m"]
+        self.process = subprocess.Popen(
+            [*words, "tests.launchers.training.stop_megatron_run", case],
+            cwd=ROOT,
+            env={**env, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def events(self, rank: int) -> list[tuple[str, int]]:
+        """Return what a rank has noted."""
+        path = self.folder / f"rank-{rank}"
+        return [tuple(json.loads(line)) for line in path.read_text().splitlines()]
+
+    def steps(self, event: str) -> list[list[int]]:
+        """Return the steps of an event, by rank."""
+        return [[step for name, step in self.events(rank) if name == event] for rank in (0, 1)]
+
+    def wait_for(self, holds: Callable[[], bool]) -> None:
+        """Wait until something holds."""
+        stop = time.monotonic() + 90
+        while not holds():
+            assert self.process.poll() is None and time.monotonic() < stop
+            time.sleep(0.01)
+
+    def noted(self, event: str) -> bool:
+        """Return whether both ranks have noted an event."""
+        paths = [self.folder / f"rank-{rank}" for rank in (0, 1)]
+        return all(p.exists() and f'"{event}"' in p.read_text() for p in paths)
+
+    def stop(self) -> int:
+        """Do what the launchers do; return the boundary."""
+        self.board.request()
+        boundary, _ = decide({0: Answer.of_processes(self.board.read())}, 100)
+        self.board.stop_at = boundary
+        return boundary
+
+    def end(self) -> int:
+        """Wait for torchrun."""
+        _, errors = self.process.communicate(timeout=60)
+        assert self.process.returncode == 0, errors[-2000:]
+        return self.process.returncode
+
+    def phases(self) -> set[Phase]:
+        """Return the phases of both ranks."""
+        return {reading.phase for reading in self.board.read()}
+
+
+def test_both_save_the_step_in_which_they_are(tmp_path: Path) -> None:
+    ranks = Ranks(tmp_path, "step")
+    ranks.wait_for(lambda: all(reading.boundary > 20 for reading in ranks.board.read()))
+    step = ranks.stop() // 2
+    ranks.end()
+    assert ranks.steps("saved") == [[step], [step]]
+    assert ranks.steps("logged") == [[1, step], [1, step]]  # nothing accumulated is dropped
+    assert ranks.steps("closed") == [[step], [step]] and ranks.steps("finished") == [[], []]
+    assert ranks.phases() == {Phase.STOPPED}
+
+
+def test_a_save_in_progress_is_the_last(tmp_path: Path) -> None:
+    ranks = Ranks(tmp_path, "save")
+    ranks.wait_for(lambda: ranks.noted("saving"))
+    ranks.stop()
+    ranks.end()
+    assert ranks.steps("saved") == [[3], [3]]
+    assert ranks.phases() == {Phase.STOPPED}
+
+
+def test_an_evaluation_declines_and_training_continues(tmp_path: Path) -> None:
+    ranks = Ranks(tmp_path, "evaluation")
+    ranks.wait_for(lambda: ranks.noted("evaluation"))
+    assert ranks.stop() == NOWHERE
+    ranks.wait_for(lambda: all(reading.boundary > 10 for reading in ranks.board.read()))
+    ranks.process.terminate()
+    ranks.process.communicate(timeout=60)
+    assert ranks.steps("saved") == [[], []]
+
+
+def test_a_run_in_its_last_save_finishes(tmp_path: Path) -> None:
+    ranks = Ranks(tmp_path, "last")
+    ranks.wait_for(lambda: ranks.noted("saving"))
+    assert ranks.stop() != NOWHERE
+    ranks.end()
+    assert ranks.steps("finished") == [[4], [4]]
+    assert Phase.STOPPED not in ranks.phases()
