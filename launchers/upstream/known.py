@@ -24,178 +24,198 @@ _SWIFT: Read = {
     },
     "swift.megatron.pipelines.train.sft": {
         "MegatronSft._set_seed": {
-            "d94dc98fc8b6d81f": "4.4.1",
+            "d94dc98fc8b6d81f": "4.4.1, 4.6.0",
         },
         "MegatronSft.__init__": {
             "bcef98f8fbe8db77": "4.4.1",
+            "9a38bd9bc6707e55": "4.6.0",
         },
         "MegatronSft.run": {
-            "10672ef2d21496be": "4.4.1",
+            "10672ef2d21496be": "4.4.1, 4.6.0",
         },
     },
     "swift.pipelines.base": {
         "SwiftPipeline.__init__": {
-            "70e7c1a01fda901d": "4.4.1",
+            "70e7c1a01fda901d": "4.4.1, 4.6.0",
         },
         "SwiftPipeline._set_seed": {
-            "e8019c1c9df8acd7": "4.4.1",
+            "e8019c1c9df8acd7": "4.4.1, 4.6.0",
         },
     },
     "swift.pipelines.train.sft": {
         "SwiftSft.__init__": {
             "4c19b33726559097": "4.4.1",
+            "fff1c71a251eba25": "4.6.0",
         },
         "SwiftSft.run": {
-            "179fae4d45af175a": "4.4.1",
+            "179fae4d45af175a": "4.4.1, 4.6.0",
         },
         "SwiftSft._prepare_model_tokenizer": {
-            "1c249c6e4eb1199c": "4.4.1",
+            "1c249c6e4eb1199c": "4.4.1, 4.6.0",
         },
         "SwiftSft._prepare_template": {
-            "1dbf44a1a0f964ed": "4.4.1",
+            "1dbf44a1a0f964ed": "4.4.1, 4.6.0",
         },
         "SwiftSft._prepare_dataset": {
-            "996019bae120addc": "4.4.1",
+            "996019bae120addc": "4.4.1, 4.6.0",
         },
         "SwiftSft._get_dataset": {
-            "34072c6917ca9f32": "4.4.1",
+            "34072c6917ca9f32": "4.4.1, 4.6.0",
         },
         "SwiftSft._encode_dataset": {
-            "404586e78c1ad673": "4.4.1",
+            "404586e78c1ad673": "4.4.1, 4.6.0",
         },
         "SwiftSft._post_process_datasets": {
             "5e5a9090480f7d65": "4.4.1",
+            "4ffd0622edebf747": "4.6.0",
         },
     },
     "swift.megatron.trainers.base": {
         "BaseMegatronTrainer.__init__": {
             "16d6a7a1d0a0329a": "4.4.1",
+            "5abc8430f0fb53c1": "4.6.0",
         },
         "BaseMegatronTrainer._prepare_peft_model": {
             "02d50a3537c5db51": "4.4.1",
+            "3e3c28cd9e4fb009": "4.6.0",
         },
         "BaseMegatronTrainer.prepare_model": {
-            "5e69329368ee3e67": "4.4.1",
+            "5e69329368ee3e67": "4.4.1, 4.6.0",
         },
         "BaseMegatronTrainer.get_optimizer_and_scheduler": {
             "05aa52ebba1fac35": "4.4.1",
+            "57e7c99a8d61a3c7": "4.6.0",
         },
         "BaseMegatronTrainer._load_checkpoint": {
-            "38d449a6cb92cc38": "4.4.1",
+            "38d449a6cb92cc38": "4.4.1, 4.6.0",
         },
         "BaseMegatronTrainer.get_batch": {
-            "ed052e5328217b80": "4.4.1",
+            "ed052e5328217b80": "4.4.1, 4.6.0",
         },
         "BaseMegatronTrainer.setup_training": {
-            "d51a27bc65c54bf0": "4.4.1",
+            "d51a27bc65c54bf0": "4.4.1, 4.6.0",
         },
         "BaseMegatronTrainer.run_train_step": {
             "4c177b1e5f20df4a": "4.4.1",
+            "7e68da9174f58796": "4.6.0",
         },
         "BaseMegatronTrainer.save_checkpoint": {
             "2986cdc2515645d7": "4.4.1",
+            "beebc99b3dc81ea8": "4.6.0",
         },
         "BaseMegatronTrainer.train_step": {
-            "fe05dddd7c98d5cc": "4.4.1",
+            "fe05dddd7c98d5cc": "4.4.1, 4.6.0",
         },
         "BaseMegatronTrainer._get_data_collator": {
-            "42af75dba29ebe03": "4.4.1",
+            "42af75dba29ebe03": "4.4.1, 4.6.0",
         },
         "BaseMegatronTrainer._create_dataloader": {
             "aa49ce548db5b76f": "4.4.1",
+            "bf1200a3cdfa6b32": "4.6.0",
         },
         "BaseMegatronTrainer._prepare_dataloader": {
             "05f1b28d8f52f48b": "4.4.1",
+            "59a9e3b179c8da1d": "4.6.0",
         },
         "BaseMegatronTrainer._all_reduce_metric": {
-            "ae520ee6bb7efd7f": "4.4.1",
+            "ae520ee6bb7efd7f": "4.4.1, 4.6.0",
         },
         "BaseMegatronTrainer.merge_lora_adapters": {
-            "24599db865d0960f": "4.4.1",
+            "24599db865d0960f": "4.4.1, 4.6.0",
         },
         "BaseMegatronTrainer.unmerge_lora_adapters": {
-            "b0aa3c6eea47a865": "4.4.1",
+            "b0aa3c6eea47a865": "4.4.1, 4.6.0",
         },
     },
     "swift.megatron.trainers.rlhf_mixin": {
         "MegatronRLHFTrainer.prepare_model": {
             "149271e24cd49c03": "4.4.1",
+            "3097a19f900f7fad": "4.6.0",
         },
         "MegatronRLHFTrainer._load_checkpoint": {
             "cc4bba8fa79016c0": "4.4.1",
+            "abaa1ae7d2b0a7a5": "4.6.0",
         },
         "MegatronRLHFTrainer._get_data_collator": {
-            "a91091da5953bcd0": "4.4.1",
+            "a91091da5953bcd0": "4.4.1, 4.6.0",
         },
         "MegatronRLHFTrainer.get_logps": {
             "d21952cfe5bb6a06": "4.4.1",
+            "399a79f3d4620746": "4.6.0",
         },
     },
     "swift.megatron.trainers.dpo_trainer": {
         "DummyDPOTrainer.__init__": {
-            "b9996e16f27311bd": "4.4.1",
+            "b9996e16f27311bd": "4.4.1, 4.6.0",
         },
         "MegatronDPOTrainer.__init__": {
-            "78a1cbd1d8074e52": "4.4.1",
+            "78a1cbd1d8074e52": "4.4.1, 4.6.0",
         },
         "MegatronDPOTrainer.loss_func": {
-            "3a8b6f5ec9c92088": "4.4.1",
+            "3a8b6f5ec9c92088": "4.4.1, 4.6.0",
         },
         "MegatronDPOTrainer.forward_step": {
             "b8902c53beba0cf8": "4.4.1",
+            "66f0d8f0ae1de04b": "4.6.0",
         },
     },
     "swift.rlhf_trainers.dpo_trainer": {
         "DPOTrainer.dpo_loss": {
-            "1aaa4687df01d236": "4.4.1",
+            "1aaa4687df01d236": "4.4.1, 4.6.0",
         },
     },
     "swift.megatron.trainers.batch_sampler": {
         "MegatronPretrainingRandomSampler": {
             "2b16669d2ce270b6": "4.4.1",
+            "46c7a9ba309b8bc3": "4.6.0",
         },
     },
     "swift.megatron.arguments.megatron_args": {
         "MegatronArguments.init_iters": {
-            "4622d8a74019d63d": "4.4.1",
+            "4622d8a74019d63d": "4.4.1, 4.6.0",
         },
     },
     "swift.megatron.utils.utils": {
         "get_padding_to": {
-            "7d5ac492b3638985": "4.4.1",
+            "7d5ac492b3638985": "4.4.1, 4.6.0",
         },
         "get_packed_seq_params": {
             "a5a4f6b83e9d6bed": "4.4.1",
+            "67a484b5bce920cc": "4.6.0",
         },
     },
     "swift.utils.transformers_utils": {
         "get_packed_seq_params": {
-            "8f4a854d24fcdba3": "4.4.1",
+            "8f4a854d24fcdba3": "4.4.1, 4.6.0",
         },
     },
     "swift.megatron.utils.megatron_lm_utils": {
         "wrap_model": {
             "e19aa52928e6aae2": "4.4.1",
+            "e2439cafe157ac8a": "4.6.0",
         },
     },
 }
 _BRIDGE: Read = {
     "mcore_bridge.bridge.gpt_bridge": {
         "GPTBridge.load_weights": {
-            "8f407d3c46596ec6": "1.6.0",
+            "8f407d3c46596ec6": "1.6.0, 1.6.1",
+            "8b09ded1be8a3f1c": "1.6.2 to 1.6.5",
         },
         "GPTBridge._set_mlp_state": {
-            "b40091930b635c00": "1.6.0",
+            "b40091930b635c00": "1.6.0 to 1.6.5",
         },
     },
     "mcore_bridge.utils.safetensors": {
         "SafetensorLazyLoader": {
-            "8d7dc8412500e222": "1.6.0",
+            "8d7dc8412500e222": "1.6.0 to 1.6.4",
+            "418ea5e090af8b6d": "1.6.5",
         },
     },
     "mcore_bridge.config.model_config": {
         "ModelConfig.__post_init__": {
-            "f7f768b1d1570c3b": "1.6.0",
+            "f7f768b1d1570c3b": "1.6.0 to 1.6.4",
+            "523aa781a3fcc85b": "1.6.5",
         },
     },
 }
@@ -203,70 +223,77 @@ _CORE: Read = {
     "megatron.core.transformer.moe.moe_layer": {
         "MoELayer.routed_experts_compute": {
             "d5f474eadfb6f465": "0.18.0, 0.18.1",
+            "2cc410c1d5786e62": "0.19.0 to 0.19.2",
         },
     },
     "megatron.core.optimizer.clip_grads": {
         "get_grad_norm_fp32": {
             "40c55d8ae4641b40": "0.18.0, 0.18.1",
+            "810944e99b1e435d": "0.19.0 to 0.19.2",
         },
         "clip_grad_by_total_norm_fp32": {
-            "cf07b488fb76a8ae": "0.18.0, 0.18.1",
+            "cf07b488fb76a8ae": "0.18.0 to 0.19.2",
         },
     },
     "megatron.core.utils": {
         "local_multi_tensor_applier": {
-            "15310e316e1e7778": "0.18.0, 0.18.1",
+            "15310e316e1e7778": "0.18.0 to 0.19.2",
         },
         "local_multi_tensor_l2_norm": {
-            "01526c55444a73bd": "0.18.0, 0.18.1",
+            "01526c55444a73bd": "0.18.0 to 0.19.2",
         },
         "local_multi_tensor_scale": {
-            "a271d86b61250d2f": "0.18.0, 0.18.1",
+            "a271d86b61250d2f": "0.18.0 to 0.19.2",
         },
     },
     "megatron.core.distributed.param_and_grad_buffer": {
         "_ParamAndGradBucketGroup.check_grads": {
-            "94e99add61f34256": "0.18.0, 0.18.1",
+            "94e99add61f34256": "0.18.0 to 0.19.2",
         },
         "_ParamAndGradBucketGroup.start_grad_sync": {
             "163db4ed5c59a61d": "0.18.0, 0.18.1",
+            "62f8f12d579769ef": "0.19.0 to 0.19.2",
         },
         "_ParamAndGradBucketGroup.register_grad_ready": {
-            "b0544c1dd3129007": "0.18.0, 0.18.1",
+            "b0544c1dd3129007": "0.18.0 to 0.19.2",
         },
     },
     "megatron.core.distributed.distributed_data_parallel": {
         "DistributedDataParallel._make_backward_post_hook": {
             "7cb975df73c5c859": "0.18.0, 0.18.1",
+            "8b6696c987250c15": "0.19.0 to 0.19.2",
         },
     },
     "megatron.core.optimizer.layer_wise_optimizer": {
         "LayerWiseDistributedOptimizer.get_grad_norm": {
             "492327dacd55ff61": "0.18.0, 0.18.1",
+            "10b1f48a2f74ef2e": "0.19.0 to 0.19.2",
         },
     },
     "megatron.core.optimizer.optimizer": {
         "MegatronOptimizer.clip_grad_norm": {
             "824fecd27f1e5f78": "0.18.0, 0.18.1",
+            "99e5568aa4d623cb": "0.19.0 to 0.19.2",
         },
         "ChainedOptimizer.step": {
             "75c16d1537843e62": "0.18.0, 0.18.1",
+            "c2b301e02ec29f4e": "0.19.0 to 0.19.2",
         },
     },
     "megatron.core.extensions.transformer_engine": {
         "TEGroupedLinear.forward": {
-            "8c81986769a44b61": "0.18.0, 0.18.1",
+            "8c81986769a44b61": "0.18.0 to 0.19.2",
         },
     },
     "megatron.core.transformer.moe.token_dispatcher": {
         "MoEAllGatherTokenDispatcher.token_dispatch": {
-            "30f06d726b4b4704": "0.18.0, 0.18.1",
+            "30f06d726b4b4704": "0.18.0 to 0.19.2",
         },
         "MoEAllGatherTokenDispatcher.token_combine": {
-            "7121227189005485": "0.18.0, 0.18.1",
+            "7121227189005485": "0.18.0 to 0.19.2",
         },
         "MoEAllGatherTokenDispatcher.combine_preprocess": {
-            "9b41813d5892c648": "0.18.0, 0.18.1",
+            "9b41813d5892c648": "0.18.0 to 0.19.2",
         },
     },
 }
@@ -319,20 +346,20 @@ _TRANSFORMERS: Read = {
     "transformers.trainer_utils": {
         "rotate_checkpoints": {
             "": "4.51.3 to 5.1.0",
-            "4aac03e039844595": "5.2.0 to 5.12.1",
+            "4aac03e039844595": "5.2.0 to 5.19.0",
         },
     },
     "transformers.trainer": {
         "Trainer._rotate_checkpoints": {
             "9a858beb18846c55": "4.51.3 to 5.1.0",
-            "": "5.2.0 to 5.12.1",
+            "": "5.2.0 to 5.19.0",
         },
         "Trainer.get_batch_samples": {
             "e95b6b1fbf3d1849": "4.51.3, 4.52.4",
             "06eda1c032e49e15": "4.53.3 to 4.55.4",
             "c8089e7a34f9cec3": "4.56.2",
             "4211a94c6eac798f": "4.57.6",
-            "0b3727386f73f670": "5.0.0 to 5.12.1",
+            "0b3727386f73f670": "5.0.0 to 5.19.0",
         },
     },
 }

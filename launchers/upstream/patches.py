@@ -7,6 +7,7 @@ unknown source it is refused or left out, by its ``effect``; the user may accept
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -21,7 +22,7 @@ ACCEPT = "DPO_ACCEPT_PATCHES"
 Effect = Literal["numbers", "required", "speed"]
 """``numbers``: it changes results, which could be wrong with no error. ``required``: results do not
 change, but other parts of the run rely on it. ``speed``: it only saves time or memory."""
-State = Literal["installed", "accepted", "stepped aside", "refused"]
+State = Literal["installed", "accepted", "not needed", "stepped aside", "refused"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,10 @@ class Patch:
     functions: tuple[Function, ...]
     otherwise: str = ""
     """What a user may write in the values instead of using another image."""
+    fixed: tuple[str, ...] = ()
+    """First digits of known sources in which upstream itself does what the patch does."""
+    fixed_by: str = ""
+    """Upstream's change."""
 
     @property
     def name(self) -> str:
@@ -80,10 +85,19 @@ class Verdict:
 
     @property
     def releases(self) -> str:
-        """Return the releases whose sources the known functions have, e.g. ``ms-swift 4.4.1``."""
-        known = [f for f in self.patch.functions if f not in self.unknown]
-        found = [f"{f.package} {f.read[self.digests[f.place][:DIGITS]]}" for f in known]
-        return "; ".join(dict.fromkeys(found))
+        """Return the releases whose sources the known functions have, e.g. ``ms-swift 4.4.1``.
+
+        Releases of a function that other functions of its package narrow down are left out.
+        """
+        found: dict[str, list[str]] = {}
+        for f in (f for f in self.patch.functions if f not in self.unknown):
+            found.setdefault(f.package, []).append(f.read[self.digests[f.place][:DIGITS]])
+        return "; ".join(
+            f"{package} {each}"
+            for package, several in found.items()
+            for each in dict.fromkeys(several)
+            if not any(_spans_more(each, other) for other in several)
+        )
 
     def error(self) -> LaunchError:
         """Return the error of a refused patch, naming function, version and override."""
@@ -116,6 +130,19 @@ class Verdict:
             )
 
 
+def _spans_more(one: str, other: str) -> bool:
+    """Return whether releases hold all of the others and more.
+
+    >>> _spans_more("1.6.0 to 1.6.5", "1.6.5"), _spans_more("4.4.1, 4.6.0", "4.4.1, 4.6.0")
+    (True, False)
+    """
+    mine, its = (
+        [tuple(map(int, number.split("."))) for number in re.findall(r"[\d.]+", text)]
+        for text in (one, other)
+    )
+    return mine != its and mine[0] <= its[0] and its[-1] <= mine[-1]
+
+
 def judge(patch: Patch, accepted: str) -> Verdict:
     """Compare the installed sources with those that were read.
 
@@ -130,7 +157,8 @@ def judge(patch: Patch, accepted: str) -> Verdict:
         if digests[f.place][:DIGITS] not in f.read or source.file_of(f.module) is None
     )
     if not unknown:
-        state: State = "installed"
+        is_fixed = any(digest[:DIGITS] in patch.fixed for digest in digests.values())
+        state: State = "not needed" if is_fixed else "installed"
     elif patch.name in accepted.replace(" ", "").replace("_", "-").split(","):
         state = "accepted"
     else:
@@ -260,6 +288,8 @@ PATCHES = (
         "checked_read",
         "numbers",  # without it tensors that could not be read keep their initial values
         _functions(ms_swift=("swift.megatron.init:_patch_torch_FileSystemReader",)),
+        fixed=("0ac105a7ad1fae1a",),
+        fixed_by="ms-swift asks its threads for their result (issue 10045)",
     ),
     Patch(
         "fused_norm",

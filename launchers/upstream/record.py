@@ -97,6 +97,8 @@ def table(verdicts: Iterable[Verdict]) -> str:
         head = f"{each.patch.name:22}{each.patch.effect:10}{each.state:15}{each.releases}"
         lines.append(head.rstrip())
         lines += dict.fromkeys(_explain(function, each) for function in each.unknown)
+        if each.state == "not needed":
+            lines.append(f"  {each.patch.fixed_by}")
     return "\n".join(lines)
 
 

@@ -147,6 +147,8 @@ def prepared(name: str, module: Any, owner: Any) -> Frozen | Trained | None:
         return None
     if any(weight is None or weight.dtype != torch.bfloat16 for weight in own):
         return None
+    if any(getattr(weight, "is_gtp_weight_remat", False) for weight in own):
+        return None  # megatron-core 0.19 shards these weights and reduces their gradients itself
     if any(side % ALIGNED for side in own[0].shape):
         return None
     if not any(weight.requires_grad for weight in own):

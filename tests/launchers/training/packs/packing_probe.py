@@ -7,6 +7,7 @@ distribution, packing length and replicas, and differences between our sampler a
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import json
 import math
 import os
@@ -17,7 +18,7 @@ import types
 from pathlib import Path
 from typing import Any
 
-PAIRS = 40_000
+PAIRS, SEED = 40_000, 11
 LENGTHS = (8192, 16384, 32768)
 LAYOUTS = ((4, 32), (4, 128), (8, 128), (16, 128))
 """Replicas and packs of a step."""
@@ -84,6 +85,7 @@ def sampler(dataset: Any, replica: int, sizes: tuple[int, int, int], consumed: i
     """Make ms-swift's sampler of one replica; sizes are replicas, micro and global batch."""
     from swift.megatron.trainers.batch_sampler import MegatronPretrainingRandomSampler
 
+    takes_seed = "seed" in inspect.signature(MegatronPretrainingRandomSampler).parameters
     return MegatronPretrainingRandomSampler(
         dataset,
         total_samples=len(dataset),
@@ -92,6 +94,7 @@ def sampler(dataset: Any, replica: int, sizes: tuple[int, int, int], consumed: i
         data_parallel_rank=replica,
         data_parallel_size=sizes[0],
         data_sharding=False,
+        **({"seed": SEED} if takes_seed else {}),  # of data_seed, since 4.6.0
     )
 
 
