@@ -62,8 +62,8 @@ help: ## list the targets
 
 ##@ Try it
 demo: ## run the whole job on this machine: two local nodes, real DPO of a tiny model
-	$(call build,chart $(COMMAND) $(TRAIN) $(HELM))
-	@.venv/bin/megatron-dpo demo
+	$(call build,chart $(COMMAND) $(TRAIN) $(if $(filter $(NEXT),$(SWIFT)),$(TRAIN_NEXT)) $(HELM))
+	@.venv/bin/megatron-dpo demo --swift $(SWIFT)
 
 chart: ## pack launchers/ into chart/, required by `helm install chart`; other targets include it
 	@$(PYTHON) -m scripts.archive

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,8 +32,12 @@ ADAPTERS = ("adapters", "ref_adapters", "mcore_adapter", "mcore_ref_adapter")
 PAIRED = ("dpo", "rm", "cpo", "orpo", "simpo")
 """``rlhf_type`` of the losses on pairs of a chosen and a rejected text
 (``swift/template/base.py``)."""
+_RELEASE = re.compile(r"\d+(\.\d+)+")
 _REFERENCE_TYPES = ("dpo", "kto")
-KEYS = ("backend", "task", "model", "dataset", "args", "reference", "allowVersionChange")
+KEYS = (
+    *("backend", "task", "model", "dataset", "args", "reference", "allowVersionChange"),
+    "swiftVersion",
+)
 _CHOICES = {
     "backend": ("megatron", "transformers"),
     "task": ("rlhf", "sft", "pt"),
@@ -57,6 +62,9 @@ class Recipe:
     ``precomputed``: once, before training."""
     allow_version_change: bool = False
     """Whether a resume may use other versions of upstream than before; not part of ``digest``."""
+    swift_version: str = ""
+    """The ms-swift whose flags the chart has checked; empty if it has checked none. Not part of
+    ``digest``."""
 
     @property
     def digest(self) -> str:
@@ -161,6 +169,7 @@ def parse(document: object) -> Recipe:
         args=_args(document.get("args")),
         reference=cast(Reference, given["reference"]),
         allow_version_change=_allow_version_change(document.get("allowVersionChange", False)),
+        swift_version=_swift_version(document.get("swiftVersion", "")),
     )
 
 
@@ -171,6 +180,17 @@ def _allow_version_change(given: object) -> bool:
             f"recipe.allowVersionChange={given!r}",
             "use true or false",
             id="recipe-version-change",
+        )
+    return given
+
+
+def _swift_version(given: object) -> str:
+    if not isinstance(given, str) or (given and not _RELEASE.fullmatch(given)):
+        raise LaunchError(
+            Exit.CONFIG,
+            f"recipe.swiftVersion={given!r}",
+            'use a release of ms-swift, e.g. "4.4.1"',
+            id="recipe-swift-version",
         )
     return given
 

@@ -49,6 +49,7 @@ def judge(run: Run, oracle: Oracle) -> Verdict:
             gpus_per_node=run.gpus,
             backend="megatron",
             core=oracle.versions["megatron-core"],
+            swift=oracle.versions["ms-swift"],
         ),
     )
     argv = flatten({**OURS, "model_type": run.config["model_type"], **args})

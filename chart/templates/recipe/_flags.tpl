@@ -1,10 +1,10 @@
 {{/*
-Names of recipe.args, checked against the table of the pinned ms-swift; values.schema.json holds the values that a flag
+Names of recipe.args, checked against the table of recipe.swiftVersion; values.schema.json holds the values that a flag
 accepts. No flag is named here.
 */}}
 {{- define "megatron-dpo.validate.flags" -}}
 {{- $recipe := .Values.recipe -}}
-{{- $table := .Files.Get (printf "flags/ms-swift-%s.yaml" .Chart.AppVersion) | fromYaml -}}
+{{- $table := .Files.Get (printf "flags/ms-swift-%s.yaml" $recipe.swiftVersion) | fromYaml -}}
 {{- $backend := get $table.backends $recipe.backend -}}
 {{- $elsewhere := dict -}}
 {{- range $name, $other := omit $table.backends $recipe.backend }}

@@ -16,6 +16,9 @@ reference: {{ .reference | quote }}
 {{- if .allowVersionChange }}
 allowVersionChange: true
 {{- end }}
+{{- if .checkFlags }}
+swiftVersion: {{ .swiftVersion | quote }}
+{{- end }}
 dataset:
 {{- range .dataset }}
   - {{ . | quote }}

@@ -45,6 +45,12 @@ def test_other_versions_may_be_allowed_after_a_run_has_begun() -> None:
     assert (plain.allow_version_change, allowed.allow_version_change) == (False, True)
 
 
+def test_the_ms_swift_whose_flags_were_checked_is_no_part_of_the_digest() -> None:
+    plain, checked = parse(RECIPE), parse(RECIPE | {"swiftVersion": "4.6.0"})
+    assert plain.digest == checked.digest
+    assert (plain.swift_version, checked.swift_version) == ("", "4.6.0")
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [
@@ -52,6 +58,8 @@ def test_other_versions_may_be_allowed_after_a_run_has_begun() -> None:
         ({"task": None}, "recipe.task=None"),
         ({"reference": "once"}, "recipe.reference='once'; use online or precomputed"),
         ({"allowVersionChange": "true"}, "recipe.allowVersionChange='true'; use true or false"),
+        ({"swiftVersion": 4.6}, "recipe.swiftVersion=4.6; use a release of ms-swift"),
+        ({"swiftVersion": "latest"}, "recipe.swiftVersion='latest'"),
         ({"modle": "x"}, "recipe.modle is not a key; did you mean model"),
         ({"model": ""}, "recipe.model=''"),
         ({"dataset": []}, "recipe.dataset=[]"),

@@ -25,7 +25,7 @@ from scripts.demo import sources
 from scripts.demo.sources import PLUGIN, Sources
 from scripts.dev.flags import site_packages
 from scripts.helm import ROOT
-from tests.launchers.training_environment import PYTHON, TRAIN, needs_training
+from tests.launchers.training_environment import PYTHON, STACK, TRAIN, needs_training
 
 pytestmark = [needs_training, pytest.mark.timeout(600)]
 PLACE = Place(rank=0, nodes=1, master_addr="127.0.0.1", master_port=29500, source="single")
@@ -113,10 +113,9 @@ def test_a_run_goes_on_from_a_checkpoint_of_the_old_layout(tmp_path: Path) -> No
     assert recorded["features"] == OWN
     patches = recorded["patches"].values()
     assert [patch["state"] for patch in patches] == ["installed"] * (len(OWN) - 1)
-    assert recorded["versions"]["ms-swift"] == "4.4.1"
-    assert (
-        'patch startup-transformers effect=speed state=installed sources="ms-swift 4.4.1"' in said
-    )
+    assert recorded["versions"]["ms-swift"] == STACK.swift
+    patch = "patch startup-transformers effect=speed state=installed"
+    assert f'{patch} sources="ms-swift {STACK.swift}"' in said
     written = rows.read(home / "metrics.jsonl")
     assert [(row.step, row.attempt) for row in written] == [(1, 1), (2, 1), (3, 2), (4, 2)]
     phases = json.loads((home / "attempts" / "2" / "phases-0.json").read_text(encoding="utf-8"))

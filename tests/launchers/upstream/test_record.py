@@ -108,6 +108,26 @@ def test_the_table_imports_no_package_and_names_unknown_sources(tmp_path: Path) 
     assert line.split() == ["chunked-adam", "numbers", "refused"]
 
 
+def test_packages_that_no_gpu_run_has_had_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = {"ms-swift": "4.4.1", "transformer-engine": "2.16.1", "torch": "2.11.0+cu130"}
+    monkeypatch.setattr(source, "version", lambda package: image.get(package, ""))
+    assert record.never_run() == []
+    assert record.NEVER_RUN not in record.table([])
+    image |= {"ms-swift": "4.6.0", "apex": "0.1", "flash-attn": "2.8.3"}
+    assert record.never_run() == ["ms-swift 4.6.0", "apex 0.1", "flash-attn 2.8.3"]
+    last = record.table([]).splitlines()[-1]
+    assert last == f"{record.NEVER_RUN}: ms-swift 4.6.0, apex 0.1, flash-attn 2.8.3"
+
+
+def test_a_patch_that_upstream_makes_unneeded_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    patch = next(each for each in PATCHES if each.feature == "checked_read")
+    monkeypatch.setattr(source, "digest", lambda *_: patch.fixed[0] + "0" * 48)
+    monkeypatch.setattr(source, "file_of", lambda _: Path())
+    verdict = judge(patch, "")
+    assert (verdict.state, verdict.is_installed) == ("not needed", False)
+    assert f"  {patch.fixed_by}" in record.table([verdict]).splitlines()
+
+
 def test_a_patch_with_known_sources_names_their_releases(monkeypatch: pytest.MonkeyPatch) -> None:
     patch = next(each for each in PATCHES if each.feature == FEATURE)
     known = {(f.module, f.name): next(iter(f.read)) for f in patch.functions}
