@@ -44,9 +44,10 @@ CHECKERS := $(if $(shell command -v go),$(addprefix $(STAMPS)/go-,actionlint ct 
 INSTALL := $(UV) pip install --quiet --require-hashes
 LOCK := $(UV) pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 	--custom-compile-command "make locks"
-# What needs ms-swift: its flags, our patches of it, training, and the rules' differential test.
-NEXT_TESTS := tests/differential tests/launchers/flags tests/launchers/inputs/test_pair_columns.py \
-	tests/launchers/rules tests/launchers/training tests/launchers/upstream
+# What differs by ms-swift: flags, rules, patches, packs, checkpoints and their resume.
+NEXT_TESTS := tests/differential tests/launchers/flags tests/launchers/rules tests/launchers/upstream \
+	$(addprefix tests/launchers/training/,packs/test_packing_real.py test_checked_read.py \
+	test_resume.py test_seal_transformers.py)
 
 # Independent parts are built in parallel; finished ones take no time.
 build = @$(MAKE) --silent --no-print-directory --jobs 4 $(1)
@@ -82,12 +83,12 @@ render: ## render every file of values/ into .tools/render
 
 ##@ Check it
 test: ## lint, types and all tests that need no cluster
-	$(call build,chart lint types $(TRAIN) $(ORACLE) $(ENGINES) $(HELM) $(HELM3) $(CHECKERS))
+	$(call build,chart lint types $(TRAIN) $(ORACLE) $(ORACLE_NEXT) $(ENGINES) $(HELM) $(HELM3) $(CHECKERS))
 	@.venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(PYTEST)
 
-test-next: ## the tests that need ms-swift, with the second one that the chart knows
-	$(call build,chart $(TESTS) $(ORACLE_NEXT) $(ENGINES) $(HELM))
-	@SWIFT=$(NEXT) .venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile \
+test-next: ## tests of what differs by ms-swift, with the second one that the chart knows
+	$(call build,chart $(TESTS) $(ORACLE) $(ORACLE_NEXT) $(ENGINES) $(HELM))
+	@SWIFT=$(NEXT) CASES=200 .venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile \
 		$(NEXT_TESTS) $(PYTEST)
 
 test-chart: ## only the tests of the chart, with chart-testing and kubeconform

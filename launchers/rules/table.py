@@ -67,6 +67,7 @@ _MEGATRON = {
         ("padding_free", "train_dataloader_shuffle", "save_safetensors", "moe_grouped_gemm"), "true"
     ),
     "use_distributed_optimizer": "true",
+    "bridge_backend": "mcore-bridge",  # since 4.5; no rule of an earlier release reads it
 }
 _TRANSFORMERS = {"per_device_train_batch_size": "1", "save_strategy": "steps", "max_steps": "-1"}
 DEFAULTS: dict[str, dict[str, str]] = {"megatron": _MEGATRON, "transformers": _TRANSFORMERS}
