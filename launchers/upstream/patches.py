@@ -7,7 +7,6 @@ unknown source it is refused or left out, by its ``effect``; the user may accept
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
@@ -15,7 +14,7 @@ from typing import Literal
 from launchers import logs
 from launchers.exits import Exit, LaunchError
 from launchers.upstream import source
-from launchers.upstream.known import DIGITS, SOURCES
+from launchers.upstream.known import DIGITS, SOURCES, narrowest
 
 ACCEPT = "DPO_ACCEPT_PATCHES"
 """Environment variable: names of patches, separated by commas, to install on an unknown source."""
@@ -57,9 +56,8 @@ class Patch:
     otherwise: str = ""
     """What a user may write in the values instead of using another image."""
     fixed: tuple[str, ...] = ()
-    """First digits of known sources in which upstream itself does what the patch does."""
     fixed_by: str = ""
-    """Upstream's change."""
+    """First digits of known sources in which upstream does what the patch does, and its change."""
 
     @property
     def name(self) -> str:
@@ -85,19 +83,11 @@ class Verdict:
 
     @property
     def releases(self) -> str:
-        """Return the releases whose sources the known functions have, e.g. ``ms-swift 4.4.1``.
-
-        Releases of a function that other functions of its package narrow down are left out.
-        """
+        """Return the releases whose sources the known functions have, e.g. ``ms-swift 4.4.1``."""
         found: dict[str, list[str]] = {}
         for f in (f for f in self.patch.functions if f not in self.unknown):
             found.setdefault(f.package, []).append(f.read[self.digests[f.place][:DIGITS]])
-        return "; ".join(
-            f"{package} {each}"
-            for package, several in found.items()
-            for each in dict.fromkeys(several)
-            if not any(_spans_more(each, other) for other in several)
-        )
+        return "; ".join(f"{name} {each}" for name in found for each in narrowest(found[name]))
 
     def error(self) -> LaunchError:
         """Return the error of a refused patch, naming function, version and override."""
@@ -128,19 +118,6 @@ class Verdict:
                     dict.fromkeys(f"{f.package} {source.version(f.package)}" for f in self.unknown)
                 ),
             )
-
-
-def _spans_more(one: str, other: str) -> bool:
-    """Return whether releases hold all of the others and more.
-
-    >>> _spans_more("1.6.0 to 1.6.5", "1.6.5"), _spans_more("4.4.1, 4.6.0", "4.4.1, 4.6.0")
-    (True, False)
-    """
-    mine, its = (
-        [tuple(map(int, number.split("."))) for number in re.findall(r"[\d.]+", text)]
-        for text in (one, other)
-    )
-    return mine != its and mine[0] <= its[0] and its[-1] <= mine[-1]
 
 
 def judge(patch: Patch, accepted: str) -> Verdict:
@@ -174,12 +151,11 @@ def of_feature(feature: str) -> Verdict | None:
 
 def _functions(**given: tuple[str, ...]) -> tuple[Function, ...]:
     """Return functions by package; ``_`` in a package's name stands for ``-``."""
-    found = []
-    for word, places in given.items():
-        for place in places:
-            module, _, name = place.partition(":")
-            found.append(Function(word.replace("_", "-"), module, name))
-    return tuple(found)
+    return tuple(
+        Function(word.replace("_", "-"), *place.split(":"))
+        for word, places in given.items()
+        for place in places
+    )
 
 
 _SFT = "swift.pipelines.train.sft:SwiftSft"
@@ -194,7 +170,6 @@ _CLIP = "megatron.core.optimizer.clip_grads"
 _GATHER = "megatron.core.transformer.moe.token_dispatcher:MoEAllGatherTokenDispatcher"
 _ADAM = "transformer_engine.pytorch.optimizers.fused_adam:FusedAdam"
 _ALLTOALL = "set recipe.args.moe_token_dispatcher_type: alltoall"
-
 PATCHES = (
     Patch(
         "startup_megatron",
