@@ -20,12 +20,17 @@ RESULTS ?= tests/gpu/results
 LINES ?=
 # `make cluster` and `make e2e`: kind, processes, or auto, which is kind if a container engine answers.
 BACKEND ?= auto
+# `make demo`: the ms-swift that trains. `make test-next` runs tests with the second one.
+SWIFT ?= 4.4.1
+NEXT := 4.6.0
 UV := .tools/uv/bin/uv
 STAMPS := .tools/stamps
 COMMAND := $(STAMPS)/command
 TESTS := $(STAMPS)/tests
 TRAIN := $(STAMPS)/train
 ORACLE := $(STAMPS)/oracle
+TRAIN_NEXT := $(STAMPS)/train-$(NEXT)
+ORACLE_NEXT := $(STAMPS)/oracle-$(NEXT)
 ENGINES := $(STAMPS)/engines
 HELM := $(STAMPS)/helm
 HELM3 := $(STAMPS)/helm3
@@ -39,6 +44,10 @@ CHECKERS := $(if $(shell command -v go),$(addprefix $(STAMPS)/go-,actionlint ct 
 INSTALL := $(UV) pip install --quiet --require-hashes
 LOCK := $(UV) pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 	--custom-compile-command "make locks"
+# What differs by ms-swift: flags, rules, patches, packs, checkpoints and their resume.
+NEXT_TESTS := tests/differential tests/launchers/flags tests/launchers/rules tests/launchers/upstream \
+	$(addprefix tests/launchers/training/,packs/test_packing_real.py test_checked_read.py \
+	test_resume.py test_seal_transformers.py)
 
 # Independent parts are built in parallel; finished ones take no time.
 build = @$(MAKE) --silent --no-print-directory --jobs 4 $(1)
@@ -54,8 +63,8 @@ help: ## list the targets
 
 ##@ Try it
 demo: ## run the whole job on this machine: two local nodes, real DPO of a tiny model
-	$(call build,chart $(COMMAND) $(TRAIN) $(HELM))
-	@.venv/bin/megatron-dpo demo
+	$(call build,chart $(COMMAND) $(TRAIN) $(if $(filter $(NEXT),$(SWIFT)),$(TRAIN_NEXT)) $(HELM))
+	@.venv/bin/megatron-dpo demo --swift $(SWIFT)
 
 chart: ## pack launchers/ into chart/, required by `helm install chart`; other targets include it
 	@$(PYTHON) -m scripts.archive
@@ -74,8 +83,13 @@ render: ## render every file of values/ into .tools/render
 
 ##@ Check it
 test: ## lint, types and all tests that need no cluster
-	$(call build,chart lint types $(TRAIN) $(ORACLE) $(ENGINES) $(HELM) $(HELM3) $(CHECKERS))
+	$(call build,chart lint types $(TRAIN) $(ORACLE) $(ORACLE_NEXT) $(ENGINES) $(HELM) $(HELM3) $(CHECKERS))
 	@.venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(PYTEST)
+
+test-next: ## tests of what differs by ms-swift, with the second one that the chart knows
+	$(call build,chart $(TESTS) $(ORACLE) $(ORACLE_NEXT) $(ENGINES) $(HELM))
+	@SWIFT=$(NEXT) CASES=200 .venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile \
+		$(NEXT_TESTS) $(PYTEST)
 
 test-chart: ## only the tests of the chart, with chart-testing and kubeconform
 	$(call build,chart $(TESTS) $(HELM) $(HELM3) $(CHECKERS))
@@ -150,14 +164,17 @@ figures: ## rewrite the tables of values/README.md and the plot from predictions
 	$(call build,chart $(COMMAND) $(HELM))
 	@.venv/bin/python -m scripts.dev.figures
 
-flags: ## rewrite the chart's table and schema of training flags from the pinned ms-swift
-	$(call build,$(COMMAND) $(TRAIN))
+flags: ## rewrite the chart's tables and schema of training flags from both releases of ms-swift
+	$(call build,$(COMMAND) $(TRAIN) $(TRAIN_NEXT))
 	@.venv/bin/python -m scripts.dev.flags
 
 locks: $(UV) ## rewrite the locks from pyproject.toml
 	@$(LOCK) -o launchers/requirements-cpu.txt --group train
+	@$(LOCK) -o launchers/requirements-cpu-$(NEXT).txt --group train-next
 	@$(LOCK) -o scripts/requirements.txt pyproject.toml -c launchers/requirements-cpu.txt
 	@$(LOCK) -o tests/differential/requirements.txt --no-deps tests/differential/requirements.in
+	@$(LOCK:3.11=3.12) -o tests/differential/requirements-$(NEXT).txt --no-deps \
+		tests/differential/requirements-$(NEXT).in
 	@$(LOCK) -o tests/engines/requirements.txt --no-deps tests/engines/requirements.in
 	@$(LOCK) -o tests/requirements.txt --group tests -c scripts/requirements.txt \
 		-c launchers/requirements-cpu.txt
@@ -171,7 +188,7 @@ wheel: $(UV) ## build the launcher as a wheel in dist/, for images (launcher.fro
 
 ##@ Set up
 setup: ## install all tools; other targets install what they need
-	$(call build,$(TESTS) $(TRAIN) $(ORACLE) $(ENGINES) $(HELM) $(HELM3) $(CHECKERS))
+	$(call build,$(TESTS) $(TRAIN) $(ORACLE) $(ORACLE_NEXT) $(ENGINES) $(HELM) $(HELM3) $(CHECKERS))
 
 clean: ## remove everything that make installed or generated
 	@if [[ -d .tools/cluster/run ]]; then $(CLUSTER_COMMAND) down; fi
@@ -201,10 +218,24 @@ $(TRAIN): $(UV) launchers/requirements-cpu.txt
 	@$(INSTALL) --python .tools/train -r launchers/requirements-cpu.txt
 	@touch $@
 
+$(TRAIN_NEXT): $(TRAIN) launchers/requirements-cpu-$(NEXT).txt
+	@echo "setup: .tools/train-$(NEXT), the same with ms-swift $(NEXT) (links to the same files of torch)"
+	@$(UV) venv --quiet --allow-existing --python $$(command -v $(PYTHON)) .tools/train-$(NEXT)
+	@$(INSTALL) --python .tools/train-$(NEXT) -r launchers/requirements-cpu-$(NEXT).txt
+	@touch $@
+
 $(ORACLE): $(TRAIN) tests/differential/requirements.txt
 	@echo "setup: .tools/oracle, the checks of megatron-core"
 	@rm -rf .tools/oracle
 	@$(INSTALL) --no-deps --python .tools/train --target .tools/oracle -r tests/differential/requirements.txt
+	@touch $@
+
+# The wheel is for Python 3.12, its sources run with 3.11.
+$(ORACLE_NEXT): $(TRAIN_NEXT) tests/differential/requirements-$(NEXT).txt
+	@echo "setup: .tools/oracle-$(NEXT), the checks of the megatron-core that goes with it"
+	@rm -rf .tools/oracle-$(NEXT)
+	@$(INSTALL) --no-deps --python-version 3.12 --python-platform x86_64-manylinux_2_28 --target \
+		.tools/oracle-$(NEXT) -r tests/differential/requirements-$(NEXT).txt
 	@touch $@
 
 $(ENGINES): $(TESTS) tests/engines/requirements.txt tests/engines/fetch.py
@@ -228,4 +259,4 @@ $(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
 	@scripts/tools/go.sh $*
 	@touch $@
 
-.PHONY: help demo chart demo-clean render test test-chart refusals attribution fuzz differential e2e bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup clean
+.PHONY: help demo chart demo-clean render test test-next test-chart refusals attribution fuzz differential e2e bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup clean

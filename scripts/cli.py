@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from launchers.rules.table import SWIFT
 from scripts.demo import command as demo_module
 from scripts.local.command import Request, run_locally
 from scripts.plan import command as planning
@@ -64,6 +65,9 @@ Search = Annotated[bool, typer.Option("--search", help="Rank all layouts for the
 Nodes = Annotated[int | None, typer.Option(min=1, help="Nodes to search layouts for.")]
 GpusPerNode = Annotated[
     int | None, typer.Option(min=1, help="GPUs per node to search layouts for.")
+]
+Swift = Annotated[
+    str, typer.Option(help="Release of ms-swift; another one is in .tools/train-RELEASE.")
 ]
 DemoFolder = Annotated[Path, typer.Option(help="Folder for all files of the demo.")]
 
@@ -144,9 +148,9 @@ def plan(
 
 
 @app.command()
-def demo(folder: DemoFolder = demo_module.FOLDER) -> None:
+def demo(folder: DemoFolder = demo_module.FOLDER, swift: Swift = SWIFT) -> None:
     """Run DPO of a tiny model on this machine: two nodes, real preference pairs."""
-    raise typer.Exit(demo_module.run(folder, terminal()))
+    raise typer.Exit(demo_module.run(folder, terminal(), swift))
 
 
 @app.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,12 +34,13 @@ ADAPTERS = ("adapters", "ref_adapters", "mcore_adapter", "mcore_ref_adapter")
 PAIRED = ("dpo", "rm", "cpo", "orpo", "simpo")
 """``rlhf_type`` of the losses on pairs of a chosen and a rejected text
 (``swift/template/base.py``)."""
+_RELEASE = re.compile(r"\d+(\.\d+)+")
 _REFERENCE_TYPES = ("dpo", "kto")
 SWITCHES = {"allowVersionChange": False, "checkFirstStep": True}
 """Keys that are true or false, with their defaults."""
 KEYS = (
     *("backend", "task", "model", "dataset", "args", "reference", "pairWeights", "export"),
-    *SWITCHES,
+    *(*SWITCHES, "swiftVersion"),
 )
 _CHOICES = {
     "backend": ("megatron", "transformers"),
@@ -74,6 +76,9 @@ class Recipe:
     """Whether a resume may use other versions of upstream than before; not part of ``digest``."""
     check_first_step: bool = True
     """Whether a first step whose policy is not the reference ends the run; not part of
+    ``digest``."""
+    swift_version: str = ""
+    """The ms-swift whose flags the chart has checked; empty if it has checked none. Not part of
     ``digest``."""
 
     @property
@@ -206,6 +211,7 @@ def parse(document: object) -> Recipe:
         pair_weights=cast(PairWeights, given["pairWeights"]),
         allow_version_change=_switch("recipe-version-change", document, "allowVersionChange"),
         check_first_step=_switch("recipe-first-step", document, "checkFirstStep"),
+        swift_version=_swift_version(document.get("swiftVersion", "")),
     )
 
 
@@ -217,6 +223,17 @@ def _switch(id: str, document: Mapping[str, object], key: str) -> bool:
             f"recipe.{key}={given!r}",
             "use true or false",
             id=id,
+        )
+    return given
+
+
+def _swift_version(given: object) -> str:
+    if not isinstance(given, str) or (given and not _RELEASE.fullmatch(given)):
+        raise LaunchError(
+            Exit.CONFIG,
+            f"recipe.swiftVersion={given!r}",
+            'use a release of ms-swift, e.g. "4.4.1"',
+            id="recipe-swift-version",
         )
     return given
 

@@ -61,7 +61,7 @@ _MEGATRON = {
     "ref_load": Renamed(note="the launcher sets ref_model to the original model"),
     "adapter_load": Renamed(to="mcore_adapter", note="or adapters for the Hugging Face format"),
     "ref_adapter_load": Renamed(
-        note="ms-swift 4.4.1 does not train against an adapter: merge it into recipe.model"
+        note="merge it into recipe.model; with ms-swift 4.6.0 use mcore_ref_adapter"
     ),
     "max_epochs": Renamed(to="num_train_epochs"),
     "save": Renamed(note=_OUTPUT),
@@ -95,7 +95,7 @@ _MEGATRON = {
     "warmup_ratio": Renamed(to="lr_warmup_fraction"),
 }
 _TRANSFORMERS = {
-    # TRL's; ms-swift 4.4.1 stores it in its trainers and reads it nowhere (issue 10196)
+    # TRL's; ms-swift 4.4.1 reads it nowhere (issue 10196), 4.6.0 raises an error
     "precompute_ref_log_probs": Renamed(
         note="the reference runs in each step; recipe.backend: megatron has "
         "recipe.reference: precomputed"

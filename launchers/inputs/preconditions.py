@@ -9,7 +9,6 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import metadata
 
 from launchers import logs
 from launchers.config.recipe import NO, Recipe, Value
@@ -25,6 +24,7 @@ from launchers.plan.model_config import ModelConfig
 from launchers.refusal import Refusal
 from launchers.rules import table
 from launchers.system.ms_swift import swift_folder
+from launchers.upstream import source
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,8 @@ def check(settings: Settings, recipe: Recipe, inputs: Inputs, *, is_gang: bool =
     Raises:
         LaunchError: CONFIG with all messages, each naming its values key.
     """
-    found = owned(recipe) + secret(recipe) + unsaved(recipe) + table.empty(recipe.args)
+    found = other_swift(recipe) + owned(recipe) + secret(recipe) + unsaved(recipe)
+    found += table.empty(recipe.args)
     try:
         first_attempt_flags(settings, recipe, inputs)
     except LaunchError as error:
@@ -71,6 +72,18 @@ def _of_error(error: LaunchError) -> Refusal:
     """Return an error of one key as a refusal of that key."""
     path, _, wrong = error.cause.partition(": ")
     return Refusal(id=error.id, path=path, says=f"{wrong}; {error.remedy}")
+
+
+def other_swift(recipe: Recipe) -> list[Refusal]:
+    """Return a message if the image has another ms-swift than the one that the chart checked."""
+    seen, checked = source.version("ms-swift"), recipe.swift_version
+    if not seen or not checked or table.version(seen) == table.version(checked):
+        return []
+    says = (
+        f"{checked}, but the image has ms-swift {seen}; use an image with {checked}, or set "
+        f'"{seen}", or recipe.checkFlags: false if the chart does not know that release'
+    )
+    return [Refusal(id="swift-version", path="recipe.swiftVersion", says=says)]
 
 
 def owned(recipe: Recipe) -> list[Refusal]:
@@ -225,10 +238,7 @@ def warnings(settings: Settings, recipe: Recipe, shape: ModelConfig | None) -> l
 
 def core_version() -> str:
     """Return the version of the installed megatron-core; without one the pinned version."""
-    try:
-        return metadata.version("megatron-core")
-    except metadata.PackageNotFoundError:
-        return table.CORE
+    return source.version("megatron-core") or table.CORE
 
 
 def _context(settings: Settings, recipe: Recipe, shape: ModelConfig | None) -> table.Context:
@@ -238,4 +248,5 @@ def _context(settings: Settings, recipe: Recipe, shape: ModelConfig | None) -> t
         nodes=settings.place.nodes,
         gpus_per_node=settings.nproc_per_node,
         core=core_version(),
+        swift=source.version("ms-swift"),
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +12,13 @@ from launchers.config.settings import Settings
 from launchers.exits import Exit
 from launchers.preflight.finding import Finding, failed, ok, skipped, warning
 from launchers.preflight.nvidia_smi import Gpu, Smi, visible
-from launchers.preflight.probes import REQUIRED_PACKAGES, Facts, gather
+from launchers.preflight.probes import (
+    REQUIRED_PACKAGES,
+    Facts,
+    beyond_torch,
+    gather,
+    numbers,
+)
 
 GIB = 1 << 30
 SHM = GIB
@@ -168,9 +173,11 @@ def versions(found: Mapping[str, str | None], backend: Backend | None) -> Findin
     seen, image = [], []
     for name, (_, first, beyond) in (REQUIRED_PACKAGES[backend] if backend else {}).items():
         version = found.get(name)
+        if (backend, name) == ("megatron", "torch"):
+            beyond = beyond_torch(found.get("ms-swift") or "")
         if version is None:
             seen.append(f"{name} is not installed")
-        elif version and not _numbers(first) <= _numbers(version) < _numbers(beyond):
+        elif version and not numbers(first) <= numbers(version) < numbers(beyond):
             seen.append(f"{name} is {version}")
         else:
             continue
@@ -181,16 +188,6 @@ def versions(found: Mapping[str, str | None], backend: Backend | None) -> Findin
     states = {None: "missing", "": "of unknown version"}
     listed = ", ".join(f"{name} {states.get(version, version)}" for name, version in found.items())
     return ok("versions", listed or "none required")
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    """Return the numeric parts of a version.
-
-    >>> _numbers("2.11.0+cu130") < _numbers("2.12"), _numbers("0.18.0rc1")
-    (True, (0, 18, 0))
-    """
-    match = re.match(r"\d+(\.\d+)*", version)
-    return tuple(int(n) for n in match.group(0).split(".")) if match else ()
 
 
 def present(gpus: Sequence[Gpu], wanted: int, card: GpuModel | None) -> list[Finding]:

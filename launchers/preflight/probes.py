@@ -27,7 +27,7 @@ _IPC_LOCK = 14
 
 REQUIRED_PACKAGES: Mapping[Backend, Mapping[str, tuple[str, str, str]]] = {
     "megatron": {
-        "torch": ("torch", "2.6", "2.12"),
+        "torch": ("torch", "2.6", "3"),
         "ms-swift": ("swift", "4.0", "5"),
         "megatron-core": ("megatron.core", "0.16", "0.20"),
         "mcore-bridge": ("mcore_bridge", "1.0", "2"),
@@ -37,8 +37,30 @@ REQUIRED_PACKAGES: Mapping[Backend, Mapping[str, tuple[str, str, str]]] = {
 }
 """Module of each package, the first supported release and the first unsupported one. Source: the
 table of versions in ms-swift's docs/source_en/Megatron-SWIFT/Quick-start.md (megatron-core >=0.16,
-<0.20), and this launcher's flags, which are those of ms-swift 4. With torch > 2.11 every save of
-ms-swift 4.4.1's Megatron trainer fails (ms-swift issue 9896, pytorch issue 187432)."""
+<0.20), and this launcher's flags, which are those of ms-swift 4. ``beyond_torch`` says more."""
+
+
+def beyond_torch(swift: str) -> str:
+    """Return the first torch that is not supported by the Megatron trainer of an ms-swift.
+
+    With torch > 2.11 each of its saves fails (ms-swift issue 9896, pytorch issue 187432) before
+    ms-swift 4.5.3, which returns what torch expects (``swift/megatron/init.py:
+    _dcp_validation_returns_errors``).
+
+    >>> beyond_torch("4.4.1"), beyond_torch(""), beyond_torch("4.6.0")
+    ('2.12', '2.12', '3')
+    """
+    return "3" if numbers(swift) >= numbers("4.5.3") else "2.12"
+
+
+def numbers(version: str) -> tuple[int, ...]:
+    """Return the numeric parts of a version.
+
+    >>> numbers("2.11.0+cu130") < numbers("2.12"), numbers("0.18.0rc1")
+    (True, (0, 18, 0))
+    """
+    match = re.match(r"\d+(\.\d+)*", version)
+    return tuple(int(n) for n in match.group(0).split(".")) if match else ()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -53,7 +53,9 @@ ADAPTER: tuple[Rule, ...] = (
             says="ms-swift 4.4.1 would not train against this adapter: "
             f"{wrong}; merge it into recipe.model (swift export --merge_lora true) and remove it",
             source="SW rlhf_mixin.py, ms-swift issue 9934: with LoRA ref_models is empty, so "
-            "load_weights reads nothing; mcore_ref_adapter is loaded into wrapped_models",
+            "load_weights reads nothing; mcore_ref_adapter is loaded into wrapped_models. 4.6.0 "
+            "loads both into the policy's adapter ref_adapter",
+            fixed_in="4.6.0",
         )
         for flag, wrong in (
             ("ref_adapters", "the reference would be the base model"),
@@ -67,7 +69,8 @@ ADAPTER: tuple[Rule, ...] = (
             when=(_TRAINED, over(ETP, "1"), targeted),
             says=f"{{{ETP}}} is not supported with an adapter on the experts: the result may be "
             f"wrong without an error; use {ETP}: 1",
-            source="Megatron-Bridge issue 5635 in a sister of MB tuners/lora.py; not compared here",
+            source="Megatron-Bridge issue 5635 in a sister of MB tuners/lora.py; not compared; "
+            "MB 1.6.5 sums the gradient of the replicated factor over the group of TP, not ETP",
         )
         for targeted in (missing(_TARGETS), *(has(_TARGETS, word) for word in _EXPERTS))
     ),

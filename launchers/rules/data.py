@@ -167,6 +167,15 @@ SAVING: tuple[Rule, ...] = (
         says="the export consists of safetensors; remove it",
         source="inputs/preconditions.py refuses it too; SW base.py:save_checkpoint writes none",
     ),
+    Conflict(
+        id="bridge-backend",
+        flag="bridge_backend",
+        when=(one_of("bridge_backend", "megatron-bridge"),),
+        says="{bridge_backend} was never run with the launcher, whose patches of loading weights "
+        "are of mcore-bridge; remove it",
+        source="upstream/patches.py: one_read and device_read; SW megatron_args.py: no model meta",
+        since="4.5.0",
+    ),
 )
 TRANSFORMERS: tuple[Rule, ...] = (
     count("per_device_train_batch_size", "transformers training_args.py: rows of a step"),
@@ -201,7 +210,9 @@ TRANSFORMERS: tuple[Rule, ...] = (
             says=f"ipo cannot be combined with {flag}: ms-swift 4.4.1 would divide each answer by "
             "the tokens of its whole row; use sigmoid",
             source="SW rlhf_trainers/dpo_trainer.py:concatenated_forward: size_completion is the "
-            "sum over the row, before it is split at cu_seqlens; ms-swift issue 9925",
+            "sum over the row, before it is split at cu_seqlens; ms-swift issue 9925. 4.6.0 "
+            "divides by the tokens of each answer",
+            fixed_in="4.6.0",
         )
         for flag in ("packing", "padding_free")
     ),

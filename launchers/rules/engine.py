@@ -187,6 +187,10 @@ class Rule:
     """The file that was read, and what happens there without the rule; not in the chart."""
     when: tuple[When, ...] = ()
     """The rule judges where all of these hold."""
+    since: str = ""
+    """First release of ms-swift that needs the rule; empty for all before ``fixed_in``."""
+    fixed_in: str = ""
+    """First release of ms-swift that no longer needs the rule; empty if none was read."""
 
     def flags(self) -> tuple[str, ...]:
         """Return the flags that the rule reads."""

@@ -1,7 +1,8 @@
 """Rules of parallel sizes and of recomputation that need no model.
 
 Sources are megatron-core 0.18.0 (MC), mcore-bridge 1.6.0 (MB) and ms-swift 4.4.1 (SW), read line
-by line; what is not said to differ is the same in megatron-core 0.16.1 and 0.17.0.
+by line; what is not said to differ is the same in megatron-core 0.16.1 and 0.17.0. The differential
+test (``make test-next``) compares with megatron-core 0.19.2, mcore-bridge 1.6.5 and ms-swift 4.6.0.
 """
 
 from __future__ import annotations
@@ -76,6 +77,16 @@ WORLD: tuple[Rule, ...] = (
         factors=(MBS,),
         replica=DENSE,
         source="SW megatron_args.py:_init_distributed: ValueError",
+    ),
+    Conflict(
+        id="megatron-fsdp",
+        flag="use_megatron_fsdp",
+        when=(on("use_megatron_fsdp"),),
+        says="was never run with the launcher, whose patches are of megatron-core's own data "
+        "parallelism; remove it",
+        source="upstream/patches.py: DistributedDataParallel, _ParamAndGradBucketGroup; SW "
+        "megatron_fsdp_checkpoint.py has checkpoints of another format",
+        since="4.5.0",
     ),
 )
 PIPELINE: tuple[Rule, ...] = (

@@ -34,6 +34,8 @@ from launchers.rules.moe import EIGHT_BITS, EXPERTS, GATHER
 from launchers.rules.optimizer import OPTIMIZER, RANGES, SCHEDULE
 from launchers.rules.parallelism import DENSE, GBS, MBS, PIPELINE, RECOMPUTE, SIZES, TENSOR, WORLD
 
+SWIFT = "4.4.1"
+"""ms-swift of the pinned image."""
 CORE = "0.18.0"
 """megatron-core of the pinned image; older ones allow more."""
 OVERRIDES = {"megatron": "megatron_extra_kwargs", "transformers": ""}
@@ -49,7 +51,7 @@ ROWS: dict[str, tuple[Rule, ...]] = {
         *(*EVALUATION, *ON_TRANSFORMERS),
     ),
 }
-"""Backend to the rules that need no model, in the order of their messages."""
+"""Backend to the rules that need no model, of all releases, in the order of their messages."""
 UNWISE: dict[str, tuple[Rule, ...]] = {
     "megatron": warnings.MEGATRON,
     "transformers": warnings.TRANSFORMERS,
@@ -71,14 +73,16 @@ _MEGATRON = {
         ("padding_free", "train_dataloader_shuffle", "save_safetensors", "moe_grouped_gemm"), "true"
     ),
     "use_distributed_optimizer": "true",
+    "bridge_backend": "mcore-bridge",  # since 4.5; no rule of an earlier release reads it
 }
 _TRANSFORMERS = {
     **{"per_device_train_batch_size": "1", "save_strategy": "steps", "max_steps": "-1"},
     **{"rlhf_type": "dpo", "split_dataset_ratio": "0.0", "sequence_parallel_size": "1"},
 }
 DEFAULTS: dict[str, dict[str, str]] = {"megatron": _MEGATRON, "transformers": _TRANSFORMERS}
-"""Backend to ms-swift 4.4.1's defaults of what rules read; a test compares them with its source.
-Switches that are off by default are left out: missing is off."""
+"""Backend to the defaults of what rules read, the same in each release of ms-swift that was read; a
+test compares them with its source. Switches that are off by default are left out: missing is off.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +107,8 @@ class Context:
     """``equal`` or ``pack``."""
     core: str = CORE
     """Version of megatron-core."""
+    swift: str = SWIFT
+    """Version of ms-swift."""
 
     @classmethod
     def of(
@@ -113,8 +119,18 @@ class Context:
         nodes: int,
         gpus_per_node: int,
         core: str = CORE,
+        swift: str = "",
     ) -> Context:
-        """Return the context of a recipe."""
+        """Return the context of a recipe.
+
+        Args:
+            recipe: the recipe.
+            shape: the model's sizes; None while they are not known.
+            nodes: pods of the gang.
+            gpus_per_node: processes of each pod.
+            core: version of megatron-core.
+            swift: version of ms-swift; that of the recipe if it is empty.
+        """
         return cls(
             shape=shape,
             nodes=nodes,
@@ -125,7 +141,23 @@ class Context:
             export=recipe.export,
             pair_weights=recipe.pair_weights,
             core=core,
+            swift=swift or recipe.swift_version or SWIFT,
         )
+
+
+def rows(backend: str, swift: str) -> list[Rule]:
+    """Return the rules of a release of ms-swift that need no model.
+
+    Args:
+        backend: ``megatron`` or ``transformers``.
+        swift: version of ms-swift.
+    """
+    return [rule for rule in ROWS[backend] if _is_of(rule, version(swift))]
+
+
+def _is_of(rule: Rule, swift: tuple[int, ...]) -> bool:
+    begins = not rule.since or version(rule.since) <= swift
+    return begins and (not rule.fixed_in or swift < version(rule.fixed_in))
 
 
 def check(args: Mapping[str, Value], context: Context) -> list[Refusal]:
@@ -144,7 +176,8 @@ change the sizes, nodes or gpusPerNode'
     facts = _facts(args, context)
     flag = OVERRIDES[context.backend]
     messages = overrides.wrong(flag, args.get(flag, ""))
-    messages += [message for rule in ROWS[context.backend] for message in rule.judge(facts)]
+    rules = rows(context.backend, context.swift)
+    messages += [message for rule in rules for message in rule.judge(facts)]
     return list(dict.fromkeys(messages + _of_model(facts, context)))
 
 

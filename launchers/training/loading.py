@@ -45,6 +45,10 @@ def load(env: Mapping[str, str]) -> None:
             fields = {"effect": verdict.patch.effect, "state": verdict.state}
             event = logs.format_event(f"patch {verdict.patch.name}", **fields)
             print(f"{event} sources={logs.format_value(verdict.releases)}", flush=True)
+        if found := upstream_record.never_run():
+            print(
+                logs.format_event(upstream_record.NEVER_RUN, packages=", ".join(found)), flush=True
+            )
 
 
 def install(name: str) -> None:

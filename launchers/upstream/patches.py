@@ -14,14 +14,14 @@ from typing import Literal
 from launchers import logs
 from launchers.exits import Exit, LaunchError
 from launchers.upstream import source
-from launchers.upstream.known import DIGITS, SOURCES
+from launchers.upstream.known import DIGITS, SOURCES, narrowest
 
 ACCEPT = "DPO_ACCEPT_PATCHES"
 """Environment variable: names of patches, separated by commas, to install on an unknown source."""
 Effect = Literal["numbers", "required", "speed"]
 """``numbers``: it changes results, which could be wrong with no error. ``required``: results do not
 change, but other parts of the run rely on it. ``speed``: it only saves time or memory."""
-State = Literal["installed", "accepted", "stepped aside", "refused"]
+State = Literal["installed", "accepted", "not needed", "stepped aside", "refused"]
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,9 @@ class Patch:
     functions: tuple[Function, ...]
     otherwise: str = ""
     """What a user may write in the values instead of using another image."""
+    fixed: tuple[str, ...] = ()
+    fixed_by: str = ""
+    """First digits of known sources in which upstream does what the patch does, and its change."""
 
     @property
     def name(self) -> str:
@@ -81,9 +84,10 @@ class Verdict:
     @property
     def releases(self) -> str:
         """Return the releases whose sources the known functions have, e.g. ``ms-swift 4.4.1``."""
-        known = [f for f in self.patch.functions if f not in self.unknown]
-        found = [f"{f.package} {f.read[self.digests[f.place][:DIGITS]]}" for f in known]
-        return "; ".join(dict.fromkeys(found))
+        found: dict[str, list[str]] = {}
+        for f in (f for f in self.patch.functions if f not in self.unknown):
+            found.setdefault(f.package, []).append(f.read[self.digests[f.place][:DIGITS]])
+        return "; ".join(f"{name} {each}" for name in found for each in narrowest(found[name]))
 
     def error(self) -> LaunchError:
         """Return the error of a refused patch, naming function, version and override."""
@@ -130,7 +134,8 @@ def judge(patch: Patch, accepted: str) -> Verdict:
         if digests[f.place][:DIGITS] not in f.read or source.file_of(f.module) is None
     )
     if not unknown:
-        state: State = "installed"
+        is_fixed = any(digest[:DIGITS] in patch.fixed for digest in digests.values())
+        state: State = "not needed" if is_fixed else "installed"
     elif patch.name in accepted.replace(" ", "").replace("_", "-").split(","):
         state = "accepted"
     else:
@@ -146,12 +151,11 @@ def of_feature(feature: str) -> Verdict | None:
 
 def _functions(**given: tuple[str, ...]) -> tuple[Function, ...]:
     """Return functions by package; ``_`` in a package's name stands for ``-``."""
-    found = []
-    for word, places in given.items():
-        for place in places:
-            module, _, name = place.partition(":")
-            found.append(Function(word.replace("_", "-"), module, name))
-    return tuple(found)
+    return tuple(
+        Function(word.replace("_", "-"), *place.split(":"))
+        for word, places in given.items()
+        for place in places
+    )
 
 
 _SFT = "swift.pipelines.train.sft:SwiftSft"
@@ -170,7 +174,6 @@ _GATHER = "megatron.core.transformer.moe.token_dispatcher:MoEAllGatherTokenDispa
 _ADAM = "transformer_engine.pytorch.optimizers.fused_adam:FusedAdam"
 _BY_PACK = "set recipe.pairWeights: pack"
 _ALLTOALL = "set recipe.args.moe_token_dispatcher_type: alltoall"
-
 PATCHES = (
     Patch(
         "startup_megatron",
@@ -331,6 +334,8 @@ PATCHES = (
         "checked_read",
         "numbers",  # without it tensors that could not be read keep their initial values
         _functions(ms_swift=("swift.megatron.init:_patch_torch_FileSystemReader",)),
+        fixed=("0ac105a7ad1fae1a",),
+        fixed_by="ms-swift asks its threads for their result (issue 10045)",
     ),
     Patch(
         "fused_norm",

@@ -16,6 +16,18 @@ PACKAGES = ("ms-swift", "mcore-bridge", "megatron-core", "transformer-engine", "
 ALLOW_VARIABLE = "DPO_ALLOW_VERSION_CHANGE"
 """Environment variable of the training processes: ``1`` if the recipe's ``allowVersionChange`` is
 true. The launcher sets it; in the launcher's own environment it is refused."""
+RUN_ON_GPUS = {
+    "ms-swift": ("4.4.1",),
+    "mcore-bridge": ("1.6.0",),
+    "megatron-core": ("0.18.0",),
+    "transformer-engine": ("2.12.0", "2.16.1"),
+    "torch": ("2.11.0",),
+    "apex": (),
+    "flash-attn": (),
+}
+"""The releases that the runs of tests/gpu have had; none had the packages without a release. Apex
+brings kernels of norms and fused gradient accumulation, flash-attn another attention."""
+NEVER_RUN = "never run on a GPU by this project"
 LAUNCHER = "launcher"
 """Key of the launcher's digest: it is recorded, and a resume may have another one."""
 
@@ -28,6 +40,16 @@ def versions(launcher_digest: str = "") -> dict[str, str]:
     """
     found = {name: source.version(name) for name in PACKAGES}
     return {**found, LAUNCHER: version.own_digest(launcher_digest)}
+
+
+def never_run() -> list[str]:
+    """Return the installed packages that no GPU run of this project has had, with versions."""
+    found = {name: source.version(name) for name in RUN_ON_GPUS}
+    return [
+        f"{name} {seen}"
+        for name, seen in found.items()
+        if seen and seen.partition("+")[0] not in RUN_ON_GPUS[name]
+    ]
 
 
 def document(verdicts: Iterable[Verdict]) -> dict[str, dict[str, object]]:
@@ -97,6 +119,10 @@ def table(verdicts: Iterable[Verdict]) -> str:
         head = f"{each.patch.name:27}{each.patch.effect:10}{each.state:15}{each.releases}"
         lines.append(head.rstrip())
         lines += dict.fromkeys(_explain(function, each) for function in each.unknown)
+        if each.state == "not needed":
+            lines.append(f"  {each.patch.fixed_by}")
+    if found := never_run():
+        lines.append(f"{NEVER_RUN}: {', '.join(found)}")
     return "\n".join(lines)
 
 

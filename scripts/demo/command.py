@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 from rich.console import Console
 
+from launchers.rules.table import SWIFT
 from scripts.demo import report, sources
 from scripts.demo.sources import Sources
 from scripts.helm import ROOT
@@ -31,16 +32,18 @@ UP_TO_DATE = "up to date"
 Phases = dict[str, tuple[float, str]]
 
 
-def run(folder: Path, console: Console) -> int:
-    """Run the demo in `folder`; return its exit status."""
+def run(folder: Path, console: Console, swift: str = SWIFT) -> int:
+    """Run the demo in `folder` with a release of ms-swift; return its exit status."""
     folder = folder.resolve()
-    made, workspace = Sources(root=folder / "sources"), folder / "workspace"
-    python = training_python(ROOT)
+    made, workspace = Sources(root=folder / "sources", swift=swift), folder / "workspace"
+    own = str(ROOT / ".tools" / f"train-{swift}" / "bin" / "python")
+    python = training_python(ROOT, None if swift == SWIFT else own)
     phases: Phases = {}
     if not sources.is_current(made):
         remove(folder)  # an earlier run used other sources
     prepare(made, python, phases, console)
-    request = Request(run=RUN, files=[sources.VALUES, made.values], workspace=workspace)
+    files = [sources.VALUES, made.values]
+    request = Request(run=RUN, files=files, workspace=workspace, python=str(python))
     code = run_locally(request, console)
     if code:
         console.print(f"the run ended with exit code {code}", style="red")

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import yaml
 
+from launchers.rules.table import SWIFT
 from scripts.demo import pairs
 from scripts.helm import ROOT
 from scripts.problem import Problem
@@ -37,6 +38,8 @@ class Sources:
     """Paths of the sources below one folder."""
 
     root: Path
+    swift: str = SWIFT
+    """The release of ms-swift that trains."""
 
     @property
     def code(self) -> Path:
@@ -69,9 +72,9 @@ class Sources:
         return self.root / "key"
 
 
-def current_key() -> str:
-    """Return the digest of the inputs: code, values, Python's version."""
-    digest = hashlib.sha256(sys.version.encode())
+def current_key(swift: str) -> str:
+    """Return the digest of the inputs: code, values, versions of Python and of ms-swift."""
+    digest = hashlib.sha256(f"{sys.version} {swift}".encode())
     for file in [VALUES, *sorted(Path(__file__).parent.glob("*.py"))]:
         digest.update(file.read_bytes())
     return digest.hexdigest()
@@ -79,7 +82,8 @@ def current_key() -> str:
 
 def is_current(sources: Sources) -> bool:
     """Return whether the sources are complete and made from the current inputs."""
-    return sources.key.exists() and sources.key.read_text(encoding="utf-8") == current_key()
+    key = sources.key
+    return key.exists() and key.read_text(encoding="utf-8") == current_key(sources.swift)
 
 
 def make_pairs(sources: Sources) -> tuple[int, int]:
@@ -110,14 +114,19 @@ def write_values(sources: Sources, commit: str) -> None:
     """Write the values file with the paths of the sources."""
     fields = {
         "code": {"url": f"file://{sources.code}", "ref": commit},
-        "recipe": {"model": f"file://{sources.model}", "dataset": [f"file://{sources.pairs}"]},
+        "recipe": {
+            "model": f"file://{sources.model}",
+            "dataset": [f"file://{sources.pairs}"],
+            "swiftVersion": sources.swift,
+        },
+        "image": {"tag": f"swift{sources.swift}"},  # not used: the pods are local processes
     }
     sources.values.write_text(yaml.safe_dump(fields), encoding="utf-8")
 
 
 def seal(sources: Sources) -> None:
     """Mark the sources as complete."""
-    sources.key.write_text(current_key(), encoding="utf-8")
+    sources.key.write_text(current_key(sources.swift), encoding="utf-8")
 
 
 def in_training(python: Path, module: str, arguments: Sequence[str]) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import yaml
 
-from launchers.preflight.probes import REQUIRED_PACKAGES
+from launchers.preflight.probes import beyond_torch, numbers
 from scripts.doctor.api import ACCOUNTS, CONFIG_MAPS, SECRETS, Answer, Object
 from scripts.doctor.findings import Finding, fail, names, ok, unchecked, warn
 from scripts.doctor.snapshot import Snapshot
@@ -208,13 +208,9 @@ def check_image(release: Release) -> list[Finding]:
     container = release.gang.container
     image, policy = str(container["image"]), str(container.get("imagePullPolicy", ""))
     name, _, tag = image.rpartition(":")
-    beyond = REQUIRED_PACKAGES["megatron"]["torch"][2]
-    torch = re.search(r"torch(\d+)\.(\d+)", image.rpartition("/")[2])
-    if (
-        torch
-        and _backend(release) == "megatron"
-        and _version(*torch.groups()) >= _version(*beyond.split("."))
-    ):
+    swift, torch = (_named(package, image.rpartition("/")[2]) for package in ("swift", "torch"))
+    beyond = beyond_torch(swift)
+    if torch and _backend(release) == "megatron" and numbers(torch) >= numbers(beyond):
         found = f"{image} holds a torch with which every save of the Megatron trainer fails"
         return [fail("image-torch", "image", found, f"use an image with torch < {beyond}")]
     if "@sha256:" in image:
@@ -230,8 +226,10 @@ def check_image(release: Release) -> list[Finding]:
     return [warn("image-tag", "image", found, "set image.digest to pin it")]
 
 
-def _version(major: str, minor: str) -> tuple[int, int]:
-    return int(major), int(minor)
+def _named(package: str, image: str) -> str:
+    """Return the version that an image names after a package; empty if it names none."""
+    match = re.search(rf"{package}(\d+(\.\d+)+)", image)
+    return match.group(1) if match else ""
 
 
 def _backend(release: Release) -> str:

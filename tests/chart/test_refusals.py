@@ -7,8 +7,11 @@ import shutil
 from pathlib import Path
 
 import pytest
+import yaml
 
+from launchers.rules.table import SWIFT
 from tests.chart.helm import CHART, Document, Refused, merged, template
+from tests.chart.test_values import SCHEMA, VALUES
 
 
 def test_all_mistakes_are_told_at_once() -> None:
@@ -50,6 +53,40 @@ def test_a_checkout_that_was_not_built_is_refused_unless_the_image_brings_the_la
     ):
         template(merged(), chart=chart, helm=helm)
     assert template(merged({"launcher": {"from": "image"}}), chart=chart, helm=helm)
+
+
+def test_the_schema_and_the_default_name_releases_with_a_table() -> None:
+    tables = sorted(path.stem.removeprefix("ms-swift-") for path in CHART.glob("flags/*.yaml"))
+    recipe = SCHEMA["properties"]["recipe"]["properties"]
+    assert recipe["swiftVersion"]["enum"] == tables
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))
+    assert VALUES["recipe"]["swiftVersion"] == SWIFT == chart["appVersion"]
+    assert VALUES["image"]["tag"].endswith(f"swift{SWIFT}")
+
+
+@pytest.mark.parametrize(
+    "swift, given, refused",
+    [
+        ("4.6.0", {"args": {"muon_lr": 1e-3, "optimizer": "muon"}}, ""),
+        ("4.6.0", {"args": {"muon_rl": 1e-3}}, "flag-unknown"),
+        ("4.4.1", {"args": {"muon_lr": 1e-3}}, "flag-unknown"),
+        ("4.6.0", {"args": {"lora_alpha": 0.5}}, ""),
+        ("4.4.1", {"args": {"lora_alpha": 0.5}}, "lora_alpha"),
+        ("4.6.0", {"args": {"tuner_type": "lora", "ref_adapters": ["/w/a"]}}, ""),
+        ("4.4.1", {"args": {"tuner_type": "lora", "ref_adapters": ["/w/a"]}}, "reference-adapter"),
+        ("4.6.0", {"args": {"use_megatron_fsdp": True}}, "megatron-fsdp"),
+    ],
+)
+def test_flags_are_those_of_the_ms_swift_that_is_named(
+    swift: str, given: Document, refused: str
+) -> None:
+    image: Document = {"image": {"tag": f"torch2.11.0-swift{swift}"}}
+    values = merged(image, {"recipe": {"swiftVersion": swift, **given}})
+    if refused:
+        with pytest.raises(Refused, match=refused):
+            template(values)
+    else:
+        assert f'swiftVersion: "{swift}"' in str(template(values))
 
 
 def test_a_version_without_flags_table_is_refused(tmp_path: Path) -> None:

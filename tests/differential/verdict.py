@@ -50,6 +50,7 @@ def judge(run: Run, oracle: Oracle) -> Verdict:
             backend="megatron",
             pair_weights="pack",  # upstream's own
             core=oracle.versions["megatron-core"],
+            swift=oracle.versions["ms-swift"],
         ),
     )
     argv = flatten({**OURS, "model_type": run.config["model_type"], **args})

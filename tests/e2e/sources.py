@@ -36,7 +36,8 @@ def make() -> Path:
     """Create repository and model unless present; return their folder."""
     made, seal = demo.Sources(root=MADE), MADE / "seal"
     plugin = (PODS / "preferences.py").read_text(encoding="utf-8")
-    key = demo.current_key() + plugin + (PODS.parent / "parquet.py").read_text(encoding="utf-8")
+    parquet = (PODS.parent / "parquet.py").read_text(encoding="utf-8")
+    key = demo.current_key(made.swift) + plugin + parquet
     if seal.exists() and seal.read_text(encoding="utf-8") == key:
         return MADE
     shutil.rmtree(MADE, ignore_errors=True)

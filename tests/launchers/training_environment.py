@@ -1,6 +1,13 @@
-"""Paths of the training environment of `make setup`: real ms-swift and torch for CPU."""
+"""Paths of the training environments of `make setup`: real ms-swift and torch for CPU.
+
+The tests run with the pinned ms-swift; ``SWIFT=4.6.0``, as of ``make test-next``, with the second.
+"""
 
 from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -8,15 +15,49 @@ from launchers.flags import installed
 from scripts.dev.flags import site_packages
 from scripts.helm import ROOT
 
-TRAIN = ROOT / ".tools" / "train"
-PYTHON = TRAIN / "bin" / "python"
-ORACLE = ROOT / ".tools" / "oracle"
-"""megatron-core and mcore-bridge, installed from tests/differential/requirements.txt."""
 
-needs_training = pytest.mark.skipif(not PYTHON.exists(), reason="no .tools/train: run `make setup`")
+@dataclass(frozen=True, kw_only=True)
+class Stack:
+    """A release of ms-swift and the packages that are installed beside it."""
+
+    swift: str
+    transformers: str
+    bridge: str
+    core: str
+    """megatron-core of the oracle; only sources that run with the tests' Python."""
+    suffix: str = ""
+    """What its folders in ``.tools`` end with."""
+
+    @property
+    def train(self) -> Path:
+        """Return the virtual environment."""
+        return ROOT / ".tools" / f"train{self.suffix}"
+
+    @property
+    def oracle(self) -> Path:
+        """Return the folder of mcore-bridge and megatron-core (tests/differential)."""
+        return ROOT / ".tools" / f"oracle{self.suffix}"
+
+    @property
+    def python(self) -> Path:
+        """Return the program."""
+        return self.train / "bin" / "python"
+
+    @property
+    def is_installed(self) -> bool:
+        """Return whether `make setup` has made all of it."""
+        return self.python.exists() and self.oracle.exists()
+
+
+PINNED = Stack(swift="4.4.1", transformers="5.12.1", bridge="1.6.0", core="0.16.1")
+NEXT = Stack(swift="4.6.0", transformers="5.19.0", bridge="1.6.5", core="0.19.2", suffix="-4.6.0")
+STACKS = {stack.swift: stack for stack in (PINNED, NEXT)}
+STACK = STACKS[os.environ.get("SWIFT", PINNED.swift)]
+TRAIN, PYTHON, ORACLE = STACK.train, STACK.python, STACK.oracle
+
+needs_training = pytest.mark.skipif(not PYTHON.exists(), reason=f"no {TRAIN}: run `make setup`")
 needs_oracle = pytest.mark.skipif(
-    not PYTHON.exists() or not ORACLE.exists(),
-    reason="no .tools/train or .tools/oracle: run `make setup`",
+    not STACK.is_installed, reason=f"no {TRAIN} or {ORACLE}: run `make setup`"
 )
 
 

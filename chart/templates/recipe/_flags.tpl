@@ -1,10 +1,10 @@
 {{/*
-Names of recipe.args, checked against the table of the pinned ms-swift; values.schema.json holds the values that a flag
+Names of recipe.args, checked against the table of recipe.swiftVersion; values.schema.json holds the values that a flag
 accepts. No flag is named here.
 */}}
 {{- define "megatron-dpo.validate.flags" -}}
 {{- $recipe := .Values.recipe -}}
-{{- $table := .Files.Get (printf "flags/ms-swift-%s.yaml" .Chart.AppVersion) | fromYaml -}}
+{{- $table := .Files.Get (printf "flags/ms-swift-%s.yaml" $recipe.swiftVersion) | fromYaml -}}
 {{- $backend := get $table.backends $recipe.backend -}}
 {{- $elsewhere := dict -}}
 {{- range $name, $other := omit $table.backends $recipe.backend }}
@@ -36,7 +36,7 @@ accepts. No flag is named here.
 {{- else if has .flag .backend.flags.rlhf }}
 - recipe.args.{{ .flag }}: is a flag of recipe.task rlhf, not {{ .recipe.task }}; remove it (null removes one of an earlier file) or set recipe.task: rlhf [flag-task]
 {{- else }}
-- recipe.args.{{ .flag }}: ms-swift {{ .version }} has no such flag for {{ .recipe.backend }} {{ .recipe.task }}{{ include "megatron-dpo.flags.advice" . }}. For an image with another ms-swift set recipe.checkFlags: false [flag-unknown]
+- recipe.args.{{ .flag }}: ms-swift {{ .version }} has no such flag for {{ .recipe.backend }} {{ .recipe.task }}{{ include "megatron-dpo.flags.advice" . }}. For an image with another ms-swift set recipe.swiftVersion, or recipe.checkFlags: false [flag-unknown]
 {{- end }}
 {{- end }}
 {{- end }}

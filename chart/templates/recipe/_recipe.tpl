@@ -25,6 +25,9 @@ allowVersionChange: true
 {{- if not .checkFirstStep }}
 checkFirstStep: false
 {{- end }}
+{{- if .checkFlags }}
+swiftVersion: {{ .swiftVersion | quote }}
+{{- end }}
 dataset:
 {{- range .dataset }}
   - {{ . | quote }}

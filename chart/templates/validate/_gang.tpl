@@ -29,6 +29,10 @@ characters.
 {{- if not (or .Values.image.tag .Values.image.digest) }}
 - image.tag: empty, as is image.digest, which means latest; set one of them [image-missing]
 {{- end }}
+{{- $swift := regexFind "swift[0-9]+[.][0-9]+[.][0-9]+" .Values.image.tag | trimPrefix "swift" }}
+{{- if and .Values.recipe.checkFlags (not .Values.image.digest) $swift (ne $swift .Values.recipe.swiftVersion) }}
+- image.tag: names ms-swift {{ $swift }}, and recipe.swiftVersion is {{ .Values.recipe.swiftVersion }}; set recipe.swiftVersion: {{ $swift | quote }}, or recipe.checkFlags: false if the chart does not know that release [image-swift]
+{{- end }}
 {{- end }}
 
 {{/* Stages in pods of their own. */}}

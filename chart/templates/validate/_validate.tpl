@@ -44,8 +44,8 @@ holds one. Those below 0x20 are harmless, since JSON escapes them.
 {{- if and (eq .Values.launcher.from "chart") (not (and (.Files.Get "launchers.tar.xz") (.Files.Get "launchers.digest"))) }}
 - chart/launchers.tar.xz: not built; run `make chart` in the checkout, or install the packaged chart (make package) [chart-launcher]
 {{- end }}
-{{- $table := printf "flags/ms-swift-%s.yaml" .Chart.AppVersion }}
+{{- $table := printf "flags/ms-swift-%s.yaml" .Values.recipe.swiftVersion }}
 {{- if not (.Files.Get $table) }}
-- chart/{{ $table }}: missing; run `make flags` with that ms-swift, or undo the change of appVersion [chart-flags]
+- chart/{{ $table }}: missing; run `make flags` with that ms-swift, or use a recipe.swiftVersion that has one [chart-flags]
 {{- end }}
 {{- end }}

@@ -107,7 +107,9 @@ class Trained:
         """Add each expert's grads^T rows to its weight's gradient and notify DDP.
 
         Experts without rows are left out: their product is not zero on every GPU (pytorch #172439,
-        compute capability 10).
+        compute capability 10). With apex, ``gradient_accumulation_fusion`` adds the fp32 products
+        of the layers that stay upstream's; here each is rounded to bf16 before it is added, and
+        autograd does not see the weights, so that nothing is added twice.
         """
         busy = [number for number, count in enumerate(splits) if count]
         if busy:
@@ -147,6 +149,8 @@ def prepared(name: str, module: Any, owner: Any) -> Frozen | Trained | None:
         return None
     if any(weight is None or weight.dtype != torch.bfloat16 for weight in own):
         return None
+    if any(getattr(weight, "is_gtp_weight_remat", False) for weight in own):
+        return None  # megatron-core 0.19 shards these weights and reduces their gradients itself
     if any(side % ALIGNED for side in own[0].shape):
         return None
     if not any(weight.requires_grad for weight in own):

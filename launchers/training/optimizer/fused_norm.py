@@ -5,7 +5,8 @@ them, so that without Apex megatron-core falls back to PyTorch for all (``megatr
 clip_grads.py``): for each weight a norm rounded to bf16 and a synchronisation with the GPU, and two
 more kernels to clip it. With 48 layers and 32 experts on each GPU that is 3,000 weights.
 megatron-core 0.16 uses the three functions as they are used here; the fourth only saves the
-synchronisation for the norm itself.
+synchronisation for the norm itself. With apex, megatron-core uses apex's kernels and not its
+fallback, which then stays as it is.
 """
 
 from typing import Any

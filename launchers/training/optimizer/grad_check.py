@@ -1,6 +1,6 @@
 """Check the gradients for NaN and Inf once a step, not once a bucket.
 
-ms-swift 4.4.1 always lets megatron-core check each bucket of gradients before it is reduced
+ms-swift always lets megatron-core check each bucket of gradients before it is reduced
 (``swift/megatron/utils/megatron_lm_utils.py: wrap_model``), which synchronises host and GPU twice a
 bucket (``megatron/core/distributed/param_and_grad_buffer.py: check_grads``): some 400 times in the
 last backward pass of each step, and each time the GPU runs out of work. Here the buckets' norms
@@ -8,6 +8,10 @@ stay on the GPU. A value that is not finite makes the step's total norm not fini
 reads anyway before weights change; only then are the buckets' norms read, and the error names the
 rank, the step and the rows that the rank has read. It is a user error: upstream's ends in a restart
 that reads the same rows.
+
+Since megatron-core 0.19 the weights of ``mtp_detach_heads`` are not part of the total norm
+(``optimizer.py: get_grads_for_grad_norm``), and their own is computed only if gradients are
+clipped: their buckets keep upstream's check.
 """
 
 import importlib
@@ -26,6 +30,8 @@ from launchers.training.collect import batch_rows
 
 GRACE_SECONDS = 5.0
 """Time that a rank with finite gradients waits, so that the rank with the fault ends first."""
+_OWN_NORM = "grad_norm_group"
+"""Attribute of weights that the total norm leaves out (megatron-core 0.19)."""
 _check, _norm = _ParamAndGradBucketGroup.check_grads, optimizer.get_grad_norm_fp32
 _norms: dict[tuple[int, int], torch.Tensor] = {}
 """Each bucket's norm in this step, by the identity of its group and its number there."""
@@ -33,7 +39,11 @@ _norms: dict[tuple[int, int], torch.Tensor] = {}
 
 def check_grads(self: Any, check_for_nan_or_inf: bool, check_for_large: bool) -> None:
     """Keep the norms of a group's buckets for later; leave every other check to upstream."""
-    if check_for_large or get_rerun_state_machine().mode != RerunMode.DISABLED:
+    if (
+        check_for_large
+        or get_rerun_state_machine().mode != RerunMode.DISABLED
+        or any(hasattr(weight, _OWN_NORM) for weight in self.params)
+    ):
         _check(self, check_for_nan_or_inf, check_for_large)
         return
     for number, bucket in enumerate(self.buckets):

@@ -1,10 +1,10 @@
 """Give attention the length of a pack's longest text as a number on the host.
 
-ms-swift 4.4.1 (``swift/utils/transformers_utils.py: get_packed_seq_params``) leaves it on the GPU.
-Transformer Engine needs it on the host in every layer: two synchronisations with the GPU in each
-layer's backward pass, two more and a new choice of the attention backend in its forward pass. Here
-it is read once and rounded up: Transformer Engine and cuDNN cache plans by it, and a new plan costs
-20 ms.
+ms-swift 4.4.1 (``swift/utils/transformers_utils.py: get_packed_seq_params``) leaves it on the GPU;
+4.6.0 reads it (``swift/megatron/utils/utils.py``) but does not round it. Transformer Engine needs
+it on the host in every layer: two synchronisations with the GPU in each layer's backward pass, two
+more and a new choice of the attention backend in its forward pass. Here it is read once and rounded
+up: Transformer Engine and cuDNN cache plans by it, and a new plan costs 20 ms.
 """
 
 from typing import Any

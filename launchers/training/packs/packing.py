@@ -1,8 +1,8 @@
 """Distribute the packs of a step evenly over the replicas, and report how full they are.
 
 Upstream chooses the packs of a step (``swift/megatron/trainers/batch_sampler.py``, a permutation
-seeded by the epoch); ``packs/dealing.py`` assigns them to replicas and rounds. All ranks verify
-that they see the same data before the first step.
+seeded by the epoch, since 4.6.0 by ``data_seed`` plus the epoch); ``packs/dealing.py`` assigns them
+to replicas and rounds. All ranks verify that they see the same data before the first step.
 """
 
 import json
@@ -51,6 +51,7 @@ class DealtSampler:
         self.consumed_samples = int(upstream.consumed_samples)
         self.micro, self.replicas = int(upstream.micro_batch_size), int(upstream.data_parallel_size)
         self.replica = int(upstream.data_parallel_rank)
+        self.seed = int(getattr(upstream, "seed", 0))  # ms-swift 4.4.1 has none
         self.costs, self.rows, self.batch = costs, rows, batch
         self.round = self.micro * self.replicas
         self.first_sample = self.consumed_samples
@@ -75,7 +76,7 @@ class DealtSampler:
     def shuffled(self, epoch: int) -> list[int]:
         """Return upstream's order of an epoch, cut to whole rounds."""
         generator = torch.Generator()
-        generator.manual_seed(epoch)
+        generator.manual_seed(self.seed + epoch)
         count = self.total_samples // self.micro * self.micro
         order: list[int] = torch.randperm(count, generator=generator).tolist()
         return order[: self.usable]

@@ -63,6 +63,12 @@ def test_the_check_of_the_first_step_may_be_left_out_after_a_run_has_begun() -> 
     assert (plain.check_first_step, unchecked.check_first_step) == (True, False)
 
 
+def test_the_ms_swift_whose_flags_were_checked_is_no_part_of_the_digest() -> None:
+    plain, checked = parse(RECIPE), parse(RECIPE | {"swiftVersion": "4.6.0"})
+    assert plain.digest == checked.digest
+    assert (plain.swift_version, checked.swift_version) == ("", "4.6.0")
+
+
 @pytest.mark.parametrize(
     ("change", "named"),
     [
@@ -72,6 +78,8 @@ def test_the_check_of_the_first_step_may_be_left_out_after_a_run_has_begun() -> 
         ({"pairWeights": "token"}, "recipe.pairWeights='token'; use equal or pack"),
         ({"allowVersionChange": "true"}, "recipe.allowVersionChange='true'; use true or false"),
         ({"checkFirstStep": None}, "recipe.checkFirstStep=None; use true or false"),
+        ({"swiftVersion": 4.6}, "recipe.swiftVersion=4.6; use a release of ms-swift"),
+        ({"swiftVersion": "latest"}, "recipe.swiftVersion='latest'"),
         ({"modle": "x"}, "recipe.modle is not a key; did you mean model"),
         ({"tokens": 1}, "recipe.tokens is not a key; use allowVersionChange, args, backend, "),
         ({"model": ""}, "recipe.model=''"),

@@ -12,6 +12,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.flags.flag_types import Kind
 from launchers.inputs import preconditions as checking
 from launchers.inputs.paths import inputs_of
+from launchers.upstream import source
 
 NAMES = """
 async_save context_parallel_size expert_model_parallel_size expert_tensor_parallel_size
@@ -57,6 +58,38 @@ def refused(settings: Settings, **change: Any) -> list[tuple[str, str]]:
 @pytest.fixture(autouse=True)
 def _known(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checking, "known_flags", lambda recipe: KNOWN)
+
+
+@pytest.mark.parametrize(
+    ("seen", "named", "ids"),
+    [
+        ("4.6.0", "4.4.1", ["swift-version"]),
+        ("4.6.0", "4.6.0", []),
+        ("4.6.0.dev0", "4.6.0", []),
+        ("", "4.4.1", []),  # not installed: other checks say so
+        ("4.6.0", "", []),  # recipe.checkFlags: false
+    ],
+)
+def test_an_image_with_another_ms_swift_is_refused(
+    monkeypatch: pytest.MonkeyPatch, seen: str, named: str, ids: list[str]
+) -> None:
+    monkeypatch.setattr(source, "version", lambda package: seen if package == "ms-swift" else "")
+    document = {"backend": "megatron", "task": "rlhf", "model": "m", "dataset": ["d"]}
+    found = checking.other_swift(parse(document | {"swiftVersion": named}))
+    assert [refusal.id for refusal in found] == ids
+    assert all(seen in refusal.says and named in refusal.says for refusal in found)
+
+
+def test_rules_are_those_of_the_installed_ms_swift(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document: dict[str, Any] = {"backend": "megatron", "task": "rlhf", "model": "m"}
+    args = {"num_train_epochs": 1, "tuner_type": "lora", "ref_adapters": ["/a"]}
+    recipe = parse(document | {"dataset": ["d"], "args": args})
+    for seen, ids in (("4.4.1", ["reference-adapter"]), ("4.6.0", []), ("", ["reference-adapter"])):
+        monkeypatch.setattr(source, "version", lambda _, seen=seen: seen)
+        monkeypatch.setattr(checking, "core_version", lambda: "0.18.0")
+        assert [each.id for each in checking.broken_rules(settings, recipe, None)] == ids
 
 
 def test_a_sound_recipe_passes(settings: Settings) -> None:

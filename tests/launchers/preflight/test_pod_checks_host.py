@@ -84,6 +84,13 @@ def test_a_wrong_package_is_the_images(package: str, version: str | None, words:
     assert "use an image" in found.remedy
 
 
+def test_a_newer_torch_needs_a_newer_ms_swift() -> None:
+    newer = {**MEGATRON, "torch": "2.13.0+cu130"}
+    assert versions({**newer, "ms-swift": "4.5.3"}, "megatron").state == "ok"
+    found = versions({**newer, "ms-swift": "4.4.2"}, "megatron")
+    assert "torch >= 2.6, < 2.12" in found.seen
+
+
 def test_a_package_without_a_version_is_trusted() -> None:
     assert versions({**MEGATRON, "megatron-core": ""}, "megatron").state == "ok"
 

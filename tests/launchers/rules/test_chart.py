@@ -34,8 +34,10 @@ from launchers.rules.engine import facts as facts_of
 from scripts.dev.flags import is_bound
 from tests.chart.helm import CHART, Refused, template
 from tests.chart.test_values import SCHEMA
+from tests.launchers.training_environment import STACK
 
-TABLE = yaml.safe_load((CHART / "flags" / "ms-swift-4.4.1.yaml").read_text(encoding="utf-8"))
+FILE = CHART / "flags" / f"ms-swift-{STACK.swift}.yaml"
+TABLE = yaml.safe_load(FILE.read_text(encoding="utf-8"))
 FLAGS = SCHEMA["definitions"]["flags"]["definitions"]
 CASES = 700
 GANGS = ((1, 8), (2, 8), (3, 4), (1, 1), (2, 7))
@@ -66,7 +68,7 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (chart / "templates").mkdir()
     for folder in ("recipe", "lib"):
         shutil.copytree(CHART / "templates" / folder, chart / "templates" / folder)
-    shutil.copy(CHART / "flags" / "ms-swift-4.4.1.yaml", chart / "table.yaml")
+    shutil.copy(FILE, chart / "table.yaml")
     (chart / "Chart.yaml").write_text("apiVersion: v2\nname: judge\nversion: 0.0.1\n")
     (chart / "templates" / "judge.yaml").write_text(JUDGE)
     return chart
@@ -87,7 +89,7 @@ def said_by_the_launcher(case: Case, args: Case) -> list[str]:
     sizes = {"nodes": case["nodes"], "gpus_per_node": case["gpus"]}
     kind = {name: case[name] for name in ("backend", "task", "reference", "export")}
     kind["pair_weights"] = case["pairWeights"]
-    found = table.check(read, table.Context(shape=None, **sizes, **kind))
+    found = table.check(read, table.Context(shape=None, swift=STACK.swift, **sizes, **kind))
     return [str(refusal) for refusal in found]
 
 
@@ -97,9 +99,14 @@ def properties(group: str) -> Case:
     return found
 
 
+def checked_groups(backend: str) -> tuple[str, ...]:
+    """Return the groups of the schema that hold with ``recipe.checkFlags``."""
+    return ("pinned", f"{backend}Pinned", f"{backend}-{STACK.swift}")
+
+
 def schema_of(backend: str, flag: str) -> Case:
     """Return what the schema says of a flag's value; an empty map where it says nothing."""
-    for group in ("pinned", f"{backend}Pinned", f"{backend}Sizes"):
+    for group in (*checked_groups(backend), f"{backend}Sizes"):
         if flag in properties(group):
             found: Case = properties(group)[flag]
             return found
@@ -117,7 +124,7 @@ def kind_of(backend: str, flag: str) -> Kind | None:
 
 def bounded(messages: list[str], backend: str) -> list[str]:
     """Return the launcher's messages of what the chart's schema refuses."""
-    rules = [rule for rule in table.ROWS[backend] if is_bound(rule)]
+    rules = [rule for rule in table.rows(backend, STACK.swift) if is_bound(rule)]
     ends = [(f"recipe.args.{rule.flag}: ", f" [{rule.id}]") for rule in rules]
     return [m for m in messages if any(m.startswith(a) and m.endswith(z) for a, z in ends)]
 
@@ -140,7 +147,7 @@ def case_of(
 def drawn(chance: random.Random) -> Case:
     """Draw a recipe of flags that rules read, with likely and unlikely values."""
     backend = chance.choice(["megatron"] * 9 + ["transformers"])
-    read = sorted({flag for rule in table.ROWS[backend] for flag in rule.flags()})
+    read = sorted({flag for rule in table.rows(backend, STACK.swift) for flag in rule.flags()})
     args: Case = {"num_train_epochs": 1} if backend == "megatron" else {}
     for flag in chance.sample(read, min(len(read), chance.randint(0, 12))):
         kind = kind_of(backend, flag)
@@ -232,7 +239,7 @@ def test_the_chart_says_what_the_launcher_says(judge: Path) -> None:
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("backend", ["megatron", "transformers"])
 def test_every_rule_can_be_broken_and_is_reported_by_both(judge: Path, backend: str) -> None:
-    rows = [rule for rule in table.ROWS[backend] if not is_bound(rule)]
+    rows = [rule for rule in table.rows(backend, STACK.swift) if not is_bound(rule)]
     cases = [breaking(backend, rule) for rule in rows]
     answers = said_by_the_chart(cases, judge)
     for rule, case, (said, args) in zip(rows, cases, answers, strict=True):
@@ -244,7 +251,8 @@ def test_every_rule_can_be_broken_and_is_reported_by_both(judge: Path, backend: 
 
 
 def test_the_table_holds_every_rule() -> None:
-    for backend, rows in table.ROWS.items():
+    for backend in table.ROWS:
+        rows = table.rows(backend, STACK.swift)
         assert [(r["kind"], r["id"]) for r in TABLE["backends"][backend]["rules"]] == [
             (type(rule).__name__, rule.id) for rule in rows if not is_bound(rule)
         ]
@@ -266,8 +274,8 @@ def test_the_schema_refuses_the_values_that_the_launcher_refuses(
     backend: str, tmp_path: Path
 ) -> None:
     """One Helm process judges every value of one flag of each kind, bound and choice."""
-    rows = {rule.flag: rule for rule in table.ROWS[backend] if is_bound(rule)}
-    names = {name for group in ("pinned", f"{backend}Pinned") for name in properties(group)}
+    rows = {rule.flag: rule for rule in table.rows(backend, STACK.swift) if is_bound(rule)}
+    names = {name for group in checked_groups(backend) for name in properties(group)}
     kinds_of = {name: kind for name in sorted(names) if (kind := kind_of(backend, name))}
     unlike = {kind: name for name, kind in kinds_of.items()}  # one flag a kind
     flags = sorted({*unlike.values(), *rows})
@@ -307,10 +315,10 @@ def refused_by_the_schema(backend: str, cases: list[Case], folder: Path) -> set[
         "properties": {"recipes": {"items": recipe_schema}},
     }
     (folder / "values.schema.json").write_text(json.dumps(schema))
-    given = {"backend": backend, "task": "rlhf", "model": "m", "dataset": [], "reference": "online"}
-    recipes = [
-        {**given, "pairWeights": "equal", "checkFlags": True, "args": args} for args in cases
-    ]
+    given: Case = {"backend": backend, "task": "rlhf", "model": "m", "dataset": []}
+    given |= {"reference": "online", "pairWeights": "equal"}
+    given |= {"checkFlags": True, "swiftVersion": STACK.swift}
+    recipes = [{**given, "args": args} for args in cases]
     with pytest.raises(Refused) as refusal:
         template({"recipes": recipes}, chart=folder)
     return {int(number) for number in re.findall(r"at '/recipes/(\d+)/", str(refusal.value))}
@@ -330,5 +338,6 @@ def test_an_unknown_ms_swift_is_judged_by_sizes_alone() -> None:
         given: Case = {"backend": "megatron", "task": "rlhf", "model": "m", "dataset": []}
         given |= {"reference": "online", "export": "last", "pairWeights": "equal"}
         given |= {"allowVersionChange": False, "checkFirstStep": True}
-        document = {**given, "checkFlags": check, "args": {flag: value}}
+        given |= {"checkFlags": check, "swiftVersion": STACK.swift}
+        document = {**given, "args": {flag: value}}
         assert judge.is_valid(document) == right, (check, flag)

@@ -17,7 +17,7 @@ from launchers.plan.model_config import ModelConfig
 from launchers.plan.training_job import Arguments
 from launchers.rules import model, table, warnings
 from launchers.rules.model import divisors
-from tests.launchers.training_environment import needs_training, swift_classes
+from tests.launchers.training_environment import STACK, needs_training, swift_classes
 
 SIZES: dict[str, Any] = {
     **{"layers": 48, "hidden": 2048, "heads": 32, "kv_heads": 4, "head_dim": 128, "ffn": 6144},
@@ -67,12 +67,27 @@ def warned(shape: ModelConfig | None = QWEN, nodes: int = 2, **args: Any) -> lis
 @pytest.mark.parametrize("backend", ["megatron", "transformers"])
 def test_the_defaults_are_those_of_the_pinned_ms_swift(backend: str) -> None:
     real = installed.flags(swift_classes(), installed.ENTRIES[backend]["rlhf"])
-    rows = (*table.ROWS[backend], *table.UNWISE[backend])
+    rows = (*table.rows(backend, STACK.swift), *table.UNWISE[backend])
     names = {name for row in rows for name in row.flags()} - set(LAUNCHERS)
     assert names <= set(real)
     set_there = {n: str(real[n]) for n in names if real[n] is not None and real[n] is not False}
     spelt = {n: text.lower() if text == "True" else text for n, text in set_there.items()}
     assert {n: t for n, t in table.DEFAULTS[backend].items() if n in names} == spelt
+
+
+@pytest.mark.parametrize(
+    ("swift", "ids"),
+    [
+        ("4.4.1", ["reference-adapter"]),
+        ("4.4.2", ["reference-adapter"]),
+        ("4.6.0.dev0", ["megatron-fsdp"]),
+        ("4.6.0", ["megatron-fsdp"]),
+    ],
+)
+def test_a_rule_holds_for_the_releases_that_need_it(swift: str, ids: list[str]) -> None:
+    args = read(ref_adapters=["/a"], tuner_type="lora", use_megatron_fsdp=True)
+    found = table.check(args, replace(GANG, shape=None, swift=swift))
+    assert [refusal.id for refusal in found] == ids
 
 
 def test_every_rule_names_its_source_once() -> None:

@@ -16,7 +16,7 @@ from launchers.storage import checkpoint
 from launchers.storage.checkpoint import Checkpoint
 from scripts.demo.sources import PLUGIN
 from tests.launchers.training import demo_run
-from tests.launchers.training_environment import needs_training
+from tests.launchers.training_environment import STACK, needs_training
 
 pytestmark = [needs_training, pytest.mark.timeout(600)]
 OLD = [
@@ -87,10 +87,9 @@ def test_a_run_goes_on_from_a_checkpoint_of_the_old_layout(tmp_path: Path) -> No
     assert recorded["features"] == OWN
     patches = recorded["patches"].values()
     assert [patch["state"] for patch in patches] == ["installed"] * (len(OWN) - WITHOUT_PATCH)
-    assert recorded["versions"]["ms-swift"] == "4.4.1"
-    assert (
-        'patch startup-transformers effect=speed state=installed sources="ms-swift 4.4.1"' in said
-    )
+    assert recorded["versions"]["ms-swift"] == STACK.swift
+    patch = "patch startup-transformers effect=speed state=installed"
+    assert f'{patch} sources="ms-swift {STACK.swift}"' in said
     written = rows.read(home / "metrics.jsonl")
     assert [(row.step, row.attempt) for row in written] == [(1, 1), (2, 1), (3, 2), (4, 2)]
     phases = json.loads((home / "attempts" / "2" / "phases-0.json").read_text(encoding="utf-8"))

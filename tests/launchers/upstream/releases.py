@@ -10,7 +10,17 @@ import pytest
 from launchers.upstream.known import SOURCES
 from scripts.dev.flags import site_packages
 from tests.engines.fetch import PACKAGE, WHEELS, folder
-from tests.launchers.training_environment import ORACLE, PYTHON, TRAIN
+from tests.launchers.training_environment import NEXT, STACKS, Stack
+
+
+def _roots(stack: Stack) -> tuple[tuple[str, str, Path], ...]:
+    site = site_packages(stack.train) if stack.python.exists() else stack.train
+    return (
+        ("mcore-bridge", stack.bridge, stack.oracle),
+        ("ms-swift", stack.swift, site),
+        ("transformers", stack.transformers, site),
+    )
+
 
 ROOTS: tuple[tuple[str, str, Path], ...] = (
     *(
@@ -18,23 +28,30 @@ ROOTS: tuple[tuple[str, str, Path], ...] = (
         for wheel in WHEELS
         for package, version in (wheel,)
     ),
-    ("mcore-bridge", "1.6.0", ORACLE),
-    ("ms-swift", "4.4.1", site_packages(TRAIN)) if PYTHON.exists() else ("ms-swift", "", TRAIN),
-    ("transformers", "5.12.1", site_packages(TRAIN)) if PYTHON.exists() else ("", "", TRAIN),
+    *(root for stack in STACKS.values() for root in _roots(stack)),
+    ("megatron-core", NEXT.core, NEXT.oracle),
 )
-"""Distribution, version, and the folder in which its packages lie."""
+"""Distribution, version, and the folder in which its packages lie; oldest releases first."""
 needs_releases = pytest.mark.skipif(
-    not PYTHON.exists() or not all(root.exists() for _, _, root in ROOTS),
+    not all(stack.is_installed for stack in STACKS.values())
+    or not all(root.exists() for _, _, root in ROOTS),
     reason="no .tools/train, .tools/oracle or .tools/engines: run `make setup`",
 )
 
 
-def root(package: str, version: str = "") -> Path:
-    """Return the folder of a distribution's packages, of its last release if none is given."""
-    return [r for p, v, r in ROOTS if p == package and version in ("", v)][-1]
+def root(package: str, version: str) -> Path:
+    """Return the folder of a distribution's packages: of its first or last release, or this one.
+
+    Args:
+        package: the distribution.
+        version: ``first``, ``last`` or a release.
+    """
+    found = {v: r for p, v, r in ROOTS if p == package}
+    ends = {"first": next(iter(found)), "last": list(found)[-1]}
+    return found[ends.get(version, version)]
 
 
-def path(package: str, module: str, version: str = "") -> Path:
+def path(package: str, module: str, version: str) -> Path:
     """Return the file of a module."""
     return root(package, version) / f"{module.replace('.', '/')}.py"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from launchers.command import main
 from launchers.upstream import patches, record, source
 from launchers.upstream.patches import PATCHES, judge
+from scripts.helm import ROOT
 from tests.launchers.training import fake_upstream
 
 FEATURE = "pack_lengths"
@@ -106,6 +108,35 @@ def test_the_table_imports_no_package_and_names_unknown_sources(tmp_path: Path) 
     assert f"  {function}: unknown in ms-swift (version unknown), sha256 " in printed
     line = next(line for line in printed.splitlines() if line.startswith("chunked-adam"))
     assert line.split() == ["chunked-adam", "numbers", "refused"]
+
+
+def test_the_releases_of_gpu_runs_are_those_of_the_results() -> None:
+    found: dict[str, set[str]] = {name: set() for name in record.RUN_ON_GPUS}
+    for file in (ROOT / "tests" / "gpu" / "results").glob("*.json"):
+        pattern = rf'"({"|".join(found)})": "([^"]+)"'
+        for name, version in re.findall(pattern, file.read_text(encoding="utf-8")):
+            found[name].add(version.partition("+")[0])
+    assert found == {name: set(releases) for name, releases in record.RUN_ON_GPUS.items()}
+
+
+def test_packages_that_no_gpu_run_has_had_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    image = {"ms-swift": "4.4.1", "transformer-engine": "2.16.1", "torch": "2.11.0+cu130"}
+    monkeypatch.setattr(source, "version", lambda package: image.get(package, ""))
+    assert record.never_run() == []
+    assert record.NEVER_RUN not in record.table([])
+    image |= {"ms-swift": "4.6.0", "apex": "0.1", "flash-attn": "2.8.3"}
+    assert record.never_run() == ["ms-swift 4.6.0", "apex 0.1", "flash-attn 2.8.3"]
+    last = record.table([]).splitlines()[-1]
+    assert last == f"{record.NEVER_RUN}: ms-swift 4.6.0, apex 0.1, flash-attn 2.8.3"
+
+
+def test_a_patch_that_upstream_makes_unneeded_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    patch = next(each for each in PATCHES if each.feature == "checked_read")
+    monkeypatch.setattr(source, "digest", lambda *_: patch.fixed[0] + "0" * 48)
+    monkeypatch.setattr(source, "file_of", lambda _: Path())
+    verdict = judge(patch, "")
+    assert (verdict.state, verdict.is_installed) == ("not needed", False)
+    assert f"  {patch.fixed_by}" in record.table([verdict]).splitlines()
 
 
 def test_a_patch_with_known_sources_names_their_releases(monkeypatch: pytest.MonkeyPatch) -> None:

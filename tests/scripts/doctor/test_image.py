@@ -16,6 +16,8 @@ from tests.scripts.doctor.healthy import release
         ("ubuntu22.04-torch3.0-swift4.4.1", ["image-torch"]),
         ("ubuntu22.04-torch2.12.0-swift4.4.1@sha256:00ff", ["image-torch"]),
         ("ubuntu22.04-torch2.11.0-swift4.4.1@sha256:00ff", ["image-ok"]),
+        ("ubuntu22.04-cuda13.0.3-py312-torch2.13.0-swift4.5.3", ["image-tag"]),
+        ("ubuntu22.04-torch2.13.0", ["image-torch"]),
         ("mine", ["image-tag"]),
     ],
 )

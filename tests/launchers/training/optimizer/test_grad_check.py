@@ -8,7 +8,7 @@ from tests.launchers.training import fake_upstream
 
 BUCKETS = """
 class _ParamAndGradBucketGroup:
-    def __init__(self, buckets): self.buckets = buckets
+    def __init__(self, buckets, params): self.buckets, self.params = buckets, params
     def check_grads(self, check_for_nan_or_inf, check_for_large): print("upstream's own check")
 """
 NORM = """
@@ -49,7 +49,8 @@ CURRENT.dataset = SimpleNamespace(packed_idx=[[4, 9], [2], [7, 0]])
 CURRENT.drawn.extend([[1], [2], [0]])  # the last belongs to the next step
 CURRENT.begin(12, 2)
 grads = [torch.ones(4), torch.ones(4)]
-group = _ParamAndGradBucketGroup([SimpleNamespace(grad_data=grad) for grad in grads])
+weights = {torch.nn.Parameter(torch.ones(4)), torch.nn.Parameter(torch.ones(4))}
+group = _ParamAndGradBucketGroup([SimpleNamespace(grad_data=grad) for grad in grads], weights)
 def step(large=False):
     group.check_grads(True, large)
     try:
@@ -104,6 +105,13 @@ def test_a_rank_whose_own_gradients_are_finite_says_so_and_a_good_step_forgets(
 def test_large_gradients_and_reruns_are_left_to_upstream(tmp_path: Path) -> None:
     rerun = "rerun_state_machine.MODE = rerun_state_machine.RerunMode.VALIDATE_RESULTS; step()"
     assert printed(tmp_path, f"step(large=True); {rerun}") == ["upstream's own check", "2.828"] * 2
+
+
+def test_a_bucket_with_weights_that_the_total_norm_leaves_out_is_left_to_upstream(
+    tmp_path: Path,
+) -> None:
+    program = "next(iter(weights)).grad_norm_group = 'mtp'; step()"
+    assert printed(tmp_path, program) == ["upstream's own check", "2.828"]
 
 
 def test_the_norm_of_dist_muon_is_checked_too(tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
 """Packing by ms-swift and dealing by the launcher of 40,000 pairs; runs in the training Python.
 
-``.tools/train/bin/python -m tests.launchers.training.packs.packing_probe`` prints JSON: figures by
-distribution, packing length and replicas, and differences between our sampler and ms-swift's.
+``.tools/train/bin/python -m tests.launchers.training.packs.packing_probe CONFIG`` prints JSON:
+figures by distribution, packing length and replicas, and differences between our sampler and
+ms-swift's; with ``--without-figures`` only the latter.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import json
 import math
 import os
@@ -17,7 +19,7 @@ import types
 from pathlib import Path
 from typing import Any
 
-PAIRS = 40_000
+PAIRS, SEED = 40_000, 11
 LENGTHS = (8192, 16384, 32768)
 LAYOUTS = ((4, 32), (4, 128), (8, 128), (16, 128))
 """Replicas and packs of a step."""
@@ -84,6 +86,7 @@ def sampler(dataset: Any, replica: int, sizes: tuple[int, int, int], consumed: i
     """Make ms-swift's sampler of one replica; sizes are replicas, micro and global batch."""
     from swift.megatron.trainers.batch_sampler import MegatronPretrainingRandomSampler
 
+    takes_seed = "seed" in inspect.signature(MegatronPretrainingRandomSampler).parameters
     return MegatronPretrainingRandomSampler(
         dataset,
         total_samples=len(dataset),
@@ -92,6 +95,7 @@ def sampler(dataset: Any, replica: int, sizes: tuple[int, int, int], consumed: i
         data_parallel_rank=replica,
         data_parallel_size=sizes[0],
         data_sharding=False,
+        **({"seed": SEED} if takes_seed else {}),  # of data_seed, since 4.6.0
     )
 
 
@@ -231,7 +235,10 @@ def main() -> None:
 
     loading.install("packing")
     model = Path(sys.argv[1])
-    found = {"figures": figures(model), "faults": faults()}
+    found = {
+        "figures": {} if "--without-figures" in sys.argv else figures(model),
+        "faults": faults(),
+    }
     print(json.dumps(found | {"edges": edges(model)}, indent=1))
 
 
