@@ -490,7 +490,10 @@ PATCHES = (
         _functions(
             ms_swift=tuple(
                 f"swift.rlhf_trainers.dpo_trainer:DPOTrainer.{name}"
-                for name in ("concatenated_forward", "get_batch_loss_metrics", "compute_loss")
+                for name in (
+                    *("concatenated_forward", "get_batch_loss_metrics", "compute_loss"),
+                    "get_batch_samples",
+                )
             ),
             transformers=tuple(
                 f"transformers.trainer:Trainer.{name}"

@@ -88,14 +88,20 @@ def lay(folder: Path, patch: Patch, version: str, edits: Iterable[Function] = ()
             (folder / above / "__init__.py").touch()
 
 
+def has(function: Function, version: str) -> bool:
+    """Return whether a release has a function."""
+    path = releases.path(function.package, function.module, version)
+    return function.name in source.digests(path)
+
+
 @needs_releases
 @pytest.mark.parametrize("version", ["first", "last"])
 @pytest.mark.parametrize("patch", PATCHES, ids=lambda patch: patch.name)
 def test_released_sources_are_known_and_edited_ones_are_not(
     patch: Patch, version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # transformers 5 does not have one of them
-    edits = tuple(f for f in patch.functions if f.name != "Trainer._rotate_checkpoints")
+    # some are missing in one of the releases, and known to be
+    edits = tuple(f for f in patch.functions if has(f, version))
     lay(tmp_path / "released", patch, version)
     lay(tmp_path / "edited", patch, version, edits)
     with monkeypatch.context() as context:
