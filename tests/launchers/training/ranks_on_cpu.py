@@ -17,8 +17,7 @@ def said(module: str, *given: str, ranks: int = 2) -> list[str]:
     done = subprocess.run(
         [PYTHON, *torchrun, "--master-port", str(free_port()), "-m", module, *given],
         cwd=ROOT,
-        # unbuffered, a line and its end are two writes, and the ranks' lines mix
-        env={**env, "OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": ""},
+        env={**env, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
     )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import sys
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -25,6 +26,11 @@ from tests.launchers.training.reference.reference_parts import collate, options,
 
 SIZES = (1, 5, 2, 7, 3)
 """Pairs of each held-out pack: four make two rounds of both replicas, the last one is left out."""
+
+
+def show(line: str) -> None:
+    """Print a line in one write: both ranks print to the same pipe."""
+    sys.stdout.write(f"{line}\n")
 
 
 def made(cls: Any, upstream: Any, home: Path, **changed: Any) -> Any:
@@ -110,7 +116,7 @@ def upstreams(base: Any, upstream: Any, home: Path) -> None:
     _, held_out = run._prepare_data_iterator(packs(), packs())
     first, second = (run.evaluate(held_out)["loss"] for _ in range(2))
     assert first != second, (first, second)
-    print("upstream: two evaluations of one model differ")
+    show("upstream: two evaluations of one model differ")
 
 
 def ours(own: Any, upstream: Any, home: Path) -> None:
@@ -127,17 +133,17 @@ def ours(own: Any, upstream: Any, home: Path) -> None:
     assert events == ["on_eval_begin", "on_eval_step", "on_log", "on_eval_end"], events
     found = logged[2][1]["logs"]
     assert (run.args.eval_iters, run.args.num_microbatches) == (1, 3)
-    print("a run is evaluated before its first step")
+    show("a run is evaluated before its first step")
     again = run.evaluate(held_out)
     assert {f"eval_{name}": value for name, value in again.items()} == found
-    print("two evaluations of one model are equal")
+    show("two evaluations of one model are equal")
     run.wrapped_models[0].eval()
     assert abs(found["eval_loss"] - by_hand(run, packs()[:4])) < 1e-5, found
     assert 0 <= found["eval_rewards/accuracies"] <= 1
     assert abs(found["eval_rewards/accuracies"] * 15 % 1) < 1e-4  # 1 + 5 + 2 + 7 pairs
-    print("numbers are means over the pairs of all replicas")
+    show("numbers are means over the pairs of all replicas")
     assert torch.equal(state, torch.random.get_rng_state())
-    print("the training's random state is as without evaluation")
+    show("the training's random state is as without evaluation")
     sgd(run, held_out)
 
 
@@ -147,7 +153,7 @@ def sgd(run: Any, held_out: Any) -> None:
     with torch.no_grad():
         run.unwrapped_models[0].table.weight += torch.eye(64)
     assert run.evaluate(held_out)["loss"] != before
-    print("another policy has another loss")
+    show("another policy has another loss")
 
 
 def limits(own: Any, upstream: Any, home: Path) -> None:
@@ -158,15 +164,15 @@ def limits(own: Any, upstream: Any, home: Path) -> None:
         init(run.args, packs(), packs()[:1])
     except LaunchError as error:
         assert (error.code, error.id) == (Exit.DATA, "held-out-too-few")
-        print("fewer held-out packs than replicas are refused")
+        show("fewer held-out packs than replicas are refused")
     run.args.eval_iters = 0
     init(run.args, packs(), packs()[:1])
     assert run._prepare_data_iterator(packs(), packs())[1] is None
-    print("eval_iters 0 evaluates nothing")
+    show("eval_iters 0 evaluates nothing")
     run.args.eval_iters, run.args.num_microbatches = 1, 1
     init(run.args, packs(), packs())
     assert run.args.held_out_microbatches == 1
-    print("eval_iters limits the rows")
+    show("eval_iters limits the rows")
 
 
 def restored(own: Any, upstream: Any, home: Path) -> None:
@@ -192,7 +198,7 @@ def restored(own: Any, upstream: Any, home: Path) -> None:
     state = run.state
     assert (state.best_metric, state.best_global_step) == (0.3, 4)
     assert state.best_model_checkpoint == str(home / "checkpoint-4")
-    print("a resumed run knows the best checkpoint")
+    show("a resumed run knows the best checkpoint")
 
 
 if __name__ == "__main__":
