@@ -1,6 +1,6 @@
 """The sources of upstream's functions that our patches were written for, by their digests.
 
-``upstream/patches.py`` says which patch relies on which function. A test compares the digests with
+``upstream/table.py`` says which patch relies on which function. A test compares the digests with
 the files that ``make setup`` installs. After reading another release add its digests, which
 ``python3 -m launchers patches`` prints for the functions that it does not know.
 """

@@ -17,7 +17,8 @@ from launchers.flags.features import FEATURES, Feature
 from launchers.logs import LOG
 from launchers.upstream import source
 from launchers.upstream.known import DIGITS, SOURCES
-from launchers.upstream.patches import ACCEPT, PATCHES, Function, Patch, judge
+from launchers.upstream.patches import ACCEPT, Function, Patch, judge
+from launchers.upstream.table import PATCHES
 from tests.launchers.upstream import releases
 from tests.launchers.upstream.releases import needs_releases
 
