@@ -13,6 +13,7 @@ from tests.launchers.training_environment import ORACLE, PYTHON
 def said(module: str, *given: str, ranks: int = 2) -> list[str]:
     """Return the lines that the module's ranks printed; all must have ended well."""
     env = {**os.environ, "PYTHONPATH": f"{ROOT}:{ORACLE}", "CUDA_VISIBLE_DEVICES": ""}
+    env["PYTHONUNBUFFERED"] = ""  # unbuffered ranks would write into each other's lines
     torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", str(ranks)]
     done = subprocess.run(
         [PYTHON, *torchrun, "--master-port", str(free_port()), "-m", module, *given],
