@@ -8,7 +8,10 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-TRAINING_ONLY = {"datasets", "mcore_bridge", "megatron", "swift", "torch", "transformer_engine"}
+TRAINING_ONLY = {
+    *("datasets", "mcore_bridge", "megatron", "swift", "torch", "transformer_engine"),
+    "transformers",
+}
 """Packages of the training image, absent where the tests run."""
 
 

@@ -92,8 +92,9 @@ def evaluate(self: Any, val_data_iterator: Any) -> dict[str, Any]:
     usual = args.eval_iters, args.num_microbatches
     args.eval_iters, args.num_microbatches = 1, args.held_out_microbatches
     is_dpo = getattr(args, "rlhf_type", None) == "dpo"
+    by_pack = is_dpo and not getattr(self, "sums_metrics", False)  # of equal pair weights
     try:
-        with averaging_pairs(self) if is_dpo else nullcontext():
+        with averaging_pairs(self) if by_pack else nullcontext():
             found: dict[str, Any] = _evaluate(self, val_data_iterator)
     finally:
         args.eval_iters, args.num_microbatches = usual

@@ -40,6 +40,8 @@ _Upstream: Any = trainers.MegatronDPOTrainer
 class EqualPairsDPOTrainer(_Upstream):  # type: ignore[misc]
     """A DPO trainer whose steps minimise the mean loss of their pairs."""
 
+    sums_metrics = True
+    """``loss_func`` returns sum and count of each metric, over pairs; upstream's returns means."""
     step_pairs = 1
     """Pairs of the current step on all ranks. An evaluation has no use for it: it discards the
     loss, and logs the metrics."""

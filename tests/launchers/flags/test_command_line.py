@@ -190,11 +190,13 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
     of = recipe(external_plugins=["data.py"], callbacks=["mine"])
     merged = flags(of)
     assert merged["external_plugins"] == [str(features.PLUGIN), "/w/code/data.py"]
-    assert merged["callbacks"] == ["phases", "seal", "metrics", "mine"]
+    assert merged["callbacks"] == ["phases", "seal", "metrics", "first_step", "nonfinite", "mine"]
     assert names(of) == [
         "startup_megatron",
         "seal_megatron",
         "metrics_megatron",
+        "first_step_megatron",
+        "nonfinite_megatron",
         "stop_megatron",
         "one_read",
         "device_read",
@@ -204,11 +206,13 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
         "grouped_product",
         "pack_lengths",
         "tokens",
+        "filler_mask",
     ]
     reported = features.environment(recipe("transformers", streaming=True), on_cpu=False)
     assert reported == {
         "DPO_FEATURES": "startup_transformers,seal_transformers,metrics_transformers,"
-        "epoch_order,partial_window,stop_transformers"
+        "epoch_order,partial_window,first_step_transformers,nonfinite_transformers,"
+        "stop_transformers"
     }
 
 

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from launchers.preflight.gang_probes import free_port
 from scripts.helm import ROOT
 from tests.launchers.training_environment import ORACLE, PYTHON
+
+STDOUT = "1"
+"""torchrun's number for the stream that each rank writes into a file of its own."""
 
 
 def said(module: str, *given: str, ranks: int = 2) -> list[str]:
     """Return the lines that the module's ranks printed; all must have ended well."""
     env = {**os.environ, "PYTHONPATH": f"{ROOT}:{ORACLE}", "CUDA_VISIBLE_DEVICES": ""}
     torchrun = ["-m", "torch.distributed.run", "--nproc-per-node", str(ranks)]
-    done = subprocess.run(
-        [PYTHON, *torchrun, "--master-port", str(free_port()), "-m", module, *given],
-        cwd=ROOT,
-        env={**env, "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout.splitlines()
+    torchrun += ["--master-port", str(free_port()), "--redirects", STDOUT]
+    with TemporaryDirectory() as folder:
+        done = subprocess.run(
+            [PYTHON, *torchrun, "--log-dir", folder, "-m", module, *given],
+            cwd=ROOT,
+            env={**env, "OMP_NUM_THREADS": "1"},
+            capture_output=True,
+            text=True,
+        )
+        printed = [path.read_text() for path in sorted(Path(folder).rglob("stdout.log"))]
+    assert done.returncode == 0, ("".join(printed) + done.stderr)[-3000:]
+    return [line for text in printed for line in text.splitlines()]

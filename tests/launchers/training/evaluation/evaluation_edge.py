@@ -21,6 +21,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.metrics import evaluations, writer
 from launchers.metrics.evaluations import Evaluation
 from launchers.storage.checkpoint import seal
+from tests.launchers.training import rank_end
 from tests.launchers.training.reference import megatron_free
 from tests.launchers.training.reference.reference_parts import collate, options, row, trainer
 
@@ -147,6 +148,21 @@ def ours(own: Any, upstream: Any, home: Path) -> None:
     sgd(run, held_out)
 
 
+def weighed_equally(own: Any, upstream: Any, home: Path) -> None:
+    """With ``recipe.pairWeights: equal`` the trainer itself reports sums over pairs."""
+    weights: Any = importlib.import_module("launchers.training.packs.pair_weights")
+    run = with_reference(weights.EqualPairsDPOTrainer, upstream, home)
+    own.MegatronArguments.init_iters(run.args, packs(), packs())
+    _, held_out = run._prepare_data_iterator(packs(), packs())
+    run.call_event = lambda event, **given: None
+    found = run.evaluate(held_out)
+    plain = with_reference(upstream.MegatronDPOTrainer, upstream, home)
+    plain.wrapped_models[0].eval()
+    assert abs(found["loss"] - by_hand(plain, packs()[:4])) < 1e-5, found
+    assert abs(found["rewards/accuracies"] * 15 % 1) < 1e-4  # 1 + 5 + 2 + 7 pairs
+    print("equal pair weights have the same means")
+
+
 def sgd(run: Any, held_out: Any) -> None:
     """An evaluation notices that the policy has changed."""
     before = run.evaluate(held_out)["loss"]
@@ -221,6 +237,7 @@ if __name__ == "__main__":
     loading.install("evaluation")
     own: Any = importlib.import_module("launchers.training.evaluation.megatron")
     ours(own, megatron, home / "run")
+    weighed_equally(own, megatron, home / "run")
     limits(own, megatron, home / "run")
     restored(own, megatron, home / "run")
-    dist.destroy_process_group()
+    rank_end.end()

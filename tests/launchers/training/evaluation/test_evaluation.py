@@ -16,6 +16,7 @@ SHOWN = (
     "numbers are means over the pairs of all replicas",
     "the training's random state is as without evaluation",
     "another policy has another loss",
+    "equal pair weights have the same means",
     "fewer held-out packs than replicas are refused",
     "eval_iters 0 evaluates nothing",
     "eval_iters limits the rows",

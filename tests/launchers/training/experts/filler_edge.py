@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 
 from launchers.upstream import patches
-from tests.launchers.training import megatron_on_cpu
+from tests.launchers.training import megatron_on_cpu, rank_end
 from tests.launchers.training.packs.gather_packs import SPACE, Batches, collated, collators
 
 COEFFICIENT = 0.1
@@ -123,4 +123,4 @@ if __name__ == "__main__":
     for feature in ("reference", "equal_packs"):
         loading.install(feature)
     main()
-    dist.destroy_process_group()
+    rank_end.end()

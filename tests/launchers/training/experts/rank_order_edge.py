@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from tests.launchers.training import megatron_on_cpu
+from tests.launchers.training import megatron_on_cpu, rank_end
 
 ROWS, WIDTH = 64, 32
 
@@ -72,4 +72,4 @@ if __name__ == "__main__":
     dist.init_process_group("gloo")
     rank_order: Any = importlib.import_module("launchers.training.experts.rank_order")
     main()
-    dist.destroy_process_group()
+    rank_end.end()

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from tests.launchers.training import megatron_on_cpu
+from tests.launchers.training import megatron_on_cpu, rank_end
 from tests.launchers.training.packs.gather_packs import (
     SPACE,
     Batches,
@@ -157,4 +157,4 @@ if __name__ == "__main__":
         loading.install(feature)
     dispatchers: Any = importlib.import_module("megatron.core.transformer.moe.token_dispatcher")
     main()
-    dist.destroy_process_group()
+    rank_end.end()

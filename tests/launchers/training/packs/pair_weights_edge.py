@@ -17,7 +17,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from tests.launchers.training import megatron_on_cpu
+from tests.launchers.training import megatron_on_cpu, rank_end
 from tests.launchers.training.packs.gather_edge import Whole, shown
 from tests.launchers.training.packs.gather_packs import Batches, furthest, pair, template
 
@@ -210,4 +210,4 @@ if __name__ == "__main__":
     packing: Any = importlib.import_module("launchers.training.packs.packing")
     KINDS["equal"] = trainers.MegatronDPOTrainer
     main()
-    dist.destroy_process_group()
+    rank_end.end()
