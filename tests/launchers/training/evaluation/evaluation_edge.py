@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import os
-import sys
 import tempfile
 from pathlib import Path
 from types import SimpleNamespace
@@ -27,11 +26,6 @@ from tests.launchers.training.reference.reference_parts import collate, options,
 
 SIZES = (1, 5, 2, 7, 3)
 """Pairs of each held-out pack: four make two rounds of both replicas, the last one is left out."""
-
-
-def show(line: str) -> None:
-    """Print a line in one write: both ranks print to the same pipe."""
-    sys.stdout.write(f"{line}\n")
 
 
 def made(cls: Any, upstream: Any, home: Path, **changed: Any) -> Any:
@@ -117,7 +111,7 @@ def upstreams(base: Any, upstream: Any, home: Path) -> None:
     _, held_out = run._prepare_data_iterator(packs(), packs())
     first, second = (run.evaluate(held_out)["loss"] for _ in range(2))
     assert first != second, (first, second)
-    show("upstream: two evaluations of one model differ")
+    print("upstream: two evaluations of one model differ")
 
 
 def ours(own: Any, upstream: Any, home: Path) -> None:
@@ -134,17 +128,17 @@ def ours(own: Any, upstream: Any, home: Path) -> None:
     assert events == ["on_eval_begin", "on_eval_step", "on_log", "on_eval_end"], events
     found = logged[2][1]["logs"]
     assert (run.args.eval_iters, run.args.num_microbatches) == (1, 3)
-    show("a run is evaluated before its first step")
+    print("a run is evaluated before its first step")
     again = run.evaluate(held_out)
     assert {f"eval_{name}": value for name, value in again.items()} == found
-    show("two evaluations of one model are equal")
+    print("two evaluations of one model are equal")
     run.wrapped_models[0].eval()
     assert abs(found["eval_loss"] - by_hand(run, packs()[:4])) < 1e-5, found
     assert 0 <= found["eval_rewards/accuracies"] <= 1
     assert abs(found["eval_rewards/accuracies"] * 15 % 1) < 1e-4  # 1 + 5 + 2 + 7 pairs
-    show("numbers are means over the pairs of all replicas")
+    print("numbers are means over the pairs of all replicas")
     assert torch.equal(state, torch.random.get_rng_state())
-    show("the training's random state is as without evaluation")
+    print("the training's random state is as without evaluation")
     sgd(run, held_out)
 
 
@@ -169,7 +163,7 @@ def sgd(run: Any, held_out: Any) -> None:
     with torch.no_grad():
         run.unwrapped_models[0].table.weight += torch.eye(64)
     assert run.evaluate(held_out)["loss"] != before
-    show("another policy has another loss")
+    print("another policy has another loss")
 
 
 def limits(own: Any, upstream: Any, home: Path) -> None:
@@ -180,15 +174,15 @@ def limits(own: Any, upstream: Any, home: Path) -> None:
         init(run.args, packs(), packs()[:1])
     except LaunchError as error:
         assert (error.code, error.id) == (Exit.DATA, "held-out-too-few")
-        show("fewer held-out packs than replicas are refused")
+        print("fewer held-out packs than replicas are refused")
     run.args.eval_iters = 0
     init(run.args, packs(), packs()[:1])
     assert run._prepare_data_iterator(packs(), packs())[1] is None
-    show("eval_iters 0 evaluates nothing")
+    print("eval_iters 0 evaluates nothing")
     run.args.eval_iters, run.args.num_microbatches = 1, 1
     init(run.args, packs(), packs())
     assert run.args.held_out_microbatches == 1
-    show("eval_iters limits the rows")
+    print("eval_iters limits the rows")
 
 
 def restored(own: Any, upstream: Any, home: Path) -> None:
@@ -214,7 +208,7 @@ def restored(own: Any, upstream: Any, home: Path) -> None:
     state = run.state
     assert (state.best_metric, state.best_global_step) == (0.3, 4)
     assert state.best_model_checkpoint == str(home / "checkpoint-4")
-    show("a resumed run knows the best checkpoint")
+    print("a resumed run knows the best checkpoint")
 
 
 if __name__ == "__main__":
