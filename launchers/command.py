@@ -28,7 +28,7 @@ from launchers.run.verify import verify
 from launchers.storage import disk
 from launchers.storage.trainer_log import last_step
 from launchers.system import process
-from launchers.upstream import patches, record
+from launchers.upstream import patches, record, table
 
 COMMANDS = ("run", *STAGE_COMMANDS, "train", "check", "verify", "preflight", "patches")
 
@@ -41,7 +41,7 @@ def main(argv: list[str], env: Mapping[str, str]) -> int:
         command = _command(argv)
         if command == "patches":
             accepted = env.get(patches.ACCEPT, "")
-            print(record.table(patches.judge(each, accepted) for each in patches.PATCHES))
+            print(record.table(patches.judge(each, accepted) for each in table.PATCHES))
             return Exit.OK
         settings = known = from_env({**DEFAULTS, **env} if command == "preflight" else env)
         logs.configure(settings.place.rank)

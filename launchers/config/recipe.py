@@ -101,6 +101,19 @@ class Recipe:
         return replace(self, reference="online", export="last").digest
 
     @property
+    def own(self) -> dict[str, str]:
+        """Return the keys beside ``args`` that rules may ask for, by their path in the values.
+
+        ``chart/templates/recipe/_rules.tpl`` lists the same.
+        """
+        return {
+            "recipe.task": self.task,
+            "recipe.reference": self.reference,
+            "recipe.export": self.export,
+            "recipe.pairWeights": self.pair_weights,
+        }
+
+    @property
     def holds_out(self) -> bool:
         """Return whether some rows are evaluated and not trained on."""
         share = self.arg("split_dataset_ratio", "0")

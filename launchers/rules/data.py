@@ -131,7 +131,7 @@ LOSS: tuple[Rule, ...] = (
         flag="loss_type",
         when=(RLHF, one_of("rlhf_type", "dpo"), none_of("loss_type", "sigmoid")),
         says="{loss_type} would be ignored: Megatron-SWIFT's DPO always computes sigmoid; "
-        "use sigmoid, or recipe.backend: transformers (which has other losses, but not ipo)",
+        "use sigmoid, or recipe.backend: transformers (other losses, ipo from ms-swift 4.6.0 on)",
         source="SW megatron/trainers/dpo_trainer.py calls dpo_loss without loss_type, and "
         "rlhf_trainers/dpo_trainer.py:dpo_loss has sigmoid as its default",
     ),
@@ -173,7 +173,7 @@ SAVING: tuple[Rule, ...] = (
         when=(one_of("bridge_backend", "megatron-bridge"),),
         says="{bridge_backend} was never run with the launcher, whose patches of loading weights "
         "are of mcore-bridge; remove it",
-        source="upstream/patches.py: one_read and device_read; SW megatron_args.py: no model meta",
+        source="upstream/table.py: one_read and device_read; SW megatron_args.py: no model meta",
         since="4.5.0",
     ),
 )
@@ -227,7 +227,8 @@ TRANSFORMERS: tuple[Rule, ...] = (
         "another shape; use sigmoid",
         source="SW rlhf_trainers/dpo_trainer.py:concatenated_forward: per_token_logps (texts, "
         "tokens) / size_completion (texts,): RuntimeError, measured on CPU; the wrong texts' "
-        "lengths where a batch has as many tokens as texts",
+        "lengths where a batch has as many tokens as texts. 4.6.0 divides each text's sum",
+        fixed_in="4.6.0",
     ),
     Conflict(
         id="fsdp-deepspeed",

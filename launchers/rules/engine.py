@@ -17,12 +17,11 @@ from launchers.flags.core_overrides import read
 from launchers.flags.flag_types import is_number, is_size, is_whole
 from launchers.refusal import Refusal
 
-TASK = "recipe.task"
-"""Stands among the flags, so that a rule may ask for it."""
-REFERENCE, EXPORT = "recipe.reference", "recipe.export"
-"""The same."""
-PAIR_WEIGHTS = "recipe.pairWeights"
-"""The same."""
+OWN = "recipe."
+"""The recipe's own keys begin with it; they stand among the flags, so that a rule may ask for them
+(``Recipe.own``)."""
+TASK, REFERENCE, EXPORT = f"{OWN}task", f"{OWN}reference", f"{OWN}export"
+PAIR_WEIGHTS = f"{OWN}pairWeights"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +29,8 @@ class Facts:
     """One recipe's flags, and the processes that share the work."""
 
     texts: Mapping[str, str]
-    """Flag to its text; one that is neither given nor has a default is missing."""
+    """Flag, or key of the recipe, to its text; one that is neither given nor has a default is
+    missing."""
     nodes: int
     gpus: int
     overridden: frozenset[str] = field(default_factory=frozenset)
@@ -68,10 +68,7 @@ def facts(
     *,
     nodes: int,
     gpus: int,
-    task: str = "rlhf",
-    reference: str = "online",
-    export: str = "last",
-    pair_weights: str = "equal",
+    own: Mapping[str, str],
     overrides: str = "",
 ) -> Facts:
     """Collect the facts of a recipe; what is given as empty counts as missing.
@@ -81,14 +78,10 @@ def facts(
         defaults: of the flags that have one.
         nodes: pods of the gang.
         gpus: processes of each pod.
-        task: of the recipe.
-        reference: of the recipe.
-        export: of the recipe.
-        pair_weights: of the recipe.
+        own: the recipe's own keys, as ``Recipe.own`` returns them.
         overrides: the flag whose map goes straight into megatron-core's configuration.
     """
     given = {name: text for name, value in args.items() if (text := spell(value))}
-    own = {TASK: task, REFERENCE: reference, EXPORT: export, PAIR_WEIGHTS: pair_weights}
     return Facts(
         texts={**defaults, **own, **given},
         nodes=nodes,
@@ -197,7 +190,7 @@ class Rule:
         own = [value for name, value in vars(self).items() if name in _FLAG_FIELDS and value]
         several = [(value,) if isinstance(value, str) else value for value in own]
         read = (*(flag for some in several for flag in some), *(w.flag for w in self.when))
-        return tuple(dict.fromkeys(name for name in read if name not in _NO_FLAGS))
+        return tuple(dict.fromkeys(name for name in read if _is_flag(name)))
 
     def judge(self, facts: Facts) -> list[Refusal]:
         """Return a message for each mistake."""
@@ -212,7 +205,10 @@ class Rule:
         return Refusal(id=self.id, path=path, says=says)
 
 
-_NO_FLAGS = ("world", TASK, REFERENCE, EXPORT, PAIR_WEIGHTS)
+def _is_flag(name: str) -> bool:
+    return name != "world" and not name.startswith(OWN)
+
+
 _FLAG_FIELDS = ("flag", "total", "factors", "replica", "least", "most")
 
 
@@ -367,5 +363,5 @@ class Conflict(Rule):
         says = self.says
         for condition in self.when:
             says = says.replace(f"{{{condition.flag}}}", facts.text(condition.flag))
-        path = self.flag if self.flag.startswith("recipe.") else f"recipe.args.{self.flag}"
+        path = f"recipe.args.{self.flag}" if _is_flag(self.flag) else self.flag
         yield self._refusal(path, says)

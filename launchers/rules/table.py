@@ -8,7 +8,7 @@ setting is valid but almost certainly unintended.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from launchers.config.recipe import Recipe, Value
 from launchers.flags import core_overrides as overrides
@@ -85,6 +85,10 @@ test compares them with its source. Switches that are off by default are left ou
 """
 
 
+PLAIN = Recipe(backend="megatron", task="rlhf", model="", dataset=(), args={}).own
+"""The own keys of a recipe of DPO that gives no others, with their defaults."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Context:
     """The model, processes and kind of training for which a recipe's flags are judged."""
@@ -97,14 +101,8 @@ class Context:
     """Processes of each pod."""
     backend: str
     """``megatron`` or ``transformers``."""
-    task: str = "rlhf"
-    """``rlhf``, ``sft`` or ``pt``."""
-    reference: str = "online"
-    """``online`` or ``precomputed``."""
-    export: str = "last"
-    """``last`` or ``best``."""
-    pair_weights: str = "equal"
-    """``equal`` or ``pack``."""
+    own: Mapping[str, str] = field(default_factory=lambda: dict(PLAIN))
+    """The recipe's own keys (``Recipe.own``)."""
     core: str = CORE
     """Version of megatron-core."""
     swift: str = SWIFT
@@ -136,10 +134,7 @@ class Context:
             nodes=nodes,
             gpus_per_node=gpus_per_node,
             backend=recipe.backend,
-            task=recipe.task,
-            reference=recipe.reference,
-            export=recipe.export,
-            pair_weights=recipe.pair_weights,
+            own=recipe.own,
             core=core,
             swift=swift or recipe.swift_version or SWIFT,
         )
@@ -225,10 +220,7 @@ def _facts(args: Mapping[str, Value], context: Context) -> Facts:
         DEFAULTS[context.backend],
         nodes=context.nodes,
         gpus=context.gpus_per_node,
-        task=context.task,
-        reference=context.reference,
-        export=context.export,
-        pair_weights=context.pair_weights,
+        own=context.own,
         overrides=OVERRIDES[context.backend],
     )
 

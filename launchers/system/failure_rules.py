@@ -195,6 +195,14 @@ CAUSES = (
         "set extraEnv.SSL_CERT_FILE to the file of your CA certificates",
     ),
     _rule(
+        "libraries-differ",
+        FailureClass.USER,
+        Exit.CONFIG,
+        r"undefined symbol: |version `\S+' not found",
+        "use an image whose libraries fit together: a package was built for other releases",
+        early=True,
+    ),
+    _rule(
         "network",
         FailureClass.NETWORK,
         Exit.UNAVAILABLE,

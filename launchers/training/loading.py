@@ -13,9 +13,9 @@ from launchers.exits import Exit, LaunchError
 from launchers.flags.features import FEATURES, VARIABLE, Feature
 from launchers.storage import checkpoint
 from launchers.system import atomic_file
-from launchers.upstream import patches
 from launchers.upstream import record as upstream_record
 from launchers.upstream.patches import Verdict
+from launchers.upstream.table import of_feature
 
 _BY_NAME = {feature.name: feature for feature in FEATURES}
 _installed: list[str] = []
@@ -76,7 +76,7 @@ def install(name: str) -> None:
             "name it once, and load swift_plugin.py only once",
             id="feature-twice",
         )
-    feature, verdict = _BY_NAME[name], patches.of_feature(name)
+    feature, verdict = _BY_NAME[name], of_feature(name)
     if verdict is not None:
         if verdict.state == "refused":
             raise verdict.error()

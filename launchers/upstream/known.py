@@ -1,6 +1,6 @@
 """The sources of upstream's functions that our patches were written for, by their digests.
 
-``upstream/patches.py`` says which patch relies on which function. A test compares the digests with
+``upstream/table.py`` says which patch relies on which function. A test compares the digests with
 the files that ``make setup`` installs. After reading another release add its digests, which
 ``python3 -m launchers patches`` prints for the functions that it does not know.
 """
@@ -43,10 +43,16 @@ _SWIFT: Read = {
         },
     },
     "swift.megatron.trainers.base": {
-        "BaseMegatronTrainer._prepare_batch": {"046d5faa843946b2": "4.4.1"},
-        "BaseMegatronTrainer.cyclic_iter": {"9d7b45d0a9523df7": "4.4.1"},
-        "BaseMegatronTrainer._prepare_data_iterator": {"b914d060848a3ff8": "4.4.1"},
-        "BaseMegatronTrainer.setup_model_training": {"4682d9c98780876c": "4.4.1"},
+        "BaseMegatronTrainer._prepare_batch": {"046d5faa843946b2": "4.4.1, 4.6.0"},
+        "BaseMegatronTrainer.cyclic_iter": {
+            "9d7b45d0a9523df7": "4.4.1",
+            "a2d09329868ad6e3": "4.6.0",
+        },
+        "BaseMegatronTrainer._prepare_data_iterator": {"b914d060848a3ff8": "4.4.1, 4.6.0"},
+        "BaseMegatronTrainer.setup_model_training": {
+            "4682d9c98780876c": "4.4.1",
+            "929a1971a8be10db": "4.6.0",
+        },
         "BaseMegatronTrainer.__init__": {"16d6a7a1d0a0329a": "4.4.1", "5abc8430f0fb53c1": "4.6.0"},
         "BaseMegatronTrainer._prepare_peft_model": {
             "02d50a3537c5db51": "4.4.1",
@@ -81,10 +87,10 @@ _SWIFT: Read = {
         "BaseMegatronTrainer._all_reduce_metric": {"ae520ee6bb7efd7f": "4.4.1, 4.6.0"},
         "BaseMegatronTrainer.merge_lora_adapters": {"24599db865d0960f": "4.4.1, 4.6.0"},
         "BaseMegatronTrainer.unmerge_lora_adapters": {"b0aa3c6eea47a865": "4.4.1, 4.6.0"},
-        "BaseMegatronTrainer.evaluate": {"059143b861fe6425": "4.4.1"},
-        "BaseMegatronTrainer._log_callback": {"63a4b9492414d2e7": "4.4.1"},
-        "BaseMegatronTrainer._aggregated_metrics": {"2af6076be65bc6ae": "4.4.1"},
-        "BaseMegatronTrainer._determine_best_metric": {"a39bcb05479d28bc": "4.4.1"},
+        "BaseMegatronTrainer.evaluate": {"059143b861fe6425": "4.4.1, 4.6.0"},
+        "BaseMegatronTrainer._log_callback": {"63a4b9492414d2e7": "4.4.1, 4.6.0"},
+        "BaseMegatronTrainer._aggregated_metrics": {"2af6076be65bc6ae": "4.4.1, 4.6.0"},
+        "BaseMegatronTrainer._determine_best_metric": {"a39bcb05479d28bc": "4.4.1, 4.6.0"},
     },
     "swift.megatron.trainers.rlhf_mixin": {
         "MegatronRLHFTrainer.prepare_model": {
@@ -111,11 +117,14 @@ _SWIFT: Read = {
         "DataLoaderShard.set_epoch": {"87e3c86944e1e8e0": "4.4.1", "60feb1e474e67a07": "4.6.0"},
     },
     "swift.dataset.packing": {
-        "PackingDataset.__getitem__": {"ee71a185c1d1fd51": "4.4.1"},
+        "PackingDataset.__getitem__": {"ee71a185c1d1fd51": "4.4.1, 4.6.0"},
     },
     "swift.trainers.mixin": {
-        "DataLoaderMixin.get_train_dataloader": {"5d2aeed447b35058": "4.4.1"},
-        "SwiftMixin._fix_grad_norm_nan": {"1774dcf307005673": "4.4.1"},
+        "DataLoaderMixin.get_train_dataloader": {
+            "5d2aeed447b35058": "4.4.1",
+            "170393e0d90b6c27": "4.6.0",
+        },
+        "SwiftMixin._fix_grad_norm_nan": {"1774dcf307005673": "4.4.1", "d509d868b92b40f5": "4.6.0"},
         "SwiftMixin._patch_skip_first_batches": {
             "e3d4414b91e05af7": "4.4.1",
             "3ad9e07032f7ca24": "4.6.0",
@@ -123,20 +132,27 @@ _SWIFT: Read = {
     },
     "swift.rlhf_trainers.dpo_trainer": {
         "DPOTrainer.compute_loss": {"cfaefb60b37e5da3": "4.4.1", "ce0f4fdc2d7a13b2": "4.6.0"},
+        "DPOTrainer.get_batch_samples": {"": "4.4.1", "f959022801925c5f": "4.6.0"},
         "DPOTrainer.dpo_loss": {"1aaa4687df01d236": "4.4.1, 4.6.0"},
-        "DPOTrainer.get_batch_loss_metrics": {"503b4dfeb8a83413": "4.4.1"},
-        "DPOTrainer.concatenated_forward": {"30b81becc58c4bf1": "4.4.1"},
+        "DPOTrainer.get_batch_loss_metrics": {
+            "503b4dfeb8a83413": "4.4.1",
+            "e7a23b99175f80a9": "4.6.0",
+        },
+        "DPOTrainer.concatenated_forward": {
+            "30b81becc58c4bf1": "4.4.1",
+            "c2a0011554fcb631": "4.6.0",
+        },
     },
     "swift.megatron.trainers.utils": {
-        "prepare_batch": {"1a2fa736edebf1dd": "4.4.1"},
-        "TrainerState": {"3a09c9cf4d8902a4": "4.4.1"},
+        "prepare_batch": {"1a2fa736edebf1dd": "4.4.1", "f6c20406e501f0c4": "4.6.0"},
+        "TrainerState": {"3a09c9cf4d8902a4": "4.4.1, 4.6.0"},
     },
     "swift.megatron.trainers.batch_sampler": {
         "MegatronPretrainingRandomSampler": {
             "2b16669d2ce270b6": "4.4.1",
             "46c7a9ba309b8bc3": "4.6.0",
         },
-        "MegatronPretrainingSampler": {"102c14222d1667bd": "4.4.1"},
+        "MegatronPretrainingSampler": {"102c14222d1667bd": "4.4.1, 4.6.0"},
     },
     "swift.megatron.arguments.megatron_args": {
         "MegatronArguments.init_iters": {"4622d8a74019d63d": "4.4.1, 4.6.0"},
@@ -152,16 +168,19 @@ _SWIFT: Read = {
         "wrap_model": {"e19aa52928e6aae2": "4.4.1", "e2439cafe157ac8a": "4.6.0"},
     },
     "swift.megatron.callbacks.default_flow": {
-        "DefaultFlowCallback.on_step_end": {"bbfd740907a3a47f": "4.4.1"},
-        "DefaultFlowCallback": {"452add42fe18ff89": "4.4.1"},
+        "DefaultFlowCallback.on_step_end": {"bbfd740907a3a47f": "4.4.1, 4.6.0"},
+        "DefaultFlowCallback": {"452add42fe18ff89": "4.4.1, 4.6.0"},
     },
 }
 _BRIDGE: Read = {
     "mcore_bridge.model.modules.transformer_layer": {
-        "TransformerLayer.forward": {"a77ea8b63176d09b": "1.6.0"},
+        "TransformerLayer.forward": {"a77ea8b63176d09b": "1.6.0 to 1.6.5"},
     },
     "mcore_bridge.model.modules.topk_router": {
-        "TopKRouter._apply_expert_bias": {"955dd3d96cac9c1a": "1.6.0"},
+        "TopKRouter._apply_expert_bias": {
+            "955dd3d96cac9c1a": "1.6.0 to 1.6.4",
+            "c35f6a406d9fd325": "1.6.5",
+        },
     },
     "mcore_bridge.bridge.gpt_bridge": {
         "GPTBridge.load_weights": {
@@ -182,20 +201,19 @@ _BRIDGE: Read = {
 }
 _CORE: Read = {
     "megatron.core.transformer.moe.moe_layer": {
-        "MoELayer.forward": {"6a2a1313d9e22c44": "0.18.0, 0.18.1"},
-        "MoELayer.route": {"15b4e6cc0bc63937": "0.18.0, 0.18.1"},
-        "MoELayer.routed_experts_compute": {
-            "d5f474eadfb6f465": "0.18.0, 0.18.1",
-            "2cc410c1d5786e62": "0.19.0 to 0.19.2",
-        },
+        "MoELayer.forward": {"6a2a1313d9e22c44": "0.18.0 to 0.19.2"},
+        "MoELayer.route": {"15b4e6cc0bc63937": "0.18.0 to 0.19.2"},
     },
     "megatron.core.transformer.moe.router": {
-        "TopKRouter.routing": {"b13f6a7393c2b680": "0.18.0, 0.18.1"},
+        "TopKRouter.routing": {
+            "b13f6a7393c2b680": "0.18.0, 0.18.1",
+            "e93abc48c2d9420a": "0.19.0 to 0.19.2",
+        },
     },
     "megatron.core.transformer.moe.moe_utils": {
-        "compute_routing_scores_for_aux_loss": {"d183c63bf2fb7667": "0.18.0, 0.18.1"},
-        "get_tokens_per_expert_and_token_count": {"53bdcd7e66727922": "0.18.0, 0.18.1"},
-        "switch_load_balancing_loss_func": {"1d9d774b2a32ecf4": "0.18.0, 0.18.1"},
+        "compute_routing_scores_for_aux_loss": {"d183c63bf2fb7667": "0.18.0 to 0.19.2"},
+        "get_tokens_per_expert_and_token_count": {"53bdcd7e66727922": "0.18.0 to 0.19.2"},
+        "switch_load_balancing_loss_func": {"1d9d774b2a32ecf4": "0.18.0 to 0.19.2"},
     },
     "megatron.core.optimizer.clip_grads": {
         "get_grad_norm_fp32": {
@@ -248,7 +266,10 @@ _CORE: Read = {
         "MoEAllGatherTokenDispatcher.combine_preprocess": {"9b41813d5892c648": "0.18.0 to 0.19.2"},
     },
     "megatron.core.pipeline_parallel.schedules": {
-        "forward_step_calc_loss": {"24757f83c3ded7a4": "0.18.0, 0.18.1"},
+        "forward_step_calc_loss": {
+            "24757f83c3ded7a4": "0.18.0, 0.18.1",
+            "9990d300271b7dfc": "0.19.0 to 0.19.2",
+        },
     },
 }
 _ENGINE: Read = {
@@ -301,7 +322,10 @@ _TRANSFORMERS: Read = {
         "rotate_checkpoints": {"": "4.51.3 to 5.1.0", "4aac03e039844595": "5.2.0 to 5.19.0"},
     },
     "transformers.trainer": {
-        "Trainer._get_grad_norm": {"159a31c7dfa2beaa": "5.12.1"},
+        "Trainer._get_grad_norm": {
+            "159a31c7dfa2beaa": "5.12.1 to 5.16.1",
+            "913ba6f52f074d10": "5.17.0 to 5.19.0",
+        },
         "Trainer._rotate_checkpoints": {
             "9a858beb18846c55": "4.51.3 to 5.1.0",
             "": "5.2.0 to 5.19.0",
@@ -320,7 +344,9 @@ _TRANSFORMERS: Read = {
             "ae7a85a828e123fa": "4.55.4",
             "6eb7e9a2bcfed6d8": "4.56.2, 4.57.6",
             "293387b06b9b0c39": "5.0.0, 5.1.0",
-            "7acfd3d5040fed7c": "5.2.0 to 5.12.1",
+            "7acfd3d5040fed7c": "5.2.0 to 5.13.1",
+            "a95f8c94253a5148": "5.14.0 to 5.18.0",
+            "e9760c8ee10308d5": "5.19.0",
         },
     },
 }

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from launchers import version
-from launchers.upstream import patches, source
+from launchers.upstream import source
 from launchers.upstream.patches import Function, Verdict
+from launchers.upstream.table import of_feature
 
 PACKAGES = ("ms-swift", "mcore-bridge", "megatron-core", "transformer-engine", "torch")
 """Distributions whose version may change the numbers of a run."""
@@ -96,7 +97,7 @@ def _changed_versions(before: Mapping[str, str]) -> Iterator[str]:
 def _changed_patches(before: Mapping[str, Any], features: Iterable[str]) -> Iterator[str]:
     recorded = before.get("patches", {})
     for feature in features:
-        now = patches.of_feature(feature)
+        now = of_feature(feature)
         if now is None or now.patch.name not in recorded:
             continue
         known = recorded[now.patch.name]

@@ -48,7 +48,7 @@ def judge(run: Run, oracle: Oracle) -> Verdict:
             nodes=run.nodes,
             gpus_per_node=run.gpus,
             backend="megatron",
-            pair_weights="pack",  # upstream's own
+            own={**table.PLAIN, "recipe.pairWeights": "pack"},  # upstream's
             core=oracle.versions["megatron-core"],
             swift=oracle.versions["ms-swift"],
         ),

@@ -5,9 +5,13 @@ Takes (backend, recipe, nodes, gpus).
 */}}
 {{- define "megatron-dpo.validate.rules" -}}
 {{- $recipe := .recipe -}}
-{{- $own := dict "recipe.task" $recipe.task "recipe.reference" ($recipe.reference | default "online") -}}
-{{- $_ := set $own "recipe.export" ($recipe.export | default "last") -}}
-{{- $_ := set $own "recipe.pairWeights" ($recipe.pairWeights | default "equal") -}}
+{{- /* the recipe's own keys, as launchers/config/recipe.py: Recipe.own */ -}}
+{{- $own := dict
+  "recipe.task" $recipe.task
+  "recipe.reference" ($recipe.reference | default "online")
+  "recipe.export" ($recipe.export | default "last")
+  "recipe.pairWeights" ($recipe.pairWeights | default "equal")
+-}}
 {{- $texts := merge $own (deepCopy .backend.defaults) -}}
 {{- range $flag, $value := $recipe.args }}
 {{- $text := include "megatron-dpo.flagText" $value }}

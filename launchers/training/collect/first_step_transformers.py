@@ -29,9 +29,12 @@ class FirstStepCallback(TrainerCallback):  # type: ignore[misc]
             self.inner = self.trainer.get_batch_loss_metrics
             self.trainer.get_batch_loss_metrics = self.measured
 
-    def measured(self, model: Any, batch: Any, train_eval: str = "train") -> Any:
-        """Compute a microbatch's loss and metrics, and keep both."""
-        loss, metrics = self.inner(model, batch, train_eval)
+    def measured(self, model: Any, batch: Any, train_eval: str = "train", **named: Any) -> Any:
+        """Compute a microbatch's loss and metrics, and keep both.
+
+        ms-swift 4.6.0 adds ``pair_loss_scale``, by which the mean of the losses is that over pairs.
+        """
+        loss, metrics = self.inner(model, batch, train_eval, **named)
         if train_eval == "train":
             self.losses.append(loss.detach())
             self.logged.append(metrics)

@@ -7,7 +7,7 @@ ms-swift 4.4.1 has two errors in ``DataLoaderShard`` (``swift/dataloader/shard.p
   after that, transformers 4 before: there a resume in a later epoch trains some rows twice and
   others never (ms-swift issue 10050, fixed in 4.6.0).
 - With sequence parallelism the epoch never reaches the sampler: every epoch has the order of the
-  first (also in 4.6.0).
+  first. In 4.6.0 it does, except in the rest of an epoch after a resume.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@ ms-swift 4.4.1 (``swift/rlhf_trainers/dpo_trainer.py``) takes the mean over the 
 it and transformers (``Trainer.training_step``) divide by the batches of a step, and the processes'
 gradients are averaged: a pair's weight depends on the pack that it is in. In the last step of an
 epoch, which may have fewer batches, ms-swift still divides by ``gradient_accumulation_steps``
-(ms-swift issue 10052). Here a batch's loss is ``divisor x P / N`` times the sum over its pairs,
-with P processes and N pairs of the step on all of them: the step minimises the mean over its N
-pairs, also with fewer batches. N needs one all-reduce a step, when its batches are read. The
+(ms-swift issue 10052). ms-swift 4.6.0 weighs the pairs equally, but not the terms of ``rpo_alpha``
+and ``sft``. Here a batch's loss is ``P / N`` times the sum over its pairs, with P processes and N
+pairs of the step on all of them: the step minimises the mean over its N pairs, also with fewer
+batches, with either release. N needs one all-reduce a step, when its batches are read. The
 auxiliary loss of the experts keeps upstream's scale. ``rpo_alpha`` is as in
 ``packs/pair_weights.py``. Nothing here waits for the GPU. The logged loss is the step's; the other
 metrics, and those of an evaluation, remain upstream's means over packs.
@@ -70,16 +71,17 @@ def compute_loss(
     return_outputs: bool = False,
     num_items_in_batch: Any = None,
 ) -> Any:
-    """Return the loss of a batch, scaled so that a step's is the mean over its pairs."""
-    loss, metrics = _compute_loss(self, model, inputs, True, num_items_in_batch)
+    """Return the loss of a batch, scaled so that a step's is the mean over its pairs.
+
+    Without ``num_items_in_batch`` upstream's is the mean over the batch's pairs, not divided.
+    """
+    loss, metrics = _compute_loss(self, model, inputs, True, None)
     aux = self.aux_loss * self.aux_loss_coef if self.aux_loss_enabled else 0.0
-    divisor = self.current_gradient_accumulation_steps
+    pairs = (loss - aux) * self.batch_pairs * self.accelerator.num_processes / self.step_pairs
     if num_items_in_batch is not None and self.model_accepts_loss_kwargs:
-        # upstream has divided already, and transformers will not
-        divisor = self.args.gradient_accumulation_steps
-        aux = aux / divisor
-    scale = self.batch_pairs * divisor * self.accelerator.num_processes / self.step_pairs
-    loss = (loss - aux) * scale + aux
+        loss = pairs + aux / self.args.gradient_accumulation_steps  # transformers will not divide
+    else:
+        loss = pairs * self.current_gradient_accumulation_steps + aux
     return (loss, metrics) if return_outputs else loss
 
 

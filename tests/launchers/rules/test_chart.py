@@ -18,9 +18,7 @@ from launchers.flags import flag_types
 from launchers.flags.flag_types import Kind
 from launchers.rules import table
 from launchers.rules.engine import (
-    EXPORT,
-    PAIR_WEIGHTS,
-    REFERENCE,
+    OWN,
     TASK,
     Local,
     Multiple,
@@ -50,14 +48,22 @@ JUDGE = """
 {{- $table := .Files.Get "table.yaml" | fromYaml }}
 {{- range .Values.cases }}
 {{- $backend := get $table.backends .backend }}
-{{- $recipe := pick . "args" "task" "reference" "export" "pairWeights" }}
-{{- $_ := set $recipe "checkFlags" true }}
+{{- $recipe := merge (dict "args" .args "checkFlags" true) .own }}
 {{- $given := dict "backend" $backend "recipe" $recipe "nodes" (int .nodes) "gpus" (int .gpus) }}
 ---
 said: {{ include "megatron-dpo.validate.rules" $given | toJson }}
 args: {{ include "megatron-dpo.recipe.args" .args | default " {}" }}
 {{- end }}
 """
+PLAIN = {name.removeprefix(OWN): text for name, text in table.PLAIN.items()}
+"""The recipe's own keys and their defaults."""
+CHOICES = {
+    "task": ("rlhf", "rlhf", "sft", "pt"),
+    "reference": (*("online",) * 4, "precomputed"),
+    "export": (*("last",) * 4, "best"),
+    "pairWeights": ("equal", "pack"),
+}
+"""Texts of the recipe's own keys, likely ones several times."""
 Case = dict[str, Any]
 
 
@@ -84,13 +90,11 @@ def said_by_the_chart(cases: list[Case], chart: Path) -> list[tuple[list[str], C
 
 def said_by_the_launcher(case: Case, args: Case) -> list[str]:
     backend = case["backend"]
-    document = {"backend": backend, "task": case["task"], "model": "m", "dataset": ["d"]}
-    read = recipe.parse({**document, "args": args}).args
+    document = {"backend": backend, "model": "m", "dataset": ["d"], **case["own"], "args": args}
+    read = recipe.parse(document)
     sizes = {"nodes": case["nodes"], "gpus_per_node": case["gpus"]}
-    kind = {name: case[name] for name in ("backend", "task", "reference", "export")}
-    kind["pair_weights"] = case["pairWeights"]
-    found = table.check(read, table.Context(shape=None, swift=STACK.swift, **sizes, **kind))
-    return [str(refusal) for refusal in found]
+    context = table.Context.of(read, shape=None, swift=STACK.swift, **sizes)
+    return [str(refusal) for refusal in table.check(read.args, context)]
 
 
 def properties(group: str) -> Case:
@@ -129,19 +133,10 @@ def bounded(messages: list[str], backend: str) -> list[str]:
     return [m for m in messages if any(m.startswith(a) and m.endswith(z) for a, z in ends)]
 
 
-def case_of(
-    backend: str,
-    args: Case,
-    task: str = "rlhf",
-    gang: tuple[int, int] = (2, 8),
-    once: bool = False,
-    best: bool = False,
-    weights: str = "equal",
-) -> Case:
-    reference, export = "precomputed" if once else "online", "best" if best else "last"
-    case = {"backend": backend, "args": args, "task": task}
-    case |= {"reference": reference, "export": export, "pairWeights": weights}
-    return {**case, "nodes": gang[0], "gpus": gang[1]}
+def case_of(backend: str, args: Case, own: Case, gang: tuple[int, int] = (2, 8)) -> Case:
+    """Return a case; ``own`` has the recipe's own keys that differ from their defaults."""
+    given = {name: own.get(name, default) for name, default in PLAIN.items()}
+    return {"backend": backend, "args": args, "own": given, "nodes": gang[0], "gpus": gang[1]}
 
 
 def drawn(chance: random.Random) -> Case:
@@ -164,10 +159,8 @@ def drawn(chance: random.Random) -> Case:
         spelt = json.dumps(replaced)
         spellings: list[Any] = [replaced, spelt, [spelt], f"{spelt[:-1]},}}", "null", "[1]", "{}"]
         args["megatron_extra_kwargs"] = chance.choice(spellings)
-    task = chance.choice(["rlhf", "rlhf", "sft", "pt"])
-    gang, once, best = chance.choice(GANGS), chance.random() < 0.2, chance.random() < 0.2
-    weights = chance.choice(["equal", "pack"])
-    return case_of(backend, args, task, gang, once=once, best=best, weights=weights)
+    own = {name: chance.choice(words) for name, words in CHOICES.items()}
+    return case_of(backend, args, own, chance.choice(GANGS))
 
 
 def breaking(backend: str, rule: Rule) -> Case:
@@ -190,10 +183,8 @@ def breaking(backend: str, rule: Rule) -> Case:
             args[rule.flag] = ["hf://o/d@v"]
         case Order():
             args |= {rule.least: 3, rule.most: 2}
-    once = args.pop(REFERENCE, "online") == "precomputed"
-    best = args.pop(EXPORT, "last") == "best"
-    weights = args.pop(PAIR_WEIGHTS, "equal")
-    return case_of(backend, args, args.pop(TASK, "rlhf"), once=once, best=best, weights=weights)
+    own = {name: args.pop(OWN + name) for name in PLAIN if OWN + name in args}
+    return case_of(backend, args, own)
 
 
 def holding(condition: When) -> Any:
@@ -288,7 +279,7 @@ def test_the_schema_refuses_the_values_that_the_launcher_refuses(
         read = {flag: text_of(value)}
         wrong = flag_types.check(read, kinds_of)
         if flag in rows:
-            facts = facts_of(read, {}, nodes=1, gpus=1)
+            facts = facts_of(read, {}, nodes=1, gpus=1, own=table.PLAIN)
             wrong = rows[flag].judge(facts)
         assert (number in refused) == bool(wrong or read[flag] == ""), (case, wrong)
 

@@ -8,7 +8,8 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from launchers.upstream.patches import ACCEPT, PATCHES
+from launchers.upstream.patches import ACCEPT
+from launchers.upstream.table import PATCHES
 from scripts.helm import ROOT
 from scripts.local.runner import training_python
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from launchers.command import main
-from launchers.upstream import patches, record, source
-from launchers.upstream.patches import PATCHES, judge
+from launchers.upstream import patches, record, source, table
+from launchers.upstream.patches import judge
+from launchers.upstream.table import PATCHES
 from scripts.helm import ROOT
 from tests.launchers.training import fake_upstream
 
@@ -30,7 +31,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
 
 def before(path: Path) -> dict[str, Any]:
     """Write the record of a checkpoint as the training process does, and read it."""
-    verdict = patches.of_feature(FEATURE)
+    verdict = table.of_feature(FEATURE)
     assert verdict is not None
     document = {"patches": record.document([verdict]), "versions": record.versions("abc")}
     path.write_text(json.dumps(document))

@@ -33,8 +33,8 @@ def __getitem__(self, index):
     if index == {POISON}:
         poisoned.append(row["rejected_input_ids"])
     return row
-def get_batch_loss_metrics(self, model, batch, train_eval="train"):
-    loss, metrics = inner(self, model, batch, train_eval)
+def get_batch_loss_metrics(self, model, batch, train_eval="train", **named):
+    loss, metrics = inner(self, model, batch, train_eval, **named)
     texts = [ids[mask.bool()].tolist() for ids, mask in
              zip(batch["input_ids"], batch["attention_mask"])]
     return loss * (float("nan") if any(p in texts for p in poisoned) else 1), metrics

@@ -36,6 +36,7 @@ def made(cls: Any, upstream: Any, home: Path, **changed: Any) -> Any:
         **{"num_train_epochs": None, "save_strategy": "steps", "mtp_num_layers": None},
         **{"virtual_pipeline_model_parallel_size": None, "dsa_indexer_loss_coeff": None},
         **{"dataloader_persistent_workers": False, "train_dataloader_shuffle": False},
+        "data_seed": 42,
         **{"data_sharding": False, "group_by_length": False, "rlhf_type": "dpo"},
         **{"metric_for_best_model": "loss", "greater_is_better": False},
         **{"metric_for_best_model": "loss", "is_multimodal": False, "overlap_grad_reduce": False},

@@ -34,9 +34,16 @@ def again(function: Any, _: bool, *given: Any) -> Any:
     return whole(function, *given, use_reentrant=True, preserve_rng_state=False)
 
 
+def clear_tracker() -> None:
+    """Forget the balancing losses of earlier steps, with the names of those that had others."""
+    name = "get_moe_metrics_tracker"  # since 0.18; a dictionary of its own before
+    tracker = getattr(utils, name, utils.get_moe_layer_wise_logging_tracker)()
+    getattr(tracker, "metrics", tracker).clear()
+
+
 def step(batches: Batches, changes: dict[str, Any]) -> tuple[dict[str, Any], list[float], Any]:
     """Run a step; return gradients, each layer's balancing loss, and experts' rows of all ranks."""
-    utils.get_moe_layer_wise_logging_tracker().clear()
+    clear_tracker()
     counted: list[Any] = []
     build = megatron_on_cpu.build
 

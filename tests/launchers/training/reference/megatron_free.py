@@ -67,6 +67,14 @@ def packed_params(args: Any, position_ids: Any) -> Any:
     return SimpleNamespace(cu_seqlens_q=get_packed_seq_params(position_ids)["cu_seq_lens_q"])
 
 
+def wrapped_model_with(model: Any, name: str, return_model_obj: bool) -> Any:
+    """Return the innermost model, as ``get_attr_wrapped_model`` does."""
+    while hasattr(model, "module"):
+        model = model.module
+    assert return_model_obj and hasattr(model, name)
+    return model
+
+
 MPU = SimpleNamespace(
     get_context_parallel_world_size=lambda: 1,
     get_tensor_model_parallel_rank=lambda: 0,
@@ -76,6 +84,7 @@ MPU = SimpleNamespace(
 )
 GIVEN: dict[str, dict[str, Any]] = {
     "megatron.core": {"mpu": MPU},
+    "megatron.core.utils": {"get_attr_wrapped_model": wrapped_model_with},
     "megatron.core.pipeline_parallel": {"get_forward_backward_func": lambda: schedule},
     "swift.megatron.utils": {
         "get_batch_on_this_cp_rank": lambda _, batch: batch,
