@@ -46,8 +46,9 @@ LOCK := $(UV) pip compile --quiet --universal --generate-hashes --python-version
 	--custom-compile-command "make locks"
 # What differs by ms-swift: flags, rules, patches, packs, checkpoints and their resume.
 NEXT_TESTS := tests/differential tests/launchers/flags tests/launchers/rules tests/launchers/upstream \
-	$(addprefix tests/launchers/training/,packs/test_packing_real.py test_checked_read.py \
-	test_resume.py test_seal_transformers.py)
+	$(addprefix tests/launchers/training/,collect epochs evaluation experts/test_filler_edge.py \
+	packs/test_packing_real.py packs/test_pair_weights_edge.py test_checked_read.py test_resume.py \
+	test_seal_transformers.py)
 
 # Independent parts are built in parallel; finished ones take no time.
 build = @$(MAKE) --silent --no-print-directory --jobs 4 $(1)
