@@ -34,6 +34,11 @@ ADAPTERS = ("adapters", "ref_adapters", "mcore_adapter", "mcore_ref_adapter")
 PAIRED = ("dpo", "rm", "cpo", "orpo", "simpo")
 """``rlhf_type`` of the losses on pairs of a chosen and a rejected text
 (``swift/template/base.py``)."""
+OWN = "recipe."
+"""The recipe's own keys begin with it where they stand among the flags, for rules that ask for
+them."""
+TASK, REFERENCE, EXPORT = f"{OWN}task", f"{OWN}reference", f"{OWN}export"
+PAIR_WEIGHTS = f"{OWN}pairWeights"
 _RELEASE = re.compile(r"\d+(\.\d+)+")
 _REFERENCE_TYPES = ("dpo", "kto")
 SWITCHES = {"allowVersionChange": False, "checkFirstStep": True}
@@ -102,15 +107,15 @@ class Recipe:
 
     @property
     def own(self) -> dict[str, str]:
-        """Return the keys beside ``args`` that rules may ask for, by their path in the values.
+        """Return the keys other than ``args`` that rules may ask for, by their path in the values.
 
         ``chart/templates/recipe/_rules.tpl`` lists the same.
         """
         return {
-            "recipe.task": self.task,
-            "recipe.reference": self.reference,
-            "recipe.export": self.export,
-            "recipe.pairWeights": self.pair_weights,
+            TASK: self.task,
+            REFERENCE: self.reference,
+            EXPORT: self.export,
+            PAIR_WEIGHTS: self.pair_weights,
         }
 
     @property

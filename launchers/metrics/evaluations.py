@@ -1,4 +1,4 @@
-"""Evaluations on held-out rows: lines of ``metrics.jsonl`` beside those of the steps.
+"""Evaluations on held-out rows: lines of ``metrics.jsonl`` in addition to those of the steps.
 
 A line has the trainer's numbers under its own names (``eval_loss``, ``eval_rewards/margins`` ...)
 and no ``seconds``, so that readers of steps skip it. After a resume some evaluations are made

@@ -166,13 +166,13 @@ def judge(step: FirstStep, loss: Loss, reference: Reference) -> LaunchError | No
     moved_loss = abs(found - expected.value) if expected else 0.0
     if not (abs(margin) >= MARGIN or moved_loss > bound):  # NaN is judged elsewhere
         return None
-    beside = f" (at equal ones {expected.value:.6f} within {bound:.1g})" if expected else ""
+    at_equal = f" (at equal ones {expected.value:.6f} within {bound:.1g})" if expected else ""
     before = _reference(step, loss)
     side = moved(step, loss, reference)
     return LaunchError(
         Exit.CONFIG,
         f"the {side} moved before the first step: mean margin {margin:.4g} (at equal ones 0 within "
-        f"{MARGIN:g}), loss without other terms {found:.6f}{beside}; log-probabilities of chosen "
+        f"{MARGIN:g}), loss without other terms {found:.6f}{at_equal}; log-probabilities of chosen "
         f"and rejected: policy {step.chosen:.2f} and {step.rejected:.2f}, reference "
         f"{before[0]:.2f} and {before[1]:.2f}; {_WHY[reference]}",
         f"{_REMEDY[reference]}; if that is intended, set recipe.checkFirstStep: false",

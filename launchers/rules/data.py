@@ -6,11 +6,9 @@ it. ``training/reference/policy.py`` refuses the same references in a run withou
 
 from __future__ import annotations
 
-from launchers.config.recipe import ADAPTERS, NO
+from launchers.config.recipe import ADAPTERS, NO, PAIR_WEIGHTS, REFERENCE
 from launchers.rules.engine import (
     NOT_RLHF,
-    PAIR_WEIGHTS,
-    REFERENCE,
     RLHF,
     Conflict,
     Local,

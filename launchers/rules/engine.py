@@ -12,16 +12,10 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Literal
 
-from launchers.config.recipe import Value, spell, switch
+from launchers.config.recipe import OWN, TASK, Value, spell, switch
 from launchers.flags.core_overrides import read
 from launchers.flags.flag_types import is_number, is_size, is_whole
 from launchers.refusal import Refusal
-
-OWN = "recipe."
-"""The recipe's own keys begin with it; they stand among the flags, so that a rule may ask for them
-(``Recipe.own``)."""
-TASK, REFERENCE, EXPORT = f"{OWN}task", f"{OWN}reference", f"{OWN}export"
-PAIR_WEIGHTS = f"{OWN}pairWeights"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,9 +5,8 @@ Sources are abbreviated as in ``rules/parallelism.py``.
 
 from __future__ import annotations
 
-from launchers.config.recipe import ADAPTERS, NO
+from launchers.config.recipe import ADAPTERS, EXPORT, NO
 from launchers.rules.engine import (
-    EXPORT,
     Conflict,
     Rule,
     given,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from launchers.config.recipe import EXPORT
 from launchers.plan.model_config import ModelConfig
 from launchers.refusal import Refusal
 from launchers.rules.engine import (
-    EXPORT,
     RLHF,
     Conflict,
     Rule,

@@ -152,8 +152,8 @@ def run(
     place = Place(
         rank=0, nodes=1, master_addr="127.0.0.1", master_port=free_port(), source="single"
     )
-    spelt = flags(bench, parsed, folder, kept=profile.kept)
-    command = torchrun(bench, parsed, place, folder, spelt)
+    given = flags(bench, parsed, folder, kept=profile.kept)
+    command = torchrun(bench, parsed, place, folder, given)
     env = environment(bench, profile, place, folder, caches or bench.home / "caches")
     sampler, began = Sampler(), time.time()
 
@@ -181,7 +181,7 @@ def run(
         "gpu": sampler.summary(),
         "reference": parsed.reference,
         "features": profile.features(parsed),
-        "flags": spelt,
+        "flags": given,
         "env": bench_profiles.environment(values),
         "command": shlex.join(command),
     }

@@ -135,7 +135,7 @@ def train(
     def after(name: str, end: side_by_side.Ended) -> None:
         record["runs"][name] = seen(bench, by_name[name], end)
         record["judged"] = judge.judge(record["runs"])
-        path.write_text(spelt(record) + "\n", encoding="utf-8")
+        path.write_text(text_of(record) + "\n", encoding="utf-8")
 
     side_by_side.run(
         [
@@ -177,7 +177,7 @@ def seen(bench: Bench, run: Run, end: side_by_side.Ended) -> dict[str, Any]:
     }
 
 
-def spelt(record: dict[str, Any]) -> str:
+def text_of(record: dict[str, Any]) -> str:
     """Serialize a record, with each list of plain values on one line."""
     text = json.dumps(record, indent=1).replace(f"{bench_profiles.ROOT}/", "")
     return re.sub(r"\[[^][{}]*\]", lambda found: " ".join(found[0].split()), text)

@@ -106,8 +106,8 @@ def command(
     (folder / "attempts" / "1").mkdir(parents=True)
     own = replace(bench, model=files.model, data=files.pairs)
     parsed = bench_profiles.recipe(run.profile.values(), own.own_flags)
-    spelt = bench_run.flags(own, parsed, folder, kept=run.profile.kept)
-    spelt |= {"save_steps": str(own.iterations)}
+    flags = bench_run.flags(own, parsed, folder, kept=run.profile.kept)
+    flags |= {"save_steps": str(own.iterations)}
     place = Place(
         rank=0,
         nodes=1,
@@ -115,7 +115,7 @@ def command(
         master_port=PORT + 10 * run.number,
         source="single",
     )
-    train = bench_run.torchrun(own, parsed, place, folder, spelt)
+    train = bench_run.torchrun(own, parsed, place, folder, flags)
     export = folder / "out" / f"checkpoint-{own.iterations}"
     score = scoring(run, held_out, files.model, export, folder / "score.json")
     env = bench_run.environment(own, run.profile, place, folder, caches)

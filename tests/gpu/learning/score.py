@@ -67,11 +67,11 @@ def main() -> None:
     pairs = read_jsonl(Path(held_out))
     before = sums(Path(base), Path(base), pairs)
     after = sums(Path(export), Path(base), pairs)
-    told = {
+    scores = {
         "before": figures(before, before, float(beta)),
         "after": figures(after, before, float(beta)),
     }
-    Path(out).write_text(json.dumps(told) + "\n", encoding="utf-8")
+    Path(out).write_text(json.dumps(scores) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

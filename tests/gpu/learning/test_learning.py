@@ -43,7 +43,7 @@ def sources(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def modes() -> dict[str, str]:
-    """Modes of the fake by run; ``as told`` by default."""
+    """Modes of the fake by run; ``as asked`` by default."""
     return {}
 
 
@@ -54,12 +54,12 @@ def go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sources: Path, modes: di
     def torchrun(place: object, *, nproc: int, log_dir: Path, **_: object) -> list[str]:
         assert nproc == 2
         folder = log_dir.parent
-        mode = modes.get(folder.name, "as told")
+        mode = modes.get(folder.name, "as asked")
         return [sys.executable, FAKE, "train", folder.name, str(STEPS), mode, str(folder)]
 
     def scoring(run: Run, held: Path, base: Path, export: Path, out: Path) -> list[str]:
         assert held.is_file() and export.name == f"checkpoint-{STEPS}"
-        mode = modes.get(run.name, "as told")
+        mode = modes.get(run.name, "as asked")
         return [sys.executable, FAKE, "score", run.name, mode, str(out)]
 
     monkeypatch.setattr(command_line, "torchrun", torchrun)
@@ -131,7 +131,7 @@ def test_a_run_that_dies_or_loads_a_plugin_ends_with_1(go: Go, modes: dict[str, 
     assert record["judged"]["tests"]["ours"]["held-out loss"]["seeds"] == [1, 2, 3]
 
 
-def test_what_has_no_time_left_is_told_and_keeps_the_runs_before_it(go: Go) -> None:
+def test_what_has_no_time_left_is_reported_and_keeps_the_runs_before_it(go: Go) -> None:
     code, record = go("--seeds", "1,2", "--sides", "ours,upstream", "--total", "1")
     assert code == 1
     assert {run["ended"] for run in record["runs"].values()} == {"no time left None"}
@@ -244,6 +244,6 @@ def test_a_checkpoint_that_is_the_base_has_no_margin_and_loss_ln_2(
     in_training(*small, "--tokenizer", str(tokenizer))
     words = ["-m", "tests.gpu.learning.score", str(held), str(model), str(model), "0.1", str(out)]
     in_training(*words)
-    told = json.loads(out.read_text())
-    assert told["before"] == told["after"] and told["after"]["pairs"] == len(PAIRS)
-    assert told["after"]["margin"] == 0 and told["after"]["loss"] == pytest.approx(0.693147)
+    scores = json.loads(out.read_text())
+    assert scores["before"] == scores["after"] and scores["after"]["pairs"] == len(PAIRS)
+    assert scores["after"]["margin"] == 0 and scores["after"]["loss"] == pytest.approx(0.693147)

@@ -14,12 +14,11 @@ import yaml
 from jsonschema import Draft7Validator
 
 from launchers.config import recipe
+from launchers.config.recipe import OWN, TASK
 from launchers.flags import flag_types
 from launchers.flags.flag_types import Kind
 from launchers.rules import table
 from launchers.rules.engine import (
-    OWN,
-    TASK,
     Local,
     Multiple,
     Order,

@@ -14,6 +14,7 @@ from launchers.logs import LOG
 from launchers.stages.attempt import decide_start, keep_identity, next_attempt
 from launchers.storage.checkpoint import FEATURES, seal
 from launchers.upstream import record, source
+from tests.launchers.stages.checkpoints import sealed
 
 RECIPE = parse(
     {"backend": "megatron", "task": "rlhf", "model": "hf://o/m@v", "dataset": ["hf://o/d@v"]}
@@ -25,13 +26,6 @@ def work(tmp_path: Path) -> Workspace:
     return Workspace(root=tmp_path, run="r")
 
 
-def with_checkpoint(work: Workspace, step: int) -> None:
-    folder = work.checkpoints / f"checkpoint-{step}"
-    folder.mkdir(parents=True)
-    (folder / "model.safetensors").write_bytes(b"w")
-    seal(folder, step)
-
-
 def test_attempts_count_up_whatever_kubernetes_says(work: Workspace) -> None:
     assert next_attempt(work).number == 1
     for number in ("1", "2", "10", "notes"):
@@ -40,8 +34,8 @@ def test_attempts_count_up_whatever_kubernetes_says(work: Workspace) -> None:
 
 
 def test_an_attempt_resumes_from_the_newest_complete_checkpoint(work: Workspace) -> None:
-    with_checkpoint(work, 5)
-    with_checkpoint(work, 10)
+    sealed(work, 5)
+    sealed(work, 10)
     (work.checkpoints / "checkpoint-10" / "model.safetensors").write_bytes(b"")
     resume = next_attempt(work).resume
     assert resume is not None
@@ -51,7 +45,7 @@ def test_an_attempt_resumes_from_the_newest_complete_checkpoint(work: Workspace)
 def test_inputs_may_change_until_there_is_a_checkpoint(work: Workspace) -> None:
     keep_identity(work, {"recipe": "a", "model": "m"})
     keep_identity(work, {"recipe": "b", "model": "m"})
-    with_checkpoint(work, 5)
+    sealed(work, 5)
     keep_identity(work, {"recipe": "b", "model": "m"})
     with pytest.raises(LaunchError, match="checkpoints of different model, recipe") as no:
         keep_identity(work, {"recipe": "c"})
@@ -59,7 +53,7 @@ def test_inputs_may_change_until_there_is_a_checkpoint(work: Workspace) -> None:
 
 
 def test_checkpoints_of_unknown_inputs_are_not_resumed(work: Workspace) -> None:
-    with_checkpoint(work, 5)
+    sealed(work, 5)
     with pytest.raises(LaunchError, match="checkpoints of different recipe"):
         keep_identity(work, {"recipe": "a"})
 
@@ -69,7 +63,7 @@ def saved(work: Workspace, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Save a checkpoint with a record; return the installed versions, which a test may change."""
     installed = {name: "1.0" for name in record.PACKAGES}
     monkeypatch.setattr(source, "version", lambda package: installed[package])
-    with_checkpoint(work, 5)
+    sealed(work, 5)
     folder = work.checkpoints / "checkpoint-5"
     document = {"patches": {}, "versions": record.versions("abc")}
     (folder / FEATURES).write_text(json.dumps(document))
@@ -117,7 +111,7 @@ def test_a_checkpoint_without_a_record_resumes_with_a_warning(
     work: Workspace, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(LOG, "propagate", True)
-    with_checkpoint(work, 5)
+    sealed(work, 5)
     identify(work)
     assert decide(work) == 5
     assert "resume versions unknown checkpoint=checkpoint-5" in caplog.text

@@ -12,8 +12,7 @@ from launchers.metrics.rows import Row, line
 from launchers.stages import attempt_record
 from launchers.stages.attempt_record import AttemptRecord, End
 from launchers.stages.no_progress import judge
-from launchers.storage import checkpoint
-from launchers.storage.checkpoint import Checkpoint
+from tests.launchers.stages.checkpoints import sealed
 
 KILLED = End(rank=1, code=1, failure_class="host-memory", id="killed-for-memory", cause="killed")
 GPU_MEMORY = End(rank=0, code=1, failure_class="gpu-memory", id="gpu-memory", cause="CUDA")
@@ -111,14 +110,6 @@ def test_the_cause_comes_before_its_cascade_and_before_the_sigterm_that_followed
 @pytest.fixture
 def work(tmp_path: Path) -> Workspace:
     return Workspace(root=tmp_path, run="r")
-
-
-def sealed(work: Workspace, step: int) -> Checkpoint:
-    folder = work.checkpoints / f"checkpoint-{step}"
-    folder.mkdir(parents=True)
-    (folder / "model.safetensors").write_bytes(b"w")
-    checkpoint.seal(folder, step)
-    return Checkpoint(path=folder, step=step)
 
 
 def test_the_history_is_read_from_the_files_of_the_attempts(work: Workspace) -> None:
