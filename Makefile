@@ -18,6 +18,8 @@ FUZZ_SEED ?= $(shell date +%s)
 TOKENIZER ?= tokenizer
 RESULTS ?= tests/gpu/results
 LINES ?=
+# `make soak`: options of `python -m tests.e2e.soak`.
+SOAK ?=
 # `make cluster` and `make e2e`: kind, processes, or auto, which is kind if a container engine answers.
 BACKEND ?= auto
 # `make demo`: the ms-swift that trains. `make test-next` runs tests with the second one.
@@ -120,6 +122,11 @@ e2e: ## all tests that need a cluster, which it starts (Linux, root); about 15 m
 	$(call build,chart $(TESTS) $(TRAIN) $(HELM) $(HELM3) $(CLUSTER) $(CHECKERS))
 	@.venv/bin/python -m tests.e2e.image
 	@$(WITH_CLUSTER) .venv/bin/python -m pytest --timeout 900 --durations 0 tests/e2e $(PYTEST)
+
+soak: ## real training on the cluster with a fault every 3 minutes for half an hour (SOAK=options)
+	$(call build,chart $(TESTS) $(TRAIN) $(HELM) $(CLUSTER))
+	@.venv/bin/python -m tests.e2e.image
+	@$(WITH_CLUSTER) .venv/bin/python -m tests.e2e.soak $(SOAK)
 
 bench-cluster: ## measure admission and start of gangs of up to 1,024 pods; JSON result
 	$(call build,chart $(TESTS) $(TRAIN) $(HELM) $(CLUSTER) $(STAMPS)/go-kwok)
@@ -260,4 +267,4 @@ $(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
 	@scripts/tools/go.sh $*
 	@touch $@
 
-.PHONY: help demo chart demo-clean render test test-next test-chart refusals attribution fuzz differential e2e bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup clean
+.PHONY: help demo chart demo-clean render test test-next test-chart refusals attribution fuzz differential e2e soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup clean

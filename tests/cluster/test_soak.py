@@ -1,0 +1,48 @@
+"""Figures of `make soak`, and the order of its faults."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from launchers.metrics.rows import Row
+from tests.e2e.soak import inject, judge
+from tests.e2e.soak.judge import Event
+
+
+def row(step: int, time: float, attempt: int = 1, loss: float | None = None) -> Row:
+    values = {"loss": float(step) if loss is None else loss}
+    return Row(step=step, total=4, attempt=attempt, time=time, seconds=1.0, values=values)
+
+
+UNDISTURBED = [row(step, float(step)) for step in (1, 2, 3, 4)]
+DISTURBED = [row(1, 1), row(2, 2), row(2, 12, attempt=2), row(3, 13, 2), row(4, 14, 2)]
+
+
+def test_all_losses_of_all_attempts_are_compared() -> None:
+    assert judge.differences(UNDISTURBED, DISTURBED) == []
+    wrong = [*DISTURBED[:1], replace(DISTURBED[1], values={"loss": 2.5}), *DISTURBED[2:]]
+    assert len(judge.differences(UNDISTURBED, wrong)) == 1
+    assert len(judge.differences(UNDISTURBED, DISTURBED[:-1])) == 1
+
+
+def test_each_step_counts_once_in_the_effective_time() -> None:
+    assert judge.effective(UNDISTURBED) == pytest.approx(1.0)
+    assert judge.effective(DISTURBED) == pytest.approx(4 / 14)
+    assert judge.effective(DISTURBED, suspended_seconds=6.0) == pytest.approx(4 / 8)
+
+
+def test_a_fault_costs_the_time_to_the_next_new_step() -> None:
+    seen = judge.recovery(DISTURBED, Event(name="kill", time=2.5), float("inf"))
+    assert seen == {"fault": "kill", "next_step_s": 10.5, "steps_again": 1, "attempts": [2]}
+    never = judge.recovery(DISTURBED[:2], Event(name="kill", time=2.5), float("inf"))
+    assert never["next_step_s"] is None
+
+
+def test_every_fault_comes_before_one_comes_again() -> None:
+    names = [*inject.EACH, *inject.ALL]
+    drawn = inject.order(random.Random(1), len(names) + 2)
+    assert sorted(drawn[: len(names)]) == sorted(names)
+    assert drawn == inject.order(random.Random(1), len(names) + 2)

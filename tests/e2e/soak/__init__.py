@@ -1,0 +1,1 @@
+"""A run that is disturbed every few minutes must end with the losses of an undisturbed one."""

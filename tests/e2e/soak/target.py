@@ -1,0 +1,82 @@
+"""A run under test, its pods, and its processes as this host sees them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from launchers.metrics import rows as metrics
+from launchers.metrics.rows import Row
+from tests.e2e.release import Release
+from tests.e2e.runs import Pod, Run
+
+TRAINER = "rlhf.py"
+"""Program of ms-swift in the command line of a training process."""
+LAUNCHER = ("-m", "launchers", "run")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Process:
+    """A process of a pod."""
+
+    pid: int
+    """In the host's namespace."""
+    argv: tuple[str, ...]
+
+
+def processes(pod: str) -> list[Process]:
+    """List the processes of a pod by the environment that the chart gives to its container."""
+    wanted, found = f"DPO_POD_NAME={pod}".encode(), []
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if wanted in (folder / "environ").read_bytes().split(b"\0"):
+                words = (folder / "cmdline").read_bytes().decode(errors="replace")
+                argv = tuple(words.rstrip("\0").split("\0"))
+                found.append(Process(pid=int(folder.name), argv=argv))
+    return sorted(found, key=lambda each: each.pid)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """One side of the soak."""
+
+    name: str
+    run: Run
+    release: Release
+
+    def pod(self, chance: random.Random) -> Pod | None:
+        """Choose one of the running pods; None while the gang is not complete."""
+        found = [pod for pod in self.run.pods() if pod.phase == "Running" and not pod.ending]
+        return chance.choice(found) if len(found) > 1 else None
+
+    def trainer(self, pod: str) -> int | None:
+        """Return the training process of a pod."""
+        found = (each.pid for each in processes(pod) if any(TRAINER in w for w in each.argv))
+        return next(found, None)
+
+    def launcher(self, pod: str) -> int | None:
+        """Return process 1 of a pod."""
+        found = processes(pod)
+        return found[0].pid if found else None
+
+    def send(self, pid: int | None, number: signal.Signals) -> bool:
+        """Send a signal; return whether there was such a process."""
+        if pid is None:
+            return False
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def rows(self) -> list[Row]:
+        """Return all rows of ``metrics.jsonl``, including repeated steps."""
+        try:
+            text = (self.run.home / "metrics.jsonl").read_text(encoding="utf-8", errors="replace")
+        except FileNotFoundError:
+            return []
+        return [row for line in text.splitlines() if (row := metrics.parse(line)) is not None]
