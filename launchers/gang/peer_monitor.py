@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from launchers.exits import Exit
+from launchers.gang.hang_agreement import HangAgreement
 from launchers.gang.protocol import KEEPALIVE, Closed, Connection, Loss
 from launchers.gang.stop_agreement import StopAgreement
 
@@ -31,6 +32,8 @@ class PeerMonitor:
     """Announces to the gang, before the process ends, how this rank is about to end."""
     agreement: StopAgreement = field(default_factory=lambda: StopAgreement(1, lambda _: None))
     """This rank's part in the agreement on where to save and stop."""
+    hangs: HangAgreement = field(default_factory=lambda: HangAgreement(1, lambda _: None))
+    """This rank's part in the agreement that the gang hangs."""
     _stopped: threading.Event = field(default_factory=threading.Event)
 
     def record_loss(self, loss: Loss) -> None:
@@ -79,6 +82,7 @@ class PeerMonitor:
                 if loss is not None or "left" in message:
                     return
                 self.agreement.hear(rank, message)
+                self.hangs.hear(rank, message)
         except Closed as error:
             self.record_loss(Loss(who=peer, cause=f"its connection failed: {error}"))
         finally:
