@@ -1,9 +1,9 @@
 """NCCL's flight recorder in torch: which collectives each process has enqueued and completed.
 
 Names as in torch 2.11 (``FlightRecorder.hpp`` and ``DumpPipe`` of ``ProcessGroupNCCL.hpp`` in
-``torch/csrc/distributed/c10d``) and, where they differ, in earlier releases. A byte into a
-process's pipe makes it write its dump, a pickle of dictionaries; its monitoring thread looks once a
-second.
+``torch/csrc/distributed/c10d``); each process warns of the older ones, ``TORCH_NCCL_TRACE_…``. A
+byte into a process's pipe makes it write its dump, a pickle of dictionaries; its monitoring thread
+looks once a second.
 """
 
 from __future__ import annotations
@@ -19,9 +19,6 @@ from typing import Any
 
 ENTRIES = "20000"
 """Collectives that are kept: more than a step of 48 layers has; torch's default is 2,000."""
-DEFAULTS = {"TORCH_FR_BUFFER_SIZE": ENTRIES, "TORCH_NCCL_TRACE_BUFFER_SIZE": ENTRIES}
-_PIPE, _DUMP = "TORCH_NCCL_DEBUG_INFO_PIPE_FILE", "TORCH_FR_DUMP_TEMP_FILE"
-_OLD_DUMP = "TORCH_NCCL_DEBUG_INFO_TEMP_FILE"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,8 +40,11 @@ def environment(env: Mapping[str, str], folder: Path) -> dict[str, str]:
         env: the launcher's; what the user sets counts.
         folder: on the node's own disk: torch ends a process that cannot make its pipe.
     """
-    own = {**DEFAULTS, _PIPE: f"{folder}/pipe_", _DUMP: f"{folder}/rank_"}
-    own[_OLD_DUMP] = own[_DUMP]
+    own = {
+        "TORCH_FR_BUFFER_SIZE": ENTRIES,
+        "TORCH_FR_DUMP_TEMP_FILE": f"{folder}/rank_",
+        "TORCH_NCCL_DEBUG_INFO_PIPE_FILE": f"{folder}/pipe_",
+    }
     return {name: value for name, value in own.items() if name not in env}
 
 
