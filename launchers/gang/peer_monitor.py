@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from launchers import logs
 from launchers.exits import Exit
 from launchers.gang.hang_agreement import HangAgreement
 from launchers.gang.protocol import KEEPALIVE, Closed, Connection, Loss
@@ -40,6 +41,7 @@ class PeerMonitor:
         """Record the first loss; later ones are its consequences."""
         if self.loss is None and not self._stopped.is_set():
             self.loss = loss
+            logs.warning("peer lost", peer=loss.who, cause=loss.cause)
             self.lost.set()
 
     def stop(self) -> None:

@@ -24,6 +24,8 @@ from tests.launchers.training_environment import PYTHON
 FLOORS = "start=120,data=5,step=5,evaluation=5,save=5,reference=5"
 LIMIT_SECONDS = 300.0
 """Of a whole case; the machine may be busy."""
+NOTICED = b" peer lost "
+"""Event of the launcher's log."""
 PROGRAM = "from tests.hang.trainer import main\n\nmain()\n"
 
 
@@ -35,7 +37,7 @@ class Outcome:
     codes: list[int | None]
     """Exit codes of the launchers; None of one that was killed while frozen."""
     seconds: float | None
-    """From the injection to the first log line that tells the end; None without one."""
+    """From the injection until a launcher has noticed it; None if none has."""
     culprit: dict[str, Any] | None
     """Of ``hang.json``."""
     cause: str
@@ -167,9 +169,9 @@ def _struck(gang: Gang) -> float | None:
 
 
 def _told(gang: Gang) -> float | None:
-    """Return the time at which a launcher has noticed the end: its report or its message."""
-    files = [gang.attempt / FILE, *(gang.log(rank) for rank in range(NODES))]
-    return min((path.stat().st_mtime for path in files if path.exists()), default=None)
+    """Return the time if a launcher has noticed the fault: a hang ends the others as a loss."""
+    said = [gang.output(rank).read_bytes() for rank in range(NODES)]
+    return time.time() if any(NOTICED in each for each in said) else None
 
 
 def _end(pod: subprocess.Popen[bytes]) -> None:
