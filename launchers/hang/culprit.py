@@ -148,10 +148,9 @@ def _skipped(workers: Sequence[Worker]) -> Culprit | None:
     groups = {(group.name, group.ranks) for each in workers for group in each.pending}
     for name, ranks in sorted(groups):
         seen = {
-            rank: group.enqueued
-            for rank in ranks
-            if rank in by_rank
-            for group in by_rank[rank].groups
+            each.rank: group.enqueued
+            for each in workers
+            for group in each.groups
             if (group.name, group.ranks) == (name, ranks)
         }
         last = max(seen.values())
