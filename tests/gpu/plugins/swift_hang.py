@@ -16,7 +16,7 @@ from swift.megatron.callbacks.base import MegatronCallback
 from swift.megatron.callbacks.mapping import megatron_callbacks_map
 
 FAULTS = {1: ("stop", 3), 2: ("skip", 5), 3: ("save", 6), 4: ("slow", 7)}
-"""Fault and step by attempt: steps 2, 4, 6 are saved, so that each attempt begins after the last."""
+"""Fault and step by attempt: steps 2, 4 and 6 are saved, so that each attempt gets further."""
 SLOW_SECONDS = 5.0
 FOREVER = 3600.0
 FOLDER = Path(os.environ.get("DPO_ATTEMPT_FOLDER", "0"))
