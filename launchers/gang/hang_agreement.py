@@ -78,7 +78,7 @@ class HangAgreement:
     def attach(
         self, gather: Callable[[], list[Worker]], record: Record, end: Callable[[int, str], None]
     ) -> None:
-        """Connect this node's training processes.
+        """Connect this node's training processes; what an earlier attempt has noted is forgotten.
 
         Args:
             gather: returns their evidence, within ``ANSWER_SECONDS``.
@@ -87,6 +87,7 @@ class HangAgreement:
         """
         with self._lock:
             self._gather, self._record, self._end = gather, record, end
+            self._silent, self._hang, self._is_decided = {}, None, False
 
     def note(self, silence: Silence | None) -> None:
         """Note whether this node is silent; called about every second."""

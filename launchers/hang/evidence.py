@@ -102,23 +102,26 @@ class Scene:
         )
 
     def _keep(self, workers: Sequence[Worker]) -> None:
-        """Copy stacks and dumps to the workspace; add py-spy's stacks."""
-        readings = self.board.read()
-        for local_rank, worker in enumerate(workers):
-            source = stacks.path_of(self.local, local_rank)
-            text = _read(source).decode(errors="replace")
-            text += stacks.py_spy(readings[local_rank].pid) if readings[local_rank].pid else ""
-            dump = flight_recorder.dump_of(self.local, worker.rank)
-            try:
+        """Copy stacks and dumps to the workspace; then add what py-spy finds."""
+        try:
+            for local_rank, worker in enumerate(workers):
+                text = _read(stacks.path_of(self.local, local_rank))
                 if text:
-                    target = self.attempt / f"stacks-{self.node}-{local_rank}.txt"
-                    target.write_text(text, encoding="utf-8")
+                    self._kept(local_rank).write_bytes(text)
+                dump = flight_recorder.dump_of(self.local, worker.rank)
                 if dump.exists():
                     folder = self.attempt / "flight-recorder"
                     folder.mkdir(exist_ok=True)
                     shutil.copyfile(dump, folder / dump.name)
-            except OSError as error:
-                logs.warning("evidence of a hang not kept", rank=worker.rank, cause=error)
+            for local_rank, reading in enumerate(self.board.read()):
+                if reading.pid and (text := stacks.py_spy(reading.pid)):
+                    with self._kept(local_rank).open("ab") as stream:
+                        stream.write(text)
+        except OSError as error:
+            logs.warning("evidence of a hang not kept", folder=self.attempt, cause=error)
+
+    def _kept(self, local_rank: int) -> Path:
+        return self.attempt / f"stacks-{self.node}-{local_rank}.txt"
 
 
 def _state(reading: Reading) -> str:

@@ -11,11 +11,12 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 
 FOLDER = "DPO_HANG_FOLDER"
 """Environment variable of the training processes: the launcher's folder for their stacks."""
-SIGNAL = signal.SIGRTMIN + 8
+SIGNAL = signal.SIGRTMIN + 8 if sys.platform == "linux" else signal.SIGUSR1
 """ms-swift may handle SIGUSR1 and SIGUSR2 itself (``swift/utils/shutdown_manager.py``)."""
 FRAMES = 12
 """Frames of the main thread that are reported, the innermost first."""
@@ -61,14 +62,14 @@ def main_frames(text: str, dump: str) -> tuple[str, ...]:
     return tuple(found[:FRAMES])
 
 
-def py_spy(pid: int) -> str:
+def py_spy(pid: int) -> bytes:
     """Return the stacks that py-spy reads from outside, also of a stopped process; best effort.
 
     Without SYS_PTRACE the kernel may forbid it; empty then, and without py-spy.
     """
     program = shutil.which("py-spy")
     if program is None:
-        return ""
+        return b""
     try:
         done = subprocess.run(
             [program, "dump", "--nonblocking", "--pid", str(pid)],
@@ -78,5 +79,5 @@ def py_spy(pid: int) -> str:
             check=False,
         )
     except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return done.stdout.decode(errors="replace")
+        return b""
+    return done.stdout

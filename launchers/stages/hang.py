@@ -21,7 +21,7 @@ from launchers.gang.peer_monitor import PeerMonitor
 from launchers.gang.protocol import Loss
 from launchers.hang import flight_recorder, report, stacks
 from launchers.hang.evidence import Scene
-from launchers.hang.silence import Silence, StepTimes, judge
+from launchers.hang.silence import NOTHING_RUNS, Silence, StepTimes, judge
 from launchers.system.proc_stat import read_stat
 from launchers.system.step_board import StepBoard
 from launchers.system.threads import repeat
@@ -80,6 +80,7 @@ def watching(
         look = _looking(board, settings.hang.floors)
         with repeat(lambda: peers.hangs.note(look()), POLL_SECONDS, "hang-watch"):
             yield watch
+        peers.hangs.note(NOTHING_RUNS)
 
 
 def _looking(board: StepBoard, floors: Mapping[str, int]) -> Callable[[], Silence | None]:

@@ -19,7 +19,7 @@ RESULTS = Path(__file__).with_name("results") / "hangs.json"
 
 @needs_training
 @pytest.mark.timeout(400)
-@pytest.mark.parametrize("kind", ["stop", "skip", "save"])
+@pytest.mark.parametrize("kind", ["stop", "skip", "loader", "save"])
 def test_a_hang_ends_the_gang_and_names_the_rank(kind: str, tmp_path: Path) -> None:
     case = Case.of(3, kind)
     outcome = run(tmp_path, case)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import faulthandler
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -41,7 +42,8 @@ class Heartbeat:
         self._file.write(stacks.header(threading.main_thread().ident or 0))
         self._file.flush()
         faulthandler.register(stacks.SIGNAL, file=self._file, all_threads=True)
-        ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(-1), 0, 0, 0)
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(-1), 0, 0, 0)
         self._board.write(self._local, pid=os.getpid())
 
     def beat(self) -> None:

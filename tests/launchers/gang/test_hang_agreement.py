@@ -114,6 +114,17 @@ def test_a_launcher_that_does_not_answer_is_named_and_rank_0_ends(
     assert len(node.ended) == 1
 
 
+def test_an_attempt_after_a_hang_may_hang_again() -> None:
+    agreement, node = alone("T")
+    agreement.note(SILENT)
+    assert eventually(lambda: len(node.ended) == 1)
+    agreement.note(SILENT)
+    assert not eventually(lambda: len(node.ended) == 2)  # it is ending
+    second = Node(agreement, 0, "T")
+    agreement.note(SILENT)
+    assert eventually(lambda: len(second.ended) == 1)
+
+
 def test_nodes_whose_processes_have_all_ended_are_no_hang() -> None:
     agreement, node = alone()
     agreement.note(NOTHING_RUNS)
