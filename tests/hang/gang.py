@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -70,7 +71,7 @@ class Outcome:
             "seconds": self.seconds,
             "codes": self.codes,
             "rule": kind,
-            "cause": self.cause,
+            "cause": re.sub(r"/\S+/", "", self.cause),  # without the folders of this machine
         }
 
 
