@@ -65,6 +65,15 @@ def test_five_wrong_ones_of_a_hundred_are_too_many_with_a_sixth() -> None:
     assert not keeps_bounds([*right, outcome("none")])
 
 
+def test_the_recorded_result_keeps_the_bounds() -> None:
+    rows = json.loads(RESULTS.read_text(encoding="utf-8"))
+    hangs = [row for row in rows if row["kind"] != "none"]
+    assert len(hangs) == 100 and [Case.of(row["seed"]).kind for row in hangs] == [
+        row["kind"] for row in hangs
+    ]
+    assert sum(row["verdict"] == "right" for row in hangs) >= 95
+
+
 def test_a_hundred_seeds_have_all_faults() -> None:
     cases = chosen(100, 0)
     assert {case.kind for case in cases} == set(KINDS)
