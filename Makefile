@@ -13,6 +13,10 @@ SUBJECTS ?=
 FUZZ ?= 500
 CASES ?= 1000
 FUZZ_SEED ?= $(shell date +%s)
+# `make hangs`: number of injected hangs, the first seed, how many run at once.
+HANGS ?= 100
+HANG_SEED ?= 0
+HANG_JOBS ?= 2
 # `make bench-gpu` and `make bench-8gpu`: folder of a tokenizer, folder of the results, lines of
 # tests/gpu/visits.yaml to run (all by default).
 TOKENIZER ?= tokenizer
@@ -105,6 +109,10 @@ refusals: ## wrong configurations: what refuses each, and after how long (SUBJEC
 attribution: ## messages of failed processes: the class found for each, as a confusion matrix
 	$(call build,$(TESTS) $(TRAIN) $(ORACLE))
 	@.venv/bin/python -m tests.attribution
+
+hangs: ## inject HANGS hangs into real ranks under real launchers: what is found, and who is named
+	$(call build,$(TESTS) $(TRAIN))
+	@.venv/bin/python -m tests.hang --cases $(HANGS) --seed $(HANG_SEED) --jobs $(HANG_JOBS)
 
 fuzz: ## render FUZZ generated values files
 	$(call build,chart $(TESTS) $(HELM) $(CHECKERS))

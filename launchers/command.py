@@ -18,6 +18,7 @@ from launchers import logs, termination, version
 from launchers.config.recipe import load
 from launchers.config.settings import Settings, describe, from_env
 from launchers.exits import Exit, LaunchError
+from launchers.hang import alive
 from launchers.inputs.paths import inputs_of
 from launchers.inputs.preconditions import check, check_model, log_command
 from launchers.run.preflight_command import DEFAULTS, preflight
@@ -49,7 +50,7 @@ def main(argv: list[str], env: Mapping[str, str]) -> int:
         process.raise_on_signals(lambda stopped: _write_end(known, _stopped(stopped), command))
         process.adopt_orphans()
         logs.info(f"{command} start", **describe(settings))
-        with disk.reporting(settings.workspace):
+        with alive.beating(settings.alive_file), disk.reporting(settings.workspace):
             _act(command, settings, env)
     except LaunchError as error:
         return _end(settings, error, argv)

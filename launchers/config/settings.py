@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launchers import PACKAGE, suggestion
+from launchers.config import hang as hang_settings
 from launchers.config import preflight as preflight_settings
 from launchers.config.env import integer, port, required, switch
+from launchers.config.hang import Hang
 from launchers.config.preflight import Preflight
 from launchers.config.rank import Place, gpus_of, place_of
 from launchers.config.workspace import Workspace
@@ -24,6 +26,7 @@ PREFIXES = ("DPO_", "SKIP_")
 _SETTINGS = (
     *(f"SKIP_{stage.upper()}" for stage in STAGES),
     *preflight_settings.SETTINGS,
+    *hang_settings.SETTINGS,
     "DPO_RUN",
     "DPO_WORKSPACE",
     "DPO_RECIPE",
@@ -97,6 +100,9 @@ class Settings:
     code: Code
     skips: frozenset[str]
     preflight: Preflight
+    hang: Hang
+    alive_file: Path | None
+    """File whose time a liveness probe compares with the clock; None without a probe."""
     jit_cache: bool
     """Whether to keep kernels compiled at run time on the workspace."""
     test_deadline: int
@@ -131,6 +137,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
     secret = env.get("DPO_CODE_SECRET", "")
     log = env.get("DPO_TERMINATION_LOG", "")
     record = env.get("DPO_RELEASE_RECORD", "")
+    alive = env.get("DPO_ALIVE_FILE", "")
     place = place_of(env)
     return Settings(
         run=required(env, "DPO_RUN"),
@@ -154,6 +161,8 @@ def from_env(env: Mapping[str, str]) -> Settings:
         ),
         skips=frozenset(s for s in STAGES if switch(env, f"SKIP_{s.upper()}")),
         preflight=preflight_settings.from_env(env),
+        hang=hang_settings.from_env(env),
+        alive_file=Path(alive) if alive else None,
         jit_cache=switch({"DPO_JIT_CACHE": "1", **env}, "DPO_JIT_CACHE"),
         test_deadline=integer(env, "DPO_TEST_DEADLINE", 240),
         release_record=Path(record) if record else None,

@@ -138,6 +138,7 @@ FEATURES = (
         backend="transformers",
         callback="phases",
     ),
+    Feature(name="heartbeat", module="heartbeat.process"),
     Feature(name="seal_megatron", module="seal_megatron", backend="megatron", callback="seal"),
     Feature(
         name="seal_transformers",

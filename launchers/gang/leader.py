@@ -13,6 +13,7 @@ from functools import partial
 from launchers import logs
 from launchers.exits import USER, Exit, LaunchError
 from launchers.gang.barrier import JudgeAnswers, incomplete, missing, refusal, seconds_until
+from launchers.gang.hang_agreement import HangAgreement
 from launchers.gang.peer_monitor import SILENCE_LIMIT_SECONDS, PeerMonitor
 from launchers.gang.protocol import (
     Closed,
@@ -43,6 +44,7 @@ class Leader:
         self.peers = PeerMonitor(
             announce_end=lambda code, cause: self._broadcast(end_message(code, cause)),
             agreement=StopAgreement(own.nodes, self._broadcast),
+            hangs=HangAgreement(own.nodes, self._broadcast),
         )
         self.generation = ""
         self._connections: dict[int, Connection] = {}

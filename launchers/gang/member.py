@@ -11,6 +11,7 @@ from functools import partial
 from launchers import logs
 from launchers.exits import Exit, LaunchError
 from launchers.gang.barrier import seconds_until
+from launchers.gang.hang_agreement import HangAgreement
 from launchers.gang.peer_monitor import SILENCE_LIMIT_SECONDS, PeerMonitor
 from launchers.gang.protocol import (
     Closed,
@@ -45,6 +46,7 @@ class Member:
         self.peers = PeerMonitor(
             announce_end=self._announce_end,
             agreement=StopAgreement(own.nodes, self._send, is_leader=False),
+            hangs=HangAgreement(own.nodes, self._send, is_leader=False),
         )
         self._heard = 0.0
         """Unix time at which the start message arrived."""

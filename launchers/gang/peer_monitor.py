@@ -10,7 +10,9 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from launchers import logs
 from launchers.exits import Exit
+from launchers.gang.hang_agreement import HangAgreement
 from launchers.gang.protocol import KEEPALIVE, Closed, Connection, Loss
 from launchers.gang.stop_agreement import StopAgreement
 
@@ -31,12 +33,15 @@ class PeerMonitor:
     """Announces to the gang, before the process ends, how this rank is about to end."""
     agreement: StopAgreement = field(default_factory=lambda: StopAgreement(1, lambda _: None))
     """This rank's part in the agreement on where to save and stop."""
+    hangs: HangAgreement = field(default_factory=lambda: HangAgreement(1, lambda _: None))
+    """This rank's part in the agreement that the gang hangs."""
     _stopped: threading.Event = field(default_factory=threading.Event)
 
     def record_loss(self, loss: Loss) -> None:
         """Record the first loss; later ones are its consequences."""
         if self.loss is None and not self._stopped.is_set():
             self.loss = loss
+            logs.warning("peer lost", peer=loss.who, cause=loss.cause)
             self.lost.set()
 
     def stop(self) -> None:
@@ -79,6 +84,7 @@ class PeerMonitor:
                 if loss is not None or "left" in message:
                     return
                 self.agreement.hear(rank, message)
+                self.hangs.hear(rank, message)
         except Closed as error:
             self.record_loss(Loss(who=peer, cause=f"its connection failed: {error}"))
         finally:

@@ -34,7 +34,7 @@ class Connection:
     def __init__(self, sock: socket.socket, silence_limit: float) -> None:
         """Wrap a connected socket; ``silence_limit`` is the longest pause in seconds."""
         sock.settimeout(silence_limit)
-        self._sock = sock
+        self._sock, self._silence_limit = sock, silence_limit
         self._file = sock.makefile("rb")
         self._sending = threading.Lock()
 
@@ -60,8 +60,13 @@ class Connection:
             try:
                 text = self._file.readline(MAX_MESSAGE_BYTES)
                 message = json.loads(text) if text.endswith(b"\n") else None
+            except TimeoutError:
+                raise Closed(
+                    f"no message for {self._silence_limit:.0f} s: its launcher is frozen, or its "
+                    "node or network is down"
+                ) from None
             except (OSError, ValueError) as error:
-                raise Closed(str(error) or "timed out") from None
+                raise Closed(str(error)) from None
             if not isinstance(message, dict):
                 raise Closed("connection closed")
             if message != KEEPALIVE:

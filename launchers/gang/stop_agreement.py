@@ -55,7 +55,7 @@ class Answer:
         """
         found = list(readings)
         phases = {each.phase for each in found}
-        if not found or Phase.START in phases:
+        if not found or phases & {Phase.START, Phase.REFERENCE}:
             return cls(boundary=0, why="training has not begun")
         if Phase.EVALUATION in phases:
             return cls(boundary=0, why="an evaluation is running")

@@ -14,10 +14,12 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 from launchers.system.proc_stat import read_stat
+from launchers.system.step_board import StepBoard
 
 CONTAINER = "container"
 FIRST_STEP = "first_step"
@@ -38,14 +40,20 @@ def process_start(now: float | None = None) -> float:
 class Marks:
     """The phases of one training process; each change is written, so that a crash loses none."""
 
-    def __init__(self, path: Path | None) -> None:
-        """Write to ``path``; note nothing if it is None."""
-        self._path = path
+    def __init__(self, path: Path | None, beat: Callable[[], None] = lambda: None) -> None:
+        """Write to ``path``; note nothing if it is None.
+
+        Args:
+            path: the file.
+            beat: called at the end of each phase.
+        """
+        self._path, self._beat = path, beat
         self._times: dict[str, float] = {}
         self.mark("process", process_start())
 
     def mark(self, phase: str, when: float | None = None) -> None:
         """Note that a phase has ended; later calls for the same phase are ignored."""
+        self._beat()
         if self._path is None or phase in self._times:
             return
         self._times[phase] = round(time.time() if when is None else when, 3)
@@ -83,11 +91,15 @@ class Marks:
 def marks_of(env: Mapping[str, str]) -> Marks:
     """Return the marks of this training process; only the first and the last rank write them.
 
-    ``RANK`` and ``WORLD_SIZE`` are torchrun's, ``DPO_ATTEMPT_FOLDER`` the launcher's.
+    Each mark is also a heartbeat of its process. ``RANK`` and ``WORLD_SIZE`` are torchrun's,
+    ``DPO_ATTEMPT_FOLDER`` the launcher's.
     """
     rank, last = int(env.get("RANK", "0")), int(env.get("WORLD_SIZE", "1")) - 1
-    folder = env.get("DPO_ATTEMPT_FOLDER", "")
-    return Marks(Path(folder) / f"phases-{rank}.json" if folder and rank in (0, last) else None)
+    folder, board = env.get("DPO_ATTEMPT_FOLDER", ""), StepBoard.of_process(env)
+    path = Path(folder) / f"phases-{rank}.json" if folder and rank in (0, last) else None
+    if board is None:
+        return Marks(path)
+    return Marks(path, partial(board.write, int(env.get("LOCAL_RANK", "0"))))
 
 
 def read(path: Path) -> dict[str, float]:

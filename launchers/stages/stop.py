@@ -37,7 +37,7 @@ class StopOnRequest:
             agreement: of the gang.
             grace_seconds: from SIGTERM to SIGKILL.
         """
-        self._board, self._agreement = board, agreement
+        self.board, self._agreement = board, agreement
         self._seconds = seconds_to_save(grace_seconds)
         self.is_late = False
         """Whether the save has taken too long: SIGKILL is near."""
@@ -46,18 +46,18 @@ class StopOnRequest:
     @property
     def env(self) -> Mapping[str, str]:
         """Return the variable by which the training processes find the board."""
-        return {VARIABLE: str(self._board.path)}
+        return {VARIABLE: str(self.board.path)}
 
     def _hold(self) -> Answer:
-        self._board.request()
-        return Answer.of_processes(self._board.read())
+        self.board.request()
+        return Answer.of_processes(self.board.read())
 
     def _release(self, boundary: int) -> None:
-        self._board.stop_at = boundary
+        self.board.stop_at = boundary
 
     def has_saved(self) -> bool:
         """Return whether this node's processes have stopped, with a complete checkpoint of all."""
-        return all(each.phase == Phase.STOPPED for each in self._board.read())
+        return all(each.phase == Phase.STOPPED for each in self.board.read())
 
     def has_checkpoint(self, checkpoints: Path) -> bool:
         """Return whether the checkpoint on which the gang has agreed is complete."""

@@ -22,6 +22,7 @@ from launchers.flags.command_line import (
 )
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.stages.attempt import Attempt
+from launchers.stages.hang import END_SECONDS, watching
 from launchers.stages.stop import stopping
 from launchers.storage.trainer_log import last_step
 from launchers.system import failures
@@ -52,7 +53,7 @@ def train(
 
     Raises:
         LaunchError: why training ended; PEER when another rank ended first, PREEMPTED after a save
-            on SIGTERM.
+            on SIGTERM, HANG when a rank of this node hangs.
         Stopped: SIGTERM was received, and nothing could be saved.
     """
     work = settings.work
@@ -71,13 +72,16 @@ def train(
         "DPO_ATTEMPT_FOLDER": str(folder),
         ALLOW_VARIABLE: "1" if recipe.allow_version_change else "0",
     }
-    with stopping(peers.agreement, processes=nproc, grace_seconds=settings.grace) as stop:
-        child = Child(argv, {**inside, **stop.env}, folder / f"{ranks.name}.log")
+    with (
+        stopping(peers.agreement, processes=nproc, grace_seconds=settings.grace) as stop,
+        watching(settings, stop.board, peers, folder, env) as watch,
+    ):
+        child = Child(argv, {**inside, **stop.env, **watch.env}, folder / f"{ranks.name}.log")
         grace = TERMINATION_GRACE_SECONDS
         try:
             code = stop.wait(child, peers)
             if code is None:
-                grace = SHORT_GRACE_SECONDS
+                grace = END_SECONDS if watch.has_ended else SHORT_GRACE_SECONDS
         except Stopped as stopped:
             grace = SHORT_GRACE_SECONDS if stop.is_late else TERMINATION_GRACE_SECONDS
             peers.announce_end(Exit.TERMINATED, str(stopped))  # before torchrun ends
@@ -87,6 +91,8 @@ def train(
         # a process may fail after the save because the first of the others has ended
         if stop.has_saved() or (code != 0 and stop.has_checkpoint(work.checkpoints)):
             raise stop.preempted()
+    if watch.error is not None:
+        raise watch.error
     if code != 0:
         started = attempt.resume is not None or last_step(work.checkpoints) != logged
         raise _failure(ranks, peers, started=started, oom_kills=_since(kills, oom_kills()))

@@ -1,5 +1,8 @@
 """Memory that a launcher shares with its own training processes: steps, phases, a stop request.
 
+It is also their heartbeat: each write notes its time, by the clock that all processes of a node
+share (CLOCK_MONOTONIC).
+
 A file of 64-bit integers, mapped by all of them, on the node's own disk. Reading or writing a cell
 takes well under a microsecond, so that a training process can look for a request after every step
 without a collective. Each cell has one writer: the launcher or one process.
@@ -27,7 +30,7 @@ _VISIBLE_SECONDS = 0.01
 _WORD = 8
 _REQUESTED, _STOP_AT, _HEADER = 0, 1, 2
 """Cells of the launcher, and their number."""
-_BOUNDARY, _PHASE, _STEP_MS, _SAVE_MS, _CELLS = 0, 1, 2, 3, 4
+_BOUNDARY, _PHASE, _STEP_MS, _SAVE_MS, _BEAT_MS, _LOADS, _PID, _CELLS = 0, 1, 2, 3, 4, 5, 6, 7
 """Cells of a process, and their number."""
 
 
@@ -39,13 +42,16 @@ class Phase(IntEnum):
     """What a training process does."""
 
     START = 0
-    """Imports, data, weights, reference pass: until the first step begins."""
+    """Imports, data, weights: until the first step begins."""
     STEP = 1
     EVALUATION = 2
     SAVE = 3
-    """From the end of a step that is saved to the seal of its checkpoint."""
+    """From the end of a step that is saved to the seal of its checkpoint; after the last step, to
+    the end of the process."""
     STOPPED = 4
     """It has stopped at the boundary that the launcher set, and the checkpoint is complete."""
+    REFERENCE = 5
+    """The pass that computes the reference's log-probabilities, before the first step."""
 
 
 def end_of_step(step: int) -> int:
@@ -78,6 +84,12 @@ class Reading:
     """Duration of its last step; 0 before the first."""
     save_seconds: float
     """Duration of the last save of this attempt; 0 before the first."""
+    beat: float = 0.0
+    """Monotonic time of its last write; 0 before the first."""
+    loads: bool = False
+    """Whether it waits for its data loader."""
+    pid: int = 0
+    """Its process id, once it handles the signal that dumps its stacks; 0 before."""
 
 
 class StepBoard:
@@ -128,6 +140,9 @@ class StepBoard:
                 phase=Phase(self._cells[first + _PHASE]),
                 step_seconds=self._cells[first + _STEP_MS] / 1e3,
                 save_seconds=self._cells[first + _SAVE_MS] / 1e3,
+                beat=self._cells[first + _BEAT_MS] / 1e3,
+                loads=self._cells[first + _LOADS] != 0,
+                pid=self._cells[first + _PID],
             )
             for first in range(_HEADER, len(self._cells), _CELLS)
         ]
@@ -140,13 +155,18 @@ class StepBoard:
         phase: Phase | None = None,
         step_seconds: float | None = None,
         save_seconds: float | None = None,
+        loads: bool | None = None,
+        pid: int | None = None,
     ) -> None:
-        """Write cells of one process; None leaves a cell as it is."""
+        """Write cells of one process and the time; None leaves a cell as it is."""
         given = {
             _BOUNDARY: boundary,
             _PHASE: phase,
             _STEP_MS: None if step_seconds is None else round(step_seconds * 1e3),
             _SAVE_MS: None if save_seconds is None else round(save_seconds * 1e3),
+            _LOADS: loads,
+            _PID: pid,
+            _BEAT_MS: time.monotonic_ns() // 1_000_000,
         }
         for cell, value in given.items():
             if value is not None:

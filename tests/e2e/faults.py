@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import signal
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from tests.e2e.cluster.cluster import Cluster
@@ -88,6 +91,29 @@ class Faults:
 
     def _nodes_ready(self) -> bool:
         return all(usable(node) for node in self.kubectl.items("nodes"))
+
+
+def freeze(pod: str) -> None:
+    """Send SIGSTOP to pid 1 of a pod's container, from outside of its namespace.
+
+    Nodes of either backend share this machine's kernel, so that the process is in /proc here.
+
+    Raises:
+        ProcessLookupError: there is no such process.
+    """
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):  # it has ended
+            is_pods = f"DPO_POD_NAME={pod}\0".encode() in (folder / "environ").read_bytes()
+            if is_pods and _pid_inside(folder) == 1:
+                os.kill(int(folder.name), signal.SIGSTOP)
+                return
+    raise ProcessLookupError(f"no process of pod {pod}")
+
+
+def _pid_inside(folder: Path) -> int:
+    """Return a process's id in its own namespace."""
+    lines = (folder / "status").read_text(encoding="utf-8").splitlines()
+    return next(int(line.split()[-1]) for line in lines if line.startswith("NSpid:"))
 
 
 def usable(node: Mapping[str, Any]) -> bool:

@@ -13,6 +13,7 @@ LAYERS = (
     ("config",),
     ("system",),
     ("storage",),
+    ("hang",),
     ("gang", "plan", "flags", "upstream"),
     ("rules",),
     ("metrics",),

@@ -42,10 +42,32 @@ spec:
       resources:
         {{- include "megatron-dpo.resources" . | nindent 8 }}
       terminationMessagePolicy: FallbackToLogsOnError
+      {{- if and (eq .role "node") (dig "hang" "enabled" true .root.Values.restarts) }}
+      {{- include "megatron-dpo.pod.liveness" .root | nindent 6 }}
+      {{- end }}
       securityContext:
         {{- include "megatron-dpo.securityContext.container" . | nindent 8 }}
       volumeMounts:
         {{- include "megatron-dpo.volumeMounts" . | nindent 8 }}
   volumes:
     {{- include "megatron-dpo.volumes" . | nindent 4 }}
+{{- end }}
+
+{{/*
+Ends a pod whose launcher is frozen, 35 to 45 seconds after its last heartbeat: before its peers end because of its silence
+(60 s), since the kubelet no longer probes a pod that is being deleted, which would then last for the whole grace
+period. A launcher renews the file every 3 seconds; the probe passes as long as there is none.
+*/}}
+{{- define "megatron-dpo.pod.liveness" -}}
+{{- $file := include "megatron-dpo.hang.file" . -}}
+livenessProbe:
+  exec:
+    command:
+      - sh
+      - -c
+      - '[ ! -e {{ $file }} ] || [ $(($(date +%s) - $(stat -c %Y {{ $file }}))) -lt 15 ]'
+  periodSeconds: 10
+  timeoutSeconds: 10
+  failureThreshold: 3
+  terminationGracePeriodSeconds: 5
 {{- end }}

@@ -26,6 +26,7 @@ download) and the test run alone and without a GPU. Takes (root, role).
 {{- if $gang }}
 {{- $_ := set $settings "DPO_JIT_CACHE" (ternary "1" "0" $v.cache.jit) }}
 {{- $settings = merge $settings (include "megatron-dpo.preflight.settings" .root | fromJson) }}
+{{- $settings = merge $settings (include "megatron-dpo.hang.settings" .root | fromJson) }}
 {{- end }}
 {{- if $v.code.url }}
 {{- $_ := set $settings "DPO_CODE_URL" $v.code.url }}
@@ -65,6 +66,24 @@ download) and the test run alone and without a GPU. Takes (root, role).
 {{- if $p.nodeFloorGBs }}
 {{- $_ := set $settings "DPO_PREFLIGHT_NODE_FLOOR" (include "megatron-dpo.scalar" $p.nodeFloorGBs) }}
 {{- end }}
+{{- toJson $settings }}
+{{- end }}
+
+{{/* The launcher's heartbeat, a file on the pod's own disk that the liveness probe reads. */}}
+{{- define "megatron-dpo.hang.file" -}}
+/tmp/dpo-alive
+{{- end }}
+
+{{/* Settings of the hang watchdog as JSON of NAME -> string. A release of an earlier chart has no restarts.hang. */}}
+{{- define "megatron-dpo.hang.settings" -}}
+{{- $enabled := dig "hang" "enabled" true .Values.restarts -}}
+{{- $settings := dict "DPO_HANG_WATCHDOG" (ternary "1" "0" $enabled) -}}
+{{- if $enabled }}{{ $_ := set $settings "DPO_ALIVE_FILE" (include "megatron-dpo.hang.file" .) }}{{ end }}
+{{- $floors := list }}
+{{- range $phase, $seconds := dig "hang" "floors" dict .Values.restarts }}
+{{- $floors = append $floors (printf "%s=%d" $phase (int $seconds)) }}
+{{- end }}
+{{- with $floors }}{{ $_ := set $settings "DPO_HANG_FLOORS" (join "," .) }}{{ end }}
 {{- toJson $settings }}
 {{- end }}
 

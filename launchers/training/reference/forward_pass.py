@@ -25,7 +25,9 @@ from swift.version import __version__
 from torch.utils.data import DataLoader
 
 from launchers import logs
+from launchers.system.step_board import Phase
 from launchers.training import loading
+from launchers.training.heartbeat.process import current as heartbeat
 from launchers.training.reference import store
 from launchers.training.reference.fingerprint import Machine
 from launchers.training.reference.loss import bounds_of, sums
@@ -90,7 +92,7 @@ def _pass(trainer: Any, datasets: list[Any], opened: Opened) -> Opened:
     # of the ranks that compute the same pairs, one keeps them
     keeps = mpu.is_pipeline_last_stage() and mpu.get_tensor_model_parallel_rank() == 0
     writer = PartWriter(opened.folder, keeps=keeps, logs_progress=dist.get_rank() == 0)
-    with forward_only(trainer):
+    with forward_only(trainer), heartbeat().phase(Phase.REFERENCE, Phase.START):
         for dataset in datasets:
             for batch, counts in rounds(trainer, dataset, opened.pairs):
                 writer.keep(*forward(trainer, batch, counts))

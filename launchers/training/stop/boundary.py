@@ -40,7 +40,7 @@ class Boundary:
         """
         seconds = time.monotonic() - self._began
         boundary = end_of_save(step) if saves and not is_last else end_of_step(step + 1)
-        self._next(boundary, Phase.SAVE if saves else Phase.STEP, step_seconds=seconds)
+        self._next(boundary, Phase.SAVE if saves or is_last else Phase.STEP, step_seconds=seconds)
         stops = not is_last and self._stops_at(end_of_step(step))
         if stops and self._board is not None:
             self._board.write(self._local, phase=Phase.SAVE)

@@ -193,6 +193,7 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
     assert merged["callbacks"] == ["phases", "seal", "metrics", "first_step", "nonfinite", "mine"]
     assert names(of) == [
         "startup_megatron",
+        "heartbeat",
         "seal_megatron",
         "metrics_megatron",
         "first_step_megatron",
@@ -210,7 +211,7 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
     ]
     reported = features.environment(recipe("transformers", streaming=True), on_cpu=False)
     assert reported == {
-        "DPO_FEATURES": "startup_transformers,seal_transformers,metrics_transformers,"
+        "DPO_FEATURES": "startup_transformers,heartbeat,seal_transformers,metrics_transformers,"
         "epoch_order,partial_window,first_step_transformers,nonfinite_transformers,"
         "stop_transformers"
     }

@@ -30,7 +30,7 @@ def test_a_node_answers_with_the_highest_boundary_of_its_processes() -> None:
     assert (answer.boundary, answer.needs_seconds) == (8, 0.0)
 
 
-@pytest.mark.parametrize("phase", [Phase.START, Phase.EVALUATION])
+@pytest.mark.parametrize("phase", [Phase.START, Phase.REFERENCE, Phase.EVALUATION])
 def test_a_node_that_is_not_in_its_steps_cannot_save(phase: Phase) -> None:
     answer = Answer.of_processes([reading(8), reading(8, phase)])
     assert answer.boundary == 0 and answer.why

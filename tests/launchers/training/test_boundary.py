@@ -85,6 +85,12 @@ def test_the_last_step_ends_by_itself(board: StepBoard) -> None:
     assert board.read()[0].phase == Phase.SAVE
 
 
+def test_what_follows_the_last_step_is_no_step(board: StepBoard) -> None:
+    """The trainer's own end may take as long as a save: it merges, loads the best, evaluates."""
+    process(board).end_step(9, saves=False, is_last=True)
+    assert board.read()[0].phase == Phase.SAVE
+
+
 @pytest.mark.parametrize("saves", [False, True])
 def test_a_request_right_after_the_look_names_a_boundary_ahead(
     board: StepBoard, monkeypatch: pytest.MonkeyPatch, saves: bool

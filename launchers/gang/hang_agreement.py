@@ -1,0 +1,169 @@
+"""Agreement of all ranks that the gang hangs, and on the rank that ends with it.
+
+A process that waits for a slow one gives no heartbeat either, so one silent node is no hang: all
+must be silent (``hang/silence.py``). Then every launcher gathers the evidence of its processes, and
+rank 0 decides. The messages:
+
+    {"hang": "silent", "seconds": …, "limit": …, "phase": …}   each rank to rank 0, every second
+    {"hang": "beats"}                      its processes have given a heartbeat after all
+    {"hang": "gather"}                     rank 0 to all
+    {"hang": "evidence", "workers": […]}   each rank to rank 0, see ``hang/worker.py``
+    {"hang": "end", "node": …, "cause": …} rank 0 to all: that node ends with the exit code HANG
+
+A launcher that does not answer in time is itself the culprit. If a process gives a heartbeat while
+the evidence is gathered, nothing ends.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+
+from launchers import logs
+from launchers.gang.protocol import Message
+from launchers.hang import culprit
+from launchers.hang.culprit import Culprit
+from launchers.hang.report import sentence
+from launchers.hang.silence import Silence
+from launchers.hang.worker import Worker
+
+ANSWER_SECONDS = 25.0
+"""Time in which all launchers gather their evidence (``hang/evidence.py``)."""
+
+Record = Callable[[Silence, Sequence[Worker], Culprit], None]
+
+
+def common(silent: Mapping[int, Silence], nodes: int) -> Silence | None:
+    """Return the silence of the gang: that of the node which was heard last; None if it beats.
+
+    >>> one, two = (Silence(seconds=s, limit=60, phase="step") for s in (61.0, 70.0))
+    >>> common({0: one, 1: two}, 2) == one, common({0: one}, 2)
+    (True, None)
+    """
+    counted = [each for each in silent.values() if each.seconds > 0]
+    if len(silent) < nodes or not counted:
+        return None
+    return min(counted, key=lambda each: each.seconds)
+
+
+class HangAgreement:
+    """One rank's part in the agreement; rank 0 collects and decides.
+
+    The messages of the peers arrive in threads of their own.
+    """
+
+    def __init__(
+        self, nodes: int, send: Callable[[Message], None], *, is_leader: bool = True
+    ) -> None:
+        """Prepare for a hang.
+
+        Args:
+            nodes: ranks of the gang.
+            send: sends a message to rank 0, on rank 0 to all others.
+            is_leader: whether this is rank 0.
+        """
+        self._nodes, self._send, self._is_leader = nodes, send, is_leader
+        self._lock = threading.RLock()
+        self._gather: Callable[[], list[Worker]] = list
+        self._record: Record = lambda silence, workers, found: None
+        self._end: Callable[[int, str], None] = lambda node, cause: None
+        self._silent: dict[int, Silence] = {}
+        self._hang: Silence | None = None
+        self._deadline = 0.0
+        self._evidence: dict[int, list[Worker]] = {}
+        self._is_decided = False
+
+    def attach(
+        self, gather: Callable[[], list[Worker]], record: Record, end: Callable[[int, str], None]
+    ) -> None:
+        """Connect this node's training processes; what an earlier attempt has noted is forgotten.
+
+        Args:
+            gather: returns their evidence, within ``ANSWER_SECONDS``.
+            record: keeps what rank 0 has found.
+            end: ends them, because of the node that it is given, with the cause.
+        """
+        with self._lock:
+            self._gather, self._record, self._end = gather, record, end
+            self._silent, self._hang, self._is_decided = {}, None, False
+
+    def note(self, silence: Silence | None) -> None:
+        """Note whether this node is silent; called about every second."""
+        if not self._is_leader:
+            told = {"hang": "beats"} if silence is None else {"hang": "silent", **asdict(silence)}
+            if silence is not None or self._silent:
+                self._send(told)
+            self._silent = {} if silence is None else {0: silence}
+            return
+        self._set(0, silence)
+        with self._lock:
+            is_late = self._hang is not None and time.monotonic() >= self._deadline
+        if is_late:
+            self._decide()
+
+    def hear(self, rank: int, message: Message) -> None:
+        """Handle a peer's message; others than those above are ignored."""
+        word = message.get("hang")
+        if word == "silent" and self._is_leader:
+            fields = {name: message[name] for name in ("seconds", "limit", "phase")}
+            self._set(rank, Silence(**fields))
+        elif word == "beats" and self._is_leader:
+            self._set(rank, None)
+        elif word == "evidence" and self._is_leader:
+            self._add(rank, [Worker.from_wire(each) for each in message["workers"]])
+        elif word == "gather" and not self._is_leader:
+            _start(self._answer)
+        elif word == "end" and not self._is_leader:
+            self._end(int(message["node"]), str(message["cause"]))
+
+    def _set(self, rank: int, silence: Silence | None) -> None:
+        """Note on rank 0 whether a node is silent; begin once all are."""
+        with self._lock:
+            if silence is None:
+                self._silent.pop(rank, None)
+            else:
+                self._silent[rank] = silence
+            hang = common(self._silent, self._nodes)
+            if hang is None or self._hang is not None or self._is_decided:
+                return
+            self._hang, self._deadline = hang, time.monotonic() + ANSWER_SECONDS
+            self._evidence = {}
+        logs.warning("no rank gives a heartbeat", **asdict(hang))
+        self._send({"hang": "gather"})
+        _start(lambda: self._add(0, self._gather()))
+
+    def _answer(self) -> None:
+        self._send({"hang": "evidence", "workers": [each.to_wire() for each in self._gather()]})
+
+    def _add(self, rank: int, workers: list[Worker]) -> None:
+        with self._lock:
+            self._evidence[rank] = workers
+            is_whole = len(self._evidence) == self._nodes
+        if is_whole:
+            self._decide()
+
+    def _decide(self) -> None:
+        """Name the culprit and end the gang, once; unless a process has given a heartbeat."""
+        with self._lock:
+            hang, self._hang = self._hang, None
+            if hang is None or self._is_decided:
+                return
+            if common(self._silent, self._nodes) is None:
+                logs.warning("the ranks give heartbeats again", after=hang.seconds)
+                return
+            self._is_decided = True
+            workers = [each for node in sorted(self._evidence) for each in self._evidence[node]]
+            mute = [node for node in range(self._nodes) if node not in self._evidence]
+        found = culprit.find(workers, mute)
+        cause = sentence(hang, found)
+        self._record(hang, workers, found)
+        node = 0 if found.node is None or found.node in mute else found.node
+        self._send({"hang": "end", "node": node, "cause": cause})
+        self._end(node, cause)
+
+
+def _start(act: Callable[[], None]) -> None:
+    """Act in a thread: gathering takes seconds, and the caller reads the peers' messages."""
+    threading.Thread(target=act, name="hang", daemon=True).start()

@@ -1,0 +1,178 @@
+"""Which rank holds up the others. Pure; "unknown" is an answer, a guess is not.
+
+The rules are tried in order; each selects ranks by one kind of evidence, and answers only if it
+selects some of the ranks but not all.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from launchers.hang.worker import Worker
+
+UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Culprit:
+    """The answer of a rule."""
+
+    kind: str
+    """Name of the rule, or ``unknown``."""
+    ranks: tuple[int, ...]
+    """Global ranks; empty if unknown."""
+    node: int | None
+    """The rank of the launcher that runs the first of them; None if unknown."""
+    why: str
+
+
+def find(workers: Sequence[Worker], mute: Sequence[int] = ()) -> Culprit:
+    """Return which ranks hold up the others.
+
+    Args:
+        workers: of all launchers that have answered.
+        mute: ranks of the launchers that have not.
+
+    >>> def rank(number, **seen):
+    ...     return Worker(rank=number, node=number, boundary=8, phase="step", age=60, **seen)
+    >>> find([rank(0, state="S"), rank(1, state="T")]).why
+    'rank 1 is stopped by a signal or a debugger (state T)'
+    >>> find([rank(0), rank(1)]).kind
+    'unknown'
+    """
+    if mute:
+        answered = "" if workers else "; no launcher has answered"
+        why = f"the launcher of node {mute[0]} does not answer{answered}"
+        return Culprit(kind="launcher", ranks=(), node=mute[0], why=why)
+    live = [each for each in workers if not each.has_ended]
+    for rule in _RULES:
+        found = rule(workers if rule is _ended else live)
+        if found is not None:
+            return found
+    phases = ", ".join(f"{count} in {phase}" for phase, count in _phases(live))
+    return Culprit(
+        kind=UNKNOWN, ranks=(), node=None, why=f"no rank differs from the others ({phases})"
+    )
+
+
+def _phases(workers: Sequence[Worker]) -> list[tuple[str, int]]:
+    return sorted(Counter(each.phase for each in workers).items())
+
+
+def _answer(
+    kind: str, workers: Sequence[Worker], chosen: Sequence[Worker], what: str, *, all_may: bool
+) -> Culprit | None:
+    """Return the chosen ranks as the culprits, unless none or all are chosen."""
+    if not chosen or (len(chosen) == len(workers) and len(workers) > 1 and not all_may):
+        return None
+    ranks = tuple(sorted(each.rank for each in chosen))
+    first = min(chosen, key=lambda each: each.rank)
+    names = ", ".join(map(str, ranks))
+    subject, verb = ("rank", "is") if len(ranks) == 1 else ("ranks", "are")
+    return Culprit(kind=kind, ranks=ranks, node=first.node, why=f"{subject} {names} {verb} {what}")
+
+
+def _stopped(workers: Sequence[Worker]) -> Culprit | None:
+    chosen = [each for each in workers if each.is_stopped]
+    what = "stopped by a signal or a debugger (state T)"
+    return _answer("stopped", workers, chosen, what, all_may=True)
+
+
+def _ended(workers: Sequence[Worker]) -> Culprit | None:
+    chosen = [each for each in workers if each.has_ended and each.phase != "stopped"]
+    return _answer("ended", workers, chosen, "dead, and torchrun has not noticed", all_may=False)
+
+
+def _blocked(workers: Sequence[Worker]) -> Culprit | None:
+    chosen = [each for each in workers if each.is_blocked]
+    what = "blocked in the kernel (state D): storage or a driver does not answer"
+    return _answer("blocked", workers, chosen, what, all_may=False)
+
+
+def _absent(workers: Sequence[Worker]) -> Culprit | None:
+    """Choose the ranks that wait for nobody while all others wait for them."""
+    if any(each.waits is None for each in workers):
+        return None
+    chosen = [each for each in workers if not each.waits]
+    if not chosen:
+        return None
+    first = chosen[0]
+    where = f" ({first.frames[0]})" if first.frames else ""
+    if all(each.is_loading for each in chosen):
+        return _answer("loader", workers, chosen, f"waiting for data{where}", all_may=False)
+    if all(each.phase == "save" for each in chosen):
+        return _answer("save", workers, chosen, f"writing a checkpoint{where}", all_may=False)
+    what = f"in no collective{where}" + ", and all others wait in one" * (len(workers) > 1)
+    return _answer("absent", workers, chosen, what, all_may=False)
+
+
+def _loading(workers: Sequence[Worker]) -> Culprit | None:
+    """Choose the ranks that wait for data; the others may show nothing."""
+    chosen = [each for each in workers if each.is_loading]
+    return _answer("loader", workers, chosen, "waiting for data", all_may=False)
+
+
+def _minority(
+    workers: Sequence[Worker], key: Callable[[Worker], object]
+) -> tuple[list[Worker], list[Worker]] | None:
+    """Return the few that differ in ``key`` and the many that agree; None without such a split."""
+    many = Counter(map(key, workers)).most_common(1)
+    if not many or 2 * many[0][1] <= len(workers) or many[0][1] == len(workers):
+        return None
+    few = [each for each in workers if key(each) != many[0][0]]
+    return few, [each for each in workers if key(each) == many[0][0]]
+
+
+def _out_of_step(workers: Sequence[Worker]) -> Culprit | None:
+    """Choose the few ranks at another boundary than most; of two, the one that is behind."""
+    split = _minority(workers, lambda each: each.boundary)
+    if split is not None:
+        few, many = split
+        last = few[0].boundary < many[0].boundary
+        what = "behind" if last else "ahead"
+        what += f": at boundary {few[0].boundary}, most others at {many[0].boundary}"
+        return _answer("boundary", workers, few, what, all_may=False)
+    lowest = min((each.boundary for each in workers), default=0)
+    behind = [each for each in workers if each.boundary == lowest]
+    if any(each.waits for each in behind):
+        return None  # it waits for the others as they wait for it
+    what = f"behind: at boundary {lowest}"
+    return _answer("boundary", workers, behind, what, all_may=False)
+
+
+def _skipped(workers: Sequence[Worker]) -> Culprit | None:
+    """Choose the few ranks that have enqueued fewer collectives than the others of a group."""
+    by_rank = {each.rank: each for each in workers}
+    groups = {(group.name, group.ranks) for each in workers for group in each.pending}
+    for name, ranks in sorted(groups):
+        seen = {
+            each.rank: group.enqueued
+            for each in workers
+            for group in each.groups
+            if (group.name, group.ranks) == (name, ranks)
+        }
+        last = max(seen.values())
+        few = [by_rank[rank] for rank, enqueued in seen.items() if enqueued < last]
+        if few and 2 * len(few) < len(seen):
+            what = f"without collective {last} of group {name}, in which the others wait"
+            return _answer("skipped", workers, few, what, all_may=False)
+    return None
+
+
+def _elsewhere(workers: Sequence[Worker]) -> Culprit | None:
+    """Choose the one rank that waits in another collective than all others."""
+    if not all(each.call for each in workers):
+        return None
+    split = _minority(workers, lambda each: each.call)
+    if split is None or len(split[0]) != 1:
+        return None
+    few, many = split
+    if len({each.call for each in many}) != 1:
+        return None
+    what = f"in another collective ({few[0].call}) than the others ({many[0].call})"
+    return _answer("elsewhere", workers, few, what, all_may=False)
+
+
+_RULES = (_stopped, _ended, _blocked, _absent, _loading, _skipped, _out_of_step, _elsewhere)

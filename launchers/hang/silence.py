@@ -1,0 +1,117 @@
+"""Whether the training processes of a node are silent for too long. Pure.
+
+A process writes a heartbeat at each boundary, batch and phase (``system/step_board.py``). Its limit
+is five times the median step, and at least the floor of its phase. In most phases processes wait
+for each other, so that a node is silent only when all its processes are, and the gang hangs only
+when all nodes are silent (``gang/hang_agreement.py``).
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from launchers.system.step_board import Phase, Reading
+
+STEPS = 5
+"""Median steps without a heartbeat after which a process is silent, if that exceeds the floor."""
+WINDOW = 31
+"""Last steps of which the median is taken."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Silence:
+    """The processes of one node, none of which has given a heartbeat within its limit."""
+
+    seconds: float
+    """Since the last heartbeat of any of them."""
+    limit: float
+    phase: str
+    """Phase of the process that gave it, a key of ``config.hang.FLOORS``."""
+
+
+NOTHING_RUNS = Silence(seconds=0.0, limit=0.0, phase="save")
+"""Of a node whose processes have all ended: it does not keep the others from hanging."""
+
+
+@dataclass
+class StepTimes:
+    """The last steps of one node."""
+
+    _seconds: deque[float] = field(default_factory=lambda: deque(maxlen=WINDOW))
+    _boundary: int = 0
+
+    def note(self, readings: Sequence[Reading]) -> None:
+        """Add the step that the first process has finished since the last call."""
+        if readings and readings[0].boundary != self._boundary:
+            self._boundary = readings[0].boundary
+            if readings[0].step_seconds:
+                self._seconds.append(readings[0].step_seconds)
+
+    @property
+    def median(self) -> float:
+        """Return the median duration in seconds; 0 before the first step."""
+        return median(self._seconds) if self._seconds else 0.0
+
+
+def phase_of(reading: Reading) -> str:
+    """Return the phase whose floor counts: ``data`` while a process waits for its loader."""
+    if reading.phase == Phase.STOPPED:
+        return "save"
+    return "data" if reading.loads else reading.phase.name.lower()
+
+
+def limit_of(reading: Reading, step: float, floors: Mapping[str, int]) -> float:
+    """Return the seconds without a heartbeat after which a process is silent.
+
+    Kernels are compiled during the first step, so that the floor of ``start`` counts until its end.
+
+    Args:
+        reading: of the process.
+        step: median step in seconds.
+        floors: seconds by phase.
+
+    >>> first = Reading(boundary=2, phase=Phase.STEP, step_seconds=0, save_seconds=0)
+    >>> later = Reading(boundary=8, phase=Phase.STEP, step_seconds=9, save_seconds=0)
+    >>> floors = {"start": 3600, "step": 300}
+    >>> [limit_of(first, 0, floors), limit_of(later, 9, floors), limit_of(later, 90, floors)]
+    [3600.0, 300.0, 450.0]
+    """
+    floor = floors[phase_of(reading)]
+    if not reading.step_seconds:
+        floor = max(floor, floors["start"])
+    return float(max(STEPS * step, floor))
+
+
+def judge(
+    readings: Sequence[Reading],
+    *,
+    now: float,
+    began: float,
+    step: float,
+    floors: Mapping[str, int],
+    has_ended: Callable[[int], bool] = lambda pid: False,
+) -> Silence | None:
+    """Return how long a node has been silent; None if it is not.
+
+    Args:
+        readings: of its processes.
+        now: monotonic time.
+        began: monotonic time of their start, for those that have given no heartbeat yet.
+        step: median step in seconds.
+        floors: seconds by phase.
+        has_ended: whether a process has ended; the others still run, or torchrun ends them.
+    """
+    left = [each for each in readings if not (each.pid and has_ended(each.pid))]
+    if not left:
+        return NOTHING_RUNS
+    if any(now - max(each.beat, began) <= limit_of(each, step, floors) for each in left):
+        return None
+    last = max(left, key=lambda each: each.beat)
+    return Silence(
+        seconds=now - max(last.beat, began),
+        limit=limit_of(last, step, floors),
+        phase=phase_of(last),
+    )

@@ -1,0 +1,109 @@
+"""What one training process was doing when it was found silent.
+
+Sent to rank 0, and a row of ``hang.json``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from launchers.hang.flight_recorder import Group
+
+STOPPED, BLOCKED, ENDED = "Tt", "D", "ZX"
+"""States of proc(5): stopped by a signal or a debugger, uninterruptible sleep, ended."""
+_COLLECTIVES = (
+    "torch/distributed/distributed_c10d.py",
+    "torch/distributed/_functional_collectives.py",
+)
+_MAY_WAIT = (*_COLLECTIVES, "torch/autograd/graph.py")
+"""Files whose functions wait for other ranks; the backward pass does so where gradients are reduced
+during it."""
+_LOADER = "torch/utils/data/dataloader.py"
+_NEAR = 3
+"""Innermost frames that are looked at: wrappers of torch stand between."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Worker:
+    """The evidence of one training process."""
+
+    rank: int
+    """Its global rank."""
+    node: int
+    """The rank of its launcher."""
+    boundary: int
+    phase: str
+    age: float
+    """Seconds since its last heartbeat."""
+    loads: bool = False
+    state: str = ""
+    """Its state in ``/proc/<pid>/stat``; empty if unknown."""
+    frames: tuple[str, ...] = ()
+    """Its main thread's stack as ``file:line function``, the innermost first; empty if unknown."""
+    groups: tuple[Group, ...] = ()
+    """From the flight recorder; empty without NCCL."""
+
+    @property
+    def is_stopped(self) -> bool:
+        """Return whether a signal or a debugger has stopped it."""
+        return self.state in STOPPED if self.state else False
+
+    @property
+    def is_blocked(self) -> bool:
+        """Return whether it waits in the kernel and cannot be interrupted."""
+        return self.state == BLOCKED
+
+    @property
+    def has_ended(self) -> bool:
+        """Return whether it has ended and torchrun has not noticed."""
+        return self.state in ENDED if self.state else False
+
+    @property
+    def is_loading(self) -> bool:
+        """Return whether it waits for its data loader."""
+        return self.loads or any(_LOADER in frame for frame in self.frames[:_NEAR])
+
+    @property
+    def pending(self) -> tuple[Group, ...]:
+        """Return the groups with a collective that it has enqueued and that is not completed."""
+        return tuple(group for group in self.groups if group.enqueued > group.completed)
+
+    @property
+    def waits(self) -> bool | None:
+        """Return whether it waits for other ranks; None if the evidence does not show it."""
+        if self.is_loading:
+            return False
+        if any(file in frame for frame in self.frames[:_NEAR] for file in _MAY_WAIT):
+            return True
+        if self.groups:
+            return bool(self.pending)
+        return False if self.frames else None
+
+    @property
+    def call(self) -> str:
+        """Return the frame that called a collective of torch; empty if there is none."""
+        for frame in self.frames:
+            if "torch/distributed/" not in frame:
+                return frame
+        return ""
+
+    def to_wire(self) -> dict[str, Any]:
+        """Build its part of a message."""
+        return asdict(self)
+
+    @classmethod
+    def from_wire(cls, fields: Mapping[str, Any]) -> Worker:
+        """Parse its part of a message of the same launcher.
+
+        >>> one = Worker(rank=3, node=1, boundary=8, phase="step", age=61.0, frames=("a:1 f",),
+        ...              groups=(Group(name="0", ranks=(0, 1), enqueued=2, completed=1),))
+        >>> import json
+        >>> Worker.from_wire(json.loads(json.dumps(one.to_wire()))) == one
+        True
+        """
+        groups = tuple(
+            Group(**{**group, "ranks": tuple(group["ranks"])}) for group in fields["groups"]
+        )
+        return cls(**{**fields, "frames": tuple(fields["frames"]), "groups": groups})

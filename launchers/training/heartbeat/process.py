@@ -1,0 +1,97 @@
+"""One training process: it gives heartbeats, and dumps its stacks on the launcher's signal.
+
+A heartbeat is a write to mapped memory with the time (``system/step_board.py``). Boundaries give
+one (``training/stop``); the phases between them that take long are marked here.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache, wraps
+from pathlib import Path
+from typing import Any
+
+from launchers.hang import stacks
+from launchers.system.step_board import Phase, StepBoard
+
+_PR_SET_PTRACER = 0x59616D61
+"""``prctl`` option of linux/prctl.h (Yama): lets py-spy read the stacks, no ancestor of it."""
+
+
+class Heartbeat:
+    """The heartbeat of one process; without a launcher it does nothing."""
+
+    def __init__(self, env: Mapping[str, str]) -> None:
+        """Open the launcher's board; ``LOCAL_RANK`` is torchrun's."""
+        self._board = StepBoard.of_process(env)
+        self._local = int(env.get("LOCAL_RANK", "0"))
+        self._folder = env.get(stacks.FOLDER, "")
+
+    def begin(self) -> None:
+        """Install the handler that dumps the stacks, then name this process to the launcher."""
+        if self._board is None or not self._folder:
+            return
+        path = stacks.path_of(Path(self._folder), self._local)
+        self._file = path.open("w", encoding="utf-8")  # the handler writes to it
+        self._file.write(stacks.header(threading.main_thread().ident or 0))
+        self._file.flush()
+        faulthandler.register(stacks.SIGNAL, file=self._file, all_threads=True)
+        if sys.platform == "linux":
+            ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(-1), 0, 0, 0)
+        self._board.write(self._local, pid=os.getpid())
+
+    def beat(self) -> None:
+        """Give a heartbeat."""
+        if self._board is not None:
+            self._board.write(self._local)
+
+    @contextmanager
+    def phase(self, inner: Phase, after: Phase) -> Iterator[None]:
+        """Mark a phase; ``after`` is the one that follows."""
+        if self._board is not None:
+            self._board.write(self._local, phase=inner)
+        yield
+        if self._board is not None:
+            self._board.write(self._local, phase=after)
+
+    def loading(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        """Wrap the function that returns the next batch: data are awaited during its call."""
+        board, local = self._board, self._local
+        if board is None:
+            return call
+
+        @wraps(call)
+        def wrapped(*args: Any, **kwargs: Any) -> Any:
+            board.write(local, loads=True)
+            try:
+                return call(*args, **kwargs)
+            finally:
+                board.write(local, loads=False)
+
+        return wrapped
+
+
+@cache
+def current() -> Heartbeat:
+    """Return the heartbeat of this process."""
+    return Heartbeat(os.environ)
+
+
+def install() -> None:
+    """Begin, and mark the time in which torch's data loader is awaited, by either trainer.
+
+    The base class of its iterators is private, and the same since torch 1.2; without it a process
+    that waits for data counts as in its step.
+    """
+    from torch.utils.data import dataloader
+
+    current().begin()
+    iterator = getattr(dataloader, "_BaseDataLoaderIter", None)
+    if iterator is not None:
+        iterator.__next__ = current().loading(iterator.__next__)

@@ -1,0 +1,184 @@
+"""Two real launchers whose torchrun runs the stand-in trainer; one fault is injected."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from launchers.exits import Exit
+from launchers.hang.report import FILE
+from launchers.system.process import descendants
+from scripts.helm import ROOT
+from tests.hang.cases import NODES, PER_NODE, Case
+from tests.launchers.pods import FAKES, Pods
+from tests.launchers.training_environment import PYTHON
+
+FLOORS = "start=120,data=5,step=5,evaluation=5,save=5,reference=5"
+LIMIT_SECONDS = 300.0
+"""Of a whole case; the machine may be busy."""
+NOTICED = b" peer lost "
+"""Event of the launcher's log."""
+PROGRAM = "from tests.hang.trainer import main\n\nmain()\n"
+
+
+@dataclass(kw_only=True)
+class Outcome:
+    """What became of a case."""
+
+    case: Case
+    codes: list[int | None]
+    """Exit codes of the launchers; None of one that was killed while frozen."""
+    seconds: float | None
+    """From the injection until a launcher has noticed it; None if none has."""
+    culprit: dict[str, Any] | None
+    """Of ``hang.json``."""
+    cause: str
+    """Of the termination message of a launcher that was not frozen."""
+    log: str = ""
+
+    @property
+    def verdict(self) -> str:
+        """Return ``right``, ``unknown``, ``wrong`` or ``missed``."""
+        if self.case.kind == "none":
+            is_whole = self.culprit is None and self.codes == [0] * NODES
+            return "right" if is_whole else "wrong"
+        if self.case.kind == "launcher":
+            name = f"rank {self.case.node} "
+            return "right" if name in self.cause and "no message for" in self.cause else "missed"
+        if self.culprit is None:
+            return "missed"
+        if not self.culprit["ranks"]:
+            return "unknown"
+        ends = [int(Exit.HANG if node == self.case.node else Exit.PEER) for node in range(NODES)]
+        is_right = self.culprit["ranks"] == [self.case.rank] and self.codes == ends
+        return "right" if is_right else "wrong"
+
+    def row(self) -> dict[str, Any]:
+        """Return it for the JSON result."""
+        kind = self.culprit["kind"] if self.culprit else None
+        return {
+            **asdict(self.case),
+            "verdict": self.verdict,
+            "seconds": self.seconds,
+            "codes": self.codes,
+            "rule": kind,
+            "cause": re.sub(r"/\S+/", "", self.cause),  # without the folders of this machine
+        }
+
+
+class Gang(Pods):
+    """The pods of one case."""
+
+    def __init__(self, folder: Path, case: Case) -> None:
+        """Write recipe, sources and the stand-in for ms-swift."""
+        self.case = case
+        super().__init__(folder, nodes=NODES)
+        swift = folder / "packages" / "swift"
+        shutil.copytree(FAKES / "swift", swift)
+        (swift / "cli").mkdir()
+        (swift / "cli" / "rlhf.py").write_text(PROGRAM)
+
+    def env(self, rank: int, **change: str) -> dict[str, str]:
+        """Return the environment of a pod: torch is real, ms-swift the stand-in."""
+        return {
+            **super().env(rank, **change),
+            "PYTHONPATH": f"{ROOT}:{self.folder / 'packages'}",
+            "DPO_GPUS_PER_NODE": str(PER_NODE),
+            "DPO_GANG_DEADLINE": "120",
+            "DPO_HANG_FLOORS": FLOORS,
+            "SKIP_PREFLIGHT": "1",
+            "HANG_CASE": self.case.text(),
+            "HANG_MARK": str(self.mark),
+            "OMP_NUM_THREADS": "1",
+            "CUDA_VISIBLE_DEVICES": "",
+        }
+
+    def begin(self, rank: int) -> subprocess.Popen[bytes]:
+        """Start a pod; its output goes to a file."""
+        with self.output(rank).open("wb") as output:
+            return subprocess.Popen(
+                [str(PYTHON), "-m", "launchers", "run"],
+                cwd=self.folder,
+                env=self.env(rank),
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    def output(self, rank: int) -> Path:
+        """Return the file of a pod's output."""
+        return self.folder / f"pod-{rank}.log"
+
+    @property
+    def mark(self) -> Path:
+        """Return the file with the time at which the step of the fault began."""
+        return self.folder / "struck"
+
+    @property
+    def attempt(self) -> Path:
+        """Return the folder of the attempt."""
+        return self.run / "attempts" / "1"
+
+
+def run(folder: Path, case: Case) -> Outcome:
+    """Run one case to its end; leaves no process."""
+    gang = Gang(folder, case)
+    pods = [gang.begin(rank) for rank in range(NODES)]
+    frozen: int | None = None
+    struck: float | None = None
+    told: float | None = None
+    stop = time.monotonic() + LIMIT_SECONDS
+    try:
+        while time.monotonic() < stop and any(pod.poll() is None for pod in pods):
+            struck = _struck(gang) if frozen is None else struck
+            if struck and case.kind == "launcher" and frozen is None:
+                frozen = case.node
+                pods[frozen].send_signal(signal.SIGSTOP)
+                struck = time.time()
+            told = told or _told(gang)
+            others = [pod for rank, pod in enumerate(pods) if rank != frozen]
+            if frozen is not None and all(pod.poll() is not None for pod in others):
+                break  # on a cluster the liveness probe ends the frozen pod
+            time.sleep(0.1)
+        codes = [None if rank == frozen else pod.poll() for rank, pod in enumerate(pods)]
+    finally:
+        for pod in pods:
+            _end(pod)
+    seen = 0 if frozen != 0 else 1
+    hang = gang.attempt / FILE
+    return Outcome(
+        case=case,
+        codes=codes,
+        seconds=round(told - struck, 1) if told and struck else None,
+        culprit=json.loads(hang.read_text())["culprit"] if hang.exists() else None,
+        cause=gang.message(seen)["cause"] if gang.log(seen).exists() else "",
+        log="\n".join(gang.output(rank).read_text(errors="replace")[-4000:] for rank in (0, 1)),
+    )
+
+
+def _struck(gang: Gang) -> float | None:
+    """Return the time at which training reached the step of the fault, by its mark."""
+    return float(gang.mark.read_text()) if gang.mark.exists() else None
+
+
+def _told(gang: Gang) -> float | None:
+    """Return the time if a launcher has noticed the fault: a hang ends the others as a loss."""
+    said = [gang.output(rank).read_bytes() for rank in range(NODES)]
+    return time.time() if any(NOTICED in each for each in said) else None
+
+
+def _end(pod: subprocess.Popen[bytes]) -> None:
+    """Kill a launcher that still runs, and what it has started."""
+    left = descendants(pod.pid) if pod.poll() is None else []
+    for pid in [pod.pid, *left] if pod.poll() is None else []:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    pod.wait()

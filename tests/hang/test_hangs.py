@@ -1,0 +1,81 @@
+"""A few of the injected hangs of ``make hangs``, and what its outcomes count as."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from launchers.exits import Exit
+from tests.hang.__main__ import chosen, keeps_bounds
+from tests.hang.cases import KINDS, Case
+from tests.hang.gang import Outcome, run
+from tests.launchers.training_environment import needs_training
+
+RESULTS = Path(__file__).with_name("results") / "hangs.json"
+
+
+@needs_training
+@pytest.mark.timeout(400)
+@pytest.mark.parametrize("kind", ["stop", "skip", "loader", "save"])
+def test_a_hang_ends_the_gang_and_names_the_rank(kind: str, tmp_path: Path) -> None:
+    case = Case.of(3, kind)
+    outcome = run(tmp_path, case)
+    assert outcome.verdict == "right", outcome.log
+    assert outcome.seconds is not None and outcome.seconds <= 60
+    attempt = tmp_path / "workspace" / "runs" / "r" / "attempts" / "1"
+    hang = json.loads((attempt / "hang.json").read_text())
+    assert hang["version"] == 1 and [each["rank"] for each in hang["ranks"]] == [0, 1, 2, 3]
+    others = [each for each in hang["ranks"] if each["rank"] != case.rank]
+    assert all("distributed_c10d.py" in each["frames"][0] for each in others)
+    files = [f"stacks-{rank // 2}-{rank % 2}.txt" for rank in range(4)]
+    assert hang["files"] == files  # a stopped rank has only the head of its file
+    ends = {n: json.loads((attempt / f"termination-{n}.json").read_text()) for n in (0, 1)}
+    assert ends[case.node]["class"] == "hang" and ends[case.node]["code"] == Exit.HANG
+    assert ends[case.node]["cause"] in ends[1 - case.node]["cause"]
+
+
+def outcome(kind: str, **change: object) -> Outcome:
+    case = replace(Case.of(3, kind), rank=1)
+    culprit = {"kind": kind, "ranks": [1], "node": 0, "why": ""}
+    right = Outcome(case=case, codes=[81, 1], seconds=6.0, culprit=culprit, cause="hang")
+    return replace(right, **change)  # type: ignore[arg-type]
+
+
+def test_only_the_injected_rank_and_its_exit_codes_are_right() -> None:
+    assert outcome("stop").verdict == "right"
+    assert outcome("stop", codes=[1, 81]).verdict == "wrong"
+    assert outcome("stop", culprit={"ranks": [0], "kind": "x"}).verdict == "wrong"
+    assert outcome("stop", culprit={"ranks": [0, 1], "kind": "x"}).verdict == "wrong"
+    assert outcome("stop", culprit={"ranks": [], "kind": "unknown"}).verdict == "unknown"
+    assert outcome("stop", culprit=None).verdict == "missed"
+    assert outcome("none").verdict == "wrong"
+    assert outcome("none", culprit=None, codes=[0, 0]).verdict == "right"
+    assert outcome("launcher", cause="rank 0 ended: no message for 60 s").verdict == "right"
+    assert outcome("launcher", cause="rank 1 ended: no message for 60 s").verdict == "missed"
+
+
+def test_five_wrong_ones_of_a_hundred_are_too_many_with_a_sixth() -> None:
+    right, wrong = [outcome("stop")] * 95, [outcome("stop", culprit=None)] * 5
+    assert keeps_bounds([*right, *wrong])
+    assert not keeps_bounds([*right[1:], *wrong, *wrong[:1]])
+    assert not keeps_bounds([*right, outcome("stop", seconds=61.0)])
+    assert not keeps_bounds([*right, outcome("none")])
+
+
+def test_the_recorded_result_keeps_the_bounds() -> None:
+    rows = json.loads(RESULTS.read_text(encoding="utf-8"))
+    hangs = [row for row in rows if row["kind"] != "none"]
+    assert len(hangs) == 100 and [Case.of(row["seed"]).kind for row in hangs] == [
+        row["kind"] for row in hangs
+    ]
+    assert sum(row["verdict"] == "right" for row in hangs) >= 95
+
+
+def test_a_hundred_seeds_have_all_faults() -> None:
+    cases = chosen(100, 0)
+    assert {case.kind for case in cases} == set(KINDS)
+    assert sum(case.kind != "none" for case in cases) == 100
+    assert len({case.text() for case in cases}) == len(cases)

@@ -1,0 +1,142 @@
+"""Stand-in for ms-swift in the injected hangs: real ranks, real collectives, no model.
+
+Every rank runs the launcher's own heartbeat and boundaries, reads batches with torch's DataLoader
+and takes part in gloo's collectives of two process groups, as data- and expert-parallel groups are.
+Every fourth step is saved, every rank a part. ``HANG_CASE`` is the fault (``cases.py``).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+from torch.utils.data import DataLoader, Dataset
+
+from launchers.storage import checkpoint
+from launchers.training.heartbeat import process as heartbeat
+from launchers.training.stop.boundary import Boundary
+from tests.hang.cases import Case
+
+RANK = int(os.environ["RANK"])
+CASE = Case.parse(os.environ["HANG_CASE"])
+STEPS = 5000 if CASE.kind == "launcher" else 14
+"""A frozen launcher is noticed after a minute; its ranks go on until then."""
+SAVES, STEP_SECONDS, FOREVER = 4, 0.1, 3600.0
+SLOW_SECONDS = 1.5
+"""Of a step of a slow rank; below the limit of the tests."""
+
+
+def strikes(kind: str, step: int) -> bool:
+    """Return whether this rank has this fault in this step."""
+    return (CASE.kind, CASE.rank) == (kind, RANK) and step == CASE.step
+
+
+class Rows(Dataset):  # type: ignore[misc]
+    """One row for each step."""
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return STEPS
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        """Return a row; block if the fault says so."""
+        if strikes("loader", index + 1):
+            time.sleep(FOREVER)
+        return torch.ones(8)
+
+
+class Trainer:
+    """One rank."""
+
+    def __init__(self, output: Path) -> None:
+        """Join both groups."""
+        dist.init_process_group("gloo")
+        self._experts = dist.new_group(list(range(dist.get_world_size())))
+        self._output, self._boundary = output, Boundary(os.environ)
+        self._rows = iter(DataLoader(Rows(), num_workers=CASE.workers))
+
+    def train(self) -> None:
+        """Run all steps."""
+        self._boundary.begin(0)
+        for step in range(1, STEPS + 1):
+            self._step(step)
+            saves, is_last = step % SAVES == 0, step == STEPS
+            stops = self._boundary.end_step(step, saves=saves, is_last=is_last)
+            if saves and not is_last:
+                self._save(step)
+                self._boundary.end_save(step, stops=stops)
+        self._save(STEPS)
+
+    def _step(self, step: int) -> None:
+        if (CASE.rank, CASE.step) == (RANK, step):
+            mark()
+        gradient = next(self._rows).sum()
+        if strikes("stop", step):
+            threading.Timer(CASE.delay, os.kill, (os.getpid(), signal.SIGSTOP)).start()
+        time.sleep(STEP_SECONDS)
+        if CASE.kind == "none" and CASE.rank == RANK:
+            time.sleep(SLOW_SECONDS)
+        if strikes("absent", step):
+            compute()
+        if not strikes("skip", step):
+            dist.all_reduce(gradient)
+        self._norm(gradient)
+
+    def _norm(self, gradient: torch.Tensor) -> None:
+        dist.all_reduce(gradient, group=self._experts)
+
+    def _save(self, step: int) -> None:
+        folder = self._output / f"checkpoint-{step}"
+        folder.mkdir(parents=True, exist_ok=True)
+        # the first save at or after the step
+        if strikes("save", CASE.step) and CASE.step <= step < CASE.step + SAVES:
+            mark()
+            write_forever(folder / f"blocked-{RANK}")
+        (folder / f"model-{RANK}.safetensors").write_bytes(b"weights")
+        (folder / f"optimizer-{RANK}.pt").write_bytes(b"moments")
+        dist.barrier()
+        if RANK == 0:
+            (folder / "config.json").write_text("{}")
+            checkpoint.seal(folder, step)
+        dist.barrier()
+
+
+def mark() -> None:
+    """Note the time at which the step of the fault begins."""
+    part = Path(os.environ["HANG_MARK"]).with_suffix(".part")
+    part.write_text(str(time.time()))
+    part.rename(os.environ["HANG_MARK"])
+
+
+def compute() -> None:
+    """Compute without an end."""
+    values = torch.ones(64)
+    stop = time.monotonic() + FOREVER
+    while time.monotonic() < stop:
+        values = values * 1.0001
+        time.sleep(0.01)
+
+
+def write_forever(path: Path) -> None:
+    """Open a pipe that nobody reads, which blocks in the kernel as a write to lost storage does."""
+    os.mkfifo(path)
+    with path.open("wb") as stream:
+        stream.write(b"weights")
+
+
+def main() -> None:
+    """Train; ``--output_dir`` is where ms-swift has its checkpoints."""
+    words = sys.argv
+    heartbeat.install()
+    Trainer(Path(words[words.index("--output_dir") + 1])).train()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,139 @@
+"""A hang is agreed on over the gang's real connections: all silent, evidence of all, one end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from launchers.gang import hang_agreement
+from launchers.gang.hang_agreement import HangAgreement
+from launchers.gang.protocol import Message
+from launchers.hang.culprit import Culprit
+from launchers.hang.silence import NOTHING_RUNS, Silence
+from launchers.hang.worker import Worker
+from tests.launchers.gang.test_barrier import eventually, led, started
+
+SILENT = Silence(seconds=61.0, limit=60.0, phase="step")
+
+
+def worker(rank: int, state: str = "S") -> Worker:
+    return Worker(rank=rank, node=rank, boundary=8, phase="step", age=61.0, state=state)
+
+
+class Node:
+    """What one rank's launcher was told."""
+
+    def __init__(self, agreement: HangAgreement, rank: int, state: str = "S") -> None:
+        self.ended: list[tuple[int, str]] = []
+        self.recorded: list[Culprit] = []
+        self.agreement, self.gathered = agreement, 0
+        self.rank, self.state = rank, state
+        agreement.attach(
+            self.gather,
+            lambda silence, workers, found: self.recorded.append(found),
+            lambda node, cause: self.ended.append((node, cause)),
+        )
+
+    def gather(self) -> list[Worker]:
+        self.gathered += 1
+        return [worker(self.rank, self.state)]
+
+
+def test_all_silent_nodes_end_because_of_the_stopped_rank() -> None:
+    with led() as (lead, join):
+        peers = [lead.peers, *(one.peers for one in started(lead, join))]
+        nodes = [Node(each.hangs, rank, "SST"[rank]) for rank, each in enumerate(peers)]
+        for node in nodes:
+            node.agreement.note(SILENT)
+        assert eventually(lambda: all(node.ended for node in nodes))
+    causes = {cause for node in nodes for _, cause in node.ended}
+    assert [node.ended[0][0] for node in nodes] == [2, 2, 2] and len(causes) == 1
+    assert "rank 2 is stopped" in causes.pop()
+    assert [found.ranks for found in nodes[0].recorded] == [(2,)] and not nodes[1].recorded
+
+
+def test_one_node_that_beats_keeps_the_gang_alive() -> None:
+    with led() as (lead, join):
+        peers = [lead.peers, *(one.peers for one in started(lead, join))]
+        nodes = [Node(each.hangs, rank) for rank, each in enumerate(peers)]
+        for node in nodes[:2]:
+            node.agreement.note(SILENT)
+        nodes[2].agreement.note(None)
+        assert not eventually(lambda: any(node.gathered for node in nodes))
+        nodes[1].agreement.note(None)  # it beats before the last one is silent
+        nodes[2].agreement.note(SILENT)
+        assert not eventually(lambda: any(node.gathered for node in nodes))
+
+
+def alone(state: str = "S") -> tuple[HangAgreement, Node]:
+    agreement = HangAgreement(1, lambda message: None)
+    return agreement, Node(agreement, 0, state)
+
+
+def test_a_run_of_one_node_ends_by_itself() -> None:
+    agreement, node = alone("T")
+    agreement.note(SILENT)
+    assert eventually(lambda: bool(node.ended))
+    assert node.ended[0][0] == 0
+
+
+def test_a_heartbeat_while_evidence_is_gathered_ends_nothing() -> None:
+    agreement, node = alone()
+    inner = node.gather
+
+    def gather() -> list[Worker]:
+        agreement.note(None)
+        return inner()
+
+    agreement.attach(gather, lambda *_: None, lambda culprit, cause: node.ended.append((0, cause)))
+    agreement.note(SILENT)
+    assert eventually(lambda: node.gathered == 1)
+    assert not node.ended
+    agreement.note(SILENT)  # and it may hang later
+    assert eventually(lambda: node.gathered == 2)
+
+
+def test_a_launcher_that_does_not_answer_is_named_and_rank_0_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(hang_agreement, "ANSWER_SECONDS", 0.2)
+    sent: list[Message] = []
+    agreement = HangAgreement(2, sent.append)
+    node = Node(agreement, 0)
+    agreement.hear(1, {"hang": "silent", "seconds": 61.0, "limit": 60.0, "phase": "step"})
+    agreement.note(SILENT)
+
+    def ticked() -> bool:
+        agreement.note(SILENT)
+        return bool(node.ended)
+
+    assert eventually(ticked)
+    assert node.ended[0][0] == 0 and "launcher of node 1 does not answer" in node.ended[0][1]
+    assert [message["hang"] for message in sent] == ["gather", "end"]
+    assert len(node.ended) == 1
+
+
+def test_an_attempt_after_a_hang_may_hang_again() -> None:
+    agreement, node = alone("T")
+    agreement.note(SILENT)
+    assert eventually(lambda: len(node.ended) == 1)
+    agreement.note(SILENT)
+    assert not eventually(lambda: len(node.ended) == 2)  # it is ending
+    second = Node(agreement, 0, "T")
+    agreement.note(SILENT)
+    assert eventually(lambda: len(second.ended) == 1)
+
+
+def test_nodes_whose_processes_have_all_ended_are_no_hang() -> None:
+    agreement, node = alone()
+    agreement.note(NOTHING_RUNS)
+    assert not eventually(lambda: bool(node.gathered))
+
+
+def test_a_member_tells_rank_0_as_long_as_it_is_silent() -> None:
+    sent: list[Message] = []
+    tell: Callable[[Silence | None], None] = HangAgreement(2, sent.append, is_leader=False).note
+    for silence in (None, SILENT, SILENT, None, None):
+        tell(silence)
+    assert [message["hang"] for message in sent] == ["silent", "silent", "beats"]

@@ -1,0 +1,31 @@
+"""The launcher's own heartbeat: renewed while it runs, and no reason to end it by itself."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from launchers.hang import alive
+
+
+def test_the_file_is_renewed_and_left_at_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(alive, "BEAT_SECONDS", 0.01)
+    file = tmp_path / "alive"
+    with alive.beating(file):
+        os.utime(file, (0, 0))
+        stop = time.monotonic() + 5
+        while file.stat().st_mtime == 0:
+            assert time.monotonic() < stop
+            time.sleep(0.01)
+
+
+def test_without_a_file_nothing_happens(tmp_path: Path) -> None:
+    with alive.beating(None):
+        pass
+    with alive.beating(tmp_path / "missing" / "alive"):
+        assert not list(tmp_path.iterdir())

@@ -1,0 +1,161 @@
+"""Attribution: what the evidence shows is named, and nothing is guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launchers.hang.culprit import UNKNOWN, find
+from launchers.hang.flight_recorder import Group
+from launchers.hang.worker import Worker
+
+C10D = "/x/torch/distributed/distributed_c10d.py:2806 all_reduce"
+WRAPPER = "/x/torch/distributed/c10d_logger.py:81 wrapper"
+TRAINER = "/x/trainer.py:9 step"
+COLLECTIVE = (C10D, WRAPPER, TRAINER)
+LOADER = ("/x/torch/utils/data/dataloader.py:700 __next__", TRAINER)
+WRITING = ("/x/torch/distributed/checkpoint/filesystem.py:100 write", TRAINER)
+ALL = tuple(range(4))
+
+
+def gang(**changes: Mapping[str, object]) -> list[Worker]:
+    """Return four ranks on two nodes that wait in one collective; changes by ``rN``."""
+    found = []
+    for rank in ALL:
+        worker = Worker(
+            rank=rank,
+            node=rank // 2,
+            boundary=8,
+            phase="step",
+            age=60,
+            state="S",
+            frames=COLLECTIVE,
+        )
+        found.append(replace(worker, **changes.get(f"r{rank}", {})))  # type: ignore[arg-type]
+    return found
+
+
+def recorded(*enqueued: int, completed: int = 6) -> tuple[Group, ...]:
+    """Return the groups of a rank: world, and more by their number."""
+    return tuple(
+        Group(name=str(number), ranks=ALL, enqueued=each, completed=min(completed, each))
+        for number, each in enumerate(enqueued)
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        ({"state": "T"}, "stopped"),
+        ({"state": "t"}, "stopped"),
+        ({"state": "Z"}, "ended"),
+        ({"state": "D"}, "blocked"),
+        ({"frames": LOADER}, "loader"),
+        ({"loads": True}, "loader"),
+        ({"frames": (TRAINER,)}, "absent"),
+        ({"frames": WRITING, "phase": "save"}, "save"),
+        ({"boundary": 6}, "boundary"),
+        ({"boundary": 10}, "boundary"),
+        ({"frames": (C10D, WRAPPER, "/x/trainer.py:12 norm")}, "elsewhere"),
+    ],
+)
+@pytest.mark.parametrize("rank", ALL)
+def test_the_rank_that_differs_is_named(rank: int, change: dict[str, object], kind: str) -> None:
+    found = find(gang(**{f"r{rank}": change}))
+    assert (found.kind, found.ranks, found.node) == (kind, (rank,), rank // 2)
+    assert f"rank {rank} " in found.why
+
+
+def test_equal_evidence_names_nobody() -> None:
+    everywhere: list[dict[str, object]] = [
+        {},
+        {"loads": True},
+        {"frames": (TRAINER,)},
+        {"state": "D"},
+        {"frames": ()},
+    ]
+    for change in everywhere:
+        found = find(gang(**{f"r{rank}": change for rank in ALL}))
+        assert (found.kind, found.ranks, found.node) == (UNKNOWN, (), None)
+
+
+def test_halves_that_differ_name_nobody() -> None:
+    """Two pairs that wait in different collectives: either may have skipped one."""
+    other = {"frames": (C10D, WRAPPER, "/x/trainer.py:12 norm")}
+    assert find(gang(r0=other, r1=other)).kind == UNKNOWN
+    assert find(gang(r0={"boundary": 6}, r1={"boundary": 6})).kind == UNKNOWN
+
+
+def test_several_ranks_may_hold_up_one() -> None:
+    stuck: dict[str, object] = {"frames": WRITING, "phase": "save"}
+    found = find(gang(r1=stuck, r2=stuck, r3=stuck, r0={"phase": "save"}))
+    assert (found.kind, found.ranks, found.node) == ("save", (1, 2, 3), 0)
+
+
+def test_all_stopped_ranks_are_named() -> None:
+    assert find(gang(**{f"r{rank}": {"state": "T"} for rank in ALL})).ranks == ALL
+
+
+def test_a_launcher_that_does_not_answer_is_the_culprit() -> None:
+    found = find(gang(), mute=[1])
+    assert (found.kind, found.node, found.ranks) == ("launcher", 1, ())
+
+
+def test_on_gpus_the_flight_recorder_shows_who_waits() -> None:
+    """There the collective runs on the GPU; the stack shows some call that waits for the GPU."""
+    gpu = (TRAINER,)
+    waiting: dict[str, object] = {"frames": gpu, "groups": recorded(7)}
+    absent: dict[str, object] = {"frames": gpu, "groups": recorded(6)}
+    found = find(gang(r0=waiting, r1=waiting, r2=absent, r3=waiting))
+    assert (found.kind, found.ranks) == ("absent", (2,))
+    pair = find(gang(r0=waiting, r1=absent)[:2])
+    assert (pair.kind, pair.ranks) == ("absent", (1,))
+
+
+def test_a_skipped_collective_is_one_that_few_have_not_enqueued() -> None:
+    """The rank that skipped it waits in the next one, of another group, for the others."""
+    waiting: dict[str, object] = {"frames": (TRAINER,), "groups": recorded(7, 6)}
+    skipper: dict[str, object] = {"frames": (TRAINER,), "groups": recorded(6, 7)}
+    found = find(gang(r0=waiting, r1=waiting, r2=waiting, r3=skipper))
+    assert (found.kind, found.ranks) == ("skipped", (3,))
+    assert "collective 7 of group 0" in found.why
+    assert find(gang(r0=waiting, r1=skipper)[:2]).kind == UNKNOWN  # of two, either may be it
+
+
+def test_of_two_ranks_the_one_behind_is_named_unless_it_waits_for_the_other() -> None:
+    no_stack: dict[str, object] = {"frames": ()}
+    pair = gang(r0={**no_stack, "boundary": 6}, r1=no_stack)[:2]
+    assert find(pair).ranks == (0,)
+    assert find(gang(r0={"boundary": 6})[:2]).kind == UNKNOWN
+
+
+def test_a_single_rank_is_its_own_culprit() -> None:
+    assert find(gang(r0={"loads": True})[:1]).ranks == (0,)
+
+
+@given(
+    st.lists(
+        st.builds(
+            Worker,
+            rank=st.integers(0, 63),
+            node=st.integers(0, 7),
+            boundary=st.sampled_from([6, 8, 9]),
+            phase=st.sampled_from(["step", "save"]),
+            age=st.just(60.0),
+            loads=st.booleans(),
+            state=st.sampled_from(["", "S", "R", "D", "T", "Z"]),
+            frames=st.sampled_from([(), COLLECTIVE, LOADER, (TRAINER,)]),
+            groups=st.sampled_from([(), recorded(7), recorded(6), recorded(6, 7)]),
+        ),
+        max_size=8,
+        unique_by=lambda worker: worker.rank,
+    )
+)
+def test_any_evidence_has_an_answer(workers: list[Worker]) -> None:
+    found = find(workers)
+    assert set(found.ranks) <= {worker.rank for worker in workers}
+    assert (found.node is None) == (not found.ranks) and found.why

@@ -1,0 +1,77 @@
+"""When a node's processes are silent: the limit of each phase, and who counts."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from launchers.config.hang import FLOORS
+from launchers.hang.silence import NOTHING_RUNS, STEPS, StepTimes, judge, limit_of, phase_of
+from launchers.system.step_board import Phase, Reading
+
+TRAINING = Reading(boundary=8, phase=Phase.STEP, step_seconds=2, save_seconds=0, beat=1000, pid=5)
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+@pytest.mark.parametrize("loads", [False, True])
+def test_each_phase_has_a_floor(phase: Phase, loads: bool) -> None:
+    reading = replace(TRAINING, phase=phase, loads=loads)
+    assert limit_of(reading, 2, FLOORS) == FLOORS[phase_of(reading)]
+
+
+def test_the_floor_of_the_start_counts_until_the_first_step_has_ended() -> None:
+    first = replace(TRAINING, step_seconds=0)
+    assert limit_of(first, 0, FLOORS) == FLOORS["start"]
+    assert limit_of(replace(first, phase=Phase.EVALUATION), 0, FLOORS) == FLOORS["start"]
+
+
+def test_slow_steps_raise_the_limit() -> None:
+    assert limit_of(TRAINING, 100, FLOORS) == STEPS * 100
+
+
+def test_a_node_is_silent_only_when_all_its_processes_are() -> None:
+    def judged(*beats: float) -> object:
+        readings = [replace(TRAINING, beat=beat) for beat in beats]
+        return judge(readings, now=1301, began=0, step=2, floors=FLOORS)
+
+    assert judged(1000, 1002) is None
+    found = judge(
+        [replace(TRAINING, beat=b) for b in (900, 1000)], now=1301, began=0, step=2, floors=FLOORS
+    )
+    assert found is not None
+    assert (found.seconds, found.limit, found.phase) == (301, 300, "step")
+
+
+def test_a_process_without_a_heartbeat_counts_from_its_start() -> None:
+    new = Reading(boundary=0, phase=Phase.START, step_seconds=0, save_seconds=0)
+    start = FLOORS["start"]
+    assert judge([new], now=500 + start, began=500, step=0, floors=FLOORS) is None
+    assert judge([new], now=501 + start, began=500, step=0, floors=FLOORS) is not None
+
+
+def test_processes_that_have_ended_do_not_count() -> None:
+    ended = replace(TRAINING, pid=6, beat=2000)
+    found = judge(
+        [TRAINING, ended], now=2001, began=0, step=2, floors=FLOORS, has_ended=lambda pid: pid == 6
+    )
+    assert found is not None and found.seconds == 1001
+    assert (
+        judge([ended], now=9999, began=0, step=2, floors=FLOORS, has_ended=lambda pid: True)
+        is NOTHING_RUNS
+    )
+
+
+@given(st.lists(st.floats(0.1, 50), min_size=1, max_size=60))
+def test_the_median_is_of_the_last_steps(seconds: list[float]) -> None:
+    times = StepTimes()
+    for number, each in enumerate(seconds):
+        reading = replace(TRAINING, boundary=2 * number + 2, step_seconds=each)
+        times.note([reading])
+        times.note([reading])  # read twice in one step
+    last = sorted(seconds[-31:])
+    middle = len(last) // 2
+    expected = last[middle] if len(last) % 2 else (last[middle - 1] + last[middle]) / 2
+    assert times.median == pytest.approx(expected)
