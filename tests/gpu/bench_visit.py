@@ -19,11 +19,11 @@ import yaml
 
 from tests.gpu import host
 from tests.gpu.bench import command as bench
-from tests.gpu.launcher import faults, nodes
+from tests.gpu.launcher import faults, nodes, saves
 
 VISITS = Path(__file__).with_name("visits.yaml")
 SCALING = "scaling-"
-PROGRAMS = {"nodes": nodes, "faults": faults}
+PROGRAMS = {"nodes": nodes, "faults": faults, "saves": saves}
 """Programs that go through the launcher, by the first word of a line."""
 
 

@@ -193,6 +193,8 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
     assert merged["callbacks"] == ["phases", "seal", "metrics", "first_step", "nonfinite", "mine"]
     assert names(of) == [
         "startup_megatron",
+        "background_save",
+        "safetensors_last",
         "seal_megatron",
         "metrics_megatron",
         "first_step_megatron",
