@@ -1,6 +1,8 @@
 """Saves through the launcher: bytes and stops of training before and now, and exact resumes.
 
-    python3 -m tests.gpu.launcher.saves TOKENIZER RESULTS --gpus 2 --layers 3 --profile FILE[,FILE]
+    python -m tests.gpu.pack_visits packed 2gpu                         # where Helm is
+    python3 -m tests.gpu.bench_visit 2gpu TOKENIZER RESULTS saves       # on the host, with packed/
+    python3 -m tests.gpu.launcher.saves TOKENIZER RESULTS --gpus 2 --layers 2 --profile FILE[,FILE]
 
 Two runs of some layers of the real model, one after the other, with the same data and flags:
 
@@ -29,6 +31,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from launchers.system import threads
 from launchers.system.process import adopt_orphans, kill_descendants
 from scripts.problem import Problem
 from tests.gpu import host
@@ -53,7 +56,7 @@ _WRITTEN = re.compile(r"checkpoint written step=(\d+) seconds=([\d.]+)")
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse the command line."""
     parser = launch.parser("saves")
-    parser.add_argument("--layers", type=int, default=3, help="of the real widths")
+    parser.add_argument("--layers", type=int, default=2, help="of the real widths")
     return parser.parse_args(words)
 
 
@@ -126,11 +129,12 @@ def size(folder: Path) -> dict[str, int]:
 
 def digests(folder: Path) -> list[str]:
     """Return the SHA-256 of each shard."""
-    found = []
-    for path in sorted(folder.rglob("*.distcp")):
+
+    def digest(path: Path) -> str:
         with path.open("rb") as stream:
-            found.append(hashlib.file_digest(stream, "sha256").hexdigest())
-    return found
+            return hashlib.file_digest(stream, "sha256").hexdigest()
+
+    return threads.each(digest, sorted(folder.rglob("*.distcp")))
 
 
 def before(run: Run, limit: float) -> dict[str, Any]:
