@@ -20,6 +20,7 @@ Task = Literal["rlhf", "sft", "pt"]
 Reference = Literal["online", "precomputed"]
 Export = Literal["last", "best"]
 PairWeights = Literal["equal", "pack"]
+Saving = Literal["background", "blocking"]
 Value = str | list[str] | dict[str, Any]
 """A flag's value: one string, several strings, or a map passed as JSON."""
 
@@ -45,7 +46,7 @@ SWITCHES = {"allowVersionChange": False, "checkFirstStep": True}
 """Keys that are true or false, with their defaults."""
 KEYS = (
     *("backend", "task", "model", "dataset", "args", "reference", "pairWeights", "export"),
-    *(*SWITCHES, "swiftVersion"),
+    *("saving", *SWITCHES, "swiftVersion"),
 )
 _CHOICES = {
     "backend": ("megatron", "transformers"),
@@ -53,8 +54,12 @@ _CHOICES = {
     "reference": ("online", "precomputed"),
     "export": ("last", "best"),
     "pairWeights": ("equal", "pack"),
+    "saving": ("background", "blocking"),
 }
-_DEFAULTS = {"reference": "online", "export": "last", "pairWeights": "equal"}
+_DEFAULTS = {
+    **{"reference": "online", "export": "last", "pairWeights": "equal"},
+    "saving": "background",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +82,9 @@ class Recipe:
     pair_weights: PairWeights = "equal"
     """Weights of the pairs of a step in packed DPO. ``equal``: all the same; ``pack``: as ms-swift
     does, packs weigh the same and the pairs of a pack share its weight."""
+    saving: Saving = "background"
+    """How Megatron's checkpoints of all parameters are written: in the ``background``, from a copy
+    in host memory, or ``blocking`` training until they are complete. Not part of ``digest``."""
     allow_version_change: bool = False
     """Whether a resume may use other versions of upstream than before; not part of ``digest``."""
     check_first_step: bool = True
@@ -227,6 +235,7 @@ def parse(document: object) -> Recipe:
         reference=cast(Reference, given["reference"]),
         export=cast(Export, given["export"]),
         pair_weights=cast(PairWeights, given["pairWeights"]),
+        saving=cast(Saving, given["saving"]),
         allow_version_change=_switch("recipe-version-change", document, "allowVersionChange"),
         check_first_step=_switch("recipe-first-step", document, "checkFirstStep"),
         swift_version=_swift_version(document.get("swiftVersion", "")),

@@ -76,6 +76,24 @@ def _has_large_step(recipe: Recipe) -> bool:
     return is_narrow or recipe.trains_adapter
 
 
+def _has_narrow_moments(recipe: Recipe) -> bool:
+    """Return whether the precision-aware optimizer keeps a moment in bf16."""
+    types = (recipe.arg(name, "fp32") for name in ("exp_avg_dtype", "exp_avg_sq_dtype"))
+    return recipe.is_on("use_precision_aware_optimizer") and "bf16" in types
+
+
+def _saves_in_background(recipe: Recipe) -> bool:
+    """Return whether checkpoints with the optimizer's state are written while training goes on."""
+    return not recipe.trains_adapter and recipe.saving == "background"
+
+
+def _exports_last(recipe: Recipe) -> bool:
+    """Return whether the safetensors of all parameters are needed of the last checkpoint only."""
+    is_resumed_without = not recipe.is_on("no_save_optim")
+    is_chosen = "save_safetensors" in recipe.args or recipe.export == "best"
+    return is_resumed_without and not is_chosen and not recipe.trains_adapter
+
+
 def _reads_twice(recipe: Recipe) -> bool:
     """Return whether ms-swift loads the weights for the policy and again for a reference model."""
     return recipe.has_reference and recipe.reference == "online"
@@ -139,6 +157,24 @@ FEATURES = (
         callback="phases",
     ),
     Feature(name="heartbeat", module="heartbeat.process"),
+    Feature(
+        name="background_save",
+        module="saving.megatron",
+        backend="megatron",
+        wanted=_saves_in_background,
+    ),
+    Feature(
+        name="safetensors_last",
+        module="saving.safetensors_last",
+        backend="megatron",
+        wanted=_exports_last,
+    ),
+    Feature(
+        name="narrow_moments",
+        module="optimizer.narrow_moments",
+        backend="megatron",
+        wanted=_has_narrow_moments,
+    ),
     Feature(name="seal_megatron", module="seal_megatron", backend="megatron", callback="seal"),
     Feature(
         name="seal_transformers",

@@ -14,19 +14,18 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from launchers import logs
+from launchers.system.free_memory import available
 
 REQUEST_BYTES = 2 * 1024**2
 """Size of one request: of larger ones the kernel read only a part."""
 MEMORY_SHARE = 0.5
 """Share of the available memory to fill; the ranks need the rest."""
-_CGROUP = Path("/sys/fs/cgroup/memory.max")
 
 
 def weights(folder: Path) -> list[Path]:
@@ -50,18 +49,6 @@ def fitting(sizes: Sequence[tuple[Path, int]], limit: int) -> list[tuple[Path, i
     return kept
 
 
-def available(meminfo: str, cgroup: str) -> int:
-    r"""Return the bytes that this container may still use: free memory, at most its limit.
-
-    >>> available("MemTotal: 9 kB\nMemAvailable:    4 kB\n", "max"), available("", "100")
-    (4096, 0)
-    """
-    match = re.search(r"^MemAvailable:\s*(\d+) kB", meminfo, re.MULTILINE)
-    free = int(match.group(1)) * 1024 if match else 0
-    limit = cgroup.strip()
-    return min(free, int(limit)) if limit.isdecimal() else free
-
-
 @contextmanager
 def prefetching(folders: Sequence[Path]) -> Iterator[None]:
     """Prefetch the weights of these folders in a thread; the end of the block stops it."""
@@ -76,8 +63,7 @@ def prefetching(folders: Sequence[Path]) -> Iterator[None]:
 def _prefetch(folders: Sequence[Path], ended: threading.Event) -> None:
     try:
         files = [path for folder in folders for path in weights(folder)]
-        cgroup = _CGROUP.read_text() if _CGROUP.exists() else ""
-        limit = int(MEMORY_SHARE * available(Path("/proc/meminfo").read_text(), cgroup))
+        limit = int(MEMORY_SHARE * available())
         chosen = fitting([(path, path.stat().st_size) for path in files], limit)
         for path, size in chosen:
             _request(path, size, ended)

@@ -70,6 +70,7 @@ _SWIFT: Read = {
             "4c177b1e5f20df4a": "4.4.1",
             "7e68da9174f58796": "4.6.0",
         },
+        "BaseMegatronTrainer._rotate_checkpoints": {"9adfc6050ff70984": "4.4.1, 4.6.0"},
         "BaseMegatronTrainer.save_checkpoint": {
             "2986cdc2515645d7": "4.4.1",
             "beebc99b3dc81ea8": "4.6.0",
@@ -166,6 +167,7 @@ _SWIFT: Read = {
     },
     "swift.megatron.utils.megatron_lm_utils": {
         "wrap_model": {"e19aa52928e6aae2": "4.4.1", "e2439cafe157ac8a": "4.6.0"},
+        "save_mcore_checkpoint": {"9c71dae097761257": "4.4.1", "b1f14c4cd5af43be": "4.6.0"},
     },
     "swift.megatron.callbacks.default_flow": {
         "DefaultFlowCallback.on_step_end": {"bbfd740907a3a47f": "4.4.1, 4.6.0"},
@@ -247,6 +249,39 @@ _CORE: Read = {
             "10b1f48a2f74ef2e": "0.19.0 to 0.19.2",
         },
     },
+    "megatron.core.optimizer.distrib_optimizer": {
+        "DistributedOptimizer.sharded_state_dict": {"8beb5164ba90f3f9": "0.18.0 to 0.19.2"},
+        "DistributedOptimizer.load_state_dict": {
+            "5c1ad081423b1d1c": "0.18.0, 0.18.1",
+            "7e5f988b86b48501": "0.19.0 to 0.19.2",
+        },
+        "DistributedOptimizer._get_main_param_and_optimizer_states": {
+            "ea8b605c28eb3e20": "0.18.0, 0.18.1",
+            "716bb81f0fcd1852": "0.19.0 to 0.19.2",
+        },
+        "DistributedOptimizer._set_main_param_and_optimizer_states": {
+            "ad03a66fb809b872": "0.18.0, 0.18.1",
+            "40cab784659711a8": "0.19.0 to 0.19.2",
+        },
+    },
+    "megatron.core.dist_checkpointing.serialization": {
+        "save": {"1d1ad67cbb715bd6": "0.18.0, 0.18.1", "e9626ecdf679a001": "0.19.0 to 0.19.2"},
+    },
+    "megatron.core.dist_checkpointing.strategies.fully_parallel": {
+        "FullyParallelSaveStrategyWrapper.save": {"307a9e782f08086c": "0.18.0 to 0.19.2"},
+    },
+    "megatron.core.dist_checkpointing.strategies.torch": {
+        "TorchDistSaveShardedStrategy.save": {"e3bb2e822ccbabc8": "0.18.0 to 0.19.2"},
+        "TorchDistSaveShardedStrategy.async_save": {"76a4d55fe07edb88": "0.18.0 to 0.19.2"},
+        "TorchDistSaveShardedStrategy._get_save_and_finalize_callbacks": {
+            "2359be0cf74e9d31": "0.18.0 to 0.19.2"
+        },
+    },
+    "megatron.core.dist_checkpointing.strategies.filesystem_async": {
+        "get_write_results_queue": {"e395fb0e86a062e2": "0.18.0 to 0.19.2"},
+        "FileSystemWriterAsync.prepare_write_data": {"60f430ed82388150": "0.18.0 to 0.19.2"},
+        "FileSystemWriterAsync.finish": {"b1a75cf4f8def766": "0.18.0 to 0.19.2"},
+    },
     "megatron.core.optimizer.optimizer": {
         "MegatronOptimizer.clip_grad_norm": {
             "824fecd27f1e5f78": "0.18.0, 0.18.1",
@@ -306,6 +341,18 @@ _ENGINE: Read = {
             "2c3b25adfc6df531": "2.12.0",
             "b2ea131f81b63594": "2.13.0",
             "4da646848b662b79": "2.14.0 to 2.20.2",
+        },
+        "FusedAdam.set_scaled_state": {
+            "1e0fe22cb42eda97": "2.12.0, 2.13.0",
+            "8afa75adc0a0936b": "2.14.0 to 2.20.2",
+        },
+        "FusedAdam.state_dict": {
+            "96f28e11612eb3f8": "2.12.0, 2.13.0",
+            "52304e7671a539fd": "2.14.0 to 2.20.2",
+        },
+        "FusedAdam.load_state_dict": {
+            "21fe6fceb22d7017": "2.12.0, 2.13.0",
+            "8a23175ba4db7676": "2.14.0 to 2.20.2",
         },
         "FusedAdam._apply_scale": {
             "c663fdc0e097865e": "2.12.0",

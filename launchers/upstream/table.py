@@ -16,6 +16,8 @@ _DPO = "swift.megatron.trainers.dpo_trainer"
 _WRAP = "swift.megatron.utils.megatron_lm_utils:wrap_model"
 _BRIDGE = "mcore_bridge.bridge.gpt_bridge:GPTBridge"
 _BUCKETS = "megatron.core.distributed.param_and_grad_buffer:_ParamAndGradBucketGroup"
+_DISTRIBUTED = "megatron.core.optimizer.distrib_optimizer:DistributedOptimizer"
+_SAVES = "megatron.core.dist_checkpointing.strategies"
 _CLIP = "megatron.core.optimizer.clip_grads"
 _MOE = "megatron.core.transformer.moe"
 _GATHER = "megatron.core.transformer.moe.token_dispatcher:MoEAllGatherTokenDispatcher"
@@ -48,6 +50,58 @@ PATCHES = (
                 *(f"{_SFT}.{name}" for name in ("__init__", "run", "_prepare_model_tokenizer")),
                 f"{_SFT}._prepare_dataset",
             )
+        ),
+    ),
+    Patch(
+        "background_save",
+        "speed",  # without it a save stops training until it is written
+        functions(
+            ms_swift=(
+                *(f"{_TRAINER}.{name}" for name in ("save_checkpoint", "_rotate_checkpoints")),
+                *(f"{_TRAINER}.{name}" for name in ("setup_model_training", "run_train_step")),
+                "swift.megatron.utils.megatron_lm_utils:save_mcore_checkpoint",
+            ),
+            megatron_core=(
+                "megatron.core.dist_checkpointing.serialization:save",
+                f"{_SAVES}.fully_parallel:FullyParallelSaveStrategyWrapper.save",
+                *(
+                    f"{_SAVES}.torch:TorchDistSaveShardedStrategy.{name}"
+                    for name in ("save", "async_save", "_get_save_and_finalize_callbacks")
+                ),
+                *(
+                    f"{_SAVES}.filesystem_async:{name}"
+                    for name in (
+                        *("FileSystemWriterAsync.prepare_write_data", "get_write_results_queue"),
+                        "FileSystemWriterAsync.finish",
+                    )
+                ),
+            ),
+        ),
+    ),
+    Patch(
+        "safetensors_last",
+        "speed",  # without it they are written at each save
+        functions(ms_swift=(f"{_TRAINER}.save_checkpoint",)),
+    ),
+    Patch(
+        "narrow_moments",
+        "speed",  # checkpoints of either kind load with and without it
+        functions(
+            megatron_core=tuple(
+                f"{_DISTRIBUTED}.{name}"
+                for name in (
+                    *("sharded_state_dict", "load_state_dict"),
+                    "_get_main_param_and_optimizer_states",
+                    "_set_main_param_and_optimizer_states",
+                )
+            ),
+            transformer_engine=tuple(
+                f"{_ADAM}.{name}"
+                for name in (
+                    *("state_dict", "load_state_dict"),
+                    *("get_unscaled_state", "set_scaled_state"),
+                )
+            ),
         ),
     ),
     Patch(

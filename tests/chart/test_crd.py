@@ -30,6 +30,7 @@ FULL: Document = {
     },
     "recipe": {
         "pairWeights": "pack",
+        "saving": "blocking",
         "allowVersionChange": True,
         "checkFirstStep": False,
         "args": {"report_to": ["tensorboard"], "megatron_extra_kwargs": {"eps": 5e-7}, "lr": 5e-6},

@@ -55,6 +55,18 @@ _APPLY = {
 }
 """The sha256 of ``optimizers/multi_tensor_apply.py`` by release."""
 _CORE = {
+    "megatron/core/dist_checkpointing/serialization.py": (
+        "2edfab7d90b16276e8d2bf925ed86c7e6c4002b0d16db9a35f148dc7e91d7267"
+    ),
+    "megatron/core/dist_checkpointing/strategies/filesystem_async.py": (
+        "13de462ec81bb1fb6e982fcd1eb7a63e72defa0506255171abe916f014c99e9f"
+    ),
+    "megatron/core/dist_checkpointing/strategies/fully_parallel.py": (
+        "9b05e44e6cba180b267953f99e3141f4cce7b71dd685805085ab2b1948c47ebb"
+    ),
+    "megatron/core/dist_checkpointing/strategies/torch.py": (
+        "72f84706f532e59f57b77bbdb96a5a936451b620b39b3dc6efd06aeea1834f61"
+    ),
     "megatron/core/distributed/distributed_data_parallel.py": (
         "5b0a65ea241bc98d4264832439538d506926553d48e3ce52d0e07fadad421c3c"
     ),
@@ -66,6 +78,9 @@ _CORE = {
     ),
     "megatron/core/optimizer/clip_grads.py": (
         "e2b7d4e0222219081cdce8432fff5689b40af30f049434cde20dc026464bd50f"
+    ),
+    "megatron/core/optimizer/distrib_optimizer.py": (
+        "d9a85a051307f771d8d16495840798a4ec61fad0d25d8062050362fab4574d33"
     ),
     "megatron/core/optimizer/layer_wise_optimizer.py": (
         "c8b53bd3b30135a175b1a750eea8efc363f21361e2d4cf436db4d619b0fa4c42"

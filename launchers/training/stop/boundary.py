@@ -25,22 +25,32 @@ class Boundary:
         self._board = StepBoard.of_process(env)
         self._local = int(env.get("LOCAL_RANK", "0"))
         self._began = time.monotonic()
+        self._saved = 0.0
+        """Seconds for which the last save has stopped training; 0 before the first."""
 
     def begin(self, step: int) -> None:
         """Note that training begins after ``step`` completed steps."""
         self._next(end_of_step(step + 1), Phase.STEP)
 
-    def end_step(self, step: int, *, saves: bool, is_last: bool) -> bool:
+    def end_step(
+        self, step: int, *, saves: bool, is_last: bool, write_seconds: float = 0.0
+    ) -> bool:
         """Return whether to save and stop after this step; it has just ended.
 
         Args:
             step: the number of completed steps.
             saves: whether the trainer saves it anyway.
             is_last: whether training ends with it; then it ends by itself.
+            write_seconds: what a save takes in the background, including the one in progress.
         """
         seconds = time.monotonic() - self._began
         boundary = end_of_save(step) if saves and not is_last else end_of_step(step + 1)
-        self._next(boundary, Phase.SAVE if saves or is_last else Phase.STEP, step_seconds=seconds)
+        self._next(
+            boundary,
+            Phase.SAVE if saves or is_last else Phase.STEP,
+            step_seconds=seconds,
+            save_seconds=self._saved + write_seconds if self._saved else None,
+        )
         stops = not is_last and self._stops_at(end_of_step(step))
         if stops and self._board is not None:
             self._board.write(self._local, phase=Phase.SAVE)
@@ -53,9 +63,14 @@ class Boundary:
             step: the number of completed steps.
             stops: what ``end_step`` returned for this step.
         """
-        seconds = time.monotonic() - self._began
-        self._next(end_of_step(step + 1), Phase.STEP, save_seconds=seconds)
+        self._saved = time.monotonic() - self._began
+        self._next(end_of_step(step + 1), Phase.STEP, save_seconds=self._saved)
         return stops or self._stops_at(end_of_save(step))
+
+    def await_write(self) -> None:
+        """Note that this process waits until its last checkpoint is complete, and then stops."""
+        if self._board is not None:
+            self._board.write(self._local, phase=Phase.SAVE)
 
     def begin_evaluation(self) -> None:
         """Note that an evaluation runs: a request during it is declined."""

@@ -12,6 +12,7 @@ from typing import Any
 from swift.megatron.callbacks.default_flow import DefaultFlowCallback
 from swift.megatron.callbacks.mapping import megatron_callbacks_map
 
+from launchers.training.saving import background
 from launchers.training.stop.boundary import Boundary
 from launchers.training.stop.leave import await_seal, leave
 
@@ -33,8 +34,12 @@ class StopFlowCallback(DefaultFlowCallback):  # type: ignore[misc]
         """Let upstream decide, then look for a request."""
         super().on_step_end()
         state = self.state
+        writes = background.current()
         self._stops = self._boundary.end_step(
-            state.iteration, saves=state.should_save, is_last=self._is_last
+            state.iteration,
+            saves=state.should_save,
+            is_last=self._is_last,
+            write_seconds=0.0 if writes is None else writes.expected_seconds,
         )
         if self._stops:
             state.should_log, state.should_eval, state.should_save = True, False, True
@@ -50,12 +55,15 @@ class StopFlowCallback(DefaultFlowCallback):  # type: ignore[misc]
         self._boundary.end_evaluation(saves=self.state.should_save)
 
     def on_save(self, output_dir: str) -> None:
-        """Stop if the launcher asks for it: the callback ``seal`` has run."""
+        """Stop if the launcher asks for it: the callback ``seal`` has run, or runs behind it."""
         if self._is_last:
             return  # training ends by itself
         await_seal()
         step = self.state.iteration
         if self._boundary.end_save(step, stops=self._stops):
+            self._boundary.await_write()
+            background.finish()
+            await_seal()
             leave(self._boundary, step, lambda: self.trainer.call_event("on_train_end"))
 
     @property

@@ -194,6 +194,8 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
     assert names(of) == [
         "startup_megatron",
         "heartbeat",
+        "background_save",
+        "safetensors_last",
         "seal_megatron",
         "metrics_megatron",
         "first_step_megatron",

@@ -1,0 +1,31 @@
+"""Write safetensors of all parameters at the last save only.
+
+ms-swift writes the weights of each checkpoint twice: in Megatron's shards, from which a run
+resumes, and as safetensors, from which the run's end is exported. These are gathered and written by
+rank 0's process while training waits. Only the last checkpoint is exported, unless
+``recipe.export`` is ``best``; ``recipe.args.save_safetensors: true`` writes all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from swift.megatron.trainers.base import BaseMegatronTrainer
+
+_save = BaseMegatronTrainer.save_checkpoint
+
+
+def save_checkpoint(self: Any) -> None:
+    """Save as upstream, without safetensors unless training ends with this step."""
+    args = self.args
+    given = args.save_safetensors
+    args.save_safetensors = given and self.state.iteration >= args.train_iters
+    try:
+        _save(self)
+    finally:
+        args.save_safetensors = given
+
+
+def install() -> None:
+    """Replace the trainer's method."""
+    BaseMegatronTrainer.save_checkpoint = save_checkpoint

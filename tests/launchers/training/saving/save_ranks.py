@@ -1,0 +1,173 @@
+"""Ranks that save with megatron-core's own strategy, in the background; run by torchrun on CPU.
+
+``-m tests.launchers.training.saving.save_ranks CASE FOLDER``: each rank prints a line of JSON.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+import os
+import queue
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from launchers.exits import LaunchError
+from launchers.storage import checkpoint
+from launchers.training.saving import background
+from launchers.training.saving.background import Writes
+from tests.launchers.training import megatron_on_cpu
+
+SHAPES = {"weight": (64, 16), "master": (1000,), "moment": (999,), "empty": (0, 4)}
+DTYPES = {"weight": torch.bfloat16, "master": torch.int16, "moment": torch.bfloat16}
+
+
+def state(rank: int, step: int) -> dict[str, torch.Tensor]:
+    """Return a rank's tensors at a step."""
+    random = torch.Generator().manual_seed(100 * step + rank)
+    made = {
+        name: torch.randn(shape, generator=random).mul(1000).to(DTYPES.get(name, torch.float32))
+        for name, shape in SHAPES.items()
+        if name != "empty"
+    }
+    return made | {"strided": torch.randn(8, 6, generator=random).t()}
+
+
+def sharded(tensors: dict[str, torch.Tensor]) -> dict[str, Any]:
+    """Return what megatron-core saves, or loads into: this rank's part of global tensors."""
+    core = importlib.import_module("megatron.core.dist_checkpointing")
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    mapping = importlib.import_module("megatron.core.dist_checkpointing.mapping")
+    made: dict[str, Any] = {
+        name: core.ShardedTensor.from_rank_offsets(f"model.{name}", tensor, (0, rank, ranks))
+        for name, tensor in tensors.items()
+    }
+    made["random"] = mapping.ShardedObject("random", {"of": rank}, (ranks,), (rank,))
+    return made | {"iteration": 3}
+
+
+def strategies() -> tuple[Any, Any]:
+    """Return megatron-core's strategies for saving and loading, as ms-swift builds them."""
+    torch_dist = importlib.import_module("megatron.core.dist_checkpointing.strategies.torch")
+    parallel = importlib.import_module("megatron.core.dist_checkpointing.strategies.fully_parallel")
+    try:
+        pair = torch_dist.TorchDistSaveShardedStrategy(), torch_dist.TorchDistLoadShardedStrategy()
+    except TypeError:  # megatron-core 0.16
+        pair = (
+            torch_dist.TorchDistSaveShardedStrategy("torch_dist", 1),
+            torch_dist.TorchDistLoadShardedStrategy(),
+        )
+    wrap = parallel.FullyParallelSaveStrategyWrapper, parallel.FullyParallelLoadStrategyWrapper
+    return wrap[0](pair[0], dist.group.WORLD), wrap[1](pair[1], dist.group.WORLD)
+
+
+def save(folder: Path, step: int) -> dict[str, torch.Tensor]:
+    """Save a step; return what was saved, after the tensors themselves have changed."""
+    core = importlib.import_module("megatron.core.dist_checkpointing")
+    tensors = state(dist.get_rank(), step)
+    kept = {name: tensor.clone() for name, tensor in tensors.items()}
+    where = folder / f"checkpoint-{step}" / "iter_0000001"
+    where.mkdir(parents=True, exist_ok=True)
+    dist.barrier()
+    core.save(sharded(tensors), str(where), strategies()[0])
+    for tensor in tensors.values():  # the next step
+        tensor.zero_()
+    writes = background.current()
+    if writes is not None:
+        writes.start(
+            step, lambda seconds: void(checkpoint.seal(folder / f"checkpoint-{step}", step))
+        )
+    return kept
+
+
+def void(*_: object) -> None:
+    """Return nothing."""
+
+
+def load(folder: Path, step: int) -> dict[str, torch.Tensor]:
+    """Load a step into tensors of the same types."""
+    core = importlib.import_module("megatron.core.dist_checkpointing")
+    tensors = {name: torch.zeros_like(t) for name, t in state(dist.get_rank(), step).items()}
+    where = folder / f"checkpoint-{step}" / "iter_0000001"
+    found: dict[str, torch.Tensor] = core.load(sharded(tensors), str(where), strategies()[1])
+    return found
+
+
+def digests(folder: Path, step: int) -> list[str]:
+    """Return the digests of a checkpoint's shards."""
+    shards = sorted((folder / f"checkpoint-{step}").rglob("*.distcp"))
+    return [hashlib.sha256(shard.read_bytes()).hexdigest() for shard in shards]
+
+
+def say(**found: Any) -> None:
+    """Print a line about this rank."""
+    print(json.dumps({"rank": dist.get_rank(), **found}), flush=True)
+
+
+def both(folder: Path) -> None:
+    """Save twice; load both."""
+    begin = time.monotonic()
+    saved = {step: save(folder, step) for step in (1, 2)}
+    stopped = time.monotonic() - begin
+    background.finish()
+    dist.barrier()
+    same = [
+        all(torch.equal(load(folder, step)[name], tensor) for name, tensor in saved[step].items())
+        for step in (1, 2)
+    ]
+    objects = load(folder, 2)["random"]
+    say(
+        same=same,
+        object=objects,
+        sealed=sorted(c.step for c in checkpoint.complete(folder)),
+        differ=not set(digests(folder, 1)) & set(digests(folder, 2)),
+        stopped=stopped,
+    )
+
+
+def failing(folder: Path) -> None:
+    """Save once; the second save fails on the rank whose file is full."""
+    save(folder, 1)
+    background.finish()
+    where = folder / "checkpoint-2" / "iter_0000001"
+    where.mkdir(parents=True, exist_ok=True)
+    if dist.get_rank() == 1:
+        (where / "__1_0.distcp").symlink_to("/dev/full")
+    dist.barrier()
+    save(folder, 2)
+    error = None
+    try:
+        if dist.get_rank() == 1:
+            background.finish()
+    except LaunchError as found:
+        error = {"id": found.id, "code": found.code, "cause": found.cause}
+    dist.barrier()
+    say(error=error, sealed=sorted(c.step for c in checkpoint.complete(folder)))
+    dist.barrier()
+    os._exit(0)
+
+
+def main() -> None:
+    """Run a case."""
+    megatron_on_cpu.enter()
+    vars(torch.cuda)["synchronize"] = void
+    dist.init_process_group("gloo")
+    case, folder = sys.argv[1], Path(sys.argv[2])
+    store = dist.distributed_c10d._get_default_store()
+    importlib.import_module("launchers.training.saving.megatron").install()
+    written = "megatron.core.dist_checkpointing.strategies.filesystem_async"
+    vars(importlib.import_module(written))["_results_queue"] = queue.Queue()  # 0.16: of a process
+    writes = Writes(dist.get_rank(), dist.get_world_size(), store)
+    writes.reserve(100, pins=False)
+    background.enable(writes)
+    {"both": both, "failing": failing}[case](folder)
+
+
+if __name__ == "__main__":
+    main()
