@@ -7,7 +7,7 @@
 - ``pod``: a signal to launchers once step ``step`` is logged: ``signal``, ``rank`` (-1: all)
 - ``storage``: the workspace is away once ``step`` is logged, until the restart
 - ``size``: the workspace is a tmpfs of that size; ``read_only``: which cannot be written
-- ``user``: the user id of the pods, which does not own the workspace
+- ``owner``: user id that the workspace belongs to; the pods have no right to override it
 - ``damage``: what is done to a checkpoint before the restart, see ``damage.py``
 - ``hub``: faults of a fake hub by file; the model comes from it
 - ``source``: files of the sources to write, by name: a text, or ``bytes``, a number of zeros; null
@@ -36,7 +36,7 @@ from launchers.storage import manifest, marker
 from launchers.system.process import adopt_orphans, descendants, kill_descendants
 from tests.faults import catalogue, damage, strangers
 from tests.faults.catalogue import Fault
-from tests.faults.gang import Gang, signal_pod
+from tests.faults.gang import MAX_RESTARTS, Gang, signal_pod
 from tests.faults.trainer.torch.distributed.run import STEPS, WEIGHTS, state_after
 from tests.launchers.fake_hub import serve
 
@@ -83,7 +83,7 @@ class Case:
             _mount(folder / "workspace", self.inject["size"])
         self.gang = Gang(folder, nodes=fault.nodes)
         self.gang.variables = {
-            "FAULT_TRAIN": json.dumps(self.inject.get("train")),
+            "FAULT_TRAIN": json.dumps(self.inject.get("train", {})),
             "FAULT_SIGN": str(self.sign),
             **self.inject.get("env", {}),
         }
@@ -116,11 +116,12 @@ class Case:
         if self.inject.get("read_only"):
             self._note()
             subprocess.run(["mount", "-o", "remount,ro", str(workspace)], check=True)
-        if "user" in self.inject:
+        if "owner" in self.inject:
             self._note()
-            self.gang.user = int(self.inject["user"])
-            workspace.mkdir(exist_ok=True)
-            self.gang.folder.chmod(0o777)
+            workspace.mkdir()
+            os.chown(workspace, self.inject["owner"], -1)
+            no_override = "--bounding-set=-dac_override,-dac_read_search,-fowner"
+            self.gang.wrapper = ("setpriv", no_override)
 
     def run(self) -> Result:
         """Run to the end; judge it."""
@@ -198,7 +199,7 @@ class Case:
         message: Mapping[str, Any] = root.message if root else {}
         kinds = {(False, False): "none", (True, False): "counted", (False, True): "free"}
         kind = kinds.get((gang.counted > 0, gang.free > 0), "mixed")
-        if end == "failed" and gang.counted > 3:
+        if end == "failed" and gang.counted > MAX_RESTARTS:
             kind = "all"
         outcome = {"done": "resumed" if restarts else "unaffected"}.get(end, end)
         injected = float(self.sign.read_text().split()[0]) if self.sign.exists() else None
@@ -214,7 +215,7 @@ class Case:
             seconds=round(seconds, 1),
         )
         if injected is not None and root is not None:
-            found.detect_seconds = round(root.at - injected, 2)
+            found.detect_seconds = round(gang.ends[0].at - injected, 2)
         return self._with_recovery(found, injected)
 
     def _with_recovery(self, found: Result, injected: float | None) -> Result:

@@ -19,7 +19,8 @@ from launchers.system.process import descendants
 from tests.launchers.pods import FAKES, ROOT, Pods
 
 TRAINER = Path(__file__).parent / "trainer"
-MAX_RESTARTS = 3
+MAX_RESTARTS = 5
+"""More than the attempts without progress after which a run ends."""
 GRACE_SECONDS = 15
 """From SIGTERM to SIGKILL of a pod."""
 POLL_SECONDS = 0.05
@@ -46,8 +47,6 @@ class Gang(Pods):
     rank_variables: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     wrapper: tuple[str, ...] = ()
     """Program before the launcher, such as one that lets system calls fail."""
-    user: int | None = None
-    """User id of the pods; this process's by default."""
     pods: list[subprocess.Popen[str]] = field(default_factory=list)
     ends: list[End] = field(default_factory=list)
     counted: int = 0
@@ -64,14 +63,13 @@ class Gang(Pods):
     def _start(self, rank: int) -> subprocess.Popen[str]:
         self.log(rank).unlink(missing_ok=True)
         own = {**self.variables, **self.rank_variables.get(rank, {})}
-        env = self.env(rank, DPO_GRACE_SECONDS=str(GRACE_SECONDS), **own)
+        env = self.env(rank, **{"DPO_GRACE_SECONDS": str(GRACE_SECONDS), **own})
         env["PYTHONPATH"] = f"{TRAINER}:{ROOT}:{FAKES}"
         env["HOME"] = str(self.folder)
         with self.output(rank).open("a") as log:
             return subprocess.Popen(
                 [*self.wrapper, sys.executable, "-m", "launchers", "run"],
                 cwd=self.folder,
-                user=self.user,
                 env=env,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -103,7 +101,7 @@ class Gang(Pods):
     def _attempt(self, deadline: float) -> list[int] | None:
         """Wait until all pods have ended; the first failure ends the others."""
         failed = False
-        while any(pod.poll() is None for pod in self.pods):
+        while None in [pod.poll() for pod in self.pods]:
             if time.monotonic() > deadline:
                 self.kill()
                 return None
@@ -141,7 +139,7 @@ class Gang(Pods):
                 pod.send_signal(signal.SIGCONT)
                 pod.send_signal(signal.SIGTERM)
         stop = time.monotonic() + GRACE_SECONDS
-        while time.monotonic() < stop and any(pod.poll() is None for pod in self.pods):
+        while time.monotonic() < stop and None in [pod.poll() for pod in self.pods]:
             time.sleep(POLL_SECONDS)
         self.kill()
 

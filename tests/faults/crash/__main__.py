@@ -52,12 +52,14 @@ class Result:
 def crash(scenario: Scenario, points: int, seed: int, root: Path, *, ignores_fsync: bool) -> Result:
     """Crash a scenario at each event, in as many ways as make up ``points``."""
     begun, folder = time.monotonic(), root / "run"
+    _quicken_locks(STALE_SECONDS)
     folder.mkdir()
     with (
         recording(folder, ignores_fsync=ignores_fsync) as record,
         patch.object(lock, "this_process", _ended_process),
     ):
         scenario.run(folder, record)
+    _quicken_locks(0.05 if ignores_fsync else STALE_SECONDS)
     result = Result(scenario=scenario.name, events=len(record.events))
     state = Disk(root=record.root)
     ways = -(-points // len(record.events))
@@ -80,6 +82,12 @@ def crash(scenario: Scenario, points: int, seed: int, root: Path, *, ignores_fsy
     return result
 
 
+def _quicken_locks(stale: float) -> None:
+    """Shorten the time after which the owner of a lock counts as dead."""
+    assert Lock.__init__.__kwdefaults__ is not None
+    Lock.__init__.__kwdefaults__.update(stale=stale, poll=0.002)
+
+
 def _ended_process(holder: str) -> LockOwner:
     """Describe this process as one that has ended since: its start differs."""
     return replace(lock_owner.this_process(holder), started="0")
@@ -94,8 +102,6 @@ def main(words: list[str] | None = None) -> int:
     parser.add_argument("--results", type=Path)
     options = parser.parse_args(words)
     logging.disable(logging.CRITICAL)
-    assert Lock.__init__.__kwdefaults__ is not None
-    Lock.__init__.__kwdefaults__.update(stale=STALE_SECONDS, poll=0.002)
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as root:
         results = [

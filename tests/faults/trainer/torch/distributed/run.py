@@ -70,7 +70,7 @@ class Node:
         self.rank, self.nodes, self.output, self.logs = rank, nodes, output, logs
         self.attempt = attempt
         self.folder = Path(os.environ["DPO_ATTEMPT_FOLDER"]) / "steps"
-        planned = json.loads(os.environ.get("FAULT_TRAIN") or "{}")
+        planned = json.loads(os.environ["FAULT_TRAIN"])
         mine = planned and int(planned["rank"]) in (rank, -1)
         always = planned.get("attempts", 1) >= attempt
         self.fault: dict[str, Any] = planned if mine and always else {}
