@@ -13,6 +13,10 @@ SUBJECTS ?=
 FUZZ ?= 500
 CASES ?= 1000
 FUZZ_SEED ?= $(shell date +%s)
+# `make faults`: level of the catalogue, and names of faults; all by default. `make crash`: crash points.
+LEVEL ?= process
+NAMES ?=
+POINTS ?= 12000
 # `make bench-gpu` and `make bench-8gpu`: folder of a tokenizer, folder of the results, lines of
 # tests/gpu/visits.yaml to run (all by default).
 TOKENIZER ?= tokenizer
@@ -103,6 +107,15 @@ refusals: ## wrong configurations: what refuses each, and after how long (SUBJEC
 attribution: ## messages of failed processes: the class found for each, as a confusion matrix
 	$(call build,$(TESTS) $(TRAIN) $(ORACLE))
 	@.venv/bin/python -m tests.attribution
+
+faults: ## inject the faults of tests/faults/catalogue (LEVEL=process|cluster, NAMES=...)
+	$(call build,chart $(TESTS) $(if $(filter cluster,$(LEVEL)),$(TRAIN) $(HELM) $(HELM3) $(CLUSTER)))
+	@$(if $(filter cluster,$(LEVEL)),.venv/bin/python -m tests.e2e.image; $(WITH_CLUSTER)) \
+		.venv/bin/python -m tests.faults --level $(LEVEL) $(NAMES)
+
+crash: ## crash the code of markers and checkpoints at POINTS points between its file operations
+	$(call build,$(TESTS))
+	@.venv/bin/python -m tests.faults.crash --points $(POINTS)
 
 fuzz: ## render FUZZ generated values files
 	$(call build,chart $(TESTS) $(HELM) $(CHECKERS))
@@ -260,4 +273,4 @@ $(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
 	@scripts/tools/go.sh $*
 	@touch $@
 
-.PHONY: help demo chart demo-clean render test test-next test-chart refusals attribution fuzz differential e2e bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup clean
+.PHONY: help demo chart demo-clean render test test-next test-chart refusals attribution faults crash fuzz differential e2e bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup clean

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,11 @@ WORKERS = 6
 """Runs at the same time; most of their time they wait."""
 KILL_SECONDS = 60.0
 """Time beyond its deadline after which a run that does not end by itself is killed."""
+ISOLATED = (
+    *("unshare", "--mount", "--net", "--propagation", "private"),
+    *("sh", "-c", 'ip link set lo up && exec "$0" "$@"'),
+)
+"""Program before a run: other runs then take none of its ports."""
 COLUMNS = {
     "outcome": "outcome",
     "code": "exit",
@@ -42,19 +47,26 @@ COLUMNS = {
 }
 
 
+def is_root() -> bool:
+    """Return whether this process may make namespaces."""
+    return os.geteuid() == 0 and all(map(shutil.which, ("unshare", "ip", "setpriv")))
+
+
 def is_runnable(fault: Fault) -> bool:
     """Return whether this machine can inject a fault."""
-    is_root = os.geteuid() == 0 and shutil.which("unshare") is not None
-    return is_root or "root" not in fault.needs
+    return is_root() or "root" not in fault.needs
 
 
 def run(fault: Fault, seed: int) -> dict[str, Any]:
-    """Run one fault in a process of its own, with mounts of its own if it needs them."""
+    """Run one fault in a process of its own, as root with mounts and ports of its own."""
     with tempfile.TemporaryDirectory(prefix="fault-", ignore_cleanup_errors=True) as folder:
         case = [sys.executable, "-m", "tests.faults.case", fault.name, str(seed), folder]
-        mounts = ["unshare", "--mount", "--propagation", "private"] if fault.needs else []
         process = subprocess.Popen(
-            [*mounts, *case], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+            [*(ISOLATED if is_root() else ()), *case],
+            cwd=ROOT,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         try:
             output, errors = process.communicate(timeout=fault.seconds + KILL_SECONDS)
@@ -70,20 +82,50 @@ def run(fault: Fault, seed: int) -> dict[str, Any]:
     return {**found, "group": fault.group, "logs": kept if found["problems"] else ""}
 
 
+def run_test(fault: Fault, seed: int) -> dict[str, Any]:
+    """Run the test of tests/e2e that shows a fault of a cluster; its assertions judge."""
+    begun = time.monotonic()
+    words = ["-m", "pytest", "-q", "-n0", "--timeout", "900", str(fault.inject["test"])]
+    done = subprocess.run([sys.executable, *words], cwd=ROOT, capture_output=True, text=True)
+    passed = done.returncode == 0
+    expect = fault.expect
+    return {
+        "name": fault.name,
+        "seed": seed,
+        "group": fault.group,
+        "outcome": expect.outcome if passed else "error",
+        "code": int(expect.code) if passed and expect.code is not None else None,
+        "failure_class": expect.failure_class or "" if passed else "",
+        "restarts": expect.restarts if passed else "",
+        "orphans": 0,
+        "seconds": round(time.monotonic() - begun, 1),
+        "problems": [] if passed else [f"its test ended with {done.returncode}"],
+        "logs": "" if passed else done.stdout[-6000:],
+    }
+
+
 def _logs(folder: Path) -> str:
     logs = sorted(folder.glob("pod-*.log"))
     return "\n".join(f"{p.name}:\n{p.read_text(errors='replace')[-3000:]}" for p in logs)
 
 
-def run_all(faults: Sequence[Fault], seeds: Iterable[int]) -> list[dict[str, Any]]:
-    """Run each fault with each seed, several at a time; print each result as it comes."""
+def run_all(
+    faults: Sequence[Fault], seeds: Iterable[int], keep: Callable[[list[dict[str, Any]]], None]
+) -> list[dict[str, Any]]:
+    """Run each fault with each seed, several at a time; print each result as it comes.
+
+    There is one cluster, so its faults are injected one after the other.
+    """
     pairs = [(fault, seed) for fault in faults for seed in seeds]
-    with ThreadPoolExecutor(WORKERS) as pool:
+    is_cluster = any(fault.level == "cluster" for fault in faults)
+    act = run_test if is_cluster else run
+    with ThreadPoolExecutor(1 if is_cluster else WORKERS) as pool:
         found = []
-        for result in pool.map(lambda pair: run(*pair), pairs):
+        for result in pool.map(lambda pair: act(*pair), pairs):
             found.append(result)
             state = "; ".join(result["problems"]) or result["outcome"]
             print(f"{result['name']} {result['seed']}: {state}", flush=True)
+            keep(found)
     return found
 
 
@@ -126,6 +168,7 @@ def main(words: list[str] | None = None) -> int:
     """Run faults; print the table; 1 if a run is not as declared."""
     parser = argparse.ArgumentParser("python -m tests.faults")
     parser.add_argument("names", nargs="*", help="all faults of the level by default")
+    parser.add_argument("--level", choices=("process", "cluster"), default="process")
     parser.add_argument("--seeds", type=int, default=SEEDS)
     parser.add_argument("--quick", action="store_true", help="the subset of `make test`")
     parser.add_argument("--results", type=Path)
@@ -133,22 +176,26 @@ def main(words: list[str] | None = None) -> int:
     begun, console = time.monotonic(), Console(width=170)
     chosen = [
         each
-        for each in catalogue.load("process")
+        for each in catalogue.load(options.level)
         if (not options.names or each.name in options.names) and (each.quick or not options.quick)
     ]
     skipped = [each.name for each in chosen if not is_runnable(each)]
-    results = run_all([each for each in chosen if is_runnable(each)], range(options.seeds))
+
+    def keep(results: list[dict[str, Any]]) -> None:
+        if options.results:
+            total = {**summary(results), "seconds": round(time.monotonic() - begun)}
+            runs = [{k: v for k, v in each.items() if k != "logs"} for each in results]
+            document = {"summary": total, "skipped": skipped, "runs": runs}
+            options.results.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+    runnable = [each for each in chosen if is_runnable(each)]
+    results = run_all(runnable, range(options.seeds), keep)
     console.print(table(results))
     for each in results:
         if each["problems"]:
             console.print(each["name"], each["seed"], each["problems"], each["logs"], markup=False)
     total = {**summary(results), "seconds": round(time.monotonic() - begun)}
     console.print(total, *(["not run, they need root:", *skipped] if skipped else []))
-    if options.results:
-        for each in results:
-            del each["logs"]
-        document = {"summary": total, "skipped": skipped, "runs": results}
-        options.results.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
     return 0 if results and total["as_declared"] == total["runs"] else 1
 
 

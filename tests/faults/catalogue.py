@@ -13,8 +13,9 @@ from launchers.exits import Exit, FailureClass
 
 FOLDER = Path(__file__).parent / "catalogue"
 LEVELS = ("process", "cluster", "gpu")
-Outcome = Literal["unaffected", "resumed", "failed"]
-"""The run ends well without a restart, ends well after restarts, or fails without ending well."""
+Outcome = Literal["unaffected", "resumed", "failed", "endless"]
+"""The run ends well without a restart, ends well after restarts, ends without success, or does not
+end by itself: expected only where nothing that could end it exists yet."""
 
 
 @dataclass(frozen=True, kw_only=True)
