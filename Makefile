@@ -17,6 +17,10 @@ FUZZ_SEED ?= $(shell date +%s)
 HANGS ?= 100
 HANG_SEED ?= 0
 HANG_JOBS ?= 2
+# `make faults`: level of the catalogue, and names of faults; all by default. `make crash`: crash points.
+LEVEL ?= process
+NAMES ?=
+POINTS ?= 12000
 # `make bench-gpu` and `make bench-8gpu`: folder of a tokenizer, folder of the results, lines of
 # tests/gpu/visits.yaml to run (all by default).
 TOKENIZER ?= tokenizer
@@ -113,6 +117,15 @@ attribution: ## messages of failed processes: the class found for each, as a con
 hangs: ## inject HANGS hangs into real ranks under real launchers: what is found, and who is named
 	$(call build,$(TESTS) $(TRAIN))
 	@.venv/bin/python -m tests.hang --cases $(HANGS) --seed $(HANG_SEED) --jobs $(HANG_JOBS)
+
+faults: ## inject the faults of tests/faults/catalogue (LEVEL=process|cluster, NAMES=...)
+	$(call build,chart $(TESTS) $(if $(filter cluster,$(LEVEL)),$(TRAIN) $(HELM) $(HELM3) $(CLUSTER)))
+	@$(if $(filter cluster,$(LEVEL)),.venv/bin/python -m tests.e2e.image; $(WITH_CLUSTER)) \
+		.venv/bin/python -m tests.faults --level $(LEVEL) $(NAMES)
+
+crash: ## crash the code of markers and checkpoints at POINTS points between its file operations
+	$(call build,$(TESTS))
+	@.venv/bin/python -m tests.faults.crash --points $(POINTS)
 
 fuzz: ## render FUZZ generated values files
 	$(call build,chart $(TESTS) $(HELM) $(CHECKERS))
@@ -275,4 +288,4 @@ $(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
 	@scripts/tools/go.sh $*
 	@touch $@
 
-.PHONY: help demo chart demo-clean render test test-next test-chart refusals attribution fuzz differential e2e soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup clean
+.PHONY: help demo chart demo-clean render test test-next test-chart refusals attribution faults crash fuzz differential e2e soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup clean

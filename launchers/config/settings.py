@@ -50,6 +50,7 @@ _SETTINGS = (
     "DPO_CODE_SECRET",
     "DPO_JIT_CACHE",
     "DPO_TEST_DEADLINE",
+    "DPO_VERIFY_SECONDS",
     "DPO_RELEASE_RECORD",
 )
 _USER_SETTINGS = ("DPO_ACCEPT_PATCHES",)
@@ -62,6 +63,7 @@ _SERVICE_URL = re.compile(r"(tcp|udp|sctp)://.+")
 
 DEFAULT_GRACE_SECONDS = 30
 """Kubernetes' and Slurm's default time from SIGTERM to SIGKILL."""
+DEFAULT_VERIFY_SECONDS = 20
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +109,9 @@ class Settings:
     """Whether to keep kernels compiled at run time on the workspace."""
     test_deadline: int
     """Seconds to wait for the run's end in the helm test."""
+    verify_seconds: int
+    """Time in which a node compares its share of the checkpoint with its digests before a resume;
+    0 compares nothing."""
     release_record: Path | None
     """Helm's release record, mounted from its Secret: holds the time of installation."""
 
@@ -165,6 +170,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
         alive_file=Path(alive) if alive else None,
         jit_cache=switch({"DPO_JIT_CACHE": "1", **env}, "DPO_JIT_CACHE"),
         test_deadline=integer(env, "DPO_TEST_DEADLINE", 240),
+        verify_seconds=integer(env, "DPO_VERIFY_SECONDS", DEFAULT_VERIFY_SECONDS, lowest=0),
         release_record=Path(record) if record else None,
     )
 

@@ -14,6 +14,7 @@ from launchers import logs
 from launchers.exits import USER, Exit, LaunchError
 from launchers.gang.barrier import JudgeAnswers, incomplete, missing, refusal, seconds_until
 from launchers.gang.hang_agreement import HangAgreement
+from launchers.gang.handshake import Handshakes, RefusalLog
 from launchers.gang.peer_monitor import SILENCE_LIMIT_SECONDS, PeerMonitor
 from launchers.gang.protocol import (
     Closed,
@@ -27,6 +28,8 @@ from launchers.gang.protocol import (
 )
 from launchers.gang.stop_agreement import StopAgreement
 
+BACKLOG = 1024
+"""Connections that wait to be accepted: strangers must not crowd out a rank."""
 LATE_JOINER_TIMEOUT_SECONDS = 3.0
 """Time that a failing rank 0 waits for peers that have not joined yet, to send them the cause."""
 PEER_END_TIMEOUT_SECONDS = 30.0
@@ -59,13 +62,14 @@ class Leader:
         self._fatal_loss: Loss | None = None
         """A peer's user error before the start: no restart can help."""
         self._final_message: Message | None = None
-        self._server: socket.socket | None = None
+        self._refused = RefusalLog()
+        self._handshakes: Handshakes | None = None
         if own.nodes > 1:
             self._open(port)
 
     def _open(self, port: int) -> None:
         try:
-            self._server = server(port, backlog=self.own.nodes)
+            listening = server(port, backlog=max(BACKLOG, self.own.nodes))
         except OSError as error:
             raise LaunchError(
                 Exit.UNAVAILABLE,
@@ -73,34 +77,21 @@ class Leader:
                 "free the port, or set rendezvous.gangPort to another one",
                 id="gang-port",
             ) from None
-        threading.Thread(target=self._accept, name="gang-accept", daemon=True).start()
+        self._handshakes = Handshakes(listening, self._introduce, self._refused)
         self.peers.send_keepalives(self._all_connections)
 
     def _all_connections(self) -> list[Connection]:
         with self._change:
             return list(self._connections.values())
 
-    def _accept(self) -> None:
-        assert self._server is not None
-        while True:
-            try:
-                sock, _ = self._server.accept()
-            except OSError:
-                return  # closed: the run is over
-            connection = Connection(sock, SILENCE_LIMIT_SECONDS)
-            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+    def _introduce(self, sock: socket.socket, peer: Hello, received: bytes) -> None:
+        """Admit a peer, whose messages a thread of its own reads, or refuse it."""
+        connection = Connection(sock, SILENCE_LIMIT_SECONDS, received)
+        if self._admit(peer, connection):
+            threading.Thread(target=self._serve, args=(peer, connection), daemon=True).start()
 
-    def _serve(self, connection: Connection) -> None:
-        """Admit one peer and read its messages until it ends."""
-        try:
-            peer = Hello.from_wire(connection.receive())
-        except Closed:
-            peer = None
-        if peer is None:
-            connection.close()
-            return
-        if not self._admit(peer, connection):
-            return
+    def _serve(self, peer: Hello, connection: Connection) -> None:
+        """Read the messages of a peer until it ends."""
         logs.info("gang joined", peer=peer.name, present=len(self._hellos) + 1, of=peer.nodes)
         try:
             connection.send(self._final_message or {"stage": self._stage})
@@ -128,7 +119,7 @@ class Leader:
                 self._change.notify_all()
         if no is None:
             return True
-        logs.warning("gang refused", peer=peer.name, cause=no[1])
+        self._refused.note(no[1], peer=peer.name)
         with contextlib.suppress(Closed):
             connection.send({"refused": no[1], "code": int(no[0])})
         connection.close()
@@ -220,8 +211,8 @@ class Leader:
             self._wait_until(lambda: self._left == self._ready.keys(), PEER_STOP_TIMEOUT_SECONDS)
         elif code != Exit.TERMINATED:
             self._wait_until(self._are_all_greeted, LATE_JOINER_TIMEOUT_SECONDS)
-        if self._server is not None:
-            self._server.close()
+        if self._handshakes is not None:
+            self._handshakes.close()
         for connection in self._all_connections():
             connection.close()
 

@@ -50,7 +50,7 @@ class Member:
         )
         self._heard = 0.0
         """Unix time at which the start message arrived."""
-        self._connection = _introduce(own, address, port, deadline)
+        self._connection, self._first = _introduce(own, address, port, deadline)
         self.peers.send_keepalives(lambda: [self._connection])
 
     def await_start_message(self) -> StartMessage:
@@ -93,7 +93,8 @@ class Member:
 
     def _receive(self) -> Message:
         try:
-            message = self._connection.receive()
+            message = self._first or self._connection.receive()
+            self._first = {}
         except Closed as error:
             raise LaunchError(
                 Exit.PEER, f"rank 0 is gone: {error}", "check the log of rank 0", id="leader-gone"
@@ -125,17 +126,19 @@ class Member:
         self._connection.close()
 
 
-def _introduce(own: Hello, address: str, port: int, deadline: float) -> Connection:
-    """Connect and send the hello; again if an old pod of rank 0 ends at that moment."""
+def _introduce(own: Hello, address: str, port: int, deadline: float) -> tuple[Connection, Message]:
+    """Connect and send the hello; return the connection and rank 0's first message.
+
+    Again if an old pod of rank 0 ends at that moment, or strangers crowd its port.
+    """
     while True:
         connection = Connection(_connect(address, port, deadline), SILENCE_LIMIT_SECONDS)
         try:
             connection.send(own.to_wire())
+            return connection, connection.receive()
         except Closed:
             connection.close()
             time.sleep(LOOKUP_INTERVAL_SECONDS)
-        else:
-            return connection
 
 
 def _connect(address: str, port: int, deadline: float) -> socket.socket:

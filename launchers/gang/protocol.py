@@ -31,10 +31,16 @@ class Closed(Exception):
 class Connection:
     """One connection; ``send`` may be called from several threads, ``receive`` from one."""
 
-    def __init__(self, sock: socket.socket, silence_limit: float) -> None:
-        """Wrap a connected socket; ``silence_limit`` is the longest pause in seconds."""
+    def __init__(self, sock: socket.socket, silence_limit: float, received: bytes = b"") -> None:
+        """Wrap a connected socket.
+
+        Args:
+            sock: the socket.
+            silence_limit: longest pause in seconds.
+            received: bytes that were read from the socket before.
+        """
         sock.settimeout(silence_limit)
-        self._sock, self._silence_limit = sock, silence_limit
+        self._sock, self._silence_limit, self._received = sock, silence_limit, received
         self._file = sock.makefile("rb")
         self._sending = threading.Lock()
 
@@ -58,7 +64,7 @@ class Connection:
         """
         while True:
             try:
-                text = self._file.readline(MAX_MESSAGE_BYTES)
+                text = self._read_line()
                 message = json.loads(text) if text.endswith(b"\n") else None
             except TimeoutError:
                 raise Closed(
@@ -71,6 +77,10 @@ class Connection:
                 raise Closed("connection closed")
             if message != KEEPALIVE:
                 return message
+
+    def _read_line(self) -> bytes:
+        line, newline, self._received = self._received.partition(b"\n")
+        return line + (newline or self._file.readline(MAX_MESSAGE_BYTES))
 
     def close(self) -> None:
         """Close the connection; wakes a thread that waits in ``receive``."""

@@ -30,6 +30,7 @@ from launchers.run.prepare import prepare
 from launchers.stages.attempt import Attempt, decide_start
 from launchers.stages.attempt_record import begin, recording
 from launchers.stages.export import export
+from launchers.stages.resume import verify_share
 from launchers.stages.train import train
 from launchers.storage.checkpoint import Checkpoint, read
 from launchers.storage.lock import HeldError, Lock
@@ -169,13 +170,21 @@ def follow(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline:
         start = member.await_start_message()
         if not start.skip:
             await_outputs(start.outputs)
+        resume = _await_checkpoint(settings.work, start.resume)
+        if resume is not None and not start.skip:
+            place = settings.place
+            verify_share(
+                *(resume, settings.verify_seconds),
+                rank=place.rank,
+                nodes=place.nodes,
+                attempt=start.attempt,
+            )
         generation = member.ready(preflight.answer(start.preflight))
         if start.skip:
             logs.info("train skipped", why=start.skip)
             return
 
         # Train: until all steps are done or a rank ends.
-        resume = _await_checkpoint(settings.work, start.resume)
         attempt = Attempt(number=start.attempt, resume=resume)
         logs.info("gang started", generation=generation)
         with during("train"):

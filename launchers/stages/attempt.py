@@ -16,7 +16,7 @@ from launchers.flags import features
 from launchers.gang.protocol import PreflightQuestion, StartMessage
 from launchers.plan.footprint import save_every
 from launchers.plan.training_job import Arguments
-from launchers.stages import attempt_record, no_progress
+from launchers.stages import attempt_record, no_progress, resume
 from launchers.stages.export import is_exported
 from launchers.storage import checkpoint
 from launchers.storage.checkpoint import Checkpoint
@@ -36,7 +36,7 @@ class Attempt:
         return work.attempts / str(self.number)
 
 
-def next_attempt(work: Workspace) -> Attempt:
+def next_attempt(work: Workspace, *, nodes: int = 1, verify_seconds: float = 0) -> Attempt:
     """Choose the next attempt's number and checkpoint (on rank 0, for all ranks).
 
     The number is the launcher's own: Kueue's preemption does not raise the JobSet's
@@ -44,7 +44,8 @@ def next_attempt(work: Workspace) -> Attempt:
     """
     taken = [int(p.name) for p in work.attempts.glob("*") if p.name.isdecimal()]
     number = max(taken, default=0) + 1
-    return Attempt(number=number, resume=checkpoint.newest(work.checkpoints))
+    found = resume.choose(work.checkpoints, verify_seconds, nodes=nodes, attempt=number)
+    return Attempt(number=number, resume=found)
 
 
 def keep_identity(work: Workspace, inputs: Mapping[str, object]) -> None:
@@ -127,7 +128,8 @@ def decide_start(settings: Settings, recipe: Recipe, digests: Mapping[str, str])
     else:
         skip = ""
         keep_identity(work, identity)
-    attempt = next_attempt(work)
+    seconds = 0 if skip else settings.verify_seconds
+    attempt = next_attempt(work, nodes=settings.place.nodes, verify_seconds=seconds)
     if attempt.resume is not None and not skip:
         on_cpu = settings.gpus_per_node == 0
         check_versions(attempt.resume, recipe, features.names(recipe, on_cpu=on_cpu))

@@ -81,6 +81,14 @@ def require_space(folder: Path, needed: int) -> None:
         )
 
 
+def make_folder(folder: Path) -> None:
+    """Create a folder and its parents, if missing, so that a power loss does not remove them."""
+    if not folder.is_dir():
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        flush(folder.parent)
+
+
 def flush_tree(folder: Path) -> None:
     """Flush all files and folders below ``folder`` to the disk, folders last."""
     found = [p for p in manifest.files(folder) if not p.is_symlink()]

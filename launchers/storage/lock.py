@@ -25,6 +25,7 @@ from typing import Self
 from launchers import logs
 from launchers.exits import Exit, LaunchError
 from launchers.storage.lock_owner import LockOwner, is_alive, is_dead, parse, this_process
+from launchers.system.atomic_file import flush
 
 STALE = 60.0
 """Seconds without a heartbeat after which an owner counts as dead."""
@@ -176,6 +177,7 @@ class Lock:
         """Create the file with its content atomically; return False if it exists."""
         part = self.path.with_name(f".{self.path.name}.{self._me.token}")
         part.write_text(self._me.text(), encoding="utf-8")
+        flush(part)  # after a power loss an empty lock file would be respected for ``stale``
         try:
             os.link(part, path)
         except FileExistsError:

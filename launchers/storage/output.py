@@ -90,7 +90,7 @@ def produce(
     with disk.reporting(path):
         found = usable(path, wanted)
         if found is None:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            disk.make_folder(path.parent)
             with Lock(path.with_name(f"{path.name}.lock"), holder) as lock:
                 partial.restore(path)
                 found = usable(path, wanted)  # another process may have made it meanwhile

@@ -50,6 +50,7 @@ def salvage(path: Path, wanted: dict[str, Any]) -> None:
     if found is not None and found.inputs == wanted:
         disk.remove(of(path))
         path.rename(of(path))
+        flush(path.parent)  # before ``begin`` removes the marker, which shows who made it
 
 
 def begin(partial: Path, wanted: dict[str, Any]) -> None:

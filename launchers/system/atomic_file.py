@@ -15,12 +15,17 @@ def flush(path: Path) -> None:
         os.close(handle)
 
 
+def partial_of(path: Path, writer: str = "partial") -> Path:
+    """Return the name under which ``replace`` writes; a kill may leave it."""
+    return path.with_name(f".{path.name}.{writer}")
+
+
 def replace(path: Path, content: str | bytes, writer: str = "partial") -> None:
     """Write a file so that a reader sees the old or the new content, never a part.
 
     Where several may write it at once, each names itself another ``writer``.
     """
-    part = path.with_name(f".{path.name}.{writer}")
+    part = partial_of(path, writer)
     with part.open("wb") as handle:
         handle.write(content if isinstance(content, bytes) else content.encode())
         handle.flush()

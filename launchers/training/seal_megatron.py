@@ -1,7 +1,12 @@
-"""Seal a checkpoint of ms-swift's Megatron trainer once every rank has saved."""
+"""Seal a checkpoint of ms-swift's Megatron trainer once every rank has saved.
+
+The trainer deletes older checkpoints before ``on_save``; here they are deleted after the seal, see
+``storage/retention.py``.
+"""
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
 import torch.distributed as dist
@@ -9,13 +14,21 @@ from swift.megatron.callbacks.base import MegatronCallback
 from swift.megatron.callbacks.mapping import megatron_callbacks_map
 
 from launchers import logs
-from launchers.storage.checkpoint import merged, seal
+from launchers.storage import retention
+from launchers.storage.checkpoint import digest_own, merged, seal
 from launchers.training.loading import record
 from launchers.training.saving import background
 
 
 class SealCallback(MegatronCallback):  # type: ignore[misc]
     """Writes ``COMPLETE.json`` after Megatron's shards and the safetensors are on disk."""
+
+    limit: int | None = None
+    """Complete checkpoints to keep; None keeps all."""
+
+    def on_train_begin(self) -> None:
+        """Take the deletion of older checkpoints over from the trainer."""
+        self.limit, self.args.save_total_limit = self.args.save_total_limit, None
 
     def on_step_end(self) -> None:
         """End the run if a write in the background has failed."""
@@ -24,32 +37,42 @@ class SealCallback(MegatronCallback):  # type: ignore[misc]
 
     def on_save(self, output_dir: str) -> None:
         """Wait for all ranks' files, then seal on global rank 0; in the background if possible."""
-        folder, step = Path(output_dir), self.state.iteration
+        folder, rank, step = Path(output_dir), dist.get_rank(), self.state.iteration
+        best = self.state.best_model_checkpoint
+        digest = partial(digest_own, folder, rank)
+        complete = partial(_complete, folder, step, self.limit, Path(best).name if best else "")
         writes = background.current()
-        dist.barrier()
-        if writes is not None and writes.has_copied:
-
-            def complete(seconds: float) -> None:
-                _seal(folder, step)
-                print(
-                    logs.format_event("checkpoint written", step=step, seconds=round(seconds, 2)),
-                    flush=True,
-                )
-                self.trainer._rotate_checkpoints(self.args.output_dir)
-
-            writes.start(step, complete)
-            if self.state.iteration >= self.args.train_iters:
-                background.finish()  # training ends
-                dist.barrier()
-        elif dist.get_rank() == 0:
-            _seal(folder, step)
+        if writes is None or not writes.has_copied:
+            digest()
+            dist.barrier()
+            if rank == 0:
+                complete()
+            return
+        dist.barrier()  # the folder exists, with what upstream writes without a copy
+        writes.start(step, digest, complete)
+        if step >= self.args.train_iters:
+            background.finish()  # training ends
+            dist.barrier()
 
 
-def _seal(folder: Path, step: int) -> None:
+def _complete(folder: Path, step: int, limit: int | None, best: str, seconds: float = 0.0) -> None:
+    """Seal a checkpoint of which all files are written, then delete those in excess.
+
+    Args:
+        folder: of the checkpoint.
+        step: its number of completed steps.
+        limit: complete checkpoints to keep; None keeps all.
+        best: name of the checkpoint to keep beyond the limit; empty if there is none.
+        seconds: duration of the write in the background.
+    """
     if merged(folder).is_dir():  # first: a sealed checkpoint has all that is exported
         seal(merged(folder), step)
     record(folder)
     seal(folder, step)
+    if seconds:
+        written = logs.format_event("checkpoint written", step=step, seconds=round(seconds, 2))
+        print(written, flush=True)
+    retention.apply(folder.parent, limit, keep=[best] if best else [])
 
 
 def install() -> None:

@@ -2,7 +2,7 @@
 
 The trainer deletes older checkpoints (``save_total_limit``) before ``on_save``: with a limit of 1 a
 kill between the two would leave no sealed checkpoint. Deletion is therefore postponed until after
-the seal.
+the seal, and what interrupted saves have left is deleted before: it would count against the limit.
 """
 
 from collections.abc import Callable
@@ -15,6 +15,7 @@ import transformers.trainer
 from swift.callbacks.base import TrainerCallback
 from swift.callbacks.mapping import callbacks_map
 
+from launchers.storage import retention
 from launchers.storage.checkpoint import seal
 from launchers.training.loading import record
 
@@ -38,6 +39,7 @@ class SealCallback(TrainerCallback):  # type: ignore[misc]
             folder = Path(args.output_dir) / f"checkpoint-{state.global_step}"
             record(folder)
             seal(folder, state.global_step)
+            retention.apply(folder.parent, None)
         while _postponed:
             _postponed.pop()()
 

@@ -70,7 +70,6 @@ _SWIFT: Read = {
             "4c177b1e5f20df4a": "4.4.1",
             "7e68da9174f58796": "4.6.0",
         },
-        "BaseMegatronTrainer._rotate_checkpoints": {"9adfc6050ff70984": "4.4.1, 4.6.0"},
         "BaseMegatronTrainer.save_checkpoint": {
             "2986cdc2515645d7": "4.4.1",
             "beebc99b3dc81ea8": "4.6.0",

@@ -57,7 +57,7 @@ PATCHES = (
         "speed",  # without it a save stops training until it is written
         functions(
             ms_swift=(
-                *(f"{_TRAINER}.{name}" for name in ("save_checkpoint", "_rotate_checkpoints")),
+                f"{_TRAINER}.save_checkpoint",
                 *(f"{_TRAINER}.{name}" for name in ("setup_model_training", "run_train_step")),
                 "swift.megatron.utils.megatron_lm_utils:save_mcore_checkpoint",
             ),

@@ -19,11 +19,11 @@ import yaml
 
 from tests.gpu import host
 from tests.gpu.bench import command as bench
-from tests.gpu.launcher import faults, hangs, nodes, saves
+from tests.gpu.launcher import faults, hangs, matrix, nodes, saves
 
 VISITS = Path(__file__).with_name("visits.yaml")
 SCALING = "scaling-"
-PROGRAMS = {"nodes": nodes, "faults": faults, "hangs": hangs, "saves": saves}
+PROGRAMS = {"faults": faults, "hangs": hangs, "matrix": matrix, "nodes": nodes, "saves": saves}
 """Programs that go through the launcher, by the first word of a line."""
 
 

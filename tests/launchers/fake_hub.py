@@ -18,7 +18,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.launchers.loopback import http_server
 
-Fault = Literal["500", "429", "401", "403", "cut", "wrong", "slow"]
+Fault = Literal["500", "429", "401", "403", "cut", "wrong", "slow", "stall"]
 COMMIT = "c0ffee" * 6 + "c0de"
 
 _HF_LIST = re.compile(r"/api/(?P<kind>models|datasets)/(?P<repo>[^/]+/[^/]+)/revision/(?P<rev>.+)")
@@ -46,6 +46,8 @@ class FakeHub:
     """Faults of the next downloads by file; the key ``list`` is the list of files."""
     pause: float = 0.02
     """Seconds between the pieces of a slow download."""
+    stall: float = 5.0
+    """Seconds of silence in a stalled download, after which its connection is closed."""
     seen: list[str] = field(default_factory=list)
     """``METHOD path range`` of each request."""
     url: str = ""
@@ -180,9 +182,11 @@ class Answer:
         request.end_headers()
         if request.command == "HEAD":
             return
-        if fault == "cut":
+        if fault in ("cut", "stall"):
             request.wfile.write(content[: len(content) // 2])
             request.wfile.flush()
+            if fault == "stall":
+                time.sleep(self.hub.stall)
             request.close_connection = True
             return
         step = max(1, len(content) // 40) if fault == "slow" else len(content) or 1

@@ -219,11 +219,14 @@ class Writes:
         """Return the bytes of the copy that waits for ``start``."""
         return 0 if self._planned is None else self._planned.size
 
-    def start(self, step: int, complete: Callable[[float], None]) -> None:
+    def start(
+        self, step: int, written: Callable[[], None], complete: Callable[[float], None]
+    ) -> None:
         """Write what was copied, in the background.
 
         Args:
             step: completed optimizer steps, for messages.
+            written: called on each rank once its files are written and flushed.
             complete: called on rank 0 with the seconds of the write, once all ranks have written
                 and flushed their files and the index is written.
         """
@@ -231,15 +234,18 @@ class Writes:
         assert planned is not None and self._thread is None
         self._number, self._step = self._number + 1, step
         self._thread = threading.Thread(
-            target=self._run, args=(planned, complete), name="checkpoint", daemon=True
+            target=self._run, args=(planned, written, complete), name="checkpoint", daemon=True
         )
         self._thread.start()
 
-    def _run(self, planned: Planned, complete: Callable[[float], None]) -> None:
+    def _run(
+        self, planned: Planned, written: Callable[[], None], complete: Callable[[float], None]
+    ) -> None:
         begin = time.monotonic()
         try:
             assert self._process is not None
             results = self._process.write(planned.files)
+            written()
             if self._rank == 0:
                 others = [collect(self._store, self._key(rank)) for rank in range(1, self._ranks)]
                 planned.index([results, *others])

@@ -7,7 +7,7 @@ the host, writes, and gathers where each tensor lies (``dist_checkpointing/strat
 collective in each step, and by default needs a package that the image does not have.
 
 The copy, the write and the seal of a checkpoint follow each other, and the next save waits for
-them. Checkpoints in excess are removed after the seal, not before.
+them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from launchers.training.saving import background
 from launchers.training.saving.background import Writes
 
 _callbacks = TorchDistSaveShardedStrategy._get_save_and_finalize_callbacks
-_rotate = BaseMegatronTrainer._rotate_checkpoints
 _save = BaseMegatronTrainer.save_checkpoint
 _setup = BaseMegatronTrainer.setup_model_training
 WEIGHT = 2
@@ -77,18 +76,6 @@ def save_checkpoint(self: Any) -> None:
         (folder / checkpoint.COMPLETE).unlink(missing_ok=True)
     dist.barrier()
     _save(self)
-
-
-def _rotate_checkpoints(self: Any, output_dir: str) -> None:
-    """Leave checkpoints in excess to ``rotate`` while one is unsealed."""
-    writes = background.current()
-    if writes is None or not writes.has_copied:
-        _rotate(self, output_dir)
-
-
-def rotate(trainer: Any) -> None:
-    """Remove checkpoints in excess, after the newest is sealed; on rank 0."""
-    _rotate(trainer, trainer.args.output_dir)
 
 
 def setup_model_training(self: Any) -> None:
@@ -140,5 +127,4 @@ def install() -> None:
     filesystem_async.get_write_results_queue = lambda: results
     TorchDistSaveShardedStrategy._get_save_and_finalize_callbacks = _get_save_and_finalize_callbacks
     BaseMegatronTrainer.save_checkpoint = save_checkpoint
-    BaseMegatronTrainer._rotate_checkpoints = _rotate_checkpoints
     BaseMegatronTrainer.setup_model_training = setup_model_training

@@ -270,7 +270,7 @@ def test_a_name_that_does_not_resolve_is_retried_until_the_deadline() -> None:
 @pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="this host has no IPv6")
 def test_rank_zero_is_found_over_ipv6_too() -> None:
     with led(nodes=2) as (lead, _):
-        port = lead._server.getsockname()[1] if lead._server else 0
+        port = lead._handshakes.port if lead._handshakes else 0
         over = Member(peer(1, nodes=2), "::1", port, soon())
         assert eventually(lambda: 1 in lead._hellos)
         over.leave(Exit.TERMINATED, "test over")
@@ -286,7 +286,7 @@ def test_a_port_in_use_is_named() -> None:
 
 def test_a_stranger_on_the_port_does_no_harm() -> None:
     with led() as (lead, join):
-        port = lead._server.getsockname()[1] if lead._server else 0
+        port = lead._handshakes.port if lead._handshakes else 0
         for noise in (b"GET / HTTP/1.1\r\n\r\n", b"\xff\xfe\n", b'{"hello": 3}\n', b""):
             with socket.create_connection(("127.0.0.1", port)) as stranger:
                 stranger.sendall(noise)

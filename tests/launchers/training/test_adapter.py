@@ -31,7 +31,7 @@ for feature in ("seal_megatron", "merge_last"):
 
 # as swift/megatron/trainers/base.py: train, save_checkpoint
 args = types.SimpleNamespace(train_iters=6, save_steps=2, merge_lora=True)
-state = types.SimpleNamespace(iteration=0)
+state = types.SimpleNamespace(iteration=0, best_model_checkpoint=None)
 trainer = types.SimpleNamespace(args=args, state=state)
 callbacks = [megatron_callbacks_map[name](trainer) for name in ("seal", "merge_last")]
 for state.iteration in range(1, args.train_iters + 1):
@@ -78,7 +78,7 @@ def seal(folder, step):
 seal_megatron.seal = seal
 for name in ("checkpoint-2", "checkpoint-2-merged"):
     Path("checkpoints", name).mkdir(parents=True)
-state = types.SimpleNamespace(iteration=2)
+state = types.SimpleNamespace(iteration=2, best_model_checkpoint=None)
 callback = seal_megatron.SealCallback(types.SimpleNamespace(args=None, state=state))
 callback.on_save("checkpoints/checkpoint-2")
 """
@@ -90,3 +90,37 @@ def test_the_merged_model_is_sealed_before_the_checkpoint_that_makes_it_count(
     fake_upstream.lay(tmp_path, UPSTREAM)
     seen = fake_upstream.run(tmp_path, SEAL, torch=False)
     assert seen.split() == ["checkpoint-2-merged", "checkpoint-2"]
+
+
+RETENTION = """
+from pathlib import Path
+from launchers.storage.checkpoint import seal
+from launchers.training import seal_megatron
+import types
+
+def save(step, sealed):
+    folder = Path("checkpoints") / f"checkpoint-{step}"
+    folder.mkdir(parents=True)
+    (folder / "__0_0.distcp").write_text("w")
+    if sealed:
+        seal(folder, step)
+    return folder
+
+save(2, True), save(4, True)
+save(6, False)  # a kill cut the save
+args = types.SimpleNamespace(save_total_limit=2)
+state = types.SimpleNamespace(iteration=8, best_model_checkpoint="checkpoints/checkpoint-2")
+callback = seal_megatron.SealCallback(types.SimpleNamespace(args=args, state=state))
+callback.on_train_begin()
+print(args.save_total_limit)
+callback.on_save(str(save(8, False)))
+print(*sorted(path.name for path in Path("checkpoints").iterdir()))
+"""
+
+
+def test_older_checkpoints_are_deleted_after_the_seal_and_an_unsealed_one_does_not_count(
+    tmp_path: Path,
+) -> None:
+    fake_upstream.lay(tmp_path, UPSTREAM)
+    seen = fake_upstream.run(tmp_path, RETENTION, torch=False)
+    assert seen.splitlines() == ["None", "checkpoint-2 checkpoint-8"]

@@ -81,7 +81,7 @@ def save(folder: Path, step: int) -> dict[str, torch.Tensor]:
     writes = background.current()
     if writes is not None:
         writes.start(
-            step, lambda seconds: void(checkpoint.seal(folder / f"checkpoint-{step}", step))
+            step, void, lambda seconds: void(checkpoint.seal(folder / f"checkpoint-{step}", step))
         )
     return kept
 

@@ -1,0 +1,76 @@
+"""The checkpoint that an attempt resumes from: the newest one that is whole.
+
+Each node compares its share of the files with the digests of the manifest, within a time limit;
+the pages that it reads are then in its page cache. Rank 0 compares before it chooses: a damaged one
+gives way to the one before. Another rank ends the attempt, and the next one chooses again.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from launchers import logs
+from launchers.exits import Exit, FailureClass, LaunchError
+from launchers.storage import checkpoint, disk
+from launchers.storage.checkpoint import Checkpoint
+
+
+def choose(
+    checkpoints: Path, seconds: float, *, nodes: int = 1, attempt: int = 0
+) -> Checkpoint | None:
+    """Choose the newest whole checkpoint on rank 0; log why newer folders are not chosen.
+
+    Args:
+        checkpoints: the run's folder of checkpoints.
+        seconds: time limit of the comparison of each candidate; 0 compares nothing.
+        nodes: nodes that share the comparison.
+        attempt: number of the attempt: another one compares other chunks first.
+
+    Raises:
+        LaunchError: IO, QUOTA when the storage fails.
+    """
+    while True:
+        found = checkpoint.newest(checkpoints)
+        step = found.step if found else -1
+        for no in checkpoint.rejected(checkpoints):
+            if checkpoint.step_of(no.path) > step:
+                logs.warning("checkpoint not chosen", name=no.path.name, id=no.id, cause=no.cause)
+        if found is None or not _damage(found, seconds, part=0, parts=nodes, seed=attempt):
+            return found
+
+
+def verify_share(found: Checkpoint, seconds: float, *, rank: int, nodes: int, attempt: int) -> None:
+    """Compare the share of a node other than rank 0's.
+
+    Raises:
+        LaunchError: IO when the checkpoint is damaged: the next attempt chooses another one.
+    """
+    cause = _damage(found, seconds, part=rank, parts=nodes, seed=attempt)
+    if cause:
+        raise LaunchError(
+            Exit.IO,
+            f"{found.path} is damaged: {cause}",
+            "a restart resumes from the checkpoint before; check the storage of the workspace",
+            id="checkpoint-digest",
+            failure_class=FailureClass.STORAGE,
+        )
+
+
+def _damage(found: Checkpoint, seconds: float, *, part: int, parts: int, seed: int) -> str:
+    """Return what is damaged in a share of a checkpoint, and note it there; empty if nothing."""
+    if seconds <= 0:
+        return ""
+    with disk.reporting(found.path):
+        result = checkpoint.verify(found.path, seconds, part=part, parts=parts, seed=seed)
+        logs.info(
+            "checkpoint compared with its digests",
+            name=found.path.name,
+            chunks=result.compared,
+            of=result.share,
+            seconds=result.seconds,
+        )
+        if not result.damaged:
+            return ""
+        checkpoint.condemn(found.path, "; ".join(result.damaged[:10]))
+    logs.warning("checkpoint damaged", name=found.path.name, cause=result.damaged[0])
+    return result.damaged[0]

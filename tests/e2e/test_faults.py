@@ -1,0 +1,99 @@
+"""Faults of the cluster that no other file shows: queue, image, ConfigMap, force deletion."""
+
+from __future__ import annotations
+
+from tests.e2e import queues, standin
+from tests.e2e.faults import patch
+from tests.e2e.measured import measured
+from tests.e2e.runs import Run
+from tests.e2e.space import Space
+from tests.e2e.until import until
+
+QUEUE = "clusterqueues.kueue.x-k8s.io"
+
+
+def held(space: Space) -> Run:
+    """Install a run and hold it in training."""
+    release, run = standin.release(space, "dpo", hold=True)
+    release.install()
+    run.training()
+    return run
+
+
+def waiting_reasons(run: Run) -> set[str]:
+    """Return why the containers of the run's pods wait."""
+    chosen = f"jobset.sigs.k8s.io/jobset-name={run.name}"
+    statuses = [
+        status
+        for pod in run.space.kubectl.items("pods", selector=chosen)
+        for status in pod["status"].get("containerStatuses", [])
+    ]
+    return {status["state"].get("waiting", {}).get("reason", "") for status in statuses}
+
+
+def test_a_deleted_config_map_is_named_in_an_event_and_an_upgrade_brings_the_run_back(
+    queued: Space,
+) -> None:
+    release, run = standin.release(queued, "dpo", hold=True)
+    release.install()
+    before = run.training()
+    name = f"{run.name}-launchers"
+    queued.kubectl.delete(f"configmap/{name}")
+    queued.kubectl.run("delete", "pod", before[1].name, "--wait=false")
+
+    def is_named() -> bool:
+        events = queued.kubectl.items("events")
+        return any(e["reason"] == "FailedMount" and name in e["message"] for e in events)
+
+    until("an event names the ConfigMap", is_named, seconds=90)
+    with measured("a deleted ConfigMap: helm upgrade to all pods running"):
+        release.upgrade()
+        run.running(2, seconds=180, but=[pod.uid for pod in before])
+    standin.order(run, "succeed")
+    run.ended()
+
+
+def test_hold_and_drain_ends_the_pods_and_the_run_resumes_for_free(queued: Space) -> None:
+    run = held(queued)
+    before = run.pods()
+    patch(queued.kubectl, QUEUE, queued.name, {"spec": {"stopPolicy": "HoldAndDrain"}})
+    until("the run has no pods", lambda: run.suspended and not run.pods(), seconds=90)
+    patch(queued.kubectl, QUEUE, queued.name, {"spec": {"stopPolicy": "None"}})
+    run.running(2, but=[pod.uid for pod in before])
+    standin.order(run, "succeed")
+    run.ended()
+    assert run.restarts[1] == 0
+
+
+def test_a_quota_that_is_cut_does_not_touch_a_run_that_was_admitted(queued: Space) -> None:
+    run = held(queued)
+    before = [pod.uid for pod in run.pods()]
+    queues.make(queued, {"nvidia.com/gpu": "8"})
+    standin.order(run, "succeed")
+    run.ended()
+    assert [pod.uid for pod in run.pods()] == before
+    assert run.restarts == (0, 0)
+
+
+def test_a_pod_that_is_deleted_by_force_restarts_the_gang(queued: Space) -> None:
+    run = held(queued)
+    before = run.pods()
+    words = ("--force", "--grace-period=0", "--wait=false")
+    queued.kubectl.run("delete", "pod", before[1].name, *words)
+    after = run.running(2, but=[pod.uid for pod in before])
+    assert not {pod.uid for pod in before} & {pod.uid for pod in after}
+    standin.order(run, "succeed")
+    run.ended()
+
+
+def test_an_image_that_cannot_be_pulled_leaves_the_run_waiting_and_uninstall_frees_it(
+    queued: Space,
+) -> None:
+    image = {**standin.IMAGE, "tag": "does-not-exist", "pullPolicy": "Always"}
+    release, run = standin.release(queued, "dpo", {"image": image})
+    release.install()
+    pulling = {"ErrImagePull", "ImagePullBackOff"}
+    until("the pods cannot pull", lambda: bool(waiting_reasons(run) & pulling), seconds=90)
+    assert run.restarts == (0, 0)
+    release.uninstall()
+    until("no pods are left", lambda: not run.pods(), seconds=60)

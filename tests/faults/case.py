@@ -1,0 +1,299 @@
+"""One fault, once: ``python -m tests.faults.case NAME SEED FOLDER`` prints the result as JSON.
+
+``inject`` has one or more of:
+
+- ``train``: what the stand-in trainer does: ``do``, ``rank``, ``at`` (step, save, seal, sealed,
+  end), ``step``, ``word``, ``attempts``
+- ``pod``: a signal to launchers once step ``step`` is logged: ``signal``, ``rank`` (-1: all)
+- ``storage``: the workspace is away once ``step`` is logged, until the restart
+- ``size``: the workspace is a tmpfs of that size; ``read_only``: which cannot be written
+- ``owner``: user id that the workspace belongs to; the pods have no right to override it
+- ``damage``: what is done to a checkpoint before the restart, see ``damage.py``
+- ``hub``: faults of a fake hub by file; the model comes from it
+- ``source``: files of the sources to write, by name: a text, or ``bytes``, a number of zeros; null
+  removes one
+- ``calls``: a system call of the launchers and its error, from their start
+- ``strangers``: ``kind`` and ``count`` of connections to the gang port
+- ``recipe``, ``env``, ``rank_1``: changes of the recipe, and of the pods' variables
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from launchers.metrics import rows
+from launchers.storage import manifest, marker
+from launchers.system.process import adopt_orphans, descendants, kill_descendants
+from tests.faults import catalogue, damage, strangers
+from tests.faults.catalogue import Fault
+from tests.faults.gang import MAX_RESTARTS, Gang, signal_pod
+from tests.faults.trainer.torch.distributed.run import STEPS, WEIGHTS, state_after
+from tests.launchers.fake_hub import serve
+
+ORPHAN_SECONDS = 5.0
+"""Time after the end of all pods in which their processes must be gone."""
+
+
+@dataclass(kw_only=True)
+class Result:
+    """What one run showed."""
+
+    name: str
+    seed: int
+    outcome: str
+    code: int | None = None
+    failure_class: str = ""
+    id: str = ""
+    restarts: str = "none"
+    detect_seconds: float | None = None
+    """From the fault to the end of the first pod."""
+    next_step_seconds: float | None = None
+    """From the fault to the end of the first step that had not been done before."""
+    lost_steps: int | None = None
+    """Steps that were done again."""
+    orphans: int = 0
+    seconds: float = 0.0
+    problems: tuple[str, ...] = ()
+
+
+class Case:
+    """A fault with the choices of one seed, and the run that it is injected into."""
+
+    def __init__(self, fault: Fault, seed: int, folder: Path) -> None:
+        """Choose rank and step by the seed; prepare the run."""
+        chance = random.Random(f"{fault.name} {seed}")
+        chosen = {key: chance.choice(values) for key, values in fault.spread.items()}
+        self.fault, self.seed = fault, seed
+        self.inject: dict[str, Any] = {**fault.inject}
+        for part in ("train", "pod", "storage"):
+            if part in self.inject:
+                self.inject[part] = {**self.inject[part], **chosen}
+        self.chance, self.sign = chance, folder / "sign"
+        if "size" in self.inject:
+            _mount(folder / "workspace", self.inject["size"])
+        self.gang = Gang(folder, nodes=fault.nodes)
+        self.gang.variables = {
+            "FAULT_TRAIN": json.dumps(self.inject.get("train", {})),
+            "FAULT_SIGN": str(self.sign),
+            **self.inject.get("env", {}),
+        }
+        self.gang.rank_variables = {1: self.inject.get("rank_1", {})}
+        self.gang.watch, self.gang.between = self._watch, self._between
+        self._acted = False
+        self._prepare_sources()
+        self._prepare_storage()
+
+    def _prepare_sources(self) -> None:
+        sources = self.gang.folder / "sources"
+        for name, text in self.inject.get("source", {}).items():
+            self._note()
+            if text is None:
+                (sources / name).unlink()
+            elif isinstance(text, dict):
+                (sources / name).write_bytes(bytes(text["bytes"]))
+            else:
+                (sources / name).write_text(text)
+        self.gang.write_recipe(**self.inject.get("recipe", {}))
+        if "env" in self.inject or "rank_1" in self.inject:
+            self._note()
+        if "calls" in self.inject:
+            self._note()
+            module = [sys.executable, "-m", "tests.faults.syscalls", *self.inject["calls"]]
+            self.gang.wrapper = tuple(module)
+
+    def _prepare_storage(self) -> None:
+        workspace = self.gang.folder / "workspace"
+        if self.inject.get("read_only"):
+            self._note()
+            subprocess.run(["mount", "-o", "remount,ro", str(workspace)], check=True)
+        if "owner" in self.inject:
+            self._note()
+            workspace.mkdir()
+            os.chown(workspace, self.inject["owner"], -1)
+            no_override = "--bounding-set=-dac_override,-dac_read_search,-fowner"
+            self.gang.wrapper = ("setpriv", no_override)
+
+    def run(self) -> Result:
+        """Run to the end; judge it."""
+        begun = time.monotonic()
+        with self._surroundings():
+            end = self.gang.until_end(begun + self.fault.seconds)
+        orphans = _orphans()
+        result = self._result(end, orphans, time.monotonic() - begun)
+        return replace(result, problems=tuple(self._problems(result)))
+
+    @contextlib.contextmanager
+    def _surroundings(self) -> Iterator[None]:
+        with contextlib.ExitStack() as stack:
+            if "hub" in self.inject:
+                self._serve_hub(stack)
+            if "strangers" in self.inject:
+                wanted = self.inject["strangers"]
+                self._note()
+                stack.enter_context(strangers.connecting(self.gang.port, **wanted))
+            yield
+
+    def _serve_hub(self, stack: contextlib.ExitStack) -> None:
+        hub = stack.enter_context(serve())
+        weights = random.Random(self.seed).randbytes(300_000)
+        config = b'{"model_type": "qwen3"}'
+        hub.repos = {"models/o/m": {"config.json": config, "model.safetensors": weights}}
+        planned = dict(self.inject["hub"])
+        hub.token, hub.pause = planned.pop("token", ""), 0.05
+        hub.faults = {name: list(faults) for name, faults in planned.items()}
+        self.gang.write_recipe(**{"model": "hf://o/m@main", **self.inject.get("recipe", {})})
+        own = {"HF_ENDPOINT": hub.url, "HF_HUB_DOWNLOAD_TIMEOUT": "2", "HF_HUB_ETAG_TIMEOUT": "2"}
+        self.gang.variables = {**self.gang.variables, **own}
+        self._note()
+
+    def _watch(self) -> None:
+        """Inject what depends on the step that is logged."""
+        planned = self.inject.get("pod") or self.inject.get("storage")
+        if planned is None or self._acted or self._last_step() < int(planned["step"]):
+            return
+        self._acted = True
+        self._note()
+        if "pod" in self.inject:
+            chosen = self.gang.pods if planned["rank"] < 0 else [self.gang.pods[planned["rank"]]]
+            for pod in chosen:
+                signal_pod(pod, planned["signal"])
+        else:
+            _hide(self.gang.folder / "workspace")
+
+    def _between(self) -> None:
+        if self._acted and "storage" in self.inject:
+            subprocess.run(["umount", str(self.gang.folder / "workspace")], check=True)
+            self._acted, self.inject["storage"]["step"] = False, 10**6
+        if "damage" in self.inject and len(self.gang.ends) == 1:
+            damage.apply(self.inject["damage"], self.gang.run / "checkpoints", self.chance)
+
+    def _note(self) -> None:
+        with self.sign.open("a") as sign:
+            sign.write(f"{time.time()}\n")
+
+    def _rows(self) -> list[rows.Row]:
+        path = self.gang.run / "metrics.jsonl"
+        try:
+            lines = path.read_text().splitlines()
+        except OSError:
+            return []
+        return [row for line in lines if (row := rows.parse(line)) is not None]
+
+    def _last_step(self) -> int:
+        return max((row.step for row in self._rows()), default=0)
+
+    def _result(self, end: str, orphans: int, seconds: float) -> Result:
+        gang = self.gang
+        root = (gang.ends[-1] if end == "failed" else gang.ends[0]) if gang.ends else None
+        restarts = gang.counted + gang.free
+        message: Mapping[str, Any] = root.message if root else {}
+        kinds = {(False, False): "none", (True, False): "counted", (False, True): "free"}
+        kind = kinds.get((gang.counted > 0, gang.free > 0), "mixed")
+        if end == "failed" and gang.counted > MAX_RESTARTS:
+            kind = "all"
+        outcome = {"done": "resumed" if restarts else "unaffected"}.get(end, end)
+        injected = float(self.sign.read_text().split()[0]) if self.sign.exists() else None
+        found = Result(
+            name=self.fault.name,
+            seed=self.seed,
+            outcome=outcome,
+            code=root.code if root else None,
+            failure_class=str(message.get("class", "")),
+            id=str(message.get("id", "")),
+            restarts=kind,
+            orphans=orphans,
+            seconds=round(seconds, 1),
+        )
+        if injected is not None and root is not None:
+            found.detect_seconds = round(gang.ends[0].at - injected, 2)
+        return self._with_recovery(found, injected)
+
+    def _with_recovery(self, found: Result, injected: float | None) -> Result:
+        done = self._rows()
+        first = [row.step for row in done if row.attempt == 1]
+        later = [row for row in done if row.attempt > 1]
+        new = [row for row in later if row.step > max(first, default=0)]
+        if injected is not None and new:
+            found.next_step_seconds = round(new[0].time - injected, 2)
+        if later:
+            found.lost_steps = max(0, max(first, default=0) - (later[0].step - 1))
+        return found
+
+    def _problems(self, found: Result) -> Iterator[str]:
+        expect = self.fault.expect
+        wanted: dict[str, object] = {"outcome": expect.outcome, "restarts": expect.restarts}
+        if expect.code is not None:
+            wanted["code"] = int(expect.code)
+        if expect.failure_class is not None:
+            wanted["failure_class"] = str(expect.failure_class)
+        if expect.id:
+            wanted["id"] = expect.id
+        for key, value in wanted.items():
+            if getattr(found, key) != value:
+                yield f"{key} {getattr(found, key)!r}, not {value!r}"
+        if found.orphans:
+            yield f"{found.orphans} processes were left"
+        if expect.outcome != "unaffected" and not self.sign.exists() and "train" in self.inject:
+            yield "the fault was not injected"
+        logs = "".join(p.read_text(errors="replace") for p in self.gang.folder.glob("pod-*.log"))
+        if expect.logged and expect.logged not in logs:
+            yield f"no log has {expect.logged!r}"
+        yield from self._silent(found)
+
+    def _silent(self, found: Result) -> Iterator[str]:
+        """Find results that look whole and are not."""
+        export = self.gang.run / "export"
+        if found.outcome in ("unaffected", "resumed"):
+            if (export / WEIGHTS).read_text() != state_after(STEPS):
+                yield "silent success: the exported state is not that of an undisturbed run"
+        elif (export / marker.NAME).exists():
+            yield "a failed run has a complete export"
+        for path in (self.gang.folder / "workspace").glob("*/*"):
+            there = marker.read(path)
+            if there is not None and manifest.verify(path, there.manifest, full=True):
+                yield f"{path.name} has a marker and is damaged"
+
+
+def _mount(folder: Path, size: str) -> None:
+    folder.mkdir(parents=True)
+    options = f"size={size},mode=777"
+    subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(folder)], check=True)
+
+
+def _hide(folder: Path) -> None:
+    """Mount an empty read-only folder over the workspace: what is not open is away."""
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(folder)], check=True)
+
+
+def _orphans() -> int:
+    stop = time.monotonic() + ORPHAN_SECONDS
+    while (left := descendants(os.getpid())) and time.monotonic() < stop:
+        with contextlib.suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        time.sleep(0.1)
+    kill_descendants()
+    return len(left)
+
+
+def main(name: str, seed: str, folder: str) -> int:
+    """Run one fault; print the result."""
+    adopt_orphans()
+    fault = next(each for each in catalogue.load("process") if each.name == name)
+    result = Case(fault, int(seed), Path(folder)).run()
+    print(json.dumps(asdict(result)))
+    return 1 if result.problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

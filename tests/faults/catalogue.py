@@ -1,0 +1,94 @@
+"""The faults, as data: ``catalogue/<level>.yaml``; an unknown key is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import yaml
+
+from launchers.exits import Exit, FailureClass
+
+FOLDER = Path(__file__).parent / "catalogue"
+LEVELS = ("process", "cluster", "gpu")
+Outcome = Literal["unaffected", "resumed", "failed", "endless"]
+"""The run ends well without a restart, ends well after restarts, ends without success, or does not
+end by itself: expected only where nothing that could end it exists yet."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Expected:
+    """What must happen."""
+
+    outcome: Outcome
+    code: Exit | None = None
+    """Exit code of the rank that ended first; None when the run is unaffected."""
+    failure_class: FailureClass | None = None
+    id: str = ""
+    """Id in its termination message; empty when any will do."""
+    restarts: Literal["none", "free", "counted", "all"] = "none"
+    """``all``: counted restarts until no more are allowed."""
+    logged: str = ""
+    """A text that the log of a pod must contain, such as the id of a warning."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fault:
+    """One named fault."""
+
+    name: str
+    level: str
+    group: str
+    """Row of the table that it belongs to."""
+    inject: Mapping[str, Any]
+    """By level: ``case.py``, node id of a test under ``test``, or ``tests/gpu/launcher``."""
+    expect: Expected
+    seconds: float
+    """Deadline of the whole run."""
+    nodes: int = 2
+    needs: tuple[str, ...] = ()
+    """``root``: mounts of its own."""
+    quick: bool = False
+    """Whether ``make test`` runs it."""
+    spread: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    """Values to choose from by seed, by the key in ``inject.train``."""
+
+
+def load(level: str) -> list[Fault]:
+    """Read the faults of a level.
+
+    Raises:
+        ValueError: an unknown key or value, or a name used twice.
+    """
+    found = [
+        _fault(level, group, name, entry)
+        for group, entries in yaml.safe_load((FOLDER / f"{level}.yaml").read_text()).items()
+        for name, entry in entries.items()
+    ]
+    names = [each.name for each in found]
+    if twice := {name for name in names if names.count(name) > 1}:
+        raise ValueError(f"{level}.yaml: {', '.join(sorted(twice))} twice")
+    return found
+
+
+def _fault(level: str, group: str, name: str, entry: dict[str, Any]) -> Fault:
+    expect = dict(entry.pop("expect"))
+    made = Expected(
+        outcome=_one_of(expect.pop("outcome"), get_args(Outcome), name),
+        code=Exit[expect.pop("code")] if "code" in expect else None,
+        failure_class=FailureClass(expect.pop("class")) if "class" in expect else None,
+        **expect,
+    )
+    spread = {key: tuple(values) for key, values in entry.pop("spread", {}).items()}
+    needs = tuple(entry.pop("needs", ()))
+    return Fault(
+        name=name, level=level, group=group, expect=made, spread=spread, needs=needs, **entry
+    )
+
+
+def _one_of(value: Any, allowed: tuple[Any, ...], name: str) -> Any:
+    if value not in allowed:
+        raise ValueError(f"{name}: {value!r}; use one of {', '.join(map(str, allowed))}")
+    return value

@@ -1,0 +1,87 @@
+"""Programs that connect to the gang port and are not of the gang."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+RETRY_SECONDS = 0.02
+
+
+def garbage(sock: socket.socket) -> None:
+    """Send bytes that are no message."""
+    sock.sendall(bytes(range(256)) * 16)
+
+
+def oversized(sock: socket.socket) -> None:
+    """Send a line without an end, until the other side has had enough."""
+    for _ in range(256):
+        sock.sendall(b'{"hello": "' + b"x" * 65536)
+
+
+def slow(sock: socket.socket) -> None:
+    """Send a byte at a time and never end the line."""
+    for _ in range(600):
+        sock.sendall(b" ")
+        time.sleep(0.1)
+
+
+def wrong_digest(sock: socket.socket) -> None:
+    """Introduce itself as a rank of this run with another recipe."""
+    hello = {"run": "r", "rank": 1, "nodes": 2, "digest": "0" * 64, "pod": "stranger", "node": ""}
+    sock.sendall(json.dumps({"hello": hello}).encode() + b"\n")
+    while sock.recv(4096):
+        pass
+
+
+def silent(sock: socket.socket) -> None:
+    """Send nothing."""
+    while sock.recv(4096):
+        pass
+
+
+def half_open(sock: socket.socket) -> None:
+    """Close with a reset in the middle of a line."""
+    sock.sendall(b'{"hello": ')
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    sock.close()
+
+
+KINDS: dict[str, Callable[[socket.socket], None]] = {
+    "garbage": garbage,
+    "oversized": oversized,
+    "slow": slow,
+    "wrong-digest": wrong_digest,
+    "silent": silent,
+    "half-open": half_open,
+}
+
+
+@contextmanager
+def connecting(port: int, kind: str, count: int) -> Iterator[None]:
+    """Keep ``count`` such connections to a port of this machine, from when it opens."""
+    ended = threading.Event()
+
+    def work() -> None:
+        while not ended.is_set():
+            with (
+                contextlib.suppress(OSError),
+                socket.create_connection(("127.0.0.1", port), timeout=2) as sock,
+            ):
+                sock.settimeout(2)
+                KINDS[kind](sock)
+            ended.wait(RETRY_SECONDS)
+
+    threads = [threading.Thread(target=work, daemon=True) for _ in range(count)]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        ended.set()

@@ -1,0 +1,93 @@
+"""The catalogue is whole, and the quick faults end as declared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from scripts.helm import ROOT
+from tests.faults import __main__ as matrix
+from tests.faults import catalogue, damage, strangers
+from tests.faults.__main__ import is_runnable, run, summary
+from tests.faults.catalogue import LEVELS, Fault
+from tests.gpu.launcher import matrix as gpu_matrix
+
+PROCESS = catalogue.load("process")
+QUICK = [fault for fault in PROCESS if fault.quick]
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.parametrize("fault", QUICK, ids=lambda fault: fault.name)
+def test_a_fault_ends_as_declared(fault: Fault) -> None:
+    if not is_runnable(fault):
+        pytest.skip("it needs root")
+    result = run(fault, seed=0)
+    assert result["problems"] == [], result["logs"]
+
+
+def test_what_is_declared_wrongly_is_found() -> None:
+    (fault,) = (each for each in PROCESS if each.name == "setting-misspelt")
+    result = run(fault, seed=0)
+    wrong = dict(result, problems=["outcome 'failed', not 'resumed'"])
+    assert (result["outcome"], result["code"]) == ("failed", 78)
+    assert summary([result])["as_declared"] == 1
+    assert summary([wrong])["as_declared"] == 0
+
+
+def test_there_are_enough_faults_and_each_name_is_used_once() -> None:
+    names = [fault.name for level in LEVELS for fault in catalogue.load(level)]
+    assert len(names) >= 60
+    assert len(catalogue.load("gpu")) >= 12
+
+
+def test_an_unknown_key_or_outcome_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(catalogue, "FOLDER", tmp_path)
+    text = "group: {one: {inject: {}, expect: {outcome: survives}, seconds: 1}}"
+    (tmp_path / "gpu.yaml").write_text(text)
+    with pytest.raises(ValueError, match="survives"):
+        catalogue.load("gpu")
+    (tmp_path / "gpu.yaml").write_text(text.replace("survives", "failed, color: red"))
+    with pytest.raises(TypeError, match="color"):
+        catalogue.load("gpu")
+
+
+def test_each_fault_of_a_cluster_names_a_test_that_exists() -> None:
+    for fault in catalogue.load("cluster"):
+        file, _, name = str(fault.inject["test"]).partition("::")
+        assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), fault.name
+
+
+def test_what_is_injected_is_known() -> None:
+    for fault in PROCESS:
+        if "damage" in fault.inject:
+            assert fault.inject["damage"] in damage.KINDS
+        if "strangers" in fault.inject:
+            assert fault.inject["strangers"]["kind"] in strangers.KINDS
+
+
+def test_each_fault_of_gpus_is_one_that_the_plugin_injects() -> None:
+    known = gpu_matrix.PLUGIN.read_text(encoding="utf-8")
+    for fault in catalogue.load("gpu"):
+        planned = gpu_matrix.plan(fault, seed=1)
+        assert f'case "{planned["do"]}":' in known
+        assert planned["at"] in ("step", "save")
+        assert 0 < planned["step"] <= gpu_matrix.STEPS
+
+
+def test_a_gpu_fault_that_ends_otherwise_is_named() -> None:
+    (fault,) = (each for each in catalogue.load("gpu") if each.name == "gpu-out-of-memory")
+    seen = {"injected": 1.0, "outcome": "resumed", "code": 1, "class": "gpu-memory", "orphans": 0}
+    assert list(gpu_matrix.complaints(fault, seen)) == []
+    wrong = seen | {"injected": None, "outcome": "endless", "class": "unknown", "orphans": 2}
+    assert len(list(gpu_matrix.complaints(fault, wrong))) == 4
+
+
+def test_the_table_has_a_row_for_each_fault() -> None:
+    runs: list[dict[str, Any]] = [
+        {"name": "a", "seed": seed, "outcome": "resumed", "problems": []} for seed in (0, 1)
+    ]
+    assert matrix.table([*runs, {**runs[0], "name": "b"}]).row_count == 2

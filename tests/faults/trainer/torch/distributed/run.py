@@ -1,0 +1,197 @@
+"""Stands for torchrun and its only worker in the fault matrix; trains in tenths of a second.
+
+Its state is a chain of hashes over the steps, so that a lost, repeated or damaged step changes all
+states after it. Like real ranks, the nodes wait for each other in each step, for ever; rank 0
+writes ``logging.jsonl``, ``metrics.jsonl`` and checkpoints, with the launcher's own seal and
+retention. The fault in ``FAULT_TRAIN`` (JSON) happens on its ``rank``, at its ``step``, in the
+first attempt.
+"""
+
+import argparse
+import ctypes
+import hashlib
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from launchers.metrics import rows
+from launchers.storage import checkpoint, retention
+from tests.faults import syscalls
+
+STEPS, SAVE_EVERY, LIMIT = 8, 2, 2
+STEP_SECONDS = 0.05
+SHARD = "iter_{:07d}/__{}_0.distcp"
+WEIGHTS = "model.safetensors"
+
+
+def state_after(step: int) -> str:
+    """Return the state of an undisturbed run after so many steps."""
+    state = "start"
+    for number in range(1, step + 1):
+        state = hashlib.sha256(f"{state} {number}".encode()).hexdigest()
+    return state
+
+
+def main() -> None:
+    """Parse torchrun's arguments and train."""
+    parser = argparse.ArgumentParser()
+    for flag in ("nnodes", "nproc-per-node", "node-rank", "master-addr", "master-port"):
+        parser.add_argument(f"--{flag}", required=True)
+    for flag in ("max-restarts", "log-dir", "redirects", "tee"):
+        parser.add_argument(f"--{flag}", required=True)
+    parser.add_argument("program", nargs=argparse.REMAINDER)
+    options = parser.parse_args()
+    logs = Path(options.log_dir) / "none_x" / "attempt_0" / "0"
+    logs.mkdir(parents=True)
+    words = options.program
+    resume = words[words.index("--resume_from_checkpoint") + 1] if _resumes(words) else ""
+    node = Node(
+        rank=int(options.node_rank),
+        nodes=int(options.nnodes),
+        output=Path(words[words.index("--output_dir") + 1]),
+        logs=logs,
+        attempt=int(Path(os.environ["DPO_ATTEMPT_FOLDER"]).name),
+    )
+    node.train(resume)
+
+
+def _resumes(words: list[str]) -> bool:
+    return "--resume_from_checkpoint" in words
+
+
+class Node:
+    """The training process of one node."""
+
+    def __init__(self, rank: int, nodes: int, output: Path, logs: Path, attempt: int) -> None:
+        self.rank, self.nodes, self.output, self.logs = rank, nodes, output, logs
+        self.attempt = attempt
+        self.folder = Path(os.environ["DPO_ATTEMPT_FOLDER"]) / "steps"
+        planned = json.loads(os.environ["FAULT_TRAIN"])
+        mine = planned and int(planned["rank"]) in (rank, -1)
+        always = planned.get("attempts", 1) >= attempt
+        self.fault: dict[str, Any] = planned if mine and always else {}
+
+    def train(self, resume: str) -> None:
+        """Train from the checkpoint, if any, to the last step."""
+        step, state = self.load(Path(resume)) if resume else (0, "start")
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self.output.mkdir(parents=True, exist_ok=True)
+        while step < STEPS:
+            step += 1
+            self.act("step", step)
+            self.meet(f"{step}")
+            time.sleep(STEP_SECONDS)
+            state = hashlib.sha256(f"{state} {step}".encode()).hexdigest()
+            if self.rank == 0:
+                self.log(step, state)
+            if step % SAVE_EVERY == 0 or step == STEPS:
+                self.save(step, state)
+        self.act("end", step)
+
+    def load(self, folder: Path) -> tuple[int, str]:
+        """Read step and state from this rank's shard."""
+        step = checkpoint.step_of(folder)
+        return step, (folder / SHARD.format(step, self.rank)).read_text()
+
+    def log(self, step: int, state: str) -> None:
+        """Append the rows of a step."""
+        loss = int(state[:8], 16) / 2**32
+        with (self.output / "logging.jsonl").open("a") as log:
+            counter = f"{step}/{STEPS}"
+            log.write(json.dumps({"loss": loss, "global_step/max_steps": counter}) + "\n")
+        row = rows.Row(
+            step=step,
+            total=STEPS,
+            attempt=self.attempt,
+            time=time.time(),
+            seconds=STEP_SECONDS,
+            values={"loss": loss},
+        )
+        with (self.output.parent / "metrics.jsonl").open("a") as metrics:
+            metrics.write(rows.line(row) + "\n")
+
+    def save(self, step: int, state: str) -> None:
+        """Write this rank's shard; rank 0 writes the weights, seals and deletes older ones."""
+        folder = self.output / f"checkpoint-{step}"
+        shard = folder / SHARD.format(step, self.rank)
+        shard.parent.mkdir(parents=True, exist_ok=True)
+        self.act("save", step)
+        shard.write_text(state)
+        checkpoint.digest_own(folder, self.rank)
+        self.meet(f"save-{step}")
+        if self.rank == 0:
+            (folder / WEIGHTS).write_text(state)
+            (folder / "config.json").write_text("{}")
+            self.act("seal", step)
+            checkpoint.seal(folder, step)
+            retention.apply(self.output, LIMIT)
+            self.act("sealed", step)
+        self.meet(f"sealed-{step}")
+
+    def meet(self, name: str) -> None:
+        """Wait until all nodes have come here."""
+        (self.folder / f"{name}-{self.rank}").touch()
+        others = [self.folder / f"{name}-{rank}" for rank in range(self.nodes)]
+        while not all(other.exists() for other in others):
+            time.sleep(0.01)
+
+    def act(self, at: str, step: int) -> None:
+        """Do what the fault says if its time has come."""
+        fault = self.fault
+        if not fault or fault.get("at", "step") != at or int(fault["step"]) != step:
+            return
+        with Path(os.environ["FAULT_SIGN"]).open("a") as sign:
+            sign.write(f"{time.time()}\n")
+        what, word = fault["do"], str(fault.get("word", ""))
+        if what == "die":  # torchrun survives its worker and reports it
+            print(
+                f"Root Cause (first observed failure):\n  exitcode  : {word} (pid: 1)", flush=True
+            )
+            sys.exit(1)
+        if what == "raise":
+            (self.logs / "stderr.log").write_text(f"Traceback (most recent call last):\n{word}\n")
+            sys.exit(1)
+        if what == "kill":  # torchrun itself dies
+            os.kill(os.getpid(), signal.Signals[word])
+            time.sleep(600)
+        if what == "segfault":
+            ctypes.string_at(0)
+        if what == "exit":
+            sys.exit(int(word))
+        if what == "leave-a-child":
+            if os.fork() == 0:
+                os.setsid()
+                time.sleep(600)
+            sys.exit(1)
+        if what == "slow":
+            time.sleep(float(word))
+        if what == "fail-calls":
+            self.fail_calls(word)
+        if what == "fill":
+            self.fill()
+
+    def fail_calls(self, word: str) -> None:
+        """Let each call of a kind fail from now on; end as Python does with its traceback."""
+        name, _, error = word.partition(" ")
+        syscalls.fail(name, error)
+        sys.excepthook = self._write_traceback
+
+    def fill(self) -> None:
+        """Fill the workspace; end as Python does with its traceback."""
+        sys.excepthook = self._write_traceback
+        (self.logs / "stderr.log").write_bytes(b" " * 4096)  # torchrun has this file open before
+        with (self.output / "filler").open("wb", buffering=0) as handle:
+            while True:
+                handle.write(bytes(65536))
+
+    def _write_traceback(self, kind: type[BaseException], error: BaseException, _: object) -> None:
+        text = f"Traceback (most recent call last):\n{kind.__name__}: {error}\n"
+        (self.logs / "stderr.log").write_text(text)
+
+
+if __name__ == "__main__":
+    main()
