@@ -24,6 +24,7 @@ from launchers.gang.protocol import (
     end_message,
     server,
 )
+from launchers.gang.restart_agreement import RestartAgreement
 from launchers.gang.stop_agreement import StopAgreement
 
 LATE_JOINER_TIMEOUT_SECONDS = 3.0
@@ -43,6 +44,7 @@ class Leader:
         self.peers = PeerMonitor(
             announce_end=lambda code, cause: self._broadcast(end_message(code, cause)),
             agreement=StopAgreement(own.nodes, self._broadcast),
+            restarts=RestartAgreement(own.nodes, self._broadcast),
         )
         self.generation = ""
         self._connections: dict[int, Connection] = {}

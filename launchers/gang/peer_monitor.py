@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from launchers.exits import Exit
 from launchers.gang.protocol import KEEPALIVE, Closed, Connection, Loss
+from launchers.gang.restart_agreement import RestartAgreement
 from launchers.gang.stop_agreement import StopAgreement
 
 SILENCE_LIMIT_SECONDS = 60.0
@@ -31,6 +32,8 @@ class PeerMonitor:
     """Announces to the gang, before the process ends, how this rank is about to end."""
     agreement: StopAgreement = field(default_factory=lambda: StopAgreement(1, lambda _: None))
     """This rank's part in the agreement on where to save and stop."""
+    restarts: RestartAgreement = field(default_factory=lambda: RestartAgreement(1, lambda _: None))
+    """This rank's part in the agreement to start the training processes again."""
     _stopped: threading.Event = field(default_factory=threading.Event)
 
     def record_loss(self, loss: Loss) -> None:
@@ -76,6 +79,7 @@ class PeerMonitor:
                 loss = Loss.from_wire(message, peer)
                 if loss is not None:
                     self.record_loss(loss)
+                self.restarts.hear(rank, message)
                 if loss is not None or "left" in message:
                     return
                 self.agreement.hear(rank, message)

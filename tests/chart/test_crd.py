@@ -43,7 +43,7 @@ FULL: Document = {
         "deadlineSeconds": 90,
     },
     "rendezvous": {"masterPort": 30000, "gangPort": 30001, "deadlineSeconds": 60},
-    "restarts": {"max": 7, "nodeLostSeconds": 10},
+    "restarts": {"max": 7, "inPlace": 2, "nodeLostSeconds": 10},
     "test": {"deadlineSeconds": 9, "resources": {"requests": {"cpu": 1}}},
     "terminationGracePeriodSeconds": 61,
     "ttlSecondsAfterFinished": 3600,
