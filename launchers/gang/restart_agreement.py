@@ -23,7 +23,8 @@ from dataclasses import asdict, dataclass
 from launchers.gang.protocol import Loss, Message
 
 AGREEMENT_SECONDS = 120.0
-"""Time in which all ranks must have ended their training processes."""
+"""Time in which all ranks must have ended their training processes; rank 0 decides after it, and
+the others wait for twice as long."""
 POLL_SECONDS = 0.1
 
 
@@ -123,15 +124,14 @@ class RestartAgreement:
             decide: called on rank 0 only, once all ranks have reported. May raise.
 
         Returns:
-            The decision; None if a peer was lost before it.
+            The decision; None if a peer was lost before it, or rank 0 has not decided in time.
         """
         if self._is_leader:
             return self._lead(ended, lost, decide)
         with self._change:
             self._answer = None
         self._send({"restart": "ended", **asdict(ended)})
-        # rank 0 decides within its own limit, or falls silent, which is a loss
-        self._wait(lambda: self._answer is not None, lost)
+        self._wait(lambda: self._answer is not None, lost, 2 * AGREEMENT_SECONDS)
         with self._change:
             self.is_asked = False
             return self._answer
@@ -188,7 +188,7 @@ class RestartAgreement:
             self._change.notify_all()
 
     def _has_all(self) -> bool:
-        return bool(self._finished) or len(self._ended) == self._nodes
+        return len(self._ended.keys() | self._finished) == self._nodes
 
     def _missing(self) -> str:
         """Return why rank 0 can't decide for all; empty if it can."""
@@ -198,9 +198,7 @@ class RestartAgreement:
         seconds = f"{AGREEMENT_SECONDS:.0f} s"
         return f"rank {absent[0]} has not ended its processes in {seconds}" if absent else ""
 
-    def _wait(
-        self, holds: Callable[[], bool], lost: threading.Event, seconds: float = float("inf")
-    ) -> None:
+    def _wait(self, holds: Callable[[], bool], lost: threading.Event, seconds: float) -> None:
         """Wait until ``holds()``, a peer is lost, or so many seconds have passed."""
         stop = time.monotonic() + seconds
         with self._change:

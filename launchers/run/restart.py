@@ -131,8 +131,7 @@ class Restarts:
             if answer.first == ended:
                 raise error
             peers.record_loss(answer.loss)
-        assert peers.loss is not None
-        raise peers.loss.error()
+        raise peers.loss.error() if peers.loss is not None else error
 
     def _decide(self, failed: float, first: Ended) -> Begin | str:
         """Decide on rank 0, once no rank has a training process left.
