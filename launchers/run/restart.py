@@ -54,7 +54,7 @@ class Count:
     restarts: int = 0
     """Since the last higher complete checkpoint."""
     step: int = 0
-    """Step of the newest complete checkpoint at the last restart."""
+    """The highest step of a complete checkpoint at a restart or at the pod's first start."""
 
     def after(self, step: int) -> Count:
         """Return the count with one more restart, from the checkpoint of ``step``.
@@ -62,7 +62,8 @@ class Count:
         >>> Count(restarts=2, step=10).after(10), Count(restarts=2, step=10).after(15)
         (Count(restarts=3, step=10), Count(restarts=1, step=15))
         """
-        return Count(restarts=1 if step > self.step else self.restarts + 1, step=step)
+        restarts = 1 if step > self.step else self.restarts + 1
+        return Count(restarts=restarts, step=max(step, self.step))
 
     @property
     def pause_seconds(self) -> float:
