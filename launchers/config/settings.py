@@ -42,6 +42,7 @@ _SETTINGS = (
     "DPO_GANG_PORT",
     "DPO_GANG_DEADLINE",
     "DPO_GRACE_SECONDS",
+    "DPO_RESTARTS_IN_PLACE",
     "DPO_TERMINATION_LOG",
     "DPO_POD_NAME",
     "DPO_NODE_NAME",
@@ -64,6 +65,8 @@ _SERVICE_URL = re.compile(r"(tcp|udp|sctp)://.+")
 DEFAULT_GRACE_SECONDS = 30
 """Kubernetes' and Slurm's default time from SIGTERM to SIGKILL."""
 DEFAULT_VERIFY_SECONDS = 20
+DEFAULT_RESTARTS_IN_PLACE = 3
+"""The chart's default, ``restarts.inPlace``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +98,8 @@ class Settings:
     """Seconds within which every rank must join the gang."""
     grace: int
     """Seconds from SIGTERM to SIGKILL."""
+    restarts_in_place: int
+    """Restarts of the training processes in the same pods without a higher checkpoint."""
     restart_attempt: int
     termination_log: Path | None
     pod: str
@@ -155,6 +160,9 @@ def from_env(env: Mapping[str, str]) -> Settings:
         gang_port=port(env, "DPO_GANG_PORT", 29400),
         gang_deadline=integer(env, "DPO_GANG_DEADLINE", 1800),
         grace=integer(env, "DPO_GRACE_SECONDS", DEFAULT_GRACE_SECONDS),
+        restarts_in_place=integer(
+            env, "DPO_RESTARTS_IN_PLACE", DEFAULT_RESTARTS_IN_PLACE, lowest=0
+        ),
         restart_attempt=integer(env, "DPO_RESTART_ATTEMPT", 0, lowest=0),
         termination_log=Path(log) if log else None,
         pod=env.get("DPO_POD_NAME", "") or env.get("HOSTNAME", ""),

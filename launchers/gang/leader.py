@@ -13,8 +13,8 @@ from functools import partial
 from launchers import logs
 from launchers.exits import USER, Exit, LaunchError
 from launchers.gang.barrier import JudgeAnswers, incomplete, missing, refusal, seconds_until
-from launchers.gang.hang_agreement import HangAgreement
 from launchers.gang.handshake import Handshakes, RefusalLog
+from launchers.gang.hang_agreement import HangAgreement
 from launchers.gang.peer_monitor import SILENCE_LIMIT_SECONDS, PeerMonitor
 from launchers.gang.protocol import (
     Closed,
@@ -26,6 +26,7 @@ from launchers.gang.protocol import (
     end_message,
     server,
 )
+from launchers.gang.restart_agreement import RestartAgreement
 from launchers.gang.stop_agreement import StopAgreement
 
 BACKLOG = 1024
@@ -48,6 +49,7 @@ class Leader:
             announce_end=lambda code, cause: self._broadcast(end_message(code, cause)),
             agreement=StopAgreement(own.nodes, self._broadcast),
             hangs=HangAgreement(own.nodes, self._broadcast),
+            restarts=RestartAgreement(own.nodes, self._broadcast),
         )
         self.generation = ""
         self._connections: dict[int, Connection] = {}

@@ -22,6 +22,7 @@ from launchers.gang.protocol import (
     StartMessage,
     end_message,
 )
+from launchers.gang.restart_agreement import RestartAgreement
 from launchers.gang.stop_agreement import StopAgreement
 from launchers.system.threads import in_thread
 
@@ -47,6 +48,7 @@ class Member:
             announce_end=self._announce_end,
             agreement=StopAgreement(own.nodes, self._send, is_leader=False),
             hangs=HangAgreement(own.nodes, self._send, is_leader=False),
+            restarts=RestartAgreement(own.nodes, self._send, is_leader=False),
         )
         self._heard = 0.0
         """Unix time at which the start message arrived."""

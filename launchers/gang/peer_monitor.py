@@ -14,6 +14,7 @@ from launchers import logs
 from launchers.exits import Exit
 from launchers.gang.hang_agreement import HangAgreement
 from launchers.gang.protocol import KEEPALIVE, Closed, Connection, Loss
+from launchers.gang.restart_agreement import RestartAgreement
 from launchers.gang.stop_agreement import StopAgreement
 
 SILENCE_LIMIT_SECONDS = 60.0
@@ -35,6 +36,8 @@ class PeerMonitor:
     """This rank's part in the agreement on where to save and stop."""
     hangs: HangAgreement = field(default_factory=lambda: HangAgreement(1, lambda _: None))
     """This rank's part in the agreement that the gang hangs."""
+    restarts: RestartAgreement = field(default_factory=lambda: RestartAgreement(1, lambda _: None))
+    """This rank's part in the agreement to start the training processes again."""
     _stopped: threading.Event = field(default_factory=threading.Event)
 
     def record_loss(self, loss: Loss) -> None:
@@ -81,6 +84,7 @@ class PeerMonitor:
                 loss = Loss.from_wire(message, peer)
                 if loss is not None:
                     self.record_loss(loss)
+                self.restarts.hear(rank, message)
                 if loss is not None or "left" in message:
                     return
                 self.agreement.hear(rank, message)

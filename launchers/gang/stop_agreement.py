@@ -128,6 +128,11 @@ class StopAgreement:
         with self._lock:
             self._hold, self._release = hold, release
 
+    @property
+    def is_asked(self) -> bool:
+        """Return whether a rank must stop, as far as this one knows; rank 0 knows of all."""
+        return self._deadline > 0 or self.boundary != 0
+
     def ask(self, seconds: float) -> None:
         """Ask for the agreement: this rank must end within so many seconds.
 

@@ -22,6 +22,9 @@ from launchers.system.proc_stat import read_stat
 from launchers.system.step_board import StepBoard
 
 CONTAINER = "container"
+FAILED, RESTART = "failed", "restart"
+"""Instead of the phases before training, after a restart in place: the training failed; all its
+processes were gone and the pause was over."""
 FIRST_STEP = "first_step"
 SECOND_STEP = "second_step"
 

@@ -17,7 +17,14 @@ from launchers.config.settings import STAGES
 from launchers.exits import USER, Exit, LaunchError
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.gang.protocol import Loss
-from launchers.progress.phases import CONTAINER, process_start
+from launchers.progress.phases import (
+    CONTAINER,
+    FAILED,
+    FIRST_STEP,
+    RESTART,
+    merge,
+    process_start,
+)
 from launchers.system.atomic_file import replace
 from launchers.system.process import Stopped
 
@@ -43,6 +50,9 @@ class Progress:
     """Path and digest of each output of the stages before training."""
     training: dict[str, Any] = field(default_factory=dict)
     """Progress and speed of training, see ``training.py``."""
+    restarts: list[dict[str, Any]] = field(default_factory=list)
+    """Restarts in place since the pods started: ``attempt``, ``why``, ``failed`` (Unix time), and
+    ``seconds`` to the end of the attempt's first step, None before it."""
     started: float = field(default_factory=time.time)
     phases: dict[str, float] = field(default_factory=lambda: {CONTAINER: process_start()})
     """Unix time at which each phase of the start ended, see ``phases.py``."""
@@ -62,6 +72,27 @@ class Progress:
         """Note that an attempt trains; until then the state of an earlier attempt is kept."""
         self.attempt, self.training = attempt, {}
         self.write()
+
+    def restart(self, attempt: int, *, failed: float, why: str) -> None:
+        """Note a restart in place: another attempt trains in the same pods.
+
+        Args:
+            attempt: its number.
+            failed: Unix time at which training failed.
+            why: rank and cause.
+        """
+        found = {"attempt": attempt, "why": why, "failed": round(failed, 3), "seconds": None}
+        self.restarts.append(found)
+        self.phases = {FAILED: failed}
+        self.mark(RESTART)
+        self.begin_training(attempt)
+
+    def note_phases(self, *marks: Mapping[str, float]) -> None:
+        """Merge the phases of the training processes into those of the start."""
+        self.phases = merge(self.phases, *marks)
+        if self.restarts and FIRST_STEP in self.phases:
+            seconds = self.phases[FIRST_STEP] - self.restarts[-1]["failed"]
+            self.restarts[-1]["seconds"] = round(seconds, 3)
 
     def begin(self, stage: str) -> None:
         """Note that a stage begins."""
@@ -103,6 +134,7 @@ class Progress:
             "stages": {s: self.stages[s] for s in STAGES if s in self.stages},
             "outputs": self.outputs,
             "training": self.training,
+            "restarts_in_place": self.restarts,
             "first_started": round(self.first_started, 3),
             "phases": {name: round(when, 3) for name, when in self.phases.items()},
             "started": round(self.started, 3),

@@ -65,7 +65,7 @@ def _follow(
 
 def _report(progress: Progress, ranks: list[dict[str, float]], *, is_first: bool) -> None:
     """Update the phases; after the first step log the seconds of each phase."""
-    progress.phases = phases.merge(progress.phases, *ranks)
+    progress.note_phases(*ranks)
     _write(progress)
     if not is_first:
         return

@@ -27,6 +27,7 @@ from launchers.progress.training import log_held_out, telling
 from launchers.run import kernel_cache, plan_file
 from launchers.run.prefetch import prefetching
 from launchers.run.prepare import prepare
+from launchers.run.restart import Restarts
 from launchers.stages.attempt import Attempt, decide_start
 from launchers.stages.attempt_record import begin, recording
 from launchers.stages.export import export
@@ -143,13 +144,13 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
                 progress.begin_training(decision.attempt.number)
                 progress.mark("gang")
                 with telling(progress, work.metrics, measure=Measure.of(recipe)):
-                    _train(
+                    last = _train(
                         preflight, recipe, inputs, decision.attempt, start, leader.peers, progress
                     )
 
                 # Export: the last or best checkpoint in Hugging Face format.
                 log_held_out(progress.training)
-                with recording(work, folder, settings.place.rank):
+                with recording(work, last.folder(work), settings.place.rank):
                     export(work, recipe, decision.identity, holder=settings.pod)
                 progress.end("done")
         progress.finish("succeeded")
@@ -199,23 +200,40 @@ def _train(
     start: StartMessage,
     peers: PeerMonitor,
     progress: Progress | None = None,
-) -> None:
+) -> Attempt:
     """Measure GPUs and network with the gang, then train on this node.
 
+    A failure that may pass is followed by a restart in place, another attempt of the same gang.
+
     Only rank 0 has a ``progress``, to which the phases of the start are written.
+
+    Returns:
+        The attempt that completed the training.
     """
     settings = preflight.settings
-    folder = attempt.folder(settings.work)
+    work, rank = settings.work, settings.place.rank
+    restarts = Restarts(preflight.own.name, settings, recipe, attempt, peers, progress)
     resumed = [attempt.resume.path] if attempt.resume else []
-    record = recording(settings.work, folder, settings.place.rank)
-    with record, prefetching([*resumed, inputs.mcore or inputs.model]):
-        preflight.collective(folder, start.preflight, peers)
-        if progress:
-            progress.mark("preflight")
-        kernels = kernel_cache.kernels(settings, preflight.smi, preflight.env)
-        env = {**preflight.env, **kernels.env}
-        with following(progress, folder, settings.world_size, kernels.save):
-            train(settings, recipe, inputs, attempt, peers, env)
+    with prefetching([*resumed, inputs.mcore or inputs.model]):
+        with recording(work, attempt.folder(work), rank):
+            preflight.collective(attempt.folder(work), start.preflight, peers)
+            if progress:
+                progress.mark("preflight")
+            kernels = kernel_cache.kernels(settings, preflight.smi, preflight.env)
+            env = {**preflight.env, **kernels.env}
+        while True:
+            folder = attempt.folder(work)
+            follow_start = following(progress, folder, settings.world_size, kernels.save)
+            try:
+                with recording(work, folder, rank), follow_start:
+                    train(settings, recipe, inputs, attempt, peers, env)
+            except LaunchError as error:
+                again = restarts.next(error)
+                resume = _await_checkpoint(work, again.resume)
+                attempt = Attempt(number=again.attempt, resume=resume)
+            else:
+                peers.restarts.close()
+                return attempt
 
 
 def _await_checkpoint(

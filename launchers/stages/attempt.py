@@ -128,14 +128,39 @@ def decide_start(settings: Settings, recipe: Recipe, digests: Mapping[str, str])
     else:
         skip = ""
         keep_identity(work, identity)
-    seconds = 0 if skip else settings.verify_seconds
-    attempt = next_attempt(work, nodes=settings.place.nodes, verify_seconds=seconds)
-    if attempt.resume is not None and not skip:
+    attempt = (
+        next_attempt(work) if skip else checked_attempt(settings, recipe, settings.verify_seconds)
+    )
+    return StartDecision(attempt=attempt, identity=identity, skip=skip)
+
+
+def checked_attempt(settings: Settings, recipe: Recipe, verify_seconds: float = 0) -> Attempt:
+    """Choose the next attempt that trains, and check that it may.
+
+    Args:
+        settings: the launcher's settings.
+        recipe: the run's recipe.
+        verify_seconds: time in which each node compares its share of the checkpoint with its
+            digests; 0 after a restart in place, where the page cache has what was written.
+
+    Raises:
+        LaunchError: see ``decide_start``.
+    """
+    attempt = next_attempt(settings.work, nodes=settings.place.nodes, verify_seconds=verify_seconds)
+    if attempt.resume is not None:
         on_cpu = settings.gpus_per_node == 0
         check_versions(attempt.resume, recipe, features.names(recipe, on_cpu=on_cpu))
-    if not skip:
-        _check_progress(work, recipe, attempt)
-    return StartDecision(attempt=attempt, identity=identity, skip=skip)
+    _check_progress(settings.work, recipe, attempt)
+    return attempt
+
+
+def is_last_attempt(work: Workspace, recipe: Recipe) -> bool:
+    """Return whether the run ends for good if its next attempt makes no progress, too."""
+    return no_progress.is_last(attempt_record.history(work), _save_every(recipe))
+
+
+def _save_every(recipe: Recipe) -> int | None:
+    return save_every(Arguments(args=recipe.args))
 
 
 def _check_progress(work: Workspace, recipe: Recipe, attempt: Attempt) -> None:
@@ -144,8 +169,7 @@ def _check_progress(work: Workspace, recipe: Recipe, attempt: Attempt) -> None:
     The refusal is recorded as the attempt's end: once a person has started the run again, the
     attempts before it no longer count.
     """
-    every = save_every(Arguments(args=recipe.args))
-    error = no_progress.judge(attempt_record.history(work), every)
+    error = no_progress.judge(attempt_record.history(work), _save_every(recipe))
     if error is not None:
         attempt_record.end(work, attempt.folder(work), 0, error)
         raise error

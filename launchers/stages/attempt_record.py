@@ -24,7 +24,7 @@ from launchers.system.atomic_file import replace
 from launchers.system.process import Stopped
 
 START = "start.json"
-_PEER_ENDED = ("peer-ended", "cascade")
+PEER_ENDED = ("peer-ended", "ended-for-peer", "cascade")
 """Ids of ends that name no cause of their own."""
 
 
@@ -57,7 +57,7 @@ class AttemptRecord:
         """Return the end of the rank that ended first, by its cause; None if no rank left one."""
 
         def order(end: End) -> tuple[bool, bool, bool, int]:
-            is_cascade = end.id in _PEER_ENDED
+            is_cascade = end.id in PEER_ENDED
             return end.code not in USER, is_cascade, end.code in FREE, end.rank or 0
 
         return min(self.ends, key=order, default=None)

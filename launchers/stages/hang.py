@@ -74,7 +74,10 @@ def watching(
             watch.has_ended = True
             if culprit == node:
                 watch.error = report.error(cause)
-            peers.record_loss(Loss(who=f"rank {culprit}", cause=cause, code=Exit.HANG))
+            if peers.restarts.is_enabled:
+                peers.restarts.is_asked = True
+            else:
+                peers.record_loss(Loss(who=f"rank {culprit}", cause=cause, code=Exit.HANG))
 
         peers.hangs.attach(scene.gather, partial(report.write, folder), end)
         look = _looking(board, settings.hang.floors)

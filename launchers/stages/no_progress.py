@@ -27,13 +27,33 @@ def judge(attempts: Sequence[AttemptRecord], save_every: int | None) -> LaunchEr
     counted = list(_counted(attempts))
     if len(counted) >= 2 and _same_memory_failure(counted[0], counted[1]):
         return _out_of_memory(counted[:2])
+    failed = _without_progress(attempts, save_every)
+    return _no_progress(failed[:ATTEMPTS]) if len(failed) >= ATTEMPTS else None
+
+
+def is_last(attempts: Sequence[AttemptRecord], save_every: int | None) -> bool:
+    """Return whether the next attempt is the last one if it fails without progress, too.
+
+    It is made in new pods, perhaps on other nodes: the fault may be that of a pod.
+
+    Args:
+        attempts: the run's past attempts, the oldest first.
+        save_every: steps between two checkpoints; None if they are saved by epoch.
+    """
+    return len(_without_progress(attempts, save_every)) >= ATTEMPTS - 1
+
+
+def _without_progress(
+    attempts: Sequence[AttemptRecord], save_every: int | None
+) -> list[AttemptRecord]:
+    """Return the last failures that count and completed no higher step, the newest first."""
     failed: list[AttemptRecord] = []
-    for attempt in counted:
+    for attempt in _counted(attempts):
         before = max((a.logged for a in attempts if a.number < attempt.number), default=0)
         if has_progressed(attempt, before, save_every):
             break
         failed.append(attempt)
-    return _no_progress(failed[:ATTEMPTS]) if len(failed) >= ATTEMPTS else None
+    return failed
 
 
 def _counted(attempts: Sequence[AttemptRecord]) -> Iterator[AttemptRecord]:

@@ -69,14 +69,16 @@ class StopOnRequest:
         """Wait for torchrun's exit; after SIGTERM for the save, within the grace period.
 
         Returns:
-            torchrun's exit code; None if a peer was lost or the processes have saved and stopped.
+            torchrun's exit code; None if a peer was lost, the processes have saved and stopped, or
+            all ranks must end theirs for a restart.
 
         Raises:
             Stopped: SIGTERM was received, and the processes have neither saved nor finished. What
                 else went wrong by then does not count: peers may be ending for the same reason.
         """
+        restarts = peers.restarts
         try:
-            return child.wait(peers.lost, until=self.has_saved)
+            return child.wait(peers.lost, until=lambda: restarts.is_asked or self.has_saved())
         except Stopped as stopped:
             logs.info("stop requested", signal=stopped, seconds=self._seconds)
             begin = time.monotonic()
@@ -86,7 +88,7 @@ class StopOnRequest:
                 waited, boundary = time.monotonic() - begin, self._agreement.boundary
                 self.is_late = waited >= self._seconds
                 is_open = boundary == 0 and waited < AGREEMENT_SECONDS
-                if self.is_late or self.has_saved():
+                if self.is_late or self.has_saved() or restarts.is_asked:
                     return True
                 return boundary <= 0 and not is_open
 

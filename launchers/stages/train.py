@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -39,6 +40,9 @@ and after a save that outlasts the pod's grace period."""
 LOSS_REPORT_TIMEOUT_SECONDS = 35.0
 """Time in which a lost peer may report its end after the collective broke: its torchrun takes up to
 30 s to end its other workers."""
+SETTLE_SECONDS = 1.0
+"""Time in which torchrun may fail by itself when another rank has failed: what its workers have
+logged counts, since a user error rules out a restart."""
 
 
 def train(
@@ -80,6 +84,8 @@ def train(
         grace = TERMINATION_GRACE_SECONDS
         try:
             code = stop.wait(child, peers)
+            if code is None and peers.restarts.is_asked and not stop.has_saved():
+                code = _settled(child, peers)
             if code is None:
                 grace = END_SECONDS if watch.has_ended else SHORT_GRACE_SECONDS
         except Stopped as stopped:
@@ -93,6 +99,10 @@ def train(
             raise stop.preempted()
     if watch.error is not None:
         raise watch.error
+    if code is None and peers.loss is None:
+        raise LaunchError(
+            Exit.PEER, "ended because another rank failed", "check its log", id="ended-for-peer"
+        )
     if code != 0:
         started = attempt.resume is not None or last_step(work.checkpoints) != logged
         raise _failure(ranks, peers, started=started, oom_kills=_since(kills, oom_kills()))
@@ -118,6 +128,12 @@ def _command(
     )
 
 
+def _settled(child: Child, peers: PeerMonitor) -> int | None:
+    """Return torchrun's exit code if it ends by itself within ``SETTLE_SECONDS``, or None."""
+    stop = time.monotonic() + SETTLE_SECONDS
+    return child.wait(peers.lost, until=lambda: time.monotonic() >= stop)
+
+
 def _since(before: int | None, now: int | None) -> int | None:
     """Return the kills of this attempt; None without a counter."""
     return None if before is None or now is None else now - before
@@ -129,14 +145,16 @@ def _failure(
     """Return the error that ends this rank, after torchrun failed on this node.
 
     A user error of this node counts even if a peer was lost first: the peer may have ended because
-    of it, while torchrun was still ending this node's workers.
+    of it, while torchrun was still ending this node's workers. Who ended first is agreed upon
+    where the gang may restart in place (``gang/restart_agreement.py``), and waited for elsewhere.
     """
     agent_log = ranks.with_suffix(".log")
     found = failures.why(ranks, agent_log, started=started, oom_kills=oom_kills)
     if found is not None and found.code in USER:
         return found.error()
     is_cascade = found is None or found.cascade
-    if peers.loss is not None or (is_cascade and peers.lost.wait(LOSS_REPORT_TIMEOUT_SECONDS)):
+    waits = is_cascade and not peers.restarts.is_enabled
+    if peers.loss is not None or (waits and peers.lost.wait(LOSS_REPORT_TIMEOUT_SECONDS)):
         assert peers.loss is not None
         return peers.loss.error()
     if found is None:

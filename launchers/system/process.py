@@ -137,13 +137,16 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
         os.killpg(pid, number)
 
 
-def kill_descendants(timeout: float = 5.0) -> None:
-    """Kill and reap all descendants; does nothing without /proc."""
+def kill_descendants(timeout: float = 5.0) -> bool:
+    """Kill and reap all descendants; return whether none is left. Does nothing without /proc.
+
+    A process that the kernel holds, for a network file system or a GPU, ends late.
+    """
     stop = time.monotonic() + timeout
     while time.monotonic() < stop:
         left = descendants(os.getpid())
         if not left:
-            return
+            return True
         for pid in left:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -151,6 +154,7 @@ def kill_descendants(timeout: float = 5.0) -> None:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
         time.sleep(0.02)
+    return not descendants(os.getpid())
 
 
 def descendants(root: int) -> list[int]:

@@ -44,7 +44,12 @@ FULL: Document = {
         "deadlineSeconds": 90,
     },
     "rendezvous": {"masterPort": 30000, "gangPort": 30001, "deadlineSeconds": 60},
-    "restarts": {"max": 7, "nodeLostSeconds": 10, "hang": {"floors": {"step": 120}}},
+    "restarts": {
+        "max": 7,
+        "inPlace": 2,
+        "nodeLostSeconds": 10,
+        "hang": {"floors": {"step": 120}},
+    },
     "test": {"deadlineSeconds": 9, "resources": {"requests": {"cpu": 1}}},
     "terminationGracePeriodSeconds": 61,
     "ttlSecondsAfterFinished": 3600,

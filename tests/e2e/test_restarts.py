@@ -22,8 +22,27 @@ AT_ONCE = 10.0
 """Seconds within which a launcher ends after SIGTERM; the shipped grace period is 300."""
 
 
-def test_a_killed_rank_restarts_the_gang_and_counts(queued: Space) -> None:
+def test_a_killed_rank_is_started_again_in_the_same_pods(queued: Space) -> None:
     release, run = standin.release(queued, "dpo", hold=True)
+    release.install()
+    before = run.training()
+    with measured("a rank killed: to all ranks of the next attempt running in the same pods"):
+        standin.order(run, "kill 9", "1-1")
+        after = run.training(2)
+    assert [pod.uid for pod in after] == [pod.uid for pod in before]
+    assert run.restarts == (0, 0)
+    standin.order(run, "succeed", "2-0")
+    standin.order(run, "succeed", "2-1")
+    run.ended()
+    assert run.progress["attempt"] == 2
+    [restart] = run.progress["restarts_in_place"]
+    assert restart["why"].startswith("rank 1 ")
+    assert run.restarts == (0, 0)
+
+
+def test_a_killed_rank_restarts_the_gang_and_counts(queued: Space) -> None:
+    over = {"restarts": {"inPlace": 0}}
+    release, run = standin.release(queued, "dpo", over, hold=True)
     release.install()
     before = run.training()
     standin.order(run, "kill 9", "1-1")

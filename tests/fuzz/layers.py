@@ -41,7 +41,10 @@ SOUND: tuple[Document, ...] = (
     {"resources": {"limits": {"memory": "1Ti", "example.com/nic": 2}, "requests": {"cpu": "96"}}},
     {"test": {"resources": {"limits": {"memory": "1Gi"}}}, "ttlSecondsAfterFinished": None},
     {"image": {"tag": "", "digest": "sha256:" + "0" * 64, "pullSecrets": ["a", "b"]}},
-    {"restarts": {"max": 0, "nodeLostSeconds": None}, "terminationGracePeriodSeconds": 1},
+    {
+        "restarts": {"max": 0, "inPlace": 0, "nodeLostSeconds": None},
+        "terminationGracePeriodSeconds": 1,
+    },
     {
         "gpuResource": "amd.com/gpu",
         "gpusPerNode": 4,

@@ -79,6 +79,7 @@ class Pods:
             "DPO_MASTER_PORT": str(self.master_port),
             "DPO_GANG_PORT": str(self.port),
             "DPO_GANG_DEADLINE": "20",
+            "DPO_RESTARTS_IN_PLACE": "0",
             "DPO_POD_NAME": f"r-node-0-{rank}",
             "DPO_TERMINATION_LOG": str(self.log(rank)),
             "FAKE_TRAIN": self.train,

@@ -24,6 +24,7 @@ download) and the test run alone and without a GPU. Takes (root, role).
 {{- $_ := set $settings (printf "SKIP_%s" (upper $stage)) (ternary "1" "0" (get $v.stages $stage).skip) }}
 {{- end }}
 {{- if $gang }}
+{{- $_ := set $settings "DPO_RESTARTS_IN_PLACE" (toString (int $v.restarts.inPlace)) }}
 {{- $_ := set $settings "DPO_JIT_CACHE" (ternary "1" "0" $v.cache.jit) }}
 {{- $settings = merge $settings (include "megatron-dpo.preflight.settings" .root | fromJson) }}
 {{- $settings = merge $settings (include "megatron-dpo.hang.settings" .root | fromJson) }}

@@ -2,11 +2,12 @@
 
     python3 -m tests.gpu.launcher.faults TOKENIZER RESULTS --gpus 2 --profile FILE[,FILE]
 
-A tiny model on two "nodes", or on one with 1 GPU, saves every fourth step. The first start is
-stopped as soon as the folder of the second checkpoint appears: it must finish this save. The second
-start must resume from it and loses a rank at step 10; the JobSet's restart must resume from it,
-too, and finish the run. RESULTS gets ``bench-<label>.json``: exit codes, seconds to the next new
-step, losses of repeated steps, and for an adapter whether the export is the merged model.
+A tiny model, or one of ``--layers``, on two "nodes", or on one with 1 GPU, saves every fourth step.
+The first start is stopped as soon as the folder of the second checkpoint appears: it must finish
+this save. The second start must resume from it and loses a rank at step 10. The restart, in place
+or the JobSet's (``restarts.inPlace=0`` in the profile), must resume from it, too, and finish the
+run. RESULTS gets ``bench-<label>.json``: exit codes, seconds to the next new step, losses of
+repeated steps, and for an adapter whether the export is the merged model.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ STOPPED, KILLED, LAST = 1, 2, 3
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse the command line."""
-    return launch.parser("faults").parse_args(words)
+    parser = launch.parser("faults")
+    parser.add_argument("--layers", type=int, default=0, help="0 is a tiny model")
+    return parser.parse_args(words)
 
 
 def launches(options: argparse.Namespace) -> list[Launch]:
@@ -68,7 +71,7 @@ def launches(options: argparse.Namespace) -> list[Launch]:
             profile=bench_profiles.parse(options.profile),
             nodes=nodes,
             gpus_per_node=options.gpus // nodes,
-            model=launch_run.model_folder(0),
+            model=launch_run.model_folder(options.layers),
             data=launch_run.data_file(options.pairs),
             args=own,
         )
@@ -136,10 +139,12 @@ def conclude(run: Run, record: dict[str, Any]) -> None:
         seen["repeated"] = judge.repeated(rows, KILLED, LAST)
         seen |= judge.recovery(rows, seen["killed"], KILLED, LAST)
         phases = run.progress().get("phases", {})
+        seen["in_place"] = run.progress().get("restarts_in_place", [])
         seen["phases_s"] = {name: round(at - seen["killed"], 1) for name, at in phases.items()}
     export = run.home / "export"
     if (adapter := merged.adapter_of(export)) is not None:
-        record["merged"] = merged.compare(export, adapter, launch_run.model_folder(0))
+        model = launch_run.model_folder(record["layers"])
+        record["merged"] = merged.compare(export, adapter, model)
     record["last_step"] = max((row.step for row in rows), default=0)
     record["each_step"] = [
         [row.attempt, row.step, round(row.time, 2), row.values.get("loss")] for row in rows
@@ -154,12 +159,13 @@ def main(words: Sequence[str] | None = None) -> int:
             raise ValueError(short)
         chosen = launches(options)[0]
         run = launch_run.open_run(chosen, options.packed, options.results)
-        prepared = launch_run.prepare(options.tokenizer, 0, options.pairs)
+        prepared = launch_run.prepare(options.tokenizer, options.layers, options.pairs)
     except (Problem, ValueError, OSError) as error:
         print(f"faults: {error}", file=sys.stderr)
         return 2
     record: dict[str, Any] = {**about, "gpus_used": options.gpus, "prepared": prepared}
-    record["profile"] = options.profile
+    record["profile"], record["layers"] = options.profile, options.layers
+    record["restarts_in_place"] = chosen.profile.values()["restarts"]["inPlace"]
     adopt_orphans()
     try:
         flow(run, options.limit, record)

@@ -75,7 +75,8 @@ def _since(killed: float, rows: Sequence[Row]) -> float | None:
 
 def complaints(record: Mapping[str, Any], total: int) -> list[str]:
     """Return a sentence for each failed check."""
-    problems = [*_of_stop(record.get("stop", {})), *_of_kill(record.get("kill", {}))]
+    wanted = min(1, record.get("restarts_in_place", 0))
+    problems = [*_of_stop(record.get("stop", {})), *_of_kill(record.get("kill", {}), wanted)]
     if record.get("error"):
         problems.append(str(record["error"]))
     elif record.get("exit") != 0 or record.get("last_step") != total:
@@ -106,10 +107,13 @@ def _of_stop(seen: Mapping[str, Any]) -> list[str]:
     return problems
 
 
-def _of_kill(seen: Mapping[str, Any]) -> list[str]:
+def _of_kill(seen: Mapping[str, Any], wanted: int) -> list[str]:
+    """Check the loss of a rank; ``wanted`` is the number of restarts in place that follow."""
     if not seen:
         return ["no rank was killed"]
     problems = _of_repeat("after the kill", seen)
+    if len(seen["in_place"]) != wanted:
+        problems.append(f"{len(seen['in_place'])} restarts in place followed, not {wanted}")
     if seen["new_step_s"] is None:
         problems.append("no new step after the kill")
     return problems

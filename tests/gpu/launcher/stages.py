@@ -85,7 +85,7 @@ def run_in_two(packed: Path, name: str, log: Path) -> dict[str, Any]:
 
 
 def run_killed(packed: Path, name: str, log: Path) -> dict[str, Any]:
-    """Kill one rank after the first complete checkpoint; the JobSet restarts the run."""
+    """Kill one rank after the first complete checkpoint; it is started again by itself."""
     about = files(packed, name, log)
     whole = about.start()
     wait_for("step 12", lambda: about.newest() > 0 and len(steps(name)) > 11, 300, whole)

@@ -97,7 +97,7 @@ def test_each_thing_that_must_hold_is_looked_at() -> None:
     again = {"first": 5, "steps": [5], "exact": True, "first_apart": 0.0, "apart": 0.0}
     stop = {"exit": 143, "pods": [75, 75], "started": ["checkpoint-8"], "newest_before": 4}
     stop |= {"unsealed": [], "newest": 8, "repeated": {**again, "first": 9, "steps": []}}
-    kill = {"newest": 8, "repeated": {**again, "first": 9}, "new_step_s": 40.0}
+    kill = {"newest": 8, "repeated": {**again, "first": 9}, "new_step_s": 40.0, "in_place": []}
     good: dict[str, Any] = {"stop": stop, "kill": kill, "exit": 0, "last_step": 14}
     assert judge.complaints(good, 14) == []
     for place, name, value, says in (
@@ -112,6 +112,9 @@ def test_each_thing_that_must_hold_is_looked_at() -> None:
         bad = copy.deepcopy(good)
         bad[place][name] = value
         assert says in "\n".join(judge.complaints(bad, 14))
+    assert "0 restarts in place followed, not 1" in judge.complaints(
+        {**good, "restarts_in_place": 3}, 14
+    )
     assert "not with 0 after 14" in judge.complaints({**good, "last_step": 13}, 14)[0]
     assert judge.complaints({"error": "no step 10"}, 14)[-1] == "no step 10"
 

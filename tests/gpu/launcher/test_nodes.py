@@ -27,10 +27,14 @@ LAUNCHES = list(pack_visits.launches(["2gpu", "4gpu", "8gpu"]))
 
 def test_every_visit_goes_through_the_launcher_on_one_and_two_nodes_and_with_faults() -> None:
     found = [(each.name, each.nodes, each.gpus_per_node) for each in LAUNCHES]
+    both = ("nodes-one", 1), ("nodes-two", 2), ("faults", 2)
+    in_place = (("faults-in-place", 2),)
+    large = ("faults-5-layers", 2), ("faults-5-layers-in-place", 2)
+    runs = {2: (*both, *in_place), 4: (*both, *in_place, *large), 8: both}
     assert found == [
         (f"visit-{gpus}gpu-{run}", count, gpus // count)
-        for gpus in (2, 4, 8)
-        for run, count in (("nodes-one", 1), ("nodes-two", 2), ("faults", 2))
+        for gpus, lines in runs.items()
+        for run, count in lines
     ]
 
 
@@ -40,9 +44,9 @@ def test_chart_and_rules_take_the_run(each: Launch) -> None:
     assert jobset.jobs[0].replicas * jobset.jobs[0].completions == each.nodes
     text = next(d["recipe.yaml"] for d in jobset.config_maps.values() if "recipe.yaml" in d)
     parsed = recipes.parse(yaml.safe_load(text))
-    real = random_model.Shape(num_hidden_layers=8)
+    layers = each.model.name.removeprefix("model-")
     tiny = replace(random_model.TINY, vocab_size=151_936)
-    seen = tiny if "faults" in each.name else real
+    seen = tiny if layers == "tiny" else random_model.Shape(num_hidden_layers=int(layers))
     broken = table.check(
         parsed.args,
         table.Context.of(

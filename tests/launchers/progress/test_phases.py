@@ -91,6 +91,19 @@ def test_the_start_is_reported_once_the_first_step_is_seen(
     assert saved == [1]
 
 
+def test_after_a_restart_in_place_the_phases_begin_with_the_failure(tmp_path: Path) -> None:
+    of = progress(tmp_path)
+    of.restart(2, failed=200.0, why="rank 1: killed")
+    assert of.restarts == [
+        {"attempt": 2, "why": "rank 1: killed", "failed": 200.0, "seconds": None}
+    ]
+    with following(of, tmp_path, 1, lambda: None):
+        training(tmp_path, imports=210.0, first_step=212.5, second_step=213.0)
+    found = json.loads(of.path.read_text())
+    assert "container" not in found["phases"] and found["phases"]["failed"] == 200.0
+    assert (found["attempt"], found["restarts_in_place"][0]["seconds"]) == (2, 12.5)
+
+
 def test_a_training_that_ends_after_its_first_step_keeps_its_kernels(tmp_path: Path) -> None:
     saved: list[int] = []
     of = progress(tmp_path)

@@ -11,7 +11,7 @@ from launchers.exits import Exit, FailureClass, LaunchError
 from launchers.metrics.rows import Row, line
 from launchers.stages import attempt_record
 from launchers.stages.attempt_record import AttemptRecord, End
-from launchers.stages.no_progress import judge
+from launchers.stages.no_progress import is_last, judge
 from tests.launchers.stages.checkpoints import sealed
 
 KILLED = End(rank=1, code=1, failure_class="host-memory", id="killed-for-memory", cause="killed")
@@ -41,6 +41,19 @@ def test_three_attempts_without_a_higher_step_end_the_run_with_the_class_that_re
     assert (error.code, error.id) == (Exit.NO_PROGRESS, "no-progress")
     assert error.failure_class == FailureClass.HOST_MEMORY
     assert "host-memory (2 of 3)" in error.cause
+
+
+def test_the_attempt_after_two_without_progress_is_the_last_one() -> None:
+    stuck, risen = failed(KILLED), failed(KILLED, resumed=10, saved=20)
+    for attempts, expected in (
+        ([stuck], False),
+        ([stuck, stuck], True),
+        ([stuck, failed(PREEMPTED), stuck], True),
+        ([stuck, risen], False),
+        ([stuck, risen, stuck], False),
+    ):
+        numbered = [replace(a, number=n) for n, a in enumerate(attempts, start=1)]
+        assert is_last(numbered, 100) == expected
 
 
 @pytest.mark.parametrize("end", [PREEMPTED, TERMINATED])

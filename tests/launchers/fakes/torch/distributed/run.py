@@ -1,9 +1,11 @@
 """Stands for torchrun: notes how it was called, then does what FAKE_TRAIN of its node says.
 
-``FAKE_TRAIN=<node rank>:<act>[:<word>],...`` with the acts ``fail`` (the rank's stderr gets the
-word as its last line), ``kill`` (reports a rank killed by that signal), ``hang``, ``deaf`` (hangs
-and ignores SIGTERM) and ``orphan`` (hangs, with a process of a session of its own, as torchrun's
-workers are); else it succeeds.
+``FAKE_TRAIN=<node rank>[.<attempt>]:<act>[:<word>],...`` with the acts ``fail`` (the rank's stderr
+gets the word as its last line), ``late-fail`` (the same after half a second), ``kill`` (reports a
+rank killed by that signal), ``late-kill`` (the same once the attempt's checkpoint is complete),
+``hang``, ``save`` (hangs after that checkpoint), ``deaf`` (hangs and ignores SIGTERM) and
+``orphan`` (hangs, with a process of a session of its own, as torchrun's workers are); else it
+succeeds.
 """
 
 import argparse
@@ -25,11 +27,15 @@ def main() -> None:
     parser.add_argument("program", nargs=argparse.REMAINDER)
     options = parser.parse_args()
     acts = dict(a.split(":", 1) for a in os.environ.get("FAKE_TRAIN", "").split(",") if a)
-    act, _, word = acts.get(options.node_rank, "succeed").partition(":")
+    attempt = Path(options.log_dir).parent.name
+    own = (f"{options.node_rank}.{attempt}", options.node_rank)
+    act, _, word = next((acts[name] for name in own if name in acts), "succeed").partition(":")
     rank = Path(options.log_dir) / "none_x" / "attempt_0" / "0"
     rank.mkdir(parents=True)
     (rank / "argv.json").write_text(json.dumps(sys.argv[1:]))
     (rank / "env.json").write_text(json.dumps(dict(os.environ)))
+    checkpoints = Path(options.program[options.program.index("--output_dir") + 1])
+    saved = checkpoints / f"checkpoint-{3 * int(attempt)}"
     if act == "deaf":
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         (rank / "deaf").touch()
@@ -40,26 +46,35 @@ def main() -> None:
             (rank / "orphan").write_text(str(child.pid))
         print("fake hangs", flush=True)
         time.sleep(300)
-    if act == "fail":
+    if act == "save":
+        save(saved)
+        time.sleep(300)
+    if act == "late-fail":
+        time.sleep(0.5)
+    if act == "late-kill":
+        while not (saved / "COMPLETE.json").exists():
+            time.sleep(0.02)
+    if act.endswith("fail"):
         (rank / "stderr.log").write_text(f"Traceback\n{word}\n")
         sys.exit(1)
-    if act == "kill":
+    if act.endswith("kill"):
         print(f"Root Cause (first observed failure):\n  exitcode  : -{word} (pid: 1)", flush=True)
         sys.exit(1)
-    if options.node_rank == "0":
-        save(options.program)
+    if options.node_rank == "0" and "--resume_from_checkpoint" not in options.program:
+        save(checkpoints / "checkpoint-3")
 
 
-def save(program: list[str]) -> None:
-    """Leave one complete checkpoint, as the trainer with the seal plugin does; once per run."""
-    folder = Path(program[program.index("--output_dir") + 1]) / "checkpoint-3"
-    if "--resume_from_checkpoint" not in program and not folder.exists():
-        folder.mkdir(parents=True)
-        (folder / "model.safetensors").write_bytes(b"weights")
-        (folder / "config.json").write_text("{}")
-        (folder / "optimizer.pt").write_bytes(b"moments")
-        files = {"model.safetensors": 7, "config.json": 2, "optimizer.pt": 7}
-        (folder / "COMPLETE.json").write_text(json.dumps({"step": 3, "files": files}))
+def save(folder: Path) -> None:
+    """Leave a complete checkpoint, as the trainer with the seal plugin does; once per run."""
+    if folder.exists():
+        return
+    folder.mkdir(parents=True)
+    (folder / "model.safetensors").write_bytes(b"weights")
+    (folder / "config.json").write_text("{}")
+    (folder / "optimizer.pt").write_bytes(b"moments")
+    files = {"model.safetensors": 7, "config.json": 2, "optimizer.pt": 7}
+    step = int(folder.name.removeprefix("checkpoint-"))
+    (folder / "COMPLETE.json").write_text(json.dumps({"step": step, "files": files}))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,215 @@
+"""Agreement of all ranks to start their training processes again, in the pods that they have.
+
+The training processes of one rank have ended by an error, and its launcher reports that to rank 0.
+Rank 0 has every rank end its own, and collects why each of them ended. Once none is left it decides
+for all. The messages:
+
+    {"restart": "ended", "who": …, …}                    each rank to rank 0, see ``Ended``
+    {"restart": "end"}                                   rank 0 to all: end the training processes
+    {"restart": "begin", "attempt": …, "resume": …}      rank 0 to all, see ``Begin``
+    {"restart": "no", "why": …, "who": …, …}             rank 0 to all, see ``Declined``
+
+A rank whose error rules out a restart sends none of these: it leaves the gang, as it always did,
+and the others end as a cascade.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+
+from launchers.gang.protocol import Loss, Message
+
+AGREEMENT_SECONDS = 120.0
+"""Time in which all ranks must have ended their training processes; rank 0 decides after it, and
+the others wait for twice as long."""
+POLL_SECONDS = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """Why the training processes of one rank ended."""
+
+    who: str
+    """Name of the rank."""
+    code: int
+    """The launcher's exit code if there is no restart."""
+    cause: str
+    is_cascade: bool
+    """Whether they ended because of another rank."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Begin:
+    """Rank 0's decision to start again."""
+
+    attempt: int
+    resume: str
+    """Name of the checkpoint; empty without one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Declined:
+    """Rank 0's decision to leave the restart to the cluster."""
+
+    why: str
+    first: Ended
+    """The rank that ended first, by its cause: it ends with its own exit code, the others as a
+    cascade."""
+
+    @property
+    def loss(self) -> Loss:
+        """Return the loss with which the other ranks end."""
+        return Loss(who=self.first.who, cause=self.first.cause, code=self.first.code)
+
+
+Decide = Callable[[Ended], Begin | str]
+"""Rank 0's decision after the failure of the given rank; a text says why there is no restart."""
+
+
+def first_of(ended: Sequence[Ended]) -> Ended:
+    """Return the first report that names a cause of its own; the first one if none does."""
+    return min(ended, key=lambda each: each.is_cascade)
+
+
+class RestartAgreement:
+    """One rank's part in the agreement; rank 0 collects and decides.
+
+    The messages of the peers arrive in threads of their own; ``agree`` runs in the main thread.
+    """
+
+    def __init__(
+        self, nodes: int, send: Callable[[Message], None], *, is_leader: bool = True
+    ) -> None:
+        """Prepare for a failure.
+
+        Args:
+            nodes: ranks of the gang.
+            send: sends a message to rank 0, on rank 0 to all others.
+            is_leader: whether this is rank 0.
+        """
+        self._nodes, self._send, self._is_leader = nodes, send, is_leader
+        self._change = threading.Condition()
+        self._ended: dict[int, Ended] = {}
+        self._finished: set[int] = set()
+        self._answer: Begin | Declined | None = None
+        self.is_enabled = False
+        """Whether this rank asks for a restart when its training processes fail."""
+        self.is_asked = False
+        """Whether this rank must end its training processes, for all to start again."""
+
+    def hear(self, rank: int, message: Message) -> None:
+        """Handle a peer's message; others than those above are ignored."""
+        word = message.get("restart")
+        if self._is_leader and word == "ended":
+            self._add(rank, Ended(**_fields(message, Ended)))
+        elif self._is_leader and "left" in message:
+            self._finish(rank)
+        elif not self._is_leader and word == "end":
+            self.is_asked = True
+        elif not self._is_leader and word == "begin":
+            self._take(Begin(**_fields(message, Begin)))
+        elif not self._is_leader and word == "no":
+            first = Ended(**_fields(message, Ended))
+            self._take(Declined(why=str(message["why"]), first=first))
+
+    def agree(self, ended: Ended, lost: threading.Event, decide: Decide) -> Begin | Declined | None:
+        """Report that no training process of this rank is left; wait for rank 0's decision.
+
+        Args:
+            ended: why they ended.
+            lost: set once a peer is lost.
+            decide: called on rank 0 only, once all ranks have reported. May raise.
+
+        Returns:
+            The decision; None if a peer was lost before it, or rank 0 has not decided in time.
+        """
+        if self._is_leader:
+            return self._lead(ended, lost, decide)
+        with self._change:
+            self._answer = None
+        self._send({"restart": "ended", **asdict(ended)})
+        self._wait(lambda: self._answer is not None, lost, 2 * AGREEMENT_SECONDS)
+        with self._change:
+            self.is_asked = False
+            return self._answer
+
+    def close(self) -> None:
+        """Note that this rank's training is over: it can't begin again with the others."""
+        self._finish(0)
+
+    def _lead(self, ended: Ended, lost: threading.Event, decide: Decide) -> Begin | Declined | None:
+        self._add(0, ended)
+        self._wait(self._has_all, lost, AGREEMENT_SECONDS)
+        if lost.is_set():
+            return None
+        with self._change:
+            why = self._missing()
+            first = first_of(list(self._ended.values()))
+        found = why or decide(first)
+        if lost.is_set():
+            return None
+        with self._change:
+            self._ended, self.is_asked = {}, False
+        if isinstance(found, str):
+            self._decline(found, first)
+            return Declined(why=found, first=first)
+        self._send({"restart": "begin", **asdict(found)})
+        return found
+
+    def _add(self, rank: int, ended: Ended) -> None:
+        """Note a rank's report on rank 0; after the first, all ranks end their processes."""
+        with self._change:
+            is_first, self.is_asked = not self.is_asked, True
+            self._ended[rank] = ended
+            is_over = 0 in self._finished
+            self._change.notify_all()
+        if is_over:
+            self._decline("rank 0 has finished training", ended)
+        elif is_first:
+            self._send({"restart": "end"})
+
+    def _finish(self, rank: int) -> None:
+        with self._change:
+            self._finished.add(rank)
+            waiting = list(self._ended.values()) if rank == 0 else []
+            self._change.notify_all()
+        if waiting:
+            self._decline("rank 0 has finished training", first_of(waiting))
+
+    def _decline(self, why: str, first: Ended) -> None:
+        self._send({"restart": "no", "why": why, **asdict(first)})
+
+    def _take(self, answer: Begin | Declined) -> None:
+        with self._change:
+            self._answer = answer
+            self._change.notify_all()
+
+    def _has_all(self) -> bool:
+        return len(self._ended.keys() | self._finished) == self._nodes
+
+    def _missing(self) -> str:
+        """Return why rank 0 can't decide for all; empty if it can."""
+        if self._finished:
+            return f"rank {min(self._finished)} has finished training"
+        absent = [rank for rank in range(self._nodes) if rank not in self._ended]
+        seconds = f"{AGREEMENT_SECONDS:.0f} s"
+        return f"rank {absent[0]} has not ended its processes in {seconds}" if absent else ""
+
+    def _wait(self, holds: Callable[[], bool], lost: threading.Event, seconds: float) -> None:
+        """Wait until ``holds()``, a peer is lost, or so many seconds have passed."""
+        stop = time.monotonic() + seconds
+        with self._change:
+            while not holds() and not lost.is_set() and time.monotonic() < stop:
+                self._change.wait(POLL_SECONDS)
+
+
+def _fields(message: Message, kind: type[Ended] | type[Begin]) -> Message:
+    """Return the fields of a dataclass from a message.
+
+    >>> _fields({"restart": "begin", "attempt": 2, "resume": ""}, Begin)
+    {'attempt': 2, 'resume': ''}
+    """
+    return {name: message[name] for name in kind.__dataclass_fields__}

@@ -1,0 +1,135 @@
+"""Whether a gang starts its training processes again, over the gang's real connections."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from launchers.exits import Exit, LaunchError
+from launchers.gang import restart_agreement
+from launchers.gang.leader import Leader
+from launchers.gang.member import Member
+from launchers.gang.peer_monitor import PeerMonitor
+from launchers.gang.restart_agreement import Begin, Declined, Ended, first_of
+from tests.launchers.gang.test_barrier import eventually, led, started
+
+KILLED = Ended(who="rank 1", code=1, cause="killed by SIGKILL", is_cascade=False)
+CASCADE = Ended(who="rank 2", code=1, cause="Connection closed by peer", is_cascade=True)
+OWN = Ended(who="rank 0", code=1, cause="ended because another rank failed", is_cascade=True)
+BEGIN = Begin(attempt=2, resume="checkpoint-5")
+
+
+def agreeing(
+    lead: Leader, members: list[Member], decide: Callable[[Ended], Begin | str]
+) -> list[Begin | Declined | None]:
+    """Let all ranks agree, the peers first; return their answers by rank."""
+    answers: list[Begin | Declined | None] = [None] * 3
+    both = zip(members, (KILLED, CASCADE), strict=True)
+
+    def agree(rank: int, peers: PeerMonitor, ended: Ended) -> None:
+        answers[rank] = peers.restarts.agree(ended, peers.lost, decide)
+
+    threads = [
+        threading.Thread(target=agree, args=(rank, member.peers, ended))
+        for rank, (member, ended) in enumerate(both, start=1)
+    ]
+    for thread in threads:
+        thread.start()
+    assert eventually(lambda: lead.peers.restarts.is_asked)
+    agree(0, lead.peers, OWN)
+    for thread in threads:
+        thread.join(5)
+    return answers
+
+
+def test_all_ranks_begin_again_with_the_same_attempt_twice() -> None:
+    seen: list[Ended] = []
+    with led() as (lead, join):
+        members = started(lead, join)
+        for _ in range(2):
+            answers = agreeing(lead, members, lambda first: seen.append(first) or BEGIN)  # type: ignore[func-returns-value]
+            assert answers == [BEGIN] * 3
+            assert not any(p.restarts.is_asked for p in (lead.peers, *(m.peers for m in members)))
+        assert seen == [KILLED, KILLED]
+
+
+def test_a_failure_makes_all_ranks_end_their_processes() -> None:
+    with led() as (lead, join):
+        members = started(lead, join)
+        one, other = (member.peers.restarts for member in members)
+        threading.Thread(
+            target=one.agree, args=(KILLED, members[0].peers.lost, lambda _: BEGIN), daemon=True
+        ).start()
+        assert eventually(lambda: lead.peers.restarts.is_asked and other.is_asked)
+
+
+def test_all_ranks_hear_why_there_is_no_restart_and_who_ended_first() -> None:
+    with led() as (lead, join):
+        answers = agreeing(lead, started(lead, join), lambda _: "enough restarts")
+    assert answers == [Declined(why="enough restarts", first=KILLED)] * 3
+    assert answers[0] is not None and isinstance(answers[0], Declined)
+    error = answers[0].loss.error()
+    assert (error.code, error.cause) == (Exit.PEER, "rank 1 ended: killed by SIGKILL")
+
+
+def test_a_rank_that_leaves_with_an_error_ends_the_agreement() -> None:
+    with led() as (lead, join):
+        one, other = started(lead, join)
+        threading.Timer(0.3, other.leave, (Exit.CONFIG, "bad layout")).start()
+        threading.Thread(
+            target=one.peers.restarts.agree,
+            args=(KILLED, one.peers.lost, lambda _: BEGIN),
+            daemon=True,
+        ).start()
+        assert lead.peers.restarts.agree(OWN, lead.peers.lost, lambda _: BEGIN) is None
+        assert lead.peers.loss is not None and lead.peers.loss.code == Exit.CONFIG
+
+
+@pytest.mark.parametrize("finished", [0, 2])
+def test_a_rank_that_has_finished_training_cannot_begin_again(finished: int) -> None:
+    with led() as (lead, join):
+        one, other = started(lead, join)
+        answers: list[Begin | Declined | None] = []
+        thread = threading.Thread(
+            target=lambda: answers.append(
+                one.peers.restarts.agree(KILLED, one.peers.lost, lambda _: BEGIN)
+            )
+        )
+        if finished:
+            other.leave(Exit.OK, "")
+            thread.start()
+            lead.peers.restarts.agree(OWN, lead.peers.lost, lambda _: BEGIN)
+        else:
+            lead.peers.restarts.close()
+            thread.start()
+        thread.join(5)
+        [answer] = answers
+        assert isinstance(answer, Declined) and answer.first == KILLED
+        assert answer.why == f"rank {finished} has finished training"
+
+
+def test_a_rank_whose_processes_do_not_end_is_not_waited_for_forever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(restart_agreement, "AGREEMENT_SECONDS", 0.3)
+    with led() as (lead, join):
+        started(lead, join)
+        answer = lead.peers.restarts.agree(OWN, lead.peers.lost, lambda _: BEGIN)
+    assert isinstance(answer, Declined)
+    assert answer.why.startswith("rank 1 has not ended its processes")
+
+
+def test_what_rank_0_refuses_is_raised_on_rank_0() -> None:
+    def refuse(_: Ended) -> Begin:
+        raise LaunchError(Exit.NO_PROGRESS, "no step", "", id="no-progress")
+
+    alone = PeerMonitor()
+    with pytest.raises(LaunchError, match="no step"):
+        alone.restarts.agree(KILLED, alone.lost, refuse)
+
+
+def test_the_first_end_is_that_with_a_cause_of_its_own() -> None:
+    assert first_of([CASCADE, KILLED, OWN]) == KILLED
+    assert first_of([CASCADE, OWN]) == CASCADE

@@ -1,0 +1,232 @@
+"""Restarts in place: real launchers, with a fake torchrun that fails."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from launchers.exits import USER, Exit, FailureClass, LaunchError
+from launchers.run.restart import is_allowed
+from tests.attribution.corpus import load
+from tests.launchers.pods import Pods, end
+
+IN_PLACE = {
+    *(FailureClass.NETWORK, FailureClass.HANG, FailureClass.GPU_MEMORY, FailureClass.UNKNOWN),
+    FailureClass.INFRA,
+}
+"""Classes of failures that may pass in the same pods."""
+GLOO = "RuntimeError: gloo: Connection closed by peer"
+
+
+class Lasting(Pods):
+    """Pods that may restart their training three times."""
+
+    def env(self, rank: int, **change: str) -> dict[str, str]:
+        """Return the environment of a pod."""
+        return super().env(rank, **{"DPO_RESTARTS_IN_PLACE": "3", **change})
+
+
+@pytest.fixture
+def pods(tmp_path: Path) -> Lasting:
+    return Lasting(tmp_path)
+
+
+def attempts(pods: Pods) -> list[int]:
+    return sorted(int(path.name) for path in (pods.run / "attempts").iterdir())
+
+
+def record(pods: Pods, attempt: int, rank: int) -> tuple[int, str]:
+    path = pods.run / "attempts" / str(attempt) / f"termination-{rank}.json"
+    found = json.loads(path.read_text())
+    return found["code"], found["id"]
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_killed_process_is_a_new_attempt_in_the_same_pods(pods: Lasting, rank: int) -> None:
+    pods.train = f"{rank}.1:kill:9,{1 - rank}.1:hang"
+    ends = pods.all()
+    assert [code for code, _ in ends] == [0, 0], ends
+    assert attempts(pods) == [1, 2]
+    assert record(pods, 1, rank) == (1, "killed-by-other")
+    assert record(pods, 1, 1 - rank) == (1, "ended-for-peer")
+    assert not list((pods.run / "attempts" / "2").glob("termination-*"))
+    assert all("restart in place attempt=2" in output for _, output in ends)
+    assert not pods.log(0).exists() and not pods.log(1).exists()
+    progress = pods.progress()
+    assert (progress["state"], progress["attempt"]) == ("succeeded", 2)
+    [restart] = progress["restarts_in_place"]
+    assert restart["attempt"] == 2 and "killed by SIGKILL" in restart["why"]
+    assert restart["why"].startswith(f"rank {rank} (r-node-0-{rank})")
+    assert {"failed", "restart"} <= progress["phases"].keys()
+
+
+def test_one_node_restarts_by_itself(tmp_path: Path) -> None:
+    pods = Lasting(tmp_path, nodes=1, train="0.1:kill:11")
+    assert end(pods.start(0))[0] == 0
+    assert attempts(pods) == [1, 2]
+
+
+def test_a_restart_resumes_from_the_newest_checkpoint_and_counts_anew_after_one(
+    pods: Lasting,
+) -> None:
+    """Four failures, each after a higher checkpoint, with at most one restart in a row."""
+    numbers = range(1, 5)
+    pods.train = ",".join(f"0.{n}:save,1.{n}:late-kill:9" for n in numbers)
+    ends = pods.all(DPO_RESTARTS_IN_PLACE="1")
+    assert [code for code, _ in ends] == [0, 0], ends
+    assert attempts(pods) == [1, 2, 3, 4, 5]
+    for number in numbers:
+        words = pods.argv(1, attempt=number + 1)
+        resumed = words[words.index("--resume_from_checkpoint") + 1]
+        assert resumed.endswith(f"checkpoint-{3 * number}")
+    assert len(pods.progress()["restarts_in_place"]) == 4
+
+
+def test_after_the_last_restart_in_place_the_pods_end_as_ever(pods: Lasting) -> None:
+    pods.train = "1:kill:9,0:hang"
+    began = time.monotonic()
+    leader, culprit = (
+        pods.start(0, DPO_RESTARTS_IN_PLACE="1"),
+        pods.start(1, DPO_RESTARTS_IN_PLACE="1"),
+    )
+    code, output = end(culprit)
+    assert leader.poll() is None  # Kubernetes must see the culprit's code first
+    assert (end(leader)[0], code) == (Exit.PEER, Exit.PEER)
+    assert time.monotonic() - began < 30
+    assert attempts(pods) == [1, 2]
+    assert 'why="1 restarts in place without a higher checkpoint"' in output
+    assert (pods.message(0)["id"], pods.message(1)["id"]) == ("peer-ended", "killed-by-other")
+    assert "killed by SIGKILL" in pods.message(0)["cause"]
+
+
+def test_the_last_attempt_without_progress_is_left_to_new_pods(pods: Lasting) -> None:
+    pods.train = "1:kill:9,0:hang"
+    assert [code for code, _ in pods.all()] == [Exit.PEER, Exit.PEER]
+    assert attempts(pods) == [1, 2]
+    assert [code for code, _ in pods.all()] == [Exit.NO_PROGRESS, Exit.PEER]
+    assert record(pods, 3, 1) == (1, "killed-by-other")
+    assert record(pods, 4, 0) == (93, "no-progress")
+
+
+def test_gpu_memory_that_runs_out_again_at_the_same_step_ends_the_run(tmp_path: Path) -> None:
+    pods = Lasting(tmp_path, nodes=1)
+    assert end(pods.start(0))[0] == 0
+    shutil.rmtree(pods.run / "export")  # as if it had been interrupted after the checkpoint
+    pods.train = "0:fail:torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB"
+    assert end(pods.start(0))[0] == Exit.OUT_OF_MEMORY
+    assert attempts(pods) == [1, 2, 3, 4]
+    assert record(pods, 4, 0) == (79, "gpu-memory-again")
+
+
+@pytest.mark.parametrize("culprit", [0, 1])
+def test_a_user_error_wins_over_the_restart_that_a_cascade_asks_for(
+    pods: Lasting, culprit: int
+) -> None:
+    pods.train = f"{1 - culprit}:fail:{GLOO},{culprit}:late-fail:ValueError: bad layout"
+    codes = [code for code, _ in pods.all()]
+    assert codes[culprit] == Exit.CONFIG and codes[1 - culprit] == Exit.PEER
+    assert attempts(pods) == [1]
+    assert "bad layout" in pods.message(1 - culprit)["cause"]
+    assert pods.progress()["code"] == Exit.CONFIG
+
+
+def test_a_gang_in_which_all_ends_look_like_cascades_restarts(pods: Lasting) -> None:
+    pods.train = f"0.1:fail:{GLOO},1.1:fail:{GLOO}"
+    assert [code for code, _ in pods.all()] == [0, 0]
+    assert attempts(pods) == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("said", "code"),
+    [
+        ("OSError: [Errno 5] Input/output error", Exit.IO),
+        ("OSError: [Errno 28] No space left on device", Exit.QUOTA),
+        ("torch.AcceleratorError: CUDA error: uncorrectable ECC error", Exit.PREFLIGHT),
+    ],
+)
+def test_what_needs_a_person_or_new_pods_is_not_restarted(
+    pods: Lasting, said: str, code: Exit
+) -> None:
+    pods.train = f"1:fail:{said},0:hang"
+    assert [code for code, _ in pods.all()] == [Exit.PEER, code]
+    assert attempts(pods) == [1]
+
+
+def restarting(pods: Lasting) -> list[subprocess.Popen[str]]:
+    """Start pods of which rank 1 has failed, while rank 0 still ends its processes for 3 s."""
+    pods.train = "1.1:kill:9,0.1:deaf"
+    started = [pods.start(rank) for rank in (0, 1)]
+    stop = time.monotonic() + 30
+    while not (pods.run / "attempts" / "1" / "termination-1.json").exists():
+        assert time.monotonic() < stop
+        time.sleep(0.02)
+    return started
+
+
+@pytest.mark.parametrize("stopped", [0, 1])
+def test_sigterm_during_a_restart_ends_all_pods_as_a_preemption(
+    pods: Lasting, stopped: int
+) -> None:
+    started = restarting(pods)
+    time.sleep(0.5)
+    started[stopped].send_signal(signal.SIGTERM)
+    assert [end(pod)[0] for pod in started] == [Exit.TERMINATED] * 2
+    assert attempts(pods) == [1]
+
+
+def test_a_pod_lost_during_a_restart_ends_the_others(pods: Lasting) -> None:
+    leader, peer = restarting(pods)
+    peer.kill()
+    code, output = end(leader)
+    assert code == Exit.PEER, output
+    assert "its connection failed" in pods.message(0)["cause"]
+    assert attempts(pods) == [1]
+
+
+def test_rank_0_lost_during_a_restart_ends_the_others(pods: Lasting) -> None:
+    leader, peer = restarting(pods)
+    leader.kill()
+    assert end(peer)[0] == Exit.PEER
+    assert "rank 0 ended" in pods.message(1)["cause"]
+    for path in Path("/proc").glob("[0-9]*/cmdline"):  # of the killed pod: the kubelet's part
+        if str(pods.folder).encode() in _bytes(path):
+            os.kill(int(path.parent.name), signal.SIGKILL)
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
+
+
+def test_a_rank_that_fails_after_rank_0_has_finished_is_not_restarted(pods: Lasting) -> None:
+    pods.train = "1:kill:9"
+    codes = [code for code, _ in pods.all()]
+    assert codes[1] == Exit.PEER
+    assert attempts(pods) == [1]
+
+
+def test_of_the_corpus_no_user_error_and_nothing_that_needs_new_pods_is_restarted() -> None:
+    allowed = []
+    for case in load():
+        failure_class, code, is_cascade = case.judge()
+        error = LaunchError(code, "", "", id="x", failure_class=failure_class)
+        if is_allowed(error) and not is_cascade:
+            allowed.append(case)
+    assert {case.failure_class for case in allowed} <= IN_PLACE
+    assert not [case.name for case in allowed if case.code in USER]
+    assert len(allowed) >= 10
+
+
+@pytest.mark.parametrize("code", Exit)
+def test_only_three_exit_codes_allow_a_restart(code: Exit) -> None:
+    allowed = is_allowed(LaunchError(code, "", "", id="x", failure_class=FailureClass.UNKNOWN))
+    assert allowed == (code in (Exit.PEER, Exit.UNAVAILABLE, Exit.HANG))

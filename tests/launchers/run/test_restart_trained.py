@@ -1,0 +1,116 @@
+"""Restarts in place: two real launchers with the real ms-swift on CPU lose a training process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from launchers.metrics import rows
+from launchers.metrics.rows import Row
+from launchers.storage import checkpoint
+from launchers.system.process import descendants
+from scripts.demo import sources
+from scripts.demo.sources import Sources
+from tests.launchers.run.test_stop import LONG, STEPS, Trained, stopped
+from tests.launchers.training_environment import PYTHON, needs_training
+
+pytestmark = [needs_training, pytest.mark.timeout(600)]
+SAVES = 3
+"""Steps between two checkpoints."""
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Sources:
+    made = Sources(root=tmp_path_factory.mktemp("sources"))
+    sources.make_pairs(made)
+    sources.make_model(made, PYTHON)
+    lines = made.pairs.read_text().splitlines(keepends=True)
+    made.pairs.write_text("".join(lines[: 4 * STEPS]))
+    return made
+
+
+def written(pods: Trained) -> list[Row]:
+    """Return all rows of the run, those of repeated steps, too."""
+    lines = (pods.run / "metrics.jsonl").read_text().splitlines()
+    return [row for line in lines if (row := rows.parse(line)) is not None]
+
+
+def losses(pods: Trained) -> list[tuple[int, float]]:
+    return [(row.step, row.values["loss"] or 0.0) for row in written(pods)]
+
+
+@pytest.fixture(scope="module")
+def undisturbed(
+    given: Sources, tmp_path_factory: pytest.TempPathFactory
+) -> list[tuple[int, float]]:
+    pods = Trained(tmp_path_factory.mktemp("undisturbed"), given=given, args={"save_steps": SAVES})
+    assert stopped(pods, [pods.start(rank) for rank in (0, 1)]) == [0, 0], pods.said()
+    assert [step for step, _ in losses(pods)] == list(range(1, STEPS + 1))
+    return losses(pods)
+
+
+def worker(launcher: int) -> int:
+    """Return the training process of a launcher: the child of its torchrun."""
+    for pid in descendants(launcher):
+        words = Path(f"/proc/{pid}/cmdline").read_text().split("\0")
+        if any(word.endswith("rlhf.py") for word in words) and "torch.distributed.run" not in words:
+            return pid
+    raise AssertionError("no training process")
+
+
+def kill(launcher: subprocess.Popen[str]) -> None:
+    os.kill(worker(launcher.pid), signal.SIGKILL)
+
+
+def by_step(pods: Trained) -> dict[int, float]:
+    """Return the losses of the run as it stands; a step that was repeated has its last one."""
+    return dict(losses(pods))
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_killed_process_is_started_again_in_the_same_pods(
+    tmp_path: Path, given: Sources, undisturbed: list[tuple[int, float]], rank: int
+) -> None:
+    """Twice, the second time after a higher checkpoint, with one restart in place in a row."""
+    pods = Trained(tmp_path, given=given, args={"save_steps": SAVES}, slow={"STEP": 0.3})
+    started = [pods.start(each, DPO_RESTARTS_IN_PLACE="1") for each in (0, 1)]
+    for attempt in (1, 2):
+        pods.wait_for(lambda n=attempt: reached(pods, n, n * SAVES + 1), "step after a save")
+        kill(started[rank])
+    assert stopped(pods, started) == [0, 0], pods.said()
+    found = written(pods)
+    again = {n: [row.step for row in found if row.attempt == n] for n in (1, 2, 3)}
+    for before, after in ((1, 2), (2, 3)):
+        assert again[after][0] <= again[before][-1] + 1
+        assert (again[after][0] - 1) % SAVES == 0
+    assert by_step(pods) == dict(undisturbed)
+    # repeated steps, too
+    assert all(loss == dict(undisturbed)[step] for step, loss in losses(pods))
+    restarts = pods.progress()["restarts_in_place"]
+    assert [restart["attempt"] for restart in restarts] == [2, 3]
+    assert all(0 < restart["seconds"] < LONG for restart in restarts)
+
+
+def reached(pods: Trained, attempt: int, step: int) -> bool:
+    """Return whether an attempt has completed a step."""
+    if not (pods.run / "metrics.jsonl").exists():
+        return False
+    return any(row.attempt == attempt and row.step >= step for row in written(pods))
+
+
+def test_a_process_killed_in_a_save_restarts_from_the_checkpoint_before(
+    tmp_path: Path, given: Sources, undisturbed: list[tuple[int, float]]
+) -> None:
+    pods = Trained(tmp_path, given=given, args={"save_steps": SAVES}, slow={"SAVE": 3})
+    started = [pods.start(each, DPO_RESTARTS_IN_PLACE="1") for each in (0, 1)]
+    pods.wait_for(lambda: (pods.signs / f"save-{2 * SAVES}-0").exists(), "second save")
+    assert checkpoint.read(pods.run / "checkpoints" / f"checkpoint-{2 * SAVES}") is None
+    kill(started[0])
+    assert stopped(pods, started) == [0, 0], pods.said()
+    again = [row.step for row in written(pods) if row.attempt == 2]
+    assert again[0] == SAVES + 1
+    assert by_step(pods) == dict(undisturbed)
