@@ -185,9 +185,9 @@ cluster-down: ## stop the cluster and remove everything except its logs
 	@$(CLUSTER_COMMAND) down
 
 ##@ Regenerate
-golden: ## rewrite the golden manifests of tests/chart and the wordings of tests/refusals
+golden: ## rewrite the golden manifests of tests/chart, wordings of tests/refusals, screens of tests/scripts
 	$(call build,chart $(TESTS) $(HELM))
-	@.venv/bin/python -m pytest -q tests/chart tests/refusals --update-golden
+	@.venv/bin/python -m pytest -q tests/chart tests/refusals tests/scripts/status --update-golden
 
 figures: ## rewrite the tables of values/README.md and the plot from predictions and results
 	$(call build,chart $(COMMAND) $(HELM))

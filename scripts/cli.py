@@ -12,15 +12,16 @@ import typer
 from rich.console import Console
 
 from launchers.rules.table import SWIFT
+from scripts import run_verbs
 from scripts.demo import command as demo_module
 from scripts.local.command import Request, run_locally
 from scripts.plan import command as planning
 from scripts.problem import Problem
+from scripts.terminal import terminal
 
 app = typer.Typer(
-    help="Plan, check and try DPO runs before they are submitted to a cluster.",
+    help="Plan, check, submit and watch DPO runs.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_show_locals=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -159,9 +160,7 @@ def demo_clean(folder: DemoFolder = demo_module.FOLDER) -> None:
     demo_module.clean(folder, terminal())
 
 
-def terminal() -> Console:
-    """Return the console; brackets in values are printed as they are, not read as markup."""
-    return Console(markup=False, emoji=False)
+run_verbs.register(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

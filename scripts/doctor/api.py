@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import yaml
 from kubernetes import client, config
 from kubernetes.client.exceptions import OpenApiException
 from kubernetes.config.config_exception import ConfigException
+from kubernetes.stream import ws_client
 from urllib3.exceptions import HTTPError
 
 from scripts.manifest import KUEUE
@@ -21,6 +23,9 @@ Object = Mapping[str, Any]
 JOBSET = "jobset.x-k8s.io"
 TIMEOUT_SECONDS = (5, 20)
 """To connect and to read; listing a thousand nodes takes seconds."""
+FOLLOW_TIMEOUT_SECONDS = (5, 3600)
+"""The same for a log that is followed: a gang may write nothing for minutes."""
+BLOCK_BYTES = 64 * 1024
 DRY_RUN = {"dryRun": "All", "fieldValidation": "Strict"}
 
 
@@ -50,6 +55,7 @@ def _kueue(plural: str, *, namespaced: bool = False) -> Kind:
 
 
 JOBSETS = Kind(plural="jobsets", group=JOBSET, version="v1alpha2")
+JOBS = Kind(plural="jobs", group="batch")
 LOCAL_QUEUES = _kueue("localqueues", namespaced=True)
 WORKLOADS = _kueue("workloads", namespaced=True)
 CLUSTER_QUEUES = _kueue("clusterqueues")
@@ -116,6 +122,8 @@ class Answer:
     """The object, the list, or the Status with the reason of a refusal."""
     warnings: Sequence[str] = ()
     """Texts of the answer's Warning headers."""
+    time: float | None = None
+    """Unix time by the server's clock, of the Date header."""
 
     @property
     def found(self) -> bool:
@@ -172,21 +180,60 @@ class Api:
         """Create an object; by default as a server-side dry run, which stores nothing."""
         return self._request("POST", path, DRY_RUN if dry else {}, content)
 
+    def patch(self, path: str, content: Object) -> Answer:
+        """Change an object by a JSON merge patch."""
+        return self._request("PATCH", path, {}, content)
+
+    def delete(self, path: str, **query: str) -> Answer:
+        """Delete an object."""
+        return self._request("DELETE", path, query)
+
+    def text(self, path: str, **query: str) -> str | None:
+        """Read a text, such as a container's log; None if it was refused."""
+        try:
+            response = self._send("GET", path, query)
+            content: bytes = response.read()
+        except (HTTPError, OSError, OpenApiException):
+            return None
+        return content.decode(errors="replace") if response.status == 200 else None
+
+    def follow(self, path: str, **query: str) -> Iterator[bytes]:
+        """Read a text in blocks as it is written, such as the log of a running container.
+
+        It ends with the text, with a refusal, or with the connection.
+        """
+        try:
+            response = self._send("GET", path, query, timeout=FOLLOW_TIMEOUT_SECONDS)
+            if response.status == 200:
+                yield from response.response.stream(BLOCK_BYTES)
+        except (HTTPError, OSError, OpenApiException):
+            return
+
+    def open_exec(self, pod: str, container: str, command: Sequence[str]) -> Any:
+        """Start a command in a container; return the connection (`WSClient`).
+
+        The generated `CoreV1Api` does the same, but importing its models takes a second.
+
+        Raises:
+            OpenApiException: it is refused.
+        """
+        words = [("command", word) for word in command]
+        query = [*words, ("container", container), ("stdout", "true"), ("stderr", "true")]
+        method, url, headers, _, _ = self.client.param_serialize(
+            "GET",
+            PODS.path(self.namespace, f"{pod}/exec"),
+            query_params=query,
+            header_params={"Accept": "*/*"},
+            auth_settings=["BearerToken"],
+        )
+        call: Callable[..., Any] = ws_client.websocket_call
+        return call(self.client.configuration, method, url, headers=headers, _preload_content=False)
+
     def _request(
         self, method: str, path: str, query: Mapping[str, str], body: Object | None = None
     ) -> Answer:
-        headers = {"Accept": "application/json", "Content-Type": "application/json"}
-        method, url, headers, body, _ = self.client.param_serialize(
-            method,
-            path,
-            query_params=list(query.items()),
-            header_params=headers,
-            body=body,
-            auth_settings=["BearerToken"],
-        )
-        timeout = TIMEOUT_SECONDS
         try:
-            response = self.client.call_api(method, url, headers, body, _request_timeout=timeout)
+            response = self._send(method, path, query, body)
             content = _content(response.read())
         except (HTTPError, OSError, OpenApiException) as error:
             return Answer(status=0, content={"message": _cause(error)})
@@ -195,7 +242,28 @@ class Api:
             status=response.status,
             content=content,
             warnings=[_warning_text(each) for each in warnings],
+            time=_unix_time(response.headers.get("Date")),
         )
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Object | None = None,
+        timeout: tuple[float, float] = TIMEOUT_SECONDS,
+    ) -> Any:
+        kind = "application/merge-patch+json" if method == "PATCH" else "application/json"
+        headers = {"Accept": "application/json", "Content-Type": kind}
+        method, url, headers, body, _ = self.client.param_serialize(
+            method,
+            path,
+            query_params=list(query.items()),
+            header_params=headers,
+            body=body,
+            auth_settings=["BearerToken"],
+        )
+        return self.client.call_api(method, url, headers, body, _request_timeout=timeout)
 
 
 def connect(context: str | None, namespace: str | None) -> Api:
@@ -247,6 +315,18 @@ def _warning_text(header: str) -> str:
     """
     match = re.match(r'\d{3} \S+ "(.*)"', header)
     return match[1].replace('\\"', '"') if match else header
+
+
+def _unix_time(header: str | None) -> float | None:
+    """Return a Date header as a Unix time.
+
+    >>> _unix_time("Thu, 01 Jan 1970 00:01:00 GMT"), _unix_time("soon"), _unix_time(None)
+    (60.0, None, None)
+    """
+    try:
+        return parsedate_to_datetime(header).timestamp() if header else None
+    except ValueError:
+        return None
 
 
 def _cause(error: BaseException) -> str:

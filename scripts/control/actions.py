@@ -1,0 +1,192 @@
+"""Decide what `stop`, `resume` and `rerun` change. Pure.
+
+`stop` deactivates the Workload of a queued run (`spec.active: false`): Kueue then suspends the
+JobSet and gives the quota back, as for a preemption, so the ranks save at SIGTERM. Suspending the
+JobSet itself would not hold, because Kueue starts an admitted JobSet again. A run without a queue
+is suspended directly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from scripts.doctor.api import JOBSETS, WORKLOADS, Object
+from scripts.manifest import Release
+from scripts.observe.view import View
+from scripts.problem import Problem
+from scripts.why.holding import STOPPED_BY, is_inactive
+
+UNINSTALL = "helm uninstall {run} -n {space} --cascade foreground --wait"
+HELM = "meta.helm.sh/"
+"""Prefix of the annotations by which Helm knows its objects."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """One request."""
+
+    method: str
+    """PATCH, DELETE or POST."""
+    path: str
+    content: Mapping[str, Any]
+    permission: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Action:
+    """What a verb does to a run; nothing if there are no changes."""
+
+    says: str
+    """In words, before it is done."""
+    changes: Sequence[Change] = ()
+    without_permission: str = ""
+    """What to do if a request is refused."""
+
+
+def stop(view: View, who: str) -> Action:
+    """Return how a run is stopped; it keeps its place in the cluster and its files.
+
+    Args:
+        view: the run.
+        who: the person, noted on the JobSet.
+
+    Raises:
+        Problem: there is no such run.
+    """
+    jobset = _existing(view)
+    if view.terminal:
+        return Action(says=f"run {view.run} has ended ({view.terminal}); nothing to stop")
+    if is_inactive(view) or (view.is_suspended and not view.queue):
+        return Action(says=f"run {view.run} is stopped already")
+    grace = _grace(view)
+    saves = f"its ranks get SIGTERM and up to {grace} s to save" if view.ranks else "it has no pods"
+    path = JOBSETS.path(view.namespace, view.run)
+    note = {"metadata": {"annotations": {STOPPED_BY: who}}}
+    if not view.queue:
+        return Action(
+            says=f"suspends JobSet {view.run}: {saves}",
+            changes=[_patch(path, {**note, "spec": {"suspend": True}}, "patch jobsets")],
+            without_permission=UNINSTALL.format(run=view.run, space=view.namespace),
+        )
+    if not view.workload:
+        raise Problem(
+            f"run {view.run} is in queue {view.queue}, but Kueue has no Workload for it (or you "
+            f"may not list workloads); end it with `{_uninstall(view, jobset)}`"
+        )
+    return Action(
+        says=f"deactivates the Workload of {view.run}: {saves}; its quota becomes free",
+        changes=[
+            _patch(_workload_path(view), {"spec": {"active": False}}, "patch workloads"),
+            _patch(path, note, "patch jobsets"),
+        ],
+        without_permission=f"`{_uninstall(view, jobset)}` stops it, too, and keeps the workspace",
+    )
+
+
+def resume(view: View) -> Action:
+    """Return how a stopped run is put back into its queue.
+
+    Raises:
+        Problem: there is no such run, or it has ended.
+    """
+    _existing(view)
+    if view.terminal:
+        raise Problem(
+            f"run {view.run} has ended ({view.terminal}); start it again with `megatron-dpo rerun "
+            f"{view.run}`"
+        )
+    path = JOBSETS.path(view.namespace, view.run)
+    note = {"metadata": {"annotations": {STOPPED_BY: None}}}
+    newest = view.files.newest if view.files else None
+    place = f"from step {newest.step}" if newest else "from its newest checkpoint"
+    if is_inactive(view):
+        return Action(
+            says=f"puts {view.run} back into queue {view.queue}; it resumes {place}",
+            changes=[
+                _patch(_workload_path(view), {"spec": {"active": True}}, "patch workloads"),
+                _patch(path, note, "patch jobsets"),
+            ],
+            without_permission=f"uninstall the release and install it again: it resumes {place}",
+        )
+    if view.is_suspended and not view.queue:
+        return Action(
+            says=f"starts {view.run} again; it resumes {place}",
+            changes=[_patch(path, {**note, "spec": {"suspend": False}}, "patch jobsets")],
+            without_permission="ask the administrator for `patch jobsets`",
+        )
+    return Action(says=f"run {view.run} was not stopped; see `megatron-dpo why {view.run}`")
+
+
+def rerun(view: View, release: Release) -> Action:
+    """Return how a run that has ended is started again under its name.
+
+    The JobSet is created from Helm's record, not from the cluster's object, to which Kueue has
+    added node labels and tolerations of the flavor it ran on.
+
+    Args:
+        view: the run.
+        release: Helm's record of the release.
+
+    Raises:
+        Problem: the run has not ended.
+    """
+    if view.jobset and not view.terminal:
+        raise Problem(
+            f"run {view.run} has not ended; `megatron-dpo stop {view.run}` and `megatron-dpo "
+            f"resume {view.run}` interrupt it"
+        )
+    newest = view.files.newest if view.files else None
+    place = f"resumes from step {newest.step}" if newest else "resumes from its newest checkpoint"
+    path = JOBSETS.path(view.namespace)
+    made = _create(release, view.jobset, view.namespace)
+    changes = [Change(method="POST", path=path, content=made, permission="create jobsets")]
+    if view.jobset:
+        gone = Change(
+            method="DELETE",
+            path=f"{path}/{view.run}",
+            content={"propagationPolicy": "Foreground"},
+            permission="delete jobsets",
+        )
+        changes.insert(0, gone)
+    ended = f"removes the ended JobSet ({view.terminal}) and " if view.jobset else ""
+    return Action(
+        says=f"{ended}creates JobSet {view.run} again with the values of its installation; it "
+        f"{place}, and a run that has exported is up to date at once",
+        changes=changes,
+        without_permission="uninstall the release and install it again",
+    )
+
+
+def _create(release: Release, live: Object, space: str) -> Mapping[str, Any]:
+    """Return the JobSet of Helm's record with the annotations by which Helm knows it."""
+    made = release.jobset.manifest
+    metadata = made["metadata"]
+    notes = (live.get("metadata") or {}).get("annotations") or {}
+    helm = {f"{HELM}release-name": release.name, f"{HELM}release-namespace": space}
+    helm |= {name: value for name, value in notes.items() if name.startswith(HELM)}
+    annotations = {**(metadata.get("annotations") or {}), **helm}
+    return {**made, "metadata": {**metadata, "namespace": space, "annotations": annotations}}
+
+
+def _existing(view: View) -> Object:
+    if not view.jobset:
+        raise Problem(f"there is no run {view.run} in namespace {view.namespace}")
+    return view.jobset
+
+
+def _grace(view: View) -> int:
+    return int((view.gang_pod.get("spec") or {}).get("terminationGracePeriodSeconds") or 30)
+
+
+def _uninstall(view: View, jobset: Object) -> str:
+    return UNINSTALL.format(run=jobset["metadata"]["name"], space=view.namespace)
+
+
+def _workload_path(view: View) -> str:
+    return WORKLOADS.path(view.namespace, view.workload["metadata"]["name"])
+
+
+def _patch(path: str, content: Mapping[str, Any], permission: str) -> Change:
+    return Change(method="PATCH", path=path, content=content, permission=permission)

@@ -1,0 +1,103 @@
+"""`megatron-dpo logs`: print the output of ranks."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from scripts.doctor.api import Api
+from scripts.logs.files import read_log
+from scripts.logs.follow import Reader
+from scripts.logs.lines import Format, batches, compile_pattern
+from scripts.observe.command import Exit, Target, observe
+from scripts.observe.view import View
+from scripts.problem import Problem
+from scripts.why.reasons import explain
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Which lines are printed."""
+
+    rank: int = 0
+    all_ranks: bool = False
+    attempt: int | None = None
+    """None: the pods', and if they are gone the newest attempt's."""
+    follow: bool = False
+    grep: str | None = None
+    tail: int | None = None
+
+
+def run(target: Target, chosen: Selection) -> int:
+    """Print the lines to stdout; notes to stderr.
+
+    Raises:
+        Problem: the run or rank does not exist, or no log can be read.
+    """
+    pattern = compile_pattern(chosen.grep)
+    api = target.connect()
+    view, reading = observe(target, api, queue=False, reader=False)
+    ranks = _ranks(view, chosen)
+    width = len(str(max(ranks)))
+    formats = {each: Format(rank=each, width=width, pattern=pattern) for each in ranks}
+    if chosen.attempt is None and view.jobset:
+        reader = Reader(
+            api=api,
+            run=target.run,
+            formats=formats,
+            follow=chosen.follow,
+            tail=chosen.tail,
+        )
+        reader.read(_write)
+        formats = {each: formats[each] for each in sorted(reader.missing)}
+    if formats:
+        _print_files(api, view, target, chosen, list(formats.values()))
+    return int(Exit.OK)
+
+
+def _ranks(view: View, chosen: Selection) -> list[int]:
+    """Return the ranks that are printed.
+
+    Raises:
+        Problem: there is no such run or rank.
+    """
+    if not view.jobset and not (view.files and view.files.exists):
+        first = explain(view)[0]
+        raise Problem(f"{first.sentence} {first.remedy}")
+    nodes = view.nodes or 1
+    if not view.jobset and view.files and view.files.attempts:
+        nodes = len(view.files.attempts[-1].logs) or 1
+    if chosen.all_ranks:
+        return list(range(nodes))
+    if chosen.rank >= nodes and view.jobset:
+        raise Problem(f"run {view.run} has ranks 0 to {nodes - 1}, not {chosen.rank}")
+    return [chosen.rank]
+
+
+def _print_files(
+    api: Api, view: View, target: Target, chosen: Selection, formats: Sequence[Format]
+) -> None:
+    """Print the logs of an attempt from the workspace."""
+    if view.files is None:
+        reread, reading = observe(target, api, queue=False)
+        view = reread
+        if reading.files is None:
+            why = "; ".join(reading.notes) or "the run has had no pods yet"
+            raise Problem(f"no pod of run {view.run} has a log, and its files: {why}")
+    assert view.files is not None
+    attempts = [each.number for each in view.files.attempts]
+    attempt = chosen.attempt or (attempts[-1] if attempts else 0)
+    if not attempt:
+        raise Problem(f"run {view.run} has no log yet; see `megatron-dpo why {view.run}`")
+    print(f"from the files of attempt {attempt}", file=sys.stderr)
+    for form in formats:
+        blocks = read_log(api, view, attempt, form.rank, target.workspace, target.source)
+        for lines in batches(blocks):
+            _write(form.apply(lines))
+
+
+def _write(text: str) -> None:
+    """Write text; `rich` would take longer to style a line than a rank to print it."""
+    sys.stdout.write(text)
+    sys.stdout.flush()

@@ -1,0 +1,62 @@
+"""Cut blocks of output into lines; filter and prefix them. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from scripts.problem import Problem
+
+MAX_LINE_BYTES = 1024 * 1024
+"""A longer line is printed in parts: a progress bar may never end one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Format:
+    """How the lines of one rank are printed."""
+
+    rank: int
+    width: int = 1
+    """Digits of the highest rank."""
+    pattern: re.Pattern[str] | None = None
+    """Only lines that contain it."""
+
+    def apply(self, lines: Iterable[str]) -> str:
+        r"""Return the lines that match, each with its rank.
+
+        >>> Format(rank=3, width=2, pattern=re.compile("loss")).apply(["loss 1", "x"])
+        'rank  3 | loss 1\n'
+        """
+        prefix = f"rank {self.rank:>{self.width}} | "
+        found = lines if self.pattern is None else filter(self.pattern.search, lines)
+        return "".join(f"{prefix}{line}\n" for line in found)
+
+
+def compile_pattern(text: str | None) -> re.Pattern[str] | None:
+    """Return the pattern of `--grep`.
+
+    Raises:
+        Problem: it is not a regular expression.
+    """
+    try:
+        return None if text is None else re.compile(text)
+    except re.error as error:
+        raise Problem(f"--grep {text!r} is not a regular expression: {error}") from None
+
+
+def batches(blocks: Iterable[bytes]) -> Iterator[list[str]]:
+    r"""Yield the whole lines of each block; a line that no newline ends at the end.
+
+    >>> list(batches([b"a\nb", b"c\n", b"d"]))
+    [['a'], ['bc'], ['d']]
+    """
+    rest = b""
+    for block in blocks:
+        *whole, rest = (rest + block).split(b"\n")
+        if len(rest) > MAX_LINE_BYTES:
+            whole, rest = [*whole, rest], b""
+        if whole:
+            yield [line.decode(errors="replace").rstrip("\r") for line in whole]
+    if rest:
+        yield [rest.decode(errors="replace")]

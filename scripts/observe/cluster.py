@@ -1,0 +1,260 @@
+"""Read a run's objects: JobSet, Jobs, Pods, Workload, queue, events; a refusal is an answer too.
+
+Every request needs a right in the run's namespace only, except those in `OPTIONAL`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+
+from scripts.doctor.api import (
+    CLAIMS,
+    CLUSTER_QUEUES,
+    EVENTS,
+    JOBS,
+    JOBSETS,
+    LOCAL_QUEUES,
+    NO_ANSWER,
+    PODS,
+    WORKLOADS,
+    Answer,
+    Api,
+    Object,
+)
+from scripts.manifest import GANG, KUEUE
+
+NAME_LABEL = "jobset.sigs.k8s.io/jobset-name"
+JOB_LABEL = "jobset.sigs.k8s.io/replicatedjob-name"
+INDEX_LABEL = "batch.kubernetes.io/job-completion-index"
+QUEUE_LABEL = f"{KUEUE}/queue-name"
+UID_LABEL = f"{KUEUE}/job-uid"
+"""Label of a Workload: the uid of the object that it was made for."""
+CHART_LABEL = "app.kubernetes.io/part-of"
+CHART = "megatron-dpo"
+VISIBILITY = f"visibility.{KUEUE}"
+EVENT_OBJECTS = 12
+"""Objects whose events are read at most: in a large gang all pods fail in the same way."""
+LOG_LINES = 400
+"""Last lines of rank 0's log that are read."""
+
+OPTIONAL = frozenset({"get clusterqueues", "list pendingworkloads", "list workloads everywhere"})
+"""Requests outside the run's namespace or of an optional API; a refusal leaves out details."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """A run in the cluster as this user sees it, at one moment."""
+
+    context: str
+    namespace: str
+    run: str
+    now: float
+    """Unix time by the API server's clock, by which the objects' times are compared."""
+    skew: float = 0.0
+    """Seconds by which this machine's clock is ahead of the server's."""
+    answers: Mapping[str, Answer] = field(default_factory=dict)
+    """By the permission that the request needs, such as `list pods`."""
+    log: str = ""
+    """End of rank 0's log; empty without a pod or the permission."""
+
+    def answer(self, key: str) -> Answer:
+        """Return an answer; `NO_ANSWER` for a request that was not sent."""
+        return self.answers.get(key, NO_ANSWER)
+
+    @property
+    def jobset(self) -> Object:
+        """Return the JobSet; empty when it was not found."""
+        found = self.answer("get jobsets")
+        return found.content if found.found else {}
+
+    @property
+    def pods(self) -> list[Object]:
+        """Return the run's pods, without that of `helm test`."""
+        return self.answer("list pods").items
+
+    @property
+    def jobs(self) -> list[Object]:
+        """Return the run's Jobs."""
+        return self.answer("list jobs").items
+
+    @property
+    def events(self) -> list[Object]:
+        """Return the events of the run's objects, the oldest first."""
+        found = [
+            each
+            for key, a in self.answers.items()
+            if key.startswith("list events")
+            for each in a.items
+        ]
+        return sorted(found, key=event_time)
+
+    @property
+    def workload(self) -> Object:
+        """Return Kueue's Workload; empty without one."""
+        return next(iter(self.answer("list workloads").items), {})
+
+    @property
+    def local_queue(self) -> Object:
+        """Return the LocalQueue; empty when it was not found."""
+        found = self.answer("get localqueues")
+        return found.content if found.found else {}
+
+    @property
+    def cluster_queue(self) -> Object:
+        """Return the ClusterQueue; empty when it was not found or may not be read."""
+        found = self.answer("get clusterqueues")
+        return found.content if found.found else {}
+
+    @property
+    def groups(self) -> frozenset[str] | None:
+        """Return the served API groups; None if they are not known."""
+        found = self.answer("get /apis")
+        if not found.found:
+            return None
+        return frozenset(each["name"] for each in found.content.get("groups") or [])
+
+    @property
+    def missing_permissions(self) -> list[str]:
+        """Return the permissions in the namespace that the user lacks."""
+        refused = {key.partition(" of ")[0] for key, a in self.answers.items() if a.status == 403}
+        return sorted(refused - OPTIONAL)
+
+
+def event_time(event: Object) -> str:
+    """Return when an event was last seen; RFC 3339 times in UTC sort as text."""
+    series: Object = event.get("series") or {}
+    found = event.get("lastTimestamp") or series.get("lastObservedTime") or event.get("eventTime")
+    return str(found or (event.get("metadata") or {}).get("creationTimestamp") or "")
+
+
+def gather(api: Api, run: str, *, queue: bool = True) -> Snapshot:
+    """Send all requests for one run, those that are independent at once.
+
+    Args:
+        api: the API server.
+        run: name of the run.
+        queue: read also what explains waiting: the queue with its other workloads, and events.
+    """
+    sent_at = time.time()
+    answers = _ask(api, _of_run(api.namespace, run))
+    now = answers["get jobsets"].time
+    found = Snapshot(
+        context=api.context,
+        namespace=api.namespace,
+        run=run,
+        now=now or sent_at,
+        skew=sent_at - now if now else 0.0,
+        answers=answers,
+    )
+    for wanted in (_of_jobset, _of_queue) if queue else (_of_jobset,):
+        found = replace(found, answers={**found.answers, **_ask(api, wanted(found))})
+    leader = _leader(found)
+    path = PODS.path(api.namespace, f"{leader}/log")
+    log = api.text(path, tailLines=str(LOG_LINES), container="launcher") if leader else None
+    return replace(found, log=log or "")
+
+
+Requests = Mapping[str, tuple[str, Mapping[str, str]]]
+"""Path and query by permission."""
+
+
+def _ask(api: Api, wanted: Requests) -> dict[str, Answer]:
+    with ThreadPoolExecutor(8) as pool:
+        sent = {key: pool.submit(api.get, path, **query) for key, (path, query) in wanted.items()}
+        return {key: each.result() for key, each in sent.items()}
+
+
+def _of_run(space: str, run: str) -> Requests:
+    chosen = {"labelSelector": f"{NAME_LABEL}={run}"}
+    return {
+        "get jobsets": (JOBSETS.path(space, run), {}),
+        "list jobs": (JOBS.path(space), chosen),
+        "list pods": (PODS.path(space), chosen),
+        "get /apis": ("/apis", {}),
+    }
+
+
+def _of_jobset(found: Snapshot) -> Requests:
+    """Return the requests that need the JobSet; without one, the names of the others."""
+    space, jobset = found.namespace, found.jobset
+    if not jobset:
+        return {"list jobsets": (JOBSETS.path(space), {"labelSelector": f"{CHART_LABEL}={CHART}"})}
+    wanted: dict[str, tuple[str, Mapping[str, str]]] = {}
+    if name := queue_name(jobset):
+        uid = jobset["metadata"]["uid"]
+        chosen = {"labelSelector": f"{UID_LABEL}={uid}"}
+        wanted["list workloads"] = (WORKLOADS.path(space), chosen)
+        wanted["get localqueues"] = (LOCAL_QUEUES.path(space, name), {})
+    return wanted
+
+
+def _of_queue(found: Snapshot) -> Requests:
+    """Return the requests that explain why a run waits."""
+    space = found.namespace
+    wanted: dict[str, tuple[str, Mapping[str, str]]] = {}
+    if queue := str((found.local_queue.get("spec") or {}).get("clusterQueue") or ""):
+        wanted["get clusterqueues"] = (CLUSTER_QUEUES.path("", queue), {})
+    if found.workload and not is_true(found.workload, "QuotaReserved"):
+        wanted["list workloads of the namespace"] = (WORKLOADS.path(space), {})
+        everywhere = f"/apis/{WORKLOADS.group}/{WORKLOADS.version}/{WORKLOADS.plural}"
+        wanted["list workloads everywhere"] = (everywhere, {})
+        path = f"localqueues/{queue_name(found.jobset)}/pendingworkloads"
+        root = f"/apis/{VISIBILITY}/v1beta2/namespaces/{space}"
+        wanted["list pendingworkloads"] = (f"{root}/{path}", {"limit": "5000"})
+    for claim in sorted(claims(found.jobset)):
+        wanted[f"get persistentvolumeclaims of {claim}"] = (CLAIMS.path(space, claim), {})
+    for name in _event_objects(found):
+        chosen = {"fieldSelector": f"involvedObject.name={name}"}
+        wanted[f"list events of {name}"] = (EVENTS.path(space), chosen)
+    return wanted
+
+
+def _event_objects(found: Snapshot) -> list[str]:
+    """Return the objects whose events explain a state: those of pods that run are not read."""
+    items = [found.jobset, found.workload, *found.jobs]
+    items += [each for each in found.pods if not _is_ready(each)]
+    return [each["metadata"]["name"] for each in items if each][:EVENT_OBJECTS]
+
+
+def _is_ready(pod: Object) -> bool:
+    return (pod.get("status") or {}).get("phase") in ("Running", "Succeeded")
+
+
+def _leader(found: Snapshot) -> str:
+    """Return the name of rank 0's pod if it has a log; empty otherwise."""
+    for pod in found.pods:
+        labels = pod["metadata"].get("labels") or {}
+        if (labels.get(JOB_LABEL), labels.get(INDEX_LABEL)) == (GANG, "0"):
+            statuses = (pod.get("status") or {}).get("containerStatuses") or []
+            if any("waiting" not in (each.get("state") or {}) for each in statuses):
+                return str(pod["metadata"]["name"])
+    return ""
+
+
+def queue_name(jobset: Object) -> str:
+    """Return the LocalQueue that a JobSet names; empty without one."""
+    return str((jobset["metadata"].get("labels") or {}).get(QUEUE_LABEL) or "")
+
+
+def claims(jobset: Object) -> set[str]:
+    """Return the claims that a JobSet's pods mount."""
+    return {
+        volume["persistentVolumeClaim"]["claimName"]
+        for job in (jobset.get("spec") or {}).get("replicatedJobs") or []
+        for volume in job["template"]["spec"]["template"]["spec"].get("volumes") or []
+        if "persistentVolumeClaim" in volume
+    }
+
+
+def condition(item: Object, kind: str) -> Object:
+    """Return an object's condition of a type; empty without one."""
+    found = (item.get("status") or {}).get("conditions") or []
+    return next((each for each in found if each["type"] == kind), {})
+
+
+def is_true(item: Object, kind: str) -> bool:
+    """Return whether an object has a condition with status True."""
+    return condition(item, kind).get("status") == "True"

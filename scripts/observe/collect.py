@@ -1,0 +1,260 @@
+"""Read the files of a run, and print one JSON document: a program without imports of the project.
+
+It runs where the workspace is mounted: in this process, or as `python3 -c` in a pod of the run,
+whose launcher may be of another version. So it needs the standard library only (Python >= 3.11, as
+the launcher does), and it decides nothing: `workspace.py` interprets the document.
+
+`metrics.jsonl` may have a million rows. Each attempt appends its rows, so they are in the order of
+(attempt, step), and a row is found by bisection over byte offsets.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, BinaryIO
+
+Fields = dict[str, Any]
+VERSION = 1
+TAIL_BYTES = 256 * 1024
+"""Bytes of the end of `metrics.jsonl` that are sent: some 200 rows."""
+BLOCK_BYTES = 64 * 1024
+"""Longer than any row."""
+TEXT_BYTES = 1024 * 1024
+"""A longer text is cut."""
+SMALL = ("progress.json", "plan.json")
+
+
+def collect(root: Path, run: str) -> Fields:
+    """Return the document of one run.
+
+    Args:
+        root: folder of the workspace.
+        run: name of the run.
+    """
+    home = root / "runs" / run
+    problems: list[str] = []
+    document: Fields = {
+        "version": VERSION,
+        "run": run,
+        "now": time.time(),
+        "exists": home.is_dir(),
+        "runs": names(home.parent, problems),
+        "problems": problems,
+    }
+    if document["exists"]:
+        tried = attempts(home / "attempts", problems)
+        resumes = {each["number"]: each["resume"] for each in tried}
+        document |= {
+            "files": {name: text(home / name, problems) for name in SMALL},
+            "attempts": tried,
+            "metrics": metrics(home / "metrics.jsonl", resumes, problems),
+            "checkpoints": checkpoints(home / "checkpoints", problems),
+            "export": (home / "export").is_dir(),
+        }
+    return document
+
+
+def names(folder: Path, problems: list[str]) -> list[str]:
+    """Return the sorted names in a folder; none without it."""
+    try:
+        return sorted(each.name for each in folder.iterdir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        problems.append(str(error))
+        return []
+
+
+def text(path: Path, problems: list[str]) -> str | None:
+    """Return a small file's text; None if it does not exist or can't be read."""
+    try:
+        with path.open("rb") as handle:
+            return handle.read(TEXT_BYTES).decode(errors="replace")
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        problems.append(str(error))
+        return None
+
+
+def parsed(content: str | None) -> Fields:
+    """Return the JSON object of a text; empty when it is missing or torn."""
+    try:
+        found = json.loads(content or "")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def modified(path: Path) -> float | None:
+    """Return a file's time of change; None if it is gone."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return None
+
+
+def attempts(folder: Path, problems: list[str]) -> list[Fields]:
+    """Return the attempts' records, the oldest first."""
+    found = []
+    for name in names(folder, problems):
+        if not name.isdecimal():
+            continue
+        path = folder / name
+        files = names(path, problems)
+        records = {
+            kind: [
+                text(path / file, problems)
+                for file in files
+                if file.startswith(f"{kind}-") and file.endswith(".json")
+            ]
+            for kind in ("termination", "preflight")
+        }
+        resume = parsed(text(path / "start.json", problems)).get("resume")
+        found.append(
+            {
+                "number": int(name),
+                "resume": resume if isinstance(resume, int) else None,
+                "terminations": records["termination"],
+                "preflights": records["preflight"],
+                "files": files,
+                "modified": modified(path),
+            }
+        )
+    return sorted(found, key=lambda each: each["number"])
+
+
+def metrics(path: Path, resumes: Mapping[int, int | None], problems: list[str]) -> Fields | None:
+    """Return the end of `metrics.jsonl`, and the rows at which its attempts begin and end.
+
+    Args:
+        path: the file.
+        resumes: the step that each attempt began from; None for one that never trained.
+        problems: errors are added to it.
+    """
+    try:
+        with path.open("rb") as handle:
+            size = handle.seek(0, os.SEEK_END)
+            handle.seek(max(0, size - TAIL_BYTES))
+            lines = handle.read().decode(errors="replace").split("\n")
+            lines = lines[1:] if size > TAIL_BYTES else lines
+            spans = {
+                str(number): span(handle, size, number, next_resume(number, resumes))
+                for number in resumes
+            }
+            return {"bytes": size, "tail": [line for line in lines if line], "attempts": spans}
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        problems.append(str(error))
+        return None
+
+
+def next_resume(number: int, resumes: Mapping[int, int | None]) -> int | None:
+    """Return the step from which the next attempt that trained began; None without one.
+
+    >>> next_resume(1, {1: 0, 2: None, 3: 8}), next_resume(3, {3: 8})
+    (8, None)
+    """
+    later = (resumes[each] for each in sorted(resumes) if each > number)
+    return next((step for step in later if step is not None), None)
+
+
+def span(handle: BinaryIO, size: int, attempt: int, kept: int | None) -> Fields:
+    """Return the first and last rows of an attempt, and the last that the next attempt kept."""
+    begin = offset_of(handle, size, (attempt, -1))
+    end = offset_of(handle, size, (attempt + 1, -1))
+    keep = None
+    if kept is not None:
+        keep = last_step(handle, begin, offset_of(handle, size, (attempt, kept + 1)))
+    return {
+        "first": first_step(handle, begin, end),
+        "last": last_step(handle, begin, end),
+        "kept": keep,
+        "next": kept,
+    }
+
+
+def offset_of(handle: BinaryIO, size: int, wanted: tuple[int, int]) -> int:
+    """Return the offset from which all rows are at (attempt, step) `wanted` or after it."""
+    low, high = 0, size
+    while low < high:
+        middle = (low + high) // 2
+        end, row = next_row(handle, middle, size)
+        if row is None or (row["attempt"], row["step"]) >= wanted:
+            high = middle
+        else:
+            low = end
+    return low
+
+
+def next_row(handle: BinaryIO, offset: int, size: int) -> tuple[int, Fields | None]:
+    """Return the offset of the end of the first row that begins at an offset or later, and the row.
+
+    A torn line is skipped. The row is None at the end of the file.
+    """
+    handle.seek(max(0, offset - 1))
+    if offset:
+        handle.readline()
+    while handle.tell() < size:
+        row = parsed(handle.readline().decode(errors="replace"))
+        if all(isinstance(row.get(name), int) for name in ("attempt", "step")):
+            return handle.tell(), row
+    return size, None
+
+
+def first_step(handle: BinaryIO, begin: int, end: int) -> Fields | None:
+    """Return the first row of an optimizer step between two offsets, as `last_step`."""
+    while begin < end:
+        begin, row = next_row(handle, begin, end)
+        if row is not None and "seconds" in row:
+            return row
+    return None
+
+
+def last_step(handle: BinaryIO, begin: int, end: int) -> Fields | None:
+    """Return the last row of an optimizer step between two offsets; None without one.
+
+    Rows of evaluations have no `seconds`.
+    """
+    handle.seek(max(begin, end - BLOCK_BYTES))
+    found = None
+    while handle.tell() < end:
+        row = parsed(handle.readline().decode(errors="replace"))
+        if isinstance(row.get("step"), int) and "seconds" in row:
+            found = row
+    return found
+
+
+def checkpoints(folder: Path, problems: list[str]) -> list[Fields]:
+    """Return each checkpoint's manifest, and the sizes of the files that it lists."""
+    found = []
+    for name in names(folder, problems):
+        path = folder / name
+        if not name.startswith("checkpoint-") or not path.is_dir():
+            continue
+        manifest = parsed(text(path / "COMPLETE.json", problems))
+        listed = manifest.get("files")
+        sizes = {}
+        for file in listed if isinstance(listed, dict) else ():
+            with contextlib.suppress(OSError):
+                sizes[file] = (path / file).stat().st_size
+        when = modified(path / "COMPLETE.json") or modified(path)
+        found.append({"name": name, "manifest": manifest, "sizes": sizes, "modified": when})
+    return found
+
+
+def main(words: Sequence[str]) -> None:
+    """Print the document of `ROOT RUN`."""
+    root, run = words
+    json.dump(collect(Path(root), run), sys.stdout)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,87 @@
+"""What the verbs about a run share: their options, exit codes, and how they read it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from scripts.doctor.api import Api, connect
+from scripts.observe.cluster import gather
+from scripts.observe.source import Reading, Source, read_files
+from scripts.observe.view import View
+
+SKEW_SECONDS = 60.0
+"""Difference of two clocks that is worth a note."""
+
+
+class Exit(IntEnum):
+    """Exit codes of the verbs about a run; an unexpected failure of the command is 1, too."""
+
+    OK = 0
+    """The run is done, or runs."""
+    FAILED = 1
+    """It failed, is failing, or does not exist."""
+    USAGE = 2
+    WAITING = 3
+    UNKNOWN = 4
+    """The cluster or a permission does not tell."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """The run, the cluster, and how its workspace is read."""
+
+    run: str
+    namespace: str | None = None
+    """None: the context's."""
+    context: str | None = None
+    """None: the kubeconfig's current one."""
+    workspace: Path | None = None
+    """Folder where the workspace is mounted here; None for nowhere."""
+    source: Source = Source.AUTO
+
+    def connect(self) -> Api:
+        """Return the cluster; no request is sent."""
+        return connect(self.context, self.namespace)
+
+
+def observe(
+    target: Target, api: Api, *, queue: bool = True, reader: bool = True
+) -> tuple[View, Reading]:
+    """Read a run: its objects, then its files.
+
+    Args:
+        target: the run.
+        api: the cluster.
+        queue: read what explains waiting, too.
+        reader: a reader pod may be created.
+    """
+    view = View(gather(api, target.run, queue=queue))
+    reading = read_files(api, view, target.workspace, target.source, reader=reader)
+    return View(view.snapshot, reading.files), reading
+
+
+def notes(view: View, reading: Reading) -> list[str]:
+    """Return what limits the report: missing permissions, torn files, clocks that differ."""
+    found = [f"you lack the permission: {each}" for each in view.snapshot.missing_permissions]
+    found += reading.notes
+    if reading.files is not None:
+        found += [f"{each} is torn; the rest is shown" for each in reading.files.torn]
+        found += reading.files.problems
+        skew = reading.files.now - view.now
+        if abs(skew) > SKEW_SECONDS:
+            found.append(f"the clock of the pods is {skew:+.0f} s off the API server's")
+    if abs(view.snapshot.skew) > SKEW_SECONDS:
+        found.append(f"this machine's clock is {view.snapshot.skew:+.0f} s off the API server's")
+    return found
+
+
+def print_json(console: Console, content: Mapping[str, Any]) -> None:
+    """Print one JSON document as it is."""
+    console.print(json.dumps(content, indent=2), soft_wrap=True, highlight=False, markup=False)

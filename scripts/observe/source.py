@@ -1,0 +1,262 @@
+"""Choose how the files of a run are read: mounted here, in a pod of the run, in a reader pod.
+
+In a pod the program `collect.py` runs as `python3 -c`; it travels compressed in the command, since
+proxies refuse long addresses.
+"""
+
+from __future__ import annotations
+
+import base64
+import inspect
+import json
+import secrets
+import time
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from types import ModuleType
+
+from kubernetes.client.exceptions import OpenApiException
+from urllib3.exceptions import HTTPError
+from websocket import WebSocketException
+
+from scripts.doctor.api import PODS, Api, Object
+from scripts.observe import collect
+from scripts.observe.cluster import is_true
+from scripts.observe.view import LAUNCHER, View
+from scripts.observe.workspace import RunFiles, parse_run, read_run
+from scripts.problem import Problem
+
+EXEC_SECONDS = 20.0
+"""Limit of a program in a pod of the run."""
+READER_SECONDS = 60
+"""Lifetime of a reader pod; its image is on a node already, or the read is given up."""
+POLL_SECONDS = 0.3
+VOLUME = "workspace"
+"""Name of the workspace's volume (chart/templates/pod/_volumes.tpl)."""
+RUN_FOLDER = "DPO_WORKSPACE"
+"""Variable of the launcher with the folder of the workspace in the pod."""
+
+
+class Source(StrEnum):
+    """How the workspace is read."""
+
+    AUTO = "auto"
+    MOUNT = "mount"
+    EXEC = "exec"
+    POD = "pod"
+    API = "api"
+    """Not at all."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """The files of a run, or why they were not read."""
+
+    files: RunFiles | None
+    how: str
+    """In words, such as `exec in pod dpo-node-0-0-x7k2p`."""
+    notes: tuple[str, ...] = ()
+    """What was tried before, and why it did not work."""
+
+
+def read_files(
+    api: Api, view: View, mounted: Path | None, source: Source = Source.AUTO, *, reader: bool = True
+) -> Reading:
+    """Read a run's files in the first way that works.
+
+    Args:
+        api: the cluster.
+        view: the run without files.
+        mounted: folder where the workspace is mounted on this machine; None for nowhere.
+        source: the only way to try; AUTO for all.
+        reader: a reader pod may be created.
+
+    Raises:
+        Problem: the mounted folder is none, or the chosen way does not work.
+    """
+    if mounted is not None and source in (Source.AUTO, Source.MOUNT):
+        return Reading(files=read_run(mounted, view.run), how=f"mounted at {mounted}")
+    if source is Source.MOUNT:
+        raise Problem("no folder given; use --workspace with the folder of the workspace")
+    notes: list[str] = []
+    if source in (Source.AUTO, Source.EXEC) and (pod := running_pod(view)):
+        try:
+            text = run_in_pod(api, pod, program(collect, *_words(view)))
+            return Reading(files=_parse(text), how=f"exec in pod {pod}")
+        except Problem as problem:
+            notes.append(str(problem))
+    is_useful = reader and may_have_files(view)
+    if (source is Source.AUTO and is_useful) or source is Source.POD:
+        try:
+            name, text = read_by_pod(api, view, program(collect, *_words(view)))
+            how = f"reader pod {name}, removed again"
+            return Reading(files=_parse(text), how=how, notes=tuple(notes))
+        except Problem as problem:
+            notes.append(str(problem))
+    if source not in (Source.AUTO, Source.API):
+        raise Problem("; ".join(notes) or f"the workspace of {view.run} cannot be read by {source}")
+    how = "not read; what follows is from the API alone"
+    return Reading(files=None, how=how, notes=tuple(notes))
+
+
+def may_have_files(view: View) -> bool:
+    """Return whether the run has had pods."""
+    was_evicted = is_true(view.workload, "Evicted")
+    return bool(view.gang) and bool(view.ranks or view.restarts[0] or view.terminal or was_evicted)
+
+
+def program(module: ModuleType, *words: str) -> list[str]:
+    """Return the command that runs a module, which imports nothing of the project, in a pod."""
+    packed = base64.b85encode(zlib.compress(inspect.getsource(module).encode(), 9)).decode()
+    code = f"import base64,zlib;exec(zlib.decompress(base64.b85decode({packed!r})))"
+    return ["python3", "-c", code, *words]
+
+
+def folder_in_pod(view: View) -> str:
+    """Return the folder of the workspace in the run's pods.
+
+    Raises:
+        Problem: the JobSet is not of this chart.
+    """
+    for container in (view.gang_pod.get("spec") or {}).get("containers") or []:
+        for each in container.get("env") or []:
+            if each["name"] == RUN_FOLDER and each.get("value"):
+                return str(each["value"])
+    raise Problem(f"the JobSet {view.run} does not say where its workspace is ({RUN_FOLDER})")
+
+
+def _words(view: View) -> tuple[str, str]:
+    return folder_in_pod(view), view.run
+
+
+def _parse(text: str) -> RunFiles:
+    try:
+        return parse_run(json.loads(text))
+    except ValueError:
+        raise Problem(f"the pod printed no document: {text[:200]!r}") from None
+
+
+def running_pod(view: View) -> str:
+    """Return a pod of the gang in which a program can run, the lowest rank's; empty for none."""
+    for rank in view.ranks:
+        if rank.phase == "Running" and rank.exit_code is None and rank.started_at is not None:
+            return rank.pod
+    return ""
+
+
+def run_in_pod(api: Api, pod: str, command: Sequence[str]) -> str:
+    """Run a command in the launcher's container, and return its output.
+
+    Raises:
+        Problem: it is refused, fails, or takes longer than `EXEC_SECONDS`.
+    """
+    output, errors = [], []
+    try:
+        running = api.open_exec(pod, LAUNCHER, command)
+        limit = time.monotonic() + EXEC_SECONDS
+        while running.is_open() and time.monotonic() < limit:
+            running.update(timeout=1)
+            output.append(running.read_stdout() if running.peek_stdout() else "")
+            errors.append(running.read_stderr() if running.peek_stderr() else "")
+        is_late = running.is_open()
+        running.close()
+        code = None if is_late else running.returncode
+    except (OpenApiException, HTTPError, WebSocketException, OSError) as error:
+        why = getattr(error, "reason", None) or error
+        raise Problem(f"exec in pod {pod} (create pods/exec) failed: {_line(str(why))}") from None
+    if code != 0:
+        why = "".join(errors).strip() or f"exit code {code}"
+        raise Problem(f"exec in pod {pod} failed: {_line(why)}")
+    return "".join(output)
+
+
+def _line(text: str) -> str:
+    """Return the last line of a message."""
+    return (text.strip().splitlines() or ["no message"])[-1][:300]
+
+
+def reader_pod(view: View, command: Sequence[str], name: str) -> Object:
+    """Return a pod that runs a command beside the workspace, with the gang's image and user.
+
+    It requests no GPU, has no token and no label that Kueue or JobSet would act on, and Kubernetes
+    ends it after `READER_SECONDS`. The workspace is mounted read-only.
+
+    Raises:
+        Problem: the workspace is an emptyDir, which ends with its pod.
+    """
+    spec: Object = view.gang_pod.get("spec") or {}
+    volumes = [each for each in spec.get("volumes") or [] if each["name"] == VOLUME]
+    if not volumes or "emptyDir" in volumes[0]:
+        raise Problem(f"the workspace of {view.run} is not a volume that another pod can mount")
+    launcher = next(each for each in spec["containers"] if each["name"] == LAUNCHER)
+    mounts = [each for each in launcher["volumeMounts"] if each["name"] == VOLUME]
+    same = ("securityContext", "imagePullSecrets", "serviceAccountName", "schedulerName")
+    security = {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+        "readOnlyRootFilesystem": True,
+    }
+    small = {"cpu": "100m", "memory": "256Mi"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app.kubernetes.io/component": "reader"}},
+        "spec": {
+            **{field: spec[field] for field in same if field in spec},
+            "restartPolicy": "Never",
+            "activeDeadlineSeconds": READER_SECONDS,
+            "terminationGracePeriodSeconds": 0,
+            "automountServiceAccountToken": False,
+            "enableServiceLinks": False,
+            "containers": [
+                {
+                    "name": "reader",
+                    "image": launcher["image"],
+                    "imagePullPolicy": "IfNotPresent",
+                    "command": list(command),
+                    "resources": {"requests": small, "limits": small},
+                    "securityContext": security,
+                    "volumeMounts": [{**each, "readOnly": True} for each in mounts],
+                }
+            ],
+            "volumes": volumes,
+        },
+    }
+
+
+def read_by_pod(api: Api, view: View, command: Sequence[str]) -> tuple[str, str]:
+    """Create a reader pod, wait for its end, remove it; return its name and output.
+
+    Raises:
+        Problem: it is refused, fails, or does not end in time.
+    """
+    name = f"{view.run}-reader-{secrets.token_hex(3)}"
+    content = reader_pod(view, command, name)
+    path = PODS.path(api.namespace, name)
+    made = api.create(PODS.path(api.namespace), content, dry=False)
+    if not made.found:
+        raise Problem(f"a reader pod was refused: {made.why}")
+    try:
+        phase = _await(api, path)
+        text = api.text(f"{path}/log", container="reader")
+    finally:
+        api.delete(path, gracePeriodSeconds="0")
+    if phase != "Succeeded" or text is None:
+        why = _line(text) if text else f"it is {phase} after {READER_SECONDS} s"
+        raise Problem(f"reader pod {name} did not read the workspace: {why}")
+    return name, text
+
+
+def _await(api: Api, path: str) -> str:
+    """Return the phase of a pod at its end, or after `READER_SECONDS`."""
+    limit, phase = time.monotonic() + READER_SECONDS, "Pending"
+    while time.monotonic() < limit:
+        found = api.get(path)
+        phase = str((found.content.get("status") or {}).get("phase") or "Pending")
+        if phase in ("Succeeded", "Failed") or not found.found:
+            break
+        time.sleep(POLL_SECONDS)
+    return phase

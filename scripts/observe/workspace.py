@@ -1,0 +1,275 @@
+"""The files of a run, `runs/<release>/`, as dataclasses; tolerant of missing and torn files."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from launchers.metrics import evaluations, rows
+from launchers.metrics.evaluations import Evaluation
+from launchers.metrics.rows import Row
+from launchers.stages import attempt_record
+from scripts.observe import collect
+from scripts.problem import Problem
+
+Document = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class End(attempt_record.End):
+    """Why one rank ended: the content of a termination message (`launchers/termination.py`)."""
+
+    stage: str = ""
+    step: int | None = None
+    remedy: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreflightFinding:
+    """A failed check of a rank's preflight."""
+
+    rank: int | None
+    pod: str
+    node: str
+    check: str
+    device: str
+    """Rank, device or pair at fault; empty: the pod itself."""
+    seen: str
+    remedy: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """A folder of `checkpoints/`."""
+
+    step: int
+    complete: bool
+    bytes: int
+    """Of the files that its manifest lists; 0 without a manifest."""
+    saved_at: float | None
+    """Unix time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """One start of the gang."""
+
+    number: int
+    resumed: int | None
+    """Step of the checkpoint that it began from, 0 without one; None if it never trained."""
+    first: Row | None = None
+    last: Row | None = None
+    """Its first and last rows of optimizer steps."""
+    lost_steps: int = 0
+    """Steps that the next attempt trained again."""
+    lost_seconds: float = 0.0
+    """From the last kept step to the last step."""
+    ends: tuple[End, ...] = ()
+    failed_checks: tuple[PreflightFinding, ...] = ()
+    logs: tuple[str, ...] = ()
+    """Names of the ranks' log files."""
+    modified: float | None = None
+
+    @property
+    def root(self) -> End | None:
+        """Return the end of the rank that ended first; None if no rank left a record."""
+        record = attempt_record.AttemptRecord(
+            number=self.number, resumed=self.resumed, saved=0, logged=0, ends=self.ends
+        )
+        found = record.root
+        return found if isinstance(found, End) else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunFiles:
+    """What a run has left on its workspace."""
+
+    run: str
+    exists: bool
+    now: float
+    """Unix time by the clock of the host that read the files."""
+    progress: Document = field(default_factory=dict)
+    plan: Document = field(default_factory=dict)
+    row: Row | None = None
+    """The newest row of an optimizer step."""
+    recent: tuple[Row, ...] = ()
+    """The newest rows of the last steps, in the order of steps."""
+    evaluations: tuple[Evaluation, ...] = ()
+    """Those among the last rows."""
+    attempts: tuple[Attempt, ...] = ()
+    checkpoints: tuple[Checkpoint, ...] = ()
+    """In the order of steps."""
+    has_export: bool = False
+    metrics_bytes: int = 0
+    torn: tuple[str, ...] = ()
+    """Names of files that are not whole; the rest is shown."""
+    problems: tuple[str, ...] = ()
+    """Errors of the file system."""
+    known: tuple[str, ...] = ()
+    """Names of all runs on the workspace."""
+
+    @property
+    def training(self) -> Document:
+        """Return the state of training in `progress.json`; empty before the first step."""
+        found = self.progress.get("training")
+        return found if isinstance(found, Mapping) else {}
+
+    @property
+    def newest(self) -> Checkpoint | None:
+        """Return the complete checkpoint of the highest step."""
+        return next((each for each in reversed(self.checkpoints) if each.complete), None)
+
+
+def read_run(root: Path, run: str) -> RunFiles:
+    """Read a run of a workspace that is mounted here.
+
+    Raises:
+        Problem: the folder is not a workspace.
+    """
+    if not root.is_dir():
+        raise Problem(f"{root} is not a folder; give the folder where the workspace is mounted")
+    return parse_run(collect.collect(root, run))
+
+
+def parse_run(document: Document) -> RunFiles:
+    """Return the files of a run from the document of `collect.py`.
+
+    Raises:
+        Problem: it is of another version.
+    """
+    if document.get("version") != collect.VERSION:
+        raise Problem(f"the reader's document is not version {collect.VERSION}")
+    files: Document = document.get("files") or {}
+    torn: list[str] = []
+    metrics: Document = document.get("metrics") or {}
+    tail = list(metrics.get("tail") or [])
+    recent = tuple(rows.newest(tail))
+    steps: list[Evaluation] = []
+    for line in tail:
+        if (evaluation := evaluations.parse(line)) is not None:
+            evaluations.append(steps, evaluation)
+    if tail and not (rows.parse(tail[-1]) or evaluations.parse(tail[-1])):
+        torn.append("metrics.jsonl")
+    return RunFiles(
+        run=str(document["run"]),
+        exists=bool(document.get("exists")),
+        now=float(document["now"]),
+        progress=_object("progress.json", files, torn),
+        plan=_object("plan.json", files, torn),
+        row=recent[-1] if recent else None,
+        recent=recent,
+        evaluations=tuple(steps),
+        attempts=tuple(_attempts(document.get("attempts") or [], metrics.get("attempts") or {})),
+        checkpoints=tuple(sorted(_checkpoints(document), key=lambda each: each.step)),
+        has_export=bool(document.get("export")),
+        metrics_bytes=int(metrics.get("bytes") or 0),
+        torn=tuple(torn),
+        problems=tuple(document.get("problems") or ()),
+        known=tuple(document.get("runs") or ()),
+    )
+
+
+def parse_end(text: str | None) -> End | None:
+    """Return the end in a termination message or record; None if it is torn or something else.
+
+    >>> parse_end('{"code": 80, "rank": 1, "id": "preflight-health"}').id
+    'preflight-health'
+    >>> parse_end("Traceback (most recent call last):")
+    """
+    fields = _json(text)
+    if fields is None or not isinstance(fields.get("code"), int):
+        return None
+    return End(
+        code=fields["code"],
+        rank=_whole(fields.get("rank")),
+        failure_class=str(fields.get("class") or "unknown"),
+        id=str(fields.get("id") or ""),
+        cause=str(fields.get("cause") or ""),
+        remedy=str(fields.get("remedy") or ""),
+        stage=str(fields.get("stage") or ""),
+        step=_whole(fields.get("step")),
+    )
+
+
+def _json(text: str | None) -> Document | None:
+    try:
+        found = json.loads(text or "")
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _object(name: str, files: Document, torn: list[str]) -> Document:
+    """Return the object of a JSON file; note its name if it is torn."""
+    text = files.get(name)
+    found = _json(text)
+    if text is not None and found is None:
+        torn.append(name)
+    return found or {}
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def _row(fields: Document | None) -> Row | None:
+    return rows.parse(json.dumps(fields)) if fields else None
+
+
+def _attempts(found: Iterable[Document], spans: Document) -> Iterator[Attempt]:
+    for each in found:
+        span: Document = spans.get(str(each["number"])) or {}
+        last, kept = _row(span.get("last")), _row(span.get("kept"))
+        first = _row(span.get("first"))
+        begun = first.time - first.seconds if first else 0.0
+        # Without a kept row the next attempt began from the same checkpoint: all is lost.
+        since = kept.time if kept else begun
+        is_followed = span.get("next") is not None
+        before = kept.step if kept else (each.get("resume") or 0)
+        yield Attempt(
+            number=each["number"],
+            resumed=each.get("resume"),
+            first=first,
+            last=last,
+            lost_steps=max(0, last.step - before) if last and is_followed else 0,
+            lost_seconds=max(0.0, last.time - since) if last and is_followed else 0.0,
+            ends=tuple(end for text in each["terminations"] if (end := parse_end(text))),
+            failed_checks=tuple(_failed_checks(each["preflights"])),
+            logs=tuple(name for name in each["files"] if name.endswith(".log")),
+            modified=each.get("modified"),
+        )
+
+
+def _failed_checks(texts: Iterable[str | None]) -> Iterator[PreflightFinding]:
+    for text in texts:
+        report = _json(text) or {}
+        for each in report.get("findings") or []:
+            if each.get("state") == "failed":
+                yield PreflightFinding(
+                    rank=_whole(report.get("rank")),
+                    pod=str(report.get("pod") or ""),
+                    node=str(report.get("node") or ""),
+                    check=str(each.get("check") or ""),
+                    device=str(each.get("who") or ""),
+                    seen=str(each.get("seen") or ""),
+                    remedy=str(each.get("remedy") or ""),
+                )
+
+
+def _checkpoints(document: Document) -> Iterator[Checkpoint]:
+    """Yield the checkpoints; complete as `launchers/storage/checkpoint.py` decides it."""
+    for each in document.get("checkpoints") or []:
+        step = each["name"].removeprefix("checkpoint-")
+        if not step.isdecimal():
+            continue
+        manifest, sizes = each["manifest"], each["sizes"]
+        listed = manifest.get("files") or {}
+        yield Checkpoint(
+            step=int(step),
+            complete=bool(listed) and listed == sizes and manifest.get("step") == int(step),
+            bytes=sum(sizes.values()),
+            saved_at=each.get("modified"),
+        )

@@ -1,0 +1,294 @@
+"""The verbs of `megatron-dpo` about runs in a cluster; `cli.py` registers them.
+
+The packages of the verbs are imported when a verb runs: the Kubernetes client takes 0.7 s.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from scripts.terminal import terminal
+
+if TYPE_CHECKING:
+    from scripts.observe.command import Target
+
+WORKSPACE = "MEGATRON_DPO_WORKSPACE"
+"""Variable with the folder where the workspace is mounted on this machine."""
+EXIT_CODES = (
+    "Exit codes: 0 done or running, 1 failed, 2 usage, 3 waiting, 4 the cluster does not tell."
+)
+
+
+class Source(StrEnum):
+    """Ways to read the workspace (`observe/source.py`); listed here for the help text."""
+
+    AUTO = "auto"
+    MOUNT = "mount"
+    EXEC = "exec"
+    POD = "pod"
+    API = "api"
+
+
+class Until(StrEnum):
+    """What `submit` waits for (`submit/follow.py`)."""
+
+    FIRST_STEP = "first-step"
+    DONE = "done"
+
+
+def _complete_run(context: typer.Context, incomplete: str) -> list[str]:
+    """Return names of runs for shell completion; none where the cluster does not answer."""
+    from scripts.doctor.api import JOBSETS, connect
+    from scripts.observe.cluster import CHART, CHART_LABEL
+    from scripts.problem import Problem
+
+    try:
+        api = connect(context.params.get("context"), context.params.get("namespace"))
+    except Problem:
+        return []
+    found = api.get(JOBSETS.path(api.namespace), labelSelector=f"{CHART_LABEL}={CHART}")
+    names = [str(each["metadata"]["name"]) for each in found.items]
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
+Run = Annotated[
+    str, typer.Argument(help="Name of the run (the Helm release).", autocompletion=_complete_run)
+]
+Namespace = Annotated[
+    str | None, typer.Option("--namespace", "-n", help="Default: the context's namespace.")
+]
+Context = Annotated[
+    str | None,
+    typer.Option("--context", help="Context of the kubeconfig; default: the current one."),
+]
+Workspace = Annotated[
+    Path | None,
+    typer.Option(envvar=WORKSPACE, help="Folder where the workspace is mounted here."),
+]
+Sources = Annotated[Source, typer.Option("--source", help="How the workspace is read.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+Values = Annotated[
+    list[Path] | None,
+    typer.Option("--values", "-f", help="Values file; later ones take precedence."),
+]
+Sets = Annotated[
+    list[str] | None, typer.Option("--set", help="key=value, overrides the files, as in Helm.")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Plan and check only.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Return once all ranks run.")]
+UntilOption = Annotated[
+    Until | None, typer.Option("--until", help="Return at the first step, or the end.")
+]
+Submitted = Annotated[str, typer.Option("--run", help="Name of the run (the Helm release).")]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Print again every 5 s.")]
+Rank = Annotated[int, typer.Option("--rank", min=0, help="The rank to print.")]
+AllRanks = Annotated[bool, typer.Option("--all", help="Print all ranks.")]
+Attempt = Annotated[
+    int | None, typer.Option("--attempt", min=1, help="Print the files of an attempt.")
+]
+Follow = Annotated[bool, typer.Option("--follow", "-f", help="Continue, over restarts.")]
+Grep = Annotated[str | None, typer.Option("--grep", help="Only lines with this pattern.")]
+Tail = Annotated[int | None, typer.Option("--tail", min=0, help="Last lines of each rank only.")]
+OptionalRun = Annotated[str, typer.Argument(help="Name of the run.", autocompletion=_complete_run)]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verbs to the command."""
+    for verb, name in (
+        (submit, "submit"),
+        (list_runs, "list"),
+        (status, "status"),
+        (why, "why"),
+        (logs, "logs"),
+        (stop, "stop"),
+        (resume, "resume"),
+        (rerun, "rerun"),
+        (clean, "clean"),
+    ):
+        app.command(name, epilog=EXAMPLES[name])(verb)
+
+
+EXAMPLES = {
+    "submit": "Example: megatron-dpo submit -f values/a100-2node.yaml --run dpo-42 --wait",
+    "list": "Example: megatron-dpo list -n team-a",
+    "status": f"Example: megatron-dpo status dpo-42 --watch. {EXIT_CODES}",
+    "why": f"Example: megatron-dpo why dpo-42. {EXIT_CODES}",
+    "logs": "Example: megatron-dpo logs dpo-42 --all -f --grep 'ERROR|loss'",
+    "stop": "Example: megatron-dpo stop dpo-42",
+    "resume": "Example: megatron-dpo resume dpo-42",
+    "rerun": "Example: megatron-dpo rerun dpo-42 --yes",
+    "clean": "Example: megatron-dpo clean --workspace /mnt/dpo",
+}
+"""One for each verb, below its help."""
+
+
+def submit(
+    files: Values = None,
+    sets: Sets = None,
+    run: Submitted = "dpo",
+    namespace: Namespace = None,
+    context: Context = None,
+    dry_run: DryRun = False,
+    wait: Wait = False,
+    until: UntilOption = None,
+) -> None:
+    """Plan, check and install a run, then say why it waits."""
+    from scripts.observe.command import Target
+    from scripts.submit import command
+    from scripts.submit.follow import Until as Goal
+
+    goal = Goal(until.value) if until else Goal.RUNNING if wait else Goal.SUBMITTED
+    request = command.Request(
+        target=Target(run=run, namespace=namespace, context=context),
+        files=files or [],
+        sets=sets or [],
+        dry_run=dry_run,
+        until=goal,
+    )
+    raise typer.Exit(command.run(request, terminal()))
+
+
+def list_runs(
+    namespace: Namespace = None,
+    context: Context = None,
+    workspace: Workspace = None,
+    source: Sources = Source.AUTO,
+    as_json: Json = False,
+) -> None:
+    """List the runs of the namespace: state, step, time left, position, restarts."""
+    from scripts.status import listing
+
+    target = _target("", namespace, context, workspace, source)
+    raise typer.Exit(listing.run(target, terminal(), as_data=as_json))
+
+
+def status(
+    run: Run,
+    namespace: Namespace = None,
+    context: Context = None,
+    workspace: Workspace = None,
+    source: Sources = Source.AUTO,
+    watch: Watch = False,
+    as_json: Json = False,
+) -> None:
+    """Show how far a run is, how fast and how good, where it runs, and its attempts."""
+    from scripts.status import command
+
+    target = _target(run, namespace, context, workspace, source)
+    raise typer.Exit(command.run(target, terminal(), as_data=as_json, watch=watch))
+
+
+def why(
+    run: Run,
+    namespace: Namespace = None,
+    context: Context = None,
+    workspace: Workspace = None,
+    source: Sources = Source.AUTO,
+    as_json: Json = False,
+) -> None:
+    """Say why a run waits, fails or has ended, and what to do."""
+    from scripts.why import command
+
+    target = _target(run, namespace, context, workspace, source)
+    raise typer.Exit(command.run(target, terminal(), as_data=as_json))
+
+
+def logs(
+    run: Run,
+    namespace: Namespace = None,
+    context: Context = None,
+    workspace: Workspace = None,
+    source: Sources = Source.AUTO,
+    rank: Rank = 0,
+    all_ranks: AllRanks = False,
+    attempt: Attempt = None,
+    follow: Follow = False,
+    grep: Grep = None,
+    tail: Tail = None,
+) -> None:
+    """Print the output of ranks, each line with its rank."""
+    from scripts.logs import command
+
+    chosen = command.Selection(
+        rank=rank, all_ranks=all_ranks, attempt=attempt, follow=follow, grep=grep, tail=tail
+    )
+    target = _target(run, namespace, context, workspace, source)
+    raise typer.Exit(command.run(target, chosen))
+
+
+def stop(run: Run, namespace: Namespace = None, context: Context = None, yes: Yes = False) -> None:
+    """Stop a run: its ranks save, its GPUs become free, its files stay."""
+    from scripts.control import command
+
+    target = _target(run, namespace, context, None, Source.API)
+    raise typer.Exit(command.stop(target, terminal(), _asking(yes)))
+
+
+def resume(
+    run: Run, namespace: Namespace = None, context: Context = None, yes: Yes = False
+) -> None:
+    """Put a stopped run back into its queue."""
+    from scripts.control import command
+
+    target = _target(run, namespace, context, None, Source.API)
+    raise typer.Exit(command.resume(target, terminal(), _asking(yes)))
+
+
+def rerun(run: Run, namespace: Namespace = None, context: Context = None, yes: Yes = False) -> None:
+    """Start a run that has ended again; it resumes from its newest checkpoint."""
+    from scripts.control import command
+
+    target = _target(run, namespace, context, None, Source.API)
+    raise typer.Exit(command.rerun(target, terminal(), _asking(yes)))
+
+
+def clean(
+    run: OptionalRun = "",
+    namespace: Namespace = None,
+    context: Context = None,
+    workspace: Workspace = None,
+    source: Sources = Source.AUTO,
+    as_json: Json = False,
+) -> None:
+    """List what the workspace holds by run."""
+    from scripts.control import command
+
+    target = _target(run, namespace, context, workspace, source)
+    raise typer.Exit(command.clean(target, terminal(), as_data=as_json))
+
+
+def _target(
+    run: str, namespace: str | None, context: str | None, workspace: Path | None, source: Source
+) -> Target:
+    from scripts.observe import source as reading
+    from scripts.observe.command import Target
+
+    return Target(
+        run=run,
+        namespace=namespace,
+        context=context,
+        workspace=workspace,
+        source=reading.Source(source.value),
+    )
+
+
+def _asking(yes: bool) -> Callable[[str], bool]:
+    """Return the question that a change asks; without a terminal the answer is no."""
+    if yes:
+        return lambda _: True
+    if not os.isatty(0):
+        return _refuse
+    return typer.confirm
+
+
+def _refuse(question: str) -> bool:
+    from scripts.problem import Problem
+
+    raise Problem("not a terminal, so nobody can be asked; use --yes")

@@ -1,0 +1,189 @@
+"""Draw the status of a run for a terminal of any width."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from scripts.plan.bars import EMPTY, FULL
+from scripts.plan.units import bytes_text, time_text
+from scripts.status.summary import Measured, Status
+from scripts.why.command import COLOURS
+
+LABEL = 9
+"""Columns of the names on the left."""
+BAR = (20, 40)
+"""Columns of the step bar, on a narrow and a wide terminal."""
+WIDE = 100
+"""Columns from which a terminal is wide."""
+
+
+def show(status: Status, console: Console, how: str, notes: list[str]) -> None:
+    """Print a status.
+
+    Args:
+        status: the numbers.
+        console: where to print.
+        how: how the workspace was read.
+        notes: what limits the report.
+    """
+    heading = Text.assemble(
+        (status.run, "bold"),
+        "  ",
+        (status.state.value, COLOURS[status.state]),
+        f"  namespace {status.namespace} of {status.context}",
+    )
+    console.print(heading)
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=LABEL)
+    grid.add_column(overflow="fold")
+    for label, text in _lines(status, console.width):
+        grid.add_row(Text(label, style="dim"), text)
+    console.print(grid)
+    for table in _tables(status):
+        console.print()
+        console.print(table)
+    console.print()
+    foot = Table.grid(padding=(0, 1))
+    foot.add_column(width=LABEL)
+    foot.add_column(overflow="fold")
+    for label, line in [("files", how), *(("note", each) for each in notes)]:
+        foot.add_row(Text(label, style="dim"), Text(line, style="dim"))
+    console.print(foot)
+
+
+def _lines(status: Status, width: int) -> Iterator[tuple[str, Text]]:
+    yield "state", Text(status.reason.sentence)
+    if status.step is not None and status.total:
+        yield "step", _bar(status, BAR[width >= WIDE])
+    if status.loss is not None:
+        yield "training", Text(_quality("loss", status.loss, status.accuracy, status.margin))
+    for name in ("last", "best"):
+        if found := status.held_out.get(name):
+            text = _quality("loss", found.get("loss"), found.get("accuracy"), found.get("margin"))
+            yield "held out", Text(f"{name}: {text} at step {found.get('step')}")
+    if status.speed.value is not None:
+        yield "speed", Text(_speed(status))
+        yield "", Text(_mfu(status))
+    if status.memory_gib.value is not None:
+        of = f" of {status.memory_of_gib:.1f}" if status.memory_of_gib else ""
+        plan = _plan(status.memory_gib, "{:.1f}")
+        yield "memory", Text(f"{status.memory_gib.value:.1f}{of} GiB reserved{plan}")
+    if status.saved:
+        yield "saved", Text(_saved(status))
+    if status.effective is not None:
+        yield (
+            "effective",
+            Text(f"{_percent(status.effective)} of the time went into steps that count"),
+        )
+    if status.stages:
+        yield "stages", Text(", ".join(_stages(status)))
+    yield "restarts", Text(_restarts(status))
+
+
+def _bar(status: Status, columns: int) -> Text:
+    step, total = status.step or 0, status.total or 1
+    done = min(columns, columns * step // total)
+    bar = Text(f"{step}/{total} ")
+    bar.append(FULL * done, style="green")
+    bar.append(EMPTY * (columns - done), style="dim")
+    bar.append(f" {_percent(step / total)}")
+    if status.step_seconds.value is not None:
+        bar.append(f", {time_text(status.step_seconds.value)} a step")
+    if status.eta_seconds is not None:
+        bar.append(f", {time_text(status.eta_seconds)} left")
+    return bar
+
+
+def _quality(name: str, loss: object, accuracy: object, margin: object) -> str:
+    found = ((name, loss, ".4f"), ("accuracy", accuracy, ".3f"), ("margin", margin, ".4f"))
+    return ", ".join(
+        f"{name} {value:{form}}" for name, value, form in found if isinstance(value, int | float)
+    )
+
+
+def _plan(measured: Measured, form: str) -> str:
+    """Return the plan's number and the deviation in brackets.
+
+    >>> _plan(Measured(value=9.0, planned=10.0), "{:.0f}"), _plan(Measured(value=9.0), "{:.0f}")
+    (' (plan 10, -10 %)', '')
+    """
+    if measured.planned is None or measured.deviation is None:
+        return ""
+    return f" (plan {form.format(measured.planned)}, {100 * measured.deviation:+.0f} %)"
+
+
+def _speed(status: Status) -> str:
+    return f"{status.speed.value:,.0f} tokens/s per GPU" + _plan(status.speed, "{:,.0f}")
+
+
+def _mfu(status: Status) -> str:
+    if status.mfu.value is None:
+        return "MFU not known"
+    plan = _plan(
+        Measured(value=100 * status.mfu.value, planned=_hundred(status.mfu.planned)), "{:.1f} %"
+    )
+    return f"MFU {_percent(status.mfu.value, 1)}{plan}"
+
+
+def _hundred(share: float | None) -> float | None:
+    return None if share is None else 100 * share
+
+
+def _percent(share: float, digits: int = 0) -> str:
+    return f"{100 * share:.{digits}f} %"
+
+
+def _saved(status: Status) -> str:
+    saved = status.saved
+    assert saved is not None
+    age = f", {time_text(saved.age_seconds)} ago" if saved.age_seconds is not None else ""
+    cost = f", {time_text(saved.lost_seconds)}" if saved.lost_seconds else ""
+    lost = f"an end without a save now loses {saved.lost_steps} steps{cost}"
+    return f"step {saved.step} ({bytes_text(saved.bytes)}){age}; {lost}"
+
+
+def _stages(status: Status) -> Iterator[str]:
+    for each in status.stages:
+        seconds = f" {time_text(each.seconds)}" if each.seconds else ""
+        yield f"{each.name} {each.state}{seconds}"
+
+
+def _restarts(status: Status) -> str:
+    counted = f"{status.counted_restarts} of {status.max_restarts} counted"
+    age = f"; installed {time_text(status.age_seconds)} ago" if status.age_seconds else ""
+    return f"{status.restarts} ({counted}){age}"
+
+
+def _tables(status: Status) -> Iterator[Table]:
+    if status.ranks:
+        table = _table("rank", "pod", "node", "topology", "phase")
+        for each in status.ranks:
+            code = f" (exit code {each.exit_code})" if each.exit_code is not None else ""
+            phase = each.phase + code
+            table.add_row(str(each.rank), each.pod, each.node or "-", each.domain or "-", phase)
+        yield table
+    if status.attempts:
+        table = _table("attempt", "from", "to", "lost", "gap", "ended by")
+        for one in status.attempts:
+            steps = f"{one.lost_steps} steps, {time_text(one.lost_seconds)}"
+            table.add_row(
+                str(one.number),
+                "-" if one.resumed is None else str(one.resumed),
+                "-" if one.last_step is None else str(one.last_step),
+                steps if one.lost_steps else "-",
+                "-" if one.gap_seconds is None else time_text(one.gap_seconds),
+                one.cause or "-",
+            )
+        yield table
+
+
+def _table(*names: str) -> Table:
+    """Return a table without lines; the last column takes what is left of the width."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for name in names:
+        table.add_column(name, overflow="fold")
+    return table

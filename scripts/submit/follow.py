@@ -1,0 +1,74 @@
+"""Follow a run: print each new state until the one that was waited for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from rich.console import Console
+from rich.text import Text
+
+from scripts.observe.command import Exit
+from scripts.observe.view import View
+from scripts.why.command import COLOURS, EXITS
+from scripts.why.reasons import Kind, Reason, explain
+
+POLL_SECONDS = 3.0
+
+
+class Until(StrEnum):
+    """What a submission waits for."""
+
+    SUBMITTED = "submitted"
+    RUNNING = "running"
+    FIRST_STEP = "first-step"
+    DONE = "done"
+
+
+def is_reached(view: View, first: Reason, until: Until) -> bool:
+    """Return whether the wait is over: it is reached, or it never will be.
+
+    A failing run is tried again by the JobSet, so the wait goes on; a failed one ends it.
+
+    Args:
+        view: the run.
+        first: its first reason.
+        until: what is waited for.
+    """
+    if first.kind in (Kind.FAILED, Kind.DONE) or until is Until.SUBMITTED:
+        return True
+    if until is Until.RUNNING:
+        return view.is_running
+    return until is Until.FIRST_STEP and first.id == "training"
+
+
+def follow(look: Callable[[], View], until: Until, console: Console) -> int:
+    """Print each new state of a run with the time; return the exit code of the last.
+
+    Args:
+        look: reads the run.
+        until: what is waited for.
+        console: where to print.
+    """
+    before = ""
+    while True:
+        view = look()
+        first = explain(view)[0]
+        if first.id != before:
+            _say(first, console)
+        before = first.id
+        if is_reached(view, first, until):
+            return int(Exit.OK if until is Until.SUBMITTED else EXITS[first.kind])
+        time.sleep(POLL_SECONDS)
+
+
+def _say(reason: Reason, console: Console) -> None:
+    now = datetime.now(tz=UTC).strftime("%H:%M:%SZ")
+    line = Text.assemble(
+        f"{now} ", (reason.kind.value, COLOURS[reason.kind]), f" {reason.sentence}"
+    )
+    console.print(line, soft_wrap=True, highlight=False)
+    if reason.kind in (Kind.WAITING, Kind.FAILED, Kind.FAILING):
+        console.print(Text(f"          -> {reason.remedy}"), soft_wrap=True, highlight=False)

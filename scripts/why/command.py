@@ -1,0 +1,88 @@
+"""`megatron-dpo why`: print why a run waits, fails or has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from scripts.observe.command import Exit, Target, notes, observe, print_json
+from scripts.observe.source import Reading
+from scripts.observe.view import View
+from scripts.why.reasons import Kind, Reason, explain
+
+SCHEMA = 1
+"""Version of the JSON; rises when a field is removed or changes its meaning."""
+COLOURS = {
+    Kind.WAITING: "yellow",
+    Kind.FAILING: "red",
+    Kind.FAILED: "bold red",
+    Kind.RUNNING: "green",
+    Kind.DONE: "green",
+    Kind.UNKNOWN: "magenta",
+}
+EXITS = {
+    Kind.WAITING: Exit.WAITING,
+    Kind.FAILING: Exit.FAILED,
+    Kind.FAILED: Exit.FAILED,
+    Kind.RUNNING: Exit.OK,
+    Kind.DONE: Exit.OK,
+    Kind.UNKNOWN: Exit.UNKNOWN,
+}
+INDENT = 7
+"""Columns of the longest kind."""
+
+
+def run(target: Target, console: Console, *, as_data: bool = False) -> int:
+    """Print the reasons for a run's state; return the exit code of the first.
+
+    Raises:
+        Problem: the kubeconfig or the mounted folder can't be read.
+    """
+    view, reading = observe(target, target.connect(), reader=False)
+    reasons = explain(view)
+    if as_data:
+        print_json(console, document(view, reading, reasons))
+    else:
+        show(console, view, reading, reasons)
+    return int(EXITS[reasons[0].kind])
+
+
+def document(view: View, reading: Reading, reasons: Sequence[Reason]) -> Mapping[str, Any]:
+    """Return the reasons as JSON data."""
+    return {
+        "schema": SCHEMA,
+        "context": view.snapshot.context,
+        "namespace": view.namespace,
+        "run": view.run,
+        "state": reasons[0].kind.value,
+        "reasons": [
+            {
+                "id": each.id,
+                "kind": each.kind.value,
+                "sentence": each.sentence,
+                "remedy": each.remedy,
+            }
+            for each in reasons
+        ],
+        "workspace": reading.how,
+        "notes": notes(view, reading),
+    }
+
+
+def show(console: Console, view: View, reading: Reading, reasons: Sequence[Reason]) -> None:
+    """Print each reason with its remedy, then what limits the report."""
+    place = f"run {view.run} in namespace {view.namespace} of {view.snapshot.context}"
+    console.print(Text(place, style="bold"))
+    grid = Table.grid(padding=(0, 1))
+    grid.add_column(width=INDENT)
+    grid.add_column(overflow="fold")
+    for each in reasons:
+        grid.add_row(Text(each.kind.value, style=COLOURS[each.kind]), Text(each.sentence))
+        grid.add_row("", Text(f"-> {each.remedy}"))
+    for note in notes(view, reading):
+        grid.add_row(Text("note", style="dim"), Text(note, style="dim"))
+    console.print(grid)

@@ -1,0 +1,95 @@
+"""States of a run that a person or a rule holds, or that nothing would start."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from scripts.manifest import KUEUE
+from scripts.observe.view import View, unix_time
+from scripts.why.words import Condition, Facts, clean, lasting
+
+STOPPED_BY = "megatron-dpo/stopped-by"
+"""Annotation of a JobSet that `megatron-dpo stop` has stopped: who did."""
+
+
+def while_waiting(facts: Callable[[View], Facts | None]) -> Condition:
+    """Return the condition for a run that has not ended and has no pods yet."""
+
+    def holds(view: View) -> Facts | None:
+        waits = bool(view.jobset) and not view.terminal and view.is_suspended
+        return facts(view) if waits else None
+
+    return holds
+
+
+def is_inactive(view: View) -> bool:
+    """Return whether the Workload of a run that has not ended is deactivated."""
+    return (view.workload.get("spec") or {}).get("active") is False and not view.terminal
+
+
+def has_kueue(view: View) -> bool:
+    """Return whether Kueue's API is served; True if that is not known."""
+    groups = view.snapshot.groups
+    return groups is None or KUEUE in groups
+
+
+def _deactivation(view: View) -> tuple[str, str]:
+    """Return why an inactive Workload is: the reason of its eviction, and the message."""
+    found = view.workload_condition("Evicted")
+    target = view.workload_condition("DeactivationTarget")
+    reason = str(found.get("reason") or target.get("reason") or "")
+    return reason, clean(str(found.get("message") or target.get("message") or ""))
+
+
+def _requeuing_limit(view: View) -> Facts | None:
+    reason, message = _deactivation(view)
+    told = "RequeuingLimitExceeded" in reason or "maximum number of re-queuing" in message
+    return {"cause": message or reason} if is_inactive(view) and told else None
+
+
+def _max_exec_time(view: View) -> Facts | None:
+    reason, message = _deactivation(view)
+    told = "MaximumExecutionTimeExceeded" in reason or "maximum execution time" in message
+    return {"cause": message or reason} if is_inactive(view) and told else None
+
+
+def _stopped(view: View) -> Facts | None:
+    notes = view.jobset["metadata"].get("annotations") or {} if view.jobset else {}
+    if not is_inactive(view) or _requeuing_limit(view) or _max_exec_time(view):
+        return None
+    if STOPPED_BY not in notes and _deactivation(view)[1].count(" due to "):
+        return None
+    return {"by": f" by {notes[STOPPED_BY]}" if notes.get(STOPPED_BY) else " by a person"}
+
+
+def _deactivated(view: View) -> Facts | None:
+    if not is_inactive(view) or _requeuing_limit(view) or _max_exec_time(view) or _stopped(view):
+        return None
+    reason, message = _deactivation(view)
+    return {"cause": message or reason}
+
+
+def _suspended(view: View) -> Facts | None:
+    return {} if not view.queue else None
+
+
+def _kueue_missing(view: View) -> Facts | None:
+    return {} if view.queue and not has_kueue(view) else None
+
+
+def _workload_missing(view: View) -> Facts | None:
+    asked = view.snapshot.answer("list workloads")
+    if not view.queue or not asked.found or view.workload:
+        return None
+    return {"lasting": lasting(view, unix_time(view.jobset["metadata"]["creationTimestamp"]))}
+
+
+CONDITIONS: dict[str, Condition] = {
+    "stopped": _stopped,
+    "requeuing-limit": _requeuing_limit,
+    "max-exec-time": _max_exec_time,
+    "deactivated": _deactivated,
+    "suspended": while_waiting(_suspended),
+    "kueue-missing": while_waiting(_kueue_missing),
+    "workload-missing": while_waiting(_workload_missing),
+}

@@ -1,0 +1,73 @@
+"""Position of a waiting run in its queue."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from scripts.doctor.api import Object
+from scripts.observe.cluster import is_true
+from scripts.observe.view import View
+
+
+def workloads(view: View) -> list[Object]:
+    """Return all Workloads that may be read: of all namespaces, otherwise of the run's."""
+    everywhere = view.snapshot.answer("list workloads everywhere")
+    if everywhere.found:
+        return everywhere.items
+    return view.snapshot.answer("list workloads of the namespace").items
+
+
+@dataclass(frozen=True, kw_only=True)
+class Position:
+    """Position of a run among the waiting ones, from 1."""
+
+    number: int
+    of: int | None
+    """Number of waiting runs; None if it is not known."""
+    where: str
+
+    def __str__(self) -> str:
+        """Return it for a sentence.
+
+        >>> str(Position(number=2, of=7, where="LocalQueue gpu"))
+        'number 2 of 7 waiting in LocalQueue gpu'
+        """
+        of = f" of {self.of}" if self.of else ""
+        return f"number {self.number}{of} waiting in {self.where}"
+
+
+def position(view: View) -> Position | None:
+    """Return the position in the queue; None if it is not known.
+
+    Kueue's visibility API counts over the ClusterQueue, where it is served and allowed. Otherwise
+    the namespace's Workloads of the same LocalQueue are counted, which are ordered by priority,
+    then by age.
+    """
+    pending = view.snapshot.answer("list pendingworkloads")
+    name = (view.workload.get("metadata") or {}).get("name")
+    for each in pending.items if pending.found else ():
+        if each["metadata"]["name"] == name:
+            place = int(each.get("positionInClusterQueue") or 0) + 1
+            return Position(number=place, of=None, where="the ClusterQueue")
+    listed = view.snapshot.answer("list workloads of the namespace")
+    waiting = sorted((each for each in listed.items if _waits_in(each, view.queue)), key=_order)
+    names = [each["metadata"]["name"] for each in waiting]
+    if name not in names:
+        return None
+    where = f"LocalQueue {view.queue}"
+    return Position(number=names.index(name) + 1, of=len(names), where=where)
+
+
+def _waits_in(workload: Object, queue: str) -> bool:
+    spec: Object = workload.get("spec") or {}
+    return (
+        spec.get("queueName") == queue
+        and spec.get("active") is not False
+        and not is_true(workload, "QuotaReserved")
+        and not is_true(workload, "Finished")
+    )
+
+
+def _order(workload: Object) -> tuple[int, str]:
+    spec: Object = workload.get("spec") or {}
+    return -int(spec.get("priority") or 0), str(workload["metadata"].get("creationTimestamp") or "")

@@ -1,0 +1,317 @@
+"""States before admission: what Kueue's Workload, LocalQueue and ClusterQueue say.
+
+Messages are those of Kueue 0.17 to 0.19: `pkg/scheduler/flavorassigner`, `pkg/scheduler`,
+`pkg/cache/scheduler/clusterqueue.go`, `pkg/controller/core/workload_controller.go`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+from decimal import Decimal
+
+from scripts.doctor.api import Object
+from scripts.observe.cluster import condition, is_true
+from scripts.observe.view import View, unix_time
+from scripts.plan.units import time_text
+from scripts.quantity import format_amount, parse_quantity
+from scripts.why.holding import has_kueue, is_inactive, while_waiting
+from scripts.why.position import position, workloads
+from scripts.why.words import Condition, Facts, after, clean, matched
+
+HOLDERS = 3
+"""Holders of quota that a sentence names."""
+SHORT = (
+    r"insufficient unused quota for (?P<resource>\S+) in flavor (?P<flavor>\S+), "
+    r"(?P<more>\S+) more needed"
+)
+EXCEEDED = (
+    r"insufficient quota for (?P<resource>\S+) in flavor (?P<flavor>\S+), previously considered "
+    r"podsets requests \((?P<before>[^)]*)\) \+ current podset request \((?P<now>[^)]*)\) > "
+    r"maximum capacity \((?P<most>[^)]*)\)"
+)
+UNCOVERED = r"resource (?P<resource>\S+) unavailable in ClusterQueue"
+TOPOLOGY = r'(?P<cause>topology "[^"]*" (?:doesn\'t allow to fit|allows to fit only)[^;]*)'
+MISMATCH = (
+    r"(?P<cause>untolerated taint .*? in flavor [^\s,;]+|"
+    r"flavor \S+ doesn't match node affinity)"
+)
+NO_FLAVOR = r"(?P<cause>flavor \S+ not found)"
+PREEMPTING = r"Pending the preemption of (?P<count>\d+) workload"
+OVERLAP = "will fit after these preemptions complete"
+NOT_SELECTED = r"(?i)namespace doesn't match"
+BLOCKED = "waiting for all admitted workloads to be in PodsReady condition"
+PREEMPTED = (
+    r"Preempted to accommodate a workload \(UID: (?P<uid>[^,]+), .*?\) due to (?P<why>[^;]*)"
+)
+EVICTED_HERE = frozenset(
+    {
+        *("Preempted", "PodsReadyTimeout", "AdmissionCheck", "ClusterQueueStopped"),
+        *("LocalQueueStopped", "NodeFailures"),
+    }
+)
+"""Reasons of an eviction with a state of their own; deactivation has others."""
+
+
+def _in_message(pattern: str) -> Condition:
+    """Return the condition that Kueue's reason contains a pattern; its groups are the facts."""
+
+    def holds(view: View) -> Facts | None:
+        found = matched(pattern, view.pending_message)
+        return None if found is None else {name: clean(text) for name, text in found.items()}
+
+    return while_waiting(holds)
+
+
+# The queue
+
+
+def _local_queue_missing(view: View) -> Facts | None:
+    absent = view.snapshot.answer("get localqueues").absent
+    told = matched(r"LocalQueue \S+ doesn't exist", view.pending_message) is not None
+    return {} if view.queue and (absent or told) and has_kueue(view) else None
+
+
+def _policy(queue: Object) -> str:
+    found = str((queue.get("spec") or {}).get("stopPolicy") or "None")
+    return "" if found == "None" else found
+
+
+def _local_queue_stopped(view: View) -> Facts | None:
+    policy = _policy(view.snapshot.local_queue)
+    if policy or matched(r"LocalQueue \S+ is stopped", view.pending_message) is not None:
+        return {"policy": policy or "not readable"}
+    return None
+
+
+def _cluster_queue(view: View) -> str:
+    spec: Object = view.snapshot.local_queue.get("spec") or {}
+    return str(spec.get("clusterQueue") or "of the queue")
+
+
+def _cluster_queue_missing(view: View) -> Facts | None:
+    told = matched(r"ClusterQueue \S+ (doesn't exist|not found)", view.pending_message) is not None
+    absent = view.snapshot.answer("get clusterqueues").absent
+    return {"cluster_queue": _cluster_queue(view)} if told or absent else None
+
+
+def _activity(view: View) -> Object:
+    """Return the condition of the ClusterQueue, or the LocalQueue's, which repeats it."""
+    return condition(view.snapshot.cluster_queue, "Active") or condition(
+        view.snapshot.local_queue, "Active"
+    )
+
+
+def _cluster_queue_stopped(view: View) -> Facts | None:
+    policy = _policy(view.snapshot.cluster_queue)
+    said = str(_activity(view).get("message") or "") + view.pending_message
+    told = matched(r"ClusterQueue \S+ is stopped|: is stopped", said) is not None
+    if not policy and not told:
+        return None
+    return {
+        "cluster_queue": _cluster_queue(view),
+        "policy": f" (stopPolicy {policy})" if policy else "",
+    }
+
+
+def _cluster_queue_inactive(view: View) -> Facts | None:
+    active = _activity(view)
+    told = matched(r"ClusterQueue \S+ is inactive", view.pending_message) is not None
+    off = active.get("status") == "False" or told
+    if not off or _local_queue_stopped(view) or _cluster_queue_stopped(view):
+        return None
+    cause = clean(str(active.get("message") or view.pending_message))
+    return {"cluster_queue": _cluster_queue(view), "cause": cause}
+
+
+def _namespace_not_selected(view: View) -> Facts | None:
+    told = matched(NOT_SELECTED, view.pending_message) is not None
+    return {"cause": clean(view.pending_message)} if told else None
+
+
+def _exceeds(view: View) -> Facts | None:
+    found = matched(EXCEEDED, view.pending_message)
+    if found is None:
+        return None
+    resource = found["resource"]
+    asked = parse_quantity(found["before"]) + parse_quantity(found["now"])
+    return {
+        "resource": resource,
+        "flavor": found["flavor"],
+        "asked": format_amount(resource, asked),
+        "most": found["most"],
+    }
+
+
+def _preempting(view: View) -> Facts | None:
+    found = matched(PREEMPTING, view.pending_message)
+    if found is None and OVERLAP in view.pending_message:
+        return {"count": "other"}
+    return found
+
+
+def _quota_short(view: View) -> Facts | None:
+    found = matched(SHORT, view.pending_message)
+    if found is None or _preempting(view):
+        return None
+    held = _holders(view, found["resource"], found["flavor"])
+    place = position(view)
+    return {
+        "resource": found["resource"],
+        "flavor": found["flavor"],
+        "more": found["more"],
+        "holders": held,
+        "place": f" ({place})" if place else "",
+    }
+
+
+def _holders(view: View, resource: str, flavor: str) -> str:
+    """Return which runs hold a resource of a flavor, as far as they may be read."""
+    amounts: Counter[str] = Counter()
+    space = view.namespace
+    for each in workloads(view):
+        admission: Object = (each.get("status") or {}).get("admission") or {}
+        if is_true(each, "Finished") or admission.get("clusterQueue") != _cluster_queue(view):
+            continue
+        for podset in admission.get("podSetAssignments") or []:
+            if (podset.get("flavors") or {}).get(resource) == flavor:
+                used = (podset.get("resourceUsage") or {}).get(resource) or 0
+                amounts[owner(each, space)] += int(parse_quantity(used) * 1000)
+    if not amounts:
+        return ""
+    named = [
+        f"{name} holds {format_amount(resource, Decimal(amount) / 1000)}"
+        for name, amount in amounts.most_common(HOLDERS)
+    ]
+    rest = len(amounts) - len(named)
+    more = f" and {rest} more runs hold the rest" if rest else ""
+    everywhere = view.snapshot.answer("list workloads everywhere").found
+    unseen = "" if everywhere else " (other namespaces may not be read)"
+    return "; " + ", ".join(named) + more + unseen
+
+
+def owner(workload: Object, space: str) -> str:
+    """Return the run of a Workload, with its namespace if that is another one."""
+    meta: Object = workload["metadata"]
+    owners = [each["name"] for each in meta.get("ownerReferences") or []]
+    name = owners[0] if owners else meta["name"]
+    return str(name) if meta.get("namespace") == space else f"{meta.get('namespace')}/{name}"
+
+
+def _topology(view: View) -> Facts | None:
+    found = matched(TOPOLOGY, view.pending_message)
+    if found is None:
+        return None
+    notes = (view.gang_pod.get("metadata") or {}).get("annotations") or {}
+    keys = [value for name, value in notes.items() if re.search(r"podset-\w+-topology$", name)]
+    return {"cause": clean(found["cause"]), "key": keys[0] if keys else "topology level"}
+
+
+def _pods_ready_blocked(view: View) -> Facts | None:
+    return {} if BLOCKED in view.pending_message else None
+
+
+# After the reservation, and after an eviction
+
+
+def _check_in(states: Iterable[str]) -> Condition:
+    wanted = frozenset(states)
+
+    def holds(view: View) -> Facts | None:
+        for each in (view.workload.get("status") or {}).get("admissionChecks") or []:
+            if each.get("state") in wanted:
+                return {"check": each["name"], "cause": after(str(each.get("message") or ""))}
+        return None
+
+    return holds
+
+
+def _check_pending(view: View) -> Facts | None:
+    reserved = is_true(view.workload, "QuotaReserved") and not view.is_admitted
+    return _check_in(["Pending"])(view) if reserved else None
+
+
+def _requeue_backoff(view: View) -> Facts | None:
+    state: Object = (view.workload.get("status") or {}).get("requeueState") or {}
+    when = unix_time(state.get("requeueAt"))
+    if when is None or when <= view.now:
+        return None
+    return {"when": f"in {time_text(when - view.now)}", "count": state.get("count") or 1}
+
+
+def _eviction(view: View) -> tuple[str, str]:
+    """Return reason and message of the eviction that keeps a run waiting; empty without one."""
+    found = view.workload_condition("Evicted")
+    if found.get("status") != "True" or is_inactive(view):
+        return "", ""
+    return str(found.get("reason") or "unknown"), clean(str(found.get("message") or ""))
+
+
+def _preempted(view: View) -> Facts | None:
+    reason, message = _eviction(view)
+    if reason != "Preempted":
+        return None
+    found = matched(PREEMPTED, message)
+    if found is None:
+        return {"by": after(message).lstrip(": ") or "by another run"}
+    for each in workloads(view):
+        if each["metadata"].get("uid") == found["uid"]:
+            return {"by": f"by {owner(each, view.namespace)}, due to {clean(found['why'])}"}
+    return {"by": f"by a run that you may not read, due to {clean(found['why'])}"}
+
+
+def _evicted_by(*reasons: str) -> Condition:
+    def holds(view: View) -> Facts | None:
+        reason, message = _eviction(view)
+        return {"cause": message or reason} if reason in reasons else None
+
+    return holds
+
+
+def _evicted(view: View) -> Facts | None:
+    reason, message = _eviction(view)
+    if not reason or reason in EVICTED_HERE:
+        return None
+    return {"reason": reason, "cause": message or "no message"}
+
+
+def _queued(view: View) -> Facts | None:
+    if not view.queue or view.is_admitted:
+        return None
+    place = position(view)
+    return {"place": f", {place}" if place else "", "cause": after(view.pending_message)}
+
+
+CONDITIONS: dict[str, Condition] = {
+    **{
+        id: while_waiting(facts)
+        for id, facts in {
+            "local-queue-missing": _local_queue_missing,
+            "local-queue-stopped": _local_queue_stopped,
+            "cluster-queue-missing": _cluster_queue_missing,
+            "cluster-queue-stopped": _cluster_queue_stopped,
+            "cluster-queue-inactive": _cluster_queue_inactive,
+            "namespace-not-selected": _namespace_not_selected,
+            "quota-exceeds-maximum": _exceeds,
+            "preempting": _preempting,
+            "quota-short": _quota_short,
+            "topology-does-not-fit": _topology,
+            "pods-ready-blocked": _pods_ready_blocked,
+            "admission-check-rejected": _check_in(["Rejected"]),
+            "admission-check-retry": _check_in(["Retry"]),
+            "admission-check-pending": _check_pending,
+            "requeue-backoff": _requeue_backoff,
+            "evicted-preempted": _preempted,
+            "evicted-pods-ready-timeout": _evicted_by("PodsReadyTimeout"),
+            "evicted-admission-check": _evicted_by("AdmissionCheck"),
+            "evicted-queue-stopped": _evicted_by("ClusterQueueStopped", "LocalQueueStopped"),
+            "evicted-node-failures": _evicted_by("NodeFailures"),
+            "evicted": _evicted,
+            "queued": _queued,
+        }.items()
+    },
+    "quota-uncovered": _in_message(UNCOVERED),
+    "flavor-mismatch": _in_message(MISMATCH),
+    "flavor-missing": _in_message(NO_FLAVOR),
+}

@@ -1,0 +1,91 @@
+"""Join the table of states with their conditions: the ordered reasons of one view."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from pathlib import Path
+
+import yaml
+
+from scripts.observe.view import View
+from scripts.why import absence, ending, holding, pods, queueing, refusal, running
+
+Facts = Mapping[str, object]
+Condition = Callable[[View], Facts | None]
+TABLE = Path(__file__).parent / "states.yaml"
+CONDITIONS: Mapping[str, Condition] = {
+    **absence.CONDITIONS,
+    **ending.CONDITIONS,
+    **holding.CONDITIONS,
+    **queueing.CONDITIONS,
+    **refusal.CONDITIONS,
+    **pods.CONDITIONS,
+    **running.CONDITIONS,
+}
+
+
+class Kind(StrEnum):
+    """What a state means for the run."""
+
+    WAITING = "waiting"
+    FAILING = "failing"
+    """It is, or will be, tried again."""
+    FAILED = "failed"
+    """It stays so until a person acts."""
+    RUNNING = "running"
+    DONE = "done"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """A row of the table."""
+
+    id: str
+    kind: Kind
+    sentence: str
+    remedy: str
+    fallback: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reason:
+    """A state that a run is in."""
+
+    id: str
+    kind: Kind
+    sentence: str
+    remedy: str
+
+
+@cache
+def states() -> tuple[State, ...]:
+    """Return the table, in the order of the report."""
+    found = yaml.safe_load(TABLE.read_text(encoding="utf-8"))
+    return tuple(State(**{**row, "kind": Kind(row["kind"])}) for row in found)
+
+
+def explain(view: View) -> list[Reason]:
+    """Return the states that a run is in, causes before consequences; at least one."""
+    found: list[Reason] = []
+    for state in states():
+        if state.fallback and found:
+            continue
+        facts = CONDITIONS[state.id](view)
+        if facts is None:
+            continue
+        known = {"run": view.run, "namespace": view.namespace, "queue": view.queue, **facts}
+        found.append(
+            Reason(
+                id=state.id,
+                kind=state.kind,
+                sentence=state.sentence.format(**known),
+                remedy=state.remedy.format(**known),
+            )
+        )
+        if state.id in absence.CONDITIONS:
+            break  # nothing else could be read
+    return found

@@ -1,0 +1,145 @@
+"""States of a gang whose pods run, and of one between two attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from launchers.gang.barrier import spell_ranks
+from scripts.observe.cluster import condition
+from scripts.observe.view import View
+from scripts.plan.units import time_text
+from scripts.why.words import Condition, Facts, after, lasting
+
+STALL_STEPS = 10
+"""Usual steps without a new one after which a run counts as stalled ..."""
+STALL_SECONDS = 600.0
+"""... but not earlier than this: an evaluation or a save may lie between two steps."""
+TRAIN = "train"
+
+
+def _is_live(view: View) -> bool:
+    """Return whether all ranks run and none has ended."""
+    return view.is_running and not view.terminal and not any(rank.end for rank in view.ranks)
+
+
+def _progress(view: View) -> Mapping[str, Any]:
+    """Return progress.json of this start; empty if it is of an earlier one, or not readable.
+
+    Rank 0 rewrites it when it starts, so an older file tells about an earlier attempt.
+    """
+    progress = view.files.progress if view.files else {}
+    began = [rank.started_at for rank in view.ranks if rank.number == 0 and rank.started_at]
+    skew = view.files.now - view.now if view.files else 0.0
+    updated = progress.get("updated")
+    is_old = began and isinstance(updated, int | float) and updated - skew < began[0] - 1.0
+    return {} if is_old or progress.get("state") != "running" else progress
+
+
+def _ranks_missing(view: View) -> Facts | None:
+    if view.joined is None or not view.ranks or view.terminal:
+        return None
+    missing = [number for number in range(view.nodes) if number not in view.joined]
+    if not missing or _progress(view).get("stage", TRAIN) != TRAIN:
+        return None
+    pods = {rank.number: rank for rank in view.ranks}
+    details = [
+        f"{pods[number].name} is {pods[number].phase}"
+        if number in pods
+        else f"rank {number} has no pod"
+        for number in missing
+    ]
+    return {
+        "missing": spell_ranks(missing),
+        "nodes": view.nodes,
+        "detail": ": " + "; ".join(details[:4]) if details else "",
+        "first": missing[0],
+    }
+
+
+def _restarting(view: View) -> Facts | None:
+    found = condition(view.jobset, "RestartingJobSet")
+    is_old_crd = view.restarts[0] > 0 and not view.ranks and not view.is_suspended
+    if view.terminal or not (found.get("status") == "True" or is_old_crd):
+        return None
+    return {"cause": after(str(found.get("message") or ""))}
+
+
+def _usual(view: View) -> float | None:
+    found = view.files.training.get("step_seconds") if view.files else None
+    return float(found) if isinstance(found, int | float) else None
+
+
+def _stalled(view: View) -> Facts | None:
+    usual, row = _usual(view), view.files.row if view.files else None
+    stages = _progress(view).get("stages") or {}
+    if not _is_live(view) or not usual or row is None or view.files is None:
+        return None
+    if (stages.get(TRAIN) or {}).get("state") != "running" or not _steps_now(view):
+        return None
+    age = view.files.now - row.time
+    if age < max(STALL_SECONDS, STALL_STEPS * usual):
+        return None
+    return {"age": time_text(age), "usual": time_text(usual)}
+
+
+def _steps_now(view: View) -> bool:
+    """Return whether the newest row is of the attempt that runs."""
+    row = view.files.row if view.files else None
+    return row is not None and row.attempt == _progress(view).get("attempt")
+
+
+def _preparing(view: View) -> Facts | None:
+    progress = _progress(view)
+    stage = str(progress.get("stage") or "")
+    if not _is_live(view) or not progress or stage == TRAIN:
+        return None
+    began = [when for when in (progress.get("phases") or {}).values() if isinstance(when, float)]
+    skew = view.files.now - view.now if view.files else 0.0
+    age = lasting(view, max(began) - skew) if began else ""
+    return {"stage": stage or "check", "lasting": age}
+
+
+def _loading(view: View) -> Facts | None:
+    progress = _progress(view)
+    phases = progress.get("phases") or {}
+    if not _is_live(view) or progress.get("stage") != TRAIN or _steps_now(view):
+        return None
+    if "gang" not in phases:
+        return None
+    return {"phase": max(phases, key=lambda name: phases[name])}
+
+
+def _training(view: View) -> Facts | None:
+    training = view.files.training if view.files else {}
+    if not _is_live(view) or not _steps_now(view) or _stalled(view):
+        return None
+    eta = training.get("eta_seconds")
+    remaining = time_text(eta) if isinstance(eta, int | float) else "an unknown time"
+    row = view.files.row if view.files else None
+    assert row is not None
+    return {"step": row.step, "total": row.total, "remaining": remaining}
+
+
+def _running(view: View) -> Facts | None:
+    if not _is_live(view):
+        return None
+    unread = "" if view.files else "; the workspace was not read, so the step is not known"
+    return {"nodes": view.nodes, "detail": unread}
+
+
+def _not_understood(view: View) -> Facts | None:
+    lacks = view.snapshot.missing_permissions
+    return {"permissions": f"; you lack {', '.join(lacks)}" if lacks else ""}
+
+
+CONDITIONS: dict[str, Condition] = {
+    "ranks-missing": _ranks_missing,
+    "restarting": _restarting,
+    "stalled": _stalled,
+    "preparing": _preparing,
+    "loading": _loading,
+    "training": _training,
+    "running": _running,
+    "not-understood": _not_understood,
+}

@@ -1,0 +1,150 @@
+"""stop, resume, rerun: what each says and sends, and what it refuses."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from scripts.control import actions, command
+from scripts.control.actions import Action
+from scripts.doctor.api import Api
+from scripts.observe.command import Target
+from scripts.observe.source import Source
+from scripts.observe.view import View
+from scripts.problem import Problem
+from scripts.why.holding import STOPPED_BY
+from scripts.why.reasons import explain
+from tests.scripts.doctor.healthy import release
+from tests.scripts.observe.fixtures import JOBSETS, KUEUE
+from tests.scripts.observe.planted import (
+    RUNNING,
+    condition,
+    evicted,
+    jobset,
+    pod,
+    suspended,
+    view,
+    workload,
+)
+from tests.scripts.observe.server import Cluster
+
+BOTH = [pod(0, RUNNING), pod(1, RUNNING)]
+TARGET = Target(run="dpo", source=Source.API)
+ENDED = jobset(condition("Completed", "True", "AllJobsCompleted"), terminalState="Completed")
+WORKLOAD = f"{KUEUE}/workloads/jobset-dpo-1"
+
+
+def sent(action: Action) -> list[tuple[str, str]]:
+    return [(each.method, each.path.rsplit("/", 2)[-2]) for each in action.changes]
+
+
+def quiet() -> Console:
+    return Console(quiet=True)
+
+
+def test_stopping_a_queued_run_deactivates_its_workload_and_notes_who() -> None:
+    made = actions.stop(view(jobset(), workloads=[workload()], pods=BOTH), "ann")
+    assert sent(made) == [("PATCH", "workloads"), ("PATCH", "jobsets")]
+    assert made.changes[0].content == {"spec": {"active": False}}
+    assert made.changes[1].content == {"metadata": {"annotations": {STOPPED_BY: "ann"}}}
+    assert "SIGTERM and up to 300 s to save" in made.says
+    assert "its quota becomes free" in made.says
+
+
+def test_stopping_a_run_without_a_queue_suspends_its_jobset() -> None:
+    made = actions.stop(view(jobset(queue=None), pods=BOTH), "ann")
+    assert sent(made) == [("PATCH", "jobsets")]
+    assert made.changes[0].content["spec"] == {"suspend": True}
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        view(ENDED),
+        view(suspended(), workloads=[evicted("Deactivated", "x", active=False)]),
+        view(suspended(queue=None)),
+    ],
+    ids=["ended", "stopped", "suspended"],
+)
+def test_there_may_be_nothing_to_stop(run: View) -> None:
+    assert actions.stop(run, "ann").changes == ()
+
+
+def test_a_run_that_is_not_there_or_has_no_workload_is_refused() -> None:
+    with pytest.raises(Problem, match="no run dpo in namespace team"):
+        actions.stop(view(), "ann")
+    with pytest.raises(Problem, match="helm uninstall dpo -n team --cascade foreground --wait"):
+        actions.stop(view(jobset(), pods=BOTH), "ann")
+
+
+def test_resuming_undoes_what_stopped_the_run() -> None:
+    queued = actions.resume(
+        view(suspended(), workloads=[evicted("Deactivated", "x", active=False)])
+    )
+    assert [each.content for each in queued.changes] == [
+        {"spec": {"active": True}},
+        {"metadata": {"annotations": {STOPPED_BY: None}}},
+    ]
+    bare = actions.resume(view(suspended(queue=None)))
+    assert bare.changes[0].content["spec"] == {"suspend": False}
+    assert actions.resume(view(jobset(), workloads=[workload()], pods=BOTH)).changes == ()
+    with pytest.raises(Problem, match="megatron-dpo rerun dpo"):
+        actions.resume(view(ENDED))
+
+
+def test_rerun_creates_the_jobset_of_helms_record_not_what_kueue_made_of_it() -> None:
+    live = jobset(condition("Failed", "True", "x"), terminalState="Failed")
+    live["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]["nodeSelector"] = {
+        "flavor": "a100"
+    }
+    live["metadata"]["annotations"] |= {STOPPED_BY: "ann", "meta.helm.sh/release-name": "dpo"}
+    made = actions.rerun(view(live), release())
+    assert [each.method for each in made.changes] == ["DELETE", "POST"]
+    created = made.changes[1].content
+    assert created["spec"] == release().jobset.manifest["spec"]
+    annotations = created["metadata"]["annotations"]
+    assert annotations["meta.helm.sh/release-name"] == "dpo"
+    assert annotations["meta.helm.sh/release-namespace"] == "team"
+    assert STOPPED_BY not in annotations
+    assert [each.method for each in actions.rerun(view(), release()).changes] == ["POST"]
+    with pytest.raises(Problem, match="has not ended"):
+        actions.rerun(view(jobset(), pods=BOTH), release())
+
+
+def test_a_stop_is_asked_for_sent_and_seen(api: Api, cluster: Cluster) -> None:
+    asked: list[str] = []
+
+    def no(text: str) -> bool:
+        asked.append(text)
+        return False
+
+    assert command.stop(TARGET, quiet(), no) == 1
+    assert asked and cluster.changes == []
+    assert command.stop(TARGET, quiet(), lambda _: True) == 0
+    assert cluster.objects[WORKLOAD]["spec"]["active"] is False
+    assert STOPPED_BY in cluster.objects[f"{JOBSETS}/dpo"]["metadata"]["annotations"]
+    held = cluster.objects[WORKLOAD]
+    (first, *_) = explain(view(cluster.objects[f"{JOBSETS}/dpo"], workloads=[held]))
+    assert first.id == "stopped"
+    assert command.resume(TARGET, quiet(), lambda _: True) == 0
+    assert cluster.objects[WORKLOAD]["spec"]["active"] is True
+    assert STOPPED_BY not in cluster.objects[f"{JOBSETS}/dpo"]["metadata"]["annotations"]
+
+
+def test_without_the_permission_another_way_is_named(api: Api, cluster: Cluster) -> None:
+    cluster.forbidden.add("PATCH /workloads")
+    with pytest.raises(Problem, match="lack the permission: patch workloads; `helm uninstall dpo"):
+        command.stop(TARGET, quiet(), lambda _: True)
+
+
+def test_a_rerun_waits_until_the_old_jobset_is_gone(
+    api: Api, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    cluster.put(JOBSETS, jobset(condition("Failed", "True", "x"), terminalState="Failed"))
+    monkeypatch.setattr(command, "installed", lambda api, run: release())
+    assert command.rerun(replace(TARGET), quiet(), lambda _: True) == 0
+    assert [method for method, _, _ in cluster.changes] == ["DELETE", "POST"]
+    assert "status" not in cluster.objects[f"{JOBSETS}/dpo"]

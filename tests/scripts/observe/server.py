@@ -1,0 +1,212 @@
+"""An API server over HTTP with a run in it: lists, changes, logs, exec, and pods that run here.
+
+A pod that is created runs its command as a process of this machine, and has then succeeded or
+failed; exec does the same over the WebSocket protocol `v4.channel.k8s.io`.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import struct
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from scripts.doctor.api import Api, connect
+from tests.scripts.doctor.test_api import write
+from tests.scripts.observe.planted import Object
+
+MAGIC = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+"""Of the WebSocket handshake (RFC 6455, 1.3)."""
+
+
+@dataclass(kw_only=True)
+class Cluster:
+    """Objects by path, and what was asked."""
+
+    objects: dict[str, Object] = field(default_factory=dict)
+    logs: dict[str, bytes] = field(default_factory=dict)
+    """By the pod's name."""
+    groups: list[str] = field(default_factory=lambda: ["jobset.x-k8s.io", "kueue.x-k8s.io"])
+    forbidden: set[str] = field(default_factory=set)
+    """Parts of paths, with the method: `GET /pods`."""
+    asked: list[str] = field(default_factory=list)
+    changes: list[tuple[str, str, Object]] = field(default_factory=list)
+    date: str | None = None
+
+    def put(self, collection: str, *items: Object) -> None:
+        """Add objects to a collection, such as `/api/v1/namespaces/team/pods`."""
+        for item in items:
+            self.objects[f"{collection}/{item['metadata']['name']}"] = item
+
+    def answer(self, method: str, url: str, body: bytes) -> tuple[int, bytes]:
+        """Return status and body of a request."""
+        parts, query = urlsplit(url).path, parse_qs(urlsplit(url).query)
+        self.asked.append(f"{method} {parts}")
+        if any(f"{method} {parts}".find(each.split()[1]) > 0 for each in self._denied(method)):
+            return 403, _status(f"{parts} is forbidden: User eve cannot {method.lower()} it")
+        if parts == "/apis":
+            groups = [{"name": name, "versions": []} for name in self.groups]
+            return 200, json.dumps({"groups": groups}).encode()
+        if parts.endswith("/log"):
+            name = parts.split("/")[-2]
+            return (200, self._tail(name, query)) if name in self.logs else (404, _status("no log"))
+        if method == "GET":
+            return self._read(parts, query)
+        content: Object = json.loads(body or b"{}")
+        self.changes.append((method, parts, content))
+        return self._change(method, parts, content)
+
+    def _denied(self, method: str) -> Iterator[str]:
+        yield from (each for each in self.forbidden if each.startswith(f"{method} "))
+
+    def _tail(self, name: str, query: dict[str, list[str]]) -> bytes:
+        lines = self.logs[name].splitlines(keepends=True)
+        return b"".join(lines[-int(query["tailLines"][0]) :] if "tailLines" in query else lines)
+
+    def _read(self, path: str, query: dict[str, list[str]]) -> tuple[int, bytes]:
+        if path in self.objects:
+            return 200, json.dumps(self.objects[path]).encode()
+        if path.rsplit("/", 1)[-1] not in COLLECTIONS:
+            return 404, _status(f"{path} not found")
+        found = [o for at, o in self.objects.items() if at.rsplit("/", 1)[0] == path]
+        for selector in query.get("labelSelector", []):
+            for term in selector.split(","):
+                name, _, value = term.partition("=")
+                found = [o for o in found if o["metadata"].get("labels", {}).get(name) == value]
+        for selector in query.get("fieldSelector", []):
+            value = selector.partition("=")[2]
+            found = [o for o in found if o["involvedObject"]["name"] == value]
+        return 200, json.dumps({"items": found}).encode()
+
+    def _change(self, method: str, path: str, content: Object) -> tuple[int, bytes]:
+        if method == "POST":
+            path = f"{path}/{content['metadata']['name']}"
+            self.objects[path] = content
+            if content.get("kind") == "Pod":
+                self._run(content)
+            return 201, json.dumps(content).encode()
+        if path not in self.objects:
+            return 404, _status("not found")
+        if method == "DELETE":
+            return 200, json.dumps(self.objects.pop(path)).encode()
+        merge(self.objects[path], content)
+        return 200, json.dumps(self.objects[path]).encode()
+
+    def _run(self, pod: Object) -> None:
+        name, container = pod["metadata"]["name"], pod["spec"]["containers"][0]
+        done = subprocess.run(container["command"], capture_output=True, check=False)
+        self.logs[name] = done.stdout + done.stderr
+        pod["status"] = {"phase": "Failed" if done.returncode else "Succeeded"}
+
+
+COLLECTIONS = frozenset(
+    {
+        *("pods", "jobs", "jobsets", "workloads", "events", "localqueues", "clusterqueues"),
+        *("persistentvolumeclaims", "nodes"),
+    }
+)
+
+
+def merge(into: Any, patch: Object) -> None:
+    """Apply a JSON merge patch (RFC 7386)."""
+    for name, value in patch.items():
+        if value is None:
+            into.pop(name, None)
+        elif isinstance(value, dict):
+            merge(into.setdefault(name, {}), value)
+        else:
+            into[name] = value
+
+
+def _status(message: str) -> bytes:
+    return json.dumps({"kind": "Status", "message": message}).encode()
+
+
+def handler(cluster: Cluster) -> type[BaseHTTPRequestHandler]:
+    """Return the handler of a cluster's requests."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def _any(self) -> None:
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            if self.headers.get("Upgrade", "").lower() == "websocket":
+                return self._exec()
+            status, content = cluster.answer(self.command, self.path, body)
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+            return None
+
+        do_GET = do_POST = do_PATCH = do_DELETE = _any
+
+        def _exec(self) -> None:
+            if "GET /exec" in cluster.forbidden:
+                self.send_error(403, "pods/exec is forbidden")
+                return
+            key = self.headers["Sec-WebSocket-Key"] + MAGIC
+            accept = base64.b64encode(hashlib.sha1(key.encode()).digest()).decode()
+            self.send_response_only(101)
+            for name, value in (
+                ("Upgrade", "websocket"),
+                ("Connection", "Upgrade"),
+                ("Sec-WebSocket-Accept", accept),
+                ("Sec-WebSocket-Protocol", "v4.channel.k8s.io"),
+            ):
+                self.send_header(name, value)
+            self.end_headers()
+            command = parse_qs(urlsplit(self.path).query)["command"]
+            done = subprocess.run(command, capture_output=True, check=False)
+            self._frames(1, done.stdout)
+            self._frames(2, done.stderr)
+            status: Object = {"status": "Success"}
+            if done.returncode:
+                cause = {"reason": "ExitCode", "message": str(done.returncode)}
+                status = {
+                    "status": "Failure",
+                    "reason": "NonZeroExitCode",
+                    "details": {"causes": [cause]},
+                }
+            self._frames(3, json.dumps(status).encode())
+            self.wfile.write(b"\x88\x00")
+            self.close_connection = True
+
+        def _frames(self, channel: int, data: bytes) -> None:
+            for begin in range(0, len(data), 30000):
+                block = bytes([channel]) + data[begin : begin + 30000]
+                self.wfile.write(b"\x82" + b"\x7e" + struct.pack(">H", len(block)) + block)
+
+        def date_time_string(self, timestamp: float | None = None) -> str:
+            return cluster.date or super().date_time_string(timestamp)
+
+        def log_message(self, *words: object) -> None:
+            """Print nothing."""
+
+    return Handler
+
+
+@contextmanager
+def serving(cluster: Cluster, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Api]:
+    """Serve a cluster, and return the API of a kubeconfig for it."""
+    made = ThreadingHTTPServer(("127.0.0.1", 0), handler(cluster))
+    made.daemon_threads = True
+    threading.Thread(target=made.serve_forever, daemon=True).start()
+    config = write(folder, f"http://127.0.0.1:{made.server_port}")
+    # The client reads KUBECONFIG once, when it is imported.
+    place = "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
+    monkeypatch.setattr(place, str(config))
+    try:
+        yield connect(None, None)
+    finally:
+        made.shutdown()
+        made.server_close()

@@ -1,0 +1,128 @@
+"""The files of a run are read in each way by one program; a way that is refused is named."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from scripts.doctor.api import Api
+from scripts.observe.cluster import gather
+from scripts.observe.source import Source, folder_in_pod, read_files, reader_pod, run_in_pod
+from scripts.observe.view import View
+from scripts.problem import Problem
+from tests.scripts.doctor.healthy import release
+from tests.scripts.observe.fixtures import CORE, JOBSETS, at
+from tests.scripts.observe.planted import (
+    event,
+    jobset,
+    suspended,
+    view,
+)
+from tests.scripts.observe.server import Cluster
+
+
+def test_the_objects_of_a_run_are_gathered_with_rights_in_its_namespace_only(
+    api: Api, cluster: Cluster
+) -> None:
+    made = event("Pulling", "x", of="dpo")
+    cluster.put(f"{CORE}/events", made)
+    found = gather(api, "dpo")
+    assert found.workload["metadata"]["name"] == "jobset-dpo-1"
+    assert found.local_queue["spec"]["clusterQueue"] == "gpus"
+    assert [each["metadata"]["name"] for each in found.events] == ["dpo.1"]
+    assert found.missing_permissions == []
+    outside = {each for each in cluster.asked if "/namespaces/team" not in each}
+    assert outside == {
+        "GET /apis",
+        "GET /apis/kueue.x-k8s.io/v1beta2/clusterqueues/gpus",
+        "GET /apis/kueue.x-k8s.io/v1beta2/workloads",
+    }
+
+
+def test_each_missing_permission_is_named_and_the_rest_is_there(api: Api, cluster: Cluster) -> None:
+    cluster.forbidden |= {"GET /events", "GET /workloads", "GET /clusterqueues"}
+    found = gather(api, "dpo")
+    assert found.missing_permissions == ["list events", "list workloads"]
+    assert len(found.pods) == 2
+
+
+def test_a_clock_that_is_off_is_known(api: Api, cluster: Cluster) -> None:
+    cluster.date = "Thu, 01 Jan 1970 01:00:00 GMT"
+    found = gather(api, "dpo")
+    assert found.now == 3600.0
+    assert found.skew > 1e9
+
+
+def test_files_come_from_a_mounted_folder(api: Api, workspace: Path) -> None:
+    reading = read_files(api, View(gather(api, "dpo")), workspace)
+    assert reading.how == f"mounted at {workspace}"
+    assert reading.files and reading.files.progress["stage"] == "clone"
+
+
+def test_files_come_from_a_running_pod(api: Api) -> None:
+    reading = read_files(api, View(gather(api, "dpo")), None)
+    assert reading.how == "exec in pod dpo-node-0-0-x7k2p"
+    assert reading.files and reading.files.progress["stage"] == "clone"
+
+
+def test_files_come_from_a_reader_pod_that_is_removed(api: Api, cluster: Cluster) -> None:
+    cluster.forbidden.add("GET /exec")
+    reading = read_files(api, View(gather(api, "dpo")), None)
+    assert reading.how.startswith("reader pod dpo-reader-")
+    assert reading.files and reading.files.progress["stage"] == "clone"
+    assert "exec in pod dpo-node-0-0-x7k2p (create pods/exec) failed" in reading.notes[0]
+    assert [method for method, _, _ in cluster.changes] == ["POST", "DELETE"]
+    assert not any("reader" in path for path in cluster.objects)
+
+
+def test_without_any_way_the_api_alone_is_left_and_it_says_why(api: Api, cluster: Cluster) -> None:
+    cluster.forbidden |= {"GET /exec", "POST /pods"}
+    reading = read_files(api, View(gather(api, "dpo")), None)
+    assert reading.files is None
+    assert reading.how == "not read; what follows is from the API alone"
+    assert len(reading.notes) == 2 and "a reader pod was refused" in reading.notes[1]
+    with pytest.raises(Problem, match="pods/exec"):
+        read_files(api, View(gather(api, "dpo")), None, Source.EXEC)
+
+
+def test_a_program_that_fails_in_the_pod_is_named_with_its_last_line(api: Api) -> None:
+    command = ["python3", "-c", "raise SystemExit('no such folder')"]
+    with pytest.raises(Problem, match=r"exec in pod dpo-node-0-0-x7k2p failed: no such folder"):
+        run_in_pod(api, "dpo-node-0-0-x7k2p", command)
+
+
+def test_a_run_that_never_started_needs_no_reader_pod(
+    api: Api, cluster: Cluster, workspace: Path
+) -> None:
+    cluster.put(JOBSETS, at(suspended(), workspace))
+    for rank in (0, 1):
+        del cluster.objects[f"{CORE}/pods/dpo-node-0-{rank}-x7k2p"]
+    reading = read_files(api, View(gather(api, "dpo")), None)
+    assert (reading.files, reading.notes, cluster.changes) == (None, (), [])
+
+
+def test_the_reader_pod_is_restricted_and_bounded_and_no_gang_of_kueue() -> None:
+    tcp = release("network.profile=tcp", "network.resourceName=")
+    made = reader_pod(view(dict(tcp.jobset.manifest)), ["true"], "x")
+    spec = made["spec"]
+    (container,) = spec["containers"]
+    assert spec["activeDeadlineSeconds"] == 60 and spec["restartPolicy"] == "Never"
+    assert spec["automountServiceAccountToken"] is False
+    assert spec["securityContext"]["runAsNonRoot"] is True
+    assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert container["securityContext"]["allowPrivilegeEscalation"] is False
+    assert container["volumeMounts"][0]["readOnly"] is True
+    assert not any("gpu" in name for name in container["resources"]["limits"])
+    assert not any("kueue" in name or "jobset" in name for name in made["metadata"]["labels"])
+
+
+def test_a_reader_pod_is_refused_where_it_would_see_nothing() -> None:
+    run = jobset()
+    pod_spec = run["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    pod_spec["volumes"] = [{"name": "workspace", "emptyDir": {}}]
+    with pytest.raises(Problem, match="not a volume that another pod can mount"):
+        reader_pod(view(run), ["true"], "x")
+    with pytest.raises(Problem, match="DPO_WORKSPACE"):
+        folder_in_pod(view({"metadata": {"name": "x"}, "spec": {"replicatedJobs": []}}))

@@ -1,0 +1,95 @@
+"""Recorded terminal screens of `list`, `status` and `why`: 80 and 120 columns, with and without
+colour. `make golden` records them again."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from scripts.observe.source import Reading
+from scripts.observe.view import View
+from scripts.observe.workspace import RunFiles, read_run
+from scripts.status import listing, screen
+from scripts.status.summary import Status, summarise
+from scripts.why import command as why
+from scripts.why.reasons import explain
+from tests.scripts.observe.planted import NOW, RUNNING, jobset, pod, view
+from tests.scripts.status.recorded import make_run
+from tests.scripts.why.states import STATES
+
+GOLDEN = Path(__file__).parent / "golden"
+HOW = "exec in pod dpo-node-0-0-x7k2p"
+NOTES = ["you lack the permission: list events"]
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> RunFiles:
+    root = tmp_path_factory.mktemp("workspace")
+    make_run(root, "dpo", NOW)
+    found = read_run(root, "dpo")
+    return RunFiles(**{**vars(found), "now": NOW})
+
+
+def training(files: RunFiles) -> View:
+    pods = [pod(0, RUNNING), pod(1, RUNNING)]
+    return view(jobset(restarts=2, restartsCountTowardsMax=1), files, pods=pods)
+
+
+def status_of(files: RunFiles) -> Status:
+    return summarise(training(files), {"node-1": "rack-1", "node-2": "rack-1"})
+
+
+def draw_status(files: RunFiles, console: Console) -> None:
+    screen.show(status_of(files), console, HOW, NOTES)
+
+
+def draw_why(files: RunFiles, console: Console) -> None:
+    for id in ("quota-short", "preflight-failed", "training"):
+        seen = STATES[id][0]()
+        reading = Reading(files=seen.files, how=HOW, notes=("a note that limits the report",))
+        why.show(console, seen, reading, explain(seen))
+
+
+def draw_list(files: RunFiles, console: Console) -> None:
+    waits = summarise(STATES["quota-short"][0]())
+    failed = summarise(STATES["user-error"][0]())
+    lines = [listing.line(each) for each in (status_of(files), waits, failed)]
+    listing.show(lines, training(files).snapshot, console)
+
+
+DRAW: dict[str, Callable[[RunFiles, Console], None]] = {
+    "status": draw_status,
+    "why": draw_why,
+    "list": draw_list,
+}
+
+
+@pytest.mark.parametrize("colour", [False, True], ids=["plain", "colour"])
+@pytest.mark.parametrize("width", [80, 120])
+@pytest.mark.parametrize("name", DRAW)
+def test_a_screen_is_as_recorded(
+    files: RunFiles, name: str, width: int, colour: bool, update_golden: bool
+) -> None:
+    stream = io.StringIO()
+    console = Console(
+        file=stream,
+        width=width,
+        markup=False,
+        emoji=False,
+        force_terminal=colour,
+        color_system="standard" if colour else None,
+    )
+    DRAW[name](files, console)
+    shown = "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
+    golden = GOLDEN / f"{name}-{width}{'-colour' if colour else ''}.txt"
+    if update_golden:
+        golden.parent.mkdir(exist_ok=True)
+        golden.write_text(shown, encoding="utf-8")
+    assert shown == golden.read_text(encoding="utf-8")
+    if not colour:
+        assert "\x1b" not in shown
+        assert all(len(line) <= width for line in shown.splitlines())
