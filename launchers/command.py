@@ -20,7 +20,7 @@ from launchers.config.settings import Settings, describe, from_env
 from launchers.exits import Exit, LaunchError
 from launchers.inputs.paths import inputs_of
 from launchers.inputs.preconditions import check, check_model, log_command
-from launchers.run.preflight_command import DEFAULTS, preflight
+from launchers.run.preflight_command import DEFAULTS, preflight, preflight_of_run
 from launchers.run.run import run
 from launchers.run.stage_command import COMMANDS as STAGE_COMMANDS
 from launchers.run.stage_command import run_stage
@@ -89,6 +89,8 @@ def _act(command: str, settings: Settings, env: Mapping[str, str]) -> None:
         run_stage(command, settings, recipe, env)
     elif command == "verify":
         verify(settings, recipe)
+    elif settings.preflight.only:
+        preflight_of_run(settings, recipe, env)
     elif command == "train":
         earlier = frozenset({"clone", "download"})
         run(replace(settings, skips=settings.skips | earlier), recipe, env)

@@ -46,6 +46,7 @@ _SETTINGS = (
     "DPO_CODE_REF",
     "DPO_CODE_SECRET",
     "DPO_JIT_CACHE",
+    "DPO_REHEARSE",
     "DPO_TEST_DEADLINE",
     "DPO_RELEASE_RECORD",
 )
@@ -59,6 +60,9 @@ _SERVICE_URL = re.compile(r"(tcp|udp|sctp)://.+")
 
 DEFAULT_GRACE_SECONDS = 30
 """Kubernetes' and Slurm's default time from SIGTERM to SIGKILL."""
+REHEARSAL = "rehearsal"
+"""A rehearsal of ``run`` has the folder ``runs/<run>.rehearsal`` and the report
+``runs/<run>/rehearsal.json``; the chart refuses release names with a dot."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,11 +107,19 @@ class Settings:
     """Seconds to wait for the run's end in the helm test."""
     release_record: Path | None
     """Helm's release record, mounted from its Secret: holds the time of installation."""
+    rehearse: bool = False
+    """Whether this start rehearses the run instead of training it."""
 
     @property
     def work(self) -> Workspace:
-        """Return the paths of this run."""
-        return Workspace(root=self.workspace, run=self.run)
+        """Return the paths of this run; a rehearsal has its own, beside those of the run."""
+        name = f"{self.run}.{REHEARSAL}" if self.rehearse else self.run
+        return Workspace(root=self.workspace, run=name)
+
+    @property
+    def rehearsal_report(self) -> Path:
+        """Return the path of the report of a rehearsal, in the folder of the run itself."""
+        return Workspace(root=self.workspace, run=self.run).home / f"{REHEARSAL}.json"
 
     @property
     def nproc_per_node(self) -> int:
@@ -132,6 +144,10 @@ def from_env(env: Mapping[str, str]) -> Settings:
     log = env.get("DPO_TERMINATION_LOG", "")
     record = env.get("DPO_RELEASE_RECORD", "")
     place = place_of(env)
+    skips = frozenset(s for s in STAGES if switch(env, f"SKIP_{s.upper()}"))
+    checks = preflight_settings.from_env(env)
+    rehearse = switch(env, "DPO_REHEARSE")
+    _refuse_contradictions(skips, checks, rehearse=rehearse)
     return Settings(
         run=required(env, "DPO_RUN"),
         workspace=Path(required(env, "DPO_WORKSPACE")),
@@ -152,12 +168,33 @@ def from_env(env: Mapping[str, str]) -> Settings:
             ref=env.get("DPO_CODE_REF", ""),
             secret=Path(secret) if secret else None,
         ),
-        skips=frozenset(s for s in STAGES if switch(env, f"SKIP_{s.upper()}")),
-        preflight=preflight_settings.from_env(env),
+        skips=skips,
+        preflight=checks,
         jit_cache=switch({"DPO_JIT_CACHE": "1", **env}, "DPO_JIT_CACHE"),
         test_deadline=integer(env, "DPO_TEST_DEADLINE", 240),
         release_record=Path(record) if record else None,
+        rehearse=rehearse,
     )
+
+
+def _refuse_contradictions(skips: frozenset[str], checks: Preflight, *, rehearse: bool) -> None:
+    """Refuse settings of which one switches off what another one asks for."""
+    if rehearse and ("train" in skips or checks.only):
+        other = "DPO_PREFLIGHT_ONLY=1" if checks.only else "SKIP_TRAIN=1"
+        raise LaunchError(
+            Exit.CONFIG,
+            f"DPO_REHEARSE=1 trains a few steps, and {other} trains none",
+            "unset one of the two",
+            id="rehearse-train",
+        )
+    if checks.only and (checks.skip or "train" not in skips):
+        other = "SKIP_PREFLIGHT=1 skips it" if checks.skip else "SKIP_TRAIN is not 1"
+        raise LaunchError(
+            Exit.CONFIG,
+            f"DPO_PREFLIGHT_ONLY=1 runs nothing but the preflight, and {other}",
+            "set SKIP_TRAIN=1, and unset SKIP_PREFLIGHT",
+            id="preflight-only",
+        )
 
 
 def describe(settings: Settings) -> dict[str, object]:
@@ -172,6 +209,7 @@ def describe(settings: Settings) -> dict[str, object]:
         "restart_attempt": settings.restart_attempt,
         "workspace": settings.workspace,
         "skips": ",".join(sorted(settings.skips)),
+        **({"rehearse": True} if settings.rehearse else {}),
         "pod": settings.pod,
         "node": settings.node,
     }

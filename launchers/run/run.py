@@ -24,7 +24,7 @@ from launchers.preflight.preflight import Preflight
 from launchers.progress.progress import Progress, reporting
 from launchers.progress.startup import following
 from launchers.progress.training import log_held_out, telling
-from launchers.run import kernel_cache, plan_file
+from launchers.run import kernel_cache, plan_file, rehearse
 from launchers.run.prefetch import prefetching
 from launchers.run.prepare import prepare
 from launchers.stages.attempt import Attempt, decide_start
@@ -97,6 +97,8 @@ def _alone(settings: Settings) -> Iterator[None]:
 
 def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: float) -> None:
     work, hello = settings.work, Hello.of_run(settings, recipe)
+    rehearse.begin(settings, hello.digest)
+    trained = rehearse.recipe_of(settings, recipe)
     progress = Progress(path=work.progress, run=settings.run, digest=hello.digest)
     preflight = Preflight(settings, recipe.backend, hello, env)
 
@@ -126,7 +128,7 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
         leader.announce("train")
         progress.begin("train")
         with during("train"):
-            decision = decide_start(settings, recipe, prepared.digests)
+            decision = decide_start(settings, trained, prepared.digests)
             folder = decision.attempt.folder(work)
             with preflight.meeting(folder, decision.skip) as (question, judge):
                 start = decision.message(prepared.outputs, question)
@@ -143,14 +145,15 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
                 progress.mark("gang")
                 with telling(progress, work.metrics, measure=Measure.of(recipe)):
                     _train(
-                        preflight, recipe, inputs, decision.attempt, start, leader.peers, progress
+                        preflight, trained, inputs, decision.attempt, start, leader.peers, progress
                     )
 
                 # Export: the last or best checkpoint in Hugging Face format.
                 log_held_out(progress.training)
                 with recording(work, folder, settings.place.rank):
-                    export(work, recipe, decision.identity, holder=settings.pod)
+                    export(work, trained, decision.identity, holder=settings.pod)
                 progress.end("done")
+            rehearse.finish(settings, recipe, inputs, hello.digest, env)
         progress.finish("succeeded")
 
 
@@ -179,7 +182,8 @@ def follow(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline:
         attempt = Attempt(number=start.attempt, resume=resume)
         logs.info("gang started", generation=generation)
         with during("train"):
-            _train(preflight, recipe, inputs, attempt, start, member.peers)
+            trained = rehearse.recipe_of(settings, recipe)
+            _train(preflight, trained, inputs, attempt, start, member.peers)
 
 
 def _train(
@@ -199,12 +203,13 @@ def _train(
     folder = attempt.folder(settings.work)
     resumed = [attempt.resume.path] if attempt.resume else []
     record = recording(settings.work, folder, settings.place.rank)
-    with record, prefetching([*resumed, inputs.mcore or inputs.model]):
+    observed = rehearse.observing(settings, folder)
+    with record, prefetching([*resumed, inputs.mcore or inputs.model]), observed as more:
         preflight.collective(folder, start.preflight, peers)
         if progress:
             progress.mark("preflight")
         kernels = kernel_cache.kernels(settings, preflight.smi, preflight.env)
-        env = {**preflight.env, **kernels.env}
+        env = {**preflight.env, **kernels.env, **more}
         with following(progress, folder, settings.world_size, kernels.save):
             train(settings, recipe, inputs, attempt, peers, env)
 

@@ -20,6 +20,7 @@ LAYERS = (
     ("preflight",),
     ("hub",),
     ("inputs",),
+    ("rehearsal",),
     ("stages",),
     ("run",),
 )

@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping
 
 from launchers.system.step_board import Phase, StepBoard, end_of_save, end_of_step
+from launchers.training.stop.planned_kill import kill_once, kill_step
 
 POLL_SECONDS = 0.002
 
@@ -25,6 +26,7 @@ class Boundary:
         self._board = StepBoard.of_process(env)
         self._local = int(env.get("LOCAL_RANK", "0"))
         self._began = time.monotonic()
+        self._env, self._kill_step = env, kill_step(env)
 
     def begin(self, step: int) -> None:
         """Note that training begins after ``step`` completed steps."""
@@ -39,6 +41,8 @@ class Boundary:
             is_last: whether training ends with it; then it ends by itself.
         """
         seconds = time.monotonic() - self._began
+        if step == self._kill_step:
+            kill_once(self._env, step)
         boundary = end_of_save(step) if saves and not is_last else end_of_step(step + 1)
         self._next(boundary, Phase.SAVE if saves else Phase.STEP, step_seconds=seconds)
         stops = not is_last and self._stops_at(end_of_step(step))
