@@ -19,11 +19,11 @@ import yaml
 
 from tests.gpu import host
 from tests.gpu.bench import command as bench
-from tests.gpu.launcher import faults, nodes
+from tests.gpu.launcher import faults, nodes, rehearse
 
 VISITS = Path(__file__).with_name("visits.yaml")
 SCALING = "scaling-"
-PROGRAMS = {"nodes": nodes, "faults": faults}
+PROGRAMS = {"nodes": nodes, "faults": faults, "rehearse": rehearse}
 """Programs that go through the launcher, by the first word of a line."""
 
 

@@ -30,7 +30,10 @@ def test_every_visit_goes_through_the_launcher_on_one_and_two_nodes_and_with_fau
     assert found == [
         (f"visit-{gpus}gpu-{run}", count, gpus // count)
         for gpus in (2, 4, 8)
-        for run, count in (("nodes-one", 1), ("nodes-two", 2), ("faults", 2))
+        for run, count in (
+            *(("nodes-one", 1), ("nodes-two", 2), ("faults", 2)),
+            *([("rehearse", 1)] if gpus == 2 else []),
+        )
     ]
 
 
