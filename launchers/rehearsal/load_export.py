@@ -34,11 +34,17 @@ def read_shapes(folder: Path) -> dict[str, tuple[int, ...]]:
 
     The format: eight bytes with the header's size, little endian, then the header as JSON
     (https://huggingface.co/docs/safetensors).
+
+    Raises:
+        ValueError: a file is not of that format.
     """
     found: dict[str, tuple[int, ...]] = {}
     for path in sorted(folder.glob("*.safetensors")):
         with path.open("rb") as handle:
-            header = json.loads(handle.read(int.from_bytes(handle.read(8), "little")))
+            size = int.from_bytes(handle.read(8), "little")
+            if size > path.stat().st_size:
+                raise ValueError(f"{path.name} is not a safetensors file")
+            header = json.loads(handle.read(size))
         header.pop("__metadata__", None)
         found |= {name: tuple(entry["shape"]) for name, entry in header.items()}
     return found

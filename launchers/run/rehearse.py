@@ -141,7 +141,6 @@ def _load(settings: Settings, inputs: Inputs, env: Mapping[str, str]) -> Loaded:
     without_gpu = {
         **environment(env, settings.place, nproc=1, package=PACKAGE),
         "CUDA_VISIBLE_DEVICES": "",
-        "PYTHONPATH": str(PACKAGE.parent),
     }
     words = [*program, str(work.export), str(inputs.model), str(result)]
     child = Child(words, without_gpu, work.home / "export.log")

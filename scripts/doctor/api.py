@@ -168,14 +168,25 @@ class Api:
         """Read an object or a list."""
         return self._request("GET", path, query)
 
+    def text(self, path: str, **query: str) -> str:
+        """Read plain text, such as a pod's log; empty if it can't be read."""
+        answer = self._request("GET", path, query, parse=_plain)
+        return str(answer.content["text"]) if answer.found else ""
+
     def create(self, path: str, content: Object, *, dry: bool = True) -> Answer:
         """Create an object; by default as a server-side dry run, which stores nothing."""
         return self._request("POST", path, DRY_RUN if dry else {}, content)
 
     def _request(
-        self, method: str, path: str, query: Mapping[str, str], body: Object | None = None
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Object | None = None,
+        parse: Callable[[bytes | None], dict[str, Any]] | None = None,
     ) -> Answer:
-        headers = {"Accept": "application/json", "Content-Type": "application/json"}
+        accepted = "application/json" if parse is None else "*/*"
+        headers = {"Accept": accepted, "Content-Type": "application/json"}
         method, url, headers, body, _ = self.client.param_serialize(
             method,
             path,
@@ -187,7 +198,7 @@ class Api:
         timeout = TIMEOUT_SECONDS
         try:
             response = self.client.call_api(method, url, headers, body, _request_timeout=timeout)
-            content = _content(response.read())
+            content = (parse or _content)(response.read())
         except (HTTPError, OSError, OpenApiException) as error:
             return Answer(status=0, content={"message": _cause(error)})
         warnings = response.headers.getlist("Warning")
@@ -237,6 +248,11 @@ def _content(text: bytes | None) -> dict[str, Any]:
     except ValueError:
         return {"message": (text or b"").decode("utf-8", "replace")[:200]}
     return content if isinstance(content, dict) else {"message": str(content)[:200]}
+
+
+def _plain(text: bytes | None) -> dict[str, Any]:
+    """Return an answer that is not JSON as the field ``text``."""
+    return {"text": (text or b"").decode("utf-8", "replace")}
 
 
 def _warning_text(header: str) -> str:

@@ -1,6 +1,6 @@
 """A rehearsal of a profile with fewer layers, through the launcher on this host.
 
-    python3 -m tests.gpu.launcher.rehearse TOKENIZER RESULTS --gpus 2 --layers 3 --profile FILE[,FILE]
+    python3 -m tests.gpu.launcher.rehearse TOKENIZER RESULTS --gpus 2 --profile FILE[,FILE]
 
 One node with all GPUs, real widths, the optimizer in the checkpoints and 5 % of the pairs held out.
 RESULTS gets ``bench-<label>.json`` with the report of the rehearsal (``runs/<release>/
