@@ -16,7 +16,7 @@ from dataclasses import replace
 
 from launchers import logs, termination, version
 from launchers.config.recipe import load
-from launchers.config.settings import Settings, describe, from_env
+from launchers.config.settings import Settings, describe, from_env, refuse_contradictions
 from launchers.exits import Exit, LaunchError
 from launchers.inputs.paths import inputs_of
 from launchers.inputs.preconditions import check, check_model, log_command
@@ -46,6 +46,7 @@ def main(argv: list[str], env: Mapping[str, str]) -> int:
         settings = known = from_env({**DEFAULTS, **env} if command == "preflight" else env)
         logs.configure(settings.place.rank)
         version.check_installed(settings.launcher_version)
+        refuse_contradictions(settings)
         process.raise_on_signals(lambda stopped: _write_end(known, _stopped(stopped), command))
         process.adopt_orphans()
         logs.info(f"{command} start", **describe(settings))

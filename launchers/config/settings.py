@@ -144,10 +144,6 @@ def from_env(env: Mapping[str, str]) -> Settings:
     log = env.get("DPO_TERMINATION_LOG", "")
     record = env.get("DPO_RELEASE_RECORD", "")
     place = place_of(env)
-    skips = frozenset(s for s in STAGES if switch(env, f"SKIP_{s.upper()}"))
-    checks = preflight_settings.from_env(env)
-    rehearse = switch(env, "DPO_REHEARSE")
-    _refuse_contradictions(skips, checks, rehearse=rehearse)
     return Settings(
         run=required(env, "DPO_RUN"),
         workspace=Path(required(env, "DPO_WORKSPACE")),
@@ -168,26 +164,30 @@ def from_env(env: Mapping[str, str]) -> Settings:
             ref=env.get("DPO_CODE_REF", ""),
             secret=Path(secret) if secret else None,
         ),
-        skips=skips,
-        preflight=checks,
+        skips=frozenset(s for s in STAGES if switch(env, f"SKIP_{s.upper()}")),
+        preflight=preflight_settings.from_env(env),
         jit_cache=switch({"DPO_JIT_CACHE": "1", **env}, "DPO_JIT_CACHE"),
         test_deadline=integer(env, "DPO_TEST_DEADLINE", 240),
         release_record=Path(record) if record else None,
-        rehearse=rehearse,
+        rehearse=switch(env, "DPO_REHEARSE"),
     )
 
 
-def _refuse_contradictions(skips: frozenset[str], checks: Preflight, *, rehearse: bool) -> None:
-    """Refuse settings of which one switches off what another one asks for."""
-    if rehearse and ("train" in skips or checks.only):
-        other = "DPO_PREFLIGHT_ONLY=1" if checks.only else "SKIP_TRAIN=1"
+def refuse_contradictions(settings: Settings) -> None:
+    """Refuse settings of which one switches off what another one asks for.
+
+    Raises:
+        LaunchError: CONFIG, naming both.
+    """
+    checks, trains = settings.preflight, "train" not in settings.skips
+    if settings.rehearse and not trains:
         raise LaunchError(
             Exit.CONFIG,
-            f"DPO_REHEARSE=1 trains a few steps, and {other} trains none",
+            "DPO_REHEARSE=1 trains a few steps, and SKIP_TRAIN=1 trains none",
             "unset one of the two",
             id="rehearse-train",
         )
-    if checks.only and (checks.skip or "train" not in skips):
+    if checks.only and (checks.skip or trains):
         other = "SKIP_PREFLIGHT=1 skips it" if checks.skip else "SKIP_TRAIN is not 1"
         raise LaunchError(
             Exit.CONFIG,

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from launchers.rehearsal.load_export import main, read_shapes
-from tests.launchers.training_environment import PYTHON, ROOT
+from scripts.helm import ROOT
+from tests.launchers.training_environment import PYTHON
 
 CASE = Path(__file__).with_name("load_export_case.py")
 
