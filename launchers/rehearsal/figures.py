@@ -193,12 +193,16 @@ def _disk(id: str, m: Measured, c: Context) -> Figure:
     count = _checkpoints(c)
     if count is None:
         raise Unknown("the number of checkpoints is unknown: set recipe.args.save_total_limit")
-    needed = count * m.checkpoint_bytes
+    merges = (c.plan.get("footprint") or {}).get("merges")
+    models = {"last": 1, "every": count}.get(str(merges), 0)
+    merged = models * (c.planned("footprint", "merged") or 0.0)
+    needed = count * m.checkpoint_bytes + merged
     fits = needed <= m.free_bytes
+    more = f", merged models {merged / 1e9:.3g} GB" if merged else ""
     return Figure(
         id=id,
         verdict="ok" if fits else "fail",
-        measured=f"{m.checkpoint_bytes / 1e9:.3g} GB a checkpoint, {count} at a time: "
+        measured=f"{m.checkpoint_bytes / 1e9:.3g} GB a checkpoint, {count} at a time{more}: "
         f"{needed / 1e9:.3g} GB",
         against=f"{m.free_bytes / 1e9:.3g} GB free",
         remedy=""

@@ -113,6 +113,11 @@ def gather(work: Workspace, rehearsal: Rehearsal, export: Loaded | None) -> Meas
     )
 
 
+def has_resumed(work: Workspace) -> bool:
+    """Return whether a step was trained again after the kill."""
+    return _first_after(_rows(work.metrics), read_object(work.home / KILL_RECORD)) is not None
+
+
 def steady(found: Iterable[Row]) -> list[Row]:
     """Return the rows without the first of each attempt, which compiles and fills caches."""
     kept, attempt = [], 0

@@ -21,7 +21,7 @@ from launchers.plan.training_job import Arguments
 from launchers.rehearsal import report
 from launchers.rehearsal.figures import Context, judge
 from launchers.rehearsal.host_samples import sampling
-from launchers.rehearsal.measured import Loaded, gather, read_object
+from launchers.rehearsal.measured import Loaded, gather, has_resumed, read_object
 from launchers.rehearsal.rehearsal import KILL_RECORD, Rehearsal, is_continued
 from launchers.storage import disk
 from launchers.system.atomic_file import replace
@@ -42,7 +42,7 @@ def begin(settings: Settings, digest: str) -> None:
     if not settings.rehearse or is_continued(read_object(work.progress), digest):
         return
     for path in work.home.glob("*"):
-        if path != work.lock:
+        if work.lock.name not in path.name:  # nor the files by which a lock changes hands
             disk.remove(path)
 
 
@@ -75,7 +75,8 @@ def observing(settings: Settings, folder: Path) -> Iterator[Mapping[str, str]]:
         with sampling(folder, rank, work.checkpoints):
             yield variables
     except LaunchError as error:
-        if not variables or was_killed or not record.exists() or error.code in USER:
+        is_planned = bool(variables) and record.exists() and not was_killed
+        if not is_planned or has_resumed(work) or error.code in USER:
             raise
         raise LaunchError(
             Exit.PEER,

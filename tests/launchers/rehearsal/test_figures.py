@@ -113,6 +113,15 @@ def test_checkpoints_without_a_limit_are_as_many_as_the_run_saves() -> None:
     assert "4 at a time" in found.measured
 
 
+def test_a_merged_model_takes_space_too() -> None:
+    footprint = {"merges": "last", "merged": 60 * 10**9}
+    last = replace(CONTEXT, plan={**PLAN, "footprint": footprint})
+    every = replace(CONTEXT, plan={**PLAN, "footprint": {**footprint, "merges": "every"}})
+    fitting = replace(GOOD, free_bytes=360 * 10**9)
+    assert [figure("disk", fitting, c).verdict for c in (last, every)] == ["ok", "fail"]
+    assert figure("disk", replace(fitting, free_bytes=360 * 10**9 - 1), last).verdict == "fail"
+
+
 def test_a_failure_outweighs_a_warning_and_each_remedy_is_in_the_table() -> None:
     bad = replace(GOOD, gpu_gib=79.0, free_bytes=0)
     figures, unknown = judge(bad, CONTEXT)
