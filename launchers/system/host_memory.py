@@ -11,11 +11,15 @@ from launchers.system.memory_events import cgroup_folders
 from launchers.system.process import descendants
 
 _FILES = {
-    2: ("memory.current", "memory.max", "inactive_file"),
-    1: ("memory.usage_in_bytes", "memory.limit_in_bytes", "total_inactive_file"),
+    2: ("memory.current", "memory.max", ("active_file", "inactive_file")),
+    1: (
+        *("memory.usage_in_bytes", "memory.limit_in_bytes"),
+        ("total_active_file", "total_inactive_file"),
+    ),
 }
-"""Per version of cgroups: bytes in use, limit, and the field of ``memory.stat`` with page cache
-that the kernel frees first (cgroup-v2.rst and cgroup-v1/memory.rst of the kernel's docs)."""
+"""Per version of cgroups: bytes in use, limit, and the fields of ``memory.stat`` with the page
+cache of files, which the kernel frees before it kills a process; shared memory is not part of it
+(cgroup-v2.rst and cgroup-v1/memory.rst of the kernel's documentation)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +27,7 @@ class HostMemory:
     """One reading, in bytes."""
 
     used: int
-    """In use without inactive page cache, as the kubelet counts a container's working set."""
+    """In use without the page cache of files: what leads to an OOM kill at the limit."""
     limit: int | None
     """The container's limit, at most the host's memory; None if unknown."""
 
@@ -39,11 +43,11 @@ def read(root: Path = Path("/")) -> HostMemory | None:
     """
     total = _meminfo(root)
     for folder, version in cgroup_folders(root):
-        usage, limit, inactive = _FILES[version]
+        usage, limit, caches = _FILES[version]
         used = _number(folder / usage)
         if used is None:
             continue
-        cached = _stat(folder / "memory.stat", inactive)
+        cached = sum(_stat(folder / "memory.stat", field) for field in caches)
         bounds = [each for each in (_number(folder / limit), total) if each is not None]
         return HostMemory(used=max(0, used - cached), limit=min(bounds, default=None))
     used = sum(_resident(root, pid) for pid in (os.getpid(), *descendants(os.getpid())))

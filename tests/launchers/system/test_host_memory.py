@@ -16,7 +16,7 @@ def write(root: Path, files: dict[str, str]) -> None:
         (root / name).write_text(text)
 
 
-def test_page_cache_that_the_kernel_frees_first_does_not_count(tmp_path: Path) -> None:
+def test_the_page_cache_of_files_does_not_count(tmp_path: Path) -> None:
     write(
         tmp_path,
         {
@@ -24,7 +24,7 @@ def test_page_cache_that_the_kernel_frees_first_does_not_count(tmp_path: Path) -
             "proc/meminfo": MEMINFO,
             "sys/fs/cgroup/memory.current": "500\n",
             "sys/fs/cgroup/memory.max": "800\n",
-            "sys/fs/cgroup/memory.stat": "anon 1\nactive_file 5\ninactive_file 200\n",
+            "sys/fs/cgroup/memory.stat": "anon 1\nshmem 7\nactive_file 50\ninactive_file 150\n",
         },
     )
     assert host_memory.read(tmp_path) == HostMemory(used=300, limit=800)
@@ -51,7 +51,9 @@ def test_cgroup_v1_has_other_names(tmp_path: Path) -> None:
             "proc/self/cgroup": "4:memory:/pod\n0::/\n",
             "sys/fs/cgroup/memory/memory.usage_in_bytes": "500",
             "sys/fs/cgroup/memory/memory.limit_in_bytes": "800",
-            "sys/fs/cgroup/memory/memory.stat": "inactive_file 1\ntotal_inactive_file 200\n",
+            "sys/fs/cgroup/memory/memory.stat": (
+                "inactive_file 1\ntotal_active_file 120\ntotal_inactive_file 80\n"
+            ),
         },
     )
     assert host_memory.read(tmp_path) == HostMemory(used=300, limit=800)
