@@ -16,12 +16,12 @@ from dataclasses import replace
 
 from launchers import logs, termination, version
 from launchers.config.recipe import load
-from launchers.config.settings import Settings, describe, from_env
+from launchers.config.settings import Settings, describe, from_env, refuse_contradictions
 from launchers.exits import Exit, LaunchError
 from launchers.hang import alive
 from launchers.inputs.paths import inputs_of
 from launchers.inputs.preconditions import check, check_model, log_command
-from launchers.run.preflight_command import DEFAULTS, preflight
+from launchers.run.preflight_command import DEFAULTS, preflight, preflight_of_run
 from launchers.run.run import run
 from launchers.run.stage_command import COMMANDS as STAGE_COMMANDS
 from launchers.run.stage_command import run_stage
@@ -47,6 +47,7 @@ def main(argv: list[str], env: Mapping[str, str]) -> int:
         settings = known = from_env({**DEFAULTS, **env} if command == "preflight" else env)
         logs.configure(settings.place.rank)
         version.check_installed(settings.launcher_version)
+        refuse_contradictions(settings)
         process.raise_on_signals(lambda stopped: _write_end(known, _stopped(stopped), command))
         process.adopt_orphans()
         logs.info(f"{command} start", **describe(settings))
@@ -90,6 +91,8 @@ def _act(command: str, settings: Settings, env: Mapping[str, str]) -> None:
         run_stage(command, settings, recipe, env)
     elif command == "verify":
         verify(settings, recipe)
+    elif settings.preflight.only:
+        preflight_of_run(settings, recipe, env)
     elif command == "train":
         earlier = frozenset({"clone", "download"})
         run(replace(settings, skips=settings.skips | earlier), recipe, env)

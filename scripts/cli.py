@@ -70,6 +70,8 @@ GpusPerNode = Annotated[
 Swift = Annotated[
     str, typer.Option(help="Release of ms-swift; another one is in .tools/train-RELEASE.")
 ]
+Keep = Annotated[bool, typer.Option("--keep", help="Leave the rehearsal's pods in the cluster.")]
+Here = Annotated[bool, typer.Option("--local", help="On this machine, each pod as a process.")]
 DemoFolder = Annotated[Path, typer.Option(help="Folder for all files of the demo.")]
 
 
@@ -115,6 +117,39 @@ def doctor(
         run=run, files=files or [], sets=sets or [], namespace=namespace, context=context
     )
     raise typer.Exit(doctor_module.run(request, terminal(), as_data=as_json))
+
+
+@app.command()
+def rehearse(
+    files: Values = None,
+    sets: Sets = None,
+    run: Submitted = "dpo",
+    namespace: Namespace = None,
+    context: Context = None,
+    keep: Keep = False,
+    on_this_machine: Here = False,
+    workspace: Workspace = LOCAL_WORKSPACE,
+    python: Python = None,
+    verbose: Verbose = False,
+) -> None:
+    """Rehearse a release: a few steps, a save, a kill, a resume, an export, and a report."""
+    from scripts.rehearse import command as rehearse_module
+
+    request = rehearse_module.Request(
+        run=run,
+        files=files or [],
+        sets=sets or [],
+        namespace=namespace,
+        context=context,
+        keep=keep,
+    )
+    if on_this_machine:
+        code = rehearse_module.run_here(
+            request, terminal(), workspace=workspace, python=python, verbose=verbose
+        )
+    else:
+        code = rehearse_module.run(request, terminal())
+    raise typer.Exit(code)
 
 
 @app.command()

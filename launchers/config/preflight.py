@@ -39,6 +39,7 @@ FLOOR_SHARE = 0.85
 
 SETTINGS = (
     "SKIP_PREFLIGHT",
+    "DPO_PREFLIGHT_ONLY",
     "DPO_PREFLIGHT_SKIP",
     "DPO_PREFLIGHT_NODE_FLOOR",
     "DPO_PREFLIGHT_STRICT",
@@ -77,6 +78,8 @@ class Preflight:
     """Transport that NCCL must use between nodes, e.g. ``NET/IB``; empty accepts any."""
     deadline: int
     """Time limit of the measurement, seconds."""
+    only: bool = False
+    """Whether the run ends after the preflight."""
 
     def wants(self, check: str) -> bool:
         """Return whether a check is enabled."""
@@ -101,6 +104,7 @@ def from_env(env: Mapping[str, str]) -> Preflight:
         strict=switch(env, "DPO_PREFLIGHT_STRICT"),
         transport=env.get("DPO_NETWORK_TRANSPORT", ""),
         deadline=integer(env, "DPO_PREFLIGHT_DEADLINE", 60, lowest=10),
+        only=switch(env, "DPO_PREFLIGHT_ONLY"),
     )
 
 

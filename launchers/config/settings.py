@@ -50,6 +50,7 @@ _SETTINGS = (
     "DPO_CODE_REF",
     "DPO_CODE_SECRET",
     "DPO_JIT_CACHE",
+    "DPO_REHEARSE",
     "DPO_TEST_DEADLINE",
     "DPO_VERIFY_SECONDS",
     "DPO_RELEASE_RECORD",
@@ -67,6 +68,9 @@ DEFAULT_GRACE_SECONDS = 30
 DEFAULT_VERIFY_SECONDS = 20
 DEFAULT_RESTARTS_IN_PLACE = 3
 """The chart's default, ``restarts.inPlace``."""
+REHEARSAL = "rehearsal"
+"""A rehearsal of ``run`` has the folder ``runs/<run>.rehearsal`` and the report
+``runs/<run>/rehearsal.json``; the chart refuses release names with a dot."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,11 +123,19 @@ class Settings:
     0 compares nothing."""
     release_record: Path | None
     """Helm's release record, mounted from its Secret: holds the time of installation."""
+    rehearse: bool = False
+    """Whether this start rehearses the run instead of training it."""
 
     @property
     def work(self) -> Workspace:
-        """Return the paths of this run."""
-        return Workspace(root=self.workspace, run=self.run)
+        """Return the paths of this run; a rehearsal has its own, beside those of the run."""
+        name = f"{self.run}.{REHEARSAL}" if self.rehearse else self.run
+        return Workspace(root=self.workspace, run=name)
+
+    @property
+    def rehearsal_report(self) -> Path:
+        """Return the path of the report of a rehearsal, in the folder of the run itself."""
+        return Workspace(root=self.workspace, run=self.run).home / f"{REHEARSAL}.json"
 
     @property
     def nproc_per_node(self) -> int:
@@ -180,7 +192,32 @@ def from_env(env: Mapping[str, str]) -> Settings:
         test_deadline=integer(env, "DPO_TEST_DEADLINE", 240),
         verify_seconds=integer(env, "DPO_VERIFY_SECONDS", DEFAULT_VERIFY_SECONDS, lowest=0),
         release_record=Path(record) if record else None,
+        rehearse=switch(env, "DPO_REHEARSE"),
     )
+
+
+def refuse_contradictions(settings: Settings) -> None:
+    """Refuse settings of which one switches off what another one asks for.
+
+    Raises:
+        LaunchError: CONFIG, naming both.
+    """
+    checks, trains = settings.preflight, "train" not in settings.skips
+    if settings.rehearse and not trains:
+        raise LaunchError(
+            Exit.CONFIG,
+            "DPO_REHEARSE=1 trains a few steps, and SKIP_TRAIN=1 trains none",
+            "unset one of the two",
+            id="rehearse-train",
+        )
+    if checks.only and (checks.skip or trains):
+        other = "SKIP_PREFLIGHT=1 skips it" if checks.skip else "SKIP_TRAIN is not 1"
+        raise LaunchError(
+            Exit.CONFIG,
+            f"DPO_PREFLIGHT_ONLY=1 runs nothing but the preflight, and {other}",
+            "set SKIP_TRAIN=1, and unset SKIP_PREFLIGHT",
+            id="preflight-only",
+        )
 
 
 def describe(settings: Settings) -> dict[str, object]:
@@ -195,6 +232,7 @@ def describe(settings: Settings) -> dict[str, object]:
         "restart_attempt": settings.restart_attempt,
         "workspace": settings.workspace,
         "skips": ",".join(sorted(settings.skips)),
+        **({"rehearse": True} if settings.rehearse else {}),
         "pod": settings.pod,
         "node": settings.node,
     }

@@ -58,7 +58,8 @@ class Preflight:
         """Return why this pod is not checked; empty if it is."""
         if self.settings.preflight.skip:
             return "SKIP_PREFLIGHT=1"
-        return "SKIP_TRAIN=1" if "train" in self.settings.skips else ""
+        trains = "train" not in self.settings.skips or self.settings.preflight.only
+        return "" if trains else "SKIP_TRAIN=1"
 
     def local(self, needed: int | None = None) -> None:
         """Check this pod.

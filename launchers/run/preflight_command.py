@@ -1,7 +1,9 @@
-"""The command ``preflight``: the checks of GPUs and network without a run, e.g. for new nodes.
+"""The checks of GPUs and network without a run, e.g. for new nodes.
 
-On one host no variable needs to be set; on several, NNODES, NODE_RANK and MASTER_ADDR, as for
-``run``. The report is in ``runs/preflight`` below DPO_WORKSPACE, by default the current folder.
+The command ``preflight`` needs no variable on one host; on several, NNODES, NODE_RANK and
+MASTER_ADDR, as ``run`` does. The report is in ``runs/preflight`` below DPO_WORKSPACE, by default
+the current folder. ``run`` with DPO_PREFLIGHT_ONLY (the chart's ``preflight.only``) checks the gang
+of a run on its very nodes, and leaves the report in the run's folder.
 """
 
 from __future__ import annotations
@@ -12,14 +14,15 @@ import time
 from collections.abc import Mapping
 from dataclasses import replace
 
-from launchers import version
-from launchers.config.recipe import load
+from launchers import logs, version
+from launchers.config.recipe import Recipe, load
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
 from launchers.gang.leader import Leader
 from launchers.gang.member import Member
 from launchers.gang.protocol import Hello, StartMessage
 from launchers.preflight.preflight import Preflight
+from launchers.progress.progress import Progress, reporting
 from launchers.run.run import leaving
 from launchers.stages.attempt import next_attempt
 
@@ -44,6 +47,24 @@ def preflight(settings: Settings, env: Mapping[str, str]) -> None:
         _lead(settings, checks)
     else:
         _follow(settings, checks)
+
+
+def preflight_of_run(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
+    """Check the gang of a run, and end: nothing is downloaded or trained.
+
+    Raises:
+        LaunchError: the checks that failed.
+    """
+    hello = Hello.of_run(settings, recipe)
+    checks = Preflight(settings, recipe.backend, hello, env)
+    if settings.place.rank != 0:
+        _follow(settings, checks)
+        return
+    progress = Progress(path=settings.work.progress, run=settings.run, digest=hello.digest)
+    with reporting(progress):
+        _lead(settings, checks)
+        progress.finish("succeeded", "preflight.only")
+    logs.info("preflight done, nothing is trained", why="DPO_PREFLIGHT_ONLY=1")
 
 
 def _lead(settings: Settings, checks: Preflight) -> None:

@@ -24,7 +24,7 @@ from launchers.preflight.preflight import Preflight
 from launchers.progress.progress import Progress, reporting
 from launchers.progress.startup import following
 from launchers.progress.training import log_held_out, telling
-from launchers.run import kernel_cache, plan_file
+from launchers.run import kernel_cache, plan_file, rehearse
 from launchers.run.prefetch import prefetching
 from launchers.run.prepare import prepare
 from launchers.run.restart import Restarts
@@ -99,6 +99,8 @@ def _alone(settings: Settings) -> Iterator[None]:
 
 def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: float) -> None:
     work, hello = settings.work, Hello.of_run(settings, recipe)
+    rehearse.begin(settings, hello.digest)
+    trained = rehearse.recipe_of(settings, recipe)
     progress = Progress(path=work.progress, run=settings.run, digest=hello.digest)
     preflight = Preflight(settings, recipe.backend, hello, env)
 
@@ -128,7 +130,7 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
         leader.announce("train")
         progress.begin("train")
         with during("train"):
-            decision = decide_start(settings, recipe, prepared.digests)
+            decision = decide_start(settings, trained, prepared.digests)
             folder = decision.attempt.folder(work)
             with preflight.meeting(folder, decision.skip) as (question, judge):
                 start = decision.message(prepared.outputs, question)
@@ -145,14 +147,15 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
                 progress.mark("gang")
                 with telling(progress, work.metrics, measure=Measure.of(recipe)):
                     last = _train(
-                        preflight, recipe, inputs, decision.attempt, start, leader.peers, progress
+                        preflight, trained, inputs, decision.attempt, start, leader.peers, progress
                     )
 
                 # Export: the last or best checkpoint in Hugging Face format.
                 log_held_out(progress.training)
                 with recording(work, last.folder(work), settings.place.rank):
-                    export(work, recipe, decision.identity, holder=settings.pod)
+                    export(work, trained, decision.identity, holder=settings.pod)
                 progress.end("done")
+            rehearse.finish(settings, recipe, inputs, hello.digest, env)
         progress.finish("succeeded")
 
 
@@ -189,7 +192,8 @@ def follow(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline:
         attempt = Attempt(number=start.attempt, resume=resume)
         logs.info("gang started", generation=generation)
         with during("train"):
-            _train(preflight, recipe, inputs, attempt, start, member.peers)
+            trained = rehearse.recipe_of(settings, recipe)
+            _train(preflight, trained, inputs, attempt, start, member.peers)
 
 
 def _train(
@@ -224,9 +228,10 @@ def _train(
         while True:
             folder = attempt.folder(work)
             follow_start = following(progress, folder, settings.world_size, kernels.save)
+            observed = rehearse.observing(settings, folder)
             try:
-                with recording(work, folder, rank), follow_start:
-                    train(settings, recipe, inputs, attempt, peers, env)
+                with recording(work, folder, rank), follow_start, observed as more:
+                    train(settings, recipe, inputs, attempt, peers, {**env, **more})
             except LaunchError as error:
                 again = restarts.next(error)
                 resume = _await_checkpoint(work, again.resume)

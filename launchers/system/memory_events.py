@@ -18,7 +18,8 @@ def oom_kills(root: Path = Path("/")) -> int | None:
     Args:
         root: folder that holds ``proc`` and ``sys``.
     """
-    for path in _candidates(root):
+    for folder, version in cgroup_folders(root):
+        path = folder / ("memory.events" if version == 2 else "memory.oom_control")
         try:
             found = _COUNT.search(path.read_text(encoding="utf-8"))
         except OSError:
@@ -28,18 +29,25 @@ def oom_kills(root: Path = Path("/")) -> int | None:
     return None
 
 
-def _candidates(root: Path) -> list[Path]:
-    """List the files that may hold the counter, the most specific first."""
+def cgroup_folders(root: Path) -> list[tuple[Path, int]]:
+    """List the folders that may hold this process's memory cgroup, the most specific first.
+
+    Args:
+        root: folder that holds ``proc`` and ``sys``.
+
+    Returns:
+        Each folder with the version of its cgroup, 1 or 2.
+    """
     try:
         lines = (root / "proc/self/cgroup").read_text(encoding="utf-8").splitlines()
     except OSError:
         lines = []
     mount = root / "sys/fs/cgroup"
-    found = []
+    found: list[tuple[Path, int]] = []
     for controllers, path in (line.split(":", 2)[1:] for line in lines if line.count(":") >= 2):
         own = path.lstrip("/")
         if not controllers:
-            found += [mount / own / "memory.events", mount / "memory.events"]
+            found += [(mount / own, 2), (mount, 2)]
         elif "memory" in controllers.split(","):
-            found += [mount / "memory" / each / "memory.oom_control" for each in (own, "")]
+            found += [(mount / "memory" / each, 1) for each in (own, "")]
     return found

@@ -230,7 +230,11 @@ class Api:
         return call(self.client.configuration, method, url, headers=headers, _preload_content=False)
 
     def _request(
-        self, method: str, path: str, query: Mapping[str, str], body: Object | None = None
+        self,
+        method: str,
+        path: str,
+        query: Mapping[str, str],
+        body: Object | None = None,
     ) -> Answer:
         try:
             response = self._send(method, path, query, body)

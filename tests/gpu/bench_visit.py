@@ -19,11 +19,18 @@ import yaml
 
 from tests.gpu import host
 from tests.gpu.bench import command as bench
-from tests.gpu.launcher import faults, hangs, matrix, nodes, saves
+from tests.gpu.launcher import faults, hangs, matrix, nodes, rehearse, saves
 
 VISITS = Path(__file__).with_name("visits.yaml")
 SCALING = "scaling-"
-PROGRAMS = {"faults": faults, "hangs": hangs, "matrix": matrix, "nodes": nodes, "saves": saves}
+PROGRAMS = {
+    "faults": faults,
+    "hangs": hangs,
+    "matrix": matrix,
+    "nodes": nodes,
+    "rehearse": rehearse,
+    "saves": saves,
+}
 """Programs that go through the launcher, by the first word of a line."""
 
 

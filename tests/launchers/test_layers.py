@@ -21,6 +21,7 @@ LAYERS = (
     ("preflight",),
     ("hub",),
     ("inputs",),
+    ("rehearsal",),
     ("stages",),
     ("run",),
 )

@@ -23,6 +23,7 @@ download) and the test run alone and without a GPU. Takes (root, role).
 {{- range $stage := list "clone" "download" "convert" "train" }}
 {{- $_ := set $settings (printf "SKIP_%s" (upper $stage)) (ternary "1" "0" (get $v.stages $stage).skip) }}
 {{- end }}
+{{- if $v.rehearse }}{{ $_ := set $settings "DPO_REHEARSE" "1" }}{{ end }}
 {{- if $gang }}
 {{- $_ := set $settings "DPO_RESTARTS_IN_PLACE" (toString (int $v.restarts.inPlace)) }}
 {{- $_ := set $settings "DPO_JIT_CACHE" (ternary "1" "0" $v.cache.jit) }}
@@ -63,6 +64,7 @@ download) and the test run alone and without a GPU. Takes (root, role).
   "DPO_PREFLIGHT_DEADLINE" (toString (int $p.deadlineSeconds)) -}}
 {{- if .Values.gpuModel }}{{ $_ := set $settings "DPO_GPU_MODEL" .Values.gpuModel }}{{ end }}
 {{- if $p.skipChecks }}{{ $_ := set $settings "DPO_PREFLIGHT_SKIP" (join "," $p.skipChecks) }}{{ end }}
+{{- if $p.only }}{{ $_ := set $settings "DPO_PREFLIGHT_ONLY" "1" }}{{ end }}
 {{- if $p.strict }}{{ $_ := set $settings "DPO_PREFLIGHT_STRICT" "1" }}{{ end }}
 {{- if $p.nodeFloorGBs }}
 {{- $_ := set $settings "DPO_PREFLIGHT_NODE_FLOOR" (include "megatron-dpo.scalar" $p.nodeFloorGBs) }}

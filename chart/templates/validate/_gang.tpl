@@ -45,4 +45,30 @@ characters.
 - stages.placement: jobs passes the data to other pods, and workspace.emptyDir ends with its pod; use another workspace or placement: inline [stages-empty-dir]
 {{- end }}
 {{- end }}
+{{- with .Values.preflight }}
+{{- if and .only (not $.Values.stages.train.skip) }}
+- preflight.only: runs nothing but the checks, and stages.train.skip is false; set stages.train.skip: true [preflight-only-train]
+{{- end }}
+{{- if and .only .skip }}
+- preflight.only: runs nothing but the checks, and preflight.skip skips them; remove one of the two [preflight-only-skip]
+{{- end }}
+{{- if and .only (eq $.Values.stages.placement "jobs") }}
+- preflight.only: runs no other stage, and stages.placement: jobs runs them in pods before the gang; use placement: inline [preflight-only-jobs]
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* A rehearsal trains, restarts, and resumes from its workspace. */}}
+{{- define "megatron-dpo.validate.rehearsal" -}}
+{{- if .Values.rehearse }}
+{{- if .Values.stages.train.skip }}
+- rehearse: trains a few steps, and stages.train.skip trains none; remove one of the two [rehearse-train]
+{{- end }}
+{{- if not .Values.restarts.max }}
+- rehearse: kills a training process to see the run resume, and restarts.max is 0; set restarts.max: 1 or more [rehearse-restarts]
+{{- end }}
+{{- if kindIs "map" .Values.workspace.emptyDir }}
+- rehearse: resumes in new pods, and workspace.emptyDir ends with its pod; use another workspace [rehearse-empty-dir]
+{{- end }}
+{{- end }}
 {{- end }}

@@ -13,6 +13,7 @@ import time
 from collections.abc import Mapping
 
 from launchers.system.step_board import Phase, StepBoard, end_of_save, end_of_step
+from launchers.training.stop.planned_kill import kill_once, kill_step
 
 POLL_SECONDS = 0.002
 
@@ -27,6 +28,7 @@ class Boundary:
         self._began = time.monotonic()
         self._saved = 0.0
         """Seconds for which the last save has stopped training; 0 before the first."""
+        self._env, self._kill_step = env, kill_step(env)
 
     def begin(self, step: int) -> None:
         """Note that training begins after ``step`` completed steps."""
@@ -44,6 +46,8 @@ class Boundary:
             write_seconds: what a save takes in the background, including the one in progress.
         """
         seconds = time.monotonic() - self._began
+        if step == self._kill_step:
+            kill_once(self._env, step)
         boundary = end_of_save(step) if saves and not is_last else end_of_step(step + 1)
         self._next(
             boundary,

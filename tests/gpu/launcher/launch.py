@@ -11,7 +11,7 @@ import io
 import tarfile
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +45,8 @@ class Launch:
     data: Path
     args: Mapping[str, Any]
     """Override the profile's flags; None removes one."""
+    values: Mapping[str, Any] = field(default_factory=dict)
+    """Other values of the chart, over all of the above."""
 
     def layers(self) -> list[dict[str, Any]]:
         """Return the values that override the profile's files; later ones win."""
@@ -69,6 +71,7 @@ class Launch:
                 },
                 "extraEnv": host.ENV,
             },
+            dict(self.values),
         ]
 
 

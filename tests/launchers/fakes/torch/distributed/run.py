@@ -3,8 +3,9 @@
 ``FAKE_TRAIN=<node rank>[.<attempt>]:<act>[:<word>],...`` with the acts ``fail`` (the rank's stderr
 gets the word as its last line), ``late-fail`` (the same after half a second), ``kill`` (reports a
 rank killed by that signal), ``late-kill`` (the same once the attempt's checkpoint is complete),
-``hang``, ``save`` (hangs after that checkpoint), ``deaf`` (hangs and ignores SIGTERM) and
-``orphan`` (hangs, with a process of a session of its own, as torchrun's workers are); else it
+``hang``, ``save`` (hangs after that checkpoint), ``deaf`` (hangs and ignores SIGTERM), ``orphan``
+(hangs, with a process of a session of its own, as torchrun's workers are) and ``rehearse`` (trains
+the steps of a rehearsal, see ``rehearse`` below); else it
 succeeds.
 """
 
@@ -60,6 +61,8 @@ def main() -> None:
     if act.endswith("kill"):
         print(f"Root Cause (first observed failure):\n  exitcode  : -{word} (pid: 1)", flush=True)
         sys.exit(1)
+    if act == "rehearse":
+        sys.exit(rehearse(options.program, options.node_rank))
     if options.node_rank == "0" and "--resume_from_checkpoint" not in options.program:
         save(checkpoints / "checkpoint-3")
 
@@ -75,6 +78,40 @@ def save(folder: Path) -> None:
     files = {"model.safetensors": 7, "config.json": 2, "optimizer.pt": 7}
     step = int(folder.name.removeprefix("checkpoint-"))
     (folder / "COMPLETE.json").write_text(json.dumps({"step": step, "files": files}))
+
+
+def rehearse(program: list[str], rank: str) -> int:
+    """Train four steps: save after the second, lose a process after the fourth, then resume."""
+    home = Path(os.environ["DPO_RUN_FOLDER"])
+    is_again = "--resume_from_checkpoint" in program
+    if rank == "0":
+        row(home, *((3, 4) if is_again else (1, 2)))
+        save(home / "checkpoints" / f"checkpoint-{4 if is_again else 2}")
+        if is_again:
+            return 0
+        time.sleep(1.2)  # two readings of the host's memory
+        row(home, 3)
+        (home / "trained").touch()
+        time.sleep(300)
+    if is_again:
+        return 0
+    while not (home / "trained").exists():
+        time.sleep(0.05)
+    at = os.environ["DPO_REHEARSAL_KILL"]
+    record = {"time": time.time(), "step": int(at), "rank": 1}
+    (home / "rehearsal-kill.json").write_text(json.dumps(record))
+    print("Root Cause (first observed failure):\n  exitcode  : -9 (pid: 1)", flush=True)
+    return 1
+
+
+def row(home: Path, *steps: int) -> None:
+    """Write the rows of some steps."""
+    attempt = int(Path(os.environ["DPO_ATTEMPT_FOLDER"]).name)
+    with (home / "metrics.jsonl").open("a") as handle:
+        for step in steps:
+            fields = {"step": step, "total": 4, "attempt": attempt, "time": time.time()}
+            fields |= {"seconds": 2.0, "tokens": 4000, "world": 2}
+            handle.write(json.dumps(fields) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,264 @@
+"""Verdicts of a rehearsal: each measurement against its limit and its prediction.
+
+Pure. A figure that fails ends the rehearsal with CONFIG: the long run would fail, too. A warning
+names what the run would lose, and the values key that changes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from launchers.gang.stop_agreement import seconds_to_save
+from launchers.rehearsal.measured import Host, Measured
+from launchers.rehearsal.rehearsal import Rehearsal
+
+Verdict = Literal["ok", "warn", "fail"]
+GIB = 1 << 30
+GPU_SHARE = 0.95
+"""Largest share of a GPU's memory that is no warning: fragmentation grows with longer packs."""
+HOST_SHARES = (0.85, 0.95)
+"""Shares of the host memory's limit from which on a rehearsal warns and fails."""
+SAVE_SHARE = 0.02
+"""Largest share of the time between two saves that a save may take without a warning."""
+SPEED_SHARE = 0.8
+"""Smallest share of the predicted tokens/s that is no warning."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """One line of the report."""
+
+    id: str
+    """Stable name."""
+    verdict: Verdict
+    measured: str
+    against: str = ""
+    """The limit or the prediction."""
+    remedy: str = ""
+    """What to write or do; empty where nothing is wrong."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """What the measurements are compared with."""
+
+    rehearsal: Rehearsal
+    plan: Mapping[str, Any]
+    """``plan.json`` of the long run."""
+    grace_seconds: float
+    save_every: int | None
+    """Steps between two checkpoints of the long run; None for one per epoch."""
+    kept: int | None
+    """Checkpoints kept by the long run; None for all."""
+
+    def planned(self, part: str, name: str) -> float | None:
+        """Return a number of the plan; None where it was not predicted."""
+        found = (self.plan.get(part) or {}).get(name)
+        return float(found) if isinstance(found, int | float) else None
+
+
+class Unknown(Exception):
+    """A figure that can't be judged; the message says why."""
+
+
+def judge(measured: Measured, context: Context) -> tuple[list[Figure], dict[str, str]]:
+    """Return the figures, and why others are unknown, by id."""
+    figures, unknown = [], {}
+    for id, check in _CHECKS.items():
+        try:
+            figures.append(check(id, measured, context))
+        except Unknown as why:
+            unknown[id] = str(why)
+    return figures, unknown
+
+
+def _resume(id: str, m: Measured, c: Context) -> Figure:
+    wanted = c.rehearsal.save_at
+    remedy = "read the logs of rank 0 from the kill on"
+    if m.killed_rank is None:
+        return Figure(id=id, verdict="fail", measured="no process was killed", remedy=remedy)
+    if m.resumed_from != wanted or m.restart_seconds is None:
+        measured = f"continued after step {m.resumed_from}"
+        return Figure(id=id, verdict="fail", measured=measured, against=f"{wanted}", remedy=remedy)
+    return Figure(
+        id=id,
+        verdict="ok",
+        measured=f"from step {wanted}, next step after {m.restart_seconds:.0f} s",
+    )
+
+
+def _gpu_memory(id: str, m: Measured, c: Context) -> Figure:
+    limit = m.gpu_limit_gib or c.planned("memory", "card_gib")
+    if m.gpu_gib is None or limit is None:
+        raise Unknown("no GPU, or its memory is unknown: set gpuModel")
+    plan = c.planned("memory", "total_gib")
+    too_much = m.gpu_gib > GPU_SHARE * limit
+    return Figure(
+        id=id,
+        verdict="warn" if too_much else "ok",
+        measured=f"{m.gpu_gib:.1f} GiB reserved",
+        against=f"{limit:.1f} GiB" + ("" if plan is None else f", planned {plan:.1f}"),
+        remedy="recompute more layers (recipe.args.recompute_num_layers)" if too_much else "",
+    )
+
+
+def _host_memory(id: str, m: Measured, c: Context) -> Figure:
+    known = [(host, host.limit) for host in m.hosts if host.limit]
+    if not known:
+        raise Unknown("neither a cgroup nor /proc/meminfo could be read")
+
+    def share(entry: tuple[Host, int]) -> float:
+        return entry[0].peak / entry[1]
+
+    host, limit = max(known, key=share)
+    warn, fail = HOST_SHARES
+    used = host.peak / limit
+    verdict: Verdict = "fail" if used >= fail else "warn" if used >= warn else "ok"
+    save = "" if host.peak_at_save is None else f", {host.peak_at_save / GIB:.1f} at the save"
+    plan = c.planned("memory", "host_gib_per_node")
+    return Figure(
+        id=id,
+        verdict=verdict,
+        measured=f"{host.peak / GIB:.1f} GiB on rank {host.rank}{save}",
+        against=f"{limit / GIB:.1f} GiB" + ("" if plan is None else f", planned {plan:.1f}"),
+        remedy=""
+        if verdict == "ok"
+        else "raise resources.limits.memory, or use fewer workers "
+        "(recipe.args.dataloader_num_workers)",
+    )
+
+
+def _speed(id: str, m: Measured, c: Context) -> Figure:
+    if m.tokens_per_second_per_gpu is None or m.step_seconds is None:
+        raise Unknown("no step was measured, or its tokens are not counted")
+    plan = c.planned("speed", "tokens_per_second_per_gpu")
+    is_slow = plan is not None and m.tokens_per_second_per_gpu < SPEED_SHARE * plan
+    rate = f"{m.tokens_per_second_per_gpu:.0f} tokens/s per GPU"
+    return Figure(
+        id=id,
+        verdict="warn" if is_slow else "ok",
+        measured=f"{rate}, {m.step_seconds:.3g} s a step",
+        against="" if plan is None else f"planned {plan:.0f}",
+        remedy="compare preflight-<rank>.json with the fabric's usual bandwidth" if is_slow else "",
+    )
+
+
+def _save(id: str, m: Measured, c: Context) -> Figure:
+    if m.save_seconds is None:
+        raise Unknown("no complete checkpoint was seen after the saved step")
+    plan = c.planned("footprint", "save_seconds")
+    share = None
+    if m.step_seconds is not None and c.save_every is not None:
+        share = m.save_seconds / (m.save_seconds + c.save_every * m.step_seconds)
+    is_long = share is not None and share > SAVE_SHARE
+    return Figure(
+        id=id,
+        verdict="warn" if is_long else "ok",
+        measured=f"{m.save_seconds:.1f} s"
+        + ("" if share is None else f", {100 * share:.1f} % of the run"),
+        against=f"{100 * SAVE_SHARE:.0f} %" + ("" if plan is None else f", planned {plan:.0f} s"),
+        remedy="save less often (recipe.args.save_steps), or on faster storage" if is_long else "",
+    )
+
+
+def _grace(id: str, m: Measured, c: Context) -> Figure:
+    if m.save_seconds is None or m.step_seconds is None:
+        raise Unknown("the seconds of a step and of a save are not known")
+    needed, given = m.step_seconds + m.save_seconds, seconds_to_save(c.grace_seconds)
+    fits = needed <= given
+    own = c.grace_seconds - given
+    return Figure(
+        id=id,
+        verdict="ok" if fits else "warn",
+        measured=f"{needed:.0f} s for a step and a save",
+        against=f"{given:.0f} s of {c.grace_seconds:.0f} s",
+        remedy=""
+        if fits
+        else f"set terminationGracePeriodSeconds: {needed * 1.2 + own:.0f}; until then preemption "
+        "loses the work since the last checkpoint",
+    )
+
+
+def _load(id: str, m: Measured, c: Context) -> Figure:
+    if m.load_seconds is None:
+        raise Unknown("the trainer does not mark the load of a checkpoint, or nothing was resumed")
+    return Figure(id=id, verdict="ok", measured=f"{m.load_seconds:.1f} s")
+
+
+def _disk(id: str, m: Measured, c: Context) -> Figure:
+    if m.checkpoint_bytes is None or m.free_bytes is None:
+        raise Unknown("the checkpoint was removed before it was measured")
+    count = _checkpoints(c)
+    if count is None:
+        raise Unknown("the number of checkpoints is unknown: set recipe.args.save_total_limit")
+    merges = (c.plan.get("footprint") or {}).get("merges")
+    models = {"last": 1, "every": count}.get(str(merges), 0)
+    merged = models * (c.planned("footprint", "merged") or 0.0)
+    needed = count * m.checkpoint_bytes + merged
+    fits = needed <= m.free_bytes
+    more = f", merged models {merged / 1e9:.3g} GB" if merged else ""
+    return Figure(
+        id=id,
+        verdict="ok" if fits else "fail",
+        measured=f"{m.checkpoint_bytes / 1e9:.3g} GB a checkpoint, {count} at a time{more}: "
+        f"{needed / 1e9:.3g} GB",
+        against=f"{m.free_bytes / 1e9:.3g} GB free",
+        remedy=""
+        if fits
+        else "free space, enlarge the workspace, or lower recipe.args.save_total_limit",
+    )
+
+
+def _checkpoints(c: Context) -> int | None:
+    """Return the most checkpoints at a time: the oldest goes once a new one is complete."""
+    if c.kept is not None:
+        return c.kept + 1
+    steps = c.planned("length", "steps")
+    if steps is None or c.save_every is None:
+        return None
+    return int(-(-steps // c.save_every))
+
+
+def _evaluation(id: str, m: Measured, c: Context) -> Figure:
+    if m.evaluation_seconds is None:
+        raise Unknown("no rows are held out, or they were not evaluated")
+    plan = c.planned("evaluation", "seconds")
+    return Figure(
+        id=id,
+        verdict="ok",
+        measured=f"{m.evaluation_seconds:.1f} s",
+        against="" if plan is None else f"planned {plan:.0f} s",
+    )
+
+
+def _export(id: str, m: Measured, c: Context) -> Figure:
+    if m.export is None:
+        raise Unknown("nothing was exported")
+    found = m.export
+    how = f"loaded and run as {found.model}" if found.model else "every tensor read and finite"
+    return Figure(
+        id=id,
+        verdict="fail" if found.problems else "ok",
+        measured="; ".join(found.problems)
+        or f"{found.tensors} tensors, {found.bytes / 1e9:.3g} GB in {found.seconds:.1f} s, {how}",
+        remedy="check the log of rank 0, and the plugins that change the model"
+        if found.problems
+        else "",
+    )
+
+
+_CHECKS: Mapping[str, Callable[[str, Measured, Context], Figure]] = {
+    "resume": _resume,
+    "gpu-memory": _gpu_memory,
+    "host-memory": _host_memory,
+    "speed": _speed,
+    "save": _save,
+    "grace": _grace,
+    "load": _load,
+    "disk": _disk,
+    "evaluation": _evaluation,
+    "export": _export,
+}
+"""All figures, in the order of the report."""

@@ -1,0 +1,220 @@
+"""Measurements of a rehearsal, read from the files that its attempts have left."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import statistics
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from launchers.config.gpu_models import GPU_MODELS
+from launchers.config.workspace import Workspace
+from launchers.metrics import evaluations, rows
+from launchers.metrics.rows import Row
+from launchers.progress import phases
+from launchers.rehearsal import host_samples
+from launchers.rehearsal.host_samples import Samples
+from launchers.rehearsal.rehearsal import KILL_RECORD, Rehearsal
+from launchers.storage import disk
+
+
+@dataclass(frozen=True, kw_only=True)
+class Host:
+    """Host memory of one rank, in bytes."""
+
+    rank: int
+    peak: int
+    peak_at_save: int | None
+    """From the end of the saved step to its complete checkpoint."""
+    limit: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """The export after it was read back, see ``load_export.py``."""
+
+    tensors: int = 0
+    bytes: int = 0
+    seconds: float = 0.0
+    model: str = ""
+    """Class that loaded and ran it; empty for a model that is too large to do so in passing."""
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measured:
+    """A rehearsal's measurements; None for what could not be measured."""
+
+    killed_rank: int | None = None
+    """Global rank of the training process that was killed."""
+    resumed_from: int | None = None
+    """Step of the checkpoint from which training continued after the kill."""
+    restart_seconds: float | None = None
+    """From the kill to the end of the next step."""
+    gpu_gib: float | None = None
+    """Peak reserved by PyTorch on the fullest GPU; without CUDA's context and NCCL's buffers."""
+    gpu_limit_gib: float | None = None
+    hosts: tuple[Host, ...] = ()
+    step_seconds: float | None = None
+    """Median without the first step of each attempt."""
+    tokens_per_second_per_gpu: float | None = None
+    """Of the same steps."""
+    save_seconds: float | None = None
+    """From the end of the saved step to a complete checkpoint."""
+    load_seconds: float | None = None
+    """Megatron's load of the checkpoint."""
+    checkpoint_bytes: int | None = None
+    free_bytes: int | None = None
+    """Free on the workspace once the rehearsal's own files are removed."""
+    evaluation_seconds: float | None = None
+    export: Loaded | None = None
+
+    def document(self) -> dict[str, Any]:
+        """Return the measurements as JSON data."""
+        return asdict(self)
+
+
+def gather(work: Workspace, rehearsal: Rehearsal, export: Loaded | None) -> Measured:
+    """Read the files of a rehearsal that has trained to its end.
+
+    Args:
+        work: the rehearsal's folders.
+        rehearsal: its steps.
+        export: the result of loading the export.
+    """
+    found = _rows(work.metrics)
+    kill = read_object(work.home / KILL_RECORD)
+    killed_at = kill.get("time")
+    first = _first_after(found, kill)
+    samples = host_samples.read(work.attempts)
+    window = _save(samples, found, rehearsal.save_at)
+    usual = steady(found)
+    evaluated = evaluations.read(work.metrics)
+    folder = work.checkpoints / f"checkpoint-{rehearsal.save_at}"
+    own = disk.size(work.checkpoints) + disk.size(work.export)
+    return Measured(
+        killed_rank=kill.get("rank"),
+        resumed_from=first.step - 1 if first else None,
+        restart_seconds=None if first is None else round(first.time - kill["time"], 3),
+        gpu_gib=max((row.reserved_gib for row in found if row.reserved_gib), default=None),
+        gpu_limit_gib=_gpu_limit(found),
+        hosts=tuple(hosts(samples, window)),
+        step_seconds=statistics.median(row.seconds for row in usual) if usual else None,
+        tokens_per_second_per_gpu=speed(usual),
+        save_seconds=None if window is None else round(window[1] - window[0], 3),
+        load_seconds=_load_seconds(work.attempts, killed_at),
+        checkpoint_bytes=disk.size(folder) if folder.is_dir() else None,
+        free_bytes=shutil.disk_usage(work.root).free + own,
+        evaluation_seconds=evaluated[-1].seconds if evaluated else None,
+        export=export,
+    )
+
+
+def has_resumed(work: Workspace) -> bool:
+    """Return whether a step was trained again after the kill."""
+    return _first_after(_rows(work.metrics), read_object(work.home / KILL_RECORD)) is not None
+
+
+def steady(found: Iterable[Row]) -> list[Row]:
+    """Return the rows without the first of each attempt, which compiles and fills caches."""
+    kept, attempt = [], 0
+    for row in found:
+        if row.attempt == attempt:
+            kept.append(row)
+        attempt = row.attempt
+    return kept
+
+
+def speed(usual: Sequence[Row]) -> float | None:
+    """Return the tokens of some steps over their seconds and GPUs; None if not counted."""
+    counted = [row for row in usual if row.tokens]
+    if not counted:
+        return None
+    seconds = sum(row.seconds * row.world for row in counted)
+    return round(sum(row.tokens or 0 for row in counted) / seconds, 1)
+
+
+def hosts(samples: Iterable[Samples], window: tuple[float, float] | None) -> list[Host]:
+    """Return the memory of each rank over all its attempts.
+
+    Args:
+        samples: of all ranks and attempts.
+        window: begin and end of the save, as Unix times; clocks of nodes may differ by a second.
+    """
+    found: dict[int, Host] = {}
+    for each in samples:
+        peak = each.peak()
+        if peak is None:
+            continue
+        save = None if window is None else each.peak(window[0] - 1, window[1] + 1)
+        before = found.get(each.rank)
+        found[each.rank] = Host(
+            rank=each.rank,
+            peak=max(peak, before.peak if before else 0),
+            peak_at_save=_most(save, before.peak_at_save if before else None),
+            limit=each.samples[-1].limit,
+        )
+    return [found[rank] for rank in sorted(found)]
+
+
+def _most(one: int | None, other: int | None) -> int | None:
+    return max((each for each in (one, other) if each is not None), default=None)
+
+
+def _save(
+    samples: Iterable[Samples], found: Iterable[Row], step: int
+) -> tuple[float, float] | None:
+    """Return when the save of a step began and was complete, as Unix times."""
+    ends = [each.complete[step] for each in samples if step in each.complete]
+    begins = [row.time for row in found if row.step == step and ends and row.time <= ends[0]]
+    return (begins[-1], ends[0]) if begins else None
+
+
+def _first_after(found: Iterable[Row], kill: Mapping[str, Any]) -> Row | None:
+    """Return the first row that was trained after the kill.
+
+    A rank that was not killed may still write the row of the step before the kill.
+    """
+    if not kill:
+        return None
+    again = (row for row in found if row.time > kill["time"] and row.step < kill["step"])
+    return next(again, None)
+
+
+def _load_seconds(attempts: Path, killed_at: float | None) -> float | None:
+    """Return the longest load of a checkpoint by a training process started after the kill."""
+    if killed_at is None:
+        return None
+    found = [phases.read(path) for path in attempts.glob("*/phases-*.json")]
+    loads = [
+        phases.durations(each).get("checkpoint")
+        for each in found
+        if each.get("process", 0.0) > killed_at
+    ]
+    return max((each for each in loads if each is not None), default=None)
+
+
+def _gpu_limit(found: Sequence[Row]) -> float | None:
+    card = GPU_MODELS.get(found[-1].card or "") if found else None
+    return card.memory_gib if card else None
+
+
+def _rows(metrics: Path) -> list[Row]:
+    """Return all rows in the order of the file: a step that was trained again has several."""
+    try:
+        lines = metrics.read_text(encoding="utf-8", errors="replace").splitlines()
+    except FileNotFoundError:
+        return []
+    return [row for line in lines if (row := rows.parse(line)) is not None]
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file; empty when it is missing or torn."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,161 @@
+"""A rehearsal on one node: begin anew, observe an attempt, and report (``launchers/rehearsal``)."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from launchers import PACKAGE, logs
+from launchers.config.recipe import Recipe
+from launchers.config.settings import Settings
+from launchers.config.workspace import Workspace
+from launchers.exits import USER, Exit, FailureClass, LaunchError
+from launchers.flags.command_line import Inputs, environment
+from launchers.plan.footprint import save_every
+from launchers.plan.training_job import Arguments
+from launchers.rehearsal import report
+from launchers.rehearsal.figures import Context, judge
+from launchers.rehearsal.host_samples import sampling
+from launchers.rehearsal.measured import Loaded, gather, has_resumed, read_object
+from launchers.rehearsal.rehearsal import KILL_RECORD, Rehearsal, is_continued
+from launchers.storage import disk
+from launchers.system.atomic_file import replace
+from launchers.system.process import Child
+
+LOAD_GRACE_SECONDS = 3.0
+REHEARSAL = Rehearsal()
+
+
+def begin(settings: Settings, digest: str) -> None:
+    """Remove the files of an earlier rehearsal (on rank 0), unless this start continues it.
+
+    Args:
+        settings: the launcher's settings; nothing happens without ``rehearse``.
+        digest: of recipe and launcher.
+    """
+    work = settings.work
+    if not settings.rehearse or is_continued(read_object(work.progress), digest):
+        return
+    for path in work.home.glob("*"):
+        if work.lock.name not in path.name:  # nor the files by which a lock changes hands
+            disk.remove(path)
+
+
+def recipe_of(settings: Settings, recipe: Recipe) -> Recipe:
+    """Return the recipe that is trained: in a rehearsal, that of a few steps."""
+    return REHEARSAL.recipe(recipe) if settings.rehearse else recipe
+
+
+@contextmanager
+def observing(settings: Settings, folder: Path) -> Iterator[Mapping[str, str]]:
+    """Measure this node's memory while an attempt trains; yield variables for its processes.
+
+    Does nothing without ``settings.rehearse``.
+
+    Args:
+        settings: the launcher's settings.
+        folder: of the attempt.
+
+    Raises:
+        LaunchError: in place of the failure of the process that killed itself, the reason.
+    """
+    if not settings.rehearse:
+        yield {}
+        return
+    work, rank = settings.work, settings.place.rank
+    variables = REHEARSAL.environment(settings.place)
+    record = work.home / KILL_RECORD
+    was_killed = record.exists()
+    try:
+        with sampling(folder, rank, work.checkpoints):
+            yield variables
+    except LaunchError as error:
+        is_planned = bool(variables) and record.exists() and not was_killed
+        if not is_planned or has_resumed(work) or error.code in USER:
+            raise
+        raise LaunchError(
+            Exit.PEER,
+            f"the rehearsal killed a training process after step {REHEARSAL.steps}, as planned",
+            f"nothing: the next attempt resumes from checkpoint-{REHEARSAL.save_at}",
+            id="rehearsal-kill",
+            failure_class=FailureClass.INFRA,
+        ) from error
+
+
+def finish(
+    settings: Settings, recipe: Recipe, inputs: Inputs, digest: str, env: Mapping[str, str]
+) -> None:
+    """Read the export back, report, and remove checkpoints and export (on rank 0).
+
+    Args:
+        settings: the launcher's settings; nothing happens without ``rehearse``.
+        recipe: of the long run.
+        inputs: the paths of its inputs.
+        digest: of recipe and launcher.
+        env: the launcher's environment.
+
+    Raises:
+        LaunchError: CONFIG, naming the figures with which the long run would fail.
+    """
+    if not settings.rehearse:
+        return
+    work = settings.work
+    measured = gather(work, REHEARSAL, _load(settings, inputs, env))
+    arguments = Arguments(args=recipe.args)
+    context = Context(
+        rehearsal=REHEARSAL,
+        plan=read_object(work.plan),
+        grace_seconds=settings.grace,
+        save_every=save_every(arguments),
+        kept=arguments.optional("save_total_limit"),
+    )
+    figures, unknown = judge(measured, context)
+    found = report.document(settings.run, digest, time.time(), measured, figures, unknown)
+    path = settings.rehearsal_report
+    path.parent.mkdir(parents=True, exist_ok=True)
+    replace(path, json.dumps(found, indent=1) + "\n")
+    logs.info("rehearsal report", path=path, verdict=found["verdict"])
+    print("\n".join(report.table(found)), flush=True)
+    _clean(work)
+    failed = [figure for figure in figures if figure.verdict == "fail"]
+    if failed:
+        raise LaunchError(
+            Exit.CONFIG,
+            "the long run would fail: "
+            + "; ".join(f"{figure.id}: {figure.measured} ({figure.against})" for figure in failed),
+            " | ".join(figure.remedy for figure in failed),
+            id="rehearsal-failed",
+        )
+
+
+def _load(settings: Settings, inputs: Inputs, env: Mapping[str, str]) -> Loaded:
+    """Read the export back in a process of its own, without a GPU."""
+    work = settings.work
+    result = work.home / "export.json"
+    disk.remove(result)
+    program = [sys.executable, "-m", "launchers.rehearsal.load_export"]
+    without_gpu = {
+        **environment(env, settings.place, nproc=1, package=PACKAGE),
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+    words = [*program, str(work.export), str(inputs.model), str(result)]
+    child = Child(words, without_gpu, work.home / "export.log")
+    try:
+        code = child.wait(threading.Event())
+    finally:
+        child.end(LOAD_GRACE_SECONDS)
+    document = read_object(result)
+    if code or not document:
+        return Loaded(problems=(f"the process that reads it ended with {code}; see export.log",))
+    return Loaded(**{**document, "problems": tuple(document["problems"])})
+
+
+def _clean(work: Workspace) -> None:
+    """Remove what takes space; logs, metrics and the plan stay until the next rehearsal."""
+    for path in (work.checkpoints, work.export):
+        disk.remove(path)

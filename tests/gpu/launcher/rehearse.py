@@ -1,0 +1,133 @@
+"""A rehearsal of a profile with fewer layers, through the launcher on this host.
+
+    python3 -m tests.gpu.launcher.rehearse TOKENIZER RESULTS --gpus 2 --profile FILE[,FILE]
+
+One node with all GPUs, real widths, the optimizer in the checkpoints and 5 % of the pairs held out.
+RESULTS gets ``bench-<label>.json`` with the report of the rehearsal (``runs/<release>/
+rehearsal.json``), exit code, seconds, and what the rehearsal left on the workspace.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from launchers.config.settings import REHEARSAL
+from scripts.problem import Problem
+from tests.gpu import host, session
+from tests.gpu.bench import profiles as bench_profiles
+from tests.gpu.bench import shared as bench_shared
+from tests.gpu.launcher import launch
+from tests.gpu.launcher import run as launch_run
+from tests.gpu.launcher.launch import Launch
+from tests.gpu.launcher.run import Run
+
+STEPS, SAVES = 500, 100
+"""Steps of the long run, and between its saves; the rehearsal has its own."""
+
+
+def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
+    """Parse the command line."""
+    parser = launch.parser("rehearse")
+    parser.add_argument("--layers", type=int, default=3, help="of the real widths")
+    return parser.parse_args(words)
+
+
+def launches(options: argparse.Namespace) -> list[Launch]:
+    """Return the run.
+
+    Raises:
+        ValueError: the profile cannot be read.
+    """
+    own = {
+        **bench_shared.own_flags(STEPS),
+        "save_steps": SAVES,
+        "save_total_limit": 2,
+        "no_save_optim": False,
+        "no_save_rng": False,
+        "split_dataset_ratio": 0.05,
+    }
+    return [
+        Launch(
+            name=f"visit-{options.label}",
+            profile=bench_profiles.parse(options.profile),
+            nodes=1,
+            gpus_per_node=options.gpus,
+            model=launch_run.model_folder(options.layers),
+            data=launch_run.data_file(options.pairs),
+            args=own,
+            values={"rehearse": True},
+        )
+    ]
+
+
+def left(run: Run) -> list[str]:
+    """List what takes space and should have been removed."""
+    home = run.workspace / "runs" / f"{run.name}.{REHEARSAL}"
+    return [name for name in ("checkpoints", "export") if (home / name).exists()]
+
+
+def complaints(record: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each way in which the rehearsal went wrong."""
+    report = record["report"]
+    if not report:
+        return [f"there is no report; the run ended with {record['exit']}"]
+    problems = [
+        f"{figure['id']}: {figure['measured']}; {figure['remedy']}"
+        for figure in report["figures"]
+        if figure["verdict"] == "fail"
+    ]
+    known = {figure["id"] for figure in report["figures"]}
+    wanted = ("resume", "gpu-memory", "host-memory", "speed", "save", "grace", "disk", "export")
+    problems += [f"{id} was not measured" for id in wanted if id not in known]
+    if record["exit"] and not problems:
+        problems.append(f"the run ended with {record['exit']}, and no figure failed")
+    return problems + [f"{name} is still there" for name in record["left"]]
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Rehearse; return 1 if a figure fails or is missing, 2 if the run cannot start."""
+    options, about = arguments(words), host.about()
+    try:
+        if short := launch_run.seen_gpus(options.gpus, about["gpus"]):
+            raise ValueError(short)
+        run = launch_run.open_run(launches(options)[0], options.packed, options.results)
+        prepared = launch_run.prepare(options.tokenizer, options.layers, options.pairs)
+    except (Problem, ValueError, OSError) as error:
+        print(f"rehearse: {error}", file=sys.stderr)
+        return 2
+    began = time.time()
+    why, code = session.run(run.command(), dict(os.environ), run.log, limit=options.limit)
+    path = run.home / f"{REHEARSAL}.json"
+    record: dict[str, Any] = {
+        **about,
+        "gpus_used": options.gpus,
+        "layers": options.layers,
+        "profile": options.profile,
+        "prepared": prepared,
+        "ended": why,
+        "exit": code,
+        "wall_s": round(time.time() - began, 1),
+        "report": json.loads(path.read_text(encoding="utf-8")) if path.exists() else {},
+        "left": left(run),
+    }
+    problems = complaints(record)
+    record |= {"complaints": problems}
+    record |= {"tail": run.log.read_text(errors="replace")[-2500:] if problems else ""}
+    _write(options.results / f"bench-{options.label}.json", record)
+    print("\n".join(problems) or "the rehearsal passed", record["wall_s"], "s", flush=True)
+    return 1 if problems else 0
+
+
+def _write(path: Path, record: Mapping[str, Any]) -> None:
+    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(host.run(main))

@@ -1,0 +1,160 @@
+"""The rehearsal on a cluster: refusals, waiting, the report in rank 0's log."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from launchers.rehearsal.report import LINE
+from scripts.doctor.api import Answer, Api
+from scripts.problem import Problem
+from scripts.rehearse import command
+from scripts.rehearse.command import Request
+
+VALUES = Path("values/demo-cpu.yaml")
+TABLE = [f"{LINE}resume  ok  from step 2", f"{LINE}verdict: ok"]
+
+
+def jobset(**status: Any) -> Answer:
+    return Answer(status=200, content={"spec": {"suspend": False}, "status": status})
+
+
+QUEUED = Answer(status=200, content={"spec": {"suspend": True}})
+ABSENT = Answer(status=404)
+LOST = Answer(status=0, content={"message": "no answer"})
+
+
+class FakeApi(Api):
+    """Answers with JobSets in turn, the last one for good, and with one log."""
+
+    def __init__(self, states: Sequence[Answer], log: Sequence[str] = ()) -> None:
+        super().__init__(client=None, context="here", namespace="team")
+        object.__setattr__(self, "states", list(states))
+        object.__setattr__(self, "log", log)
+
+    def get(self, path: str, **query: str) -> Answer:
+        states: list[Answer] = self.__dict__["states"]
+        if path.endswith("/pods"):
+            assert "jobset-name=dpo-rehearsal" in query["labelSelector"]
+            names = ("old", "2026-01-01"), ("new", "2026-01-02")
+            items = [{"metadata": {"name": n, "creationTimestamp": t}} for n, t in names]
+            return Answer(status=200, content={"items": items})
+        return states.pop(0) if len(states) > 1 else states[0]
+
+    def text(self, path: str, **query: str) -> str:
+        assert path.endswith("/pods/new/log") and query == {"container": "launcher"}
+        return "\n".join(self.__dict__["log"])
+
+
+@pytest.fixture
+def helm(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The calls of Helm, which does nothing; no time is waited."""
+    calls: list[list[str]] = []
+    monkeypatch.setattr(command, "_helm", lambda words: calls.append(list(words)))
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    return calls
+
+
+def rehearse(
+    monkeypatch: pytest.MonkeyPatch, api: FakeApi, request: Request | None = None
+) -> tuple[int, str]:
+    monkeypatch.setattr(command, "connect", lambda context, namespace: api)
+    console = Console(width=200)
+    given = request or Request(run="dpo", files=[VALUES])
+    with console.capture() as captured:
+        code = command.run(given, console)
+    return code, captured.get()
+
+
+def test_a_rehearsal_is_installed_reported_and_removed(
+    monkeypatch: pytest.MonkeyPatch, helm: list[list[str]]
+) -> None:
+    states = [ABSENT, QUEUED, jobset(), jobset(restarts=1), jobset(terminalState="Completed")]
+    code, output = rehearse(monkeypatch, FakeApi(states, ["noise", *TABLE]))
+    assert code == 0
+    assert [words[:2] for words in helm] == [
+        ["uninstall", "dpo-rehearsal"],
+        ["install", "dpo-rehearsal"],
+        ["uninstall", "dpo-rehearsal"],
+    ]
+    assert helm[1][-2:] == ["--set", "rehearse=true"]
+    assert {"--namespace", "team", "--kube-context", "here"} <= set(helm[1])
+    said = [line for line in output.splitlines() if line.startswith("dpo-rehearsal: ")]
+    assert [line.partition(": ")[2] for line in said] == [
+        *("queued", "running", "running, 1 restart", "completed"),
+    ]
+    assert "resume  ok  from step 2" in output and LINE not in output and "noise" not in output
+
+
+def test_a_failed_rehearsal_stays_for_its_logs(
+    monkeypatch: pytest.MonkeyPatch, helm: list[list[str]]
+) -> None:
+    states = [ABSENT, jobset(terminalState="Failed")]
+    code, output = rehearse(monkeypatch, FakeApi(states, [*TABLE[:1], f"{LINE}verdict: fail"]))
+    assert code == 1 and "verdict: fail" in output
+    assert [words[0] for words in helm] == ["uninstall", "install"]
+    assert "helm uninstall dpo-rehearsal" in output
+
+
+def test_a_rehearsal_without_a_report_shows_the_end_of_the_log(
+    monkeypatch: pytest.MonkeyPatch, helm: list[list[str]]
+) -> None:
+    log = [f"line {number}" for number in range(99)]
+    states = [ABSENT, jobset(terminalState="Completed")]
+    code, output = rehearse(monkeypatch, FakeApi(states, log))
+    assert code == 1
+    assert "line 98" in output and "line 50" not in output
+    assert "rank 0 has written no report" in output
+
+
+def test_a_rehearsal_that_runs_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, helm: list[list[str]]
+) -> None:
+    with pytest.raises(Problem, match="dpo-rehearsal is already running"):
+        rehearse(monkeypatch, FakeApi([jobset()]))
+    assert helm == []
+
+
+def test_one_that_has_ended_is_replaced_and_may_be_kept(
+    monkeypatch: pytest.MonkeyPatch, helm: list[list[str]]
+) -> None:
+    states = [jobset(terminalState="Failed"), jobset(terminalState="Completed")]
+    kept = Request(run="dpo", files=[VALUES], keep=True)
+    code, _ = rehearse(monkeypatch, FakeApi(states, TABLE), kept)
+    assert (code, [words[0] for words in helm]) == (0, ["uninstall", "install"])
+
+
+@pytest.mark.parametrize(
+    ("states", "message"),
+    [([ABSENT, jobset(), ABSENT], "was deleted"), ([LOST], "can't be read")],
+)
+def test_a_jobset_that_is_gone_is_said(
+    states: Sequence[Answer],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    helm: list[list[str]],
+) -> None:
+    with pytest.raises(Problem, match=message):
+        rehearse(monkeypatch, FakeApi(states))
+
+
+def test_a_server_that_stays_away_ends_the_wait(
+    monkeypatch: pytest.MonkeyPatch, helm: list[list[str]]
+) -> None:
+    monkeypatch.setattr(command, "LOST_SECONDS", 0.0)
+    with pytest.raises(Problem, match="the state of dpo-rehearsal is unknown: no answer"):
+        rehearse(monkeypatch, FakeApi([ABSENT, jobset(), LOST]))
+
+
+def test_a_claim_of_its_own_is_refused(
+    monkeypatch: pytest.MonkeyPatch, helm: list[list[str]]
+) -> None:
+    sets: Mapping[str, Any] = {"workspace.existingClaim": "", "workspace.pvc.size": "1Ti"}
+    given = [f"{key}={value}" for key, value in sets.items()]
+    files = [Path("values/a100-2node.yaml")]
+    with pytest.raises(Problem, match="name it in workspace.existingClaim"):
+        rehearse(monkeypatch, FakeApi([ABSENT]), Request(run="dpo", files=files, sets=given))
