@@ -132,9 +132,7 @@ class RestartAgreement:
             self._answer = None
         self._send({"restart": "ended", **asdict(ended)})
         self._wait(lambda: self._answer is not None, lost, 2 * AGREEMENT_SECONDS)
-        with self._change:
-            self.is_asked = False
-            return self._answer
+        return self._answer
 
     def close(self) -> None:
         """Note that this rank's training is over: it can't begin again with the others."""
@@ -183,8 +181,9 @@ class RestartAgreement:
         self._send({"restart": "no", "why": why, **asdict(first)})
 
     def _take(self, answer: Begin | Declined) -> None:
+        """Note rank 0's decision; the request that it answers is over before a next one arrives."""
         with self._change:
-            self._answer = answer
+            self._answer, self.is_asked = answer, False
             self._change.notify_all()
 
     def _has_all(self) -> bool:

@@ -65,6 +65,19 @@ def test_a_failure_makes_all_ranks_end_their_processes() -> None:
         assert eventually(lambda: lead.peers.restarts.is_asked and other.is_asked)
 
 
+def test_a_request_right_after_a_decision_is_not_forgotten() -> None:
+    """The decision and the next request arrive while the main thread still waits."""
+    agreement = restart_agreement.RestartAgreement(2, lambda _: None, is_leader=False)
+
+    def answer() -> None:
+        agreement.hear(0, {"restart": "begin", "attempt": 2, "resume": "checkpoint-5"})
+        agreement.hear(0, {"restart": "end"})
+
+    threading.Timer(0.2, answer).start()
+    assert agreement.agree(KILLED, threading.Event(), lambda _: BEGIN) == BEGIN
+    assert agreement.is_asked
+
+
 def test_all_ranks_hear_why_there_is_no_restart_and_who_ended_first() -> None:
     with led() as (lead, join):
         answers = agreeing(lead, started(lead, join), lambda _: "enough restarts")
