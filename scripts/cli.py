@@ -16,6 +16,7 @@ from scripts.demo import command as demo_module
 from scripts.local.command import Request, run_locally
 from scripts.plan import command as planning
 from scripts.problem import Problem
+from scripts.report import command as reporting
 
 app = typer.Typer(
     help="Plan, check and try DPO runs before they are submitted to a cluster.",
@@ -68,6 +69,17 @@ GpusPerNode = Annotated[
 ]
 Swift = Annotated[
     str, typer.Option(help="Release of ms-swift; another one is in .tools/train-RELEASE.")
+]
+Runs = Annotated[
+    list[str], typer.Argument(help="Runs of the workspace, or folders of runs.", show_default=False)
+]
+RunsWorkspace = Annotated[
+    Path, typer.Option("--workspace", help="Folder of the shared volume; it holds runs/<run>.")
+]
+ReportFormat = Annotated[reporting.Format, typer.Option("--output", "-o", help="Kind of document.")]
+ReportFile = Annotated[
+    Path | None,
+    typer.Option("--file", help="Write here; default: report-RUN.html, others to the terminal."),
 ]
 DemoFolder = Annotated[Path, typer.Option(help="Folder for all files of the demo.")]
 
@@ -145,6 +157,21 @@ def plan(
         gpus_per_node=gpus_per_node,
     )
     raise typer.Exit(planning.run(request, terminal()))
+
+
+@app.command()
+def report(
+    runs: Runs,
+    workspace: RunsWorkspace = Path(),
+    output: ReportFormat = reporting.Format.HTML,
+    file: ReportFile = None,
+) -> None:
+    """Write the report of runs: one page that needs no network, Markdown or JSON.
+
+    Example: megatron-dpo report dpo-41 dpo-42 --workspace /mnt/workspace
+    """
+    request = reporting.Request(runs=runs, workspace=workspace, format=output, file=file)
+    raise typer.Exit(reporting.run(request, terminal()))
 
 
 @app.command()
