@@ -52,7 +52,8 @@ class Metrics:
     columns: dict[str, array[float]] = field(
         default_factory=lambda: {name: array("d") for name in (*MEASURED, *TRAINER)}
     )
-    tokens: int | None = None
+    tokens: array[int] = field(default_factory=lambda: array("q"))
+    """Real tokens of each step; -1 where they were not counted."""
     evaluations: list[Evaluation] = field(default_factory=list)
     trained: dict[int, Trained] = field(default_factory=dict)
     last: Row | None = None
@@ -88,14 +89,14 @@ class Metrics:
             self.columns[name].append(_number(getattr(row, name)))
         for name in TRAINER:
             self.columns[name].append(_number(row.values.get(name)))
-        if row.tokens is not None:
-            self.tokens = (self.tokens or 0) + row.tokens
+        self.tokens.append(-1 if row.tokens is None else int(row.tokens))
         self.last = row
 
     def _lose(self) -> None:
         """Drop the newest step: it is trained again."""
         self.steps.pop()
         self.times.pop()
+        self.tokens.pop()
         attempt = self.trained[self.attempts.pop()]
         attempt.lost_steps += 1
         attempt.lost_seconds += self.columns["seconds"][-1]

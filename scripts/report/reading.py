@@ -82,7 +82,7 @@ def read(work: Workspace, redactor: Redactor = NOTHING_KNOWN) -> RunRecord:
     notes = files.notes
     metrics = metrics_file.read(work.metrics)
     if metrics.torn:
-        notes.append(f"{work.metrics.name}: {metrics.torn} lines were torn and left out")
+        notes.append(f"{work.metrics.name}: torn lines left out: {metrics.torn}")
     newest = checkpoint.newest(work.checkpoints)
     exported = marker.read(work.export)
     return RunRecord(
@@ -103,6 +103,7 @@ def read(work: Workspace, redactor: Redactor = NOTHING_KNOWN) -> RunRecord:
 def from_metrics(metrics: Metrics) -> dict[str, Any]:
     """Return the fields of a `RunRecord` that come from the steps."""
     last = metrics.last
+    counted = [tokens for tokens in metrics.tokens if tokens >= 0]
     return {
         "curves": {
             name: found
@@ -114,7 +115,7 @@ def from_metrics(metrics: Metrics) -> dict[str, Any]:
         "step": last.step if last else 0,
         "total": last.total if last else 0,
         "world": last.world if last else 0,
-        "tokens": metrics.tokens,
+        "tokens": sum(counted) if counted else None,
         "medians": _medians(metrics),
         "peak_gib": _peak(metrics),
     }

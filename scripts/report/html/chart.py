@@ -16,6 +16,8 @@ WIDTH, HEIGHT = 380, 214
 LEFT, RIGHT, TOP, BOTTOM = 44, 8, 14, 24
 STEEP = 30.0
 """Largest over median from which a positive series is drawn on a logarithmic axis."""
+FLAT = 1e-9
+"""Range over the largest value up to which a series is drawn as constant."""
 ALONE = 60
 """Number of points up to which each is marked in an evaluation's series."""
 
@@ -75,7 +77,7 @@ def _range(chart: Chart, low: float, high: float) -> tuple[float, float]:
         low, high = min(low, 0.0), max(high, 0.0)
     if chart.top is not None:
         high = max(high, chart.top)
-    if not high > low:
+    if high - low <= FLAT * max(abs(low), abs(high), 1e-290):
         pad = abs(high) * 0.05 or 1.0
         return low - pad, high + pad
     pad = 0.06 * (high - low)

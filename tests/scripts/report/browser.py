@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import fcntl
 import json
 import os
 import select
@@ -14,7 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), "")
+CHROMIUM = next(
+    filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), ""
+)
 DEADLINE_SECONDS = 60.0
 _PIPES = 'exec "$0" "$@" 3<&{read} 4>&{write}'
 
@@ -81,14 +84,10 @@ class Browser:
 
     def _note(self, event: dict[str, Any]) -> None:
         name, params = event.get("method"), event.get("params", {})
-        if name in ("Runtime.exceptionThrown", "Log.entryAdded"):
+        is_loud = name == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning")
+        is_request = name == "Network.requestWillBeSent" and params["type"] != "Document"
+        if name in ("Runtime.exceptionThrown", "Log.entryAdded") or is_loud or is_request:
             self.complaints.append(json.dumps(params))
-        elif name == "Runtime.consoleAPICalled" and params["type"] in ("error", "warning"):
-            self.complaints.append(json.dumps(params))
-        elif name == "Network.requestWillBeSent":
-            url = params["request"]["url"]
-            if params["type"] != "Document":
-                self.complaints.append(f"requests {url}")
 
     def _read(self) -> dict[str, Any]:
         stop = time.monotonic() + DEADLINE_SECONDS
@@ -103,18 +102,27 @@ class Browser:
         return message
 
 
+def _pipe(theirs: int) -> tuple[int, int]:
+    """Return a pipe; the browser's end is moved away from 3 and 4, where it expects its pipes."""
+    ends = list(os.pipe())
+    moved = fcntl.fcntl(ends[theirs], fcntl.F_DUPFD, 10)
+    os.close(ends[theirs])
+    ends[theirs] = moved
+    return ends[0], ends[1]
+
+
 @contextmanager
 def browser(profile: Path) -> Iterator[Browser]:
     """Start a Chromium with its files in ``profile``; it ends with the block."""
-    theirs_in, ours_out = os.pipe()
-    ours_in, theirs_out = os.pipe()
+    theirs_in, ours_out = _pipe(0)
+    ours_in, theirs_out = _pipe(1)
     options = (
         *("--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"),
         *("--no-first-run", "--disable-background-networking", "--disable-component-update"),
         *("--hide-scrollbars", f"--user-data-dir={profile}", "--remote-debugging-pipe"),
     )
     process = subprocess.Popen(
-        ["/bin/sh", "-c", _PIPES.format(read=theirs_in, write=theirs_out), CHROMIUM, *options],
+        ["bash", "-c", _PIPES.format(read=theirs_in, write=theirs_out), CHROMIUM, *options],
         pass_fds=(theirs_in, theirs_out),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
