@@ -30,7 +30,8 @@ def headline(run: RunRecord) -> str:
         stage = run.progress.get("stage")
         return "No step has been recorded" + (f"; stage {stage}." if stage else ".")
     count = len([a for a in run.attempts if a.first_step])
-    text = f"Trained {run.step:,} of {run.total:,} steps in {count} attempt{'s' * (count != 1)}"
+    text = f"Trained {run.step:,} of {run.total:,} steps"
+    text += f" in {count} attempt{'s' * (count != 1)}" if count else ""
     lost = sum(a.lost_steps for a in run.attempts)
     text += f", of which {lost:,} were trained twice." if lost else "."
     if len(run.evaluations) > 1:
@@ -106,7 +107,7 @@ def planned(run: RunRecord) -> Iterator[Row]:
     ]
     for name, plan, actual in rows:
         expected = float(plan) if isinstance(plan, int | float) else None
-        if expected is None and actual is None:
+        if expected is None:  # the measured figure alone is among the key figures
             continue
         ratio = f"× {actual / expected:.2f}" if expected and actual is not None else ""
         yield name, plain(expected), plain(actual), ratio
@@ -150,9 +151,12 @@ def environment(run: RunRecord) -> Iterator[tuple[str, str]]:
         gpus = gang.get("gpus_per_node")
         card = f" {str(gang['card']).upper()}" if gang.get("card") else " GPUs"
         what = f"{gpus} ×{card} each" if gpus else "no GPU"
-        yield "nodes", f"{gang.get('nodes')} nodes, {what}"
-        assumed = " (assumed)" if gang.get("network_assumed") else ""
-        yield "network", f"{gang.get('network')}, {plain(gang.get('network_gbs'))} GB/s{assumed}"
+        nodes = gang.get("nodes")
+        yield "nodes", f"{nodes} node{'s' * (nodes != 1)}, {what}"
+        if gang.get("network"):
+            assumed = " (assumed)" if gang.get("network_assumed") else ""
+            speed = f"{plain(gang.get('network_gbs'))} GB/s{assumed}"
+            yield "network", f"{gang.get('network')}, {speed}"
     yield "processes", str(run.world or "–")
     if recipe:
         yield "recipe", f"{recipe.get('task')} with {recipe.get('backend')}"

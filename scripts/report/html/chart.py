@@ -135,6 +135,13 @@ def style(series: Series, runs: int) -> str:
     return f"c{colour % 6}{' held' if series.is_evaluation else ''}{dashes}"
 
 
+def key_style(series: Series) -> str:
+    """Return the classes of a series in the legend of a figure of several runs: no colour."""
+    if series.is_evaluation:
+        return "any held"
+    return "any dashed" if series.part else "any"
+
+
 def _grid(scale: Axes) -> Html:
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
     rows = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from scripts.plan.units import time_text
 from scripts.report import curves, facts, timeline
@@ -78,20 +78,17 @@ def figure(drawing: Drawing, names: Sequence[str]) -> Html:
     keys: dict[str, str] = {}
     for each in drawing.series:
         keys.setdefault(
-            each.label if len(names) == 1 else f"{'● ' * each.is_evaluation}{each.label}",
-            chart.style(each, len(names)),
+            each.label,
+            chart.style(each, len(names)) if len(names) == 1 else chart.key_style(each),
         )
-    legend = [
-        tag("span", chart.legend_key(style) if len(names) == 1 else None, label)
-        for label, style in keys.items()
-    ]
+    legend = [tag("span", chart.legend_key(style), label) for label, style in keys.items()]
     scale = chart.axes(drawing)
     unit = ", ".join(filter(None, (spec.unit, "logarithmic" if scale.log else "")))
     header, *rows = chart.table(drawing, names)
     return tag(
         "figure",
         tag("figcaption", tag("h3", spec.title, tag("small", unit) if unit else None)),
-        tag("div", legend, class_="keys") if len(keys) > 1 or len(names) > 1 else None,
+        tag("div", legend, class_="keys") if len(keys) > 1 else None,
         tag("div", chart.draw(drawing, names), class_="plot", id=spec.id, data_title=spec.title),
         tag("p", class_="readout", id=f"{spec.id}-readout"),
         tag("p", spec.note, class_="note") if spec.note else None,
@@ -138,6 +135,9 @@ def rows_of(
         found = [list(rows(run)) for run in runs]
         if not any(found):
             return None
+        if len(runs) > 1 and all(len(row) == 2 for rows in found for row in rows):
+            shown = table((header[0] if header else "", *names), _side_by_side(found))
+            return tag("details", tag("summary", fold), shown) if fold else shown
         return tag("div", [one(*each, len(runs)) for each in zip(found, names, strict=True)])
 
     def one(found: Sequence[facts.Row], name: str, count: int) -> Html:
@@ -147,6 +147,13 @@ def rows_of(
         return tag("article", tag("h3", name) if count > 1 else None, shown)
 
     return section
+
+
+def _side_by_side(found: Sequence[Sequence[facts.Row]]) -> Iterator[facts.Row]:
+    """Yield one row for each name, with a value for each run."""
+    values = [dict((name, value) for name, value in rows) for rows in found]
+    for name in dict.fromkeys(name for each in values for name in each):
+        yield name, *(each.get(name, "–") for each in values)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]], numbers: int = 0) -> Html:
