@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from launchers.rules.table import SWIFT
+from scripts.bundle import command as bundling
 from scripts.demo import command as demo_module
 from scripts.local.command import Request, run_locally
 from scripts.plan import command as planning
@@ -75,6 +76,12 @@ Runs = Annotated[
 ]
 RunsWorkspace = Annotated[
     Path, typer.Option("--workspace", help="Folder of the shared volume; it holds runs/<run>.")
+]
+BundledRun = Annotated[
+    str, typer.Argument(help="Run of the workspace, or the folder of a run.", show_default=False)
+]
+BundleFile = Annotated[
+    Path | None, typer.Option("--file", help="Write here; default: bundle-RUN.tar.gz.")
 ]
 ReportFormat = Annotated[reporting.Format, typer.Option("--output", "-o", help="Kind of document.")]
 ReportFile = Annotated[
@@ -172,6 +179,21 @@ def report(
     """
     request = reporting.Request(runs=runs, workspace=workspace, format=output, file=file)
     raise typer.Exit(reporting.run(request, terminal()))
+
+
+@app.command()
+def bundle(
+    run: BundledRun,
+    workspace: RunsWorkspace = Path(),
+    files: Values = None,
+    file: BundleFile = None,
+) -> None:
+    """Pack a run for a bug report: records and logs, without secrets, rows of data or weights.
+
+    Example: megatron-dpo bundle dpo-42 --workspace /mnt/workspace -f values/a100-2node.yaml
+    """
+    request = bundling.Request(run=run, workspace=workspace, values=files or [], file=file)
+    raise typer.Exit(bundling.run(request, terminal()))
 
 
 @app.command()

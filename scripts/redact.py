@@ -25,7 +25,9 @@ _NAME = rf"[\w.\-]{{0,64}}(?:{_WORDS})(?:[_-]?(?:id|value|data))?"
 _SPECIAL = r"(?:pad|eos|bos|unk|sep|cls|mask|image|video|audio|stop)_token"
 """Tokens of a tokenizer, which are no secrets."""
 _SENSITIVE = re.compile(rf"(?!{_SPECIAL}$){_NAME}", re.IGNORECASE)
-_PLAIN = re.compile(r"(?:-?[\d.]+(?:e[+-]?\d+)?|true|false|null|none|\[redacted\])?", re.IGNORECASE)
+_PLAIN = re.compile(
+    r"(?:-?[\d.]+(?:e[+-]?\d+)?|true|false|null|none|\[redacted\]?)?", re.IGNORECASE
+)
 """Values that are no secret under any name: numbers, truth values, nothing."""
 
 _QUOTED = r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'"
@@ -36,7 +38,7 @@ _ASSIGNED = re.compile(
 )
 """``NAME=value``, ``name: value``, ``"name": "value"``, also inside a string of JSON."""
 _OPTION = re.compile(
-    rf"(?P<name>(?<!\S)--?{_NAME})(?P<sign>\s+|[\"'],?\s*[\"'])(?P<value>{_QUOTED}|[^\s\"',]+)",
+    rf"(?P<name>(?<![\w\-])--?{_NAME})(?P<sign>\s+|[\"'],?\s*[\"'])(?P<value>{_QUOTED}|[^\s\"',]+)",
     re.IGNORECASE,
 )
 """``--name value``, and as two strings of a list."""
@@ -50,7 +52,8 @@ _NAMED = re.compile(
 _FORMS = tuple(
     re.compile(form)
     for form in (
-        r"-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
+        r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[\s\S]{0,16000}?-----END [A-Z ]*PRIVATE KEY-----|"
+        r"[^\n]*(?:\n[\w+/=]{20,})*)",
         r"(?<=://)(?!git@)[^/\s@\"'<>\\]+(?=@)",  # user and password of a URL
         r"\bhf_\w{6,}",
         r"\b(?:gh[pousr]_|github_pat_)\w{6,}",
