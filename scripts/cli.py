@@ -13,10 +13,12 @@ from rich.console import Console
 
 from launchers.rules.table import SWIFT
 from scripts import run_verbs
+from scripts.bundle import command as bundling
 from scripts.demo import command as demo_module
 from scripts.local.command import Request, run_locally
 from scripts.plan import command as planning
 from scripts.problem import Problem
+from scripts.report import command as reporting
 from scripts.terminal import terminal
 
 app = typer.Typer(
@@ -72,6 +74,23 @@ Swift = Annotated[
 ]
 Keep = Annotated[bool, typer.Option("--keep", help="Leave the rehearsal's pods in the cluster.")]
 Here = Annotated[bool, typer.Option("--local", help="On this machine, each pod as a process.")]
+Runs = Annotated[
+    list[str], typer.Argument(help="Runs of the workspace, or folders of runs.", show_default=False)
+]
+RunsWorkspace = Annotated[
+    Path, typer.Option("--workspace", help="Folder of the shared volume; it holds runs/<run>.")
+]
+BundledRun = Annotated[
+    str, typer.Argument(help="Run of the workspace, or the folder of a run.", show_default=False)
+]
+BundleFile = Annotated[
+    Path | None, typer.Option("--file", help="Write here; default: bundle-RUN.tar.gz.")
+]
+ReportFormat = Annotated[reporting.Format, typer.Option("--output", "-o", help="Kind of document.")]
+ReportFile = Annotated[
+    Path | None,
+    typer.Option("--file", help="Write here; default: report-RUN.html, others to the terminal."),
+]
 DemoFolder = Annotated[Path, typer.Option(help="Folder for all files of the demo.")]
 
 
@@ -181,6 +200,36 @@ def plan(
         gpus_per_node=gpus_per_node,
     )
     raise typer.Exit(planning.run(request, terminal()))
+
+
+@app.command()
+def report(
+    runs: Runs,
+    workspace: RunsWorkspace = Path(),
+    output: ReportFormat = reporting.Format.HTML,
+    file: ReportFile = None,
+) -> None:
+    """Write the report of runs: one page that needs no network, Markdown or JSON.
+
+    Example: megatron-dpo report dpo-41 dpo-42 --workspace /mnt/workspace
+    """
+    request = reporting.Request(runs=runs, workspace=workspace, format=output, file=file)
+    raise typer.Exit(reporting.run(request, terminal()))
+
+
+@app.command()
+def bundle(
+    run: BundledRun,
+    workspace: RunsWorkspace = Path(),
+    files: Values = None,
+    file: BundleFile = None,
+) -> None:
+    """Pack a run for a bug report: records and logs, without secrets, rows of data or weights.
+
+    Example: megatron-dpo bundle dpo-42 --workspace /mnt/workspace -f values/a100-2node.yaml
+    """
+    request = bundling.Request(run=run, workspace=workspace, values=files or [], file=file)
+    raise typer.Exit(bundling.run(request, terminal()))
 
 
 @app.command()

@@ -37,6 +37,7 @@ class End:
     failure_class: str
     id: str
     cause: str
+    remedy: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,15 +113,28 @@ def history(work: Workspace) -> list[AttemptRecord]:
     saved, logged = newest.step if newest else 0, _logged(work.metrics)
     found: list[AttemptRecord] = []
     for number in sorted(folders, reverse=True):
-        resumed = _step(_read(folders[number] / START).get("resume"))
-        reached = max(logged.get(number, 0), resumed or 0)
-        ends = tuple(_ends(folders[number]))
-        record = AttemptRecord(
-            number=number, resumed=resumed, saved=saved, logged=reached, ends=ends
-        )
+        record = read(folders[number], saved=saved, logged=logged.get(number, 0))
         found.insert(0, record)
-        saved = saved if resumed is None else resumed
+        saved = saved if record.resumed is None else record.resumed
     return found
+
+
+def read(folder: Path, *, saved: int, logged: int) -> AttemptRecord:
+    """Read one attempt.
+
+    Args:
+        folder: of the attempt, named by its number.
+        saved: step of the newest complete checkpoint after its end.
+        logged: its last step in ``metrics.jsonl``.
+    """
+    resumed = _step(_read(folder / START).get("resume"))
+    return AttemptRecord(
+        number=int(folder.name),
+        resumed=resumed,
+        saved=saved,
+        logged=max(logged, resumed or 0),
+        ends=tuple(_ends(folder)),
+    )
 
 
 def _logged(metrics: Path) -> dict[int, int]:
@@ -146,6 +160,7 @@ def _ends(folder: Path) -> Iterator[End]:
                 failure_class=str(fields.get("class", "unknown")),
                 id=str(fields.get("id", "")),
                 cause=str(fields.get("cause", "")),
+                remedy=str(fields.get("remedy", "")),
             )
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import yaml
 from rich.console import Console
 
+from launchers.config.workspace import Workspace
 from launchers.rules.table import SWIFT
 from scripts.demo import report, sources
 from scripts.demo.sources import Sources
@@ -22,6 +23,8 @@ from scripts.local.command import Request, run_locally
 from scripts.local.runner import training_python
 from scripts.local.trainer_log import read_steps
 from scripts.problem import Problem
+from scripts.report import command as reporting
+from scripts.report import reading
 
 FOLDER = ROOT / ".demo"
 RUN = "demo"
@@ -62,6 +65,9 @@ def run(folder: Path, console: Console, swift: str = SWIFT) -> int:
     picture = report.write(shown, folder)
     console.print(report.phase_table(shown), report.table(shown))
     console.print(f"plot        {picture}\ncheckpoint  {home / 'export'}", soft_wrap=True)
+    page = folder / "report.html"
+    page.write_text(reporting.render([reading.read(Workspace.of(home))]), encoding="utf-8")
+    console.print(f"report      {page}", soft_wrap=True)
     return verdict(score.accuracy_after, console)
 
 

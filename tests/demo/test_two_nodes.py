@@ -137,6 +137,13 @@ def test_progress_says_how_training_ended(folder: Path) -> None:
 
 
 @pytest.mark.demo
+def test_the_report_shows_both_attempts(folder: Path) -> None:
+    page = (folder / "report.html").read_text()
+    assert "Trained 100 of 100 steps in 2 attempts." in page
+    assert f"steps 1 to {cut_after(folder / 'workspace' / 'runs' / 'demo')}. Exit code 75" in page
+
+
+@pytest.mark.demo
 @pytest.mark.timeout(120)
 def test_a_finished_run_has_nothing_to_do(folder: Path) -> None:
     output = finish(start(folder))

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from scripts.dev.figures import learning, table
+from scripts.dev.figures import gpu_report, learning, table
 from scripts.dev.figures.markdown import filled
 from scripts.dev.figures.measured import Run, runs
 from scripts.dev.figures.plot import draw
@@ -40,10 +40,15 @@ def main() -> int:
         return 2
     README.write_text(text, encoding="utf-8")
     draw(rows, found, PLOT)
-    written = [README, PLOT]
+    written = [README, PLOT, *gpu_report.write()]
     if (proof := learning.newest()) is not None:
         learning.draw(proof, LEARNING_PLOT)
         written.append(LEARNING_PLOT)
+    try:
+        gpu_report.picture()
+        written.append(gpu_report.PICTURE)
+    except Problem as problem:
+        print(problem, file=sys.stderr)
     for path in written:
         print(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
     return 0

@@ -1,0 +1,83 @@
+"""Which files of a run go into a bundle: those of a list, everything else is left out by name."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Treatment = Literal["data", "lines", "log"]
+"""JSON, lines of JSON, or text of any kind."""
+ATTEMPTS = 5
+"""Newest attempts whose logs go in, with the first one."""
+MAX_JSON = 4 * 2**20
+"""Bytes above which a JSON file is left out."""
+_TAKEN: tuple[tuple[str, Treatment], ...] = (
+    (r"(?:progress|plan|inputs)\.json", "data"),
+    (r"metrics\.jsonl", "lines"),
+    (r"attempts/\d+/(?:start|packing)\.json", "data"),
+    (r"attempts/\d+/(?:termination|preflight|phases)-\d+\.json", "data"),
+    (r"attempts/\d+/.*\.(?:log|txt)", "log"),
+    (r"checkpoints/(?:checkpoint-\d+/)?args\.json", "data"),
+    (r"checkpoints/checkpoint-\d+/(?:COMPLETE|features)\.json", "data"),
+    (r"checkpoints/logging\.jsonl", "lines"),
+    (r"export/\.complete\.json", "data"),
+)
+_REASONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), reason)
+    for pattern, reason in (
+        (r".*\.(?:safetensors|bin|pt|pth|distcp|metadata)|.*/iter_\d+/.*", "weights or state"),
+        (r".*dataset.*|.*\.(?:parquet|arrow)|.*not-finite.*", "rows of the data"),
+        (r".*tokeni[sz]er.*|.*\.jinja|.*vocab.*|.*merges\.txt", "part of the model"),
+        (r".*\.png|.*tfevents.*", "drawn from the metrics"),
+    )
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """One file of a run."""
+
+    path: Path
+    name: str
+    """Relative to the run's folder."""
+    size: int
+    treatment: Treatment | None = None
+    """None if it is left out."""
+    reason: str = ""
+    """Why it is left out."""
+
+
+def entries(home: Path) -> Iterator[Entry]:
+    """Yield all files of a run's folder in the order of their names; links are not followed."""
+    for folder, folders, files in os.walk(home):
+        folders.sort()
+        for file in sorted(files):
+            path = Path(folder) / file
+            name = path.relative_to(home).as_posix()
+            if path.is_symlink() or not path.is_file():
+                yield Entry(path=path, name=name, size=0, reason="not a regular file")
+                continue
+            yield _entry(path, name, path.stat().st_size, _newest(home))
+
+
+def _entry(path: Path, name: str, size: int, newest: frozenset[str]) -> Entry:
+    treatment = next((how for pattern, how in _TAKEN if re.fullmatch(pattern, name)), None)
+    if treatment is None:
+        found = (reason for pattern, reason in _REASONS if pattern.fullmatch(name))
+        return Entry(path=path, name=name, size=size, reason=next(found, "not needed"))
+    attempt = re.match(r"attempts/(\d+)/", name)
+    if treatment == "log" and attempt and attempt[1] not in newest:
+        return Entry(path=path, name=name, size=size, reason="log of an older attempt")
+    if treatment == "data" and size > MAX_JSON:
+        return Entry(path=path, name=name, size=size, reason="too large")
+    return Entry(path=path, name=name, size=size, treatment=treatment)
+
+
+def _newest(home: Path) -> frozenset[str]:
+    """Return the names of the attempts whose logs go in."""
+    numbers = sorted((p.name for p in (home / "attempts").glob("*") if p.name.isdecimal()), key=int)
+    return frozenset([*numbers[:1], *numbers[-ATTEMPTS:]])

@@ -1,0 +1,119 @@
+"""Report pages of committed GPU results: ``tests/gpu/results`` as runs side by side."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from launchers.metrics import rows
+from launchers.metrics.rows import Row
+from scripts.dev.figures.measured import RESULTS
+from scripts.helm import ROOT
+from scripts.problem import Problem
+from scripts.report import metrics_file, reading
+from scripts.report.html import page
+from scripts.report.record import RunRecord
+
+FOLDER = ROOT / "values" / "reports"
+PICTURE = FOLDER / "bench-4gpu-split.png"
+PAGES: Mapping[str, Mapping[str, str]] = {
+    "bench-4gpu-split": {"tuned": "with patches", "bare": "without patches"},
+}
+"""Result to its runs, each with the name that the page shows."""
+
+
+def write() -> list[Path]:
+    """Write all pages; return their paths."""
+    FOLDER.mkdir(exist_ok=True)
+    for name in PAGES:
+        (FOLDER / f"{name}.html").write_text(render(name), encoding="utf-8")
+    return [FOLDER / f"{name}.html" for name in PAGES]
+
+
+def render(name: str) -> str:
+    """Return the page of a result; the same result, the same page."""
+    record = json.loads((RESULTS / f"{name}.json").read_text(encoding="utf-8"))
+    shown = PAGES[name]
+    runs = [_run(record, key, label, f"{name}.json") for key, label in shown.items()]
+    return page.render(runs, list(shown.values()))
+
+
+def picture(name: str = "bench-4gpu-split", to: Path = PICTURE) -> None:
+    """Write the top of a page as a PNG, by a headless Chromium.
+
+    Raises:
+        Problem: there is none.
+    """
+    chromium = shutil.which("chromium") or shutil.which("google-chrome")
+    if chromium is None:
+        raise Problem("no Chromium to draw the picture; apt-get install chromium")
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
+        subprocess.run(
+            [
+                *(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
+                *(f"--user-data-dir={profile}", "--window-size=1240,1180"),
+                *(f"--screenshot={to}", (FOLDER / f"{name}.html").as_uri()),
+            ],
+            check=True,
+            capture_output=True,
+            timeout=120,
+        )
+
+
+def _run(record: Mapping[str, Any], key: str, label: str, file: str) -> RunRecord:
+    run = record["runs"][key]
+    found = reading.from_metrics(metrics_file.read_lines(map(rows.line, _rows(run))))
+    found["medians"]["mfu"] = run["mfu"]
+    return RunRecord(
+        **found,
+        name=label,
+        place=f"tests/gpu/results/{file}, run {key}",
+        progress={"state": "succeeded" if run["finished"] else "failed"},
+        plan={"recipe": _recipe(run), "gang": _gang(record)},
+        features={"versions": record["versions"]},
+    )
+
+
+def _rows(run: Mapping[str, Any]) -> Iterator[Row]:
+    log, steps = run["log"], run["each_step"]
+    ends = itertools.accumulate(steps["seconds"])  # the result has no clock times
+    for at, (end, seconds, tokens) in enumerate(
+        zip(ends, steps["seconds"], steps["tokens"], strict=True)
+    ):
+        yield Row(
+            step=at + 1,
+            total=len(steps["seconds"]),
+            attempt=1,
+            time=end,
+            seconds=seconds,
+            tokens=tokens,
+            world=run["world"],
+            tokens_per_second_per_gpu=tokens / seconds / run["world"],
+            reserved_gib=log["memory(GiB)"][at],
+            token_balance=steps["balance"][at],
+            grad_norm=log["grad_norm"][at],
+            learning_rate=log["learning_rate"][at],
+            values={name: log[name][at] for name in metrics_file.TRAINER},
+        )
+
+
+def _recipe(run: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "backend": "megatron",
+        "task": "rlhf",
+        "model": "Qwen3-30B-A3B with random weights",
+        "dataset": ["generated pairs, see tests/gpu/NOTES.md"],
+        "reference": run["reference"],
+        "args": run["flags"],
+    }
+
+
+def _gang(record: Mapping[str, Any]) -> dict[str, Any]:
+    gpus: Sequence[str] = record["gpus"]
+    return {"nodes": 1, "gpus_per_node": len(gpus), "card": gpus[0].split(",")[0]}

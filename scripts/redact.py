@@ -1,0 +1,171 @@
+"""Remove secrets from text and data that leave the cluster: reports and bundles.
+
+Three rules: values under names that announce a secret, texts in the form of a known kind of secret,
+and exact values that the caller knows. A secret under an innocent name in no known form is found by
+the third rule only, so callers leave out whatever may hold one, such as the environment.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from urllib.parse import quote
+
+REDACTED = "[redacted]"
+SHORTEST = 6
+"""Characters of a known value; a shorter one would also remove ordinary words."""
+_WORDS = (
+    r"token|secret|passw(?:or)?d|passwd|passphrase|pwd|credentials?|cookie|authorization|"
+    r"webhook(?:[_-]?url)?|(?:api|access|secret|private|account|ssh|encryption|signing)[_-]?key"
+)
+_NAME = rf"[\w.\-]{{0,64}}(?:{_WORDS})(?:[_-]?(?:id|value|data))?"
+_SPECIAL = r"(?:pad|eos|bos|unk|sep|cls|mask|image|video|audio|stop)_token"
+"""Tokens of a tokenizer, which are no secrets."""
+_SENSITIVE = re.compile(rf"(?!{_SPECIAL}$){_NAME}", re.IGNORECASE)
+_PLAIN = re.compile(
+    r"(?:-?[\d.]+(?:e[+-]?\d+)?|true|false|null|none|\[redacted\]?)?", re.IGNORECASE
+)
+"""Values that are no secret under any name: numbers, truth values, nothing."""
+
+_QUOTED = r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'"
+_ASSIGNED = re.compile(
+    rf"(?P<name>(?<![\w.\-]){_NAME})(?P<sign>\\?[\"']?\s*(?:=>|[=:])\s*)"
+    rf"(?P<value>(?:(?:Bearer|Basic|Token)\s+)?(?:\\\"[^\"\\]*\\\"|{_QUOTED}|[^\s,;&|)}}\]\"']+))",
+    re.IGNORECASE,
+)
+"""``NAME=value``, ``name: value``, ``"name": "value"``, also inside a string of JSON."""
+_OPTION = re.compile(
+    rf"(?P<name>(?<![\w\-])--?{_NAME})(?P<sign>\s+|[\"'],?\s*[\"'])(?P<value>{_QUOTED}|[^\s\"',]+)",
+    re.IGNORECASE,
+)
+"""``--name value``, and as two strings of a list."""
+_NAMED = re.compile(
+    rf"(?P<name>\bname\\?[\"']?\s*[:=]\s*\\?[\"']?{_NAME}\\?[\"']?)"
+    rf"(?P<sign>\s*,?\s*\\?[\"']?value\\?[\"']?\s*[:=]\s*)"
+    rf"(?P<value>{_QUOTED}|[^\s,}}\"']+)",
+    re.IGNORECASE,
+)
+"""An entry of ``env``: ``name: X`` and ``value: y``."""
+_FORMS = tuple(
+    re.compile(form)
+    for form in (
+        r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?:[\s\S]{0,16000}?-----END [A-Z ]*PRIVATE KEY-----|"
+        r"[^\n]*(?:\n[\w+/=]{20,})*)",
+        r"(?<=://)(?!git@)[^/\s@\"'<>\\]+(?=@)",  # user and password of a URL
+        r"\bhf_\w{6,}",
+        r"\b(?:gh[pousr]_|github_pat_)\w{6,}",
+        r"\bglpat-[\w\-]{6,}",
+        r"\bxox[abeoprs]-[\w\-]{6,}",
+        r"\bms-[0-9a-f]{8}-[0-9a-f\-]{20,}",
+        r"\b(?:sk|rk|pk)[-_](?:live[-_]|test[-_]|proj-|ant-)?[\w\-]{16,}",
+        r"\b(?:AKIA|ASIA)[0-9A-Z]{12,}",
+        r"\bAIza[\w\-]{20,}",
+        r"\bLTAI[0-9A-Za-z]{12,}",
+        r"\beyJ[\w\-]{8,}\.[\w\-]{4,}(?:\.[\w\-]*)?",  # JSON web token
+        r"(?i:(?<=\bBearer )|(?<=\bBasic ))[\w\-.~+/=]{6,}",
+        r"(?i)(?<=hooks\.slack\.com/)(?:services|workflows)/[^\s\"'<>]+",
+        r"(?i)(?<=[?&])(?:X-Amz-\w+|sig|signature|token|key|access_token|auth|"
+        r"sv|se|OSSAccessKeyId|AWSAccessKeyId)=[^&\s\"'<>]+",
+    )
+)
+
+
+@dataclass(frozen=True)
+class Redactor:
+    """Replaces secrets by `REDACTED`.
+
+    >>> Redactor().text("url=https://me:pass@host/x HF_TOKEN=abc tokens=12 eos_token=</s>")
+    'url=https://[redacted]@host/x HF_TOKEN=[redacted] tokens=12 eos_token=</s>'
+    >>> Redactor(("hunter22",)).text("it is hunter22")
+    'it is [redacted]'
+    """
+
+    known: tuple[str, ...] = ()
+    """Exact values, such as those of the caller's own environment."""
+    _spellings: tuple[str, ...] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Prepare the spellings of the known values, the longest first."""
+        found = {
+            spelling
+            for value in self.known
+            if len(value) >= SHORTEST
+            for spelling in (
+                value,
+                quote(value, safe=""),
+                base64.b64encode(value.encode()).decode().rstrip("="),
+            )
+        }
+        object.__setattr__(self, "_spellings", tuple(sorted(found, key=len, reverse=True)))
+
+    def text(self, text: str) -> str:
+        """Return a text without secrets."""
+        for spelling in self._spellings:
+            text = text.replace(spelling, REDACTED)
+        for form in _FORMS:
+            text = form.sub(REDACTED, text)
+        for pattern in (_NAMED, _OPTION, _ASSIGNED):
+            text = pattern.sub(_replaced, text)
+        return text
+
+    def data(self, value: Any) -> Any:
+        """Return JSON data without secrets; names stay."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            named = value.get("name")
+            hides = isinstance(named, str) and is_sensitive(named)
+            return {
+                self.text(str(name)): REDACTED
+                if _is_secret(inside) and (is_sensitive(str(name)) or (hides and name == "value"))
+                else self.data(inside)
+                for name, inside in value.items()
+            }
+        if isinstance(value, list | tuple):
+            return [self.data(inside) for inside in self._options(value)]
+        return value
+
+    @staticmethod
+    def _options(values: Iterable[Any]) -> Iterable[Any]:
+        """Yield a list's values; one after ``--token`` and the like is replaced."""
+        before = ""
+        for value in values:
+            hides = (
+                before.startswith("-") and "=" not in before and is_sensitive(before.lstrip("-"))
+            )
+            yield REDACTED if hides and _is_secret(value) else value
+            before = value if isinstance(value, str) else ""
+
+
+def is_sensitive(name: str) -> bool:
+    """Return whether a name announces a secret.
+
+    >>> is_sensitive("WANDB_API_KEY"), is_sensitive("hfToken"), is_sensitive("tokens_per_second")
+    (True, True, False)
+    """
+    return _SENSITIVE.fullmatch(name) is not None
+
+
+def from_environment(env: Mapping[str, str]) -> Redactor:
+    """Return a redactor that also knows the secrets of an environment."""
+    return Redactor(
+        tuple(value for name, value in env.items() if is_sensitive(name) and _is_secret(value))
+    )
+
+
+def _is_secret(value: object) -> bool:
+    return isinstance(value, str) and _PLAIN.fullmatch(value.strip()) is None
+
+
+def _replaced(match: re.Match[str]) -> str:
+    name = match["name"].strip("\"' -\\").split(" ")[-1].strip("\"'\\")
+    value = match["value"].strip("\"'\\")
+    if re.fullmatch(_SPECIAL, name, re.IGNORECASE) or not _is_secret(value):
+        return match[0]
+    mark = match["value"][0] if match["value"][0] in "\"'" else ""
+    if match["value"].startswith('\\"'):
+        mark = '\\"'
+    return f"{match['name']}{match['sign']}{mark}{REDACTED}{mark}"

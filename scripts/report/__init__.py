@@ -1,0 +1,5 @@
+"""`megatron-dpo report`: the files of runs as one page, Markdown or JSON.
+
+`reading` fills a `RunRecord` from a run's folder; everything after it is pure. `page` writes HTML
+that needs no network, `markdown` a table for a pull request, `document` versioned JSON.
+"""

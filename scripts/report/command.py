@@ -1,0 +1,85 @@
+"""`megatron-dpo report`: read runs, write one document."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+
+from rich.console import Console
+
+from scripts import redact
+from scripts.plan.units import bytes_text
+from scripts.problem import Problem
+from scripts.report import document, markdown, reading
+from scripts.report.html import page
+from scripts.report.record import RunRecord
+
+MOST = 12
+"""Runs of one report; more cannot be told apart in a figure."""
+
+
+class Format(StrEnum):
+    """What is written."""
+
+    HTML = "html"
+    MARKDOWN = "md"
+    JSON = "json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """The options of the command."""
+
+    runs: Sequence[str]
+    """Names of runs of the workspace, or paths of their folders."""
+    workspace: Path
+    format: Format = Format.HTML
+    file: Path | None = None
+    """By default ``report-<runs>.html`` here for HTML, the terminal for the others."""
+
+
+def run(request: Request, console: Console) -> int:
+    """Write the report; return the exit status."""
+    redactor = redact.from_environment(os.environ)
+    runs = [reading.read(reading.find(name, request.workspace), redactor) for name in request.runs]
+    text = render(runs, request.format)
+    file = request.file
+    if file is None and request.format is Format.HTML:
+        file = Path(f"report-{'-'.join(distinct(runs))[:100].replace(' ', '-')}.html")
+    if file is None:
+        console.out(text, end="", highlight=False)
+        return 0
+    file.write_text(text, encoding="utf-8")
+    console.print(f"{file.resolve()} ({bytes_text(file.stat().st_size)})", soft_wrap=True)
+    return 0
+
+
+def render(runs: Sequence[RunRecord], format: Format = Format.HTML) -> str:
+    """Return the report of runs.
+
+    Raises:
+        Problem: too many runs.
+    """
+    if len(runs) > MOST:
+        raise Problem(f"{len(runs)} runs in one report; give at most {MOST}")
+    names = distinct(runs)
+    if format is Format.JSON:
+        return json.dumps(document.build(runs, names), indent=1, allow_nan=False) + "\n"
+    if format is Format.MARKDOWN:
+        return markdown.render(runs, names)
+    return page.render(runs, names, made=f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC")
+
+
+def distinct(runs: Sequence[RunRecord]) -> list[str]:
+    """Return names that tell runs apart: of equal ones, the later get a number."""
+    seen: dict[str, int] = {}
+    found = []
+    for each in runs:
+        seen[each.name] = seen.get(each.name, 0) + 1
+        found.append(each.name if seen[each.name] == 1 else f"{each.name} ({seen[each.name]})")
+    return found

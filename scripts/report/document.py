@@ -1,0 +1,99 @@
+"""The report as JSON. Times are Unix times or seconds, memory GiB; what is not known is null.
+
+The shape, version 1; `schema` rises when a field changes its meaning or goes:
+
+    schema
+    runs[{name, place, state, code, why, step, total, world, tokens, peak_gib,
+          medians{seconds, tokens_per_second_per_gpu, mfu, fill},
+          curves{column: {recorded, steps[], means[], lows[], highs[]}},
+          evaluations[{step, attempt, time, seconds, values{name: number}}],
+          attempts[{number, resumed, began, trained_from, trained_until, first_step, last_step,
+                    kept_seconds, lost_steps, lost_seconds, evaluation_seconds,
+                    end{rank, code, class, id, cause, remedy}}],
+          time{began, seconds, totals{waited, started, trained, between, lost}},
+          planned[{measure, plan, actual, ratio}],
+          versions{package: version}, checkpoints[], digests[{name, size, sha256}],
+          progress, plan, notes[]}]
+
+``progress`` and ``plan`` are the run's files (``launchers/README.md``). Columns are those of
+``metrics.jsonl``; a curve of more than 360 values holds means, minima and maxima of equal groups of
+consecutive steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from scripts.report import facts, timeline
+from scripts.report.record import Attempt, RunRecord
+
+SCHEMA = 1
+
+
+def build(runs: Sequence[RunRecord], names: Sequence[str]) -> dict[str, Any]:
+    """Return the document of runs and their distinct names."""
+    return {
+        "schema": SCHEMA,
+        "runs": [_run(run, name) for run, name in zip(runs, names, strict=True)],
+    }
+
+
+def _run(run: RunRecord, name: str) -> dict[str, Any]:
+    found = timeline.build(run)
+    return {
+        "name": name,
+        "place": run.place,
+        "state": run.progress.get("state"),
+        "code": run.progress.get("code"),
+        "why": run.progress.get("why"),
+        "step": run.step,
+        "total": run.total,
+        "world": run.world,
+        "tokens": run.tokens,
+        "peak_gib": run.peak_gib,
+        "medians": dict(run.medians),
+        "curves": {
+            column: {
+                "recorded": points.recorded,
+                **{part: list(getattr(points, part)) for part in ("steps", "means")},
+                **{part: list(getattr(points, part)) for part in ("lows", "highs")},
+            }
+            for column, points in run.curves.items()
+        },
+        "evaluations": [vars(each) | {"values": dict(each.values)} for each in run.evaluations],
+        "attempts": [_attempt(each) for each in run.attempts],
+        "time": found
+        and {"began": found.began, "seconds": found.seconds, "totals": dict(found.totals)},
+        "planned": [
+            dict(zip(("measure", "plan", "actual", "ratio"), row, strict=True))
+            for row in facts.planned(run)
+        ],
+        "versions": dict(facts.versions(run)),
+        "checkpoints": list(run.checkpoints),
+        "digests": [
+            dict(zip(("name", "size", "sha256"), row, strict=True)) for row in facts.digests(run)
+        ],
+        "progress": dict(run.progress),
+        "plan": dict(run.plan),
+        "notes": list(run.notes),
+    }
+
+
+def _attempt(attempt: Attempt) -> dict[str, Any]:
+    names = (
+        *("number", "resumed", "began", "trained_from", "trained_until", "first_step", "last_step"),
+        *("kept_seconds", "lost_steps", "lost_seconds", "evaluation_seconds"),
+    )
+    end = attempt.end
+    return {name: getattr(attempt, name) for name in names} | {
+        "end": end
+        and {
+            "rank": end.rank,
+            "code": end.code,
+            "class": end.failure_class,
+            "id": end.id,
+            "cause": end.cause,
+            "remedy": end.remedy,
+        }
+    }

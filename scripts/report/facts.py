@@ -1,0 +1,259 @@
+"""Facts of a run as rows of text, for the page and for Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from launchers.exits import Exit
+from launchers.progress.phases import durations
+from scripts.plan.units import bytes_text, time_text
+from scripts.report import timeline
+from scripts.report.curves import part
+from scripts.report.numbers import percent, plain
+from scripts.report.record import Attempt, RunRecord
+
+Row = tuple[str, ...]
+
+
+def state(run: RunRecord) -> str:
+    """Return the run's state in one word or two."""
+    found = str(run.progress.get("state") or "unknown")
+    code = run.progress.get("code")
+    return f"failed, exit code {code}" if found == "failed" and code else found
+
+
+def headline(run: RunRecord) -> str:
+    """Return what became of the run, in one or two sentences."""
+    if not run.rows:
+        stage = run.progress.get("stage")
+        return "No step has been recorded" + (f"; stage {stage}." if stage else ".")
+    count = len([a for a in run.attempts if a.first_step])
+    text = f"Trained {run.step:,} of {run.total:,} steps"
+    text += f" in {count} attempt{'s' * (count != 1)}" if count else ""
+    lost = sum(a.lost_steps for a in run.attempts)
+    text += f", of which {lost:,} were trained twice." if lost else "."
+    if len(run.evaluations) > 1:
+        first, last = run.evaluations[0].summary(), run.evaluations[-1].summary()
+        text += (
+            f" On held-out pairs, from step {first['step']} to step {last['step']}: accuracy "
+            f"{plain(first['accuracy'])} → {plain(last['accuracy'])}, margin "
+            f"{plain(first['margin'])} → {plain(last['margin'])}, loss {plain(first['loss'])} → "
+            f"{plain(last['loss'])}."
+        )
+    return text
+
+
+def reason(run: RunRecord) -> str:
+    """Return why the run failed; empty for another state."""
+    return str(run.progress.get("why") or "") if run.progress.get("state") == "failed" else ""
+
+
+def figures(run: RunRecord) -> Iterator[Row]:
+    """Yield the key figures: name, value, explanation."""
+    yield "Steps", f"{run.step:,} / {run.total:,}", ""
+    if run.evaluations:
+        last = run.evaluations[-1]
+        held = last.summary()
+        yield "Held-out accuracy", plain(held["accuracy"]), f"step {last.step}"
+        yield "Held-out margin", plain(held["margin"]), f"step {last.step}"
+    loss = run.curves.get("loss")
+    if loss is not None:
+        yield (
+            "Training loss",
+            plain(loss.last),
+            "last step" if not loss.is_reduced else "last steps",
+        )
+    speed = run.medians.get("tokens_per_second_per_gpu")
+    if speed is not None:
+        yield "Speed", plain(speed), f"tokens/s per {unit(run)}, median"
+    if "mfu" in run.medians:
+        yield "MFU", percent(run.medians["mfu"]), "median"
+    if run.peak_gib is not None:
+        yield "GPU memory", f"{plain(run.peak_gib)} GiB", "peak of the largest rank"
+    found = timeline.build(run)
+    if found is not None:
+        share = percent(found.share("trained"))
+        yield "Effective training", share, f"of {time_text(found.seconds)}"
+    if (left := run.training.get("eta_seconds")) and run.progress.get("state") == "running":
+        yield "Remaining", time_text(float(left)), "at the speed of the last steps"
+
+
+def planned(run: RunRecord) -> Iterator[Row]:
+    """Yield plan and actual: measure, plan, actual, actual over plan."""
+    speed, length = part(run.plan, "speed"), part(run.plan, "length")
+    found = timeline.build(run)
+    is_done = run.total > 0 and run.step >= run.total
+    whole = found.totals["trained"] + found.totals["between"] if found and is_done else None
+    hours = length.get("hours")
+    evaluations = [each.seconds for each in run.evaluations]
+    rows: list[tuple[str, Any, float | None]] = [
+        ("step time, s", speed.get("step_seconds"), run.medians.get("seconds")),
+        (
+            f"tokens/s per {unit(run)}",
+            speed.get("tokens_per_second_per_gpu"),
+            run.medians.get("tokens_per_second_per_gpu"),
+        ),
+        ("MFU", speed.get("mfu"), run.medians.get("mfu")),
+        ("GPU memory, GiB", part(run.plan, "memory").get("total_gib"), run.peak_gib),
+        ("steps", length.get("steps"), float(run.total) if run.total else None),
+        ("training, s", hours * 3600 if isinstance(hours, int | float) else None, whole),
+        (
+            "one evaluation, s",
+            part(run.plan, "evaluation").get("seconds"),
+            sum(evaluations) / len(evaluations) if evaluations else None,
+        ),
+    ]
+    for name, plan, actual in rows:
+        expected = float(plan) if isinstance(plan, int | float) else None
+        if expected is None:  # the measured figure alone is among the key figures
+            continue
+        ratio = f"× {actual / expected:.2f}" if expected and actual is not None else ""
+        yield name, plain(expected), plain(actual), ratio
+
+
+def unit(run: RunRecord) -> str:
+    """Return what a training process stands for."""
+    return "GPU" if run.has_gpus else "process"
+
+
+def unknown(run: RunRecord) -> Iterator[Row]:
+    """Yield the parts that the plan could not predict, and why; equal reasons share a row."""
+    reasons: dict[str, list[str]] = {}
+    for name, why in part(run.plan, "unknown").items():
+        reasons.setdefault(str(why), []).append(str(name))
+    for why, names in reasons.items():
+        yield ", ".join(names), why
+
+
+def ended(attempt: Attempt) -> str:
+    """Return why an attempt ended."""
+    if attempt.end is None:
+        return "No rank left a record of its end"
+    code = attempt.end.code
+    name = Exit(code).name.lower().replace("_", " ") if code in set(Exit) else "unknown"
+    return f"Exit code {code} ({name}): {attempt.end.cause}"
+
+
+def steps(attempt: Attempt) -> str:
+    """Return the steps of an attempt."""
+    if attempt.first_step is None:
+        return "no step"
+    lost = f", {attempt.lost_steps:,} of them trained again later" if attempt.lost_steps else ""
+    return f"steps {attempt.first_step:,} to {attempt.last_step:,}{lost}"
+
+
+def environment(run: RunRecord) -> Iterator[tuple[str, str]]:
+    """Yield what the run ran on."""
+    gang, model, recipe = (part(run.plan, name) for name in ("gang", "model", "recipe"))
+    if gang:
+        gpus = gang.get("gpus_per_node")
+        card = f" {str(gang['card']).upper()}" if gang.get("card") else " GPUs"
+        what = f"{gpus} ×{card} each" if gpus else "no GPU"
+        nodes = gang.get("nodes")
+        yield "nodes", f"{nodes} node{'s' * (nodes != 1)}, {what}"
+        if gang.get("network"):
+            assumed = " (assumed)" if gang.get("network_assumed") else ""
+            speed = f"{plain(gang.get('network_gbs'))} GB/s{assumed}"
+            yield "network", f"{gang.get('network')}, {speed}"
+    yield "processes", str(run.world or "–")
+    if recipe:
+        yield "recipe", f"{recipe.get('task')} with {recipe.get('backend')}"
+        yield "model", str(recipe.get("model"))
+        yield "data", ", ".join(map(str, recipe.get("dataset") or []))
+        yield "reference", str(recipe.get("reference"))
+    if model.get("parameters"):
+        active = f", {float(model['active_parameters']) / 1e9:.3g} B active"
+        experts = f", {model.get('experts')} experts" if model.get("experts") else ""
+        yield (
+            "parameters",
+            f"{float(model['parameters']) / 1e9:.4g} B{active}, {model.get('layers')} layers"
+            f"{experts}",
+        )
+    layout = part(run.plan, "layout")
+    if layout:
+        names = ("tp", "pp", "cp", "ep", "etp", "vpp", "dp", "edp")
+        yield "layout", ", ".join(f"{n} {layout[n]}" for n in names if layout.get(n))
+    if run.tokens is not None:
+        yield "tokens trained", f"{run.tokens:,}"
+    for name, when in (("first start", run.started), ("last write", run.progress.get("updated"))):
+        if isinstance(when, int | float):
+            yield name, clock(when)
+    yield "files", run.place
+
+
+def clock(when: float) -> str:
+    """Return a Unix time as UTC, to the second.
+
+    >>> clock(1795381150.7)
+    '2026-11-22 20:59:10 UTC'
+    """
+    try:
+        return f"{datetime.fromtimestamp(when, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    except (ValueError, OverflowError, OSError):
+        return "–"
+
+
+def versions(run: RunRecord) -> Iterator[tuple[str, str]]:
+    """Yield the versions that trained the newest checkpoint."""
+    for name, version in part(run.features, "versions").items():
+        yield str(name), str(version) or "not installed"
+
+
+def patches(run: RunRecord) -> Iterator[Row]:
+    """Yield the patches of upstream: name, effect, state, functions with digests."""
+    for name, patch in part(run.features, "patches").items():
+        if isinstance(patch, Mapping):
+            functions = part(patch, "functions")
+            listed = ", ".join(
+                f"{f} {str(digest)[:12]}".rstrip() for f, digest in functions.items()
+            )
+            yield str(name), str(patch.get("effect", "")), str(patch.get("state", "")), listed
+
+
+def digests(run: RunRecord) -> Iterator[Row]:
+    """Yield what identifies inputs and outputs: name, size, SHA-256."""
+    if digest := run.progress.get("digest"):
+        yield "recipe and launcher", "", str(digest)
+    for name, digest in run.inputs.items():
+        yield str(name), "", str(digest)
+    for name, entry in part(run.export, "files").items():
+        if isinstance(entry, Mapping):
+            yield f"export/{name}", bytes_text(entry.get("size", 0)), str(entry.get("sha256", ""))
+
+
+def pods(run: RunRecord) -> Iterator[Row]:
+    """Yield the ranks of the newest attempt: rank, pod, node, preflight."""
+    for pod in run.attempts[-1].pods if run.attempts else ():
+        found = [f for f in pod.get("findings") or () if isinstance(f, Mapping)]
+        shown = [f"{f.get('check')}: {f.get('seen')}" for f in found if f.get("state") != "skipped"]
+        passed = "passed" if pod.get("passed") else "failed"
+        text = f"{passed}; {', '.join(shown)}"
+        yield str(pod.get("rank")), str(pod.get("pod")), str(pod.get("node")), text
+
+
+def arguments(run: RunRecord) -> Iterator[Row]:
+    """Yield the recipe's arguments."""
+    for name, value in part(part(run.plan, "recipe"), "args").items():
+        yield str(name), str(value)
+
+
+def packs(run: RunRecord) -> Iterator[Row]:
+    """Yield the packing report of the newest attempt that has one."""
+    for attempt in reversed(run.attempts):
+        if attempt.packing:
+            for name, value in attempt.packing.items():
+                yield str(name).replace("_", " "), str(value)
+            return
+
+
+def start_phases(run: RunRecord) -> Iterator[Row]:
+    """Yield the phases of the newest start and their seconds."""
+    marks = {
+        str(name): float(when)
+        for name, when in part(run.progress, "phases").items()
+        if isinstance(when, int | float)
+    }
+    for name, seconds in durations(marks).items():
+        yield name.replace("_", " "), f"{seconds:.1f}"

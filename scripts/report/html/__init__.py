@@ -1,0 +1,1 @@
+"""The page: `markup` escapes, `chart` and `spans` draw, `sections` and `page` compose it."""

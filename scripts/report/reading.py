@@ -1,0 +1,205 @@
+"""Read the folder of a run: ``<workspace>/runs/<run>`` (launchers/README.md, "Files of a run")."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import math
+import statistics
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from launchers.config.workspace import Workspace
+from launchers.progress import phases
+from launchers.stages import attempt_record
+from launchers.stages.attempt_record import End
+from launchers.storage import checkpoint, marker
+from scripts.problem import Problem
+from scripts.redact import Redactor
+from scripts.report import metrics_file
+from scripts.report.columns import reduce
+from scripts.report.metrics_file import Metrics, Trained
+from scripts.report.record import Attempt, RunRecord
+
+PACKING = "packing.json"
+NOTHING_KNOWN = Redactor()
+"""Knows no exact values; the default, as it is immutable."""
+_SIGNS = ("progress.json", "metrics.jsonl", "plan.json")
+"""A folder with one of these files is a run's."""
+
+
+class _Files:
+    """Reads JSON files; collects what was wrong with them."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        self.redactor = redactor
+        self.notes: list[str] = []
+
+    def read(self, path: Path) -> Mapping[str, Any]:
+        """Return the JSON object of a file; empty without one, noted if it is not one."""
+        try:
+            document = json.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return {}
+        except (OSError, ValueError, RecursionError) as error:
+            self.notes.append(f"{path.name}: not read ({type(error).__name__})")
+            return {}
+        if not isinstance(document, dict):
+            self.notes.append(f"{path.name}: not a JSON object")
+            return {}
+        found: Mapping[str, Any] = self.redactor.data(document)
+        return found
+
+
+def find(name: str, workspace: Path) -> Workspace:
+    """Return the paths of a run.
+
+    Args:
+        name: a run of the workspace, or the path of a run's folder.
+        workspace: root of the volume.
+
+    Raises:
+        Problem: there is no such run.
+    """
+    for folder in (Path(name), workspace / "runs" / name):
+        if any((folder / sign).is_file() for sign in _SIGNS):
+            return Workspace.of(folder.resolve())
+    inside = Path(name) if (Path(name) / "runs").is_dir() else workspace
+    runs = sorted(path.name for path in (inside / "runs").glob("*") if path.is_dir())
+    near = difflib.get_close_matches(name, runs, n=3) or runs[:10]
+    known = f"; its runs: {', '.join(near)}" if near else ""
+    raise Problem(
+        f"no run {name!r} in {inside}{known}; give a run of --workspace, or the folder of a run "
+        f"(it holds {', '.join(_SIGNS)})"
+    )
+
+
+def read(work: Workspace, redactor: Redactor = NOTHING_KNOWN) -> RunRecord:
+    """Read a run; what is missing or torn is left out and noted, secrets are replaced."""
+    files = _Files(redactor)
+    notes = files.notes
+    metrics = metrics_file.read(work.metrics)
+    if metrics.torn:
+        notes.append(f"{work.metrics.name}: torn lines left out: {metrics.torn}")
+    newest = checkpoint.newest(work.checkpoints)
+    exported = marker.read(work.export)
+    return RunRecord(
+        name=work.run,
+        place=str(work.home),
+        progress=files.read(work.progress),
+        plan=files.read(work.plan),
+        inputs=files.read(work.inputs),
+        features=files.read(newest.path / checkpoint.FEATURES) if newest else {},
+        export=_manifest(exported),
+        checkpoints=sorted(each.step for each in checkpoint.complete(work.checkpoints)),
+        attempts=_attempts(work, metrics, files),
+        notes=notes,
+        **from_metrics(metrics),
+    )
+
+
+def from_metrics(metrics: Metrics) -> dict[str, Any]:
+    """Return the fields of a `RunRecord` that come from the steps."""
+    last = metrics.last
+    counted = [tokens for tokens in metrics.tokens if tokens >= 0]
+    return {
+        "curves": {
+            name: found
+            for name, values in metrics.columns.items()
+            if (found := reduce(metrics.steps, values)).steps
+        },
+        "evaluations": metrics.evaluations,
+        "rows": len(metrics.steps),
+        "step": last.step if last else 0,
+        "total": last.total if last else 0,
+        "world": last.world if last else 0,
+        "tokens": sum(counted) if counted else None,
+        "medians": _medians(metrics),
+        "peak_gib": _peak(metrics),
+    }
+
+
+def _medians(metrics: Metrics) -> dict[str, float]:
+    """Return medians without the first step of each attempt, which compiles its kernels."""
+    firsts = {each.first_step for each in metrics.trained.values()}
+    usual = [at for at, step in enumerate(metrics.steps) if step not in firsts]
+    found: dict[str, float] = {}
+    for name in ("seconds", "tokens_per_second_per_gpu", "mfu", "fill"):
+        column = metrics.columns[name]
+        values = [column[at] for at in usual if math.isfinite(column[at])]
+        if values:
+            found[name] = statistics.median(values)
+    return found
+
+
+def _peak(metrics: Metrics) -> float | None:
+    """Return the largest memory that the GPU's allocator held, in GiB."""
+    column = metrics.columns["reserved_gib"]
+    return max((value for value in column if math.isfinite(value)), default=None)
+
+
+def _attempts(work: Workspace, metrics: Metrics, files: _Files) -> list[Attempt]:
+    folders = {int(p.name): p for p in work.attempts.glob("*") if p.name.isdecimal()}
+    kept = metrics.kept()
+    return [
+        _attempt(number, folders.get(number), metrics, kept.get(number), files)
+        for number in sorted({*folders, *metrics.trained})
+    ]
+
+
+def _attempt(
+    number: int,
+    folder: Path | None,
+    metrics: Metrics,
+    kept: tuple[float, float] | None,
+    files: _Files,
+) -> Attempt:
+    trained = metrics.trained.get(number, Trained())
+    record = (
+        attempt_record.read(folder, saved=0, logged=trained.last_step)
+        if folder
+        else attempt_record.AttemptRecord(number=number, resumed=None, saved=0, logged=0)
+    )
+    began = [
+        when
+        for path in (folder.glob("phases-*.json") if folder else ())
+        if (when := phases.read(path).get("process")) is not None
+    ]
+    has_trained = trained.first_step > 0
+    return Attempt(
+        number=number,
+        resumed=record.resumed,
+        began=min(began, default=None),
+        trained_from=trained.trained_from if has_trained else None,
+        kept_until=kept[1] if kept else None,
+        trained_until=trained.trained_until if has_trained else None,
+        first_step=trained.first_step or None,
+        last_step=trained.last_step or None,
+        kept_seconds=kept[0] if kept else 0.0,
+        lost_steps=trained.lost_steps,
+        lost_seconds=trained.lost_seconds,
+        evaluation_seconds=trained.evaluation_seconds,
+        end=_redacted(record.root, files.redactor),
+        pods=[files.read(path) for path in sorted(folder.glob("preflight-*.json"))]
+        if folder
+        else (),
+        packing=files.read(folder / PACKING) if folder else {},
+    )
+
+
+def _manifest(exported: marker.Marker | None) -> dict[str, Any]:
+    if exported is None:
+        return {}
+    files = {
+        name: {"size": entry.size, "sha256": entry.sha256}
+        for name, entry in exported.manifest.items()
+    }
+    return {"files": files, "made": dict(exported.made)}
+
+
+def _redacted(end: End | None, redactor: Redactor) -> End | None:
+    if end is None:
+        return None
+    return replace(end, cause=redactor.text(end.cause), remedy=redactor.text(end.remedy))

@@ -1,0 +1,95 @@
+"""What is known of a run: read from its files, or made from a result of tests/gpu."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from launchers.metrics.evaluations import Evaluation
+from launchers.stages.attempt_record import End
+from scripts.report.columns import Points
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attempt:
+    """One start of the gang. Times are Unix times in seconds, None where no file has them."""
+
+    number: int
+    resumed: int | None = None
+    """Step of the checkpoint that it began from; None if it never trained."""
+    began: float | None = None
+    """Start of the training processes."""
+    trained_from: float | None = None
+    """Begin of its first step."""
+    kept_until: float | None = None
+    """End of its last step that counts; None if all its steps were trained again."""
+    trained_until: float | None = None
+    """End of its last step or evaluation."""
+    first_step: int | None = None
+    last_step: int | None = None
+    kept_seconds: float = 0.0
+    """Duration of the steps that count."""
+    lost_steps: int = 0
+    """Steps that a later attempt trained again."""
+    lost_seconds: float = 0.0
+    evaluation_seconds: float = 0.0
+    end: End | None = None
+    """Why it ended, by the rank that ended first; None if no rank left a record."""
+    pods: Sequence[Mapping[str, Any]] = ()
+    """Preflight report of each rank."""
+    packing: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunRecord:
+    """One run."""
+
+    name: str
+    place: str
+    """Where it was read from."""
+    progress: Mapping[str, Any] = field(default_factory=dict)
+    plan: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    features: Mapping[str, Any] = field(default_factory=dict)
+    """``features.json`` of the newest complete checkpoint."""
+    export: Mapping[str, Any] = field(default_factory=dict)
+    """Marker of the exported model, with its manifest."""
+    checkpoints: Sequence[int] = ()
+    """Steps of the complete checkpoints that are kept."""
+    curves: Mapping[str, Points] = field(default_factory=dict)
+    """By name of the column in ``metrics.jsonl``."""
+    evaluations: Sequence[Evaluation] = ()
+    attempts: Sequence[Attempt] = ()
+    rows: int = 0
+    """Steps that count."""
+    step: int = 0
+    total: int = 0
+    world: int = 0
+    tokens: int | None = None
+    """Real tokens of the steps that count; None if they were not counted."""
+    medians: Mapping[str, float] = field(default_factory=dict)
+    """Of ``seconds``, ``tokens_per_second_per_gpu``, ``mfu`` and ``fill``, where recorded."""
+    peak_gib: float | None = None
+    """Largest memory that the allocator of a GPU held."""
+    notes: Sequence[str] = ()
+    """What could not be read, one sentence each."""
+
+    @property
+    def training(self) -> Mapping[str, Any]:
+        """Return the training state in ``progress.json``."""
+        found = self.progress.get("training")
+        return found if isinstance(found, Mapping) else {}
+
+    @property
+    def started(self) -> float | None:
+        """Return the start of the run's first attempt."""
+        found = self.progress.get("first_started")
+        return float(found) if isinstance(found, int | float) else None
+
+    @property
+    def has_gpus(self) -> bool:
+        """Return whether each process has a GPU: by the plan, or as memory was recorded."""
+        gang = self.plan.get("gang")
+        gpus = gang.get("gpus_per_node") if isinstance(gang, Mapping) else None
+        return bool(gpus) or self.peak_gib is not None

@@ -1,0 +1,122 @@
+"""The page in a real browser: widths, dark mode, keyboard, print."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from scripts.report import command, reading
+from scripts.report.html import page
+from tests.scripts.report.browser import CHROMIUM, Browser, browser
+from tests.scripts.report.planted import HOSTILE, plant
+
+pytestmark = pytest.mark.skipif(
+    not CHROMIUM and not os.environ.get("CI"), reason="no Chromium: apt-get install chromium"
+)
+WIDTHS = (390, 1280)
+MINIMUM = 4.5
+"""Contrast of text, WCAG 2.2 level AA; lines of figures need 3."""
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browser(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Pages of one run, of two, and of one whose text is hostile."""
+    folder = tmp_path_factory.mktemp("pages")
+    one = reading.read(plant(folder / "one"))
+    other = reading.read(plant(folder / "other", "dpo-with-a-much-longer-name-than-most-43"))
+    hostile = reading.read(plant(folder / "hostile", text=HOSTILE))
+    found = {"one": [one], "two": [one, other], "hostile": [hostile]}
+    for name, runs in found.items():
+        (folder / f"{name}.html").write_text(command.render(runs), encoding="utf-8")
+    return {name: folder / f"{name}.html" for name in found}
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", WIDTHS)
+@pytest.mark.parametrize("name", ["one", "two", "hostile"])
+def test_the_page_fits_its_width_and_logs_no_error(
+    shown: Browser, pages: dict[str, Path], tmp_path: Path, name: str, width: int, dark: bool
+) -> None:
+    shown.open(pages[name], width=width, dark=dark)
+    assert shown.run("document.documentElement.scrollWidth") <= width
+    assert shown.run("document.querySelectorAll('.plot svg').length") >= 11
+    assert shown.run("typeof hacked") == "undefined"
+    assert shown.complaints == []
+    shown.picture(tmp_path / "page.png")
+    assert (tmp_path / "page.png").stat().st_size > 50_000
+    # All details open, too.
+    shown.run("document.querySelectorAll('details').forEach(each => each.open = true)")
+    assert shown.run("document.documentElement.scrollWidth") <= width
+
+
+def test_a_figure_is_read_by_keyboard(shown: Browser, pages: dict[str, Path]) -> None:
+    shown.open(pages["one"])
+    for _ in range(40):
+        shown.press("Tab")
+        if shown.run("document.activeElement.className") == "plot":
+            break
+    assert shown.run("document.activeElement.id") == "loss"
+    assert shown.run("getComputedStyle(document.activeElement).outlineStyle") == "solid"
+    text = "document.getElementById('loss-readout').textContent"
+    assert shown.run(text).startswith("step 20 · training batches 0.2 ")
+    shown.press("ArrowLeft")
+    assert shown.run(text).startswith("step 19 · training batches 0.225 ")
+    shown.press("Home")
+    assert shown.run(text).startswith("step 1 · ")
+    # The same step in every figure, and for a screen reader.
+    assert shown.run("document.getElementById('mfu-readout').textContent") == "step 1 · MFU 0.25"
+    assert shown.run("document.activeElement.getAttribute('aria-valuetext')") == shown.run(text)
+
+
+def test_every_figure_has_a_name_and_a_table(shown: Browser, pages: dict[str, Path]) -> None:
+    shown.open(pages["one"])
+    images = "[...document.querySelectorAll('svg[role=img]')]"
+    named = "svg => svg.ariaLabel || svg.querySelector('title')"
+    assert shown.run(f"{images}.length") == shown.run(f"{images}.filter({named}).length")
+    count = "document.querySelectorAll('figure').length"
+    assert shown.run(count) == shown.run("document.querySelectorAll('figure table').length")
+    ids = shown.run("[...document.querySelectorAll('[id]')].map(each => each.id)")
+    assert len(ids) == len(set(ids))
+
+
+def test_it_prints(shown: Browser, pages: dict[str, Path], tmp_path: Path) -> None:
+    shown.open(pages["one"], dark=True)
+    shown.print(tmp_path / "page.pdf")
+    printed = (tmp_path / "page.pdf").read_bytes()
+    assert printed.startswith(b"%PDF")
+    assert 2 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 8
+
+
+def test_text_and_lines_stand_out_in_both_modes() -> None:
+    style = (page.FOLDER / "page.css").read_text()
+    light, dark = (
+        dict(re.findall(r"--(\w+): (#[0-9a-f]{3,6});", block))
+        for block in re.findall(r":root \{(.*?)\n *\}", style, re.DOTALL)[:2]
+    )
+    assert set(dark) == set(light)
+    for colours in (light, dark):
+        for text in ("ink", "muted", "link", "good", "bad", "busy"):
+            assert contrast(colours[text], colours["paper"]) >= MINIMUM, text
+        for line in ("c0", "c1", "c2", "c3", "c4", "c5"):
+            assert contrast(colours[line], colours["paper"]) >= 3, line
+
+
+def contrast(one: str, other: str) -> float:
+    """Contrast ratio of WCAG 2."""
+    light, dark = sorted((luminance(one), luminance(other)), reverse=True)
+    return (light + 0.05) / (dark + 0.05)
+
+
+def luminance(colour: str) -> float:
+    """Relative luminance of WCAG 2, of ``#rrggbb``."""
+    parts = [int(colour[at : at + 2], 16) / 255 for at in (1, 3, 5)]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -1,0 +1,218 @@
+"""The report's parts that need no browser."""
+
+import html
+import json
+import math
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.console import Console
+
+from launchers.metrics import rows
+from scripts.problem import Problem
+from scripts.report import command, curves, metrics_file, reading, timeline
+from scripts.report.columns import COLUMNS, reduce
+from scripts.report.command import Format, Request
+from scripts.report.html import chart, page
+from scripts.report.record import RunRecord
+from tests.scripts.report.planted import HOSTILE, plant, row
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunRecord:
+    return reading.read(plant(tmp_path))
+
+
+def test_steps_that_were_trained_again_count_once(run: RunRecord) -> None:
+    first, second = run.attempts
+    assert (run.rows, run.step, run.tokens) == (20, 20, 20_000)
+    assert (first.lost_steps, first.lost_seconds, first.kept_seconds) == (4, 8.0, 16.0)
+    assert (second.lost_steps, second.kept_seconds) == (0, 24.0)
+    assert first.end is not None and first.end.code == 75
+
+
+def test_the_times_sum_up_to_the_whole(run: RunRecord) -> None:
+    found = timeline.build(run)
+    assert found is not None
+    assert found.totals == pytest.approx(
+        {
+            "trained": 40.0,
+            "between": 6.0,
+            "started": 20.0 + 30.0,
+            "waited": 10.0 + 56.0,
+            "lost": 8.0,
+        }
+    )
+    assert sum(found.totals.values()) == pytest.approx(found.seconds) == pytest.approx(170)
+    begins = [span.begin for span in found.spans]
+    assert begins == sorted(begins)
+
+
+def test_the_first_step_of_an_attempt_is_not_in_the_medians(run: RunRecord) -> None:
+    speeds = sorted(125.0 + step for step in range(2, 21) if step != 9)
+    assert run.medians["tokens_per_second_per_gpu"] == (speeds[8] + speeds[9]) / 2
+    assert run.peak_gib == 68.0
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.one_of(st.just(math.nan), st.floats(-1e6, 1e6)), min_size=1, max_size=300),
+    st.integers(1, 50),
+)
+def test_a_reduced_series_keeps_its_extremes_and_its_mean(
+    values: list[float], columns: int
+) -> None:
+    there = [value for value in values if math.isfinite(value)]
+    found = reduce(range(len(values)), values, columns)
+    assert found.recorded == len(there)
+    assert len(found.steps) <= columns
+    assert list(found.steps) == sorted(found.steps)
+    if there:
+        assert (min(found.lows), max(found.highs)) == (min(there), max(there))
+    for low, mean, high in zip(found.lows, found.means, found.highs, strict=True):
+        assert low - 1e-6 <= mean <= high + 1e-6
+
+
+@settings(deadline=None)
+@given(st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=40))
+def test_no_recorded_value_is_outside_the_axes(values: list[float]) -> None:
+    steps = range(1, len(values) + 1)
+    for spec in curves.CHARTS:
+        series = curves.Series(run=0, part=0, label="x", points=reduce(steps, values))
+        drawing = curves.Drawing(chart=spec, series=[series])
+        scale = chart.axes(drawing)
+        assert scale.y[0] <= min(values) and max(values) <= scale.y[1]
+        drawn = elements(chart.draw(drawing, ["r"]))
+        assert drawn.coordinates
+        assert all(math.isfinite(each) for each in drawn.coordinates)
+
+
+def test_a_long_run_makes_a_small_page() -> None:
+    lines = (rows.line(row(step, 1, 2.0 * step, 20_000)) for step in range(1, 20_001))
+    metrics = metrics_file.read_lines(lines)
+    run = RunRecord(name="long", place="", **reading.from_metrics(metrics))
+    assert all(len(points.steps) <= COLUMNS for points in run.curves.values())
+    assert len(page.render([run], ["long"])) < 700_000
+
+
+class _Elements(HTMLParser):
+    """Collects what a browser would load or run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: dict[str, int] = {}
+        self.links: list[str] = []
+        self.handlers: list[str] = []
+        self.coordinates: list[float] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.names[tag] = self.names.get(tag, 0) + 1
+        for name, value in attrs:
+            if name in ("src", "href", "xlink:href", "data", "action", "srcset"):
+                self.links.append(value or "")
+            if name.startswith("on"):
+                self.handlers.append(name)
+            if name in ("x", "y", "x1", "x2", "y1", "y2", "cx", "cy"):
+                self.coordinates.append(float((value or "").rstrip("%")))
+            if name == "d":
+                self.coordinates += map(float, re.findall(r"[^MLlhzZ ]+", value or ""))
+
+
+def elements(text: str) -> _Elements:
+    found = _Elements()
+    found.feed(text)
+    return found
+
+
+def test_text_of_a_run_is_never_markup(tmp_path: Path) -> None:
+    plain = elements(command.render([reading.read(plant(tmp_path / "a"))]))
+    hostile = command.render([reading.read(plant(tmp_path / "b", text=HOSTILE))])
+    found = elements(hostile)
+    assert hostile.count("hacked=1") > 20  # it is shown, as text
+    assert "img" not in found.names and not found.handlers
+    assert found.names["script"] == plain.names["script"]
+    hostile.encode()  # a lone surrogate of a torn file must not end the command
+
+
+def test_the_page_loads_nothing(run: RunRecord) -> None:
+    text = command.render([run])
+    assert all(link.startswith("#") for link in elements(text).links)
+    assert "url(" not in text.replace("url(#", "")
+    assert "@import" not in text and "default-src 'none'" in html.unescape(text)
+
+
+def test_markdown_escapes_what_would_be_markup(tmp_path: Path) -> None:
+    text = command.render([reading.read(plant(tmp_path, text=HOSTILE))], Format.MARKDOWN)
+    assert "<script" not in text and "<img" not in text
+    for line in text.splitlines():
+        if line.startswith("|"):
+            assert len(re.findall(r"(?<!\\)\|", line)) in (3, 4, 5)
+
+
+def test_the_json_has_a_version_and_no_number_that_is_not_finite(run: RunRecord) -> None:
+    document = json.loads(command.render([run, run], Format.JSON))
+    assert document["schema"] == 1
+    one, other = document["runs"]
+    assert (one["name"], other["name"]) == ("dpo-42", "dpo-42 (2)")
+    assert one["curves"]["loss"]["steps"] == [float(step) for step in range(1, 21)]
+    assert one["attempts"][0]["end"]["class"] == "preemption"
+    assert sum(one["time"]["totals"].values()) == pytest.approx(one["time"]["seconds"])
+
+
+@pytest.mark.parametrize("broken", ["", "[1]", '{"torn', "\x00", "nul"])
+def test_broken_files_are_named_and_the_rest_is_shown(tmp_path: Path, broken: str) -> None:
+    work = plant(tmp_path)
+    for path in (work.progress, work.plan, work.inputs):
+        path.write_text(broken)
+    with work.metrics.open("a") as handle:
+        handle.write('{"step": 21, "tot')
+    run = reading.read(work)
+    assert {note.split(":")[0] for note in run.notes} == {
+        *("metrics.jsonl", "progress.json", "plan.json", "inputs.json")
+    }
+    assert run.rows == 20
+    for kind in Format:
+        assert "dpo-42" in command.render([run], kind)
+
+
+def test_a_run_without_a_step_has_a_page(tmp_path: Path) -> None:
+    work = plant(tmp_path)
+    work.metrics.unlink()
+    run = reading.read(work)
+    assert "No step has been recorded" in command.render([run])
+    assert "No step has been recorded" in command.render([run], Format.MARKDOWN)
+
+
+def test_a_run_that_does_not_exist_names_the_nearest(tmp_path: Path) -> None:
+    plant(tmp_path, "dpo-42")
+    with pytest.raises(Problem, match="its runs: dpo-42;"):
+        reading.find("dpo-24", tmp_path)
+    with pytest.raises(Problem, match="its runs: dpo-42;"):
+        reading.find(str(tmp_path), Path("elsewhere"))
+
+
+def test_a_run_is_found_by_its_name_and_by_its_folder(tmp_path: Path) -> None:
+    work = plant(tmp_path)
+    assert reading.find("dpo-42", tmp_path).home == work.home
+    assert reading.find(str(work.home), Path("elsewhere")).home == work.home
+
+
+def test_the_command_writes_a_file_and_prints_its_path(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plant(tmp_path, "a")
+    plant(tmp_path, "b")
+    monkeypatch.chdir(tmp_path)
+    request = Request(runs=["a", "b"], workspace=tmp_path)
+    assert command.run(request, Console(width=60)) == 0
+    assert f"{tmp_path}/report-a-b.html" in capsys.readouterr().out
+    assert "2 runs side by side" in (tmp_path / "report-a-b.html").read_text()
+
+
+def test_too_many_runs_are_refused(run: RunRecord) -> None:
+    with pytest.raises(Problem, match="at most 12"):
+        command.render([run] * 13)
