@@ -21,7 +21,7 @@ def files_of(*, convert: bool = False, **args: Any) -> Footprint:
     return footprint.of(made, training, SHAPE, convert=convert)
 
 
-NARROW = {
+NARROW: dict[str, Any] = {
     "use_precision_aware_optimizer": True,
     "exp_avg_dtype": "bf16",
     "exp_avg_sq_dtype": "bf16",
