@@ -163,6 +163,22 @@ class Recipe:
         return self.arg("tuner_type", "full" if self.backend == "megatron" else "lora") != "full"
 
     @property
+    def writes_safetensors_once(self) -> bool:
+        """Return whether, of all parameters on Megatron, only the last save writes safetensors.
+
+        A run resumes from Megatron's own files, and its last checkpoint is exported.
+        """
+        is_for_export = "save_safetensors" not in self.args and self.export == "last"
+        is_full = self.backend == "megatron" and not self.trains_adapter
+        return is_full and is_for_export and not self.is_on("no_save_optim")
+
+    @property
+    def saves_in_background(self) -> bool:
+        """Return whether checkpoints are written while training continues."""
+        is_full = self.backend == "megatron" and not self.trains_adapter
+        return is_full and self.saving == "background" and not self.is_on("no_save_optim")
+
+    @property
     def weighs_pairs_equally(self) -> bool:
         """Return whether the launcher replaces the weights that packs give to pairs of DPO."""
         is_dpo = self.task == "rlhf" and self.arg("rlhf_type", "dpo") == "dpo"

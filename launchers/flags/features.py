@@ -83,15 +83,11 @@ def _has_narrow_moments(recipe: Recipe) -> bool:
 
 
 def _saves_in_background(recipe: Recipe) -> bool:
-    """Return whether checkpoints with the optimizer's state are written while training goes on."""
-    return not recipe.trains_adapter and recipe.saving == "background"
+    return recipe.saves_in_background
 
 
-def _exports_last(recipe: Recipe) -> bool:
-    """Return whether the safetensors of all parameters are needed of the last checkpoint only."""
-    is_resumed_without = not recipe.is_on("no_save_optim")
-    is_chosen = "save_safetensors" in recipe.args or recipe.export == "best"
-    return is_resumed_without and not is_chosen and not recipe.trains_adapter
+def _writes_safetensors_once(recipe: Recipe) -> bool:
+    return recipe.writes_safetensors_once
 
 
 def _reads_twice(recipe: Recipe) -> bool:
@@ -167,7 +163,7 @@ FEATURES = (
         name="safetensors_last",
         module="saving.safetensors_last",
         backend="megatron",
-        wanted=_exports_last,
+        wanted=_writes_safetensors_once,
     ),
     Feature(
         name="narrow_moments",

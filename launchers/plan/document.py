@@ -22,7 +22,9 @@ not known is null, and ``unknown`` has its reason under its name:
     evaluation{held_out, evaluated (rows), seconds (of one), count, share (of the run's time)}
     footprint{model, converted, checkpoint, merged (bytes of a model with the adapter in it),
               merges (last, every or never), every_steps, kept, needed, lost_seconds, is_exact,
-              save_seconds, stop_seconds (from SIGTERM to a complete checkpoint)}
+              exported (safetensors of the last checkpoint alone), save_seconds (until it is
+              complete), hold_seconds (for which it stops training),
+              stop_seconds (from SIGTERM to a complete checkpoint)}
     unknown{part: reason}
 """
 
@@ -208,7 +210,9 @@ def _footprint(plan: Plan) -> dict[str, Any] | None:
         "needed": files.needed,
         "lost_seconds": None if plan.lost_seconds is None else round(plan.lost_seconds),
         "is_exact": files.is_exact,
+        "exported": files.exported,
         "save_seconds": round(files.save_seconds),
+        "hold_seconds": round(files.hold_seconds),
         "stop_seconds": None if plan.stop_seconds is None else round(plan.stop_seconds),
     }
 

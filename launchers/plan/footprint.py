@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from launchers.config.recipe import Recipe
+from launchers.plan import memory
 from launchers.plan.model_config import ModelConfig
 from launchers.plan.parameters import IN_PEFT, whole
 from launchers.plan.training_job import Arguments, Training
@@ -12,13 +13,11 @@ from launchers.plan.training_job import Arguments, Training
 WEIGHT = 2
 """Bytes of a bf16 parameter, in the downloaded model, the export and adapters:
 megatron-core's ``Float16Module`` wraps both (``swift/megatron/utils/megatron_lm_utils.py``)."""
-OPTIMIZER = 12
-"""Optimizer bytes per trained parameter in Megatron's checkpoint: the fp32 master and both moments,
-whatever their dtype in memory (megatron-core ``distrib_optimizer.py``,
-``get_parameter_state_dp_zero`` and its sharded variants)."""
 WRITE_BYTES_PER_SECOND = 0.8e9
 """Assumed speed of a save, of all ranks together: measured on one local disk, where 52 GB took 65 s
 (4 x H200, 5 layers of Qwen3-30B-A3B). Parallel file systems are faster, NFS may be slower."""
+COPY_BYTES_PER_SECOND = 5e9
+"""Assumed speed of the copy of one GPU's part of a checkpoint to pinned host memory."""
 SAVE_STEPS = 500
 """ms-swift's default of ``save_steps`` (``swift/megatron/arguments/megatron_args.py``)."""
 
@@ -32,7 +31,9 @@ class Footprint:
     converted: int
     """Its copy in Megatron format; 0 if the convert stage is skipped."""
     checkpoint: int
-    """One checkpoint; of an adapter, without the merged model."""
+    """One checkpoint; of an adapter, without the merged model. Without ``exported``."""
+    exported: int
+    """Safetensors that only the last checkpoint has; 0 where each one has them."""
     merges: str
     """``Training.merges``; ``never`` if all parameters are trained."""
     every: int | None
@@ -41,6 +42,8 @@ class Footprint:
     """Number of checkpoints kept; None for all."""
     is_exact: bool
     """Whether a resume restores the optimizer's state."""
+    copied: int
+    """Bytes that one GPU copies to host memory in a save; 0 where a save waits for the write."""
 
     @property
     def merged(self) -> int:
@@ -58,6 +61,17 @@ class Footprint:
         return self.saved / WRITE_BYTES_PER_SECOND
 
     @property
+    def hold_seconds(self) -> float:
+        """Return the seconds for which a save stops training.
+
+        Safetensors of each checkpoint are written while training waits.
+        """
+        if not self.copied:
+            return self.save_seconds
+        waits = 0 if self.exported else self.model
+        return self.copied / COPY_BYTES_PER_SECOND + waits / WRITE_BYTES_PER_SECOND
+
+    @property
     def checkpoints(self) -> int | None:
         """Return the bytes of all checkpoints while the last is written; None if all are kept.
 
@@ -66,7 +80,7 @@ class Footprint:
         """
         if self.kept is None:
             return None
-        once = self.merged if self.merges == "last" else 0
+        once = (self.merged if self.merges == "last" else 0) + self.exported
         return (self.kept + 1) * self.saved + once
 
     @property
@@ -91,14 +105,19 @@ def of(recipe: Recipe, training: Training, shape: ModelConfig, *, convert: bool)
     """
     a = Arguments(args=recipe.args)
     weights = WEIGHT * shape.parameters
+    checkpoint, once = _checkpoint(training, shape), recipe.writes_safetensors_once
+    state = checkpoint - weights
+    in_background = recipe.saves_in_background
     return Footprint(
         model=weights,
         converted=weights if convert else 0,
-        checkpoint=_checkpoint(training, shape),
+        checkpoint=state if once else checkpoint,
+        exported=weights if once else 0,
         merges="never" if training.tuner == "full" else training.merges,
         every=save_every(a),
         kept=a.optional("save_total_limit"),
         is_exact=training.saves_optimizer,
+        copied=state // training.layout.world if in_background else 0,
     )
 
 
@@ -123,5 +142,6 @@ def _checkpoint(training: Training, shape: ModelConfig) -> int:
     is_full = training.tuner == "full"
     own = shape.parameters if is_full else whole(shape, training)
     written = own if is_full else whole(shape, training, IN_PEFT)
-    state = (WEIGHT + OPTIMIZER) * own if training.saves_optimizer else 0
+    bytes_each = WEIGHT + round(memory.optimizer_saved(training))
+    state = bytes_each * own if training.saves_optimizer else 0
     return WEIGHT * written + state

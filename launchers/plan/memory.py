@@ -178,7 +178,7 @@ class Host:
     offload: float
     """Offloaded part of the optimizer."""
     save: float
-    """Temporary memory while a checkpoint is written."""
+    """Copy of a checkpoint while it is written."""
 
     @property
     def total(self) -> float:
@@ -190,9 +190,9 @@ def host(shape: ModelConfig, training: Training, shards: Sequence[Shard]) -> Hos
     """Return the host memory of a node.
 
     The offloaded optimizer is megatron-core's ``optimizer/cpu_offloading/hybrid_optimizer.py``. A
-    checkpoint with the optimizer is copied from the GPUs before writing (``dist_checkpointing``):
-    trained parameters, with replicated weights divided among ranks
-    (``FullyParallelSaveStrategyWrapper``).
+    checkpoint with the optimizer is copied from the GPUs before writing (``dist_checkpointing``),
+    and with ``recipe.saving: background`` that memory is kept: trained parameters, with replicated
+    weights divided among ranks (``FullyParallelSaveStrategyWrapper``).
 
     Args:
         shape: sizes of the model.
@@ -206,7 +206,7 @@ def host(shape: ModelConfig, training: Training, shards: Sequence[Shard]) -> Hos
     owned = max(sum(p.owned(layout, distributed=training.distributed_optimizer)) for p in parts)
     offload = owned * training.optimizer_offload * OFFLOADED
     weights = 2 * max(sum(part.owned(layout, distributed=True)) for part in parts)
-    on_gpu = owned * 12 * (1 - training.optimizer_offload)
+    on_gpu = owned * optimizer_saved(training) * (1 - training.optimizer_offload)
     state = ranks * (on_gpu + weights) if training.saves_optimizer else 0.0
     return Host(
         processes=ranks * PROCESS,
@@ -252,6 +252,28 @@ def optimizer_kept(training: Training) -> float:
         return 12.0 * left
     moments = BYTES[training.exp_avg_dtype] + BYTES[training.exp_avg_sq_dtype]
     return 2.0 + moments
+
+
+def optimizer_saved(training: Training) -> float:
+    """Return the optimizer's bytes per trained parameter in Megatron's checkpoint.
+
+    fp32 master and moments; with the precision-aware optimizer the 16 bits of the master that the
+    weight lacks, and moments in bf16 as they are (``training/optimizer/narrow_moments.py``). Other
+    moments are widened to fp32 (megatron-core ``distrib_optimizer.py``,
+    ``_get_main_param_and_optimizer_states``), and all state for ``fully_reshardable``.
+
+    >>> from launchers.plan.layout import Layout
+    >>> one = Layout(nodes=1, gpus_per_node=1)
+    >>> optimizer_saved(Training(layout=one))
+    12.0
+    >>> narrow = {"exp_avg_dtype": "bf16", "exp_avg_sq_dtype": "bf16"}
+    >>> optimizer_saved(Training(layout=one, precision_aware=True, **narrow))
+    6.0
+    """
+    if training.reshardable or not training.precision_aware or training.offloads:
+        return 12.0
+    moments = (training.exp_avg_dtype, training.exp_avg_sq_dtype)
+    return 2.0 + sum(2.0 if dtype == "bf16" else 4.0 for dtype in moments)
 
 
 def optimizer_passing(training: Training, dense: float, experts: float) -> float:

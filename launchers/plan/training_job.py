@@ -118,6 +118,7 @@ _SIZES = {
 _FLAGS = {
     **{name: name for name in ("packing", "overlap_grad_reduce", "overlap_param_gather")},
     "precision_aware": "use_precision_aware_optimizer",
+    "reshardable": "dist_ckpt_optim_fully_reshardable",
     "distributed_optimizer": "use_distributed_optimizer",
     "cross_entropy_fusion": "cross_entropy_loss_fusion",
     "grouped_gemm": "moe_grouped_gemm",
@@ -198,6 +199,8 @@ class Training:
     imbalance: float = 0.0
     """Rows of the fullest rank's experts over the mean, if known (1: forced balance)."""
     saves_optimizer: bool = True
+    reshardable: bool = False
+    """Whether the optimizer's state is saved for any layout of the ranks, in fp32."""
     host_waits: bool = False
     """Whether the host waits for the GPU in every layer: ms-swift without the features
     ``pack_lengths``, ``grouped_product`` and ``grad_check``."""

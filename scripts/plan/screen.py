@@ -232,6 +232,8 @@ def _workspace(submission: Submission, plan: Plan) -> Iterator[str | Text]:
     took = time_text(files.save_seconds)
     rate = WRITE_BYTES_PER_SECOND / 1e9
     grace = time_text(submission.grace_seconds)
+    if files.copied:
+        yield f"a save stops training for {time_text(files.hold_seconds)} (assumed)"
     yield f"a save takes {took} at {rate:g} GB/s (assumed); SIGTERM leaves {grace}"
     kept = "all" if files.kept is None else str(files.kept)
     needed = "without limit" if files.needed is None else bytes_text(files.needed)

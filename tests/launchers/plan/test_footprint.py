@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import pytest
@@ -20,12 +21,62 @@ def files_of(*, convert: bool = False, **args: Any) -> Footprint:
     return footprint.of(made, training, SHAPE, convert=convert)
 
 
-def test_an_exact_checkpoint_holds_weights_twice_and_the_optimizer() -> None:
+NARROW: dict[str, Any] = {
+    "use_precision_aware_optimizer": True,
+    "exp_avg_dtype": "bf16",
+    "exp_avg_sq_dtype": "bf16",
+}
+"""The tuned profile's optimizer."""
+
+
+def test_an_exact_checkpoint_holds_weights_and_the_optimizer() -> None:
     files = files_of(save_total_limit=2, save_steps=25)
-    assert files.checkpoint == 16 * SHAPE.parameters
+    assert files.checkpoint == 14 * SHAPE.parameters
     assert (files.every, files.kept, files.is_exact) == (25, 2, True)
-    # while the third is written the first is still there
+    # while the third is written the first is still there; the last one has safetensors too
+    assert files.exported == files.model
+    assert files.needed == 2 * files.model + 3 * files.checkpoint
+
+
+@pytest.mark.parametrize(
+    ("changes", "bytes_each"),
+    [
+        ({}, 8),
+        ({"exp_avg_sq_dtype": "fp32"}, 10),
+        ({"exp_avg_dtype": "fp16"}, 10),
+        ({"dist_ckpt_optim_fully_reshardable": True}, 14),
+        ({"optimizer_cpu_offload": True}, 14),
+    ],
+)
+def test_narrow_moments_and_half_masters_are_saved_as_they_are(
+    changes: dict[str, Any], bytes_each: int
+) -> None:
+    assert files_of(**NARROW | changes).checkpoint == bytes_each * SHAPE.parameters
+
+
+def test_each_checkpoint_has_safetensors_where_one_is_asked_for() -> None:
+    files = files_of(save_safetensors=True, save_total_limit=2)
+    assert (files.checkpoint, files.exported) == (16 * SHAPE.parameters, 0)
     assert files.needed == files.model + 3 * files.checkpoint
+
+
+def test_a_save_holds_training_for_the_copy_alone() -> None:
+    files = files_of(**NARROW)
+    assert files.copied == 8 * SHAPE.parameters // 16
+    assert files.hold_seconds == files.copied / footprint.COPY_BYTES_PER_SECOND < 5
+    assert files.save_seconds > 300
+    waits = files_of(**NARROW, save_safetensors=True)
+    assert waits.hold_seconds > waits.model / footprint.WRITE_BYTES_PER_SECOND
+    for changed in ({"no_save_optim": True}, {"tuner_type": "lora"}):
+        blocking = files_of(**NARROW | changed)
+        assert (blocking.copied, blocking.hold_seconds) == (0, blocking.save_seconds)
+
+
+def test_a_blocking_save_holds_training_until_it_is_written() -> None:
+    made = dataclasses.replace(recipe(**NARROW), saving="blocking")
+    training = parse(made, nodes=2, gpus_per_node=8)
+    files = footprint.of(made, training, SHAPE, convert=False)
+    assert files.hold_seconds == files.save_seconds == files.saved / 0.8e9
 
 
 def test_a_checkpoint_without_optimizer_is_the_weights() -> None:

@@ -95,7 +95,7 @@ def test_without_a_card_nobody_says_that_it_fits() -> None:
 def test_work_lost_and_checkpoints_without_limit_are_warnings() -> None:
     release, plan = planned("recipe.args.save_total_limit=null", "recipe.args.save_steps=500")
     shown = text(release, plan.job)
-    assert "warning: every checkpoint is kept, 489 GB each" in shown
+    assert "warning: every checkpoint is kept, 244 GB each" in shown
     assert "recipe.args.save_steps" in shown
     assert "without limit for the model, all checkpoints" in shown
 
@@ -109,15 +109,17 @@ def test_a_grace_period_too_short_for_a_save_is_a_warning() -> None:
     for seconds, warned in ((enough, False), (plan.stop_seconds + 9, True)):
         given = replace(release, grace_seconds=seconds)
         assert any("GracePeriod" in line for line in judge(given, plan).warnings) is warned
-    assert "a save takes 10 min at 0.8 GB/s (assumed); SIGTERM leaves" in text(release, plan.job)
+    shown = text(release, plan.job)
+    assert "a save stops training for 3.1 s (assumed)" in shown
+    assert "a save takes 5 min at 0.8 GB/s (assumed); SIGTERM leaves" in shown
 
 
 @pytest.mark.parametrize(
     ("merge", "merged", "needed"),
     [
-        ("null", "a merged model of 61 GB with the last one", "138 GB for the models"),
-        ("true", "a merged model of 61 GB with each", "260 GB for the models"),
-        ("false", "not merged, the export is the adapter", "77 GB for the model,"),
+        ("null", "a merged model of 61 GB with the last one", "132 GB for the models"),
+        ("true", "a merged model of 61 GB with each", "254 GB for the models"),
+        ("false", "not merged, the export is the adapter", "71 GB for the model,"),
     ],
 )
 def test_an_adapters_checkpoints_and_its_merged_models(
@@ -125,7 +127,7 @@ def test_an_adapters_checkpoints_and_its_merged_models(
 ) -> None:
     release, plan = planned("recipe.args.tuner_type=lora", f"recipe.args.merge_lora={merge}")
     shown = text(release, plan.job)
-    assert "checkpoint of 5.3 GB every 100 steps" in shown
+    assert "checkpoint of 3.4 GB every 100 steps" in shown
     assert f"of the adapter; {merged}" in shown
     assert f"claim training: {needed}" in shown
     release, plan = planned()
@@ -135,10 +137,10 @@ def test_an_adapters_checkpoints_and_its_merged_models(
 def test_models_that_are_merged_with_every_save_count_in_what_is_said_of_them() -> None:
     both = ("recipe.args.tuner_type=lora", "recipe.args.merge_lora=true")
     release, plan = planned(*both, "recipe.args.save_total_limit=null")
-    assert "every checkpoint is kept, 66 GB each" in text(release, plan.job)
+    assert "every checkpoint is kept, 64 GB each" in text(release, plan.job)
     release, plan = planned(*both)
     (refusal,) = judge(replace(release, workspace_size=2e11), plan).refusals
-    assert "needs 260 GB and the claim has 200 GB" in refusal
+    assert "needs 254 GB and the claim has 200 GB" in refusal
     assert refusal.endswith("or remove recipe.args.merge_lora [plan-workspace-size]")
 
 

@@ -1,0 +1,93 @@
+"""Saves in the background: with megatron-core's strategies on two ranks, and in each phase of one.
+
+A save that does not end leaves the checkpoint before it as the newest complete one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launchers.storage import checkpoint
+from scripts.helm import ROOT
+from tests.launchers.training.ranks_on_cpu import said
+from tests.launchers.training.training_processes import is_running
+from tests.launchers.training_environment import PYTHON, needs_oracle, needs_training
+
+pytestmark = [needs_training, pytest.mark.timeout(600)]
+RANKS = "tests.launchers.training.saving.save_ranks"
+PHASES = ("copied", "writing", "written", "indexed")
+
+
+def alone(phase: str, folder: Path) -> tuple[int, list[dict[str, Any]]]:
+    """Run one rank; return its exit code and what it printed."""
+    module = "tests.launchers.training.saving.one_rank"
+    words = [str(PYTHON), "-m", module, phase, str(folder)]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
+    done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True)
+    assert done.returncode <= 0, done.stderr
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def newest(folder: Path) -> int:
+    """Return the step of the newest complete checkpoint."""
+    found = checkpoint.newest(folder)
+    return 0 if found is None else found.step
+
+
+@needs_oracle
+def test_two_saves_hold_what_was_copied_and_load_to_the_last_bit(tmp_path: Path) -> None:
+    for found in map(json.loads, said(RANKS, "both", str(tmp_path))):
+        assert found["same"] == [True, True]
+        assert found["object"] == {"of": found["rank"]}
+        assert found["sealed"] == [1, 2]
+        assert found["differ"]
+
+
+@needs_oracle
+def test_a_full_disk_ends_the_rank_that_writes_there(tmp_path: Path) -> None:
+    lines = {line["rank"]: line for line in map(json.loads, said(RANKS, "failing", str(tmp_path)))}
+    assert lines[0]["error"] is None
+    error = lines[1]["error"]
+    assert (error["id"], error["code"]) == ("checkpoint-write", 74)
+    assert "No space left on device" in error["cause"]
+    assert newest(tmp_path) == 1
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_death_in_each_phase_leaves_the_checkpoint_before(phase: str, tmp_path: Path) -> None:
+    code, lines = alone(phase, tmp_path)
+    assert code == -9
+    assert newest(tmp_path) == 1
+    for line in lines:  # the process that wrote does not outlive the rank
+        stop = time.monotonic() + 20
+        while is_running(line["writer"]) and time.monotonic() < stop:
+            time.sleep(0.02)
+        assert not is_running(line["writer"])
+    assert bool(lines) == (phase == "writing")
+
+
+def test_without_a_failure_both_are_complete(tmp_path: Path) -> None:
+    code, (line,) = alone("none", tmp_path)
+    assert code == 0 and newest(tmp_path) == 2
+    assert line["seconds"] > 0
+
+
+def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
+    code, (line,) = alone("full", tmp_path)
+    assert code == 0 and newest(tmp_path) == 1
+    assert (line["id"], line["code"]) == ("checkpoint-write", 74)
+    assert "No space left on device" in line["cause"]
+
+
+def test_the_death_of_the_writing_process_is_an_error(tmp_path: Path) -> None:
+    _, (_, line) = alone("dead", tmp_path)
+    assert (line["id"], line["code"]) == ("checkpoint-write", 74)
+    assert "ended with -9" in line["cause"]
+    assert newest(tmp_path) == 1
