@@ -38,6 +38,7 @@ _SETTINGS = (
     "DPO_MASTER_PORT",
     "DPO_GANG_PORT",
     "DPO_GANG_DEADLINE",
+    "DPO_METRICS_PORT",
     "DPO_GRACE_SECONDS",
     "DPO_TERMINATION_LOG",
     "DPO_POD_NAME",
@@ -88,6 +89,8 @@ class Settings:
     gang_port: int
     gang_deadline: int
     """Seconds within which every rank must join the gang."""
+    metrics_port: int
+    """Port of rank 0 on which the run's state is served to Prometheus; 0 for none."""
     grace: int
     """Seconds from SIGTERM to SIGKILL."""
     restart_attempt: int
@@ -142,6 +145,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
         gpus_per_node=gpus_of(env, place.source),
         gang_port=port(env, "DPO_GANG_PORT", 29400),
         gang_deadline=integer(env, "DPO_GANG_DEADLINE", 1800),
+        metrics_port=port(env, "DPO_METRICS_PORT", 0),
         grace=integer(env, "DPO_GRACE_SECONDS", DEFAULT_GRACE_SECONDS),
         restart_attempt=integer(env, "DPO_RESTART_ATTEMPT", 0, lowest=0),
         termination_log=Path(log) if log else None,

@@ -25,6 +25,7 @@ download) and the test run alone and without a GPU. Takes (root, role).
 {{- end }}
 {{- if $gang }}
 {{- $_ := set $settings "DPO_JIT_CACHE" (ternary "1" "0" $v.cache.jit) }}
+{{- with $v.monitoring.port }}{{ $_ := set $settings "DPO_METRICS_PORT" (toString (int .)) }}{{ end }}
 {{- $settings = merge $settings (include "megatron-dpo.preflight.settings" .root | fromJson) }}
 {{- end }}
 {{- if $v.code.url }}
