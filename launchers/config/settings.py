@@ -134,6 +134,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
     secret = env.get("DPO_CODE_SECRET", "")
     log = env.get("DPO_TERMINATION_LOG", "")
     record = env.get("DPO_RELEASE_RECORD", "")
+    metrics = "DPO_METRICS_PORT"
     place = place_of(env)
     return Settings(
         run=required(env, "DPO_RUN"),
@@ -145,7 +146,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
         gpus_per_node=gpus_of(env, place.source),
         gang_port=port(env, "DPO_GANG_PORT", 29400),
         gang_deadline=integer(env, "DPO_GANG_DEADLINE", 1800),
-        metrics_port=port(env, "DPO_METRICS_PORT", 0),
+        metrics_port=port(env, metrics, 1) if env.get(metrics) else 0,
         grace=integer(env, "DPO_GRACE_SECONDS", DEFAULT_GRACE_SECONDS),
         restart_attempt=integer(env, "DPO_RESTART_ATTEMPT", 0, lowest=0),
         termination_log=Path(log) if log else None,
