@@ -41,6 +41,7 @@ _SETTINGS = (
     "DPO_MASTER_PORT",
     "DPO_GANG_PORT",
     "DPO_GANG_DEADLINE",
+    "DPO_METRICS_PORT",
     "DPO_GRACE_SECONDS",
     "DPO_RESTARTS_IN_PLACE",
     "DPO_TERMINATION_LOG",
@@ -100,6 +101,8 @@ class Settings:
     gang_port: int
     gang_deadline: int
     """Seconds within which every rank must join the gang."""
+    metrics_port: int
+    """Port of rank 0 on which the run's state is served to Prometheus; 0 for none."""
     grace: int
     """Seconds from SIGTERM to SIGKILL."""
     restarts_in_place: int
@@ -160,6 +163,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
     log = env.get("DPO_TERMINATION_LOG", "")
     record = env.get("DPO_RELEASE_RECORD", "")
     alive = env.get("DPO_ALIVE_FILE", "")
+    metrics = "DPO_METRICS_PORT"
     place = place_of(env)
     return Settings(
         run=required(env, "DPO_RUN"),
@@ -171,6 +175,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
         gpus_per_node=gpus_of(env, place.source),
         gang_port=port(env, "DPO_GANG_PORT", 29400),
         gang_deadline=integer(env, "DPO_GANG_DEADLINE", 1800),
+        metrics_port=port(env, metrics, 1) if env.get(metrics) else 0,
         grace=integer(env, "DPO_GRACE_SECONDS", DEFAULT_GRACE_SECONDS),
         restarts_in_place=integer(
             env, "DPO_RESTARTS_IN_PLACE", DEFAULT_RESTARTS_IN_PLACE, lowest=0

@@ -21,6 +21,7 @@ from launchers.inputs.paths import inputs_of
 from launchers.inputs.preconditions import check, check_model
 from launchers.metrics.evaluations import Measure
 from launchers.preflight.preflight import Preflight
+from launchers.progress.exporter import exporting
 from launchers.progress.progress import Progress, reporting
 from launchers.progress.startup import following
 from launchers.progress.training import log_held_out, telling
@@ -66,7 +67,7 @@ def run(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
 
 def lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: float) -> None:
     """Run rank 0, the only one of this run: check, prepare, gather the gang, train, export."""
-    with _alone(settings):
+    with _alone(settings), exporting(settings.work.progress, settings.metrics_port):
         _lead(settings, recipe, env, deadline)
 
 

@@ -39,6 +39,11 @@ spec:
       workingDir: /opt
       env:
         {{- include "megatron-dpo.env" . | trim | nindent 8 }}
+      {{- with and (eq .role "node") .root.Values.monitoring.port }}
+      ports:
+        - name: metrics
+          containerPort: {{ int . }}
+      {{- end }}
       resources:
         {{- include "megatron-dpo.resources" . | nindent 8 }}
       terminationMessagePolicy: FallbackToLogsOnError

@@ -26,6 +26,12 @@ characters.
 {{- if eq (int .Values.rendezvous.masterPort) (int .Values.rendezvous.gangPort) }}
 - rendezvous.gangPort: {{ int .Values.rendezvous.gangPort }} is rendezvous.masterPort too; use another port [rendezvous-ports]
 {{- end }}
+{{- if and .Values.monitoring.podMonitor (not .Values.monitoring.port) }}
+- monitoring.podMonitor: true, and nothing serves metrics; set monitoring.port, e.g. 9400 [monitoring-no-port]
+{{- end }}
+{{- if has (int .Values.monitoring.port) (list (int .Values.rendezvous.masterPort) (int .Values.rendezvous.gangPort)) }}
+- monitoring.port: {{ int .Values.monitoring.port }} is a port of rendezvous too; use another port [monitoring-port]
+{{- end }}
 {{- if not (or .Values.image.tag .Values.image.digest) }}
 - image.tag: empty, as is image.digest, which means latest; set one of them [image-missing]
 {{- end }}

@@ -67,10 +67,10 @@ A pod on the host network shares the host's ports with the kubelet, kube-proxy, 
 the NodePort range, and Linux's range for outgoing connections.
 */}}
 {{- define "megatron-dpo.validate.network.ports" -}}
-{{- range $key, $given := pick .Values.rendezvous "masterPort" "gangPort" }}
+{{- range $key, $given := dict "rendezvous.masterPort" .Values.rendezvous.masterPort "rendezvous.gangPort" .Values.rendezvous.gangPort "monitoring.port" .Values.monitoring.port }}
 {{- $port := int $given }}
 {{- if or (and (ge $port 30000) (le $port 60999)) (has $port (list 2379 2380 2381 6443 10248 10249 10250 10256 10257 10259)) }}
-- rendezvous.{{ $key }}: {{ $port }} may be in use on the host, whose network the pods share (profile {{ $.Values.network.profile }}); use a port from 20000 to 29999 [host-port]
+- {{ $key }}: {{ $port }} may be in use on the host, whose network the pods share (profile {{ $.Values.network.profile }}); use a port from 20000 to 29999 [host-port]
 {{- end }}
 {{- end }}
 {{- end }}

@@ -14,6 +14,14 @@ def test_the_least_settings_are_run_and_workspace() -> None:
     assert settings.skips == frozenset()
     assert settings.recipe.name == "recipe.yaml"
     assert settings.work.home.as_posix() == "/w/runs/r"
+    assert settings.metrics_port == 0
+
+
+def test_the_metrics_port_is_off_unless_it_is_set() -> None:
+    assert from_env(ENV | {"DPO_METRICS_PORT": "9400"}).metrics_port == 9400
+    assert from_env(ENV | {"DPO_METRICS_PORT": ""}).metrics_port == 0
+    with pytest.raises(LaunchError, match="from 1 to 65535"):
+        from_env(ENV | {"DPO_METRICS_PORT": "70000"})
 
 
 def test_the_world_is_nodes_times_gpus() -> None:

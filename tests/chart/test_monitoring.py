@@ -1,0 +1,74 @@
+"""Metrics in the chart: port, PodMonitor and dashboard are opt-ins."""
+
+import json
+import re
+from typing import Any
+
+from launchers.progress import prometheus
+from tests.chart.helm import BASE, CHART, env, jobs, kind, pod, render
+from tests.launchers.progress.test_exporter import DOCUMENT
+
+ON = {"monitoring": {"port": 9400, "podMonitor": True, "dashboard": True}}
+
+
+def test_nothing_is_rendered_by_default() -> None:
+    found = render(BASE)
+    assert {each["kind"] for each in found} == {"JobSet", "ConfigMap", "Pod"}
+    assert sum(each["kind"] == "ConfigMap" for each in found) == 1
+    assert "ports" not in pod(found)["containers"][0]
+    assert "DPO_METRICS_PORT" not in env(found)
+
+
+def test_only_the_gang_has_the_port() -> None:
+    found = render(BASE, ON, {"stages": {"placement": "jobs", "convert": {"skip": True}}})
+    assert {"clone", "download", "node"} <= set(jobs(found))
+    for role in ("clone", "download", "node"):
+        ports = [{"name": "metrics", "containerPort": 9400}] if role == "node" else None
+        assert pod(found, role)["containers"][0].get("ports") == ports
+        assert ("DPO_METRICS_PORT" in env(found, role)) == (role == "node")
+
+
+def test_the_pod_monitor_selects_rank_0() -> None:
+    monitor = kind(render(BASE, ON), "PodMonitor")
+    assert monitor["spec"]["selector"]["matchLabels"] == {
+        "jobset.sigs.k8s.io/jobset-name": monitor["metadata"]["name"],
+        "jobset.sigs.k8s.io/replicatedjob-name": "node",
+        "batch.kubernetes.io/job-completion-index": "0",
+    }
+    assert monitor["spec"]["podMetricsEndpoints"] == [{"port": "metrics", "path": "/metrics"}]
+
+
+def test_the_dashboard_is_the_file() -> None:
+    [rendered] = [
+        each["data"]["megatron-dpo.json"]
+        for each in render(BASE, ON)
+        if each["kind"] == "ConfigMap" and each["metadata"]["name"].endswith("-dashboard")
+    ]
+    assert json.loads(rendered) == dashboard()
+
+
+def test_each_query_of_the_dashboard_finds_metrics_in_a_scrape() -> None:
+    scrape = prometheus.text(DOCUMENT)
+    served = {line.split("{")[0]: line for line in scrape.splitlines() if line[0] != "#"}
+    queries = [target["expr"] for panel in dashboard()["panels"] for target in panel["targets"]]
+    queries += [each["query"]["query"] for each in dashboard()["templating"]["list"][1:]]
+    assert len(queries) > 12
+    for query in queries:
+        names = re.findall(r"dpo_\w+", query)
+        assert names, query
+        for name in names:
+            assert name in served, query
+        for label in re.findall(r"[{,](\w+)=", query):
+            assert f"{label}=" in served[names[0]], query
+    # No metric is left out.
+    assert set(served) - set(re.findall(r"dpo_\w+", " ".join(queries))) == {
+        "dpo_run_started_timestamp_seconds",
+        "dpo_run_code",
+        "dpo_held_out_step",
+    }
+
+
+def dashboard() -> dict[str, Any]:
+    """The chart's file."""
+    document: dict[str, Any] = json.loads((CHART / "dashboard.json").read_text())
+    return document
