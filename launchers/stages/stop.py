@@ -37,7 +37,9 @@ class StopOnRequest:
             agreement: of the gang.
             grace_seconds: from SIGTERM to SIGKILL.
         """
-        self.board, self._agreement = board, agreement
+        self.board = board
+        """The memory shared with the training processes."""
+        self._agreement = agreement
         self._seconds = seconds_to_save(grace_seconds)
         self.is_late = False
         """Whether the save has taken too long: SIGKILL is near."""

@@ -27,9 +27,8 @@ def probe(values: Document) -> Any:
 
 
 def test_every_phase_has_a_floor_in_schema_and_launcher() -> None:
-    floors = KEYS["restarts"]["properties"]["hang"]["properties"]["floors"]["properties"]
-    assert set(floors) == set(FLOORS)
-    assert all(f"({FLOORS[phase]})" in floors[phase]["description"] for phase in floors)
+    floors = KEYS["restarts"]["properties"]["hang"]["properties"]["floors"]
+    assert floors["propertyNames"]["enum"] == list(FLOORS)
 
 
 def test_what_the_values_say_reaches_the_launcher() -> None:

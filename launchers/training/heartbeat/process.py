@@ -46,11 +46,6 @@ class Heartbeat:
             ctypes.CDLL(None).prctl(_PR_SET_PTRACER, ctypes.c_ulong(-1), 0, 0, 0)
         self._board.write(self._local, pid=os.getpid())
 
-    def beat(self) -> None:
-        """Give a heartbeat."""
-        if self._board is not None:
-            self._board.write(self._local)
-
     @contextmanager
     def phase(self, inner: Phase, after: Phase) -> Iterator[None]:
         """Mark a phase; ``after`` is the one that follows."""
