@@ -187,6 +187,8 @@ FIELDS: Mapping[str, Schema] = {
         },
     ),
     "FCVolumeSource.lun": _LUN,
+    "FCVolumeSource.targetWWNs": _list({"type": "string"}, minItems=1),
+    "FCVolumeSource.wwids": _list({"type": "string"}, minItems=1),
     "HostPathVolumeSource.path": _narrowed("absolutePath", **_NO_PARENT),
     "HostPathVolumeSource.type": _among(
         *("", "DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice"),

@@ -17,6 +17,11 @@
 {{- end }}
 {{- $variables = append $variables .name }}
 {{- end }}
+{{- $context := $container.securityContext | default dict }}
+{{- $mighty := or $context.privileged (has "SYS_ADMIN" (dig "capabilities" "add" list $context | default list)) }}
+{{- if and $mighty (eq (toString $context.allowPrivilegeEscalation) "false") }}
+- {{ $path }}.securityContext.allowPrivilegeEscalation: false with privileged or SYS_ADMIN, which Kubernetes refuses; remove one of them [privilege-escalation]
+{{- end }}
 {{- $privileged := dig "securityContext" "privileged" false $container }}
 {{- include "megatron-dpo.validate.mounts" (dict "path" (printf "%s.volumeMounts" $path) "mounts" $container.volumeMounts "privileged" $privileged) }}
 {{- $requests := dig "resources" "requests" dict $container | default dict }}
@@ -37,6 +42,11 @@
 - {{ $path }}.mountPath: {{ $mount.mountPath }} is in use; use another path [mount-path-twice]
 {{- end }}
 {{- $paths = append $paths $mount.mountPath }}
+{{- range $key, $folder := pick $mount "subPath" "subPathExpr" }}
+{{- if or (isAbs $folder) (regexMatch "(^|/)[.][.](/|$)" $folder) }}
+- {{ $path }}.{{ $key }}: {{ $folder | quote }} is not a path below the volume; use folders without leading /, and without .. [sub-path-unclean]
+{{- end }}
+{{- end }}
 {{- if and $mount.subPath $mount.subPathExpr }}
 - {{ $path }}.subPathExpr: set with subPath, and Kubernetes accepts one of them; remove one [sub-path-both]
 {{- end }}
@@ -53,11 +63,21 @@
 {{- if not (include "megatron-dpo.isResource" .name) }}
 - {{ .path }}: {{ .name | quote }} is not a resource; use cpu, memory or a name such as rdma/hca [resource-name]
 {{- else if include "megatron-dpo.isExtended" .name }}
-{{- if or (ne ($request | default $limit) $limit) (and (contains "/" .name) (not (regexMatch "^[0-9]+$" $limit))) }}
+{{- if or (ne ($request | default $limit) $limit) (and (contains "/" .name) (not (regexMatch "^[0-9]+$" $limit))) (not (include "megatron-dpo.isMultiple" (dict "name" .name "amount" $limit))) }}
 - {{ .path }}: {{ .name }} has request {{ $request | default "(none)" }} and limit {{ $limit | default "(none)" }}; set one whole number, under limits [resource-whole]
 {{- end }}
 {{- else if and $request $limit (gt (include "megatron-dpo.quantity" $request | float64) (include "megatron-dpo.quantity" $limit | float64)) }}
 - {{ .path }}.requests.{{ .name }}: {{ $request }} is more than the limit {{ $limit }}; set a smaller request or a larger limit [resource-limit]
+{{- end }}
+{{- end }}
+
+{{/* Non-empty unless an amount of huge pages is not a multiple of a page. Takes (name, amount). */}}
+{{- define "megatron-dpo.isMultiple" -}}
+{{- $page := trimPrefix "hugepages-" .name -}}
+{{- if eq $page .name }}yes
+{{- else if .amount }}
+{{- $bytes := include "megatron-dpo.quantity" .amount | float64 }}
+{{- if eq (mulf (divf $bytes (include "megatron-dpo.quantity" $page | float64) | floor) (include "megatron-dpo.quantity" $page | float64)) $bytes }}yes{{ end }}
 {{- end }}
 {{- end }}
 

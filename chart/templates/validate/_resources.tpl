@@ -27,7 +27,7 @@
 {{- $request := get $found.requests $name }}
 {{- $limit := get $found.limits $name }}
 {{- if and (include "megatron-dpo.isExtended" $name) (not (has $name (list $.Values.gpuResource))) }}
-{{- if or (ne $request $limit) (and (contains "/" $name) (not (regexMatch "^[0-9]+$" $limit))) }}
+{{- if or (ne $request $limit) (and (contains "/" $name) (not (regexMatch "^[0-9]+$" $limit))) (not (include "megatron-dpo.isMultiple" (dict "name" $name "amount" $limit))) }}
 - {{ $path }}: {{ $name }} has request {{ $request | default "(none)" }} and limit {{ $limit | default "(none)" }}; set one whole number, under limits [resource-whole]
 {{- end }}
 {{- else if and $request $limit }}

@@ -41,6 +41,7 @@
 {{- $path := printf "extraVolumeMounts[%d]" $position }}
 {{- $_ := set $given (printf "%s.mountPath" $path) $mount.mountPath }}
 {{- $_ := set $below (printf "%s.subPath" $path) ($mount.subPath | default "") }}
+{{- $_ := set $below (printf "%s.subPathExpr" $path) ($mount.subPathExpr | default "") }}
 {{- if and $mount.subPath $mount.subPathExpr }}
 - {{ $path }}.subPathExpr: set with subPath, and Kubernetes accepts one of them; remove one [sub-path-both]
 {{- end }}
