@@ -43,7 +43,7 @@ extraEnv.{{ $variable }}: {valueFrom: {secretKeyRef: {name: SECRET, key: KEY}}}
 {{- else if hasPrefix "secrets." . -}}
 kubectl create secret generic NAME --from-file=token=FILE, and existingSecret: NAME
 {{- else if hasPrefix "code." . -}}
-code.existingSecret
+kubectl create secret generic NAME --from-file=token=FILE, and code.existingSecret: NAME
 {{- else if hasPrefix "image." . -}}
 image.pullSecrets
 {{- else -}}
