@@ -151,7 +151,7 @@ FIELDS: Mapping[str, Schema] = {
     "Capabilities.drop": _list(ref("capability")),
     "ClusterTrustBundleProjection.name": ref("word"),
     "ClusterTrustBundleProjection.path": ref("relativePath"),
-    "ClusterTrustBundleProjection.signerName": ref("labelName"),
+    "ClusterTrustBundleProjection.signerName": _text(pattern=f"^{_SUBDOMAIN}/{_LABEL}$"),
     "ConfigMapKeySelector.key": ref("configKey"),
     "ConfigMapKeySelector.name": ref("dnsName"),
     "ConfigMapProjection.name": ref("dnsName"),

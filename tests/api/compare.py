@@ -92,7 +92,8 @@ def objects(rendered: list[Document]) -> Iterator[Document]:
         for job in document["spec"]["replicatedJobs"]:
             pod = job["template"]["spec"]["template"]
             metadata = {**pod["metadata"], "name": job["name"]}
-            yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod["spec"]}
+            spec = {"serviceAccountName": "default", **pod["spec"]}  # as the admission plugin does
+            yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def _by_schema(values: Document) -> str:
