@@ -139,6 +139,11 @@ differential: ## compare our rules with the checks of ms-swift and megatron-core
 	@CASES=$(CASES) CASES_SEED=$(FUZZ_SEED) .venv/bin/python -m pytest --numprocesses auto \
 		--maxprocesses 4 --timeout 0 tests/differential $(PYTEST)
 
+differential-api: ## compare the chart with an API server on CASES generated pod parts (Linux)
+	$(call build,chart $(TESTS) $(HELM) $(CHECKERS) $(addprefix $(STAMPS)/go-,etcd kubernetes))
+	@echo "CASES=$(CASES) CASES_SEED=$(FUZZ_SEED)"
+	@CASES=$(CASES) CASES_SEED=$(FUZZ_SEED) .venv/bin/python -m pytest --timeout 0 tests/api $(PYTEST)
+
 e2e: ## all tests that need a cluster, which it starts (Linux, root); about 15 minutes
 	$(call build,chart $(TESTS) $(TRAIN) $(HELM) $(HELM3) $(CLUSTER) $(CHECKERS))
 	@.venv/bin/python -m tests.e2e.image
@@ -197,6 +202,10 @@ flags: ## rewrite the chart's tables and schema of training flags from both rele
 	$(call build,$(COMMAND) $(TRAIN) $(TRAIN_NEXT))
 	@.venv/bin/python -m scripts.dev.flags
 
+pod-schema: ## rewrite the pod parts of the values' schema from the lowest supported Kubernetes
+	$(call build,$(TESTS))
+	@.venv/bin/python -m scripts.dev.pod_schema
+
 locks: $(UV) ## rewrite the locks from pyproject.toml
 	@$(LOCK) -o launchers/requirements-cpu.txt --group train
 	@$(LOCK) -o launchers/requirements-cpu-$(NEXT).txt --group train-next
@@ -221,7 +230,7 @@ setup: ## install all tools; other targets install what they need
 
 clean: ## remove everything that make installed or generated
 	@if [[ -d .tools/cluster/run ]]; then $(CLUSTER_COMMAND) down; fi
-	rm -rf chart/launchers.tar.xz chart/launchers.digest .venv .tools .demo dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf chart/launchers.tar.xz chart/launchers.digest chart/defaults.yaml .venv .tools .demo dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 
 $(UV): scripts/tools/uv.sh
 	@echo "setup: uv"
@@ -288,4 +297,4 @@ $(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
 	@scripts/tools/go.sh $*
 	@touch $@
 
-.PHONY: help demo chart demo-clean render test test-next test-chart refusals attribution faults crash fuzz differential e2e soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup clean
+.PHONY: help demo chart demo-clean render test test-next test-chart refusals attribution faults crash fuzz differential e2e soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema clean

@@ -5,6 +5,9 @@
 checkout (``launchers/version.py``). Equal sources give equal archives: names are sorted, times and
 owners zero, and the compression has fixed parameters.
 
+``chart/defaults.yaml`` holds the defaults of ``values.yaml``, which no template can read itself: a
+null in a values file means the default.
+
 Comments and docstrings are left out because a ConfigMap larger than 262,144 bytes fails with
 client-side ``kubectl apply``, and Helm stores the archive twice in the record of each release.
 """
@@ -15,6 +18,7 @@ import ast
 import io
 import lzma
 import os
+import re
 import tarfile
 import tempfile
 import tokenize
@@ -26,6 +30,7 @@ from launchers.version import digest, sources
 ROOT = Path(__file__).resolve().parent.parent
 ARCHIVE = "launchers.tar.xz"
 DIGEST = "launchers.digest"
+DEFAULTS = "defaults.yaml"
 FILTERS = [
     {
         "id": lzma.FILTER_LZMA2,
@@ -64,6 +69,24 @@ def code_of(source: bytes) -> bytes:
     return "".join(lines).encode()
 
 
+def defaults(values: str) -> str:
+    r"""Return the text of values.yaml without comments, and without keys whose null has a meaning.
+
+    >>> defaults("a:\n  # -- Size.\n  b: 1\n  # -- Time to live; null never ends.\n  c: 7\n")
+    'a:\n  b: 1\n'
+    """
+    kept, comment = [], ""
+    for line in values.splitlines():
+        if line.lstrip().startswith("#"):
+            comment = line
+        elif line.strip():
+            is_map = line.endswith((":", "{}", "[]"))
+            if is_map or not re.search(r"\bnull\b", f"{comment}{line}"):
+                kept.append(f"{line}\n")
+            comment = ""
+    return "".join(kept)
+
+
 def pack(files: Mapping[str, bytes]) -> bytes:
     """Return the archive: each file as ``launchers/<name>``.
 
@@ -82,7 +105,7 @@ def pack(files: Mapping[str, bytes]) -> bytes:
 
 
 def build(root: Path = ROOT) -> bool:
-    """Write archive and digest of a checkout, unless they are up to date.
+    """Write archive, digest and defaults of a checkout, unless they are up to date.
 
     Returns:
         Whether they were written.
@@ -93,11 +116,19 @@ def build(root: Path = ROOT) -> bool:
     chart = root / "chart"
     files = sources(root / "launchers")
     wanted = f"{digest(files)}\n"
+    _write_defaults(chart)
     if _is_current(chart, wanted):
         return False
     _replace(chart / ARCHIVE, pack(files))
     _replace(chart / DIGEST, wanted.encode("ascii"))  # last: it says that the archive is complete
     return True
+
+
+def _write_defaults(chart: Path) -> None:
+    text = defaults((chart / "values.yaml").read_text(encoding="utf-8"))
+    file = chart / DEFAULTS
+    if not file.is_file() or file.read_text(encoding="utf-8") != text:
+        _replace(file, text.encode())
 
 
 def _is_current(chart: Path, wanted: str) -> bool:

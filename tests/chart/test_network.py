@@ -156,7 +156,8 @@ def test_a_custom_network_is_what_the_values_say() -> None:
         "transport": "NET/Mine",
         "floorGBs": 12.5,
     }
-    documents = objects(template(merged({"network": given})))
+    root: Document = {"podSecurityContext": {"runAsNonRoot": False, "runAsUser": 0}}
+    documents = objects(template(merged(root, {"network": given})))
     spec = pod(documents)
     [container] = spec["containers"]
     assert spec["hostNetwork"] is True

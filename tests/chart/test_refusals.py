@@ -104,3 +104,23 @@ def test_unchecked_flags_pass_but_not_the_launchers_own() -> None:
     assert template(merged(unchecked))
     with pytest.raises(Refused, match=r"recipe.args.model: .* \[flag-owned\]"):
         template(merged(unchecked, {"recipe": {"args": {"model": "x"}}}))
+
+
+@pytest.mark.parametrize(
+    "layer, id",
+    [
+        ({"podAnnotations": {"a": "x" * 250_000}}, "size-annotations"),
+        ({"recipe": {"args": {"template": "x" * 1_000_000}}}, "size-config-map"),
+    ],
+)
+def test_what_kubernetes_does_not_store_is_refused(layer: Document, id: str) -> None:
+    with pytest.raises(Refused, match=rf"\[{id}\]"):
+        template(merged(layer))
+
+
+def test_a_chart_without_its_defaults_is_refused(tmp_path: Path) -> None:
+    chart = tmp_path / "chart"
+    shutil.copytree(CHART, chart)
+    (chart / "defaults.yaml").unlink()
+    with pytest.raises(Refused, match=r"`make chart`.*\[chart-defaults\]"):
+        template(merged(), chart=chart)

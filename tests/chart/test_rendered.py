@@ -269,7 +269,8 @@ def test_each_kind_of_workspace_becomes_its_volume(workspace: Document) -> None:
 
 @pytest.mark.parametrize("asked", [{"privileged": True}, {"capabilities": {"add": ["SYS_ADMIN"]}}])
 def test_a_mighty_container_has_no_word_about_escalation(asked: Document) -> None:
-    security = pod(render({"securityContext": asked}))["containers"][0]["securityContext"]
+    root = {"podSecurityContext": {"runAsNonRoot": False, "runAsUser": 0}}
+    security = pod(render(root, {"securityContext": asked}))["containers"][0]["securityContext"]
     assert "allowPrivilegeEscalation" not in security
     assert security.items() >= {**asked, "capabilities": security["capabilities"]}.items()
 

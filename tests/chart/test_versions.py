@@ -79,7 +79,13 @@ def test_the_archive_holds_all_and_renders_the_same(
         for folder in ("flags", "networks")
         for p in (CHART / folder).glob("*.yaml")
     }
-    own = {"exits.yaml", "values.schema.json", "launchers.tar.xz", "launchers.digest"}
+    own = {
+        "exits.yaml",
+        "values.schema.json",
+        "launchers.tar.xz",
+        "launchers.digest",
+        "defaults.yaml",
+    }
     assert data | own <= names
     assert not {name for name in names if name.endswith(".py")}
     assert objects(template(BASE, chart=archive, helm=helm)) == objects(

@@ -35,7 +35,10 @@ SOUND: tuple[Document, ...] = (
         "extraVolumeMounts": [{"name": "more", "mountPath": "/more", "readOnly": True}],
     },
     {"podSecurityContext": {"runAsNonRoot": False, "runAsUser": 0, "runAsGroup": 0}},
-    {"securityContext": {"capabilities": {"add": ["IPC_LOCK"], "drop": []}, "privileged": None}},
+    {
+        "podSecurityContext": {"runAsNonRoot": False, "runAsUser": 0},
+        "securityContext": {"capabilities": {"add": ["IPC_LOCK"], "drop": []}, "privileged": None},
+    },
     {"podAnnotations": {"example.com/a": 1000000, "b": True, "c": "x: y"}, "podLabels": {"t": ""}},
     {"tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"}]},
     {"resources": {"limits": {"memory": "1Ti", "example.com/nic": 2}, "requests": {"cpu": "96"}}},

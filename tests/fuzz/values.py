@@ -60,10 +60,11 @@ def _number(schema: Document, _: str) -> Values:
 
 
 def _string(schema: Document, _: str) -> Values:
-    if "pattern" not in schema:
+    pattern = schema.get("then", schema).get("pattern")  # of text that is not a credential
+    if pattern is None:
         return TEXT
     longest = schema.get("maxLength", 300)
-    return st.from_regex(schema["pattern"], fullmatch=True).filter(lambda s: len(s) <= longest)
+    return st.from_regex(pattern, fullmatch=True).filter(lambda s: len(s) <= longest)
 
 
 def _array(schema: Document, _: str) -> Values:

@@ -17,7 +17,7 @@ from tests.refusals.printed import SCHEMA
 CASES = load()
 GOLDEN = FOLDER / "golden" / "wordings.yaml"
 """Name of each case to its refusals, but those of the schema, which are Helm's words."""
-ELSEWHERE = ("chart-", "release-name-", "upgrade-")
+ELSEWHERE = ("chart-", "release-name-", "size-", "upgrade-")
 """Ids whose cases are in tests/chart."""
 
 

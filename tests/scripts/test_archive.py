@@ -27,6 +27,7 @@ def checkout(tmp_path: Path) -> Path:
         unwanted = shutil.ignore_patterns("__pycache__")
         shutil.copytree(archive.ROOT / name, folder / name, ignore=unwanted)
     (folder / "chart").mkdir()
+    shutil.copy(archive.ROOT / "chart" / "values.yaml", folder / "chart")
     return folder
 
 

@@ -1,6 +1,8 @@
-{{/* The container's env list, sorted by name. Takes (root, role). */}}
+{{/* The container's env list, sorted by name, and a variable below those that it refers to. Takes (root, role). */}}
 {{- define "megatron-dpo.env" -}}
-{{- range $name, $value := include "megatron-dpo.env.map" . | fromJson }}
+{{- $env := include "megatron-dpo.env.map" . | fromJson }}
+{{- range $name := include "megatron-dpo.env.order" $env | fromJsonArray }}
+{{- $value := get $env $name }}
 - name: {{ $name | quote }}
   {{- if kindIs "map" $value }}
   {{- toYaml $value | nindent 2 }}
@@ -8,6 +10,39 @@
   value: {{ $value | quote }}
   {{- end }}
 {{- end }}
+{{- end }}
+
+{{/*
+Names of a map of variables in the order of the env list, as JSON: Kubernetes replaces $(NAME) by a variable that
+stands above only. A variable that refers back to itself is left out (validate.env refuses it).
+*/}}
+{{- define "megatron-dpo.env.order" -}}
+{{- $env := . -}}
+{{- $left := keys $env | sortAlpha -}}
+{{- $order := list -}}
+{{- range ternary (list 1) $left (not (contains "$(" (toJson $env))) }}
+{{- $waiting := list }}
+{{- range $name := $left }}
+{{- $isFree := true }}
+{{- range include "megatron-dpo.env.references" (get $env $name) | fromJsonArray }}
+{{- if has . $left }}{{ $isFree = false }}{{ end }}
+{{- end }}
+{{- if $isFree }}{{ $order = append $order $name }}{{ else }}{{ $waiting = append $waiting $name }}{{ end }}
+{{- end }}
+{{- $left = $waiting }}
+{{- end }}
+{{- toJson $order }}
+{{- end }}
+
+{{/* Names in the $(NAME) of a variable's value, as a JSON list; $$(NAME) is text. */}}
+{{- define "megatron-dpo.env.references" -}}
+{{- $names := list -}}
+{{- if and (kindIs "string" .) (contains "$(" .) }}
+{{- range regexFindAll "[$][(][-A-Za-z0-9_.]+[)]" (replace "$$" "" .) -1 }}
+{{- $names = append $names (trimPrefix "$(" . | trimSuffix ")") }}
+{{- end }}
+{{- end }}
+{{- toJson $names }}
 {{- end }}
 
 {{/*

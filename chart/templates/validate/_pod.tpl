@@ -1,6 +1,6 @@
 {{/* extraEnv and network.env: no variable that the chart sets, and no secret in plain text. */}}
 {{- define "megatron-dpo.validate.env" -}}
-{{- $reserved := list "JOB_COMPLETION_INDEX" "NODE_RANK" "RANK" "LOCAL_RANK" "WORLD_SIZE" "LOCAL_WORLD_SIZE" "GROUP_RANK" "MASTER_ADDR" "MASTER_PORT" "NNODES" "NPROC_PER_NODE" "CUDA_VISIBLE_DEVICES" "GPU_MODEL" "NETWORK_TRANSPORT" "NETWORK_FLOOR_GBS" -}}
+{{- $reserved := list "JOB_COMPLETION_INDEX" "NODE_RANK" "RANK" "LOCAL_RANK" "WORLD_SIZE" "LOCAL_WORLD_SIZE" "GROUP_RANK" "MASTER_ADDR" "MASTER_PORT" "NNODES" "NPROC_PER_NODE" "CUDA_VISIBLE_DEVICES" "NVIDIA_VISIBLE_DEVICES" "PYTHONHOME" "PYTHONSAFEPATH" "PYTHONSTARTUP" "PYTHONINSPECT" "PYTHONOPTIMIZE" "PYTHONEXECUTABLE" "PYTHONPLATLIBDIR" "GPU_MODEL" "NETWORK_TRANSPORT" "NETWORK_FLOOR_GBS" -}}
 {{- /* Settings of the launcher that only the user sets. */}}
 {{- $open := list "DPO_ACCEPT_PATCHES" -}}
 {{- /* Variables that the hubs' libraries read a token from. */}}
@@ -11,12 +11,34 @@
 {{- range $name, $value := $env }}
 {{- if not (regexMatch "^[A-Za-z_][A-Za-z0-9_]*$" $name) }}
 - {{ $path }}: {{ $name | quote }} is not a variable name; use {{ regexReplaceAll "^[0-9]|[^A-Za-z0-9_]" $name "_" | default "letters, digits and _" }} [env-name]
+{{- else if has $name (list "true" "false") }}
+- {{ $path }}.{{ $name }}: YAML makes {{ $name }} of an unquoted {{ ternary "on, y and yes" "off, n and no" (eq $name "true") }}; quote the name, or use another one [name-boolean]
 {{- else if or (has $name $reserved) (and (regexMatch "^(DPO|SKIP|PET|TORCHELASTIC)_" $name) (not (has $name $open))) }}
 - {{ $path }}.{{ $name }}: reserved: set by the launcher or Kubernetes; remove it and use the corresponding key of the values [env-reserved]
 {{- else if hasKey $tokens $name }}
 - {{ $path }}.{{ $name }}: reserved: tokens come from Secrets; set secrets.{{ get $tokens $name }}.existingSecret [env-token]
-{{- else if and (regexMatch "(^|_)(TOKEN|SECRET|PASSWORD|API_?KEY|ACCESS_KEY)$" (upper $name)) (not (kindIs "map" $value)) (not (kindIs "invalid" $value)) }}
+{{- else if and (regexMatch "(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|PRIVATE_KEY|CREDENTIALS?)$" (upper $name)) (not (kindIs "map" $value)) (not (kindIs "invalid" $value)) }}
 - {{ $path }}.{{ $name }}: a secret in plain text; set extraEnv.{{ $name }}: {valueFrom: {secretKeyRef: {name: SECRET, key: KEY}}} [env-secret]
+{{- else if and (hasPrefix "NCCL_" $name) (has (toString $value | lower) (list "true" "false" "yes" "no" "on" "off")) }}
+- {{ $path }}.{{ $name }}: {{ $value }} is not a number, and NCCL reads 0 and 1; set {{ $path }}.{{ $name }}: {{ ternary "1" "0" (has (toString $value | lower) (list "true" "yes" "on")) | quote }} [env-boolean]
+{{- end }}
+{{- end }}
+{{- end }}
+{{- include "megatron-dpo.validate.env.references" . }}
+{{- end }}
+
+{{/* $(NAME) in a variable's value: Kubernetes replaces it by a variable that stands above. */}}
+{{- define "megatron-dpo.validate.env.references" -}}
+{{- if contains "$(" (toJson (list .Values.extraEnv .Values.network.env)) }}
+{{- $env := include "megatron-dpo.env.map" (dict "root" . "role" "node") | fromJson }}
+{{- $ordered := include "megatron-dpo.env.order" $env | fromJsonArray }}
+{{- range $name, $value := $env }}
+{{- range $other := include "megatron-dpo.env.references" $value | fromJsonArray }}
+{{- if not (or (hasKey $env $other) (hasPrefix "KUBERNETES_" $other)) }}
+- extraEnv.{{ $name }}: $({{ $other }}) is not a variable of the pod, and variables of the image cannot be referred to; set {{ $other }} too, or write $$({{ $other }}) for this text [env-reference]
+{{- else if not (has $name $ordered) }}
+- extraEnv.{{ $name }}: $({{ $other }}) refers back to {{ $name }}; remove the cycle [env-cycle]
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -37,6 +59,23 @@
 {{- if and $mighty (eq (toString $container.allowPrivilegeEscalation) "false") }}
 - securityContext.allowPrivilegeEscalation: false with privileged or SYS_ADMIN, which Kubernetes refuses; remove one of them [privilege-escalation]
 {{- end }}
+{{- $asked := (.Values.securityContext.capabilities | default dict).add | default list }}
+{{- range $path, $add := dict "securityContext.capabilities.add" $asked "network.capabilities" (.Values.network.capabilities | default list) }}
+{{- if and $add (not $isRoot) }}
+- {{ $path }}: {{ join ", " $add }} has no effect as user {{ $user.runAsUser | default "(the image's)" }}, since only root gets the capabilities; set podSecurityContext: {runAsNonRoot: false, runAsUser: 0, runAsGroup: 0}, or remove it [capability-not-root]
+{{- end }}
+{{- end }}
+{{- $sysctls := list }}
+{{- range .Values.podSecurityContext.sysctls }}
+{{- $name := replace "/" "." .name }}
+{{- if has $name $sysctls }}
+- podSecurityContext.sysctls: {{ $name }} is set twice; remove one of them [sysctl-twice]
+{{- end }}
+{{- if and (hasPrefix "net." $name) (include "megatron-dpo.network" $ | fromJson).hostNetwork }}
+- podSecurityContext.sysctls: {{ $name }} would change the host, whose network the pods share (profile {{ $.Values.network.profile }}), and Kubernetes refuses that; remove it [sysctl-host-network]
+{{- end }}
+{{- $sysctls = append $sysctls $name }}
+{{- end }}
 {{- end }}
 
 {{/* Names of labels, annotations and node labels; tolerations. */}}
@@ -45,6 +84,8 @@
 {{- range $name, $_ := $names }}
 {{- if not (include "megatron-dpo.isLabel" $name) }}
 - {{ $path }}: {{ $name | quote }} is not the name of a label or annotation; use name or example.com/name [label-name]
+{{- else if has $name (list "true" "false") }}
+- {{ $path }}: YAML makes the name {{ $name }} of an unquoted {{ ternary "on, y and yes" "off, n and no" (eq $name "true") }}; use another one [name-boolean]
 {{- else if and (ne $path "nodeSelector") (regexMatch "^(app[.]kubernetes[.]io|jobset[.]sigs[.]k8s[.]io|checksum|kueue[.]x-k8s[.]io/(podset-|queue-name))" $name) }}
 - {{ $path }}: {{ $name }} is set by the chart; remove it (for queue and topology set kueue.queue and kueue.topology) [label-owned]
 {{- end }}
@@ -77,5 +118,5 @@ GPUs.
 
 {{/* Non-empty for a valid name of a label, an annotation or a taint. */}}
 {{- define "megatron-dpo.isLabel" -}}
-{{- if regexMatch "^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9._]{0,61}[A-Za-z0-9])?$" . }}yes{{ end }}
+{{- if regexMatch "^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9._]{0,61}[A-Za-z0-9])?$" . }}yes{{ end }}
 {{- end }}

@@ -6,8 +6,20 @@
 {{- range $name := $names }}
 {{- if eq $name $.Values.gpuResource }}
 - {{ $path }}: {{ $name }} follows from {{ ternary "gpusPerNode; use gpusPerNode" "the stage, and a stage pod has no GPU; remove it" (eq $role "node") }} [resource-gpu]
-{{- else if not (regexMatch "^(cpu|memory|ephemeral-storage|hugepages-[1-9][0-9]*[KMG]i)$|^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9._]{0,61}[A-Za-z0-9])?$" $name) }}
+{{- else if not (include "megatron-dpo.isResource" $name) }}
 - {{ $path }}: {{ $name | quote }} is not a resource; use cpu, memory or a name such as rdma/hca [resource-name]
+{{- end }}
+{{- end }}
+{{- range $side := list "requests" "limits" }}
+{{- $amount := get (get $user $side | default dict) "cpu" }}
+{{- if regexMatch "[KMGTP]i?$" (toString $amount) }}
+- {{ $path }}.{{ $side }}.cpu: {{ $amount }} is an amount of memory, and processors are counted; use e.g. 8 or 500m [resource-unit]
+{{- end }}
+{{- range $name := list "memory" "ephemeral-storage" }}
+{{- $amount := get (get $user $side | default dict) $name }}
+{{- if regexMatch "m$" (toString $amount) }}
+- {{ $path }}.{{ $side }}.{{ $name }}: {{ $amount }} is in thousandths of a byte; use {{ $amount | trimSuffix "m" }}Mi [resource-unit]
+{{- end }}
 {{- end }}
 {{- end }}
 {{- $found := include "megatron-dpo.resources" (dict "root" $ "role" $role) | fromYaml }}
@@ -15,7 +27,7 @@
 {{- $request := get $found.requests $name }}
 {{- $limit := get $found.limits $name }}
 {{- if and (include "megatron-dpo.isExtended" $name) (not (has $name (list $.Values.gpuResource))) }}
-{{- if or (ne $request $limit) (and (contains "/" $name) (not (regexMatch "^[0-9]+$" $limit))) }}
+{{- if or (ne $request $limit) (and (contains "/" $name) (not (regexMatch "^[0-9]+$" $limit))) (not (include "megatron-dpo.isMultiple" (dict "name" $name "amount" $limit))) }}
 - {{ $path }}: {{ $name }} has request {{ $request | default "(none)" }} and limit {{ $limit | default "(none)" }}; set one whole number, under limits [resource-whole]
 {{- end }}
 {{- else if and $request $limit }}

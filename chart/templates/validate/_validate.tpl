@@ -5,9 +5,11 @@ To add a check: print `- <path>: <cause>; <remedy> [<id>]` in the file of its su
 */}}
 {{- define "megatron-dpo.validate" -}}
 {{- $messages := "" -}}
-{{- $subjects := list "launchers" "name" "nodes" "workspace" "paths" "stages" "rehearsal" "resources" "code" "recipe" "kueue" "network" "env" "security" "pod" "volumes" -}}
+{{- $subjects := list "launchers" "name" "nodes" "workspace" "paths" "stages" "rehearsal" "resources" "code" "recipe" "kueue" "network" "env" "security" "pod" "volumes" "containers" "sizes" -}}
 {{- /* The other checks cannot print such characters. */}}
 {{- if include "megatron-dpo.validate.characters" . }}{{ $subjects = list "characters" }}{{ end }}
+{{- /* The other checks print values. */}}
+{{- if include "megatron-dpo.validate.secrets" . | trim }}{{ $subjects = list "secrets" }}{{ end }}
 {{- range $subject := $subjects }}
 {{- $found := include (printf "megatron-dpo.validate.%s" $subject) $ | trim }}
 {{- if $found }}
@@ -28,6 +30,20 @@ To add a check: print `- <path>: <cause>; <remedy> [<id>]` in the file of its su
 {{- end }}
 
 {{/*
+Set what a null in a values file removed: Helm deletes such keys, also from the chart's defaults. Takes (values,
+defaults); modifies the values, which all templates share.
+*/}}
+{{- define "megatron-dpo.defaults" -}}
+{{- range $key, $default := .defaults }}
+{{- if or (not (hasKey $.values $key)) (kindIs "invalid" (get $.values $key)) }}
+{{- $_ := set $.values $key $default }}
+{{- else if and (kindIs "map" $default) (kindIs "map" (get $.values $key)) }}
+{{- include "megatron-dpo.defaults" (dict "values" (get $.values $key) "defaults" $default) }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/*
 Characters that YAML does not allow (yaml.org/spec/1.2.2, 5.1): Helm's toYaml would print nothing for a map that
 holds one. Those below 0x20 are harmless, since JSON escapes them.
 */}}
@@ -36,11 +52,36 @@ holds one. Those below 0x20 are harmless, since JSON escapes them.
 {{- with regexFind "[\\x7f-\\x84\\x86-\\x9f\\x{feff}\\x{fffe}\\x{ffff}]" (toJson $value) }}
 - {{ $path }}: holds the character {{ . | quote }}, which YAML does not allow; remove it [character]
 {{- end }}
+{{- /* Flags and variables may hold prose. */}}
+{{- $given := ternary (omit (toJson $value | fromJson) "args") $value (eq $path "recipe") }}
+{{- if not (has $path (list "extraEnv" "podAnnotations" "global")) }}
+{{- with regexFind "[\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200f}\\x{202f}\\x{205f}\\x{2060}\\x{3000}]|\\\\u202[89]" (toJson $given) }}
+- {{ $path }}: holds a blank or an invisible character beyond ASCII, {{ . | quote | trimAll "\"" | printf "%+q" }}; replace it [character-blank]
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/*
+What the API server stores at most: 256 KiB of annotations of an object (TotalAnnotationSizeLimitB), of which the JobSet
+controller and Kueue take some, and 1 MiB in a ConfigMap.
+*/}}
+{{- define "megatron-dpo.validate.sizes" -}}
+{{- $size := len (toJson .Values.podAnnotations) -}}
+{{- if gt $size 250000 }}
+- podAnnotations: {{ $size }} bytes, and Kubernetes stores 256 KiB of annotations of a pod; keep them below 250000 bytes, e.g. in a ConfigMap [size-annotations]
+{{- end }}
+{{- $size = add (len (include "megatron-dpo.recipe" .)) (ternary (len (.Files.Get "launchers.tar.xz")) 0 (eq .Values.launcher.from "chart")) }}
+{{- if gt $size 1048576 }}
+- recipe: makes a ConfigMap of {{ $size }} bytes, and Kubernetes stores 1 MiB; put long values into files of the clone or the workspace [size-config-map]
 {{- end }}
 {{- end }}
 
 {{/* Generated files of the chart. */}}
 {{- define "megatron-dpo.validate.launchers" -}}
+{{- if not (.Files.Get "defaults.yaml") }}
+- chart/defaults.yaml: not built; run `make chart` in the checkout, or install the packaged chart (make package) [chart-defaults]
+{{- end }}
 {{- if and (eq .Values.launcher.from "chart") (not (and (.Files.Get "launchers.tar.xz") (.Files.Get "launchers.digest"))) }}
 - chart/launchers.tar.xz: not built; run `make chart` in the checkout, or install the packaged chart (make package) [chart-launcher]
 {{- end }}

@@ -15,6 +15,11 @@
 {{- if and $many (has "emptyDir" $given) }}
 - workspace.emptyDir: {{ int .Values.nodes }} nodes cannot share it; use existingClaim, pvc, nfs or hostPath, or set nodes: 1 [workspace-shared]
 {{- end }}
+{{- with $workspace.nfs }}
+{{- if contains "/" .server }}
+- workspace.nfs.server: {{ .server }} is not a host name; use {{ regexReplaceAll ":?/.*$" .server "" | default "nfs.example.com" }}, and put the folder into workspace.nfs.path [nfs-server]
+{{- end }}
+{{- end }}
 {{- with $workspace.pvc }}
 {{- if and (has "ReadWriteOncePod" (.accessModes | default list)) (gt (len .accessModes) 1) }}
 - workspace.pvc.accessModes: {{ join ", " .accessModes }} set, and ReadWriteOncePod cannot be combined with another mode; use one of them [access-mode-single]
@@ -36,6 +41,7 @@
 {{- $path := printf "extraVolumeMounts[%d]" $position }}
 {{- $_ := set $given (printf "%s.mountPath" $path) $mount.mountPath }}
 {{- $_ := set $below (printf "%s.subPath" $path) ($mount.subPath | default "") }}
+{{- $_ := set $below (printf "%s.subPathExpr" $path) ($mount.subPathExpr | default "") }}
 {{- if and $mount.subPath $mount.subPathExpr }}
 - {{ $path }}.subPathExpr: set with subPath, and Kubernetes accepts one of them; remove one [sub-path-both]
 {{- end }}
@@ -59,6 +65,12 @@
 {{/* The user's volumes and mounts: no duplicate name or path, and no source that the API server refuses. */}}
 {{- define "megatron-dpo.validate.volumes" -}}
 {{- $network := include "megatron-dpo.network" . | fromJson -}}
+{{- $privileged := (include "megatron-dpo.securityContext.container" (dict "root" . "role" "node") | fromYaml).privileged }}
+{{- range $position, $mount := .Values.extraVolumeMounts }}
+{{- if and (eq ($mount.mountPropagation | default "") "Bidirectional") (not $privileged) }}
+- extraVolumeMounts[{{ $position }}].mountPropagation: Bidirectional requires a privileged container; use HostToContainer, or securityContext: {privileged: true} [mount-propagation]
+{{- end }}
+{{- end }}
 {{- $taken := list "launchers" "package" "workspace" "shm" "tmp" "release" }}
 {{- $paths := list "/opt/launchers" (include "megatron-dpo.configMap.path" .) "/dev/shm" "/tmp" "/etc/megatron-dpo/release" .Values.workspace.mountPath }}
 {{- if .Values.code.existingSecret }}
@@ -81,7 +93,11 @@
 {{- end }}
 {{- range .Values.extraVolumeMounts }}
 {{- $folder := clean .mountPath }}
-{{- if or (has $folder $paths) (regexMatch "^(/opt|/etc/megatron-dpo)/launchers/" $folder) }}
+{{- if or (has $folder (list "/" "/bin" "/boot" "/dev" "/etc" "/lib" "/lib32" "/lib64" "/opt" "/run" "/sbin" "/sys" "/usr" "/usr/bin" "/usr/lib" "/usr/lib64" "/usr/local" "/usr/local/bin" "/usr/local/lib" "/usr/sbin" "/var")) (regexMatch "^/proc(/|$)" $folder) }}
+- extraVolumeMounts: {{ $folder }} would hide the system's or the chart's files; use a folder of its own [mount-path-system]
+{{- else if regexMatch (printf "^%s/runs(/|$)" (clean $.Values.workspace.mountPath | regexQuoteMeta)) $folder }}
+- extraVolumeMounts: {{ $folder }} would hide files of the runs on the workspace; use another path [mount-path-runs]
+{{- else if or (has $folder $paths) (regexMatch "^(/opt|/etc/megatron-dpo)/launchers/" $folder) }}
 - extraVolumeMounts: {{ $folder }} is in use; use another path [mount-path]
 {{- end }}
 {{- $paths = append $paths $folder }}

@@ -1,0 +1,91 @@
+"""Each values file alone is valid by the schema, as an editor applies it."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+from jsonschema import Draft7Validator
+
+from scripts import archive
+from tests.chart.helm import CHART, ROOT, Document, Refused, merged, render, template
+from tests.chart.test_values import SCHEMA, TEXT, VALUES
+
+FILES = [
+    *sorted(p for p in (ROOT / "values").rglob("*.yaml") if p.parent.name != "kueue"),
+    *sorted((CHART / "ci").glob("*.yaml")),
+]
+"""values/kueue holds objects of Kubernetes."""
+VALIDATOR = Draft7Validator(SCHEMA)
+
+
+def errors(document: object) -> list[str]:
+    return [f"{list(e.absolute_path)}: {e.message}" for e in VALIDATOR.iter_errors(document)]
+
+
+@pytest.mark.parametrize("file", [*FILES, CHART / "values.yaml"], ids=lambda file: file.stem)
+def test_a_values_file_alone_is_valid_by_the_schema(file: Path) -> None:
+    assert errors(yaml.safe_load(file.read_text(encoding="utf-8"))) == []
+
+
+def test_a_mistake_in_a_values_file_alone_is_found() -> None:
+    assert errors({"nodes": "two"}) != []
+    assert errors({"kueue": {"topology": {"mod": "none"}}}) != []
+    assert errors({}) == []
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_a_values_file_names_the_schema_for_editors(file: Path) -> None:
+    first = file.read_text(encoding="utf-8").partition("\n")[0]
+    found = re.fullmatch(r"# yaml-language-server: \$schema=(\S+)", first)
+    assert found is not None, f"{file.name} begins with {first!r}"
+    named = Path(os.path.normpath(file.parent / found[1]))
+    assert named == CHART / "values.schema.json"
+
+
+def test_the_defaults_are_those_of_values_yaml() -> None:
+    found = yaml.safe_load(archive.defaults(TEXT))
+    missing = {path for path in _paths(VALUES) if path not in _paths(found)}
+    assert {"ttlSecondsAfterFinished", "restarts.nodeLostSeconds"} <= missing
+    described = [line for line in TEXT.splitlines() if re.search(r"\bnull\b", line)]
+    assert len(missing) <= len(described)
+    assert {path: value for path, value in _paths(VALUES).items() if path not in missing} == _paths(
+        found
+    )
+
+
+def _paths(document: Document, above: str = "") -> dict[str, object]:
+    found: dict[str, object] = {}
+    for key, value in document.items():
+        if isinstance(value, dict) and value:
+            found |= _paths(value, f"{above}{key}.")
+        else:
+            found[f"{above}{key}"] = value
+    return found
+
+
+@pytest.mark.parametrize("helm", ["helm", "helm3"])
+@pytest.mark.parametrize(
+    "layer",
+    [
+        {"nodes": None, "image": None},
+        {"cache": {"jit": None}, "recipe": {"backend": None, "checkFlags": None}},
+        {"extraEnv": None, "tolerations": None, "kueue": {"topology": None}},
+    ],
+    ids=str,
+)
+def test_a_null_means_the_default(layer: Document, helm: str) -> None:
+    assert render(layer, helm=helm) == render(helm=helm)
+
+
+def test_a_null_with_a_meaning_keeps_it() -> None:
+    [jobset] = [o for o in render({"ttlSecondsAfterFinished": None}) if o["kind"] == "JobSet"]
+    assert "ttlSecondsAfterFinished" not in jobset["spec"]
+
+
+def test_a_required_key_that_is_null_is_refused_in_words() -> None:
+    with pytest.raises(Refused, match=r"recipe\.model: .* \[model-source\]"):
+        template(merged({"recipe": {"model": None}}))
