@@ -82,7 +82,7 @@ def save(writes: Writes, folder: Path, step: int, phase: str) -> None:
     writes.copy([file], [_StorageWriterTransforms()], index)
     if ends == "copied":
         die()
-    writes.start(step, complete)
+    writes.start(step, lambda: None, complete)
 
 
 def main() -> None:
