@@ -88,6 +88,8 @@ def train(
                 code = _settled(child, peers)
             if code is None:
                 grace = END_SECONDS if watch.has_ended else SHORT_GRACE_SECONDS
+                if peers.restarts.is_asked:  # nothing to save, and the others wait
+                    grace = 0.0
         except Stopped as stopped:
             grace = SHORT_GRACE_SECONDS if stop.is_late else TERMINATION_GRACE_SECONDS
             peers.announce_end(Exit.TERMINATED, str(stopped))  # before torchrun ends

@@ -3,7 +3,7 @@
     python3 -m tests.gpu.launcher.hangs TOKENIZER RESULTS --gpus 2 --profile FILE[,FILE]
 
 A tiny model on two "nodes". ``plugins/swift_hang.py`` injects one fault in each attempt; after each
-hang the JobSet restarts the run, and the fourth attempt, with a slow rank and no hang, finishes it.
+hang the gang starts again in place. The fourth attempt has a slow rank and no hang, and finishes.
 RESULTS gets ``bench-<label>.json``: for each fault the seconds until the hang was found, the rank
 that was named and why, exit codes, and the files that were left.
 """

@@ -15,8 +15,9 @@ import torch.distributed as dist
 from swift.megatron.callbacks.base import MegatronCallback
 from swift.megatron.callbacks.mapping import megatron_callbacks_map
 
-FAULTS = {1: ("stop", 3), 2: ("skip", 5), 3: ("save", 6), 4: ("slow", 7)}
-"""Fault and step by attempt: steps 2, 4 and 6 are saved, so that each attempt gets further."""
+FAULTS = {1: ("stop", 5), 2: ("skip", 7), 3: ("save", 8), 4: ("slow", 9)}
+"""Fault and step by attempt: even steps are saved, so that each attempt gets further. The first one
+comes after four steps, of which the first is long, so that their median is not."""
 SLOW_SECONDS = 5.0
 FOREVER = 3600.0
 FOLDER = Path(os.environ.get("DPO_ATTEMPT_FOLDER", "0"))
