@@ -148,15 +148,16 @@ def _speed(id: str, m: Measured, c: Context) -> Figure:
 def _save(id: str, m: Measured, c: Context) -> Figure:
     if m.save_seconds is None:
         raise Unknown("no complete checkpoint was seen after the saved step")
-    plan = c.planned("footprint", "save_seconds")
+    plan = c.planned("footprint", "hold_seconds")
+    hold = m.save_seconds if m.hold_seconds is None else m.hold_seconds
     share = None
     if m.step_seconds is not None and c.save_every is not None:
-        share = m.save_seconds / (m.save_seconds + c.save_every * m.step_seconds)
+        share = hold / (hold + c.save_every * m.step_seconds)
     is_long = share is not None and share > SAVE_SHARE
     return Figure(
         id=id,
         verdict="warn" if is_long else "ok",
-        measured=f"{m.save_seconds:.1f} s"
+        measured=f"stops training for {hold:.1f} s, complete after {m.save_seconds:.1f} s"
         + ("" if share is None else f", {100 * share:.1f} % of the run"),
         against=f"{100 * SAVE_SHARE:.0f} %" + ("" if plan is None else f", planned {plan:.0f} s"),
         remedy="save less often (recipe.args.save_steps), or on faster storage" if is_long else "",

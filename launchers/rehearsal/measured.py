@@ -63,7 +63,10 @@ class Measured:
     tokens_per_second_per_gpu: float | None = None
     """Of the same steps."""
     save_seconds: float | None = None
-    """From the end of the saved step to a complete checkpoint."""
+    """From the end of the saved step to a complete checkpoint, also where it is written in the
+    background."""
+    hold_seconds: float | None = None
+    """For which the save stopped training, with what is logged between the two steps."""
     load_seconds: float | None = None
     """Megatron's load of the checkpoint."""
     checkpoint_bytes: int | None = None
@@ -105,6 +108,7 @@ def gather(work: Workspace, rehearsal: Rehearsal, export: Loaded | None) -> Meas
         step_seconds=statistics.median(row.seconds for row in usual) if usual else None,
         tokens_per_second_per_gpu=speed(usual),
         save_seconds=None if window is None else round(window[1] - window[0], 3),
+        hold_seconds=_hold(found, rehearsal.save_at),
         load_seconds=_load_seconds(work.attempts, killed_at),
         checkpoint_bytes=disk.size(folder) if folder.is_dir() else None,
         free_bytes=shutil.disk_usage(work.root).free + own,
@@ -171,6 +175,19 @@ def _save(
     ends = [each.complete[step] for each in samples if step in each.complete]
     begins = [row.time for row in found if row.step == step and ends and row.time <= ends[0]]
     return (begins[-1], ends[0]) if begins else None
+
+
+def _hold(found: Sequence[Row], step: int) -> float | None:
+    """Return the seconds between the saved step and the next one of the same attempt."""
+    pairs = zip(found, found[1:], strict=False)
+    wanted = (step, step + 1, 0)
+    both = (
+        after
+        for row, after in pairs
+        if (row.step, after.step, after.attempt - row.attempt) == wanted
+    )
+    after = next(both, None)
+    return after.other_seconds if after else None
 
 
 def _first_after(found: Iterable[Row], kill: Mapping[str, Any]) -> Row | None:

@@ -15,7 +15,7 @@ from launchers.rehearsal.rehearsal import Rehearsal
 PLAN = {
     "memory": {"total_gib": 70.0, "card_gib": 80.0, "host_gib_per_node": 100.0},
     "speed": {"tokens_per_second_per_gpu": 5000},
-    "footprint": {"save_seconds": 60},
+    "footprint": {"save_seconds": 60, "hold_seconds": 60},
     "length": {"steps": 1000},
 }
 CONTEXT = Context(rehearsal=Rehearsal(), plan=PLAN, grace_seconds=300.0, save_every=500, kept=2)
@@ -61,6 +61,8 @@ def test_a_run_that_fits_is_ok_in_every_figure() -> None:
         ("speed", {"tokens_per_second_per_gpu": 4000.0}, "ok"),
         ("speed", {"tokens_per_second_per_gpu": 3999.0}, "warn"),
         ("save", {"save_seconds": 204.0}, "ok"),
+        ("save", {"save_seconds": 400.0, "hold_seconds": 204.0}, "ok"),
+        ("save", {"save_seconds": 400.0, "hold_seconds": 205.0}, "warn"),
         ("save", {"save_seconds": 205.0}, "warn"),
         ("grace", {"save_seconds": 270.0}, "ok"),
         ("grace", {"save_seconds": 271.0}, "warn"),

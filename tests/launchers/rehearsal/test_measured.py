@@ -26,6 +26,7 @@ def row(step: int, attempt: int, time: float, seconds: float = 2.0) -> Row:
         world=2,
         card="h200",
         reserved_gib=100.0 + step,
+        other_seconds=1.5 if (step, attempt) == (3, 1) else 0.25,
     )
 
 
@@ -58,7 +59,7 @@ def work(tmp_path: Path) -> Workspace:
 def test_save_load_kill_and_resume_are_measured(work: Workspace) -> None:
     found = gather(work, Rehearsal(), None)
     assert (found.killed_rank, found.resumed_from, found.restart_seconds) == (8, 2, 40.0)
-    assert (found.save_seconds, found.load_seconds) == (3.0, 7.0)
+    assert (found.save_seconds, found.hold_seconds, found.load_seconds) == (3.0, 1.5, 7.0)
     assert (found.checkpoint_bytes, found.step_seconds) == (500, 2.0)
     assert found.tokens_per_second_per_gpu == 1000.0
     assert (found.gpu_gib, found.gpu_limit_gib) == (104.0, 139.72)
