@@ -54,7 +54,8 @@ def spliced(schema: str, kinds: Kinds, ranges: Mapping[str, Iterable[Range]]) ->
     """
     if len(PLACE.findall(schema)) != 1:
         raise ValueError("values.schema.json has no definitions.flags to replace")
-    return PLACE.sub(lambda _: _part(kinds, ranges), schema)
+    part = _part(kinds, ranges)
+    return PLACE.sub(lambda found: part + (",\n" if found[0].endswith(",\n") else "\n"), schema)
 
 
 def bounded(rule: Range) -> dict[str, object]:
@@ -102,7 +103,7 @@ def taken(kind: Kind) -> Schema:
 
 
 def _part(kinds: Kinds, ranges: Mapping[str, Iterable[Range]]) -> str:
-    """Return the lines of the part: conditions on keys of the recipe, and groups of flags.
+    """Return the part, without the end of its line: conditions on keys of the recipe, and flags.
 
     What all releases of both backends share is one group, what those of a backend share another,
     so that each release adds only its own flags.
@@ -135,7 +136,7 @@ def _part(kinds: Kinds, ranges: Mapping[str, Iterable[Range]]) -> str:
             f'      "$comment": "{comment}",',
             f'      "allOf": [\n{_block(map(json.dumps, conditions), 8)}\n      ],',
             f'      "definitions": {{\n{_block(rows, 8)}\n      }}',
-            "    },\n",
+            "    }",
         )
     )
 

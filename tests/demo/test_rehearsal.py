@@ -36,8 +36,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "JobSet demo-rehearsal restarts (1 of 2 counted)" in done.stdout
-    assert "the rehearsal killed a training process after step 4" in done.stdout
+    assert "restart in place attempt=2" in done.stdout
     assert "verdict: " in done.stdout
     return root / "workspace"
 

@@ -79,14 +79,19 @@ def current() -> Heartbeat:
 
 
 def install() -> None:
-    """Begin, and mark the time in which torch's data loader is awaited, by either trainer.
+    """Begin, and mark the time in which torch's data loader is awaited, by either trainer."""
+    current().begin()
+    _mark_loading()
 
-    The base class of its iterators is private, and the same since torch 1.2; without it a process
-    that waits for data counts as in its step.
+
+def _mark_loading() -> None:
+    """Wrap the base class of torch's iterators over a data loader.
+
+    It is private, and the same since torch 1.2; without it a process that waits for data counts as
+    in its step. What it returns does not change.
     """
     from torch.utils.data import dataloader
 
-    current().begin()
     iterator = getattr(dataloader, "_BaseDataLoaderIter", None)
     if iterator is not None:
         iterator.__next__ = current().loading(iterator.__next__)

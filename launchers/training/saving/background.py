@@ -25,10 +25,11 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any, Protocol
 
 from launchers.exits import Exit, LaunchError
-from launchers.training.saving import write_process
 from launchers.training.saving.files import Failure, File, Stored
 from launchers.training.saving.host_buffer import HostBuffer, offsets
 
+WRITE_PROCESS = f"{__package__}.write_process"
+"""The module that the other process runs; not imported here."""
 POLL_SECONDS = 0.1
 """How often rank 0 looks whether the others have written."""
 CHUNK = 4 * 1024**2
@@ -100,7 +101,7 @@ class WriteProcess:
         self._connection, theirs = Pipe()
         shared = (buffer.descriptor, theirs.fileno())
         self._process = subprocess.Popen(
-            [sys.executable, "-m", write_process.__name__, *map(str, (*shared, os.getpid()))],
+            [sys.executable, "-m", WRITE_PROCESS, *map(str, (*shared, os.getpid()))],
             env={**os.environ, "CUDA_VISIBLE_DEVICES": "", "OMP_NUM_THREADS": "1"},
             stdin=subprocess.DEVNULL,
             pass_fds=shared,

@@ -27,11 +27,11 @@ OLD = [
     )
 ]
 OWN = [
-    *("startup_transformers", "seal_transformers", "metrics_transformers", "epoch_order"),
-    *("partial_window", "first_step_transformers", "nonfinite_transformers", "stop_transformers"),
-    *("cpu_checkpoint", "tokens"),
+    *("startup_transformers", "heartbeat", "seal_transformers", "metrics_transformers"),
+    *("epoch_order", "partial_window", "first_step_transformers", "nonfinite_transformers"),
+    *("stop_transformers", "cpu_checkpoint", "tokens"),
 ]
-WITHOUT_PATCH = 2
+WITHOUT_PATCH = 3
 """Features among them that replace nothing of upstream."""
 CUT, STEPS = 7, 10
 """The step of the checkpoint, and all of two epochs of 9 microbatches in windows of 2."""

@@ -64,6 +64,8 @@ def test_features_are_installed_in_their_order_and_rank_0_logs_them(tmp_path: Pa
         'patch seal-megatron effect=required state=accepted sources=""',
         "callbacks merge_last seal",
         "modules launchers.training.loading launchers.training.merge_last"
+        " launchers.training.saving launchers.training.saving.background"
+        " launchers.training.saving.files launchers.training.saving.host_buffer"
         " launchers.training.seal_megatron",
     ]
     other = load(tmp_path, features.PLUGIN, environment={features.VARIABLE: names, "RANK": "3"})
@@ -93,7 +95,9 @@ def test_a_patch_that_steps_aside_leaves_a_callback_that_does_nothing(tmp_path: 
         'patch startup-megatron effect=speed state="stepped aside" sources=""',
         'patch seal-megatron effect=required state=accepted sources=""',
         "callbacks phases seal",
-        "modules launchers.training.loading launchers.training.seal_megatron",
+        "modules launchers.training.loading launchers.training.saving"
+        " launchers.training.saving.background launchers.training.saving.files"
+        " launchers.training.saving.host_buffer launchers.training.seal_megatron",
     ]
     assert "patch startup-megatron stepped aside unknown=swift." in done.stderr
 

@@ -22,8 +22,9 @@ from launchers.upstream.table import PATCHES
 from tests.launchers.upstream import releases
 from tests.launchers.upstream.releases import needs_releases
 
-REPLACES_NOTHING = {"cpu_checkpoint", "stop_transformers"}
-"""Features that use an interface of torch or transformers made for it."""
+REPLACES_NOTHING = {"cpu_checkpoint", "heartbeat", "stop_transformers"}
+"""Features that use an interface of torch or transformers made for it; the heartbeat times torch's
+data loader."""
 NOT_NEEDED = {("checked-read", "last")}
 """Patches of errors that the last release does not have."""
 BY_FEATURE = {patch.feature: patch for patch in PATCHES}

@@ -14,7 +14,7 @@ from rich.console import Console
 from launchers.config.settings import from_env
 from launchers.inputs.paths import inputs_of
 from launchers.run import plan_file
-from scripts import cli
+from scripts import cli, terminal
 from scripts.dev.figures.predicted import Predicted, predictions
 from scripts.helm import ROOT
 from scripts.plan import command
@@ -29,7 +29,8 @@ def screen(*words: str, columns: int = 80) -> tuple[int, str]:
     """Exit status and text of the command."""
     out = io.StringIO()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cli, "Console", lambda **how: Console(file=out, width=columns, **how))
+        for module in (cli, terminal):
+            patch.setattr(module, "Console", lambda **how: Console(file=out, width=columns, **how))
         with pytest.raises(SystemExit) as end:
             cli.main(["plan", *words])
     return int(str(end.value.code or 0)), out.getvalue()
@@ -137,7 +138,7 @@ def test_more_host_memory_than_the_pod_may_have_is_refused() -> None:
 
 def test_a_claim_too_small_for_the_checkpoints_is_refused() -> None:
     code, found = document(
-        *SHIPPED, "--set", "workspace.existingClaim=", "--set", "workspace.pvc.size=1Ti"
+        *SHIPPED, "--set", "workspace.existingClaim=", "--set", "workspace.pvc.size=640Gi"
     )
     assert code == 1
     assert any(line.startswith("workspace.pvc.size:") for line in found["refusals"])
@@ -256,7 +257,7 @@ def test_a_search_of_fewer_gpus_has_the_host_memory_that_their_pod_gets() -> Non
     code, text = screen(*words)
     assert code == 1
     printed = " ".join(text.split())
-    assert "none fits the 256 GiB of a pod's host memory, the least needs 4" in printed
+    assert "none fits the 256 GiB of a pod's host memory, the least needs 2" in printed
     more = printed.partition("write --set ")[2].split()[0]
     code, found = document(*words, "--set", more)
     assert (code, found["gang"]) == (0, {"nodes": 1, "gpus_per_node": 4, "card": "h200"})

@@ -12,7 +12,6 @@ import signal
 import sys
 import time
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -89,7 +88,7 @@ def main() -> None:
     """Save twice."""
     phase, folder = sys.argv[1], Path(sys.argv[2])
     if phase in ("writing", "dead"):
-        vars(background)["write_process"] = SimpleNamespace(__name__=STUCK)
+        vars(background)["WRITE_PROCESS"] = STUCK
     writes = Writes(0, 1, Once())
     writes.reserve(100, pins=False)
     try:
