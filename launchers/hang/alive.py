@@ -1,7 +1,8 @@
 """Heartbeat of the launcher itself: a file whose time the pod's liveness probe reads.
 
 A launcher that is frozen (SIGSTOP of pid 1) handles no SIGTERM, and its peers cannot replace it:
-once they have ended, the pod is deleted with its whole grace period. The probe ends it first.
+once they have ended, the pod is deleted with its whole grace period. The probe sends it SIGCONT,
+before its peers miss it, and fails.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from launchers.system.proc_stat import read_stat
 from tests.e2e.cluster.cluster import Cluster
 from tests.e2e.kubectl import Kubectl
 from tests.e2e.until import until
@@ -93,8 +94,8 @@ class Faults:
         return all(usable(node) for node in self.kubectl.items("nodes"))
 
 
-def freeze(pod: str) -> None:
-    """Send SIGSTOP to pid 1 of a pod's container, from outside of its namespace.
+def freeze(pod: str) -> int:
+    """Send SIGSTOP to pid 1 of a pod's container, from outside of its namespace; return its pid.
 
     Nodes of either backend share this machine's kernel, so that the process is in /proc here.
 
@@ -106,8 +107,14 @@ def freeze(pod: str) -> None:
             is_pods = f"DPO_POD_NAME={pod}\0".encode() in (folder / "environ").read_bytes()
             if is_pods and _pid_inside(folder) == 1:
                 os.kill(int(folder.name), signal.SIGSTOP)
-                return
+                return int(folder.name)
     raise ProcessLookupError(f"no process of pod {pod}")
+
+
+def is_stopped(pid: int) -> bool:
+    """Return whether a process is stopped by a signal."""
+    stat = read_stat(pid)
+    return stat is not None and stat.state == "T"
 
 
 def _pid_inside(folder: Path) -> int:

@@ -7,17 +7,15 @@ import time
 
 import pytest
 
+from launchers.gang.peer_monitor import SILENCE_LIMIT_SECONDS
 from tests.e2e import standin
-from tests.e2e.faults import freeze
+from tests.e2e.faults import freeze, is_stopped
 from tests.e2e.kubectl import Kubectl, Refused
 from tests.e2e.measured import measured, note
 from tests.e2e.phases import PHASES, bare_pod
 from tests.e2e.space import Space
 from tests.e2e.until import until
 
-REPLACED = 120.0
-"""Seconds from the freeze of a launcher to the next attempt's pods: 45 until the probe has failed
-three times, 5 of grace, and a restart."""
 AT_ONCE = 10.0
 """Seconds within which a launcher ends after SIGTERM; the shipped grace period is 300."""
 
@@ -93,18 +91,17 @@ def test_a_user_error_fails_the_run_at_once_without_a_restart(queued: Space) -> 
 
 
 @pytest.mark.parametrize("rank", [0, 1])
-def test_a_frozen_launcher_is_replaced_without_its_grace_period(queued: Space, rank: int) -> None:
-    """Its peers notice after 60 s, and without the probe its pod would end 300 s later."""
+def test_a_stopped_launcher_is_continued_before_its_peers_miss_it(queued: Space, rank: int) -> None:
     release, run = standin.release(queued, "dpo", hold=True)
     release.install()
     before = run.training()
-    freeze(before[rank].name)
-    with measured(f"the launcher of rank {rank} frozen: to all pods of the next attempt running"):
-        run.running(2, seconds=REPLACED, but=[pod.uid for pod in before])
-    assert run.restarts == (1, 1)
-    run.training(2)
+    pid = freeze(before[rank].name)
+    with measured(f"the launcher of rank {rank} stopped: to SIGCONT from the liveness probe"):
+        until("it goes on", lambda: not is_stopped(pid), seconds=SILENCE_LIMIT_SECONDS)
     standin.order(run, "succeed")
     run.ended()
+    assert [pod.uid for pod in run.pods()] == [pod.uid for pod in before]
+    assert run.restarts == (0, 0)
 
 
 def test_sigterm_ends_the_launcher_at_once_in_every_phase(unqueued: Space) -> None:

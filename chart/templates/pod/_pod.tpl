@@ -70,7 +70,7 @@ livenessProbe:
     command:
       - sh
       - -c
-      - '[ ! -e {{ $file }} ] || [ $(($(date +%s) - $(stat -c %Y {{ $file }}))) -lt 15 ]'
+      - '[ ! -e {{ $file }} ] || [ $(($(date +%s) - $(stat -c %Y {{ $file }}))) -lt 15 ] || { kill -CONT 1; false; }'
   periodSeconds: 10
   timeoutSeconds: 10
   failureThreshold: 3
