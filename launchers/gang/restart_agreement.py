@@ -107,6 +107,8 @@ class RestartAgreement:
             self._add(rank, Ended(**_fields(message, Ended)))
         elif self._is_leader and "left" in message:
             self._finish(rank)
+        elif not self._is_leader and "left" in message:
+            self._finish(0)  # rank 0 answers no more
         elif not self._is_leader and word == "end":
             self.is_asked = True
         elif not self._is_leader and word == "begin":
@@ -124,14 +126,15 @@ class RestartAgreement:
             decide: called on rank 0 only, once all ranks have reported. May raise.
 
         Returns:
-            The decision; None if a peer was lost before it, or rank 0 has not decided in time.
+            The decision; None if a peer was lost before it, rank 0 has left the gang, or it has
+            not decided in time.
         """
         if self._is_leader:
             return self._lead(ended, lost, decide)
         with self._change:
             self._answer = None
         self._send({"restart": "ended", **asdict(ended)})
-        self._wait(lambda: self._answer is not None, lost, 2 * AGREEMENT_SECONDS)
+        self._wait(self._is_answered, lost, 2 * AGREEMENT_SECONDS)
         return self._answer
 
     def close(self) -> None:
@@ -172,7 +175,7 @@ class RestartAgreement:
     def _finish(self, rank: int) -> None:
         with self._change:
             self._finished.add(rank)
-            waiting = list(self._ended.values()) if rank == 0 else []
+            waiting = list(self._ended.values()) if self._is_leader and rank == 0 else []
             self._change.notify_all()
         if waiting:
             self._decline("rank 0 has finished training", first_of(waiting))
@@ -185,6 +188,9 @@ class RestartAgreement:
         with self._change:
             self._answer, self.is_asked = answer, False
             self._change.notify_all()
+
+    def _is_answered(self) -> bool:
+        return self._answer is not None or 0 in self._finished
 
     def _has_all(self) -> bool:
         return len(self._ended.keys() | self._finished) == self._nodes

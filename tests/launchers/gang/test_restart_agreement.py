@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
@@ -121,6 +122,15 @@ def test_a_rank_that_has_finished_training_cannot_begin_again(finished: int) -> 
         [answer] = answers
         assert isinstance(answer, Declined) and answer.first == KILLED
         assert answer.why == f"rank {finished} has finished training"
+
+
+def test_a_rank_asks_in_vain_once_rank_0_has_left() -> None:
+    """Rank 0 has finished and left; nobody is there to decline."""
+    agreement = restart_agreement.RestartAgreement(2, lambda _: None, is_leader=False)
+    agreement.hear(0, {"left": int(Exit.OK)})
+    begun = time.monotonic()
+    assert agreement.agree(KILLED, threading.Event(), lambda _: BEGIN) is None
+    assert time.monotonic() - begun < 5
 
 
 def test_a_rank_whose_processes_do_not_end_is_not_waited_for_forever(
