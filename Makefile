@@ -49,6 +49,8 @@ PROGRAMS_kind := kind
 PROGRAMS_processes := etcd kubernetes coredns jobset kueue pause
 ENGINE = $(shell (docker info || podman info) >/dev/null 2>&1 && echo kind || echo processes)
 CLUSTER = $(addprefix $(STAMPS)/go-,$(PROGRAMS_$(if $(filter auto,$(BACKEND)),$(ENGINE),$(BACKEND))))
+# The language server of editors; without npm the tests that need it are skipped with that reason.
+EDITOR := $(if $(shell command -v npm),$(STAMPS)/editor)
 # Checkers that Go builds; without Go the tests that need them are skipped with that reason.
 CHECKERS := $(if $(shell command -v go),$(addprefix $(STAMPS)/go-,actionlint ct kubeconform renderer))
 INSTALL := $(UV) pip install --quiet --require-hashes
@@ -94,7 +96,7 @@ render: ## render every file of values/ into .tools/render
 
 ##@ Check it
 test: ## lint, types and all tests that need no cluster
-	$(call build,chart lint types $(TRAIN) $(ORACLE) $(ORACLE_NEXT) $(ENGINES) $(HELM) $(HELM3) $(CHECKERS))
+	$(call build,chart lint types $(TRAIN) $(ORACLE) $(ORACLE_NEXT) $(ENGINES) $(HELM) $(HELM3) $(CHECKERS) $(EDITOR))
 	@.venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(PYTEST)
 
 test-next: ## tests of what differs by ms-swift, with the second one that the chart knows
@@ -226,7 +228,7 @@ wheel: $(UV) ## build the launcher as a wheel in dist/, for images (launcher.fro
 
 ##@ Set up
 setup: ## install all tools; other targets install what they need
-	$(call build,$(TESTS) $(TRAIN) $(ORACLE) $(ORACLE_NEXT) $(ENGINES) $(HELM) $(HELM3) $(CHECKERS))
+	$(call build,$(TESTS) $(TRAIN) $(ORACLE) $(ORACLE_NEXT) $(ENGINES) $(HELM) $(HELM3) $(CHECKERS) $(EDITOR))
 
 clean: ## remove everything that make installed or generated
 	@if [[ -d .tools/cluster/run ]]; then $(CLUSTER_COMMAND) down; fi
@@ -280,6 +282,13 @@ $(ENGINES): $(TESTS) tests/engines/requirements.txt tests/engines/fetch.py
 	@echo "setup: .tools/engines, the optimizer of seven releases of Transformer Engine"
 	@$(INSTALL) --python .venv --target .tools/engines/pip -r tests/engines/requirements.txt
 	@.venv/bin/python -m tests.engines.fetch
+	@touch $@
+
+$(STAMPS)/editor: tests/editor/package-lock.json
+	@echo "setup: .tools/editor, the language server of editors"
+	@mkdir -p $(STAMPS) .tools/editor
+	@cp tests/editor/package.json tests/editor/package-lock.json .tools/editor
+	@npm ci --prefix .tools/editor --ignore-scripts --no-audit --no-fund --silent
 	@touch $@
 
 $(HELM): scripts/tools/helm.sh

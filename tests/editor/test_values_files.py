@@ -1,0 +1,97 @@
+"""What an editor shows of a values file: complaints, keys, flags and their descriptions."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+import yaml
+
+from scripts.dev.flags import DESCRIPTIONS
+from tests.chart.test_values_files import FILES
+from tests.editor.language_server import ROOT, SERVER, Editor
+
+pytestmark = pytest.mark.skipif(
+    not SERVER.exists(), reason="no npm: `make setup` installs the language server with it"
+)
+FIRST = "# yaml-language-server: $schema=../chart/values.schema.json\n"
+MINE = ROOT / "values" / "mine.yaml"
+"""A file that does not exist: the editor has not saved it yet."""
+DESCRIBED: dict[str, str] = yaml.safe_load(DESCRIPTIONS.read_text(encoding="utf-8"))
+
+
+def complaints(texts: dict[Path, str]) -> dict[str, list[str]]:
+    """Return what the server says about each text, by the file's name."""
+
+    async def open_all() -> dict[str, list[str]]:
+        async with Editor() as editor:
+            return {
+                str(path.relative_to(ROOT)): await editor.diagnostics(path, text)
+                for path, text in texts.items()
+            }
+
+    return asyncio.run(open_all())
+
+
+def offered(text: str) -> dict[str, str]:
+    """Return what the server offers at the end of a values file: label to description."""
+
+    async def ask() -> dict[str, str]:
+        async with Editor() as editor:
+            return await editor.complete(MINE, FIRST + text)
+
+    return asyncio.run(ask())
+
+
+def test_no_values_file_of_this_checkout_is_complained_about() -> None:
+    found = complaints({path: path.read_text(encoding="utf-8") for path in FILES})
+    assert len(found) == len(FILES)
+    assert {name: said for name, said in found.items() if said} == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "nodes: two",
+        "kueue: {topology: {mod: none}}",
+        "recipe: {args: {tuner_type: lorra}}",
+        "recipe: {backend: megatron, args: {global_batch_size: 0}}",
+    ],
+)
+def test_a_mistake_is_marked_in_its_line(text: str) -> None:
+    [said] = complaints({MINE: f"{FIRST}\n{text}\n"}).values()
+    assert said and all(each.startswith("3: ") for each in said)
+
+
+@pytest.mark.parametrize("backend", ["megatron", "transformers"])
+def test_every_flag_that_a_user_may_set_is_offered_with_its_description(backend: str) -> None:
+    labels = offered(f"recipe:\n  backend: {backend}\n  args:\n    ")
+    table = yaml.safe_load((ROOT / "chart/flags/ms-swift-4.4.1.yaml").read_text(encoding="utf-8"))
+    one = table["backends"][backend]
+    others = {*one["launcherOwned"], *one["secret"]}
+    users = {*one["flags"]["common"], *one["flags"]["rlhf"]} - others
+    assert users - labels.keys() == set()
+    assert not others & labels.keys()
+    assert {name: labels[name] for name in users & DESCRIBED.keys()} == {
+        name: DESCRIBED[name] for name in users & DESCRIBED.keys()
+    }
+
+
+def test_every_key_is_offered_with_its_description() -> None:
+    keys = yaml.safe_load((ROOT / "chart/values.yaml").read_text(encoding="utf-8"))
+    assert {name for name, text in offered("").items() if text} >= keys.keys()
+    below = offered("kueue:\n  ")
+    assert below.keys() == keys["kueue"].keys() and all(below.values())
+
+
+def test_the_choices_of_a_flag_are_offered() -> None:
+    assert {"lora", "full"} <= offered("recipe:\n  args:\n    tuner_type: ").keys()
+
+
+def test_what_a_flag_is_for_is_shown_at_the_pointer() -> None:
+    async def ask() -> str:
+        async with Editor() as editor:
+            return await editor.hover(MINE, f"{FIRST}recipe:\n  args:\n    beta: 0.1\n", "beta")
+
+    assert DESCRIBED["beta"] in asyncio.run(ask())

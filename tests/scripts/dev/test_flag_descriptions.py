@@ -1,0 +1,41 @@
+"""Descriptions of training flags: of flags that exist, and of all that values files set."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from scripts.dev.flags import DESCRIPTIONS
+from scripts.helm import ROOT
+
+DESCRIBED: dict[str, str] = yaml.safe_load(DESCRIPTIONS.read_text(encoding="utf-8"))
+FILES = sorted(path for path in (ROOT / "values").rglob("*.yaml") if path.parent.name != "kueue")
+
+
+def backends() -> list[dict[str, Any]]:
+    tables = [
+        yaml.safe_load(path.read_text(encoding="utf-8"))
+        for path in sorted((ROOT / "chart" / "flags").glob("*.yaml"))
+    ]
+    return [backend for table in tables for backend in table["backends"].values()]
+
+
+def test_each_description_is_of_a_flag_that_users_set() -> None:
+    known, others = set[str](), set[str]()
+    for backend in backends():
+        known |= {name for names in backend["flags"].values() for name in names}
+        others |= {*backend["launcherOwned"], *backend["secret"]}
+    assert DESCRIBED.keys() <= known - others
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_each_flag_of_a_values_file_is_described(file: Path) -> None:
+    recipe = (yaml.safe_load(file.read_text(encoding="utf-8")) or {}).get("recipe") or {}
+    assert (recipe.get("args") or {}).keys() <= DESCRIBED.keys()
+
+
+def test_a_description_is_one_short_sentence() -> None:
+    assert [name for name, text in DESCRIBED.items() if len(text) > 125 or text[-1] != "."] == []
