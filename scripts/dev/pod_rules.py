@@ -132,6 +132,8 @@ DROPPED: Mapping[str, tuple[str, ...]] = {
     "PodSecurityContext": ("windowsOptions",),
     "SecurityContext": ("windowsOptions",),
 }
+OPTIONAL = ("Affinity", "PodSecurityContext", "SecurityContext")
+"""Types of whole values keys: a null means the default."""
 NULLABLE = ("PodSecurityContext", "SecurityContext")
 """Types of which a null removes a field that the chart or the network profile sets."""
 LATER = ("PodSecurityContext.seLinuxChangePolicy",)

@@ -140,7 +140,7 @@ def _type(name: str, given: Schema) -> Schema:
     if name in pod_rules.NULLABLE:
         fields = {field: _nullable(schema) for field, schema in fields.items()}
     return {
-        "type": "object",
+        "type": ["object", "null"] if name in pod_rules.OPTIONAL else "object",
         "additionalProperties": False,
         **({"required": given["required"]} if given.get("required") else {}),
         "properties": dict(sorted(fields.items())),

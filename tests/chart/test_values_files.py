@@ -22,6 +22,15 @@ FILES = [
 VALIDATOR = Draft7Validator(SCHEMA)
 
 
+def _keys(document: Document, above: str = "") -> list[str]:
+    found: list[str] = []
+    for key, value in document.items():
+        found.append(f"{above}{key}")
+        if isinstance(value, dict):
+            found += _keys(value, f"{above}{key}.")
+    return found
+
+
 def errors(document: object) -> list[str]:
     return [f"{list(e.absolute_path)}: {e.message}" for e in VALIDATOR.iter_errors(document)]
 
@@ -55,6 +64,14 @@ def test_the_defaults_are_those_of_values_yaml() -> None:
     assert {path: value for path, value in _paths(VALUES).items() if path not in missing} == _paths(
         found
     )
+
+
+@pytest.mark.parametrize("path", _keys(VALUES))
+def test_a_null_is_valid_for_each_key_with_a_default(path: str) -> None:
+    document: object = None
+    for key in reversed(path.split(".")):
+        document = {key: document}
+    assert errors(document) == []
 
 
 def _paths(document: Document, above: str = "") -> dict[str, object]:
