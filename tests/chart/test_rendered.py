@@ -250,7 +250,10 @@ def test_pod_labels_do_not_change_with_the_chart() -> None:
 def test_the_claim_outlives_the_release() -> None:
     documents = render({"workspace": {"existingClaim": None, "pvc": {"size": "1Ti"}}})
     claim = kind(documents, "PersistentVolumeClaim")
-    assert claim["metadata"]["annotations"] == {"helm.sh/resource-policy": "keep"}
+    assert claim["metadata"]["annotations"] == {
+        "helm.sh/resource-policy": "keep",
+        "argocd.argoproj.io/sync-options": "Prune=false,Delete=false",
+    }
     assert claim["spec"]["accessModes"] == ["ReadWriteMany"]
     [volume] = [v for v in pod(documents)["volumes"] if v["name"] == "workspace"]
     assert volume["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]

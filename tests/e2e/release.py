@@ -47,9 +47,9 @@ class Release:
         """Upgrade the release with values that override the installed ones."""
         return self._with_values("upgrade", *words, changes=changes)
 
-    def manifest(self, *words: str) -> str:
-        """Return the rendered manifest as text."""
-        return self._with_values("template", *words)
+    def manifest(self, *words: str, changes: Values | None = None) -> str:
+        """Return the rendered manifest as text, with values that override the release's."""
+        return self._with_values("template", *words, changes=changes)
 
     def render(self) -> list[dict[str, Any]]:
         """Return the rendered objects."""

@@ -1,0 +1,99 @@
+"""Runs that Argo CD syncs: ``helm template`` and ``kubectl apply``, without an upgrade guard."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.e2e import queues, space, standin, volumes
+from tests.e2e.cluster.cluster import Cluster
+from tests.e2e.kubectl import Kubectl, Object, Refused
+from tests.e2e.release import Release, Values
+from tests.e2e.runs import Run
+from tests.e2e.space import Space
+
+CLIENT: tuple[str, ...] = ()
+SERVER = ("--server-side", "--force-conflicts", "--field-manager=argocd-controller")
+"""What Argo CD does with the sync option ServerSideApply=true."""
+
+
+class Synced:
+    """A run that a GitOps controller keeps in sync, while it trains."""
+
+    def __init__(self, space: Space, release: Release, run: Run) -> None:
+        """Take a release that was never installed."""
+        self.space, self.release, self.run = space, release, run
+
+    def sync(self, over: Values | None = None, words: tuple[str, ...] = CLIENT) -> str:
+        """Apply the release's manifest with values that override the first ones.
+
+        Raises:
+            Refused: the API server refused an object.
+        """
+        manifest = self.release.manifest("--skip-tests", changes=over)
+        return self.space.kubectl.run("apply", *words, "-f", "-", stdin=manifest)
+
+    def state(self) -> Object:
+        """Return the state that a sync must not change."""
+        jobset = self.run.jobset
+        return {
+            "uid": jobset["metadata"]["uid"],
+            "spec": jobset["spec"],
+            "pods": [(pod.uid, pod.phase) for pod in self.run.pods()],
+        }
+
+
+@pytest.fixture(scope="module", params=[CLIENT, SERVER], ids=["client-side", "server-side"])
+def words(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    found: tuple[str, ...] = request.param
+    return found
+
+
+@pytest.fixture(scope="module")
+def synced(
+    words: tuple[str, ...],
+    cluster: Cluster,
+    kubectl: Kubectl,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Synced]:
+    with space.opened(
+        cluster, kubectl, "gitops", "privileged", tmp_path_factory.mktemp("gitops")
+    ) as made:
+        volumes.claim(made, "training")
+        standin.prepare(made)
+        queues.make(made)
+        release, run = standin.release(made, "dpo", hold=True)
+        found = Synced(made, release, run)
+        found.sync(words=words)
+        run.training()
+        yield found
+
+
+def test_a_repeated_sync_changes_nothing(synced: Synced, words: tuple[str, ...]) -> None:
+    before = synced.state()
+    synced.sync(words=words)
+    assert synced.state() == before
+
+
+@pytest.mark.parametrize(
+    "over", [{"recipe": {"args": {"lr": "1e-6"}}}, {"image": {"tag": "2"}}], ids=["recipe", "pods"]
+)
+def test_the_api_server_refuses_to_change_a_run(
+    synced: Synced, words: tuple[str, ...], over: Values
+) -> None:
+    before = synced.state()
+    with pytest.raises(Refused, match="immutable"):
+        synced.sync(over, words)
+    assert synced.state() == before
+
+
+def test_what_may_change_is_merged_with_what_kueue_has_set(
+    synced: Synced, words: tuple[str, ...]
+) -> None:
+    before = synced.state()
+    synced.sync({"ttlSecondsAfterFinished": 7}, words)
+    after = synced.state()
+    assert after["spec"].pop("ttlSecondsAfterFinished") == 7
+    before["spec"].pop("ttlSecondsAfterFinished", None)
+    assert after == before
