@@ -208,6 +208,10 @@ pod-schema: ## rewrite the pod parts of the values' schema from the lowest suppo
 	$(call build,$(TESTS))
 	@.venv/bin/python -m scripts.dev.pod_schema
 
+values-table: ## rewrite the table of chart/VALUES.md from chart/values.yaml
+	$(call build,$(COMMAND))
+	@.venv/bin/python -m scripts.dev.values_table
+
 locks: $(UV) ## rewrite the locks from pyproject.toml
 	@$(LOCK) -o launchers/requirements-cpu.txt --group train
 	@$(LOCK) -o launchers/requirements-cpu-$(NEXT).txt --group train-next
@@ -306,4 +310,4 @@ $(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
 	@scripts/tools/go.sh $*
 	@touch $@
 
-.PHONY: help demo chart demo-clean render test test-next test-chart refusals attribution faults crash fuzz differential e2e soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema clean
+.PHONY: help demo chart demo-clean render test test-next test-chart refusals attribution faults crash fuzz differential e2e soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema values-table clean
