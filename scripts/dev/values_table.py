@@ -62,7 +62,7 @@ def rows(values: str) -> Iterator[Row]:
             before = lines[line - 1].strip() if line else ""
             shown = json.dumps(default[key.value])
             below = []
-            if isinstance(value, yaml.MappingNode):
+            if isinstance(value, yaml.MappingNode) and not value.flow_style:
                 below = list(walk(value, default[key.value], f"{path}."))
             if before.startswith(MARK):
                 says = before.removeprefix(MARK)
