@@ -1,6 +1,6 @@
 """The chart's archive of the launcher: ``python3 -m scripts.archive``, with any Python >= 3.11.
 
-``chart/launchers.tar.xz`` holds each Python file of ``launchers/`` without comments and docstrings,
+``chart/launchers.tar.xz`` holds the code of each Python file of ``launchers/`` (``code_of``),
 ``chart/launchers.digest`` the SHA-256 of the names and contents of the files as they are in the
 checkout (``launchers/version.py``). Equal sources give equal archives: names are sorted, times and
 owners zero, and the compression has fixed parameters.
@@ -8,8 +8,8 @@ owners zero, and the compression has fixed parameters.
 ``chart/defaults.yaml`` holds the defaults of ``values.yaml``, which no template can read itself: a
 null in a values file means the default.
 
-Comments and docstrings are left out because a ConfigMap larger than 262,144 bytes fails with
-client-side ``kubectl apply``, and Helm stores the archive twice in the record of each release.
+The archive is small because a ConfigMap larger than 262,144 bytes fails with client-side ``kubectl
+apply``, and Helm stores it twice in the record of each release.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import re
 import tarfile
 import tempfile
 import tokenize
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from launchers.version import digest, sources
@@ -45,28 +45,68 @@ FILTERS = [
 
 
 def code_of(source: bytes) -> bytes:
-    r"""Return a module's code without comments and docstrings, on the same lines.
+    r"""Return a module's code as the pod gets it, on the same lines, so that tracebacks agree.
 
-    Tracebacks keep their line numbers. A docstring becomes an empty string, since it may be the
-    only statement of a body.
+    Left out are comments, docstrings (an empty string each: one may be the only statement of a
+    body), annotations of parameters and results, and three of four spaces of indentation.
 
-    >>> code_of(b"def f():  # why\n    'Do it.'\n")
-    b'def f():\n    ""\n'
+    >>> code_of(b"def f(a: int) -> int:  # why\n    'Do it.'\n    return a\n")
+    b'def f(a):\n ""\n return a\n'
     """
-    text = source.decode()
-    lines = text.splitlines(keepends=True)
-    for token in tokenize.generate_tokens(io.StringIO(text).readline):
+    lines = source.splitlines(keepends=True)
+    for token in tokenize.generate_tokens(io.StringIO(source.decode()).readline):
         if token.type == tokenize.COMMENT:
             row, column = token.start
-            lines[row - 1] = lines[row - 1][:column].rstrip() + "\n"
-    for node in ast.walk(ast.parse(text)):
-        if not isinstance(node, ast.Expr) or not isinstance(node.value, ast.Constant):
-            continue
-        if isinstance(node.value.value, str):
-            lines[node.lineno - 1] = lines[node.lineno - 1][: node.col_offset] + '""\n'
-            rest = (node.end_lineno or node.lineno) - node.lineno
-            lines[node.lineno : node.lineno + rest] = ["\n"] * rest
-    return "".join(lines).encode()
+            kept = lines[row - 1].decode()[:column].rstrip()
+            lines[row - 1] = f"{kept}\n".encode()
+    tree = ast.parse(source)
+    for (row, column), (last, end), new in sorted(_cuts(tree), reverse=True):
+        tail = lines[last - 1][end:]
+        lines[row - 1 : last] = [
+            lines[row - 1][:column] + new + (b"\n" if last > row else tail),
+            *[b"\n"] * (last - row - 1),
+            *([tail] if last > row else []),
+        ]
+    quoted = _quoted(tree)
+    return b"".join(
+        line if number in quoted else _dedented(line) for number, line in enumerate(lines, start=1)
+    )
+
+
+Position = tuple[int, int]
+"""Line from 1, and byte in it."""
+
+
+def _cuts(tree: ast.Module) -> Iterator[tuple[Position, Position, bytes]]:
+    """Yield begin, end and replacement of docstrings and annotations."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str()) as text):
+                yield (*_span(text), b'""')
+            case ast.arg(annotation=ast.expr() as annotation):
+                begin = node.lineno, node.col_offset + len(node.arg.encode())
+                yield begin, _span(annotation)[1], b""
+            case ast.FunctionDef(returns=ast.expr() as result):
+                begin, end = _span(result)
+                yield (begin[0], begin[1] - len(" -> ")), end, b""
+
+
+def _span(node: ast.expr) -> tuple[Position, Position]:
+    end = node.end_lineno or node.lineno, node.end_col_offset or node.col_offset
+    return (node.lineno, node.col_offset), end
+
+
+def _quoted(tree: ast.Module) -> set[int]:
+    """Return the lines that begin inside a string, whose indentation is data."""
+    strings = (n for n in ast.walk(tree) if isinstance(n, ast.Constant | ast.JoinedStr))
+    return {line for n in strings for line in range(n.lineno + 1, (n.end_lineno or n.lineno) + 1)}
+
+
+def _dedented(line: bytes) -> bytes:
+    """Return a line with a quarter of its indentation, which is a multiple of four in a block."""
+    code = line.lstrip(b" ")
+    blocks, rest = divmod(len(line) - len(code), 4)
+    return b" " * (blocks + rest) + code
 
 
 def defaults(values: str) -> str:

@@ -56,7 +56,9 @@ def test_a_checkout_that_was_not_built_is_refused_unless_the_image_brings_the_la
 
 
 def test_the_schema_and_the_default_name_releases_with_a_table() -> None:
-    tables = sorted(path.stem.removeprefix("ms-swift-") for path in CHART.glob("flags/*.yaml"))
+    tables = sorted(
+        path.stem.removeprefix("ms-swift-") for path in CHART.glob("flags/ms-swift-*.yaml")
+    )
     recipe = SCHEMA["properties"]["recipe"]["properties"]
     assert [each for each in recipe["swiftVersion"]["enum"] if each] == tables
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text(encoding="utf-8"))

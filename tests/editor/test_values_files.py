@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scripts.dev.flags import DESCRIPTIONS
+from scripts.dev.flags import DESCRIPTIONS, table_of
 from tests.chart.test_values_files import FILES
 from tests.editor.language_server import ROOT, SERVER, Editor
 
@@ -67,8 +67,7 @@ def test_a_mistake_is_marked_in_its_line(text: str) -> None:
 @pytest.mark.parametrize("backend", ["megatron", "transformers"])
 def test_every_flag_that_a_user_may_set_is_offered_with_its_description(backend: str) -> None:
     labels = offered(f"recipe:\n  backend: {backend}\n  args:\n    ")
-    table = yaml.safe_load((ROOT / "chart/flags/ms-swift-4.4.1.yaml").read_text(encoding="utf-8"))
-    one = table["backends"][backend]
+    one = table_of("4.4.1")["backends"][backend]
     others = {*one["launcherOwned"], *one["secret"]}
     users = {*one["flags"]["common"], *one["flags"]["rlhf"]} - others
     assert users - labels.keys() == set()

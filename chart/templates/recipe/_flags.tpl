@@ -5,9 +5,13 @@ accepts. No flag is named here.
 {{- define "megatron-dpo.validate.flags" -}}
 {{- $recipe := .Values.recipe -}}
 {{- $table := .Files.Get (printf "flags/ms-swift-%s.yaml" $recipe.swiftVersion) | fromYaml -}}
-{{- $backend := get $table.backends $recipe.backend -}}
+{{- $backends := get (.Files.Get "flags/shared.yaml" | fromYaml) "backends" -}}
+{{- range $name, $own := $table.backends }}
+{{- include "megatron-dpo.flags.join" (dict "shared" (get $backends $name) "own" $own) }}
+{{- end }}
+{{- $backend := get $backends $recipe.backend -}}
 {{- $elsewhere := dict -}}
-{{- range $name, $other := omit $table.backends $recipe.backend }}
+{{- range $name, $other := omit $backends $recipe.backend }}
 {{- $_ := set $elsewhere $name (concat $other.flags.common (get $other.flags $recipe.task)) }}
 {{- end }}
 {{- $one := dict "elsewhere" $elsewhere "backend" $backend "recipe" $recipe "version" $table.version "known" (concat $backend.flags.common (get $backend.flags $recipe.task)) -}}
@@ -20,6 +24,20 @@ accepts. No flag is named here.
 {{- end }}
 {{- end }}
 {{- include "megatron-dpo.validate.rules" (dict "backend" $backend "recipe" $recipe "nodes" (int .Values.nodes) "gpus" (max 1 (int .Values.gpusPerNode))) }}
+{{- end }}
+
+{{/* Adds to the shared table of a backend what one release has of its own. Takes (shared, own); prints nothing. */}}
+{{- define "megatron-dpo.flags.join" -}}
+{{- range $name, $value := .own }}
+{{- $shared := get $.shared $name }}
+{{- if kindIs "map" $shared }}
+{{- include "megatron-dpo.flags.join" (dict "shared" $shared "own" $value) }}
+{{- else if kindIs "slice" $shared }}
+{{- $_ := set $.shared $name (concat $shared $value) }}
+{{- else }}
+{{- $_ := set $.shared $name $value }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{/* The name of one flag. Takes (flag, backend, recipe, version, known, elsewhere: the other backend's flags). */}}

@@ -28,13 +28,12 @@ from launchers.rules.engine import (
     Words,
 )
 from launchers.rules.engine import facts as facts_of
-from scripts.dev.flags import is_bound
+from scripts.dev.flags import is_bound, table_of
 from tests.chart.helm import CHART, Refused, template
 from tests.chart.test_values import SCHEMA
 from tests.launchers.training_environment import STACK
 
-FILE = CHART / "flags" / f"ms-swift-{STACK.swift}.yaml"
-TABLE = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+TABLE = table_of(STACK.swift)
 FLAGS = SCHEMA["definitions"]["flags"]["definitions"]
 CASES = 700
 GANGS = ((1, 8), (2, 8), (3, 4), (1, 1), (2, 7))
@@ -73,7 +72,7 @@ def judge(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (chart / "templates").mkdir()
     for folder in ("recipe", "lib"):
         shutil.copytree(CHART / "templates" / folder, chart / "templates" / folder)
-    shutil.copy(FILE, chart / "table.yaml")
+    (chart / "table.yaml").write_text(yaml.safe_dump(TABLE, sort_keys=False))
     (chart / "Chart.yaml").write_text("apiVersion: v2\nname: judge\nversion: 0.0.1\n")
     (chart / "templates" / "judge.yaml").write_text(JUDGE)
     return chart
