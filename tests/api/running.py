@@ -21,7 +21,7 @@ def comparison(folder: Path) -> Iterator[Comparison]:
     """Start what a comparison needs, below an empty folder; end it with the block."""
     chart, schemas, home = folder / "chart", folder / "schemas", folder / "api"
     shutil.copytree(CHART, chart)
-    (chart / "launchers.tar.xz").write_bytes(b"stub")
+    (chart / "launchers.tar.bz2").write_bytes(b"stub")
     schemas.mkdir()
     home.mkdir()
     for kind in KINDS:  # the server judges, not the renderer

@@ -142,7 +142,7 @@ def _lay(below: Document, above: Mapping[str, Any]) -> None:
 
 def launcher(documents: list[Document]) -> bytes:
     """Return the archive of the launcher that the ConfigMap holds."""
-    return base64.b64decode(kind(documents, "ConfigMap")["binaryData"]["launchers.tar.xz"])
+    return base64.b64decode(kind(documents, "ConfigMap")["binaryData"]["launchers.tar.bz2"])
 
 
 def runs(command: list[str]) -> str:

@@ -40,7 +40,7 @@ def test_a_name_that_is_no_host_name_is_refused(name: str) -> None:
         template(merged(), name=name)
 
 
-@pytest.mark.parametrize("missing", ["launchers.tar.xz", "launchers.digest"])
+@pytest.mark.parametrize("missing", ["launchers.tar.bz2", "launchers.digest"])
 @pytest.mark.parametrize("helm", ["helm", "helm3"])
 def test_a_checkout_that_was_not_built_is_refused_unless_the_image_brings_the_launcher(
     tmp_path: Path, missing: str, helm: str
@@ -49,7 +49,7 @@ def test_a_checkout_that_was_not_built_is_refused_unless_the_image_brings_the_la
     shutil.copytree(CHART, chart)
     (chart / missing).unlink()
     with pytest.raises(
-        Refused, match=r"chart/launchers\.tar\.xz: .*`make chart`.*\[chart-launcher\]"
+        Refused, match=r"chart/launchers\.tar\.bz2: .*`make chart`.*\[chart-launcher\]"
     ):
         template(merged(), chart=chart, helm=helm)
     assert template(merged({"launcher": {"from": "image"}}), chart=chart, helm=helm)

@@ -70,10 +70,10 @@ def test_the_archive_holds_all_and_renders_the_same(
     with tarfile.open(archive) as tar:
         names = {name.partition("/")[2] for name in tar.getnames()}
         assert all(member.isfile() for member in tar.getmembers())
-        [packed] = [m for m in tar.getmembers() if m.name.endswith("/launchers.tar.xz")]
+        [packed] = [m for m in tar.getmembers() if m.name.endswith("/launchers.tar.bz2")]
         held = tar.extractfile(packed)
         assert held is not None
-        assert held.read() == (frozen / "launchers.tar.xz").read_bytes()
+        assert held.read() == (frozen / "launchers.tar.bz2").read_bytes()
     data = {
         str(p.relative_to(CHART))
         for folder in ("flags", "networks")
@@ -82,7 +82,7 @@ def test_the_archive_holds_all_and_renders_the_same(
     own = {
         "exits.yaml",
         "values.schema.json",
-        "launchers.tar.xz",
+        "launchers.tar.bz2",
         "launchers.digest",
         "defaults.yaml",
     }

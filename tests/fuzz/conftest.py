@@ -35,5 +35,5 @@ def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Copy the chart with a stub of the archive, which would cost most of the time."""
     folder = tmp_path_factory.mktemp("fuzz") / "chart"
     shutil.copytree(CHART, folder)
-    (folder / "launchers.tar.xz").write_bytes(b"stub")
+    (folder / "launchers.tar.bz2").write_bytes(b"stub")
     return folder

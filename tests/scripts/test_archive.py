@@ -40,7 +40,7 @@ def made(checkout: Path) -> tuple[bytes, str]:
 def interpreters() -> list[str]:
     """Return the Pythons of this machine that work: of some managers a name alone does not."""
     found = [sys.executable, *filter(None, map(shutil.which, NAMES))]
-    command = ["-I", "-c", "import lzma, sys; sys.exit(sys.version_info < (3, 11))"]
+    command = ["-I", "-c", "import bz2, sys; sys.exit(sys.version_info < (3, 11))"]
     return [p for p in found if subprocess.run([p, *command], capture_output=True).returncode == 0]
 
 

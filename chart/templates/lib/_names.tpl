@@ -7,7 +7,7 @@
 {{ .Release.Name }}-launchers
 {{- end }}
 
-{{/* Folder of the ConfigMap in the pods: recipe.yaml and launchers.tar.xz. */}}
+{{/* Folder of the ConfigMap in the pods: recipe.yaml and launchers.tar.bz2. */}}
 {{- define "megatron-dpo.configMap.path" -}}
 /etc/megatron-dpo/launchers
 {{- end }}

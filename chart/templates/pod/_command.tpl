@@ -45,7 +45,7 @@ because the kernel ignores unhandled signals to PID 1. Python before 3.11.4 has 
 {{- if eq .Values.launcher.from "chart" -}}
 import os, signal, sys, tarfile
 signal.signal(signal.SIGTERM, lambda number, frame: os._exit(128 + number))
-with tarfile.open("{{ include "megatron-dpo.configMap.path" . }}/launchers.tar.xz") as archive:
+with tarfile.open("{{ include "megatron-dpo.configMap.path" . }}/launchers.tar.bz2") as archive:
     archive.extraction_filter = getattr(tarfile, "data_filter", None)
     archive.extractall()
 os.execv(sys.executable, [sys.executable, "-m", "launchers", *sys.argv[1:]])

@@ -80,7 +80,7 @@ def test_a_manifest_of_other_launchers_is_refused(tmp_path: Path) -> None:
     assert launch.manifest_of(each, tmp_path) == text
     other = {**version.sources(ROOT / "launchers"), "__main__.py": b"pass"}
     packed = b64encode(archive.pack(other)).decode()
-    file.write_text(re.sub(r"(?m)^(  launchers\.tar\.xz): .*", rf"\1: {packed}", text))
+    file.write_text(re.sub(r"(?m)^(  launchers\.tar\.bz2): .*", rf"\1: {packed}", text))
     with pytest.raises(Problem, match=r"another __main__\.py; write python -m tests\.gpu\.pack_v"):
         launch.manifest_of(each, tmp_path)
 

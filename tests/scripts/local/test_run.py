@@ -66,16 +66,16 @@ def test_the_charts_command_unpacks_its_archive_and_becomes_the_launcher(tmp_pat
     assert first == "sub ['run'] True backend:"
     digest = (ROOT / "chart" / "launchers.digest").read_text().strip()
     assert second == f"{digest} ['-m', 'launchers', 'run']"
-    assert (folder / "etc" / "megatron-dpo" / "launchers" / "launchers.tar.xz").is_file()
+    assert (folder / "etc" / "megatron-dpo" / "launchers" / "launchers.tar.bz2").is_file()
 
 
 def test_a_pod_that_is_stopped_while_it_unpacks_ends_by_the_signal(tmp_path: Path) -> None:
     (tmp_path / "ws").mkdir()
     [container] = parse(packed("", tmp_path / "ws")).jobs[0].pod["containers"]
     script = container["command"][2]
-    archive = tmp_path / "launchers.tar.xz"
+    archive = tmp_path / "launchers.tar.bz2"
     os.mkfifo(archive)  # opening it waits for a writer
-    script = script.replace("/etc/megatron-dpo/launchers/launchers.tar.xz", str(archive))
+    script = script.replace("/etc/megatron-dpo/launchers/launchers.tar.bz2", str(archive))
     with subprocess.Popen([sys.executable, "-c", script, "run"], cwd=tmp_path) as pod:
         status = Path(f"/proc/{pod.pid}/status")
         while not caught(status.read_text(), signal.SIGTERM):
