@@ -46,3 +46,11 @@ def test_every_fault_comes_before_one_comes_again() -> None:
     drawn = inject.order(random.Random(1), len(names) + 2)
     assert sorted(drawn[: len(names)]) == sorted(names)
     assert drawn == inject.order(random.Random(1), len(names) + 2)
+
+
+def test_the_figures_of_all_sides_include_the_undisturbed_one() -> None:
+    events = {"disturbed": [Event(name="kill", time=2.5)]}
+    sides = {"undisturbed": UNDISTURBED, "disturbed": DISTURBED}
+    found = judge.summary(sides, "undisturbed", events, {})
+    assert found["undisturbed"]["faults"] == []
+    assert [each["fault"] for each in found["disturbed"]["faults"]] == ["kill"]

@@ -96,5 +96,5 @@ def summary(
 
 
 def _recoveries(rows: Sequence[Row], events: Sequence[Event]) -> list[dict[str, Any]]:
-    ends = [event.time for event in events[1:]] + [float("inf")]
+    ends = [*(event.time for event in events[1:]), float("inf")][: len(events)]
     return [recovery(rows, event, end) for event, end in zip(events, ends, strict=True)]
