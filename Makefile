@@ -28,6 +28,11 @@ RESULTS ?= tests/gpu/results
 LINES ?=
 # `make soak`: options of `python -m tests.e2e.soak`.
 SOAK ?=
+# `make release`: the version; GnuPG's name of the key that signs the package (unsigned by default); 1 refuses what
+# must not be published, as release.yaml does.
+VERSION ?=
+SIGN_KEY ?=
+PUBLISH ?=
 # `make cluster` and `make e2e`: kind, processes, or auto, which is kind if a container engine answers.
 BACKEND ?= auto
 # `make demo`: the ms-swift that trains. `make test-next` runs tests with the second one.
@@ -50,7 +55,7 @@ PROGRAMS_processes := etcd kubernetes coredns jobset kueue pause
 ENGINE = $(shell (docker info || podman info) >/dev/null 2>&1 && echo kind || echo processes)
 CLUSTER = $(addprefix $(STAMPS)/go-,$(PROGRAMS_$(if $(filter auto,$(BACKEND)),$(ENGINE),$(BACKEND))))
 # Checkers that Go builds; without Go the tests that need them are skipped with that reason.
-CHECKERS := $(if $(shell command -v go),$(addprefix $(STAMPS)/go-,actionlint ct kubeconform renderer))
+CHECKERS := $(if $(shell command -v go),$(addprefix $(STAMPS)/go-,actionlint ct kubeconform registry renderer))
 INSTALL := $(UV) pip install --quiet --require-hashes
 LOCK := $(UV) pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 	--custom-compile-command "make locks"
@@ -217,12 +222,18 @@ locks: $(UV) ## rewrite the locks from pyproject.toml
 	@$(LOCK) -o tests/requirements.txt --group tests -c scripts/requirements.txt \
 		-c launchers/requirements-cpu.txt
 
-package: ## package the chart in dist/
+##@ Release
+package: ## package the chart in dist/; equal sources give equal bytes
 	$(call build,chart $(HELM))
-	@.tools/bin/helm package chart --destination dist
+	@$(PYTHON) -m scripts.dev.release.package
 
 wheel: $(UV) ## build the launcher as a wheel in dist/, for images (launcher.from: image)
 	@$(UV) build --quiet --wheel --out-dir dist
+
+release: ## set VERSION=x.y.z, build package, wheel, SBOM and digests in dist/ (SIGN_KEY=..., PUBLISH=1)
+	$(call build,$(COMMAND) $(HELM))
+	@.venv/bin/python -m scripts.dev.release $(if $(SIGN_KEY),--sign $(SIGN_KEY)) $(if $(PUBLISH),--publish) \
+		$(or $(VERSION),$(error VERSION is empty; write make release VERSION=x.y.z))
 
 ##@ Set up
 setup: ## install all tools; other targets install what they need
@@ -297,4 +308,4 @@ $(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
 	@scripts/tools/go.sh $*
 	@touch $@
 
-.PHONY: help demo chart demo-clean render test test-next test-chart refusals attribution faults crash fuzz differential e2e soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema clean
+.PHONY: release help demo chart demo-clean render test test-next test-chart refusals attribution faults crash fuzz differential e2e soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema clean
