@@ -20,7 +20,7 @@ from launchers.config.recipe import load
 from launchers.config.settings import Settings, describe, from_env, refuse_contradictions
 from launchers.exits import Exit, LaunchError
 from launchers.hang import alive
-from launchers.inputs.paths import inputs_of
+from launchers.inputs.paths import importable, inputs_of
 from launchers.inputs.preconditions import check, check_model, log_command
 from launchers.run.check_image import check_image
 from launchers.run.preflight_command import DEFAULTS, preflight, preflight_of_run
@@ -88,7 +88,7 @@ def _act(command: str, settings: Settings, env: Mapping[str, str]) -> None:
     if command == "preflight":
         preflight(settings, env)
         return
-    recipe = load(settings.recipe)
+    recipe, env = load(settings.recipe), importable(settings, env)
     if command == "check":
         inputs = inputs_of(settings, recipe)
         check(settings, recipe, inputs)
