@@ -59,6 +59,9 @@ CHECKERS := $(if $(shell command -v go),$(addprefix $(STAMPS)/go-,actionlint ct 
 INSTALL := $(UV) pip install --quiet --require-hashes
 LOCK := $(UV) pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 	--custom-compile-command "make locks"
+# For one platform. The extension of Transformer Engine requires the CUDA that it is compiled for, not cu12.
+IMAGE_LOCK := $(UV) pip compile --quiet --generate-hashes --python-version 3.12 --python-platform \
+	x86_64-manylinux_2_28 --no-emit-package transformer-engine-cu12 --custom-compile-command "make locks"
 # What differs by ms-swift: flags, rules, patches, packs, checkpoints and their resume.
 NEXT_TESTS := tests/differential tests/launchers/flags tests/launchers/rules tests/launchers/upstream \
 	$(addprefix tests/launchers/training/,collect epochs evaluation experts/test_filler_edge.py \
@@ -214,6 +217,7 @@ pod-schema: ## rewrite the pod parts of the values' schema from the lowest suppo
 locks: $(UV) ## rewrite the locks from pyproject.toml
 	@$(LOCK) -o launchers/requirements-cpu.txt --group train
 	@$(LOCK) -o launchers/requirements-cpu-$(NEXT).txt --group train-next
+	@$(IMAGE_LOCK) -o scripts/image/requirements.txt --group image
 	@$(LOCK) -o scripts/requirements.txt pyproject.toml -c launchers/requirements-cpu.txt
 	@$(LOCK) -o tests/differential/requirements.txt --no-deps tests/differential/requirements.in
 	@$(LOCK:3.11=3.12) -o tests/differential/requirements-$(NEXT).txt --no-deps \
