@@ -58,12 +58,13 @@ def check_image(env: Mapping[str, str]) -> None:
 
 
 def _cuda(facts: Facts) -> Finding:
-    if facts.smi is None and facts.torch_cuda:
-        return skipped("driver", f"no GPU here; image CUDA {facts.torch_cuda}")
-    if facts.smi is None:
-        seen = "the image has no torch with CUDA"
-        return failed("driver", facts.smi_error or seen, "use an image with CUDA")
-    return driver(facts.smi, facts.torch_cuda)
+    if not facts.torch_cuda:
+        return failed("driver", "the image has no torch with CUDA", "use an image with CUDA")
+    if facts.smi is not None:
+        return driver(facts.smi, facts.torch_cuda)
+    if facts.smi_error:
+        return warning("driver", facts.smi_error, "run it on a host whose driver works")
+    return skipped("driver", f"no GPU here; image CUDA {facts.torch_cuda}")
 
 
 def _imported(env: Mapping[str, str]) -> dict[str, str | None]:

@@ -84,11 +84,16 @@ def released(text: str, version: str, date: str) -> str:
         date: year-month-day of the release.
 
     Raises:
-        Problem: there is nothing to release, or no section for it.
+        Problem: there is nothing to release, or the version is released already.
     """
-    if section(text, version) is not None:
-        return text
     pending = section(text, UNRELEASED)
+    if section(text, version) is not None:
+        if pending is not None and pending.changes:
+            raise Problem(
+                f"CHANGELOG.md: [{version}] has a section, and [{UNRELEASED}] has changes that "
+                "came after it; choose a higher version"
+            )
+        return text
     if pending is None or not pending.changes:
         raise Problem(
             f"CHANGELOG.md: neither a section [{version}] nor an entry under [{UNRELEASED}]; write "

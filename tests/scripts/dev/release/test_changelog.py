@@ -43,6 +43,11 @@ def test_a_release_takes_what_is_unreleased() -> None:
     assert changelog.released(text, "0.2.0", "2027-01-01") == text
 
 
+def test_a_version_is_released_once() -> None:
+    with pytest.raises(Problem, match="choose a higher version"):
+        changelog.released(TEXT, "0.1.0", "2026-02-02")
+
+
 @pytest.mark.parametrize("body", ["", "### Fixed\n", "### Repaired\n- It.\n", "- No heading.\n"])
 def test_nothing_to_release_is_refused(body: str) -> None:
     text = f"# Changelog\n\n## [Unreleased]\n\n{body}"
