@@ -49,7 +49,7 @@ def check(image: Path, **more: str) -> subprocess.CompletedProcess[str]:
     paths = f"{image}:{ROOT}"
     env: Mapping[str, str] = {"PATH": "/nowhere", "PYTHONPATH": paths, ACCEPT: ALL, **more}
     command = [sys.executable, "-m", "launchers", "check", "--image"]
-    return subprocess.run(command, env=env, cwd=image, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, env=env, cwd=image, capture_output=True, text=True, timeout=110)
 
 
 def rows(output: str) -> dict[str, str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ def test_training_imports_the_clone_first(url: str, tmp_path: Path) -> None:
     env: dict[str, Any] = json.loads(noted.read_text())
     expected = [str(ROOT), *(str(clone / name) for name in NAMES), str(ROOT), str(FAKES)]
     assert env["PYTHONPATH"].split(":") == expected
-    command = ["python3", "-c", "import colorsys; print(colorsys.patched)"]
+    command = [sys.executable, "-c", "import colorsys; print(colorsys.patched)"]
     seen = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
     assert seen.stdout == "True\n"
 

@@ -66,7 +66,7 @@ def helm(*arguments: str, home: Path, which: str = "helm") -> subprocess.Complet
     """Run Helm with folders of its own."""
     env = {"PATH": os.environ["PATH"], "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
     command = [require(which), *arguments]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60)
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=110)
 
 
 def test_a_release_goes_through_a_registry(
