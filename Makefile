@@ -28,6 +28,11 @@ RESULTS ?= tests/gpu/results
 LINES ?=
 # `make soak`: options of `python -m tests.e2e.soak`.
 SOAK ?=
+# `make release`: the version; GnuPG's name of the key that signs the package (unsigned by default); 1 refuses what
+# must not be published, as release.yaml does.
+VERSION ?=
+SIGN_KEY ?=
+PUBLISH ?=
 # `make cluster` and `make e2e`: kind, processes, or auto, which is kind if a container engine answers.
 BACKEND ?= auto
 # `make demo`: the ms-swift that trains. `make test-next` runs tests with the second one.
@@ -52,10 +57,13 @@ CLUSTER = $(addprefix $(STAMPS)/go-,$(PROGRAMS_$(if $(filter auto,$(BACKEND)),$(
 # The language server of editors; without npm the tests that need it are skipped with that reason.
 EDITOR := $(if $(shell command -v npm),$(STAMPS)/editor)
 # Checkers that Go builds; without Go the tests that need them are skipped with that reason.
-CHECKERS := $(if $(shell command -v go),$(addprefix $(STAMPS)/go-,actionlint ct kubeconform renderer))
+CHECKERS := $(if $(shell command -v go),$(addprefix $(STAMPS)/go-,actionlint ct kubeconform registry renderer))
 INSTALL := $(UV) pip install --quiet --require-hashes
 LOCK := $(UV) pip compile --quiet --universal --generate-hashes --python-version 3.11 \
 	--custom-compile-command "make locks"
+# For one platform. The extension of Transformer Engine requires the CUDA that it is compiled for, not cu12.
+IMAGE_LOCK := $(UV) pip compile --quiet --generate-hashes --python-version 3.12 --python-platform \
+	x86_64-manylinux_2_28 --no-emit-package transformer-engine-cu12 --custom-compile-command "make locks"
 # What differs by ms-swift: flags, rules, patches, packs, checkpoints and their resume.
 NEXT_TESTS := tests/differential tests/launchers/flags tests/launchers/rules tests/launchers/upstream \
 	$(addprefix tests/launchers/training/,collect epochs evaluation experts/test_filler_edge.py \
@@ -215,6 +223,7 @@ values-table: ## rewrite the table of chart/VALUES.md from chart/values.yaml
 locks: $(UV) ## rewrite the locks from pyproject.toml
 	@$(LOCK) -o launchers/requirements-cpu.txt --group train
 	@$(LOCK) -o launchers/requirements-cpu-$(NEXT).txt --group train-next
+	@$(IMAGE_LOCK) -o scripts/image/requirements.txt --group image
 	@$(LOCK) -o scripts/requirements.txt pyproject.toml -c launchers/requirements-cpu.txt
 	@$(LOCK) -o tests/differential/requirements.txt --no-deps tests/differential/requirements.in
 	@$(LOCK:3.11=3.12) -o tests/differential/requirements-$(NEXT).txt --no-deps \
@@ -223,12 +232,18 @@ locks: $(UV) ## rewrite the locks from pyproject.toml
 	@$(LOCK) -o tests/requirements.txt --group tests -c scripts/requirements.txt \
 		-c launchers/requirements-cpu.txt
 
-package: ## package the chart in dist/
+##@ Release
+package: ## package the chart in dist/; equal sources give equal bytes
 	$(call build,chart $(HELM))
-	@.tools/bin/helm package chart --destination dist
+	@$(PYTHON) -m scripts.dev.release.package
 
 wheel: $(UV) ## build the launcher as a wheel in dist/, for images (launcher.from: image)
 	@$(UV) build --quiet --wheel --out-dir dist
+
+release: ## set VERSION=x.y.z, build package, wheel, SBOM and digests in dist/ (SIGN_KEY=..., PUBLISH=1)
+	$(call build,$(COMMAND) $(HELM))
+	@.venv/bin/python -m scripts.dev.release $(if $(SIGN_KEY),--sign $(SIGN_KEY)) $(if $(PUBLISH),--publish) \
+		$(or $(VERSION),$(error VERSION is empty; write make release VERSION=x.y.z))
 
 ##@ Set up
 setup: ## install all tools; other targets install what they need
@@ -310,4 +325,4 @@ $(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
 	@scripts/tools/go.sh $*
 	@touch $@
 
-.PHONY: help demo chart demo-clean render test test-next test-chart refusals attribution faults crash fuzz differential e2e soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema values-table clean
+.PHONY: help demo chart demo-clean render test test-next test-chart refusals attribution faults crash fuzz differential e2e soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema values-table release clean

@@ -2,9 +2,10 @@
 
 ``run`` runs all stages that are not skipped; the pods run it. ``clone``, ``download`` and
 ``convert`` run one stage. ``train`` uses the outputs of the earlier stages unverified. ``check``
-refuses a recipe that cannot work and logs the training command. ``verify`` waits for the end of a
-run and verifies its outputs. ``preflight`` checks GPUs and network without a run. ``patches``
-prints which patches of upstream fit the installed packages; it needs neither GPU nor settings.
+refuses a recipe that cannot work and logs the training command; ``check --image`` judges an image.
+``verify`` waits for the end of a run and verifies its outputs. ``preflight`` checks GPUs and
+network without a run. ``patches`` prints which patches of upstream fit the installed packages.
+``check --image`` and ``patches`` need neither GPU nor settings.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from launchers.config.recipe import load
 from launchers.config.settings import Settings, describe, from_env, refuse_contradictions
 from launchers.exits import Exit, LaunchError
 from launchers.hang import alive
-from launchers.inputs.paths import inputs_of
+from launchers.inputs.paths import importable, inputs_of
 from launchers.inputs.preconditions import check, check_model, log_command
+from launchers.run.check_image import check_image
 from launchers.run.preflight_command import DEFAULTS, preflight, preflight_of_run
 from launchers.run.run import run
 from launchers.run.stage_command import COMMANDS as STAGE_COMMANDS
@@ -31,7 +33,8 @@ from launchers.storage.trainer_log import last_step
 from launchers.system import process
 from launchers.upstream import patches, record, table
 
-COMMANDS = ("run", *STAGE_COMMANDS, "train", "check", "verify", "preflight", "patches")
+CHECK_IMAGE = "check --image"
+COMMANDS = ("run", *STAGE_COMMANDS, "train", "check", CHECK_IMAGE, "verify", "preflight", "patches")
 
 
 def main(argv: list[str], env: Mapping[str, str]) -> int:
@@ -43,6 +46,9 @@ def main(argv: list[str], env: Mapping[str, str]) -> int:
         if command == "patches":
             accepted = env.get(patches.ACCEPT, "")
             print(record.table(patches.judge(each, accepted) for each in table.PATCHES))
+            return Exit.OK
+        if command == CHECK_IMAGE:
+            check_image(env)
             return Exit.OK
         settings = known = from_env({**DEFAULTS, **env} if command == "preflight" else env)
         logs.configure(settings.place.rank)
@@ -67,21 +73,22 @@ def main(argv: list[str], env: Mapping[str, str]) -> int:
 
 
 def _command(argv: list[str]) -> str:
-    if len(argv) != 1 or argv[0] not in COMMANDS:
+    command = " ".join(argv)
+    if command not in COMMANDS:
         raise LaunchError(
             Exit.USAGE,
-            f"unknown command {' '.join(argv) or '(none)'}",
+            f"unknown command {command or '(none)'}",
             f"use python3 -m launchers {'|'.join(COMMANDS)}",
             id="command-unknown",
         )
-    return argv[0]
+    return command
 
 
 def _act(command: str, settings: Settings, env: Mapping[str, str]) -> None:
     if command == "preflight":
         preflight(settings, env)
         return
-    recipe = load(settings.recipe)
+    recipe, env = load(settings.recipe), importable(settings, env)
     if command == "check":
         inputs = inputs_of(settings, recipe)
         check(settings, recipe, inputs)

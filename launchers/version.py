@@ -59,7 +59,8 @@ def check_installed(needed: str) -> None:
     Raises:
         LaunchError: CONFIG, naming both versions.
     """
-    if needed and (found := _installed()) != needed:
+    wheel = needed.replace("-rc.", "rc")  # SemVer's spelling to that of PEP 440
+    if needed and (found := _installed()) != wheel:
         raise LaunchError(
             Exit.CONFIG,
             f"the image has launcher {found or '(not installed)'}, but the chart needs {needed}",

@@ -50,6 +50,7 @@ _SETTINGS = (
     "DPO_CODE_URL",
     "DPO_CODE_REF",
     "DPO_CODE_SECRET",
+    "DPO_CODE_PYTHONPATH",
     "DPO_JIT_CACHE",
     "DPO_REHEARSE",
     "DPO_TEST_DEADLINE",
@@ -82,6 +83,8 @@ class Code:
     ref: str
     secret: Path | None
     """Folder of a mounted Secret: ``token``, or ``ssh-privatekey`` and ``known_hosts``."""
+    python_path: tuple[str, ...] = ()
+    """Folders of the clone from which training imports before the image's packages."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,6 +191,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
             url=env.get("DPO_CODE_URL", ""),
             ref=env.get("DPO_CODE_REF", ""),
             secret=Path(secret) if secret else None,
+            python_path=tuple(filter(None, env.get("DPO_CODE_PYTHONPATH", "").split(":"))),
         ),
         skips=frozenset(s for s in STAGES if switch(env, f"SKIP_{s.upper()}")),
         preflight=preflight_settings.from_env(env),

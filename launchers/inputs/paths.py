@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from launchers.config import sources
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Code, Settings
 from launchers.config.workspace import Workspace
+from launchers.exits import Exit, LaunchError
 from launchers.flags.command_line import Inputs
 
 
@@ -41,6 +43,28 @@ def inputs_of(settings: Settings, recipe: Recipe) -> Inputs:
 def clone_path(code: Code, workspace: Workspace) -> Path | None:
     """Return the folder of the clone; None when the run has no code."""
     return workspace.code(slug(code)) if code.url else None
+
+
+def importable(settings: Settings, env: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the environment with the clone's folders of ``code.pythonPath`` first to import from.
+
+    Raises:
+        LaunchError: CONFIG for a folder that is not one of the clone.
+    """
+    code = settings.code
+    clone = clone_path(code, settings.work)
+    if not code.python_path:
+        return env
+    for name in code.python_path:
+        if clone is None or name.startswith("/") or ".." in name.split("/"):
+            raise LaunchError(
+                Exit.CONFIG,
+                f"code.pythonPath: {name!r} is not a folder of the clone of code.url",
+                "set code.url, and paths relative to its clone, e.g. src, or . for all of it",
+                id="code-python-path",
+            )
+    folders = [str(clone / name) for name in code.python_path if clone]
+    return {**env, "PYTHONPATH": ":".join([*folders, *filter(None, [env.get("PYTHONPATH")])])}
 
 
 def slug(code: Code) -> str:

@@ -31,15 +31,15 @@ def clone(code: Code, workspace: Workspace, *, skip: bool, holder: str) -> Outco
     A branch stays at the commit of the first clone: a restarted run trains with the same code.
 
     Raises:
-        LaunchError: CONFIG for an invalid url or ref; AUTH, INPUT_MISSING (no such
-            repository or ref), UNAVAILABLE, QUOTA, IO from git and the disk.
+        LaunchError: CONFIG for an invalid url or ref; AUTH, INPUT_MISSING (no such repository,
+            ref or folder of ``python_path``), UNAVAILABLE, QUOTA, IO from git and the disk.
     """
     path = clone_path(code, workspace)
     if path is None:
         logs.info("clone skipped: no code.url")
         return outcome("clone", "", "skipped", "no code.url", workspace.root, None)
     _check(code)
-    return produce(
+    made = produce(
         "clone",
         f"{code.url}@{code.ref}",
         path,
@@ -48,6 +48,15 @@ def clone(code: Code, workspace: Workspace, *, skip: bool, holder: str) -> Outco
         skip=skip,
         holder=holder,
     )
+    for name in code.python_path:
+        if not (path / name).is_dir():
+            raise LaunchError(
+                Exit.INPUT_MISSING,
+                f"code.pythonPath: {code.url} at {code.ref} has no folder {name!r}",
+                "use a folder of the repository, or . for all of it",
+                id="code-python-path-missing",
+            )
+    return made
 
 
 def _check(code: Code) -> None:

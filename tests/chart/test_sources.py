@@ -8,7 +8,7 @@ import pytest
 
 from launchers.config.sources import parse
 from launchers.exits import LaunchError
-from tests.chart.helm import Document, Refused, merged, template
+from tests.chart.helm import Document, Refused, env, merged, render, template
 
 TEXTS = [
     *("hf://o/n@main", "ms://o/n@v1.0", "hf://o/n@main/a/b.jsonl", "hf://o/n@refs/pr/3"),
@@ -59,3 +59,22 @@ def test_a_dataset_is_taken_by_both_or_by_none() -> None:
 def test_a_model_is_taken_by_both_or_by_none(text: str) -> None:
     reported = refusals({"recipe": {"model": text}})
     assert ("recipe.model: " in reported) is not launcher_takes(text, "recipe.model")
+
+
+def test_folders_to_import_from_reach_every_pod_that_may_train() -> None:
+    code = {"url": "https://git.example.com/a.git", "ref": "v1", "pythonPath": ["src", "."]}
+    assert env(render({"code": code}))["DPO_CODE_PYTHONPATH"] == "src:."
+    assert "DPO_CODE_PYTHONPATH" not in env(render({"code": {**code, "pythonPath": []}}))
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        {"tag": "latest", "digest": f"sha256:{'0' * 64}"},
+        {"tag": "latest", "allowMutableTag": True},
+        {"tag": "v1-latest-2"},
+        {"tag": "headless"},
+    ],
+)
+def test_an_image_that_is_fixed_or_accepted_renders(image: dict[str, object]) -> None:
+    assert str(image["tag"]) in str(render({"image": image}))

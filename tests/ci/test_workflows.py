@@ -98,11 +98,36 @@ def test_an_action_has_the_same_pin_everywhere() -> None:
     assert len(set(pins)) == len({name for name, _ in pins})
 
 
-def test_every_job_ends_and_may_only_read() -> None:
+def test_every_job_ends_and_only_a_release_writes() -> None:
+    published = {"packages": "write", "id-token": "write", "attestations": "write"}
+    writers = {
+        "release.chart": {"contents": "read", **published},
+        "release.image": {"contents": "read", **published},
+        "release.github": {"contents": "write"},
+    }
     for name, job in jobs():
         assert 0 < job["timeout-minutes"] <= 90, name
-        assert "permissions" not in job, name
+    assert {name: job["permissions"] for name, job in jobs() if "permissions" in job} == writers
     assert all(read(file)["permissions"] == {"contents": "read"} for file in FILES)
+    assert [file.stem for file in FILES if "tags" in (read(file)["on"].get("push") or {})] == [
+        "release"
+    ]
+
+
+def test_a_release_signs_by_digest_what_was_built_from_the_tag() -> None:
+    release = {name: job for name, job in jobs() if name.startswith("release.")}
+    commands = "\n".join(step.get("run", "") for job in release.values() for step in job["steps"])
+    assert re.search(r'make release VERSION="\$\{GITHUB_REF_NAME#v\}" PUBLISH=1', commands)
+    signed = re.findall(r'cosign (?:sign|attest) .*"\$(\w+)"$', commands, re.M)
+    assert signed == ["CHART", "CHART", "IMAGE", "IMAGE"]
+    values = [
+        step["env"][name]
+        for job in release.values()
+        for step in job["steps"]
+        for name in ("CHART", "IMAGE")
+        if "cosign sign" in step.get("run", "") and name in step["env"]
+    ]
+    assert len(values) == 2 and all("@${{ steps.push.outputs.digest }}" in v for v in values)
 
 
 def test_every_target_of_make_is_there() -> None:

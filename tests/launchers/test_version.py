@@ -37,6 +37,8 @@ def test_an_images_launcher_must_have_the_charts_version(monkeypatch: pytest.Mon
     def absent(name: str) -> str:
         raise metadata.PackageNotFoundError(name)
 
+    monkeypatch.setattr(metadata, "version", lambda name: "0.9rc1")
+    version.check_installed("0.9-rc.1")  # as a chart and a wheel spell it
     monkeypatch.setattr(metadata, "version", lambda name: "0.9")
     version.check_installed("0.9")
     version.check_installed("")

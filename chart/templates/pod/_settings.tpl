@@ -34,6 +34,7 @@ download) and the test run alone and without a GPU. Takes (root, role).
 {{- if $v.code.url }}
 {{- $_ := set $settings "DPO_CODE_URL" $v.code.url }}
 {{- $_ := set $settings "DPO_CODE_REF" $v.code.ref }}
+{{- with $v.code.pythonPath }}{{ $_ := set $settings "DPO_CODE_PYTHONPATH" (join ":" .) }}{{ end }}
 {{- end }}
 {{- if eq .role "test" }}
 {{- $_ := set $settings "DPO_TEST_DEADLINE" (toString (int $v.test.deadlineSeconds)) }}

@@ -35,6 +35,9 @@ characters.
 {{- if not (or .Values.image.tag .Values.image.digest) }}
 - image.tag: empty, as is image.digest, which means latest; set one of them [image-missing]
 {{- end }}
+{{- if and (not .Values.image.digest) (not .Values.image.allowMutableTag) (regexMatch "(^|[-_.])(latest|nightly|edge|dev|devel|main|master|head|stable)$" (lower .Values.image.tag)) }}
+- image.tag: {{ .Values.image.tag | quote }} is a tag that moves, and a restart may get other code than the run began with; set image.digest or another tag, or image.allowMutableTag: true [image-mutable]
+{{- end }}
 {{- $swift := regexFind "swift[0-9]+[.][0-9]+[.][0-9]+" .Values.image.tag | trimPrefix "swift" }}
 {{- if and .Values.recipe.checkFlags (not .Values.image.digest) $swift (ne $swift .Values.recipe.swiftVersion) }}
 - image.tag: names ms-swift {{ $swift }}, and recipe.swiftVersion is {{ .Values.recipe.swiftVersion }}; set recipe.swiftVersion: {{ $swift | quote }}, or recipe.checkFlags: false if the chart does not know that release [image-swift]

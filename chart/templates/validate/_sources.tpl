@@ -51,8 +51,13 @@ a password.
 {{- if regexMatch "^-|[\\s~^:?*\\[\\\\]|[.][.]" .ref }}
 - code.ref: {{ .ref | quote }} is not a git ref; use a commit, tag or branch [code-ref]
 {{- end }}
-{{- if and (not .url) (or .ref .existingSecret) }}
-- code.url: empty, but code.{{ ternary "ref" "existingSecret" (ne .ref "") }} is set; set the git URL or remove it [code-url-missing]
+{{- range .pythonPath }}
+{{- if has ".." (splitList "/" .) }}
+- code.pythonPath: {{ . | quote }} leaves the clone; use a folder of it, such as src, or . for all of it [code-python-path]
+{{- end }}
+{{- end }}
+{{- if and (not .url) (or .ref .existingSecret .pythonPath) }}
+- code.url: empty, but code.{{ if .ref }}ref{{ else if .existingSecret }}existingSecret{{ else }}pythonPath{{ end }} is set; set the git URL or remove it [code-url-missing]
 {{- end }}
 {{- end }}
 {{- end }}

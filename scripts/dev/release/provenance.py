@@ -1,0 +1,54 @@
+"""Helm's provenance file of a package, signed with GnuPG.
+
+https://helm.sh/docs/topics/provenance/: Chart.yaml and the package's SHA-256, clear-signed.
+`helm package --sign` would sign the package that Helm itself writes, which is not reproducible.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import tarfile
+from pathlib import Path
+
+import yaml
+
+from scripts.problem import Problem
+
+
+def message(package: Path) -> str:
+    """Return the text that is signed."""
+    with tarfile.open(package) as tar:
+        held = tar.extractfile("megatron-dpo/Chart.yaml")
+        assert held is not None
+        chart = held.read().decode()
+    digest = hashlib.sha256(package.read_bytes()).hexdigest()
+    files = yaml.safe_dump({"files": {package.name: f"sha256:{digest}"}})
+    return f"{chart.rstrip()}\n\n...\n{files}"
+
+
+def sign(package: Path, key: str) -> Path:
+    """Write PACKAGE.prov with a key of GnuPG; return its path.
+
+    Args:
+        package: the chart's package.
+        key: name or fingerprint of a secret key in GnuPG's home.
+
+    Raises:
+        Problem: GnuPG is missing or cannot sign with it.
+    """
+    made = package.with_name(f"{package.name}.prov")
+    command = ["gpg", "--batch", "--yes", "--local-user", key, "--digest-algo", "SHA512"]
+    try:
+        done = subprocess.run(
+            [*command, "--output", str(made), "--clearsign"],
+            input=message(package),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise Problem("SIGN_KEY: no gpg on PATH; install GnuPG") from None
+    if done.returncode:
+        raise Problem(f"SIGN_KEY: gpg cannot sign with {key!r}: {done.stderr.strip()}")
+    return made

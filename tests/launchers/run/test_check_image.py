@@ -1,0 +1,131 @@
+"""`check --image` judges the packages of an image, without settings, workspace or GPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from launchers.exits import Exit
+from launchers.upstream.patches import ACCEPT
+from launchers.upstream.table import PATCHES
+from tests.launchers.pods import ROOT
+from tests.launchers.preflight import nvidia_smi
+
+VERSIONS = {
+    "torch": "2.11.0",
+    "ms-swift": "4.4.1",
+    "megatron-core": "0.18.0",
+    "mcore-bridge": "1.6.0",
+    "transformer-engine": "2.12.0",
+}
+MODULES = ("torch", "swift", "megatron.core", "mcore_bridge", "transformer_engine.pytorch")
+ALL = ",".join(each.name for each in PATCHES)
+
+
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    """Return a folder with packages of the right versions, of which nothing is patched."""
+    for name, version in VERSIONS.items():
+        metadata = tmp_path / f"{name.replace('-', '_')}-{version}.dist-info" / "METADATA"
+        metadata.parent.mkdir()
+        metadata.write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    for module in MODULES:
+        folder = tmp_path
+        for part in module.split("."):
+            folder = folder / part
+            folder.mkdir()
+            (folder / "__init__.py").touch()
+    (tmp_path / "torch" / "version.py").write_text("cuda: str = '13.0'\n")
+    return tmp_path
+
+
+def check(image: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run the command with the packages of an image and without nvidia-smi."""
+    paths = f"{image}:{ROOT}"
+    env: Mapping[str, str] = {"PATH": "/nowhere", "PYTHONPATH": paths, ACCEPT: ALL, **more}
+    command = [sys.executable, "-m", "launchers", "check", "--image"]
+    return subprocess.run(command, env=env, cwd=image, capture_output=True, text=True, timeout=110)
+
+
+def rows(output: str) -> dict[str, str]:
+    """Return the state of each check."""
+    lines = [line.split() for line in output.partition("\npatch ")[0].splitlines()]
+    return {words[0]: words[1] for words in lines}
+
+
+def test_an_image_that_can_train_passes(image: Path) -> None:
+    done = check(image)
+    assert done.returncode == Exit.OK, done.stdout
+    assert rows(done.stdout) == {
+        "versions": "ok",
+        "driver": "skipped",
+        "imports": "ok",
+        "patches": "ok",
+    }
+    assert "image CUDA 13.0" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "code", "said"),
+    [
+        ("megatron/core", "raise OSError('libcudnn.so.9: no such file')", "libcudnn.so.9"),
+        ("mcore_bridge", "import os; os._exit(3)", "mcore_bridge: the process"),
+    ],
+)
+def test_a_package_that_cannot_be_imported_is_named(
+    image: Path, module: str, code: str, said: str
+) -> None:
+    (image / module / "__init__.py").write_text(code)
+    done = check(image)
+    assert done.returncode == Exit.CONFIG
+    assert rows(done.stdout)["versions"] == "ok"
+    assert "id=preflight-imports" in done.stdout and said in done.stdout
+
+
+def test_the_drivers_library_is_not_needed_without_a_gpu(image: Path) -> None:
+    text = "raise ImportError('libcuda.so.1: cannot open shared object file')"
+    (image / "transformer_engine" / "pytorch" / "__init__.py").write_text(text)
+    done = check(image)
+    assert done.returncode == Exit.OK, done.stdout
+    assert "transformer_engine.pytorch needs a host with a GPU" in done.stdout
+
+
+def test_sources_that_were_not_read_are_refused(image: Path) -> None:
+    done = check(image, **{ACCEPT: ""})
+    assert done.returncode == Exit.CONFIG
+    assert rows(done.stdout)["patches"] == "failed"
+    assert "id=preflight-patches" in done.stdout and "merge-last" in done.stdout
+
+
+def test_another_version_is_refused(image: Path) -> None:
+    (image / "ms_swift-4.4.1.dist-info" / "METADATA").write_text("Name: ms-swift\nVersion: 3.9\n")
+    done = check(image)
+    assert done.returncode == Exit.CONFIG
+    assert "id=preflight-versions" in done.stdout and "ms-swift is 3.9" in done.stdout
+
+
+def test_a_torch_without_cuda_is_refused(image: Path) -> None:
+    (image / "torch" / "version.py").write_text("cuda: str = None\n")
+    done = check(image)
+    assert done.returncode == Exit.CONFIG and "id=preflight-driver" in done.stdout
+
+
+def test_on_a_host_with_gpus_the_driver_must_fit(image: Path, tmp_path: Path) -> None:
+    folder = nvidia_smi.install(
+        tmp_path / "bin", nvidia_smi.answer([nvidia_smi.gpu(0)], cuda="12.8")
+    )
+    done = check(image, PATH=f"{folder}:{os.environ['PATH']}")
+    assert done.returncode == Exit.CONFIG, done.stdout
+    assert "id=preflight-driver" in done.stdout and "12.8" in done.stdout
+
+
+def test_a_host_whose_driver_does_not_answer_is_told(image: Path, tmp_path: Path) -> None:
+    folder = nvidia_smi.install(tmp_path / "bin", "", script="echo no driver; exit 9")
+    done = check(image, PATH=f"{folder}:{os.environ['PATH']}")
+    assert done.returncode == Exit.OK, done.stdout
+    assert rows(done.stdout)["driver"] == "warning" and "no driver" in done.stdout

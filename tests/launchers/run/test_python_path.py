@@ -1,0 +1,73 @@
+"""`code.pythonPath`: training imports from folders of the clone before the image's packages."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launchers.config.settings import from_env
+from launchers.exits import Exit, LaunchError
+from launchers.inputs.paths import clone_path, importable
+from tests.launchers.pods import FAKES, ROOT, Pods
+
+NAMES = ("src", "third_party/megatron")
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """Return a repository with a module that Python has as well."""
+    repository = tmp_path / "code"
+    package = repository / "src" / "colorsys"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("patched = True\n")
+    (repository / "third_party" / "megatron").mkdir(parents=True)
+    (repository / "third_party" / "megatron" / "a.py").touch()
+    for words in (["init", "-qb", "main"], ["add", "."], ["commit", "-qm", "code"]):
+        identity = ["-c", "user.name=t", "-c", "user.email=t@dpo.test"]
+        subprocess.run(["git", *identity, *words], cwd=repository, check=True)
+    return f"file://{repository}"
+
+
+def code(url: str, *names: str) -> dict[str, str]:
+    return {"DPO_CODE_URL": url, "DPO_CODE_REF": "main", "DPO_CODE_PYTHONPATH": ":".join(names)}
+
+
+def test_training_imports_the_clone_first(url: str, tmp_path: Path) -> None:
+    pods = Pods(tmp_path, nodes=1)
+    [(status, output)] = pods.all(**code(url, *NAMES))
+    assert status == Exit.OK, output
+    settings = from_env(pods.env(0, **code(url, *NAMES)))
+    clone = clone_path(settings.code, settings.work)
+    assert clone is not None
+    [noted] = (pods.run / "attempts").rglob("env.json")
+    env: dict[str, Any] = json.loads(noted.read_text())
+    expected = [str(ROOT), *(str(clone / name) for name in NAMES), str(ROOT), str(FAKES)]
+    assert env["PYTHONPATH"].split(":") == expected
+    command = [sys.executable, "-c", "import colorsys; print(colorsys.patched)"]
+    seen = subprocess.run(command, env=env, capture_output=True, text=True, check=True)
+    assert seen.stdout == "True\n"
+
+
+def test_a_folder_that_the_code_does_not_have_is_refused(url: str, tmp_path: Path) -> None:
+    pods = Pods(tmp_path, nodes=1)
+    [(status, _)] = pods.all(**code(url, "lib"))
+    assert status == Exit.INPUT_MISSING
+    assert "has no folder 'lib'" in pods.message(0)["cause"]
+
+
+@pytest.mark.parametrize(("given", "name"), [("x", "/opt"), ("x", "../x"), ("", "src")])
+def test_a_folder_outside_the_clone_is_refused(tmp_path: Path, given: str, name: str) -> None:
+    env = Pods(tmp_path).env(0, **code(given, name))
+    with pytest.raises(LaunchError) as refused:
+        importable(from_env(env), env)
+    assert (refused.value.code, refused.value.id) == (Exit.CONFIG, "code-python-path")
+
+
+def test_without_it_the_environment_stays(tmp_path: Path) -> None:
+    env = Pods(tmp_path).env(0)
+    assert importable(from_env(env), env) is env

@@ -1,0 +1,123 @@
+"""A release is pushed to a registry, its provenance verified, and installed from there."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from scripts.dev.release import package, provenance
+from scripts.helm import ROOT
+from scripts.problem import Problem
+from tests.chart.helm import KUBERNETES, require
+
+REGISTRY = ROOT / ".tools" / "cluster" / "bin" / "registry"
+VALUES = ROOT / "values" / "a100-2node.yaml"
+USER = "signer@dpo.test"
+
+
+@pytest.fixture(scope="module")
+def registry() -> Iterator[str]:
+    """Return the address of a registry on loopback that ends with the tests."""
+    if not REGISTRY.exists():
+        pytest.skip("no .tools/cluster/bin/registry: `make test` builds it where Go is")
+    pipe = subprocess.PIPE
+    with subprocess.Popen([REGISTRY], stdin=pipe, stdout=pipe, text=True) as server:
+        assert server.stdin is not None and server.stdout is not None
+        yield f"oci://{server.stdout.readline().strip()}/charts"
+        server.stdin.close()
+        server.wait(10)
+
+
+@pytest.fixture(scope="module")
+def keyring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Make a key in a GnuPG home of its own; return its public keyring, as Helm reads it."""
+    if shutil.which("gpg") is None:
+        pytest.skip("no gpg on PATH")
+    home = tmp_path_factory.mktemp("gnupg")
+    home.chmod(0o700)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("GNUPGHOME", str(home))
+        gpg = ["gpg", "--batch", "--quiet", "--passphrase", ""]
+        key = ["--quick-generate-key", USER, "rsa3072", "sign", "never"]
+        subprocess.run([*gpg, "--pinentry-mode", "loopback", *key], check=True, capture_output=True)
+        public = home / "public.gpg"
+        subprocess.run([*gpg, "--output", str(public), "--export", USER], check=True)
+        yield public
+        subprocess.run(["gpgconf", "--kill", "all"], check=True)
+
+
+@pytest.fixture(scope="module")
+def signed(keyring: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a package of this checkout with its provenance file beside it."""
+    made = package.build(tmp_path_factory.mktemp("dist"))
+    provenance.sign(made, USER)
+    return made
+
+
+def helm(*arguments: str, home: Path, which: str = "helm") -> subprocess.CompletedProcess[str]:
+    """Run Helm with folders of its own."""
+    env = {"PATH": os.environ["PATH"], "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
+    command = [require(which), *arguments]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=110)
+
+
+def test_a_release_goes_through_a_registry(
+    registry: str, signed: Path, keyring: Path, tmp_path: Path
+) -> None:
+    pushed = helm("push", str(signed), registry, "--plain-http", home=tmp_path)
+    assert pushed.returncode == 0, pushed.stderr
+    digest = re.search(r"Digest: (sha256:[0-9a-f]{64})", pushed.stdout + pushed.stderr)
+    assert digest is not None
+    version = signed.stem.removeprefix("megatron-dpo-")
+    target = f"{registry}/megatron-dpo"
+    pulled = helm(
+        *("pull", target, "--version", version, "--plain-http", "--verify", "--keyring"),
+        *(str(keyring), "--destination", str(tmp_path)),
+        home=tmp_path,
+    )
+    assert pulled.returncode == 0, pulled.stderr
+    assert (tmp_path / signed.name).read_bytes() == signed.read_bytes()
+    # By digest, as the README says: what was signed is what is installed.
+    flags = ("--values", str(VALUES), "--kube-version", KUBERNETES)
+    remote = helm(
+        *("template", "run", f"{target}@{digest[1]}", "--plain-http", *flags), home=tmp_path
+    )
+    local = helm("template", "run", str(ROOT / "chart"), *flags, home=tmp_path)
+    assert remote.returncode == 0, remote.stderr
+    assert list(yaml.safe_load_all(remote.stdout)) == list(yaml.safe_load_all(local.stdout))
+
+
+@pytest.mark.parametrize("which", ["helm", "helm3"])
+def test_both_helms_verify_the_provenance(
+    signed: Path, keyring: Path, tmp_path: Path, which: str
+) -> None:
+    arguments = ("verify", str(signed), "--keyring", str(keyring))
+    done = helm(*arguments, home=tmp_path, which=which)
+    assert done.returncode == 0, done.stderr
+    assert hashlib.sha256(signed.read_bytes()).hexdigest() in done.stdout + done.stderr
+
+
+def test_another_package_is_not_what_was_signed(
+    signed: Path, keyring: Path, tmp_path: Path
+) -> None:
+    changed = tmp_path / signed.name
+    changed.write_bytes(package.repacked(signed.read_bytes())[:-1] + b"\x01")
+    shutil.copy(f"{signed}.prov", f"{changed}.prov")
+    done = helm("verify", str(changed), "--keyring", str(keyring), home=tmp_path)
+    assert done.returncode != 0
+    assert "sha256" in done.stderr
+
+
+def test_a_key_that_is_not_there_is_refused(signed: Path, tmp_path: Path) -> None:
+    copied = tmp_path / signed.name
+    shutil.copy(signed, copied)
+    with pytest.raises(Problem, match="SIGN_KEY"):
+        provenance.sign(copied, "nobody@dpo.test")
