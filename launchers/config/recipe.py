@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -46,7 +47,7 @@ SWITCHES = {"allowVersionChange": False, "checkFirstStep": True}
 """Keys that are true or false, with their defaults."""
 KEYS = (
     *("backend", "task", "model", "dataset", "args", "reference", "pairWeights", "export"),
-    *("saving", *SWITCHES, "swiftVersion"),
+    *("saving", "saveMinutes", *SWITCHES, "swiftVersion"),
 )
 _CHOICES = {
     "backend": ("megatron", "transformers"),
@@ -56,6 +57,14 @@ _CHOICES = {
     "pairWeights": ("equal", "pack"),
     "saving": ("background", "blocking"),
 }
+SAVE_MINUTES = 15.0
+"""Default of ``saveMinutes``."""
+SAVE_STEPS = 500
+"""ms-swift's default of ``save_steps`` (``swift/megatron/arguments/megatron_args.py``)."""
+KEPT_BY_TIME = 2
+"""Checkpoints kept where they are saved by time and ``save_total_limit`` is not given."""
+_SAVES_AT_STEPS = ("save_steps", "save_strategy", "load_best_model_at_end")
+"""Flags that tie the checkpoints to steps."""
 _DEFAULTS = {
     **{"reference": "online", "export": "last", "pairWeights": "equal"},
     "saving": "background",
@@ -85,6 +94,9 @@ class Recipe:
     saving: Saving = "background"
     """How Megatron's checkpoints of all parameters are written: in the ``background``, from a copy
     in host memory, or ``blocking`` training until they are complete. Not part of ``digest``."""
+    save_minutes: float = SAVE_MINUTES
+    """Minutes of work that an interruption may lose, where checkpoints are saved by time; 0 saves
+    by steps. Not part of ``digest``."""
     allow_version_change: bool = False
     """Whether a resume may use other versions of upstream than before; not part of ``digest``."""
     check_first_step: bool = True
@@ -179,6 +191,15 @@ class Recipe:
         return is_full and self.saving == "background" and not self.is_on("no_save_optim")
 
     @property
+    def saves_by_time(self) -> bool:
+        """Return whether the launcher chooses the steps of the checkpoints, by time.
+
+        The best checkpoint must be saved in the step of its evaluation.
+        """
+        is_free = self.export == "last" and not any(map(self.args.get, _SAVES_AT_STEPS))
+        return is_free and self.save_minutes > 0
+
+    @property
     def weighs_pairs_equally(self) -> bool:
         """Return whether the launcher replaces the weights that packs give to pairs of DPO."""
         is_dpo = self.task == "rlhf" and self.arg("rlhf_type", "dpo") == "dpo"
@@ -252,6 +273,7 @@ def parse(document: object) -> Recipe:
         export=cast(Export, given["export"]),
         pair_weights=cast(PairWeights, given["pairWeights"]),
         saving=cast(Saving, given["saving"]),
+        save_minutes=_save_minutes(given.get("saveMinutes", SAVE_MINUTES)),
         allow_version_change=_switch("recipe-version-change", document, "allowVersionChange"),
         check_first_step=_switch("recipe-first-step", document, "checkFirstStep"),
         swift_version=_swift_version(document.get("swiftVersion", "")),
@@ -268,6 +290,17 @@ def _switch(id: str, document: Mapping[str, object], key: str) -> bool:
             id=id,
         )
     return given
+
+
+def _save_minutes(given: object) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < math.inf:
+        raise LaunchError(
+            Exit.CONFIG,
+            f"recipe.saveMinutes={given!r}",
+            "use minutes, e.g. 15, or 0 to save by recipe.args.save_steps",
+            id="recipe-save-minutes",
+        )
+    return float(given)
 
 
 def _swift_version(given: object) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launchers.config.rank import Place
-from launchers.config.recipe import NO, Recipe, Value
+from launchers.config.recipe import KEPT_BY_TIME, NO, SAVE_STEPS, Recipe, Value
 from launchers.exits import Exit, LaunchError
 from launchers.flags import code_files, features
 from launchers.storage.checkpoint import Checkpoint
@@ -27,6 +27,12 @@ DEFAULTS: dict[str, Value] = {
     # no look-up of the model on a hub: the download stage has verified it
     "check_model": "false",
 }
+BY_TIME: dict[str, Value] = {
+    "save_steps": "1000000000",  # none is saved by ms-swift but the last
+    "save_total_limit": str(KEPT_BY_TIME),
+    "eval_steps": str(SAVE_STEPS),  # otherwise save_steps
+}
+"""Where checkpoints are saved by time (``training/stop/save_timer.py``)."""
 OUTER = ("PET_", "TORCHELASTIC_")
 """Prefixes of the variables by which a torchrun or Kubeflow around the launcher sets options of
 torchrun (``PET_RDZV_BACKEND``): the launcher's own torchrun must not read them."""
@@ -96,6 +102,7 @@ def training_flags(
     return {
         **DEFAULTS,
         **cpu,
+        **(BY_TIME if recipe.saves_by_time else {}),
         **({"eval_on_start": "true"} if evaluates_on_start(recipe, resume) else {}),
         **given,
         **code_files.resolved(given, inputs.clone),

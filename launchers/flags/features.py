@@ -19,6 +19,9 @@ from launchers.flags.code_files import in_clone
 VARIABLE = "DPO_FEATURES"
 """Environment variable of the training processes: names of features, separated by commas. The
 launcher sets it; in the launcher's own environment it is refused like any unknown ``DPO_`` name."""
+SAVE_VARIABLE = "DPO_SAVE_SECONDS"
+"""Environment variable of the training processes: seconds of work that an interruption may lose; 0
+where ms-swift chooses the steps to save. The launcher sets it, as above."""
 PLUGIN = PACKAGE / "training" / "swift_plugin.py"
 """The launcher's only entry in ``--external_plugins``; it stands before the user's."""
 _OLD_FOLDER = "launchers"
@@ -315,8 +318,9 @@ def names(recipe: Recipe, *, on_cpu: bool) -> list[str]:
 
 
 def environment(recipe: Recipe, *, on_cpu: bool) -> dict[str, str]:
-    """Return the environment variable by which ``swift_plugin.py`` knows what to install."""
-    return {VARIABLE: ",".join(names(recipe, on_cpu=on_cpu))}
+    """Return the environment variables by which features know what to install and to do."""
+    seconds = 60 * recipe.save_minutes if recipe.saves_by_time else 0
+    return {VARIABLE: ",".join(names(recipe, on_cpu=on_cpu)), SAVE_VARIABLE: str(seconds)}
 
 
 def callbacks(recipe: Recipe, *, on_cpu: bool) -> list[str]:

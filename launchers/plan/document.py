@@ -24,7 +24,9 @@ not known is null, and ``unknown`` has its reason under its name:
               merges (last, every or never), every_steps, kept, needed, lost_seconds, is_exact,
               exported (safetensors of the last checkpoint alone), save_seconds (until it is
               complete), hold_seconds (for which it stops training),
-              stop_seconds (from SIGTERM to a complete checkpoint)}
+              stop_seconds (from SIGTERM to a complete checkpoint),
+              interval_seconds (of training between two saves), save_share (part of the time for
+              which saves stop training)}
     unknown{part: reason}
 """
 
@@ -213,6 +215,8 @@ def _footprint(plan: Plan) -> dict[str, Any] | None:
         "exported": files.exported,
         "save_seconds": round(files.save_seconds),
         "hold_seconds": round(files.hold_seconds),
+        "interval_seconds": None if plan.save_interval is None else round(plan.save_interval),
+        "save_share": None if plan.save_share is None else round(plan.save_share, 4),
         "stop_seconds": None if plan.stop_seconds is None else round(plan.stop_seconds),
     }
 

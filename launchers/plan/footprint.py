@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from launchers.config.recipe import Recipe
+from launchers.config.recipe import KEPT_BY_TIME, SAVE_STEPS, Recipe
 from launchers.plan import memory
 from launchers.plan.model_config import ModelConfig
 from launchers.plan.parameters import IN_PEFT, whole
@@ -18,8 +18,8 @@ WRITE_BYTES_PER_SECOND = 0.8e9
 (4 x H200, 5 layers of Qwen3-30B-A3B). Parallel file systems are faster, NFS may be slower."""
 COPY_BYTES_PER_SECOND = 5e9
 """Assumed speed of the copy of one GPU's part of a checkpoint to pinned host memory."""
-SAVE_STEPS = 500
-"""ms-swift's default of ``save_steps`` (``swift/megatron/arguments/megatron_args.py``)."""
+SAVE_SHARE = 0.02
+"""Largest part of the time for which saves may stop training."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Footprint:
     merges: str
     """``Training.merges``; ``never`` if all parameters are trained."""
     every: int | None
-    """Steps between checkpoints; None for one per epoch."""
+    """Steps between checkpoints; None where they are saved by time or by epoch."""
     kept: int | None
     """Number of checkpoints kept; None for all."""
     is_exact: bool
@@ -103,7 +103,6 @@ def of(recipe: Recipe, training: Training, shape: ModelConfig, *, convert: bool)
     Raises:
         LaunchError: CONFIG, naming a flag that is not a number.
     """
-    a = Arguments(args=recipe.args)
     weights = WEIGHT * shape.parameters
     checkpoint, once = _checkpoint(training, shape), recipe.writes_safetensors_once
     state = checkpoint - weights
@@ -114,21 +113,52 @@ def of(recipe: Recipe, training: Training, shape: ModelConfig, *, convert: bool)
         checkpoint=state if once else checkpoint,
         exported=weights if once else 0,
         merges="never" if training.tuner == "full" else training.merges,
-        every=save_every(a),
-        kept=a.optional("save_total_limit"),
+        every=save_every(recipe),
+        kept=kept(recipe),
         is_exact=training.saves_optimizer,
         copied=state // training.layout.world if in_background else 0,
     )
 
 
-def save_every(arguments: Arguments) -> int | None:
-    """Return the steps between two checkpoints; None if they are saved by epoch.
+def save_every(recipe: Recipe) -> int | None:
+    """Return the steps between two checkpoints; None if they are saved by time or by epoch.
 
     Raises:
         LaunchError: CONFIG when ``save_steps`` is not a number.
     """
-    by_epoch = arguments.word("save_strategy", "steps") == "epoch"
-    return None if by_epoch else arguments.size("save_steps", SAVE_STEPS)
+    a = Arguments(args=recipe.args)
+    if recipe.saves_by_time or a.word("save_strategy", "steps") == "epoch":
+        return None
+    return a.size("save_steps", SAVE_STEPS)
+
+
+def kept(recipe: Recipe) -> int | None:
+    """Return the number of checkpoints that are kept; None for all.
+
+    Raises:
+        LaunchError: CONFIG when ``save_total_limit`` is not a number.
+    """
+    given = Arguments(args=recipe.args).optional("save_total_limit")
+    return KEPT_BY_TIME if given is None and recipe.saves_by_time else given
+
+
+def save_interval(limit: float, *, hold: float, write: float, step: float) -> float:
+    """Return the seconds of training between two saves by time.
+
+    An interruption just before a checkpoint is complete loses the interval, the stops of both
+    saves, the write and up to a step that the save waited for. ``SAVE_SHARE`` counts more than
+    ``limit``: where both cannot hold, more work may be lost.
+
+    Args:
+        limit: seconds that an interruption may lose.
+        hold: seconds for which a save stops training.
+        write: seconds of its write in the background after that; 0 without one.
+        step: seconds of an optimizer step.
+
+    >>> save_interval(900, hold=2, write=60, step=26), save_interval(900, hold=30, write=0, step=26)
+    (810, 1470.0)
+    """
+    return max(limit - 2 * hold - write - step, hold * (1 - SAVE_SHARE) / SAVE_SHARE, write)
 
 
 def _checkpoint(training: Training, shape: ModelConfig) -> int:

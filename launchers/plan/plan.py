@@ -18,7 +18,7 @@ from launchers.exits import LaunchError
 from launchers.plan import footprint, memory
 from launchers.plan import run_length as length
 from launchers.plan import step_time as speed
-from launchers.plan.footprint import Footprint
+from launchers.plan.footprint import Footprint, save_interval
 from launchers.plan.memory import Memory
 from launchers.plan.model_config import ModelConfig
 from launchers.plan.run_length import Data, Duration, Evaluations, Length, of_steps, once
@@ -146,9 +146,34 @@ class Plan:
     @property
     def lost_seconds(self) -> float | None:
         """Return the seconds of work lost by an interruption just before a checkpoint."""
-        if self.speed is None or self.footprint is None or self.footprint.every is None:
+        if self.speed is None or self.footprint is None or self.save_interval is None:
             return None
-        return self.footprint.every * self.speed.step_seconds
+        if self.footprint.every is not None:
+            return self.save_interval
+        files = self.footprint
+        written = files.hold_seconds + max(files.hold_seconds, files.save_seconds)
+        return self.save_interval + written + self.speed.step_seconds
+
+    @property
+    def save_interval(self) -> float | None:
+        """Return the seconds of training between two saves; None for one per epoch."""
+        files, recipe = self.footprint, self.job.recipe
+        if self.speed is None or files is None:
+            return None
+        step, hold = self.speed.step_seconds, files.hold_seconds
+        if files.every is not None:
+            return files.every * step
+        if not recipe.saves_by_time:
+            return None
+        write = max(0.0, files.save_seconds - hold)
+        return save_interval(60 * recipe.save_minutes, hold=hold, write=write, step=step)
+
+    @property
+    def save_share(self) -> float | None:
+        """Return the part of the time, 0 to 1, for which saves stop training."""
+        if self.save_interval is None or self.footprint is None:
+            return None
+        return self.footprint.hold_seconds / (self.footprint.hold_seconds + self.save_interval)
 
 
 def speed_of(job: Job, shape: ModelConfig, training: Training, card: GpuModel) -> Speed:

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from launchers.config.recipe import Recipe
+from launchers.config.recipe import SAVE_STEPS, Recipe
 from launchers.plan import flops
-from launchers.plan.footprint import SAVE_STEPS
 from launchers.plan.model_config import ModelConfig
 from launchers.plan.step_time import Speed
 from launchers.plan.training_job import Arguments, Training

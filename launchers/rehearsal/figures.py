@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from launchers.gang.stop_agreement import seconds_to_save
+from launchers.plan.footprint import SAVE_SHARE
 from launchers.rehearsal.measured import Host, Measured
 from launchers.rehearsal.rehearsal import Rehearsal
 
@@ -20,8 +21,6 @@ GPU_SHARE = 0.95
 """Largest share of a GPU's memory that is no warning: fragmentation grows with longer packs."""
 HOST_SHARES = (0.85, 0.95)
 """Shares of the host memory's limit from which on a rehearsal warns and fails."""
-SAVE_SHARE = 0.02
-"""Largest share of the time between two saves that a save may take without a warning."""
 SPEED_SHARE = 0.8
 """Smallest share of the predicted tokens/s that is no warning."""
 
@@ -49,7 +48,7 @@ class Context:
     """``plan.json`` of the long run."""
     grace_seconds: float
     save_every: int | None
-    """Steps between two checkpoints of the long run; None for one per epoch."""
+    """Steps between two checkpoints of the long run; None if saved by time or by epoch."""
     kept: int | None
     """Checkpoints kept by the long run; None for all."""
 

@@ -16,8 +16,7 @@ from launchers.config.settings import Settings
 from launchers.config.workspace import Workspace
 from launchers.exits import USER, Exit, FailureClass, LaunchError
 from launchers.flags.command_line import Inputs, environment
-from launchers.plan.footprint import save_every
-from launchers.plan.training_job import Arguments
+from launchers.plan.footprint import kept, save_every
 from launchers.rehearsal import report
 from launchers.rehearsal.figures import Context, judge
 from launchers.rehearsal.host_samples import sampling
@@ -106,13 +105,12 @@ def finish(
         return
     work = settings.work
     measured = gather(work, REHEARSAL, _load(settings, inputs, env))
-    arguments = Arguments(args=recipe.args)
     context = Context(
         rehearsal=REHEARSAL,
         plan=read_object(work.plan),
         grace_seconds=settings.grace,
-        save_every=save_every(arguments),
-        kept=arguments.optional("save_total_limit"),
+        save_every=save_every(recipe),
+        kept=kept(recipe),
     )
     figures, unknown = judge(measured, context)
     found = report.document(settings.run, digest, time.time(), measured, figures, unknown)

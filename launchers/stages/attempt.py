@@ -15,7 +15,6 @@ from launchers.exits import Exit, LaunchError
 from launchers.flags import features
 from launchers.gang.protocol import PreflightQuestion, StartMessage
 from launchers.plan.footprint import save_every
-from launchers.plan.training_job import Arguments
 from launchers.stages import attempt_record, no_progress, resume
 from launchers.stages.export import is_exported
 from launchers.storage import checkpoint
@@ -156,11 +155,7 @@ def checked_attempt(settings: Settings, recipe: Recipe, verify_seconds: float = 
 
 def is_last_attempt(work: Workspace, recipe: Recipe) -> bool:
     """Return whether the run ends for good if its next attempt makes no progress, too."""
-    return no_progress.is_last(attempt_record.history(work), _save_every(recipe))
-
-
-def _save_every(recipe: Recipe) -> int | None:
-    return save_every(Arguments(args=recipe.args))
+    return no_progress.is_last(attempt_record.history(work), save_every(recipe))
 
 
 def _check_progress(work: Workspace, recipe: Recipe, attempt: Attempt) -> None:
@@ -169,7 +164,7 @@ def _check_progress(work: Workspace, recipe: Recipe, attempt: Attempt) -> None:
     The refusal is recorded as the attempt's end: once a person has started the run again, the
     attempts before it no longer count.
     """
-    error = no_progress.judge(attempt_record.history(work), _save_every(recipe))
+    error = no_progress.judge(attempt_record.history(work), save_every(recipe))
     if error is not None:
         attempt_record.end(work, attempt.folder(work), 0, error)
         raise error

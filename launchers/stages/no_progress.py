@@ -22,7 +22,7 @@ def judge(attempts: Sequence[AttemptRecord], save_every: int | None) -> LaunchEr
 
     Args:
         attempts: the run's past attempts, the oldest first.
-        save_every: steps between two checkpoints; None if they are saved by epoch.
+        save_every: steps between two checkpoints; None if they are saved by time or by epoch.
     """
     counted = list(_counted(attempts))
     if len(counted) >= 2 and _same_memory_failure(counted[0], counted[1]):
@@ -38,7 +38,7 @@ def is_last(attempts: Sequence[AttemptRecord], save_every: int | None) -> bool:
 
     Args:
         attempts: the run's past attempts, the oldest first.
-        save_every: steps between two checkpoints; None if they are saved by epoch.
+        save_every: steps between two checkpoints; None if they are saved by time or by epoch.
     """
     return len(_without_progress(attempts, save_every)) >= ATTEMPTS - 1
 
@@ -75,7 +75,7 @@ def has_progressed(attempt: AttemptRecord, before: int, save_every: int | None) 
     Args:
         attempt: one that trained.
         before: last logged step of all earlier attempts.
-        save_every: steps between two checkpoints; None if they are saved by epoch.
+        save_every: steps between two checkpoints; None if they are saved by time or by epoch.
 
     >>> died = AttemptRecord(number=2, resumed=10, saved=10, logged=14)
     >>> has_progressed(died, 12, 5), has_progressed(died, 14, 5), has_progressed(died, 12, 2)

@@ -107,7 +107,8 @@ def train(
         )
     if code != 0:
         started = attempt.resume is not None or last_step(work.checkpoints) != logged
-        raise _failure(ranks, peers, started=started, oom_kills=_since(kills, oom_kills()))
+        ooms = _since(kills, oom_kills())
+        raise _failure(ranks, peers, started=started, oom_kills=ooms, code=code)
 
 
 def _command(
@@ -142,7 +143,12 @@ def _since(before: int | None, now: int | None) -> int | None:
 
 
 def _failure(
-    ranks: Path, peers: PeerMonitor, *, started: bool, oom_kills: int | None = None
+    ranks: Path,
+    peers: PeerMonitor,
+    *,
+    started: bool,
+    oom_kills: int | None = None,
+    code: int | None = None,
 ) -> LaunchError:
     """Return the error that ends this rank, after torchrun failed on this node.
 
@@ -151,7 +157,7 @@ def _failure(
     where the gang may restart in place (``gang/restart_agreement.py``), and waited for elsewhere.
     """
     agent_log = ranks.with_suffix(".log")
-    found = failures.why(ranks, agent_log, started=started, oom_kills=oom_kills)
+    found = failures.why(ranks, agent_log, started=started, oom_kills=oom_kills, code=code or 0)
     if found is not None and found.code in USER:
         return found.error()
     is_cascade = found is None or found.cascade

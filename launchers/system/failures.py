@@ -209,7 +209,7 @@ def _last_chain(text: str) -> list[str]:
 
 
 def why(
-    ranks: Path, agent_log: Path, *, started: bool, oom_kills: int | None = None
+    ranks: Path, agent_log: Path, *, started: bool, oom_kills: int | None = None, code: int = 0
 ) -> Verdict | None:
     """Classify the end of one node's training processes after torchrun has exited.
 
@@ -219,28 +219,37 @@ def why(
         started: whether any attempt has completed a training step.
         oom_kills: processes that the kernel's OOM killer ended meanwhile (``memory_events.py``);
             None if that is not known.
+        code: torchrun's exit code; that of a signal is negative.
     """
     texts = [tail(path) for path in sorted(ranks.rglob("stderr.log"))]
-    return attribute(texts, tail(agent_log), started=started, oom_kills=oom_kills)
+    agent = tail(agent_log)
+    return attribute(texts, agent, started=started, oom_kills=oom_kills, code=code)
 
 
 def attribute(
-    texts: Iterable[str], agent: str, *, started: bool, oom_kills: int | None = None
+    texts: Iterable[str],
+    agent: str,
+    *,
+    started: bool,
+    oom_kills: int | None = None,
+    code: int = 0,
 ) -> Verdict | None:
     """Classify the end of one node's training processes; None without any sign.
 
     A rank killed by a signal takes precedence over exceptions in its log, which were caught. But
     NCCL's watchdog aborts a rank whose peer is gone, which is a cascade, or a rank whose log tells
-    why: a collective timed out, a GPU failed, memory ran out.
+    why: a collective timed out, a GPU failed, memory ran out. A torchrun that was killed itself
+    leaves no table; then its own signal counts.
 
     Args:
         texts: the end of each rank's stderr.
         agent: the end of torchrun's output, with its table of failures.
         started: whether any attempt has completed a training step.
         oom_kills: see ``why``.
+        code: see ``why``.
     """
     found = worst(v for text in texts if (v := verdict(text, started=started)))
-    exits = _ROOT_EXIT.findall(agent)
+    exits = _ROOT_EXIT.findall(agent) or [code] * (code < 0)
     number = _signal(int(exits[-1])) if exits else 0
     if number == signal.SIGKILL:
         return _killed(oom_kills)

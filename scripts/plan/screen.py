@@ -219,22 +219,35 @@ def _evaluation(plan: Plan) -> Iterator[str | Text]:
         yield Text(f"evaluation: {plan.unknown['evaluation']}", "yellow")
 
 
+def _interval(submission: Submission, plan: Plan) -> str:
+    """Return how often a checkpoint is saved."""
+    if plan.footprint is not None and plan.footprint.every is not None:
+        return f"every {plan.footprint.every} steps"
+    if not submission.recipe.saves_by_time:
+        return "once an epoch"
+    if plan.save_interval is None:
+        return f"for at most {submission.recipe.save_minutes:g} min of lost work"
+    return f"every {time_text(plan.save_interval)}"
+
+
 def _workspace(submission: Submission, plan: Plan) -> Iterator[str | Text]:
     """Yield the size of the checkpoints and the space that they need."""
     files = plan.footprint
     if files is None:
         yield submission.workspace
         return
-    often = "once an epoch" if files.every is None else f"every {files.every} steps"
+    often, share = _interval(submission, plan), plan.save_share
     lost = plan.lost_seconds
     cut = "" if lost is None else f"; an interruption loses at most {time_text(lost)}"
     yield f"checkpoint of {bytes_text(files.checkpoint)} {often}{cut}"
     took = time_text(files.save_seconds)
     rate = WRITE_BYTES_PER_SECOND / 1e9
     grace = time_text(submission.grace_seconds)
+    cost = "" if share is None else f", {share:.1%} of the time"
     if files.copied:
-        yield f"a save stops training for {time_text(files.hold_seconds)} (assumed)"
-    yield f"a save takes {took} at {rate:g} GB/s (assumed); SIGTERM leaves {grace}"
+        yield f"a save stops training for {time_text(files.hold_seconds)} (assumed){cost}"
+    blocks = "" if files.copied else cost
+    yield f"a save takes {took} at {rate:g} GB/s (assumed){blocks}; SIGTERM leaves {grace}"
     kept = "all" if files.kept is None else str(files.kept)
     needed = "without limit" if files.needed is None else bytes_text(files.needed)
     models = "model"

@@ -21,6 +21,9 @@ LOST_SECONDS_WARNING = 3600.0
 LOWER_LIMIT = "lower recipe.args.save_total_limit"
 """Remedy when checkpoints need too much of the workspace."""
 
+BY_TIME = "save on a faster file system, or lower recipe.saveMinutes"
+"""Remedy when checkpoints by time are rare: a save may take 2 % of the time."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
@@ -44,7 +47,7 @@ def judge(submission: Submission, plan: Plan) -> Verdict:
     broken = table.check(recipe.args, context)
     memory = [] if broken else [*_gpu(plan), *_host(submission, plan)]
     disk = [] if broken else _disk(submission, plan)
-    doubts = [*map(str, table.warn(recipe.args, context)), *_doubts(plan)]
+    doubts = [*map(str, table.warn(recipe.args, context)), *_doubts(submission, plan)]
     doubts += [*_grace(submission, plan), *_sources(submission)]
     return Verdict(
         refusals=tuple(map(str, [*broken, *memory, *disk])),
@@ -89,7 +92,7 @@ def _disk(submission: Submission, plan: Plan) -> list[Refusal]:
     return [Refusal(id="plan-workspace-size", path="workspace.pvc.size", says=says)]
 
 
-def _doubts(plan: Plan) -> list[str]:
+def _doubts(submission: Submission, plan: Plan) -> list[str]:
     found = []
     free, card, files = plan.free_gib, plan.card, plan.footprint
     if free is not None and card is not None and 0 <= free < TIGHT * card.memory_gib:
@@ -100,7 +103,7 @@ def _doubts(plan: Plan) -> list[str]:
     if plan.lost_seconds is not None and plan.lost_seconds > LOST_SECONDS_WARNING:
         found.append(
             f"up to {time_text(plan.lost_seconds)} of work is lost by an interruption: "
-            "lower recipe.args.save_steps"
+            + (BY_TIME if submission.recipe.saves_by_time else "lower recipe.args.save_steps")
         )
     if files is not None and files.kept is None:
         found.append(

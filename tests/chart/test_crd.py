@@ -31,6 +31,7 @@ FULL: Document = {
     "recipe": {
         "pairWeights": "pack",
         "saving": "blocking",
+        "saveMinutes": 7.5,
         "allowVersionChange": True,
         "checkFirstStep": False,
         "args": {"report_to": ["tensorboard"], "megatron_extra_kwargs": {"eps": 5e-7}, "lr": 5e-6},

@@ -25,7 +25,8 @@ class Expected:
     outcome: Outcome
     code: Exit | None = None
     """Exit code of the rank that ended first; None when the run is unaffected."""
-    failure_class: FailureClass | None = None
+    failure_class: FailureClass | Literal[""] | None = None
+    """In the same message; empty without a message, or None when any will do."""
     id: str = ""
     """Id in its termination message; empty when any will do."""
     restarts: Literal["none", "free", "counted", "all"] = "none"
@@ -78,7 +79,7 @@ def _fault(level: str, group: str, name: str, entry: dict[str, Any]) -> Fault:
     made = Expected(
         outcome=_one_of(expect.pop("outcome"), get_args(Outcome), name),
         code=Exit[expect.pop("code")] if "code" in expect else None,
-        failure_class=FailureClass(expect.pop("class")) if "class" in expect else None,
+        failure_class=_class(expect.pop("class", None)),
         **expect,
     )
     spread = {key: tuple(values) for key, values in entry.pop("spread", {}).items()}
@@ -86,6 +87,12 @@ def _fault(level: str, group: str, name: str, entry: dict[str, Any]) -> Fault:
     return Fault(
         name=name, level=level, group=group, expect=made, spread=spread, needs=needs, **entry
     )
+
+
+def _class(text: str | None) -> FailureClass | Literal[""] | None:
+    if text is None:
+        return None
+    return FailureClass(text) if text else ""
 
 
 def _one_of(value: Any, allowed: tuple[Any, ...], name: str) -> Any:

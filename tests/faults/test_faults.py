@@ -42,6 +42,11 @@ def test_there_are_enough_faults_and_each_name_is_used_once() -> None:
     assert len(catalogue.load("gpu")) >= 12
 
 
+def test_each_fault_of_a_process_that_is_noticed_declares_its_class() -> None:
+    noticed = [fault for fault in PROCESS if fault.expect.outcome != "unaffected"]
+    assert [fault.name for fault in noticed if fault.expect.failure_class is None] == []
+
+
 def test_an_unknown_key_or_outcome_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

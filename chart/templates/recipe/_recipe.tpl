@@ -25,6 +25,9 @@ allowVersionChange: true
 {{- if ne .saving "background" }}
 saving: {{ .saving | quote }}
 {{- end }}
+{{- if ne (float64 .saveMinutes) 15.0 }}
+saveMinutes: {{ .saveMinutes }}
+{{- end }}
 {{- if not .checkFirstStep }}
 checkFirstStep: false
 {{- end }}

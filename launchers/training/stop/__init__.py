@@ -1,1 +1,1 @@
-"""Save and stop at a step boundary when the launcher asks, because the pod received SIGTERM."""
+"""Save at a step boundary, by time, or to stop because the pod received SIGTERM."""

@@ -10,10 +10,11 @@ costs two accesses to mapped memory.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from launchers.system.step_board import Phase, StepBoard, end_of_save, end_of_step
 from launchers.training.stop.planned_kill import kill_once, kill_step
+from launchers.training.stop.save_timer import SaveTimer
 
 POLL_SECONDS = 0.002
 
@@ -21,18 +22,34 @@ POLL_SECONDS = 0.002
 class Boundary:
     """The part of one training process; without a launcher it never stops."""
 
-    def __init__(self, env: Mapping[str, str]) -> None:
-        """Open the launcher's board; ``LOCAL_RANK`` is torchrun's."""
+    def __init__(self, env: Mapping[str, str], agree: Callable[[int], int] = int) -> None:
+        """Open the launcher's board; ``LOCAL_RANK`` is torchrun's.
+
+        Args:
+            env: the environment.
+            agree: returns rank 0's number on all ranks; by default that of this process.
+        """
         self._board = StepBoard.of_process(env)
         self._local = int(env.get("LOCAL_RANK", "0"))
         self._began = time.monotonic()
         self._saved = 0.0
         """Seconds for which the last save has stopped training; 0 before the first."""
+        self._timer = SaveTimer(env, agree)
         self._env, self._kill_step = env, kill_step(env)
 
     def begin(self, step: int) -> None:
         """Note that training begins after ``step`` completed steps."""
+        self._timer.begin(step)
         self._next(end_of_step(step + 1), Phase.STEP)
+
+    def is_save_due(self, step: int, *, write_seconds: float = 0.0) -> bool:
+        """Return whether to save after this step by time; sometimes a collective of all ranks.
+
+        Args:
+            step: the number of completed steps.
+            write_seconds: what the last save took in the background.
+        """
+        return self._timer.is_due(step, hold=self._saved, write=write_seconds)
 
     def end_step(
         self, step: int, *, saves: bool, is_last: bool, write_seconds: float = 0.0
@@ -68,6 +85,7 @@ class Boundary:
             stops: what ``end_step`` returned for this step.
         """
         self._saved = time.monotonic() - self._began
+        self._timer.begin(step)
         self._next(end_of_step(step + 1), Phase.STEP, save_seconds=self._saved)
         return stops or self._stops_at(end_of_save(step))
 

@@ -1,4 +1,4 @@
-"""End a training process after the save that the launcher asked for."""
+"""What ranks agree on at a save, and the end of a training process after it."""
 
 from __future__ import annotations
 
@@ -10,6 +10,14 @@ import torch.distributed as dist
 
 from launchers import logs
 from launchers.training.stop.boundary import Boundary
+
+
+def from_rank_0(number: int) -> int:
+    """Return global rank 0's number on all ranks."""
+    sent = [number]
+    if dist.is_initialized():
+        dist.broadcast_object_list(sent)
+    return sent[0]
 
 
 def await_seal() -> None:

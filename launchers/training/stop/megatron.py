@@ -14,7 +14,7 @@ from swift.megatron.callbacks.mapping import megatron_callbacks_map
 
 from launchers.training.saving import background
 from launchers.training.stop.boundary import Boundary
-from launchers.training.stop.leave import await_seal, leave
+from launchers.training.stop.leave import await_seal, from_rank_0, leave
 
 
 class StopFlowCallback(DefaultFlowCallback):  # type: ignore[misc]
@@ -23,7 +23,7 @@ class StopFlowCallback(DefaultFlowCallback):  # type: ignore[misc]
     def __init__(self, trainer: Any) -> None:
         """Open the launcher's board."""
         super().__init__(trainer)
-        self._boundary, self._stops = Boundary(os.environ), False
+        self._boundary, self._stops = Boundary(os.environ, from_rank_0), False
 
     def on_train_begin(self) -> None:
         """Note the first boundary."""
@@ -35,6 +35,9 @@ class StopFlowCallback(DefaultFlowCallback):  # type: ignore[misc]
         super().on_step_end()
         state = self.state
         writes = background.current()
+        written = 0.0 if writes is None else writes.seconds
+        if self._boundary.is_save_due(state.iteration, write_seconds=written):
+            state.should_save = True
         self._stops = self._boundary.end_step(
             state.iteration,
             saves=state.should_save,

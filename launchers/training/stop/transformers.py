@@ -13,7 +13,7 @@ from swift.callbacks.base import TrainerCallback
 from swift.callbacks.mapping import callbacks_map
 
 from launchers.training.stop.boundary import Boundary
-from launchers.training.stop.leave import await_seal, leave
+from launchers.training.stop.leave import await_seal, from_rank_0, leave
 
 
 class StopCallback(TrainerCallback):  # type: ignore[misc]
@@ -21,11 +21,13 @@ class StopCallback(TrainerCallback):  # type: ignore[misc]
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Note the first boundary."""
-        self._boundary, self._stops = Boundary(os.environ), False
+        self._boundary, self._stops = Boundary(os.environ, from_rank_0), False
         self._boundary.begin(state.global_step)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
-        """Look for a request."""
+        """Look at the time, then for a request."""
+        if self._boundary.is_save_due(state.global_step):
+            control.should_save = True
         self._stops = self._boundary.end_step(
             state.global_step, saves=control.should_save, is_last=_is_last(state, control)
         )

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from launchers.config.rank import Place
-from launchers.config.recipe import Recipe, Value, parse
+from launchers.config.recipe import Backend, Recipe, Value, parse
 from launchers.exits import Exit, LaunchError
 from launchers.flags import code_files, features
 from launchers.flags.command_line import (
@@ -215,8 +215,27 @@ def test_the_users_plugins_and_callbacks_join_the_launchers() -> None:
     assert reported == {
         "DPO_FEATURES": "startup_transformers,heartbeat,seal_transformers,metrics_transformers,"
         "epoch_order,partial_window,first_step_transformers,nonfinite_transformers,"
-        "stop_transformers"
+        "stop_transformers",
+        "DPO_SAVE_SECONDS": "900.0",
     }
+
+
+@pytest.mark.parametrize("backend", ["megatron", "transformers"])
+def test_saves_by_time_unless_the_recipe_has_steps(backend: Backend) -> None:
+    free = recipe(backend, eval_steps=7)
+    assert free.saves_by_time
+    merged = flags(free)
+    assert (merged["save_total_limit"], merged["eval_steps"]) == ("2", "7")
+    assert int(str(merged["save_steps"])) > 1e6
+    assert flags(recipe(backend, save_total_limit=5))["save_total_limit"] == "5"
+    for given in (
+        recipe(backend, save_steps=100),
+        recipe(backend, save_strategy="epoch"),
+        replace(free, export="best"),
+        replace(free, save_minutes=0.0),
+    ):
+        assert not given.saves_by_time and not {"save_total_limit"} & set(flags(given))
+        assert features.environment(given, on_cpu=False)[features.SAVE_VARIABLE] == "0"
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -117,12 +118,15 @@ def test_nothing_is_merged_where_all_parameters_are_trained() -> None:
 
 @pytest.mark.parametrize("tuner", ["full", "lora"])
 def test_without_a_limit_the_need_is_unknown(tuner: str) -> None:
-    files = files_of(tuner_type=tuner)
+    files = files_of(tuner_type=tuner, save_steps=500)
     assert files.needed is files.checkpoints is None
 
 
 def test_steps_are_ms_swifts_default_and_unknown_by_epoch() -> None:
-    assert files_of().every == 500
+    assert files_of().every is None  # by time
+    assert footprint.save_every(replace(recipe(), save_minutes=0.0)) == 500
+    assert footprint.kept(recipe()) == 2
+    assert footprint.kept(replace(recipe(), save_minutes=0.0)) is None
     assert files_of(save_strategy="epoch").every is None
 
 

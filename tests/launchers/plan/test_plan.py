@@ -9,8 +9,9 @@ from typing import Literal
 
 import pytest
 
-from launchers.config.recipe import parse
+from launchers.config.recipe import Saving, parse
 from launchers.plan import document as plan_document
+from launchers.plan.footprint import SAVE_SHARE
 from launchers.plan.plan import NO_CARD, NO_DATA, build
 from launchers.plan.run_length import Data
 from tests.launchers.recipes import FIELDS, job, recipe
@@ -153,3 +154,20 @@ def test_work_that_a_cut_loses_is_the_steps_between_two_checkpoints() -> None:
     assert plan.speed is not None
     assert plan.lost_seconds == 25 * plan.speed.step_seconds
     assert build(job(recipe=recipe(save_strategy="epoch"))).lost_seconds is None
+
+
+@pytest.mark.parametrize("saving", ["background", "blocking"])
+def test_saves_by_time_are_planned_with_their_cost(saving: Saving) -> None:
+    narrow = {"use_precision_aware_optimizer": True, "exp_avg_dtype": "bf16"}
+    made = recipe(**narrow, exp_avg_sq_dtype="bf16")
+    plan = build(job(recipe=replace(made, saving=saving)))
+    files = plan.footprint
+    assert plan.speed is not None and files is not None and files.every is None
+    assert plan.save_interval is not None and plan.lost_seconds is not None
+    assert plan.save_share == files.hold_seconds / (files.hold_seconds + plan.save_interval)
+    assert plan.save_share <= SAVE_SHARE * 1.0001
+    is_cheap = saving == "background"  # 244 GB at 0.8 GB/s stop training for 5 minutes
+    assert (plan.lost_seconds <= 900.001) is is_cheap
+    written = plan_document.document(plan)["footprint"]
+    assert written["interval_seconds"] == round(plan.save_interval)
+    assert written["save_share"] == round(plan.save_share, 4) > 0

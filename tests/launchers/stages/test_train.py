@@ -67,6 +67,22 @@ def test_sigkill_is_told_apart_by_the_counter_of_the_oom_killer(
     assert (error.code, error.id, error.failure_class) == (Exit.PEER, id, failure_class)
 
 
+@pytest.mark.parametrize(
+    ("code", "oom_kills", "id"),
+    [(-9, 0, "killed-by-other"), (-9, 1, "killed-for-memory"), (-11, None, "ended-by-signal")],
+)
+def test_a_torchrun_that_was_killed_itself_waits_for_no_culprit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: int, oom_kills: int | None, id: str
+) -> None:
+    def wait(peers: object, seconds: float) -> bool:
+        raise AssertionError(seconds)
+
+    monkeypatch.setattr("threading.Event.wait", wait)
+    ranks = logs(tmp_path, "")
+    error = _failure(ranks, PeerMonitor(), started=True, oom_kills=oom_kills, code=code)
+    assert (error.code, error.id) == (Exit.PEER, id)
+
+
 def test_ranks_that_torchrun_killed_do_not_hide_the_root_cause(tmp_path: Path) -> None:
     ranks = logs(tmp_path, "ValueError: heads\n", "")
     agent(ranks, 1)

@@ -111,3 +111,23 @@ def test_a_resume_in_the_second_epoch_trains_as_if_undisturbed(tmp_path: Path) -
     assert [row.attempt for row in rows.read(home / "metrics.jsonl")] == [1] * CUT + [2] * 3
     assert resumed[0] == undisturbed[0]
     assert resumed[1] == undisturbed[1]
+
+
+def test_a_resume_from_a_checkpoint_by_time_trains_as_if_undisturbed(tmp_path: Path) -> None:
+    home, steps = demo_run.prepared(tmp_path, rows=18), 40
+    changes = {"max_steps": steps, "save_steps": None, "per_device_train_batch_size": 2}
+    changes |= {"save_total_limit": steps}
+    done = demo_run.train(home, changes, attempt=1, saveMinutes=0.03)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    saved = checkpoint.complete(home / "checkpoints")
+    losses = {row.step: row.values["loss"] for row in rows.read(home / "metrics.jsonl")}
+    first = min(saved, key=lambda each: each.step)
+    assert 1 <= first.step < steps, "a run of 40 steps takes longer than 1.8 s"
+    for other in saved:
+        if other.step != first.step:
+            shutil.rmtree(home / "checkpoints" / f"checkpoint-{other.step}")
+    done = demo_run.train(home, changes, attempt=2, resume=first, saveMinutes=0)
+    assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
+    again = rows.read(home / "metrics.jsonl")
+    assert [row.attempt for row in again] == [1] * first.step + [2] * (steps - first.step)
+    assert {row.step: row.values["loss"] for row in again} == losses

@@ -93,6 +93,17 @@ def test_a_save_in_progress_is_the_last(tmp_path: Path) -> None:
     assert ranks.phases() == {Phase.STOPPED}
 
 
+def test_all_save_the_step_that_rank_0_chooses_by_time(tmp_path: Path) -> None:
+    ranks = Ranks(tmp_path, "time")
+    ranks.wait_for(lambda: ranks.noted("saved") and len(ranks.steps("saved")[0]) > 2)
+    ranks.stop()
+    ranks.end()
+    first, second = ranks.steps("saved")
+    assert first == second == sorted(set(first))
+    assert first[0] > 10  # 0.01 s a step: rank 1 alone would have saved before
+    assert ranks.phases() == {Phase.STOPPED}
+
+
 def test_an_evaluation_declines_and_training_continues(tmp_path: Path) -> None:
     ranks = Ranks(tmp_path, "evaluation")
     ranks.wait_for(lambda: ranks.noted("evaluation"))

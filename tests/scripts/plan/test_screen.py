@@ -110,7 +110,8 @@ def test_a_grace_period_too_short_for_a_save_is_a_warning() -> None:
         given = replace(release, grace_seconds=seconds)
         assert any("GracePeriod" in line for line in judge(given, plan).warnings) is warned
     shown = text(release, plan.job)
-    assert "a save stops training for 3.1 s (assumed)" in shown
+    assert "every 9 min; an interruption loses at most 15 min" in shown
+    assert "a save stops training for 3.1 s (assumed), 0.5% of the time" in shown
     assert "a save takes 5 min at 0.8 GB/s (assumed); SIGTERM leaves" in shown
 
 
@@ -125,7 +126,8 @@ def test_a_grace_period_too_short_for_a_save_is_a_warning() -> None:
 def test_an_adapters_checkpoints_and_its_merged_models(
     merge: str, merged: str, needed: str
 ) -> None:
-    release, plan = planned("recipe.args.tuner_type=lora", f"recipe.args.merge_lora={merge}")
+    given = ("recipe.args.tuner_type=lora", "recipe.args.save_steps=100")
+    release, plan = planned(*given, f"recipe.args.merge_lora={merge}")
     shown = text(release, plan.job)
     assert "checkpoint of 3.4 GB every 100 steps" in shown
     assert f"of the adapter; {merged}" in shown
@@ -136,7 +138,7 @@ def test_an_adapters_checkpoints_and_its_merged_models(
 
 def test_models_that_are_merged_with_every_save_count_in_what_is_said_of_them() -> None:
     both = ("recipe.args.tuner_type=lora", "recipe.args.merge_lora=true")
-    release, plan = planned(*both, "recipe.args.save_total_limit=null")
+    release, plan = planned(*both, "recipe.args.save_total_limit=null", "recipe.args.save_steps=9")
     assert "every checkpoint is kept, 64 GB each" in text(release, plan.job)
     release, plan = planned(*both)
     (refusal,) = judge(replace(release, workspace_size=2e11), plan).refusals
