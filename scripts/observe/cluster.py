@@ -149,7 +149,7 @@ def gather(api: Api, run: str, *, queue: bool = True) -> Snapshot:
         skew=sent_at - now if now else 0.0,
         answers=answers,
     )
-    for wanted in (_of_jobset, _of_queue) if queue else (_of_jobset,):
+    for wanted in (_of_jobset, _of_queue, _of_own_namespace) if queue else (_of_jobset,):
         found = replace(found, answers={**found.answers, **_ask(api, wanted(found))})
     leader = _leader(found)
     path = PODS.path(api.namespace, f"{leader}/log")
@@ -198,7 +198,6 @@ def _of_queue(found: Snapshot) -> Requests:
     if queue := str((found.local_queue.get("spec") or {}).get("clusterQueue") or ""):
         wanted["get clusterqueues"] = (CLUSTER_QUEUES.path("", queue), {})
     if found.workload and not is_true(found.workload, "QuotaReserved"):
-        wanted["list workloads of the namespace"] = (WORKLOADS.path(space), {})
         everywhere = f"/apis/{WORKLOADS.group}/{WORKLOADS.version}/{WORKLOADS.plural}"
         wanted["list workloads everywhere"] = (everywhere, {})
         path = f"localqueues/{queue_name(found.jobset)}/pendingworkloads"
@@ -210,6 +209,17 @@ def _of_queue(found: Snapshot) -> Requests:
         chosen = {"fieldSelector": f"involvedObject.name={name}"}
         wanted[f"list events of {name}"] = (EVENTS.path(space), chosen)
     return wanted
+
+
+def _of_own_namespace(found: Snapshot) -> Requests:
+    """Return the request for the namespace's Workloads, if those of all namespaces were refused.
+
+    A thousand of them are 10 MB: they are read once.
+    """
+    asked = "list workloads everywhere"
+    if asked not in found.answers or found.answer(asked).found:
+        return {}
+    return {"list workloads of the namespace": (WORKLOADS.path(found.namespace), {})}
 
 
 def _event_objects(found: Snapshot) -> list[str]:
