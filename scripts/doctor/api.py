@@ -210,7 +210,7 @@ class Api:
             return
 
     def open_exec(self, pod: str, container: str, command: Sequence[str]) -> Any:
-        """Start a command in a container; return the connection (`WSClient`).
+        """Start a command in a container; return the connection, a `WSClient` that reads bytes.
 
         The generated `CoreV1Api` does the same, but importing its models takes a second.
 
@@ -227,7 +227,8 @@ class Api:
             auth_settings=["BearerToken"],
         )
         call: Callable[..., Any] = ws_client.websocket_call
-        return call(self.client.configuration, method, url, headers=headers, _preload_content=False)
+        options = {"binary": True, "capture_all": False, "_preload_content": False}
+        return call(self.client.configuration, method, url, headers=headers, **options)
 
     def _request(
         self,

@@ -45,8 +45,7 @@ def read_log(
     path = Workspace(root=root, run=view.run).attempts / str(attempt) / name
     command = ["python3", "-c", PRINT, str(path)]
     pod = running_pod(view) if source in (Source.AUTO, Source.EXEC) else ""
-    text = run_in_pod(api, pod, command) if pod else read_by_pod(api, view, command)[1]
-    yield text.encode()
+    yield run_in_pod(api, pod, command) if pod else read_by_pod(api, view, command)[1].encode()
 
 
 def _blocks(path: Path) -> Iterator[bytes]:

@@ -16,8 +16,8 @@ from launchers.config.workspace import Workspace
 from scripts.bundle import command, logs
 from scripts.bundle.command import Request
 from scripts.report import command as reporting
-from scripts.report.formats import Format
 from scripts.report import reading
+from scripts.report.formats import Format
 from tests.scripts.report.planted import plant
 
 CANARY = "cAnArY-5e1f0d"

@@ -43,6 +43,11 @@ class Cluster:
     asked: list[str] = field(default_factory=list)
     changes: list[tuple[str, str, Object]] = field(default_factory=list)
     date: str | None = None
+    exec_status: Object | None = None
+    """End of each exec; None for that of its process."""
+    closes: bool = True
+    """Whether exec ends with a closing frame."""
+    frame_bytes: int = 30000
 
     def put(self, collection: str, *items: Object) -> None:
         """Add objects to a collection, such as `/api/v1/namespaces/team/pods`."""
@@ -141,18 +146,19 @@ def handler(cluster: Cluster) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             if self.headers.get("Upgrade", "").lower() == "websocket":
                 return self._exec()
-            status, content = cluster.answer(self.command, self.path, body)
+            return self._say(*cluster.answer(self.command, self.path, body))
+
+        def _say(self, status: int, content: bytes) -> None:
             self.send_response(status)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
-            return None
 
         do_GET = do_POST = do_PATCH = do_DELETE = _any
 
         def _exec(self) -> None:
             if "GET /exec" in cluster.forbidden:
-                self.send_error(403, "pods/exec is forbidden")
+                self._say(403, _status('pods "x" is forbidden: cannot get pods/exec'))
                 return
             key = self.headers["Sec-WebSocket-Key"] + MAGIC
             accept = base64.b64encode(hashlib.sha1(key.encode()).digest()).decode()
@@ -177,13 +183,17 @@ def handler(cluster: Cluster) -> type[BaseHTTPRequestHandler]:
                     "reason": "NonZeroExitCode",
                     "details": {"causes": [cause]},
                 }
+            if cluster.exec_status is not None:
+                status = cluster.exec_status
             self._frames(3, json.dumps(status).encode())
-            self.wfile.write(b"\x88\x00")
+            if cluster.closes:
+                self.wfile.write(b"\x88\x00")
             self.close_connection = True
 
         def _frames(self, channel: int, data: bytes) -> None:
-            for begin in range(0, len(data), 30000):
-                block = bytes([channel]) + data[begin : begin + 30000]
+            size = cluster.frame_bytes
+            for begin in range(0, len(data), size):
+                block = bytes([channel]) + data[begin : begin + size]
                 self.wfile.write(b"\x82" + b"\x7e" + struct.pack(">H", len(block)) + block)
 
         def date_time_string(self, timestamp: float | None = None) -> str:

@@ -18,8 +18,8 @@ from launchers.metrics.rows import Row
 from scripts.doctor.api import Api
 from scripts.helm import ROOT
 from tests.scripts.observe.fixtures import JOBSETS, KUEUE
-from tests.scripts.observe.planted import NOW, evicted, jobset, pending, suspended, workload
-from tests.scripts.observe.server import Cluster, Object, serving
+from tests.scripts.observe.planted import NOW, Object, evicted, jobset, pending, suspended, workload
+from tests.scripts.observe.server import Cluster, serving
 from tests.scripts.status.recorded import make_run
 
 WORKLOADS = 1000
