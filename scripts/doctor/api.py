@@ -200,14 +200,20 @@ class Api:
     def follow(self, path: str, **query: str) -> Iterator[bytes]:
         """Read a text in blocks as it is written, such as the log of a running container.
 
-        It ends with the text, with a refusal, or with the connection.
+        It ends with the text, or with the connection.
+
+        Raises:
+            Problem: the server refuses it.
         """
         try:
             response = self._send("GET", path, query, timeout=FOLLOW_TIMEOUT_SECONDS)
             if response.status == 200:
                 yield from response.response.stream(BLOCK_BYTES)
+                return
+            refusal = Answer(status=response.status, content=_content(response.read()))
         except (HTTPError, OSError, OpenApiException):
             return
+        raise Problem(refusal.why)
 
     def open_exec(self, pod: str, container: str, command: Sequence[str]) -> Any:
         """Start a command in a container; return the connection, a `WSClient` that reads bytes.

@@ -12,7 +12,7 @@ import json
 import struct
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -43,6 +43,8 @@ class Cluster:
     asked: list[str] = field(default_factory=list)
     changes: list[tuple[str, str, Object]] = field(default_factory=list)
     date: str | None = None
+    hooks: dict[str, Callable[[str], None]] = field(default_factory=dict)
+    """Called with the address before the log of a path with this end is sent."""
     exec_status: Object | None = None
     """End of each exec; None for that of its process."""
     closes: bool = True
@@ -65,7 +67,11 @@ class Cluster:
             return 200, json.dumps({"groups": groups}).encode()
         if parts.endswith("/log"):
             name = parts.split("/")[-2]
-            return (200, self._tail(name, query)) if name in self.logs else (404, _status("no log"))
+            if name not in self.logs:
+                return 404, _status("no log")
+            for hook in (hook for at, hook in self.hooks.items() if parts.endswith(at)):
+                hook(url)
+            return 200, self._tail(name, query)
         if method == "GET":
             return self._read(parts, query)
         content: Object = json.loads(body or b"{}")

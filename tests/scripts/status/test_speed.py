@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import resource
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -16,10 +12,11 @@ import pytest
 from launchers.metrics import rows
 from launchers.metrics.rows import Row
 from scripts.doctor.api import Api
-from scripts.helm import ROOT
+from scripts.observe.command import Exit
 from tests.scripts.observe.fixtures import JOBSETS, KUEUE
 from tests.scripts.observe.planted import NOW, Object, evicted, jobset, pending, suspended, workload
 from tests.scripts.observe.server import Cluster, serving
+from tests.scripts.observe.timed import timed
 from tests.scripts.status.recorded import make_run
 
 WORKLOADS = 1000
@@ -89,27 +86,6 @@ def busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Stor
         yield made, api
 
 
-def command(verb: str, folder: Path, home: Path) -> tuple[float, Object]:
-    """Run a verb; return the processor's time that it took, and its document."""
-    # The first call compiles the modules, as after an installation; the others find them compiled.
-    kept = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    own = {"KUBECONFIG": str(folder / "kubeconfig"), "PYTHONPYCACHEPREFIX": str(home / "compiled")}
-    words = [sys.executable, "-m", "scripts.cli", verb, "dpo", "--json", "--workspace", str(home)]
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
-        words,
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=ROOT,
-        env=kept | own,
-    )
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    assert done.returncode == 3, done.stdout[:900] + done.stderr
-    found: Object = json.loads(done.stdout)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, found
-
-
 @pytest.mark.parametrize(("verb", "limit"), [("status", STATUS_SECONDS), ("why", WHY_SECONDS)])
 def test_a_busy_queue_and_a_long_run_are_answered_in_time(
     verb: str, limit: float, busy: tuple[Stored, Api], tmp_path: Path, home: Path
@@ -117,9 +93,11 @@ def test_a_busy_queue_and_a_long_run_are_answered_in_time(
     cluster, _ = busy
     times = []
     for _ in range(3):
-        seconds, found = command(verb, tmp_path, home)
-        times.append(seconds)
+        made = timed(tmp_path, verb, "dpo", "--json", "--workspace", str(home))
+        assert made.done.returncode == Exit.WAITING, made.done.stderr
+        times.append(made.seconds)
     assert min(times) < limit, times
+    found = json.loads(made.done.stdout)
     asked = [each for each in cluster.asked if each.endswith("/workloads")]
     assert len([each for each in asked if "/namespaces/" not in each]) == 1 + 3
     if verb == "status":
