@@ -7,12 +7,18 @@ import pytest
 from scripts.observe.command import Exit
 from tests.e2e import queues, standin
 from tests.e2e.measured import measured
+from tests.e2e.merge import merge
 from tests.e2e.runs import Run
 from tests.e2e.see import explained, megatron_dpo, submit
 from tests.e2e.space import Space
 from tests.e2e.until import until
 
 ONE_GANG = {"nvidia.com/gpu": "16"}
+ONE_NODE = {
+    "nodes": 1,
+    "kueue": {"topology": {"mode": "none", "key": ""}},
+    "recipe": {"args": {"pipeline_model_parallel_size": 1}},
+}
 
 
 @pytest.mark.level("baseline")
@@ -80,11 +86,11 @@ def test_why_a_run_waits_for_its_queue(unqueued: Space) -> None:
     first_release, first = standin.release(unqueued, "first", hold=True)
     first_release.install()
     first.running(2)
-    for name, over in (("second", {}), ("large", {"nodes": 3})):
+    for name, over in (("second", {}), ("large", {"nodes": 4})):
         release, _ = standin.release(unqueued, name, over, hold=True)
         release.install()
     explained(unqueued, "second", "quota-short", Exit.WAITING, "first holds 16")
-    explained(unqueued, "large", "quota-exceeds-maximum", Exit.FAILED, "24")
+    explained(unqueued, "large", "quota-exceeds-maximum", Exit.FAILED, "32")
     states = {
         each["run"]: each for each in megatron_dpo(unqueued, "list", "--json").document["runs"]
     }
@@ -95,15 +101,14 @@ def test_why_a_run_waits_for_its_queue(unqueued: Space) -> None:
 
 def test_why_pods_do_not_start_and_what_a_user_did_wrong(queued: Space) -> None:
     secret = {"secrets": {"hf": {"existingSecret": "hf-token"}}}
-    one = {"nodes": 1, "kueue": {"topology": {"mode": "none", "key": ""}}}
     image = {"image": {"repository": "localhost/none", "pullPolicy": "Always"}}
-    unqueued = {"kueue": {"queue": "", "topology": {"mode": "none", "key": ""}}}
+    nowhere = {"kueue": {"queue": ""}, "nodeSelector": {"pool": "none"}}
     for name, over in (
-        ("secret", {**one, **secret}),
-        ("image", {**one, **image}),
-        ("nowhere", {**unqueued, "nodes": 1, "nodeSelector": {"pool": "none"}}),
+        ("secret", secret),
+        ("image", image),
+        ("nowhere", nowhere),
     ):
-        release, _ = standin.release(queued, name, over, hold=True)
+        release, _ = standin.release(queued, name, merge(ONE_NODE, over), hold=True)
         release.install()
     explained(queued, "secret", "secret-missing", Exit.FAILED, "hf-token")
     explained(queued, "nowhere", "unschedulable-affinity", Exit.WAITING)
@@ -111,7 +116,7 @@ def test_why_pods_do_not_start_and_what_a_user_did_wrong(queued: Space) -> None:
     assert pulled["reasons"][0]["id"] in ("image-pull", "image-pull-denied"), pulled
     queued.kubectl.delete("jobsets", "--all", "--cascade=foreground")
     wrong = {"recipe": {"model": "file:///workspace/sources/none"}}
-    release, run = standin.release(queued, "wrong", {**one, **wrong})
+    release, run = standin.release(queued, "wrong", merge(ONE_NODE, wrong))
     release.install()
     run.ended("Failed")
     explained(queued, "wrong", "user-error", Exit.FAILED, "rank 0")

@@ -10,12 +10,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from scripts.doctor import command as doctor
 from scripts.doctor.api import Api
 from scripts.doctor.findings import Finding, Level, Report
 from scripts.helm import CHART
 from scripts.observe.command import Exit, Target
 from scripts.observe.source import Source
 from scripts.observe.view import View
+from scripts.plan import command as planning
 from scripts.problem import Problem
 from scripts.submit import command, follow
 from scripts.submit.command import Request
@@ -66,8 +68,8 @@ def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Steps:
         made.called.append("doctor")
         return Report(context="here", namespace="team", run="dpo", findings=made.findings)
 
-    monkeypatch.setattr(command.planning, "run", plan)
-    monkeypatch.setattr(command.doctor, "diagnose", diagnose)
+    monkeypatch.setattr(planning, "run", plan)
+    monkeypatch.setattr(doctor, "diagnose", diagnose)
     monkeypatch.setattr(command, "find_helm", lambda: made.helm)
     monkeypatch.setattr(follow, "POLL_SECONDS", 0.0)
     return made
