@@ -40,7 +40,12 @@ EVENT_OBJECTS = 12
 LOG_LINES = 400
 """Last lines of rank 0's log that are read."""
 
-OPTIONAL = frozenset({"get clusterqueues", "list pendingworkloads", "list workloads everywhere"})
+EVERYWHERE = "list jobsets everywhere"
+OPTIONAL = frozenset(
+    {
+        *("get clusterqueues", "list pendingworkloads", "list workloads everywhere", EVERYWHERE),
+    }
+)
 """Requests outside the run's namespace or of an optional API; a refusal leaves out details."""
 
 
@@ -181,7 +186,10 @@ def _of_jobset(found: Snapshot) -> Requests:
     """Return the requests that need the JobSet; without one, the names of the others."""
     space, jobset = found.namespace, found.jobset
     if not jobset:
-        return {"list jobsets": (JOBSETS.path(space), {"labelSelector": f"{CHART_LABEL}={CHART}"})}
+        chart = {"labelSelector": f"{CHART_LABEL}={CHART}"}
+        path = f"/apis/{JOBSETS.group}/{JOBSETS.version}/{JOBSETS.plural}"
+        of_name = {"fieldSelector": f"metadata.name={found.run}", **chart}
+        return {"list jobsets": (JOBSETS.path(space), chart), EVERYWHERE: (path, of_name)}
     wanted: dict[str, tuple[str, Mapping[str, str]]] = {}
     if name := queue_name(jobset):
         uid = jobset["metadata"]["uid"]

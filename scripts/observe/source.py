@@ -82,11 +82,15 @@ def read_files(
         Problem: the mounted folder is none, or the chosen way does not work.
     """
     if mounted is not None and source in (Source.AUTO, Source.MOUNT):
-        return Reading(files=read_run(mounted, view.run), how=f"mounted at {mounted}")
+        files = read_run(mounted, view.run)
+        has_none = not files.exists and may_have_files(view)
+        absent = (f"{mounted} has no runs/{view.run}; is it the workspace of this run?",)
+        how = f"mounted at {mounted}"
+        return Reading(files=files, how=how, notes=absent if has_none else ())
     if source is Source.MOUNT:
         raise Problem("no folder given; use --workspace with the folder of the workspace")
     notes: list[str] = []
-    pod = running_pod(view)
+    pod = running_pod(view) if view.gang else ""
     if source is Source.EXEC and view.gang and not pod:
         notes.append(f"no pod of {view.run} runs")
     if source in (Source.AUTO, Source.EXEC) and pod:

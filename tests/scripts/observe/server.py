@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import struct
 import subprocess
 import threading
@@ -90,14 +91,15 @@ class Cluster:
             return 200, json.dumps(self.objects[path]).encode()
         if path.rsplit("/", 1)[-1] not in COLLECTIONS:
             return 404, _status(f"{path} not found")
-        found = [o for at, o in self.objects.items() if at.rsplit("/", 1)[0] == path]
+        found = [o for at, o in self.objects.items() if _collection(at, path) == path]
         for selector in query.get("labelSelector", []):
             for term in selector.split(","):
                 name, _, value = term.partition("=")
                 found = [o for o in found if o["metadata"].get("labels", {}).get(name) == value]
         for selector in query.get("fieldSelector", []):
-            value = selector.partition("=")[2]
-            found = [o for o in found if o["involvedObject"]["name"] == value]
+            place, _, value = selector.partition("=")
+            first, name = place.split(".")
+            found = [o for o in found if o[first][name] == value]
         return 200, json.dumps({"items": found}).encode()
 
     def _change(self, method: str, path: str, content: Object) -> tuple[int, bytes]:
@@ -127,6 +129,12 @@ COLLECTIONS = frozenset(
         *("persistentvolumeclaims", "nodes"),
     }
 )
+
+
+def _collection(path: str, asked: str) -> str:
+    """Return the collection of an object's path, over all namespaces if that is asked for."""
+    found = path.rsplit("/", 1)[0]
+    return found if "/namespaces/" in asked else re.sub(r"/namespaces/[^/]+", "", found)
 
 
 def merge(into: Any, patch: Object) -> None:
