@@ -1,8 +1,13 @@
-"""The `megatron-dpo` command: one function per verb; its work is in the folder of its name."""
+"""The `megatron-dpo` command: one function per verb; its work is in the folder of its name.
+
+A verb imports its package when it runs: `status` and the completion of names would otherwise wait
+0.2 s for the planner and the report.
+"""
 
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,14 +16,9 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from launchers.rules.table import SWIFT
 from scripts import run_verbs
-from scripts.bundle import command as bundling
-from scripts.demo import command as demo_module
-from scripts.local.command import Request, run_locally
-from scripts.plan import command as planning
 from scripts.problem import Problem
-from scripts.report import command as reporting
+from scripts.report.formats import Format
 from scripts.terminal import terminal
 
 app = typer.Typer(
@@ -70,7 +70,8 @@ GpusPerNode = Annotated[
     int | None, typer.Option(min=1, help="GPUs per node to search layouts for.")
 ]
 Swift = Annotated[
-    str, typer.Option(help="Release of ms-swift; another one is in .tools/train-RELEASE.")
+    str | None,
+    typer.Option(help="Release of ms-swift, if not the default; it is in .tools/train-RELEASE."),
 ]
 Keep = Annotated[bool, typer.Option("--keep", help="Leave the rehearsal's pods in the cluster.")]
 Here = Annotated[bool, typer.Option("--local", help="On this machine, each pod as a process.")]
@@ -86,12 +87,14 @@ BundledRun = Annotated[
 BundleFile = Annotated[
     Path | None, typer.Option("--file", help="Write here; default: bundle-RUN.tar.gz.")
 ]
-ReportFormat = Annotated[reporting.Format, typer.Option("--output", "-o", help="Kind of document.")]
+ReportFormat = Annotated[Format, typer.Option("--output", "-o", help="Kind of document.")]
 ReportFile = Annotated[
     Path | None,
     typer.Option("--file", help="Write here; default: report-RUN.html, others to the terminal."),
 ]
-DemoFolder = Annotated[Path, typer.Option(help="Folder for all files of the demo.")]
+DemoFolder = Annotated[
+    Path | None, typer.Option(help="Folder for all files of the demo; default: .demo.")
+]
 
 
 @app.command()
@@ -105,7 +108,12 @@ def local(
     gpu_resource: GpuResource = "nvidia.com/gpu",
     verbose: Verbose = False,
 ) -> None:
-    """Run a rendered JobSet on this machine, each pod as a process."""
+    """Run a rendered JobSet on this machine, each pod as a process.
+
+    Example: megatron-dpo local -f values/demo-cpu.yaml --run try-1
+    """
+    from scripts.local.command import Request, run_locally
+
     request = Request(
         run=run,
         files=files or [],
@@ -128,8 +136,10 @@ def doctor(
     context: Context = None,
     as_json: Json = False,
 ) -> None:
-    """Check whether a cluster would run a release, before it is submitted."""
-    # Importing the Kubernetes client takes 0.7 s.
+    """Check whether a cluster would run a release, before it is submitted.
+
+    Example: megatron-dpo doctor -f values/a100-2node.yaml --run dpo-42
+    """
     from scripts.doctor import command as doctor_module
 
     request = doctor_module.Request(
@@ -151,7 +161,10 @@ def rehearse(
     python: Python = None,
     verbose: Verbose = False,
 ) -> None:
-    """Rehearse a release: a few steps, a save, a kill, a resume, an export, and a report."""
+    """Rehearse a release: a few steps, a save, a kill, a resume, an export, and a report.
+
+    Example: megatron-dpo rehearse -f values/a100-2node.yaml --run dpo-42
+    """
     from scripts.rehearse import command as rehearse_module
 
     request = rehearse_module.Request(
@@ -185,7 +198,12 @@ def plan(
     nodes: Nodes = None,
     gpus_per_node: GpusPerNode = None,
 ) -> None:
-    """Predict memory, time and workspace of a release; exit 1 if it is refused."""
+    """Predict memory, time and workspace of a release; exit 1 if it is refused.
+
+    Example: megatron-dpo plan -f values/a100-2node.yaml --search
+    """
+    from scripts.plan import command as planning
+
     request = planning.Request(
         run=run,
         files=files or [],
@@ -206,13 +224,15 @@ def plan(
 def report(
     runs: Runs,
     workspace: RunsWorkspace = Path(),
-    output: ReportFormat = reporting.Format.HTML,
+    output: ReportFormat = Format.HTML,
     file: ReportFile = None,
 ) -> None:
     """Write the report of runs: one page that needs no network, Markdown or JSON.
 
     Example: megatron-dpo report dpo-41 dpo-42 --workspace /mnt/workspace
     """
+    from scripts.report import command as reporting
+
     request = reporting.Request(runs=runs, workspace=workspace, format=output, file=file)
     raise typer.Exit(reporting.run(request, terminal()))
 
@@ -228,20 +248,33 @@ def bundle(
 
     Example: megatron-dpo bundle dpo-42 --workspace /mnt/workspace -f values/a100-2node.yaml
     """
+    from scripts.bundle import command as bundling
+
     request = bundling.Request(run=run, workspace=workspace, values=files or [], file=file)
     raise typer.Exit(bundling.run(request, terminal()))
 
 
 @app.command()
-def demo(folder: DemoFolder = demo_module.FOLDER, swift: Swift = SWIFT) -> None:
-    """Run DPO of a tiny model on this machine: two nodes, real preference pairs."""
-    raise typer.Exit(demo_module.run(folder, terminal(), swift))
+def demo(folder: DemoFolder = None, swift: Swift = None) -> None:
+    """Run DPO of a tiny model on this machine: two nodes, real preference pairs.
+
+    Example: megatron-dpo demo
+    """
+    from launchers.rules.table import SWIFT
+    from scripts.demo import command as demo_module
+
+    raise typer.Exit(demo_module.run(folder or demo_module.FOLDER, terminal(), swift or SWIFT))
 
 
 @app.command()
-def demo_clean(folder: DemoFolder = demo_module.FOLDER) -> None:
-    """Remove all files of the demo."""
-    demo_module.clean(folder, terminal())
+def demo_clean(folder: DemoFolder = None) -> None:
+    """Remove all files of the demo.
+
+    Example: megatron-dpo demo-clean
+    """
+    from scripts.demo import command as demo_module
+
+    demo_module.clean(folder or demo_module.FOLDER, terminal())
 
 
 run_verbs.register(app)
@@ -251,13 +284,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; an expected failure prints one message and exits with 1.
 
     Errors of the operating system (a full disk, a file in place of a folder) are expected too. A
-    terminal whose locale is not UTF-8 shows question marks for bars and boxes.
+    terminal whose locale is not UTF-8 shows question marks for bars and boxes. A reader that closes
+    the pipe, such as `head`, has what it wants: nothing is said.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     try:
         app(arguments)
+    except BrokenPipeError:
+        # The interpreter flushes stdout once more when it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(1) from None
     except (Problem, OSError) as problem:
         console = Console(stderr=True, soft_wrap=True)
         console.print(f"error: {problem}", markup=False, highlight=False)

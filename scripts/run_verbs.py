@@ -135,6 +135,7 @@ def submit(
     run: Submitted = "dpo",
     namespace: Namespace = None,
     context: Context = None,
+    workspace: Workspace = None,
     dry_run: DryRun = False,
     wait: Wait = False,
     until: UntilOption = None,
@@ -146,7 +147,7 @@ def submit(
 
     goal = Goal(until.value) if until else Goal.RUNNING if wait else Goal.SUBMITTED
     request = command.Request(
-        target=Target(run=run, namespace=namespace, context=context),
+        target=Target(run=run, namespace=namespace, context=context, workspace=workspace),
         files=files or [],
         sets=sets or [],
         dry_run=dry_run,

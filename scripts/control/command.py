@@ -141,7 +141,7 @@ def _inventory(target: Target) -> str:
         )
     command = program(inventory, folder_in_pod(view))
     pod = running_pod(view) if target.source in (Source.AUTO, Source.EXEC) else ""
-    return run_in_pod(api, pod, command) if pod else read_by_pod(api, view, command)[1]
+    return run_in_pod(api, pod, command).decode() if pod else read_by_pod(api, view, command)[1]
 
 
 def _list(held: Sequence[Held], console: Console) -> None:

@@ -200,17 +200,23 @@ class Api:
     def follow(self, path: str, **query: str) -> Iterator[bytes]:
         """Read a text in blocks as it is written, such as the log of a running container.
 
-        It ends with the text, with a refusal, or with the connection.
+        It ends with the text, or with the connection.
+
+        Raises:
+            Problem: the server refuses it.
         """
         try:
             response = self._send("GET", path, query, timeout=FOLLOW_TIMEOUT_SECONDS)
             if response.status == 200:
                 yield from response.response.stream(BLOCK_BYTES)
+                return
+            refusal = Answer(status=response.status, content=_content(response.read()))
         except (HTTPError, OSError, OpenApiException):
             return
+        raise Problem(refusal.why)
 
     def open_exec(self, pod: str, container: str, command: Sequence[str]) -> Any:
-        """Start a command in a container; return the connection (`WSClient`).
+        """Start a command in a container; return the connection, a `WSClient` that reads bytes.
 
         The generated `CoreV1Api` does the same, but importing its models takes a second.
 
@@ -227,7 +233,8 @@ class Api:
             auth_settings=["BearerToken"],
         )
         call: Callable[..., Any] = ws_client.websocket_call
-        return call(self.client.configuration, method, url, headers=headers, _preload_content=False)
+        options = {"binary": True, "capture_all": False, "_preload_content": False}
+        return call(self.client.configuration, method, url, headers=headers, **options)
 
     def _request(
         self,

@@ -37,7 +37,7 @@ def run(target: Target, chosen: Selection) -> int:
     """
     pattern = compile_pattern(chosen.grep)
     api = target.connect()
-    view, reading = observe(target, api, queue=False, reader=False)
+    view, _ = observe(target, api, queue=False, reader=False)
     ranks = _ranks(view, chosen)
     width = len(str(max(ranks)))
     formats = {each: Format(rank=each, width=width, pattern=pattern) for each in ranks}
@@ -51,6 +51,8 @@ def run(target: Target, chosen: Selection) -> int:
         )
         reader.read(_write)
         formats = {each: formats[each] for each in sorted(reader.missing)}
+        for why in sorted(set(reader.missing.values())):
+            print(why, file=sys.stderr)
     if formats:
         _print_files(api, view, target, chosen, list(formats.values()))
     return int(Exit.OK)
@@ -92,7 +94,9 @@ def _print_files(
         raise Problem(f"run {view.run} has no log yet; see `megatron-dpo why {view.run}`")
     print(f"from the files of attempt {attempt}", file=sys.stderr)
     for form in formats:
-        blocks = read_log(api, view, attempt, form.rank, target.workspace, target.source)
+        blocks = read_log(
+            api, view, attempt, form.rank, target.workspace, target.source, chosen.tail
+        )
         for lines in batches(blocks):
             _write(form.apply(lines))
 

@@ -2,20 +2,42 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 
 from launchers.config.workspace import Workspace
 from scripts.doctor.api import BLOCK_BYTES, Api
-from scripts.observe.source import Source, folder_in_pod, read_by_pod, run_in_pod, running_pod
+from scripts.observe.source import (
+    PYTHON,
+    Source,
+    folder_in_pod,
+    read_by_pod,
+    run_in_pod,
+    running_pod,
+)
 from scripts.observe.view import View
 from scripts.problem import Problem
 
-PRINT = "import shutil,sys;shutil.copyfileobj(open(sys.argv[1],'rb'),sys.stdout.buffer)"
+PRINT = """
+import collections, shutil, sys
+with open(sys.argv[1], 'rb') as log:
+    if len(sys.argv) > 2:
+        sys.stdout.buffer.writelines(collections.deque(log, int(sys.argv[2])))
+    else:
+        shutil.copyfileobj(log, sys.stdout.buffer)
+"""
+"""Program that prints a file, or its last lines."""
 
 
 def read_log(
-    api: Api, view: View, attempt: int, rank: int, mounted: Path | None, source: Source
+    api: Api,
+    view: View,
+    attempt: int,
+    rank: int,
+    mounted: Path | None,
+    source: Source,
+    tail: int | None = None,
 ) -> Iterator[bytes]:
     """Yield the log of one rank's training in an attempt, in blocks.
 
@@ -26,6 +48,7 @@ def read_log(
         rank: number of the rank.
         mounted: folder where the workspace is mounted here; None for nowhere.
         source: how the workspace may be read.
+        tail: its last lines only; None for all.
 
     Raises:
         Problem: the attempt has no such log, or it can't be read.
@@ -39,14 +62,19 @@ def read_log(
         kept = ", ".join(known[attempt].logs) or "none"
         raise Problem(f"attempt {attempt} has no log of rank {rank}; its logs: {kept}")
     if mounted is not None and source in (Source.AUTO, Source.MOUNT):
-        yield from _blocks(Workspace(root=mounted, run=view.run).attempts / str(attempt) / name)
+        file = Workspace(root=mounted, run=view.run).attempts / str(attempt) / name
+        yield from _blocks(file) if tail is None else _last_lines(file, tail)
         return
     root = Path(folder_in_pod(view))
     path = Workspace(root=root, run=view.run).attempts / str(attempt) / name
-    command = ["python3", "-c", PRINT, str(path)]
+    command = [*PYTHON, PRINT, str(path), *([] if tail is None else [str(tail)])]
     pod = running_pod(view) if source in (Source.AUTO, Source.EXEC) else ""
-    text = run_in_pod(api, pod, command) if pod else read_by_pod(api, view, command)[1]
-    yield text.encode()
+    yield run_in_pod(api, pod, command) if pod else read_by_pod(api, view, command)[1].encode()
+
+
+def _last_lines(path: Path, count: int) -> Iterator[bytes]:
+    with path.open("rb") as handle:
+        yield from deque(handle, count)
 
 
 def _blocks(path: Path) -> Iterator[bytes]:

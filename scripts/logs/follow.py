@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -12,9 +13,13 @@ from scripts.logs.lines import Format, batches
 from scripts.manifest import GANG
 from scripts.observe.cluster import INDEX_LABEL, JOB_LABEL, NAME_LABEL
 from scripts.observe.view import LAUNCHER
+from scripts.problem import Problem
 
 POLL_SECONDS = 2.0
 """Time between two looks for the next pod of a rank."""
+SETTLE_SECONDS = 10.0
+"""Time that a container may be reported as running after the end of its log."""
+STARTED = ("running", "terminated")
 Write = Callable[[str], None]
 
 
@@ -37,8 +42,8 @@ class Reader:
     follow: bool
     tail: int | None
     """Last lines of each rank's first pod; None for all."""
-    missing: set[int] = field(default_factory=set)
-    """Ranks without a log in the cluster."""
+    missing: dict[int, str] = field(default_factory=dict)
+    """Ranks without a log in the cluster, and why."""
 
     def read(self, write: Write) -> None:
         """Write the lines of all ranks as they come, until all have ended."""
@@ -61,48 +66,88 @@ class Reader:
         try:
             for text in self._texts(form, ended):
                 found.put(Output(text=text))
+        except Problem as problem:
+            self.missing[form.rank] = str(problem)
         finally:
             found.put(Output(text="", is_last=True))
 
     def _texts(self, form: Format, ended: threading.Event) -> Iterator[str]:
-        seen: set[str] = set()
+        last: Object | None = None
         while not ended.is_set():
-            pod = self._pod(form.rank, seen)
+            pod = self._pod(form.rank, last)
             if pod is not None:
-                seen.add(pod["metadata"]["uid"])
-                yield from self._log(pod, form, is_first=len(seen) == 1)
+                yield from self._log(pod, form, is_first=last is None)
+                last = pod
             elif not self.follow or self._is_over() or ended.wait(POLL_SECONDS):
                 break
             if not self.follow:
                 break
-        if not seen:
-            self.missing.add(form.rank)
+        if last is None:
+            self.missing[form.rank] = f"no pod of rank {form.rank} has a log"
 
     def _log(self, pod: Object, form: Format, *, is_first: bool) -> Iterator[str]:
+        """Yield the lines of a pod, over connections that break while it runs.
+
+        A new connection begins a second before the loss of the last, so lines may be repeated.
+        """
         query = {"container": LAUNCHER}
         if self.follow:
             query["follow"] = "true"
         if is_first and self.tail is not None:
             query["tailLines"] = str(self.tail)
-        path = PODS.path(self.api.namespace, f"{pod['metadata']['name']}/log")
-        for lines in batches(self.api.follow(path, **query)):
-            yield form.apply(lines)
+        path = PODS.path(self.api.namespace, pod["metadata"]["name"])
+        while True:
+            for lines in batches(self.api.follow(f"{path}/log", **query)):
+                yield form.apply(lines)
+            lost = time.monotonic()
+            if not self.follow or not self._runs(path, pod):
+                return
+            query.pop("tailLines", None)
+            query["sinceSeconds"] = str(round(time.monotonic() - lost) + 1)
 
-    def _pod(self, rank: int, seen: set[str]) -> Object | None:
-        """Return the youngest pod of a rank that has a log and was not read; None without one."""
+    def _runs(self, path: str, pod: Object) -> bool:
+        """Return whether the launcher of this pod still runs although its log has ended.
+
+        The kubelet reports the end of a container some seconds after that of its log.
+        """
+        limit = time.monotonic() + SETTLE_SECONDS
+        while True:
+            answer = self.api.get(path)
+            if answer.found:
+                same = answer.content["metadata"]["uid"] == pod["metadata"]["uid"]
+                if not same or not has_log(answer.content, "running"):
+                    return False
+                if time.monotonic() > limit:
+                    return True
+            elif 400 <= answer.status < 500:
+                return False
+            time.sleep(POLL_SECONDS)
+
+    def _pod(self, rank: int, last: Object | None) -> Object | None:
+        """Return the youngest pod of a rank that has a log; None without one after the last."""
         labels = {NAME_LABEL: self.run, JOB_LABEL: GANG, INDEX_LABEL: str(rank)}
         selector = ",".join(f"{name}={value}" for name, value in labels.items())
         items = self.api.get(PODS.path(self.api.namespace), labelSelector=selector).items
-        fresh = [each for each in items if has_log(each) and each["metadata"]["uid"] not in seen]
-        return max(fresh, key=lambda each: each["metadata"]["creationTimestamp"], default=None)
+        found = max(filter(has_log, items), key=_created, default=None)
+        if found is None or last is None:
+            return found
+        is_other = found["metadata"]["uid"] != last["metadata"]["uid"]
+        return found if is_other and _created(found) >= _created(last) else None
 
     def _is_over(self) -> bool:
+        """Return whether no pod will follow: the run has ended, or may not be read."""
         found = self.api.get(JOBSETS.path(self.api.namespace, self.run))
-        return not found.found or bool((found.content.get("status") or {}).get("terminalState"))
+        is_gone = 400 <= found.status < 500
+        return is_gone or bool((found.content.get("status") or {}).get("terminalState"))
 
 
-def has_log(pod: Object) -> bool:
-    """Return whether the launcher's container has started."""
+def _created(pod: Object) -> str:
+    """Return when a pod was created; RFC 3339 times in UTC sort as text."""
+    return str(pod["metadata"]["creationTimestamp"])
+
+
+def has_log(pod: Object, *states: str) -> bool:
+    """Return whether the launcher's container has started, or is in one of these states."""
     statuses: Sequence[Object] = (pod.get("status") or {}).get("containerStatuses") or []
-    states = [each.get("state") or {} for each in statuses if each["name"] == LAUNCHER]
-    return any("running" in each or "terminated" in each for each in states)
+    found = [each.get("state") or {} for each in statuses if each["name"] == LAUNCHER]
+    return any(wanted in each for each in found for wanted in states or STARTED)

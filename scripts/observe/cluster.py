@@ -40,7 +40,12 @@ EVENT_OBJECTS = 12
 LOG_LINES = 400
 """Last lines of rank 0's log that are read."""
 
-OPTIONAL = frozenset({"get clusterqueues", "list pendingworkloads", "list workloads everywhere"})
+EVERYWHERE = "list jobsets everywhere"
+OPTIONAL = frozenset(
+    {
+        *("get clusterqueues", "list pendingworkloads", "list workloads everywhere", EVERYWHERE),
+    }
+)
 """Requests outside the run's namespace or of an optional API; a refusal leaves out details."""
 
 
@@ -149,7 +154,7 @@ def gather(api: Api, run: str, *, queue: bool = True) -> Snapshot:
         skew=sent_at - now if now else 0.0,
         answers=answers,
     )
-    for wanted in (_of_jobset, _of_queue) if queue else (_of_jobset,):
+    for wanted in (_of_jobset, _of_queue, _of_own_namespace) if queue else (_of_jobset,):
         found = replace(found, answers={**found.answers, **_ask(api, wanted(found))})
     leader = _leader(found)
     path = PODS.path(api.namespace, f"{leader}/log")
@@ -181,7 +186,10 @@ def _of_jobset(found: Snapshot) -> Requests:
     """Return the requests that need the JobSet; without one, the names of the others."""
     space, jobset = found.namespace, found.jobset
     if not jobset:
-        return {"list jobsets": (JOBSETS.path(space), {"labelSelector": f"{CHART_LABEL}={CHART}"})}
+        chart = {"labelSelector": f"{CHART_LABEL}={CHART}"}
+        path = f"/apis/{JOBSETS.group}/{JOBSETS.version}/{JOBSETS.plural}"
+        of_name = {"fieldSelector": f"metadata.name={found.run}", **chart}
+        return {"list jobsets": (JOBSETS.path(space), chart), EVERYWHERE: (path, of_name)}
     wanted: dict[str, tuple[str, Mapping[str, str]]] = {}
     if name := queue_name(jobset):
         uid = jobset["metadata"]["uid"]
@@ -198,7 +206,6 @@ def _of_queue(found: Snapshot) -> Requests:
     if queue := str((found.local_queue.get("spec") or {}).get("clusterQueue") or ""):
         wanted["get clusterqueues"] = (CLUSTER_QUEUES.path("", queue), {})
     if found.workload and not is_true(found.workload, "QuotaReserved"):
-        wanted["list workloads of the namespace"] = (WORKLOADS.path(space), {})
         everywhere = f"/apis/{WORKLOADS.group}/{WORKLOADS.version}/{WORKLOADS.plural}"
         wanted["list workloads everywhere"] = (everywhere, {})
         path = f"localqueues/{queue_name(found.jobset)}/pendingworkloads"
@@ -210,6 +217,17 @@ def _of_queue(found: Snapshot) -> Requests:
         chosen = {"fieldSelector": f"involvedObject.name={name}"}
         wanted[f"list events of {name}"] = (EVENTS.path(space), chosen)
     return wanted
+
+
+def _of_own_namespace(found: Snapshot) -> Requests:
+    """Return the request for the namespace's Workloads, if those of all namespaces were refused.
+
+    A thousand of them are 10 MB: they are read once.
+    """
+    asked = "list workloads everywhere"
+    if asked not in found.answers or found.answer(asked).found:
+        return {}
+    return {"list workloads of the namespace": (WORKLOADS.path(found.namespace), {})}
 
 
 def _event_objects(found: Snapshot) -> list[str]:

@@ -12,15 +12,15 @@ import json
 import secrets
 import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from types import ModuleType
 
+import websocket
 from kubernetes.client.exceptions import OpenApiException
 from urllib3.exceptions import HTTPError
-from websocket import WebSocketException
 
 from scripts.doctor.api import PODS, Api, Object
 from scripts.observe import collect
@@ -34,6 +34,10 @@ EXEC_SECONDS = 20.0
 READER_SECONDS = 60
 """Lifetime of a reader pod; its image is on a node already, or the read is given up."""
 POLL_SECONDS = 0.3
+CHANNELS = {"output": 1, "errors": 2, "status": 3}
+"""Streams of exec (`v4.channel.k8s.io`)."""
+PYTHON = ("python3", "-I", "-c")
+"""Starts a program in a pod: isolated, as a module of the image or of PYTHONPATH may hide json."""
 VOLUME = "workspace"
 """Name of the workspace's volume (chart/templates/pod/_volumes.tpl)."""
 RUN_FOLDER = "DPO_WORKSPACE"
@@ -78,26 +82,33 @@ def read_files(
         Problem: the mounted folder is none, or the chosen way does not work.
     """
     if mounted is not None and source in (Source.AUTO, Source.MOUNT):
-        return Reading(files=read_run(mounted, view.run), how=f"mounted at {mounted}")
+        files = read_run(mounted, view.run)
+        has_none = not files.exists and may_have_files(view)
+        absent = (f"{mounted} has no runs/{view.run}; is it the workspace of this run?",)
+        how = f"mounted at {mounted}"
+        return Reading(files=files, how=how, notes=absent if has_none else ())
     if source is Source.MOUNT:
         raise Problem("no folder given; use --workspace with the folder of the workspace")
     notes: list[str] = []
-    if source in (Source.AUTO, Source.EXEC) and (pod := running_pod(view)):
+    pod = running_pod(view) if view.gang else ""
+    if source is Source.EXEC and view.gang and not pod:
+        notes.append(f"no pod of {view.run} runs")
+    if source in (Source.AUTO, Source.EXEC) and pod:
         try:
-            text = run_in_pod(api, pod, program(collect, *_words(view)))
-            return Reading(files=_parse(text), how=f"exec in pod {pod}")
+            content = run_in_pod(api, pod, program(collect, *_words(view)))
+            return Reading(files=_parse(content.decode()), how=f"exec in pod {pod}")
         except Problem as problem:
             notes.append(str(problem))
     is_useful = reader and may_have_files(view)
-    if (source is Source.AUTO and is_useful) or source is Source.POD:
+    if (source is Source.AUTO and is_useful) or (source is Source.POD and view.gang):
         try:
             name, text = read_by_pod(api, view, program(collect, *_words(view)))
             how = f"reader pod {name}, removed again"
             return Reading(files=_parse(text), how=how, notes=tuple(notes))
         except Problem as problem:
             notes.append(str(problem))
-    if source not in (Source.AUTO, Source.API):
-        raise Problem("; ".join(notes) or f"the workspace of {view.run} cannot be read by {source}")
+    if notes and source not in (Source.AUTO, Source.API):
+        raise Problem("; ".join(notes))
     how = "not read; what follows is from the API alone"
     return Reading(files=None, how=how, notes=tuple(notes))
 
@@ -112,7 +123,7 @@ def program(module: ModuleType, *words: str) -> list[str]:
     """Return the command that runs a module, which imports nothing of the project, in a pod."""
     packed = base64.b85encode(zlib.compress(inspect.getsource(module).encode(), 9)).decode()
     code = f"import base64,zlib;exec(zlib.decompress(base64.b85decode({packed!r})))"
-    return ["python3", "-c", code, *words]
+    return [*PYTHON, code, *words]
 
 
 def folder_in_pod(view: View) -> str:
@@ -147,30 +158,53 @@ def running_pod(view: View) -> str:
     return ""
 
 
-def run_in_pod(api: Api, pod: str, command: Sequence[str]) -> str:
+def run_in_pod(api: Api, pod: str, command: Sequence[str]) -> bytes:
     """Run a command in the launcher's container, and return its output.
 
     Raises:
         Problem: it is refused, fails, or takes longer than `EXEC_SECONDS`.
     """
-    output, errors = [], []
+    websocket.setdefaulttimeout(EXEC_SECONDS)  # the client sets none, also not to connect
     try:
         running = api.open_exec(pod, LAUNCHER, command)
         limit = time.monotonic() + EXEC_SECONDS
         while running.is_open() and time.monotonic() < limit:
-            running.update(timeout=1)
-            output.append(running.read_stdout() if running.peek_stdout() else "")
-            errors.append(running.read_stderr() if running.peek_stderr() else "")
-        is_late = running.is_open()
+            try:
+                running.update(timeout=1)
+            except websocket.WebSocketConnectionClosedException:
+                break  # some proxies end the connection without a closing frame
+        # `returncode` and the text of a channel fail for a status without an exit code, and for a
+        # character that two frames share.
+        read = {name: running.read_channel(number) for name, number in CHANNELS.items()}
         running.close()
-        code = None if is_late else running.returncode
-    except (OpenApiException, HTTPError, WebSocketException, OSError) as error:
-        why = getattr(error, "reason", None) or error
-        raise Problem(f"exec in pod {pod} (create pods/exec) failed: {_line(str(why))}") from None
-    if code != 0:
-        why = "".join(errors).strip() or f"exit code {code}"
-        raise Problem(f"exec in pod {pod} failed: {_line(why)}")
-    return "".join(output)
+    except (OpenApiException, HTTPError, websocket.WebSocketException, OSError) as error:
+        raise Problem(
+            f"exec in pod {pod} (get and create pods/exec) failed: {_refusal(error)}"
+        ) from None
+    if (cause := _failure(read)) is not None:
+        raise Problem(f"exec in pod {pod} failed: {_line(cause)}")
+    output: bytes = read["output"]
+    return output
+
+
+def _refusal(error: Exception) -> str:
+    """Return the API server's message about a refused connection, otherwise the error's text."""
+    # The client raises its own exception while it handles the one that has the answer.
+    body = getattr(error.__context__, "resp_body", None)
+    try:
+        return str(json.loads(body or "")["message"])
+    except (TypeError, ValueError, KeyError):
+        return _line(str(getattr(error, "reason", None) or error))
+
+
+def _failure(read: Mapping[str, bytes]) -> str | None:
+    """Return why a command in a pod failed; None if it succeeded."""
+    if not read["status"]:
+        return f"no end within {EXEC_SECONDS:.0f} s, or the connection was lost"
+    status: Object = json.loads(read["status"])
+    if status.get("status") == "Success":
+        return None
+    return read["errors"].decode(errors="replace").strip() or str(status.get("message") or status)
 
 
 def _line(text: str) -> str:
@@ -182,7 +216,8 @@ def reader_pod(view: View, command: Sequence[str], name: str) -> Object:
     """Return a pod that runs a command beside the workspace, with the gang's image and user.
 
     It requests no GPU, has no token and no label that Kueue or JobSet would act on, and Kubernetes
-    ends it after `READER_SECONDS`. The workspace is mounted read-only.
+    ends it after `READER_SECONDS`. The workspace is mounted read-only. It goes where the gang may
+    go: only there the volume can be mounted for sure, and all nodes may have the GPU's taint.
 
     Raises:
         Problem: the workspace is an emptyDir, which ends with its pod.
@@ -193,7 +228,10 @@ def reader_pod(view: View, command: Sequence[str], name: str) -> Object:
         raise Problem(f"the workspace of {view.run} is not a volume that another pod can mount")
     launcher = next(each for each in spec["containers"] if each["name"] == LAUNCHER)
     mounts = [each for each in launcher["volumeMounts"] if each["name"] == VOLUME]
-    same = ("securityContext", "imagePullSecrets", "serviceAccountName", "schedulerName")
+    same = (
+        *("securityContext", "imagePullSecrets", "serviceAccountName", "schedulerName"),
+        *("nodeSelector", "affinity", "tolerations"),
+    )
     security = {
         "allowPrivilegeEscalation": False,
         "capabilities": {"drop": ["ALL"]},
@@ -240,23 +278,40 @@ def read_by_pod(api: Api, view: View, command: Sequence[str]) -> tuple[str, str]
     if not made.found:
         raise Problem(f"a reader pod was refused: {made.why}")
     try:
-        phase = _await(api, path)
+        status = _await(api, path)
         text = api.text(f"{path}/log", container="reader")
     finally:
         api.delete(path, gracePeriodSeconds="0")
-    if phase != "Succeeded" or text is None:
-        why = _line(text) if text else f"it is {phase} after {READER_SECONDS} s"
+    if status.get("phase") != "Succeeded":
+        why = _line(text) if text else f"after {READER_SECONDS} s it is {_obstacle(status)}"
         raise Problem(f"reader pod {name} did not read the workspace: {why}")
+    if text is None:
+        raise Problem(f"the log of reader pod {name} (get pods/log) was refused")
     return name, text
 
 
-def _await(api: Api, path: str) -> str:
-    """Return the phase of a pod at its end, or after `READER_SECONDS`."""
-    limit, phase = time.monotonic() + READER_SECONDS, "Pending"
+def _await(api: Api, path: str) -> Object:
+    """Return the status of a pod at its end, or after `READER_SECONDS`."""
+    limit = time.monotonic() + READER_SECONDS
+    status: Object = {}
     while time.monotonic() < limit:
         found = api.get(path)
-        phase = str((found.content.get("status") or {}).get("phase") or "Pending")
-        if phase in ("Succeeded", "Failed") or not found.found:
+        status = found.content.get("status") or {} if found.found else status
+        if status.get("phase") in ("Succeeded", "Failed") or found.absent:
             break
         time.sleep(POLL_SECONDS)
-    return phase
+    return status
+
+
+def _obstacle(status: Object) -> str:
+    """Return the phase of a pod that has not ended, and what keeps it from running.
+
+    >>> _obstacle({"phase": "Pending", "conditions": [{"message": "0/3 nodes are available."}]})
+    'Pending: 0/3 nodes are available.'
+    """
+    containers = status.get("containerStatuses") or []
+    waiting = [(each.get("state") or {}).get("waiting") or {} for each in containers]
+    said = [each.get("message") or each.get("reason") for each in waiting]
+    said += [each.get("message") for each in status.get("conditions") or []]
+    cause = next((": " + " ".join(each.split()) for each in said if each), "")
+    return f"{status.get('phase') or 'Pending'}{cause}"

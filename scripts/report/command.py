@@ -7,7 +7,6 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 from pathlib import Path
 
 from rich.console import Console
@@ -16,19 +15,12 @@ from scripts import redact
 from scripts.plan.units import bytes_text
 from scripts.problem import Problem
 from scripts.report import document, markdown, reading
+from scripts.report.formats import Format
 from scripts.report.html import page
 from scripts.report.record import RunRecord
 
 MOST = 12
 """Runs of one report; more cannot be told apart in a figure."""
-
-
-class Format(StrEnum):
-    """What is written."""
-
-    HTML = "html"
-    MARKDOWN = "md"
-    JSON = "json"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from scripts.doctor import command as doctor
 from scripts.doctor.findings import Level, Report
 from scripts.doctor.findings import show as show_findings
 from scripts.helm import CHART, find_helm
-from scripts.observe.command import Exit, Target, observe
+from scripts.observe.command import Exit, Target, notes, observe
 from scripts.observe.view import View
 from scripts.plan import command as planning
 from scripts.problem import Problem
@@ -69,8 +69,9 @@ def run(request: Request, console: Console) -> int:
     console.print(f"submitted {target.run} to namespace {report.namespace} of {report.context}")
     api = replace(target, namespace=report.namespace, context=report.context).connect()
 
-    def look() -> View:
-        return observe(target, api, reader=False)[0]
+    def look() -> tuple[View, Sequence[str]]:
+        view, reading = observe(target, api, reader=False)
+        return view, notes(view, reading)
 
     return follow(look, request.until, console)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -16,6 +16,8 @@ from scripts.why.command import COLOURS, EXITS
 from scripts.why.reasons import Kind, Reason, explain
 
 POLL_SECONDS = 3.0
+STEPPED = frozenset({"training", "stalled"})
+"""States of a run that has made a step."""
 
 
 class Until(StrEnum):
@@ -41,10 +43,14 @@ def is_reached(view: View, first: Reason, until: Until) -> bool:
         return True
     if until is Until.RUNNING:
         return view.is_running
-    return until is Until.FIRST_STEP and first.id == "training"
+    return until is Until.FIRST_STEP and first.id in STEPPED
 
 
-def follow(look: Callable[[], View], until: Until, console: Console) -> int:
+Look = Callable[[], tuple[View, Sequence[str]]]
+"""Reads the run; returns it with what limits the reading (`observe.command.notes`)."""
+
+
+def follow(look: Look, until: Until, console: Console) -> int:
     """Print each new state of a run with the time; return the exit code of the last.
 
     Args:
@@ -52,13 +58,17 @@ def follow(look: Callable[[], View], until: Until, console: Console) -> int:
         until: what is waited for.
         console: where to print.
     """
-    before = ""
+    before, said = "", set[str]()
     while True:
-        view = look()
+        view, notes = look()
         first = explain(view)[0]
         if first.id != before:
             _say(first, console)
         before = first.id
+        for note in (each for each in notes if each not in said):
+            # Such as a refused exec, without which the first step is not seen.
+            console.print(Text(f"          note: {note}", style="dim"), soft_wrap=True)
+            said.add(note)
         if is_reached(view, first, until):
             return int(Exit.OK if until is Until.SUBMITTED else EXITS[first.kind])
         time.sleep(POLL_SECONDS)

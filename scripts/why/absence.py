@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from launchers import suggestion
+from scripts.observe.cluster import EVERYWHERE
 from scripts.observe.view import View
 from scripts.why.words import Condition, Facts
 
@@ -56,6 +57,11 @@ def _run_not_found(view: View) -> Facts | None:
         near = f"Namespace {view.namespace} has no runs"
     else:
         near = "The namespace's runs may not be listed"
+    spaces = sorted(
+        each["metadata"]["namespace"] for each in view.snapshot.answer(EVERYWHERE).items
+    )
+    if spaces:
+        near = f"Namespace {' and '.join(spaces)} has a run of this name"
     return {"context": view.snapshot.context, "near": near}
 
 

@@ -49,8 +49,12 @@ def position(view: View) -> Position | None:
         if each["metadata"]["name"] == name:
             place = int(each.get("positionInClusterQueue") or 0) + 1
             return Position(number=place, of=None, where="the ClusterQueue")
-    listed = view.snapshot.answer("list workloads of the namespace")
-    waiting = sorted((each for each in listed.items if _waits_in(each, view.queue)), key=_order)
+    own = (
+        each
+        for each in workloads(view)
+        if each["metadata"].get("namespace", view.namespace) == view.namespace
+    )
+    waiting = sorted((each for each in own if _waits_in(each, view.queue)), key=_order)
     names = [each["metadata"]["name"] for each in waiting]
     if name not in names:
         return None

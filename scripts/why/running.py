@@ -6,10 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from launchers.gang.barrier import spell_ranks
-from scripts.observe.cluster import condition
+from scripts.doctor.api import Object
+from scripts.manifest import GANG
+from scripts.observe.cluster import JOB_LABEL, condition
 from scripts.observe.view import View
 from scripts.plan.units import time_text
-from scripts.why.words import Condition, Facts, after, lasting
+from scripts.why.words import Condition, Facts, after, lasting, who
 
 STALL_STEPS = 10
 """Usual steps without a new one after which a run counts as stalled ..."""
@@ -121,6 +123,31 @@ def _training(view: View) -> Facts | None:
     return {"step": row.step, "total": row.total, "remaining": remaining}
 
 
+def _pods_awaited(view: View) -> Facts | None:
+    """Between the admission, or the installation without a queue, and the last pod's start."""
+    may_start = view.is_admitted or not view.is_suspended
+    ended = [rank for rank in view.ranks if rank.phase not in ("Pending", "Running")]
+    is_known = view.gang and view.snapshot.answer("list pods").found
+    if not is_known or not may_start or view.terminal or ended or view.is_running:
+        return None
+    stages = [pod for pod in view.snapshot.pods if not _is_of_gang(pod)]
+    running = [pod["metadata"]["name"] for pod in stages if pod["status"]["phase"] == "Running"]
+    return {
+        "count": sum(rank.phase == "Running" for rank in view.ranks),
+        "nodes": view.nodes,
+        "detail": f"; a stage runs in pod {running[0]}" if running else "",
+    }
+
+
+def _is_of_gang(pod: Object) -> bool:
+    return bool((pod["metadata"].get("labels") or {}).get(JOB_LABEL) == GANG)
+
+
+def _ending(view: View) -> Facts | None:
+    succeeded = [rank for rank in view.ranks if rank.phase == "Succeeded"]
+    return {"who": who(succeeded)} if succeeded and not view.terminal else None
+
+
 def _running(view: View) -> Facts | None:
     if not _is_live(view):
         return None
@@ -140,6 +167,8 @@ CONDITIONS: dict[str, Condition] = {
     "preparing": _preparing,
     "loading": _loading,
     "training": _training,
+    "pods-awaited": _pods_awaited,
+    "ending": _ending,
     "running": _running,
     "not-understood": _not_understood,
 }

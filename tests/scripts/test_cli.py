@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import io
+import subprocess
 import sys
 
 import pytest
 from rich.console import Console
 
 from scripts import cli
+from scripts.helm import ROOT
 from scripts.plan import command as planning
 
 
@@ -41,6 +43,30 @@ def test_a_terminal_without_bars_shows_question_marks(monkeypatch: pytest.Monkey
     assert end("plan") == 0
     stream.seek(0)
     assert stream.read() == "63 of 79 GiB ??\n"
+
+
+MANY_LINES = """
+from scripts import cli
+from scripts.plan import command
+
+command.run = lambda request, console: [print("line") for _ in range(100_000)] and 0
+cli.main(["plan"])
+"""
+
+
+def test_a_reader_that_closes_the_pipe_is_no_error() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", MANY_LINES],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as running:
+        assert running.stdout and running.stderr
+        assert running.stdout.readline() == "line\n"
+        running.stdout.close()
+        assert running.stderr.read() == ""
+    assert running.returncode == 1
 
 
 @pytest.mark.parametrize(

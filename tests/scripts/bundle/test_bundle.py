@@ -17,6 +17,7 @@ from scripts.bundle import command, logs
 from scripts.bundle.command import Request
 from scripts.report import command as reporting
 from scripts.report import reading
+from scripts.report.formats import Format
 from tests.scripts.report.planted import plant
 
 CANARY = "cAnArY-5e1f0d"
@@ -209,7 +210,7 @@ def test_the_contents_name_what_is_in_and_what_is_left_out(files: dict[str, str]
 
 def test_the_report_of_the_same_run_keeps_no_secret_either(tmp_path: Path) -> None:
     run = reading.read(planted(tmp_path))
-    for kind in reporting.Format:
+    for kind in Format:
         text = reporting.render([run], kind)
         assert CANARY not in text, kind
 

@@ -9,10 +9,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import struct
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -43,6 +44,13 @@ class Cluster:
     asked: list[str] = field(default_factory=list)
     changes: list[tuple[str, str, Object]] = field(default_factory=list)
     date: str | None = None
+    hooks: dict[str, Callable[[str], None]] = field(default_factory=dict)
+    """Called with the address before the log of a path with this end is sent."""
+    exec_status: Object | None = None
+    """End of each exec; None for that of its process."""
+    closes: bool = True
+    """Whether exec ends with a closing frame."""
+    frame_bytes: int = 30000
 
     def put(self, collection: str, *items: Object) -> None:
         """Add objects to a collection, such as `/api/v1/namespaces/team/pods`."""
@@ -60,7 +68,11 @@ class Cluster:
             return 200, json.dumps({"groups": groups}).encode()
         if parts.endswith("/log"):
             name = parts.split("/")[-2]
-            return (200, self._tail(name, query)) if name in self.logs else (404, _status("no log"))
+            if name not in self.logs:
+                return 404, _status("no log")
+            for hook in (hook for at, hook in self.hooks.items() if parts.endswith(at)):
+                hook(url)
+            return 200, self._tail(name, query)
         if method == "GET":
             return self._read(parts, query)
         content: Object = json.loads(body or b"{}")
@@ -79,14 +91,15 @@ class Cluster:
             return 200, json.dumps(self.objects[path]).encode()
         if path.rsplit("/", 1)[-1] not in COLLECTIONS:
             return 404, _status(f"{path} not found")
-        found = [o for at, o in self.objects.items() if at.rsplit("/", 1)[0] == path]
+        found = [o for at, o in self.objects.items() if _collection(at, path) == path]
         for selector in query.get("labelSelector", []):
             for term in selector.split(","):
                 name, _, value = term.partition("=")
                 found = [o for o in found if o["metadata"].get("labels", {}).get(name) == value]
         for selector in query.get("fieldSelector", []):
-            value = selector.partition("=")[2]
-            found = [o for o in found if o["involvedObject"]["name"] == value]
+            place, _, value = selector.partition("=")
+            first, name = place.split(".")
+            found = [o for o in found if o[first][name] == value]
         return 200, json.dumps({"items": found}).encode()
 
     def _change(self, method: str, path: str, content: Object) -> tuple[int, bytes]:
@@ -118,6 +131,12 @@ COLLECTIONS = frozenset(
 )
 
 
+def _collection(path: str, asked: str) -> str:
+    """Return the collection of an object's path, over all namespaces if that is asked for."""
+    found = path.rsplit("/", 1)[0]
+    return found if "/namespaces/" in asked else re.sub(r"/namespaces/[^/]+", "", found)
+
+
 def merge(into: Any, patch: Object) -> None:
     """Apply a JSON merge patch (RFC 7386)."""
     for name, value in patch.items():
@@ -141,18 +160,19 @@ def handler(cluster: Cluster) -> type[BaseHTTPRequestHandler]:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             if self.headers.get("Upgrade", "").lower() == "websocket":
                 return self._exec()
-            status, content = cluster.answer(self.command, self.path, body)
+            return self._say(*cluster.answer(self.command, self.path, body))
+
+        def _say(self, status: int, content: bytes) -> None:
             self.send_response(status)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
-            return None
 
         do_GET = do_POST = do_PATCH = do_DELETE = _any
 
         def _exec(self) -> None:
             if "GET /exec" in cluster.forbidden:
-                self.send_error(403, "pods/exec is forbidden")
+                self._say(403, _status('pods "x" is forbidden: cannot get pods/exec'))
                 return
             key = self.headers["Sec-WebSocket-Key"] + MAGIC
             accept = base64.b64encode(hashlib.sha1(key.encode()).digest()).decode()
@@ -177,13 +197,17 @@ def handler(cluster: Cluster) -> type[BaseHTTPRequestHandler]:
                     "reason": "NonZeroExitCode",
                     "details": {"causes": [cause]},
                 }
+            if cluster.exec_status is not None:
+                status = cluster.exec_status
             self._frames(3, json.dumps(status).encode())
-            self.wfile.write(b"\x88\x00")
+            if cluster.closes:
+                self.wfile.write(b"\x88\x00")
             self.close_connection = True
 
         def _frames(self, channel: int, data: bytes) -> None:
-            for begin in range(0, len(data), 30000):
-                block = bytes([channel]) + data[begin : begin + 30000]
+            size = cluster.frame_bytes
+            for begin in range(0, len(data), size):
+                block = bytes([channel]) + data[begin : begin + size]
                 self.wfile.write(b"\x82" + b"\x7e" + struct.pack(">H", len(block)) + block)
 
         def date_time_string(self, timestamp: float | None = None) -> str:

@@ -13,12 +13,7 @@ from scripts.observe.view import View
 from scripts.problem import Problem
 from tests.scripts.doctor.healthy import release
 from tests.scripts.observe.fixtures import CORE, JOBSETS, at
-from tests.scripts.observe.planted import (
-    event,
-    jobset,
-    suspended,
-    view,
-)
+from tests.scripts.observe.planted import ended, event, jobset, pod, suspended, view
 from tests.scripts.observe.server import Cluster
 
 
@@ -71,7 +66,9 @@ def test_files_come_from_a_reader_pod_that_is_removed(api: Api, cluster: Cluster
     reading = read_files(api, View(gather(api, "dpo")), None)
     assert reading.how.startswith("reader pod dpo-reader-")
     assert reading.files and reading.files.progress["stage"] == "clone"
-    assert "exec in pod dpo-node-0-0-x7k2p (create pods/exec) failed" in reading.notes[0]
+    refused = 'failed: pods "x" is forbidden: cannot get pods/exec'
+    assert reading.notes[0].startswith("exec in pod dpo-node-0-0-x7k2p (get and create pods/exec)")
+    assert reading.notes[0].endswith(refused)
     assert [method for method, _, _ in cluster.changes] == ["POST", "DELETE"]
     assert not any("reader" in path for path in cluster.objects)
 
@@ -92,6 +89,32 @@ def test_a_program_that_fails_in_the_pod_is_named_with_its_last_line(api: Api) -
         run_in_pod(api, "dpo-node-0-0-x7k2p", command)
 
 
+def test_an_exec_is_whole_without_a_closing_frame_and_where_frames_cut_characters(
+    api: Api, cluster: Cluster
+) -> None:
+    cluster.closes, cluster.frame_bytes = False, 7
+    command = ["python3", "-c", "print('Prüfung ' * 50)"]
+    printed = run_in_pod(api, "dpo-node-0-0-x7k2p", command).decode()
+    assert printed == "Prüfung " * 50 + "\n"
+
+
+def test_an_exec_that_the_runtime_refuses_is_named(api: Api, cluster: Cluster) -> None:
+    said = 'exec: "python3": executable file not found in $PATH'
+    cluster.exec_status = {"status": "Failure", "reason": "InternalError", "message": said}
+    with pytest.raises(Problem, match="executable file not found"):
+        run_in_pod(api, "dpo-node-0-0-x7k2p", ["true"])
+
+
+def test_a_way_that_does_not_work_says_why(api: Api, cluster: Cluster) -> None:
+    for rank in (0, 1):
+        cluster.objects[f"{CORE}/pods/dpo-node-0-{rank}-x7k2p"] = pod(rank, ended(0))
+    with pytest.raises(Problem, match="no pod of dpo runs"):
+        read_files(api, View(gather(api, "dpo")), None, Source.EXEC)
+    for source in (Source.EXEC, Source.POD):
+        unknown = read_files(api, View(gather(api, "other")), None, source)
+        assert (unknown.files, unknown.notes) == (None, ()), "`why` says that there is no such run"
+
+
 def test_a_run_that_never_started_needs_no_reader_pod(
     api: Api, cluster: Cluster, workspace: Path
 ) -> None:
@@ -103,7 +126,10 @@ def test_a_run_that_never_started_needs_no_reader_pod(
 
 
 def test_the_reader_pod_is_restricted_and_bounded_and_no_gang_of_kueue() -> None:
-    tcp = release("network.profile=tcp", "network.resourceName=")
+    tcp = release(
+        *("network.profile=tcp", "network.resourceName=", "nodeSelector.pool=gpu"),
+        *("tolerations[0].key=gpu", "tolerations[0].operator=Exists"),
+    )
     made = reader_pod(view(dict(tcp.jobset.manifest)), ["true"], "x")
     spec = made["spec"]
     (container,) = spec["containers"]
@@ -111,6 +137,8 @@ def test_the_reader_pod_is_restricted_and_bounded_and_no_gang_of_kueue() -> None
     assert spec["automountServiceAccountToken"] is False
     assert spec["securityContext"]["runAsNonRoot"] is True
     assert spec["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert spec["nodeSelector"] == {"pool": "gpu"}
+    assert {"key": "gpu", "operator": "Exists"} in spec["tolerations"]
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert container["securityContext"]["allowPrivilegeEscalation"] is False
     assert container["volumeMounts"][0]["readOnly"] is True

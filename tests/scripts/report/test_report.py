@@ -16,7 +16,8 @@ from launchers.metrics import rows
 from scripts.problem import Problem
 from scripts.report import command, curves, metrics_file, reading, timeline
 from scripts.report.columns import COLUMNS, reduce
-from scripts.report.command import Format, Request
+from scripts.report.command import Request
+from scripts.report.formats import Format
 from scripts.report.html import chart, page
 from scripts.report.record import RunRecord
 from tests.scripts.report.planted import HOSTILE, plant, row

@@ -635,6 +635,11 @@ STATES: dict[str, tuple[Callable[[], View], str]] = {
         lambda: view(jobset(), training(6), pods=BOTH),
         "step 34 of 107, 15 min left",
     ),
+    "pods-awaited": (
+        lambda: view(jobset(), pods=[pod(0, RUNNING), pod(1, None)]),
+        "1 of 2 ranks run.",
+    ),
+    "ending": (lambda: view(jobset(), pods=[pod(0, RUNNING), pod(1, ended(0))]), "rank 1 (dpo"),
     "running": (lambda: view(jobset(), pods=BOTH), "All 2 ranks run; the workspace was not read"),
     "not-understood": (
         lambda: view(jobset(), list_pods=refused(), list_jobs=refused()),

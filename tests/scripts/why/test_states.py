@@ -6,6 +6,7 @@ import pytest
 
 from scripts.why.command import EXITS
 from scripts.why.reasons import CONDITIONS, State, explain, states
+from tests.scripts.observe.planted import jobset, pod, suspended, view, workload
 from tests.scripts.why.states import STATES
 
 
@@ -34,3 +35,20 @@ def test_a_row_is_one_sentence_and_an_action(state: State) -> None:
 def test_kinds_tell_scripts_what_to_do(id: str) -> None:
     row = next(each for each in states() if each.id == id)
     assert row.kind in EXITS
+
+
+def test_each_moment_between_installation_and_the_first_pod_is_known() -> None:
+    """Also to `list`, which reads neither events nor the queue."""
+    admitted = workload(holds=16)
+    moments = {
+        "queued": [view(suspended(), workloads=[workload()])],
+        "pods-awaited": [
+            view(suspended(), workloads=[admitted]),
+            view(jobset(), workloads=[admitted]),
+            view(jobset(queue=None)),
+            view(jobset(), workloads=[admitted], pods=[pod(0, None), pod(1, None)]),
+        ],
+        "workload-missing": [view(suspended())],
+    }
+    for id, views in moments.items():
+        assert [explain(each)[0].id for each in views] == [id] * len(views)

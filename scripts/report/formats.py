@@ -1,0 +1,11 @@
+"""Kinds of document that `megatron-dpo report` writes; in a module that imports nothing slow."""
+
+from enum import StrEnum
+
+
+class Format(StrEnum):
+    """What is written."""
+
+    HTML = "html"
+    MARKDOWN = "md"
+    JSON = "json"

@@ -1,0 +1,186 @@
+"""logs: ranks, attempts, restarts, deleted pods, refusals, and 10,000 lines a second."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from scripts.doctor.api import Api
+from scripts.logs import command, follow
+from scripts.logs.command import Selection
+from scripts.observe.command import Target
+from scripts.observe.source import Source
+from scripts.problem import Problem
+from tests.scripts.observe.fixtures import CORE, JOBSETS, at
+from tests.scripts.observe.planted import RUNNING, Object, condition, ended, jobset, pod
+from tests.scripts.observe.server import Cluster
+from tests.scripts.observe.timed import timed
+
+TARGET = Target(run="dpo")
+PODS = f"{CORE}/pods"
+LINES_PER_SECOND = 10_000
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follow, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(follow, "SETTLE_SECONDS", 0.05)
+
+
+@pytest.fixture(autouse=True)
+def logged(cluster: Cluster, workspace: Path) -> None:
+    """Two pods with logs, and the files of two attempts."""
+    for rank in (0, 1):
+        put(cluster, pod(rank, RUNNING), f"{rank} starts\nloss 0.{rank}\n")
+        for attempt in (1, 2):
+            folder = workspace / "runs" / "dpo" / "attempts" / str(attempt)
+            folder.mkdir(parents=True, exist_ok=True)
+            (folder / f"node-{rank}.log").write_text(f"a{attempt} of {rank}\nloss {attempt}\n")
+            (folder / "start.json").write_text(json.dumps({"resume": 0}))
+
+
+def put(cluster: Cluster, made: Object, log: str, uid: str = "") -> None:
+    made["metadata"]["uid"] = uid or made["metadata"]["name"]
+    cluster.put(PODS, made)
+    cluster.logs[made["metadata"]["name"]] = log.encode()
+
+
+def end(cluster: Cluster, workspace: Path) -> None:
+    """End the run; its pods are gone."""
+    completed = condition("Completed", "True", "AllJobsCompleted")
+    cluster.put(JOBSETS, at(jobset(completed, terminalState="Completed"), workspace))
+    for rank in (0, 1):
+        del cluster.objects[f"{PODS}/dpo-node-0-{rank}-x7k2p"]
+
+
+def printed(capsys: pytest.CaptureFixture[str], chosen: Selection, target: Target = TARGET) -> str:
+    assert command.run(target, chosen) == 0
+    return capsys.readouterr().out
+
+
+def test_rank_0_is_printed_or_another_or_all_each_line_with_its_rank(
+    api: Api, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert printed(capsys, Selection()) == "rank 0 | 0 starts\nrank 0 | loss 0.0\n"
+    assert printed(capsys, Selection(rank=1)) == "rank 1 | 1 starts\nrank 1 | loss 0.1\n"
+    both = printed(capsys, Selection(all_ranks=True, grep="^loss"))
+    assert sorted(both.splitlines()) == ["rank 0 | loss 0.0", "rank 1 | loss 0.1"]
+    assert printed(capsys, Selection(tail=1)) == "rank 0 | loss 0.0\n"
+
+
+def test_a_rank_attempt_or_pattern_that_is_none_is_refused_with_what_there_is(api: Api) -> None:
+    with pytest.raises(Problem, match="has ranks 0 to 1, not 2"):
+        command.run(TARGET, Selection(rank=2))
+    with pytest.raises(Problem, match=r"no attempt 3; its attempts: 1, 2"):
+        command.run(TARGET, Selection(attempt=3))
+    with pytest.raises(Problem, match="not a regular expression"):
+        command.run(TARGET, Selection(grep="("))
+    with pytest.raises(Problem, match=r"no run dpp in namespace team .* nearest: dpo|dpo"):
+        command.run(Target(run="dpp"), Selection())
+
+
+@pytest.mark.parametrize("source", [Source.EXEC, Source.POD, Source.MOUNT])
+def test_an_attempt_is_read_from_its_files_in_each_way(
+    source: Source,
+    api: Api,
+    cluster: Cluster,
+    workspace: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    mounted = workspace if source is Source.MOUNT else None
+    target = Target(run="dpo", source=source, workspace=mounted)
+    chosen = Selection(attempt=1, all_ranks=True)
+    text = printed(capsys, chosen, target)
+    assert text == "".join(f"rank {rank} | a1 of {rank}\nrank {rank} | loss 1\n" for rank in (0, 1))
+    assert printed(capsys, Selection(attempt=1, tail=1), target) == "rank 0 | loss 1\n"
+    assert not any("reader" in path for path in cluster.objects)
+
+
+def test_deleted_pods_leave_the_files_of_the_newest_attempt(
+    api: Api, cluster: Cluster, workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    end(cluster, workspace)
+    assert command.run(TARGET, Selection(follow=True)) == 0
+    out, err = capsys.readouterr()
+    assert out == "rank 0 | a2 of 0\nrank 0 | loss 2\n"
+    assert err == "no pod of rank 0 has a log\nfrom the files of attempt 2\n"
+
+
+def test_a_rank_whose_pod_is_gone_does_not_hide_the_others(
+    api: Api, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    del cluster.objects[f"{PODS}/dpo-node-0-1-x7k2p"]
+    lines = printed(capsys, Selection(all_ranks=True)).splitlines()
+    assert lines == [
+        *("rank 0 | 0 starts", "rank 0 | loss 0.0"),
+        *("rank 1 | a2 of 1", "rank 1 | loss 2"),
+    ]
+
+
+def test_a_log_that_may_not_be_read_is_named_and_the_files_are_printed(
+    api: Api, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cluster.forbidden.add("GET /log")
+    assert command.run(TARGET, Selection()) == 0
+    out, err = capsys.readouterr()
+    assert "dpo-node-0-0-x7k2p/log is forbidden" in err
+    assert out == "rank 0 | a2 of 0\nrank 0 | loss 2\n"
+
+
+def test_a_followed_log_continues_with_the_next_pod_until_the_run_has_ended(
+    api: Api, cluster: Cluster, workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put(cluster, pod(0, ended(1)), "first\n", uid="u1")
+
+    def restarted(url: str) -> None:
+        """The log is followed: then a new pod is there, and the run ends with it."""
+        if "follow" not in url:
+            return
+        name = "dpo-node-0-0-second"
+        made = pod(
+            0, ended(0), metadata={"name": name, "creationTimestamp": "2026-11-18T11:00:00Z"}
+        )
+        put(cluster, made, "second\n", uid="u2")
+        completed = condition("Completed", "True", "AllJobsCompleted")
+        cluster.put(JOBSETS, at(jobset(completed, terminalState="Completed"), workspace))
+
+    cluster.hooks["/dpo-node-0-0-x7k2p/log"] = restarted
+    text = printed(capsys, Selection(follow=True))
+    assert text == "rank 0 | first\nrank 0 | second\n"
+
+
+def test_a_connection_that_breaks_is_opened_again_while_the_pod_runs(
+    api: Api, cluster: Cluster, workspace: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+
+    def later(url: str) -> None:
+        asked.extend([url] if "follow" in url else [])
+        if len(asked) == 2:
+            put(cluster, pod(0, ended(0)), "later\n")
+            completed = condition("Completed", "True", "AllJobsCompleted")
+            cluster.put(JOBSETS, at(jobset(completed, terminalState="Completed"), workspace))
+
+    cluster.hooks["/dpo-node-0-0-x7k2p/log"] = later
+    text = printed(capsys, Selection(follow=True, tail=1))
+    assert text == "rank 0 | loss 0.0\nrank 0 | later\n"
+    assert "tailLines=1" in asked[0] and "sinceSeconds" not in asked[0]
+    assert "sinceSeconds=" in asked[1] and "tailLines" not in asked[1]
+
+
+def test_ten_thousand_lines_a_second_are_printed(
+    api: Api, cluster: Cluster, tmp_path: Path
+) -> None:
+    count = 100_000
+    line = (
+        "2026-11-18T10:00:00Z INFO rank=0 step 12/107 loss 0.6931 tokens/s 13180 memory 71.2 GiB\n"
+    )
+    for rank in (0, 1):
+        put(cluster, pod(rank, RUNNING), line * (count // 2))
+    start = timed(tmp_path, "logs", "dpo", "--tail", "1", "--source", "api")
+    start = timed(tmp_path, "logs", "dpo", "--tail", "1", "--source", "api")
+    made = timed(tmp_path, "logs", "dpo", "--all", "--source", "api", "--grep", "loss")
+    assert made.done.stdout.count("\n") == count
+    assert count / (made.seconds - start.seconds) > LINES_PER_SECOND

@@ -1,0 +1,133 @@
+"""What a person gets wrong, or finds wrong, about a run: each is said, and the rest is shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from scripts import cli
+from scripts.doctor.api import Api
+from scripts.observe.command import Target, notes, observe
+from scripts.observe.source import Source
+from scripts.problem import Problem
+from scripts.status import listing
+from scripts.why.reasons import explain
+from tests.scripts.doctor.test_api import write
+from tests.scripts.observe.fixtures import JOBSETS, at
+from tests.scripts.observe.planted import jobset
+from tests.scripts.observe.server import Cluster
+
+
+def told(target: Target, api: Api) -> tuple[str, list[str]]:
+    """The remedy of the first reason, and the notes."""
+    view, reading = observe(target, api)
+    return explain(view)[0].remedy, notes(view, reading)
+
+
+def test_a_run_that_is_in_another_namespace_is_found_there(api: Api, cluster: Cluster) -> None:
+    moved = cluster.objects.pop(f"{JOBSETS}/dpo")
+    moved["metadata"]["namespace"] = "vision"
+    cluster.put(JOBSETS.replace("team", "vision"), moved)
+    remedy, lacks = told(Target(run="dpo"), api)
+    assert remedy.startswith("Namespace vision has a run of this name; --namespace")
+    assert lacks == []
+    cluster.forbidden.add("GET /v1alpha2/jobsets")
+    assert told(Target(run="dpo"), api)[1] == [], "a right that is not needed"
+
+
+def test_of_two_runs_of_one_name_that_of_the_namespace_is_read(api: Api, cluster: Cluster) -> None:
+    other = jobset()
+    other["metadata"] |= {"namespace": "vision", "uid": "u-2"}
+    other["spec"]["failurePolicy"]["maxRestarts"] = 77
+    cluster.put(JOBSETS.replace("team", "vision"), other)
+    view, _ = observe(Target(run="dpo"), api)
+    assert (view.namespace, view.workload["metadata"]["name"]) == ("team", "jobset-dpo-1")
+    assert view.max_restarts != 77
+    with Console(width=120).capture():
+        lines = listing.snapshots(api)
+    assert [each.run for each in lines] == ["dpo"]
+
+
+def test_the_nearest_name_is_given(api: Api) -> None:
+    assert "dpo" in told(Target(run="dpp"), api)[0]
+
+
+def test_a_run_of_an_older_chart_is_shown_without_its_files(
+    api: Api, cluster: Cluster, workspace: Path
+) -> None:
+    """Its pods do not say where the workspace is."""
+    old = at(jobset(), workspace)
+    pod = old["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]["spec"]
+    pod["containers"][0]["env"] = [{"name": "WORKSPACE", "value": str(workspace)}]
+    cluster.put(JOBSETS, old)
+    view, reading = observe(Target(run="dpo"), api)
+    assert view.is_running and reading.files is None
+    assert any("does not say where its workspace is" in each for each in reading.notes)
+
+
+def test_a_folder_that_is_not_the_workspace_is_named(api: Api, tmp_path: Path) -> None:
+    with pytest.raises(Problem, match="is not a folder"):
+        observe(Target(run="dpo", workspace=tmp_path / "none"), api)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    _, said = told(Target(run="dpo", workspace=empty), api)
+    assert f"{empty} has no runs/dpo; is it the workspace of this run?" in said
+
+
+def test_clocks_that_differ_and_torn_files_are_noted(
+    api: Api, cluster: Cluster, workspace: Path
+) -> None:
+    home = workspace / "runs" / "dpo"
+    (home / "metrics.jsonl").write_text('{"step": 1, "total"')
+    (home / "progress.json").write_text('{"state": ')
+    cluster.date = "Thu, 01 Jan 1970 01:00:00 GMT"
+    view, reading = observe(Target(run="dpo", workspace=workspace), api)
+    said = notes(view, reading)
+    assert "metrics.jsonl is torn; the rest is shown" in said
+    assert "progress.json is torn; the rest is shown" in said
+    assert any(each.startswith("the clock of the pods is +") for each in said)
+    assert any(each.startswith("this machine's clock is +") for each in said)
+
+
+@pytest.mark.parametrize("verb", ["status", "why", "logs", "list"])
+@pytest.mark.parametrize("words", [("--context", "gone"), ()], ids=["option", "current"])
+def test_a_context_that_is_gone_is_one_line_with_those_that_there_are(
+    verb: str,
+    words: tuple[str, ...],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    file = write(tmp_path, "http://127.0.0.1:9")
+    if not words:
+        file.write_text(file.read_text().replace("current-context: here", "current-context: gone"))
+    place = "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
+    monkeypatch.setattr(place, str(file))
+    run = () if verb == "list" else ("dpo",)
+    with pytest.raises(SystemExit) as ended:
+        cli.main([verb, *run, *words])
+    error = capsys.readouterr().err
+    assert ended.value.code == 1
+    assert error.startswith("error: ") and "gone" in error and error.count("\n") == 1
+    assert ("here, other" in error) is bool(words)
+
+
+def test_a_server_that_does_not_answer_is_a_state_with_its_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(tmp_path, "http://127.0.0.1:9")
+    place = "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
+    monkeypatch.setattr(place, str(file))
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["why", "dpo", "--json"])
+    found = json.loads(capsys.readouterr().out)
+    assert (ended.value.code, found["reasons"][0]["id"]) == (4, "cluster-unreachable")
+
+
+def test_the_workspace_is_not_asked_for_where_only_the_api_is(api: Api, cluster: Cluster) -> None:
+    observe(Target(run="dpo", source=Source.API), api)
+    assert not any("exec" in each for each in cluster.asked)
+    assert cluster.changes == []

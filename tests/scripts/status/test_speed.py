@@ -1,0 +1,108 @@
+"""Time of `status` and `why` of a waiting run: 1,000 Workloads in its queue, 100,000 rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from launchers.metrics import rows
+from launchers.metrics.rows import Row
+from scripts.doctor.api import Api
+from scripts.observe.command import Exit
+from tests.scripts.observe.fixtures import JOBSETS, KUEUE
+from tests.scripts.observe.planted import NOW, Object, evicted, jobset, pending, suspended, workload
+from tests.scripts.observe.server import Cluster, serving
+from tests.scripts.observe.timed import timed
+from tests.scripts.status.recorded import make_run
+
+WORKLOADS = 1000
+ROWS = 100_000
+STATUS_SECONDS, WHY_SECONDS = 1.0, 2.0
+"""Promised on a machine that is not busy; asserted of the processor's time."""
+SHORT = "insufficient unused quota for nvidia.com/gpu in flavor a100, 8 more needed"
+
+
+class Stored(Cluster):
+    """A cluster that keeps each answer: its own time must not count as the command's."""
+
+    def _read(self, path: str, query: dict[str, list[str]]) -> tuple[int, bytes]:
+        return self._kept(path, json.dumps(query, sort_keys=True))
+
+    @cache  # noqa: B019 - one object for the session
+    def _kept(self, path: str, query: str) -> tuple[int, bytes]:
+        return super()._read(path, json.loads(query))
+
+    __hash__ = object.__hash__
+
+
+def full(item: Object) -> Object:
+    """A Workload of the size that Kueue writes: it holds the pod template."""
+    template = jobset()["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+    item["spec"]["podSets"] = [{"name": "node", "count": 2, "template": template}]
+    return item
+
+
+def queue_of(number: int) -> Iterator[Object]:
+    """Workloads of a busy queue: every fifth is admitted, the others wait."""
+    for each in range(number):
+        name = f"jobset-run{each}-{each:05}"
+        if each % 5:
+            yield full(pending(SHORT, name=name, created="2026-11-17T08:26:41Z"))
+        else:
+            yield full(workload(name=name, holds=16))
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("workspace")
+    file = make_run(root, "dpo", NOW) / "metrics.jsonl"
+    first = [
+        Row(step=step, total=ROWS, attempt=1, time=NOW - ROWS + step, seconds=1.0)
+        for step in range(1, ROWS)
+    ]
+    file.write_text("".join(f"{rows.line(each)}\n" for each in first) + file.read_text())
+    return root
+
+
+@pytest.fixture
+def busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Stored, Api]]:
+    made = Stored()
+    made.put(JOBSETS, suspended())
+    held = full(evicted("Preempted", SHORT))
+    held["metadata"]["labels"] = {"kueue.x-k8s.io/job-uid": "u-1"}
+    everywhere = "/apis/kueue.x-k8s.io/v1beta2/workloads"
+    for path in (everywhere, f"{KUEUE}/workloads"):
+        made.put(path, *queue_of(WORKLOADS), held)
+    queue = {"metadata": {"name": "gpu"}, "spec": {"clusterQueue": "gpus"}}
+    made.put(f"{KUEUE}/localqueues", queue)
+    cluster_queue = {"metadata": {"name": "gpus"}, "spec": {}}
+    made.put("/apis/kueue.x-k8s.io/v1beta2/clusterqueues", cluster_queue)
+    with serving(made, tmp_path, monkeypatch) as api:
+        assert len(api.get(everywhere).items) == WORKLOADS + 1
+        yield made, api
+
+
+@pytest.mark.parametrize(("verb", "limit"), [("status", STATUS_SECONDS), ("why", WHY_SECONDS)])
+def test_a_busy_queue_and_a_long_run_are_answered_in_time(
+    verb: str, limit: float, busy: tuple[Stored, Api], tmp_path: Path, home: Path
+) -> None:
+    cluster, _ = busy
+    times = []
+    for _ in range(3):
+        made = timed(tmp_path, verb, "dpo", "--json", "--workspace", str(home))
+        assert made.done.returncode == Exit.WAITING, made.done.stderr
+        times.append(made.seconds)
+    assert min(times) < limit, times
+    found = json.loads(made.done.stdout)
+    asked = [each for each in cluster.asked if each.endswith("/workloads")]
+    assert len([each for each in asked if "/namespaces/" not in each]) == 1 + 3
+    if verb == "status":
+        assert (found["position"]["number"], found["position"]["of"]) == (801, 801)
+        assert found["step"] == 34
+    else:
+        assert found["reasons"][0]["id"] == "quota-short"
+        assert "and 197 more runs hold the rest" in found["reasons"][0]["sentence"]

@@ -1,0 +1,201 @@
+"""submit: the order of its steps, what ends it, its exit codes; Helm is a recording program."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from scripts.doctor import command as doctor
+from scripts.doctor.api import Api
+from scripts.doctor.findings import Finding, Level, Report
+from scripts.helm import CHART
+from scripts.observe.command import Exit, Target
+from scripts.observe.source import Source
+from scripts.observe.view import View
+from scripts.plan import command as planning
+from scripts.problem import Problem
+from scripts.submit import command, follow
+from scripts.submit.command import Request
+from scripts.submit.follow import Until
+from tests.scripts.observe.fixtures import CORE
+from tests.scripts.observe.planted import RUNNING, jobset, pod, suspended, view, workload
+from tests.scripts.observe.server import Cluster
+from tests.scripts.why.states import STATES
+
+FILES = [Path("values/a100-2node.yaml")]
+REQUEST = Request(target=Target(run="dpo", source=Source.API), files=FILES, sets=["nodes=3"])
+
+
+def finding(id: str, level: Level) -> Finding:
+    return Finding(id=id, level=level, subject="x", found="y", remedy="z")
+
+
+class Steps:
+    """What plan and doctor answer, and what was called in which order."""
+
+    def __init__(self, folder: Path) -> None:
+        self.called: list[str] = []
+        self.planned = 0
+        self.findings: list[Finding] = []
+        self.helm = folder / "helm"
+        self.arguments = folder / "arguments"
+        self.install()
+
+    def install(self, code: int = 0, said: str = "") -> None:
+        """Make a Helm that records its arguments."""
+        self.helm.write_text(
+            f"#!{sys.executable}\nimport sys\n"
+            f"open({str(self.arguments)!r}, 'w').write('\\n'.join(sys.argv[1:]))\n"
+            f"sys.stderr.write({said!r})\nsys.exit({code})\n"
+        )
+        self.helm.chmod(0o755)
+
+
+@pytest.fixture
+def steps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Steps:
+    made = Steps(tmp_path)
+
+    def plan(request: object, console: Console) -> int:
+        made.called.append("plan")
+        return made.planned
+
+    def diagnose(request: object) -> Report:
+        made.called.append("doctor")
+        return Report(context="here", namespace="team", run="dpo", findings=made.findings)
+
+    monkeypatch.setattr(planning, "run", plan)
+    monkeypatch.setattr(doctor, "diagnose", diagnose)
+    monkeypatch.setattr(command, "find_helm", lambda: made.helm)
+    monkeypatch.setattr(follow, "POLL_SECONDS", 0.0)
+    return made
+
+
+def submitted(request: Request = REQUEST) -> tuple[int, str]:
+    console = Console(width=200)
+    with console.capture() as captured:
+        code = command.run(request, console)
+    return code, captured.get()
+
+
+def test_a_run_is_planned_checked_installed_and_its_state_is_said(
+    steps: Steps, api: Api, cluster: Cluster
+) -> None:
+    claim = {"metadata": {"name": "training"}, "status": {"phase": "Bound"}}
+    cluster.put(f"{CORE}/persistentvolumeclaims", claim)
+    code, output = submitted()
+    assert (code, steps.called) == (Exit.OK, ["plan", "doctor"])
+    assert steps.arguments.read_text().split("\n") == [
+        *("upgrade", "--install", "--kube-context", "here", "--namespace", "team"),
+        *("--values", "values/a100-2node.yaml", "--set", "nodes=3", "--", "dpo", str(CHART)),
+    ]
+    assert "submitted dpo to namespace team of here" in output
+    assert "running All 2 ranks run" in output
+    assert cluster.changes == [], "only Helm changes the cluster"
+
+
+def test_a_refused_plan_or_a_failed_check_installs_nothing(steps: Steps, api: Api) -> None:
+    steps.planned = 1
+    assert (submitted()[0], steps.called) == (Exit.FAILED, ["plan"])
+    steps.planned = 0
+    steps.findings = [finding("queue-missing", Level.FAIL)]
+    assert submitted()[0] == Exit.FAILED
+    assert not steps.arguments.exists()
+
+
+def test_warnings_and_an_installed_release_do_not_keep_a_run_from_being_submitted(
+    steps: Steps, api: Api
+) -> None:
+    steps.findings = [finding("image", Level.WARN), finding(command.EXISTS, Level.FAIL)]
+    assert submitted()[0] == Exit.OK
+    assert steps.arguments.exists()
+
+
+def test_a_dry_run_prints_helms_command_and_changes_nothing(steps: Steps, api: Api) -> None:
+    code, output = submitted(replace(REQUEST, dry_run=True))
+    assert (code, steps.called) == (Exit.OK, ["plan", "doctor"])
+    assert "would run: " in output and "upgrade --install" in output
+    assert not steps.arguments.exists()
+
+
+def test_what_helm_refuses_is_its_message(steps: Steps, api: Api) -> None:
+    steps.install(code=1, said="Error: UPGRADE FAILED: field is immutable")
+    with pytest.raises(Problem, match="UPGRADE FAILED: field is immutable"):
+        submitted()
+
+
+def test_no_values_are_refused_before_anything_is_done(steps: Steps) -> None:
+    with pytest.raises(Problem, match="no values given; use e.g. -f"):
+        submitted(Request(target=REQUEST.target))
+    assert steps.called == []
+
+
+WAITS = view(suspended(), workloads=[workload()])
+ADMITTED = view(jobset(), workloads=[workload(holds=16)], pods=[pod(0, RUNNING), pod(1, None)])
+RUNS = view(jobset(), pods=[pod(0, RUNNING), pod(1, RUNNING)])
+STEPS, DONE, FAILED = (STATES[id][0]() for id in ("training", "succeeded", "jobset-user-rule"))
+RESTARTS = STATES["restarting"][0]()
+
+
+def followed(until: Until, *views: View, notes: Sequence[str] = ()) -> tuple[int, int, str]:
+    """Follow a run through these views; return the code, the number of views read, the output."""
+    console = Console(width=200)
+    left: Iterator[View] = iter(views)
+    read = 0
+
+    def look() -> tuple[View, Sequence[str]]:
+        nonlocal read
+        read += 1
+        return next(left), notes
+
+    with console.capture() as captured:
+        code = follow.follow(look, until, console)
+    return code, read, captured.get()
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(follow, "POLL_SECONDS", 0.0)
+
+
+ALL = (WAITS, WAITS, ADMITTED, RUNS, STEPS, DONE)
+
+
+@pytest.mark.usefixtures("at_once")
+@pytest.mark.parametrize(
+    ("until", "views", "code", "read"),
+    [
+        (Until.SUBMITTED, ALL, Exit.OK, 1),
+        (Until.RUNNING, ALL, Exit.OK, 4),
+        (Until.FIRST_STEP, ALL, Exit.OK, 5),
+        (Until.DONE, ALL, Exit.OK, 6),
+        (Until.DONE, (RUNS, RESTARTS, RUNS, DONE), Exit.OK, 4),
+        (Until.RUNNING, (WAITS, FAILED, DONE), Exit.FAILED, 2),
+        (Until.FIRST_STEP, (RUNS, DONE), Exit.OK, 2),
+        (Until.FIRST_STEP, (RUNS, STATES["stalled"][0]()), Exit.FAILED, 2),
+        (Until.DONE, (STATES["cluster-unreachable"][0](), DONE), Exit.OK, 2),
+        (Until.RUNNING, (view(),), Exit.FAILED, 1),
+    ],
+    ids=[
+        *("submitted", "running", "first-step", "done", "restarted", "failed"),
+        *("done-before-a-step", "stalled", "unreachable-for-a-moment", "removed"),
+    ],
+)
+def test_a_wait_ends_when_it_is_reached_or_never_will_be(
+    until: Until, views: Sequence[View], code: Exit, read: int
+) -> None:
+    assert followed(until, *views)[:2] == (code, read)
+
+
+@pytest.mark.usefixtures("at_once")
+def test_each_state_is_said_once_with_its_remedy_and_each_note_once() -> None:
+    refused = ["exec in pod x (get and create pods/exec) failed: forbidden"]
+    _, _, output = followed(Until.DONE, *ALL, notes=refused)
+    states = [line.split()[1] for line in output.splitlines() if line[2:3] == ":"]
+    assert states == ["waiting", "waiting", "running", "running", "done"]
+    assert output.count("note: exec in pod x") == 1
+    assert "-> Wait" in output and "-> Nothing to do" not in output
