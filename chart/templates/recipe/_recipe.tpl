@@ -28,6 +28,9 @@ saving: {{ .saving | quote }}
 {{- if not .checkFirstStep }}
 checkFirstStep: false
 {{- end }}
+{{- with include "megatron-dpo.trackers" $ | fromJsonArray }}
+trackers: {{ toJson . }}
+{{- end }}
 {{- if .checkFlags }}
 swiftVersion: {{ .swiftVersion | quote }}
 {{- end }}
