@@ -80,7 +80,7 @@ def test_trackers_reach_the_recipe_and_the_gang_only() -> None:
     on = {"monitoring": {"trackers": {"wandb": wandb, "swanlab": swanlab}}}
     jobs_of = {"stages": {"placement": "jobs", "convert": {"skip": True}}}
     found = render(BASE, on, jobs_of, {"extraEnv": {"WANDB_PROJECT": "mine"}})
-    assert recipe(found)["trackers"] == ["swanlab", "wandb"]
+    assert recipe(found)["trackers"] == ["wandb", "swanlab"]
     reference = {"secretKeyRef": {"name": "keys", "key": "wb"}}
     wanted = {
         "WANDB_API_KEY": reference,

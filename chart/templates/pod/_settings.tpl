@@ -127,7 +127,8 @@ Helm 4 would add it again with every upgrade.
 {{/* Names of the trackers that the run reports to, as a JSON list. */}}
 {{- define "megatron-dpo.trackers" -}}
 {{- $names := list -}}
-{{- range $name, $tracker := .Values.monitoring.trackers }}
+{{- range $name := list "wandb" "swanlab" }}
+{{- $tracker := get $.Values.monitoring.trackers $name }}
 {{- if or $tracker.offline $tracker.existingSecret }}{{ $names = append $names $name }}{{ end }}
 {{- end }}
 {{- toJson $names }}
