@@ -27,17 +27,7 @@ download) and the test run alone and without a GPU. Takes (root, role).
 {{- if $gang }}
 {{- $_ := set $settings "DPO_RESTARTS_IN_PLACE" (toString (int $v.restarts.inPlace)) }}
 {{- $_ := set $settings "DPO_JIT_CACHE" (ternary "1" "0" $v.cache.jit) }}
-{{- with $v.monitoring.port }}{{ $_ := set $settings "DPO_METRICS_PORT" (toString (int .)) }}{{ end }}
-{{- with $v.monitoring.webhook }}
-{{- if .existingSecret }}
-{{- $_ := set $settings "DPO_WEBHOOK_URL" (dict "valueFrom" (dict "secretKeyRef" (dict "name" .existingSecret "key" .key))) }}
-{{- $_ := set $settings "DPO_WEBHOOK_WAIT" (toString (int .waitSeconds)) }}
-{{- end }}
-{{- end }}
-{{- if $v.monitoring.events }}
-{{- $_ := set $settings "DPO_EVENTS" "1" }}
-{{- $_ := set $settings "DPO_JOBSET_UID" (dict "valueFrom" (dict "fieldRef" (dict "fieldPath" "metadata.labels['jobset.sigs.k8s.io/jobset-uid']"))) }}
-{{- end }}
+{{- $settings = merge $settings (include "megatron-dpo.monitoring.settings" .root | fromJson) }}
 {{- $settings = merge $settings (include "megatron-dpo.preflight.settings" .root | fromJson) }}
 {{- $settings = merge $settings (include "megatron-dpo.hang.settings" .root | fromJson) }}
 {{- end }}
@@ -122,39 +112,4 @@ Helm 4 would add it again with every upgrade.
 {{- if $floor }}{{ $_ := set $settings "DPO_NETWORK_FLOOR_GBS" (include "megatron-dpo.scalar" $floor) }}{{ end }}
 {{- end }}
 {{- toJson $settings }}
-{{- end }}
-
-{{/* Names of the trackers that the run reports to, as a JSON list. */}}
-{{- define "megatron-dpo.trackers" -}}
-{{- $names := list -}}
-{{- range $name := list "wandb" "swanlab" }}
-{{- $tracker := get $.Values.monitoring.trackers $name }}
-{{- if or $tracker.offline $tracker.existingSecret }}{{ $names = append $names $name }}{{ end }}
-{{- end }}
-{{- toJson $names }}
-{{- end }}
-
-{{/* Variables of the trackers' libraries as JSON of NAME -> string or {valueFrom}; SwanLab has two URLs. */}}
-{{- define "megatron-dpo.trackers.env" -}}
-{{- $env := dict -}}
-{{- range $name := include "megatron-dpo.trackers" . | fromJsonArray }}
-{{- $tracker := get $.Values.monitoring.trackers $name }}
-{{- $prefix := upper $name }}
-{{- with $tracker.project }}{{ $_ := set $env (printf "%s_PROJECT" $prefix) . }}{{ end }}
-{{- if $tracker.offline }}
-{{- $_ := set $env (printf "%s_MODE" $prefix) "offline" }}
-{{- else }}
-{{- $reference := dict "name" $tracker.existingSecret "key" $tracker.key }}
-{{- $_ := set $env (printf "%s_API_KEY" $prefix) (dict "valueFrom" (dict "secretKeyRef" $reference)) }}
-{{- end }}
-{{- with $tracker.url }}
-{{- if eq $name "wandb" }}
-{{- $_ := set $env "WANDB_BASE_URL" . }}
-{{- else }}
-{{- $_ := set $env "SWANLAB_WEB_HOST" . }}
-{{- $_ := set $env "SWANLAB_API_HOST" (printf "%s/api" (trimSuffix "/" .)) }}
-{{- end }}
-{{- end }}
-{{- end }}
-{{- toJson $env }}
 {{- end }}
