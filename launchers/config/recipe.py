@@ -298,7 +298,7 @@ def _swift_version(given: object) -> str:
 
 
 def _trackers(given: object) -> tuple[str, ...]:
-    if not isinstance(given, list) or any(each not in TRACKERS for each in given):
+    if not isinstance(given, list) or any(each not in [*TRACKERS] for each in given):
         raise LaunchError(
             Exit.CONFIG,
             f"recipe.trackers={given!r}",

@@ -257,3 +257,24 @@ def test_the_training_processes_do_not_get_the_url(tmp_path: Path) -> None:
     place = settings(tmp_path).place
     found = environment({"DPO_WEBHOOK_URL": SECRET, "A": "b"}, place, nproc=1, package=PACKAGE)
     assert "DPO_WEBHOOK_URL" not in found and found["A"] == "b"
+
+
+@pytest.mark.parametrize(
+    ("progress", "reason"),
+    [
+        ({"state": "running", "stage": "download"}, None),
+        ({"state": "running", "stage": "train"}, None),
+        ({"state": "running", "stage": "train", "phases": {"gang": 1.0}}, "Training"),
+        (
+            {"state": "running", "stage": "train", "restarts_in_place": [{"why": "rank 1: NaN"}]},
+            "Training",
+        ),
+        ({"state": "failed", "code": 143, "why": "SIGTERM"}, "Interrupted"),
+        ({"state": "failed", "code": 1}, "Failed"),
+        ({"state": "succeeded", "training": None}, "Succeeded"),
+        ({}, None),
+    ],
+)
+def test_what_each_state_tells(progress: dict[str, Any], reason: str | None) -> None:
+    found = notice(progress, "r", waited=5.0, limit=60.0)
+    assert (found.reason if found else None) == reason
