@@ -94,7 +94,7 @@ def serve_command(work: Workspace, model: Path, gpus: int) -> list[str]:
     if (work.export / "config.json").exists():
         return ["vllm", "serve", str(work.export), "--served-model-name", name, *parallel]
     config = work.export / "adapter_config.json"
-    rank = json.loads(config.read_text(encoding="utf-8"))["r"] if config.exists() else 64
+    rank = json.loads(config.read_text(encoding="utf-8")).get("r", 16) if config.exists() else 16
     lora = ["--enable-lora", "--lora-modules", f"{name}={work.export}", "--max-lora-rank"]
     return ["vllm", "serve", str(model), *lora, str(rank), *parallel]
 
