@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from rich.console import Console
@@ -79,13 +79,21 @@ Runs = Annotated[
     list[str], typer.Argument(help="Runs of the workspace, or folders of runs.", show_default=False)
 ]
 RunsWorkspace = Annotated[
-    Path, typer.Option("--workspace", help="Folder of the shared volume; it holds runs/<run>.")
+    Path,
+    typer.Option(
+        "--workspace",
+        envvar=run_verbs.WORKSPACE,
+        help="Folder of the shared volume; it holds runs/<run>.",
+    ),
 ]
 BundledRun = Annotated[
     str, typer.Argument(help="Run of the workspace, or the folder of a run.", show_default=False)
 ]
 BundleFile = Annotated[
     Path | None, typer.Option("--file", help="Write here; default: bundle-RUN.tar.gz.")
+]
+BundledCluster = Annotated[
+    bool, typer.Option("--cluster/--no-cluster", help="Also read the run's objects.")
 ]
 ReportFormat = Annotated[Format, typer.Option("--output", "-o", help="Kind of document.")]
 ReportFile = Annotated[
@@ -243,15 +251,38 @@ def bundle(
     workspace: RunsWorkspace = Path(),
     files: Values = None,
     file: BundleFile = None,
+    cluster: BundledCluster = True,
+    namespace: Namespace = None,
+    context: Context = None,
 ) -> None:
-    """Pack a run for a bug report: records and logs, without secrets, rows of data or weights.
+    """Pack a run for a bug report: records, logs and the objects of the cluster.
+
+    It holds no secrets, rows of data or weights.
 
     Example: megatron-dpo bundle dpo-42 --workspace /mnt/workspace -f values/a100-2node.yaml
     """
     from scripts.bundle import command as bundling
 
-    request = bundling.Request(run=run, workspace=workspace, values=files or [], file=file)
+    request = bundling.Request(
+        run=run,
+        workspace=workspace,
+        values=files or [],
+        file=file,
+        cluster=_objects(run, namespace, context) if cluster else {},
+    )
     raise typer.Exit(bundling.run(request, terminal()))
+
+
+def _objects(run: str, namespace: str | None, context: str | None) -> dict[str, Any]:
+    """Return the run's objects for a bundle; none, with a note, without a cluster."""
+    from scripts.bundle.cluster import documents
+    from scripts.doctor.api import connect
+
+    try:
+        return documents(connect(context, namespace), Path(run).name)
+    except Problem as problem:
+        terminal().print(f"cluster not read: {problem}", soft_wrap=True, highlight=False)
+        return {}
 
 
 @app.command()

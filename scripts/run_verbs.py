@@ -96,7 +96,13 @@ Attempt = Annotated[
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Continue, over restarts.")]
 Grep = Annotated[str | None, typer.Option("--grep", help="Only lines with this pattern.")]
 Tail = Annotated[int | None, typer.Option("--tail", min=0, help="Last lines of each rank only.")]
-OptionalRun = Annotated[str, typer.Argument(help="Name of the run.", autocompletion=_complete_run)]
+Removed = Annotated[
+    list[str] | None, typer.Argument(help="Runs to remove; needs --workspace.", show_default=False)
+]
+Through = Annotated[
+    str,
+    typer.Option(help="Run whose pod lists the workspace.", autocompletion=_complete_run),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -124,7 +130,7 @@ EXAMPLES = {
     "stop": "Example: megatron-dpo stop dpo-42",
     "resume": "Example: megatron-dpo resume dpo-42",
     "rerun": "Example: megatron-dpo rerun dpo-42 --yes",
-    "clean": "Example: megatron-dpo clean --workspace /mnt/dpo",
+    "clean": "Example: megatron-dpo clean dpo-41 --workspace /mnt/dpo",
 }
 """One for each verb, below its help."""
 
@@ -251,17 +257,24 @@ def rerun(run: Run, namespace: Namespace = None, context: Context = None, yes: Y
 
 
 def clean(
-    run: OptionalRun = "",
+    runs: Removed = None,
+    through: Through = "",
     namespace: Namespace = None,
     context: Context = None,
     workspace: Workspace = None,
     source: Sources = Source.AUTO,
     as_json: Json = False,
+    yes: Yes = False,
 ) -> None:
-    """List what the workspace holds by run."""
+    """List what the workspace holds by run; remove the runs that are named.
+
+    A run that may resume from a checkpoint is not removed.
+    """
     from scripts.control import command
 
-    target = _target(run, namespace, context, workspace, source)
+    if runs:
+        raise typer.Exit(command.remove(workspace, runs, terminal(), _asking(yes)))
+    target = _target(through, namespace, context, workspace, source)
     raise typer.Exit(command.clean(target, terminal(), as_data=as_json))
 
 

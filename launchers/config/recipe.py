@@ -43,11 +43,13 @@ TASK, REFERENCE, EXPORT = f"{OWN}task", f"{OWN}reference", f"{OWN}export"
 PAIR_WEIGHTS = f"{OWN}pairWeights"
 _RELEASE = re.compile(r"\d+(\.\d+)+")
 _REFERENCE_TYPES = ("dpo", "kto")
+TRACKERS = {"wandb": "WANDB_API_KEY", "swanlab": "SWANLAB_API_KEY"}
+"""Trackers that are sent the curves, with the variable of their API key."""
 SWITCHES = {"allowVersionChange": False, "checkFirstStep": True}
 """Keys that are true or false, with their defaults."""
 KEYS = (
     *("backend", "task", "model", "dataset", "args", "reference", "pairWeights", "export"),
-    *("saving", "saveMinutes", *SWITCHES, "swiftVersion"),
+    *("saving", "saveMinutes", *SWITCHES, "swiftVersion", "trackers"),
 )
 _CHOICES = {
     "backend": ("megatron", "transformers"),
@@ -105,6 +107,8 @@ class Recipe:
     swift_version: str = ""
     """The ms-swift whose flags the chart has checked; empty if it has checked none. Not part of
     ``digest``."""
+    trackers: tuple[str, ...] = ()
+    """Trackers added to ``report_to``; not part of ``digest``."""
 
     @property
     def digest(self) -> str:
@@ -137,6 +141,17 @@ class Recipe:
             EXPORT: self.export,
             PAIR_WEIGHTS: self.pair_weights,
         }
+
+    @property
+    def reports_to(self) -> list[str]:
+        """Return the values of ``report_to``: the flag's or ms-swift's default, and the trackers.
+
+        >>> Recipe(backend="megatron", task="rlhf", model="m", dataset=("d",), args={},
+        ...        trackers=("wandb",)).reports_to
+        ['tensorboard', 'wandb']
+        """
+        given = words(self.args.get("report_to", "tensorboard"))
+        return list(dict.fromkeys([*(name for name in given if name != "none"), *self.trackers]))
 
     @property
     def holds_out(self) -> bool:
@@ -277,6 +292,7 @@ def parse(document: object) -> Recipe:
         allow_version_change=_switch("recipe-version-change", document, "allowVersionChange"),
         check_first_step=_switch("recipe-first-step", document, "checkFirstStep"),
         swift_version=_swift_version(document.get("swiftVersion", "")),
+        trackers=_trackers(document.get("trackers", [])),
     )
 
 
@@ -312,6 +328,17 @@ def _swift_version(given: object) -> str:
             id="recipe-swift-version",
         )
     return given
+
+
+def _trackers(given: object) -> tuple[str, ...]:
+    if not isinstance(given, list) or any(each not in [*TRACKERS] for each in given):
+        raise LaunchError(
+            Exit.CONFIG,
+            f"recipe.trackers={given!r}",
+            f"use a list of {' and '.join(TRACKERS)}",
+            id="recipe-trackers",
+        )
+    return tuple(given)
 
 
 def _model(model: object) -> str:

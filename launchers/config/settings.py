@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from launchers import PACKAGE, suggestion
@@ -42,6 +42,10 @@ _SETTINGS = (
     "DPO_GANG_PORT",
     "DPO_GANG_DEADLINE",
     "DPO_METRICS_PORT",
+    "DPO_WEBHOOK_URL",
+    "DPO_WEBHOOK_WAIT",
+    "DPO_EVENTS",
+    "DPO_JOBSET_UID",
     "DPO_GRACE_SECONDS",
     "DPO_RESTARTS_IN_PLACE",
     "DPO_TERMINATION_LOG",
@@ -106,6 +110,13 @@ class Settings:
     """Seconds within which every rank must join the gang."""
     metrics_port: int
     """Port of rank 0 on which the run's state is served to Prometheus; 0 for none."""
+    webhook_url: str = field(repr=False)
+    """A secret; empty for no messages."""
+    webhook_wait: int
+    """Seconds without the whole gang after which a message is sent."""
+    events: bool
+    """Whether to write events on the JobSet."""
+    jobset_uid: str
     grace: int
     """Seconds from SIGTERM to SIGKILL."""
     restarts_in_place: int
@@ -179,6 +190,10 @@ def from_env(env: Mapping[str, str]) -> Settings:
         gang_port=port(env, "DPO_GANG_PORT", 29400),
         gang_deadline=integer(env, "DPO_GANG_DEADLINE", 1800),
         metrics_port=port(env, metrics, 1) if env.get(metrics) else 0,
+        webhook_url=env.get("DPO_WEBHOOK_URL", ""),
+        webhook_wait=integer(env, "DPO_WEBHOOK_WAIT", 900),
+        events=switch(env, "DPO_EVENTS"),
+        jobset_uid=env.get("DPO_JOBSET_UID", ""),
         grace=integer(env, "DPO_GRACE_SECONDS", DEFAULT_GRACE_SECONDS),
         restarts_in_place=integer(
             env, "DPO_RESTARTS_IN_PLACE", DEFAULT_RESTARTS_IN_PLACE, lowest=0

@@ -7,18 +7,18 @@ sets only the ones in ``renames.OWNED``, because it alone knows the paths and wh
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from launchers.config.rank import Place
-from launchers.config.recipe import KEPT_BY_TIME, NO, SAVE_STEPS, Recipe, Value
+from launchers.config.recipe import KEPT_BY_TIME, NO, SAVE_STEPS, TRACKERS, Recipe, Value
 from launchers.exits import Exit, LaunchError
 from launchers.flags import code_files, features
 from launchers.storage.checkpoint import Checkpoint
 
-SECRETS = ("HF_TOKEN", "MODELSCOPE_API_TOKEN")
-"""Needed by the download only: training never sees them."""
+SECRETS = ("HF_TOKEN", "MODELSCOPE_API_TOKEN", "DPO_WEBHOOK_URL")
+"""Needed by the launcher only: training never sees them."""
 
 DEFAULTS: dict[str, Value] = {
     # ms-swift's default of 18,000,000 s would hide a hang for 208 days
@@ -107,6 +107,7 @@ def training_flags(
         **given,
         **code_files.resolved(given, inputs.clone),
         **weights,
+        **({"report_to": [*recipe.reports_to]} if recipe.trackers else {}),
         "dataset": list(inputs.datasets),
         "output_dir": str(output_dir),
         "add_version": "false",
@@ -186,15 +187,33 @@ def _spell(value: str | list[str]) -> list[str]:
     return value if isinstance(value, list) else [value]
 
 
+def tracker_keys(recipe: Recipe, place: Place) -> set[str]:
+    """Return the variables of API keys that no process of this node needs.
+
+    Megatron's last rank reports, and the first rank of the transformers trainer.
+    """
+    node = place.nodes - 1 if recipe.backend == "megatron" else 0
+    used = set(recipe.reports_to) & TRACKERS.keys()
+    return {TRACKERS[name] for name in used if place.rank != node}
+
+
 def environment(
-    env: Mapping[str, str], place: Place, *, nproc: int, package: Path
+    env: Mapping[str, str],
+    place: Place,
+    *,
+    nproc: int,
+    package: Path,
+    without: Collection[str] = (),
 ) -> dict[str, str]:
     """Build the training processes' environment: no secrets, no hub, our package importable.
+
+    ``without`` names further variables to leave out.
 
     ``NNODES``, ``NODE_RANK`` and ``NPROC_PER_NODE`` are read by ms-swift
     (``swift/utils/env.py``) and not set by torchrun.
     """
-    kept = {k: v for k, v in env.items() if k not in SECRETS and not k.startswith(OUTER)}
+    dropped = {*SECRETS, *without}
+    kept = {k: v for k, v in env.items() if k not in dropped and not k.startswith(OUTER)}
     paths = [str(package.parent), *filter(None, [env.get("PYTHONPATH", "")])]
     return {
         "HF_HUB_OFFLINE": "1",

@@ -136,6 +136,14 @@ def evaluates(recipe: Recipe) -> bool:
     return is_scored and recipe.holds_out and not recipe.is_on("streaming")
 
 
+def _reports_to_wandb(recipe: Recipe) -> bool:
+    return "wandb" in recipe.reports_to
+
+
+def _reports_to_swanlab(recipe: Recipe) -> bool:
+    return "swanlab" in recipe.reports_to
+
+
 def _precomputes_reference(recipe: Recipe) -> bool:
     return recipe.reference == "precomputed"
 
@@ -232,6 +240,10 @@ FEATURES = (
         module="stop.transformers",
         backend="transformers",
         callback="stop",
+    ),
+    Feature(name="wandb", module="trackers", function="install_wandb", wanted=_reports_to_wandb),
+    Feature(
+        name="swanlab", module="trackers", function="install_swanlab", wanted=_reports_to_swanlab
     ),
     Feature(name="cpu_checkpoint", module="cpu_checkpoint", is_for_cpu=True),
     Feature(

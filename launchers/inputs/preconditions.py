@@ -6,12 +6,13 @@ are known: usually before the download, otherwise after it.
 
 from __future__ import annotations
 
+import importlib.util
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from launchers import logs
-from launchers.config.recipe import NO, Recipe, Value
+from launchers.config.recipe import NO, TRACKERS, Recipe, Value
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
 from launchers.flags import flag_types as kinds
@@ -58,6 +59,7 @@ def check(settings: Settings, recipe: Recipe, inputs: Inputs, *, is_gang: bool =
         found.append(_of_error(error))
     known = known_flags(recipe)
     if known.names:
+        found += missing_trackers(recipe)
         found += installed.check_flags(
             recipe.args, known.names, RENAMED[recipe.backend], known.elsewhere
         )
@@ -101,6 +103,16 @@ def secret(recipe: Recipe) -> list[Refusal]:
     advice = {name: secret_advice(name) for name in recipe.args}
     return [
         _refused("flag-secret", name, f"{seen} {what}") for name, what in advice.items() if what
+    ]
+
+
+def missing_trackers(recipe: Recipe) -> list[Refusal]:
+    """Return a message for each tracker whose library the image lacks."""
+    says = "the image has no package {0}; use an image with it, or remove the tracker"
+    return [
+        _refused("tracker-missing", "report_to", says.format(name))
+        for name in recipe.reports_to
+        if name in TRACKERS and importlib.util.find_spec(name) is None
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -26,12 +27,13 @@ from launchers.progress.progress import Progress, reporting
 from launchers.progress.startup import following
 from launchers.progress.training import log_held_out, telling
 from launchers.run import kernel_cache, plan_file, rehearse
+from launchers.run.notify import notifying
 from launchers.run.prefetch import prefetching
 from launchers.run.prepare import prepare
 from launchers.run.restart import Restarts
 from launchers.stages.attempt import Attempt, decide_start
 from launchers.stages.attempt_record import begin, recording
-from launchers.stages.export import export
+from launchers.stages.export import export, serve_command
 from launchers.stages.resume import verify_share
 from launchers.stages.train import train
 from launchers.storage.checkpoint import Checkpoint, read
@@ -67,7 +69,8 @@ def run(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
 
 def lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: float) -> None:
     """Run rank 0, the only one of this run: check, prepare, gather the gang, train, export."""
-    with _alone(settings), exporting(settings.work.progress, settings.metrics_port):
+    progress, port = settings.work.progress, settings.metrics_port
+    with _alone(settings), exporting(progress, port), notifying(settings):
         _lead(settings, recipe, env, deadline)
 
 
@@ -155,6 +158,8 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
                 log_held_out(progress.training)
                 with recording(work, last.folder(work), settings.place.rank):
                     export(work, trained, decision.identity, holder=settings.pod)
+                serve = serve_command(work, inputs.model, settings.nproc_per_node)
+                logs.info("export ready", serve=shlex.join(serve))
                 progress.end("done")
             rehearse.finish(settings, recipe, inputs, hello.digest, env)
         progress.finish("succeeded")

@@ -82,6 +82,23 @@ def export(
     return produce("export", work.run, work.export, inputs, make, skip=False, holder=holder)
 
 
+def serve_command(work: Workspace, model: Path, gpus: int) -> list[str]:
+    """Return the command with which vLLM serves an export under the run's name.
+
+    Args:
+        work: the run's workspace.
+        model: the original model, which an export of the adapter alone needs.
+        gpus: GPUs that share the model.
+    """
+    name, parallel = work.run, ["--tensor-parallel-size", str(gpus)]
+    if (work.export / "config.json").exists():
+        return ["vllm", "serve", str(work.export), "--served-model-name", name, *parallel]
+    config = work.export / "adapter_config.json"
+    rank = json.loads(config.read_text(encoding="utf-8")).get("r", 16) if config.exists() else 16
+    lora = ["--enable-lora", "--lora-modules", f"{name}={work.export}", "--max-lora-rank"]
+    return ["vllm", "serve", str(model), *lora, str(rank), *parallel]
+
+
 def newest(work: Workspace) -> Checkpoint:
     """Return the last complete checkpoint.
 

@@ -19,6 +19,7 @@ from launchers.flags.command_line import (
     flatten,
     program,
     torchrun,
+    tracker_keys,
     training_flags,
 )
 from launchers.gang.peer_monitor import PeerMonitor
@@ -70,7 +71,12 @@ def train(
     logged, kills = last_step(work.checkpoints), oom_kills()
     package, nproc = PACKAGE, settings.nproc_per_node
     inside = {
-        **environment(env, settings.place, nproc=nproc, package=package),
+        **environment(
+            *(env, settings.place),
+            nproc=nproc,
+            package=package,
+            without=tracker_keys(recipe, settings.place),
+        ),
         **features.environment(recipe, on_cpu=settings.gpus_per_node == 0),
         "DPO_RUN_FOLDER": str(work.home),  # read by launchers/training
         "DPO_ATTEMPT_FOLDER": str(folder),

@@ -37,7 +37,7 @@ class Request:
     file: Path | None = None
     """The archive; by default ``bundle-<run>.tar.gz`` here."""
     cluster: Mapping[str, Any] = field(default_factory=dict)
-    """Objects of the run by file name, as JSON data: manifests, events; empty without a cluster."""
+    """What `cluster.py` read of the run; empty without a cluster."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +66,7 @@ def build(home: Path, documents: Mapping[str, Any], env: Mapping[str, str]) -> B
 
     Args:
         home: folder of the run.
-        documents: objects of the cluster and values, by file name.
+        documents: objects of the cluster and values, by file name; a text is a log.
         env: of the caller; secrets of it are removed wherever they stand.
 
     Raises:
@@ -76,7 +76,10 @@ def build(home: Path, documents: Mapping[str, Any], env: Mapping[str, str]) -> B
     known = {value for each in documents.values() for value in objects.secrets(each)}
     redactor = Redactor((*own.known, *known))
     files: dict[str, bytes] = {
-        name: _json(redactor.data(objects.clean(each))) for name, each in documents.items()
+        name: _log(each, redactor).encode(errors="replace")
+        if isinstance(each, str)
+        else _json(redactor.data(objects.clean(each)))
+        for name, each in documents.items()
     }
     shortened, left_out = set(), []
     for entry in selection.entries(home):
@@ -104,8 +107,12 @@ def _read(entry: Entry, redactor: Redactor) -> tuple[str, bool]:
             return redactor.text(text), False
     if entry.treatment == "lines":
         return redactor.text(text), is_cut
+    return _log(text, redactor), is_cut
+
+
+def _log(text: str, redactor: Redactor) -> str:
     lines = logs.without_rows(redactor.text(text).splitlines())
-    return "".join(f"{line}\n" for line in lines), is_cut
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _verify(bundle: Bundle, redactor: Redactor) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 LEFT_OUT = "[left out]"
 _OWN = re.compile(
     r"(?:DPO|SKIP|NCCL|CUDA|NVIDIA|NVTE|PYTORCH|TORCH|TORCHINDUCTOR|OMP|UCX|GLOO|PYTHON|MASTER|"
-    r"WORLD|LOCAL|JOB|NODE|NPROC|HF_HUB|HF_HOME|HF_ENDPOINT)_?\w*|NNODES|RANK|PATH|LD_LIBRARY_PATH"
+    r"WORLD|LOCAL|JOB|NODE|NPROC|HF_HUB|HF_HOME|HF_ENDPOINT|MODELSCOPE_CACHE)_?\w*|NNODES|RANK|PATH|LD_LIBRARY_PATH"
 )
 """Variables whose values explain a run; the value of any other one may be anything."""
 _ENVIRONMENTS = frozenset({"env", "extraEnv", "environment"})

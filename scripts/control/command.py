@@ -1,4 +1,4 @@
-"""Run `stop`, `resume` and `rerun`: say what is done, ask, do it; `clean` only lists."""
+"""Run `stop`, `resume`, `rerun` and `clean`: say what is done, ask, do it."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
-from scripts.control import actions, inventory
+from scripts.control import actions, inventory, removal
 from scripts.control.actions import Action, Change
 from scripts.control.cleaning import Held, parse_inventory
 from scripts.doctor.api import Answer, Api
@@ -127,6 +128,32 @@ def clean(target: Target, console: Console, *, as_data: bool = False) -> int:
     return int(Exit.OK)
 
 
+def remove(workspace: Path | None, names: Sequence[str], console: Console, ask: Ask) -> int:
+    """Remove runs from a mounted workspace, with their checkpoints and exports.
+
+    Raises:
+        Problem: the workspace is not mounted here, or one of the runs must not be removed; then
+            none is.
+    """
+    if workspace is None or not workspace.is_dir():
+        raise Problem(
+            "runs are removed only where the workspace is mounted: give its folder by --workspace; "
+            "to list it through a pod of a run, use --through RUN"
+        )
+    found = removal.chosen(workspace, names)
+    _list(found, console)
+    size = bytes_text(sum(each.total for each in found))
+    folders = ", ".join(str(workspace / "runs" / each.run) for each in found)
+    says = f"Removes these folders with all checkpoints and exports, {size}: {folders}"
+    console.print(says, soft_wrap=True, highlight=False)
+    if not ask("Continue?"):
+        return int(Exit.FAILED)
+    for each in found:
+        removal.remove(workspace, each.run)
+        console.print(f"removed {each.run}", highlight=False)
+    return int(Exit.OK)
+
+
 def _inventory(target: Target) -> str:
     if target.workspace is not None:
         if not target.workspace.is_dir():
@@ -137,7 +164,7 @@ def _inventory(target: Target) -> str:
     if not view.jobset:
         raise Problem(
             "the workspace is not mounted here (--workspace), and without the name of a run in "
-            "the cluster no pod can read it"
+            "the cluster (--through) no pod can read it"
         )
     command = program(inventory, folder_in_pod(view))
     pod = running_pod(view) if target.source in (Source.AUTO, Source.EXEC) else ""

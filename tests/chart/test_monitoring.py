@@ -5,7 +5,7 @@ import re
 from typing import Any
 
 from launchers.progress import prometheus
-from tests.chart.helm import BASE, CHART, env, jobs, kind, pod, render
+from tests.chart.helm import BASE, CHART, env, jobs, kind, pod, recipe, render
 from tests.launchers.progress.test_exporter import DOCUMENT
 
 ON = {"monitoring": {"port": 9400, "podMonitor": True, "dashboard": True}}
@@ -72,3 +72,56 @@ def dashboard() -> dict[str, Any]:
     """The chart's file."""
     document: dict[str, Any] = json.loads((CHART / "dashboard.json").read_text())
     return document
+
+
+def test_trackers_reach_the_recipe_and_the_gang_only() -> None:
+    wandb = {"existingSecret": "keys", "key": "wb", "project": "p", "url": "https://wb.example"}
+    swanlab = {"offline": True, "url": "https://sl.example/"}
+    on = {"monitoring": {"trackers": {"wandb": wandb, "swanlab": swanlab}}}
+    jobs_of = {"stages": {"placement": "jobs", "convert": {"skip": True}}}
+    found = render(BASE, on, jobs_of, {"extraEnv": {"WANDB_PROJECT": "mine"}})
+    assert recipe(found)["trackers"] == ["wandb", "swanlab"]
+    reference = {"secretKeyRef": {"name": "keys", "key": "wb"}}
+    wanted = {
+        "WANDB_API_KEY": reference,
+        "WANDB_BASE_URL": "https://wb.example",
+        "WANDB_PROJECT": "mine",  # extraEnv counts
+        "SWANLAB_MODE": "offline",
+        "SWANLAB_WEB_HOST": "https://sl.example/",
+        "SWANLAB_API_HOST": "https://sl.example/api",
+    }
+    assert {k: v for k, v in env(found).items() if k in wanted} == wanted
+    assert "SWANLAB_API_KEY" not in env(found)
+    assert not {"WANDB_API_KEY", "WANDB_BASE_URL"} & set(env(found, "download"))
+    assert "trackers" not in recipe(render(BASE))
+
+
+def test_the_webhooks_url_is_a_reference_of_the_gang() -> None:
+    found = render(BASE, {"monitoring": {"webhook": {"existingSecret": "hook"}}})
+    reference = {"secretKeyRef": {"name": "hook", "key": "url"}}
+    assert env(found)["DPO_WEBHOOK_URL"] == reference
+    assert env(found)["DPO_WEBHOOK_WAIT"] == "900"
+    assert "DPO_WEBHOOK_URL" not in env(render(BASE))
+
+
+def test_events_need_a_right_that_nothing_else_has() -> None:
+    jobs_of = {"stages": {"placement": "jobs", "convert": {"skip": True}}}
+    found = render(BASE, {"monitoring": {"events": True}}, jobs_of)
+    account, binding = kind(found, "ServiceAccount"), kind(found, "RoleBinding")
+    [subject] = binding["subjects"]
+    assert subject["name"] == account["metadata"]["name"]
+    assert binding["roleRef"]["name"] == kind(found, "Role")["metadata"]["name"]
+    rules = [{"apiGroups": [""], "resources": ["events"], "verbs": ["create"]}]
+    assert kind(found, "Role")["rules"] == rules
+    for role in ("clone", "download", "node"):
+        spec = pod(found, role)
+        assert spec["automountServiceAccountToken"] == (role == "node")
+        assert spec.get("serviceAccountName") == (subject["name"] if role == "node" else None)
+    assert env(found)["DPO_EVENTS"] == "1"
+
+
+def test_events_of_an_account_of_the_user() -> None:
+    found = render(BASE, {"monitoring": {"events": True}, "serviceAccountName": "mine"})
+    assert "ServiceAccount" not in {each["kind"] for each in found}
+    assert kind(found, "RoleBinding")["subjects"][0]["name"] == "mine"
+    assert pod(found)["serviceAccountName"] == "mine"

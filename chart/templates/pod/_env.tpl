@@ -64,6 +64,7 @@ gets neither the network's variables nor tokens. Takes (root, role).
 {{- range $name, $value := ternary dict (include "megatron-dpo.network" .root | fromJson).env $isTest }}
 {{- $_ := set $env $name (include "megatron-dpo.scalar" $value) }}
 {{- end }}
+{{- if eq .role "node" }}{{ $env = merge (include "megatron-dpo.trackers.env" .root | fromJson) $env }}{{ end }}
 {{- range $name, $value := $v.extraEnv }}
 {{- if kindIs "map" $value }}
 {{- $_ := set $env $name $value }}

@@ -1,7 +1,7 @@
 {{/* Fields of the pod spec that decide where the pod runs and under which account. Takes (root, role). */}}
 {{- define "megatron-dpo.pod.placement" -}}
 {{- $v := .root.Values -}}
-{{- with $v.serviceAccountName }}
+{{- with include "megatron-dpo.serviceAccountName" . }}
 serviceAccountName: {{ . | quote }}
 {{- end }}
 {{- with $v.priorityClassName }}
@@ -29,6 +29,12 @@ affinity:
 tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- end }}
+
+{{/* Name of the pods' service account: the user's, or for the gang the one that may write events. Takes (root, role). */}}
+{{- define "megatron-dpo.serviceAccountName" -}}
+{{- $own := and .root.Values.monitoring.events (eq .role "node") -}}
+{{- .root.Values.serviceAccountName | default (ternary (include "megatron-dpo.name" .root) "" $own) -}}
 {{- end }}
 
 {{/*

@@ -12,7 +12,7 @@ metadata:
 spec:
   restartPolicy: Never
   terminationGracePeriodSeconds: {{ int .root.Values.terminationGracePeriodSeconds }}
-  automountServiceAccountToken: false
+  automountServiceAccountToken: {{ and (eq .role "node") .root.Values.monitoring.events }}
   {{- /* A Service named dpo-x would add DPO_X_... variables, a prefix reserved for the launcher. */}}
   enableServiceLinks: false
   {{- with include "megatron-dpo.pod.placement" . | trim }}

@@ -27,7 +27,7 @@ download) and the test run alone and without a GPU. Takes (root, role).
 {{- if $gang }}
 {{- $_ := set $settings "DPO_RESTARTS_IN_PLACE" (toString (int $v.restarts.inPlace)) }}
 {{- $_ := set $settings "DPO_JIT_CACHE" (ternary "1" "0" $v.cache.jit) }}
-{{- with $v.monitoring.port }}{{ $_ := set $settings "DPO_METRICS_PORT" (toString (int .)) }}{{ end }}
+{{- $settings = merge $settings (include "megatron-dpo.monitoring.settings" .root | fromJson) }}
 {{- $settings = merge $settings (include "megatron-dpo.preflight.settings" .root | fromJson) }}
 {{- $settings = merge $settings (include "megatron-dpo.hang.settings" .root | fromJson) }}
 {{- end }}

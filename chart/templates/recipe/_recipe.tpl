@@ -31,6 +31,9 @@ saveMinutes: {{ .saveMinutes }}
 {{- if not .checkFirstStep }}
 checkFirstStep: false
 {{- end }}
+{{- with include "megatron-dpo.trackers" $ | fromJsonArray }}
+trackers: {{ toJson . }}
+{{- end }}
 {{- if .checkFlags }}
 swiftVersion: {{ .swiftVersion | quote }}
 {{- end }}

@@ -16,6 +16,7 @@ from launchers.flags.command_line import (
     flatten,
     program,
     torchrun,
+    tracker_keys,
     training_flags,
 )
 from launchers.storage.checkpoint import Checkpoint
@@ -366,3 +367,40 @@ def test_held_out_rows_are_evaluated_before_the_first_step_of_a_run_only(tmp_pat
     assert "evaluation" in names(recipe(val_dataset="/data/held_out.jsonl"))
     for other in ({}, {"split_dataset_ratio": "0.0"}, {**split, "rlhf_type": "grpo"}):
         assert "evaluation" not in names(recipe(**other))
+
+
+def test_trackers_are_added_to_what_the_recipe_reports_to() -> None:
+    assert "report_to" not in flags(recipe())
+    wandb = replace(recipe(), trackers=("wandb",))
+    assert flags(wandb)["report_to"] == ["tensorboard", "wandb"]
+    both = replace(recipe(report_to=["swanlab"]), trackers=("wandb",))
+    assert flags(both)["report_to"] == ["swanlab", "wandb"]
+    assert wandb.digest == recipe().digest  # a run may resume with another tracker
+
+
+@pytest.mark.parametrize(
+    ("backend", "rank", "is_left_out"),
+    [
+        ("megatron", 0, True),
+        ("megatron", 1, False),
+        ("transformers", 0, False),
+        ("transformers", 1, True),
+    ],
+)
+def test_only_the_node_that_reports_gets_the_trackers_key(
+    backend: str, rank: int, is_left_out: bool
+) -> None:
+    place = Place(rank=rank, nodes=2, master_addr="m", master_port=1, source="JobSet")
+    env = {"WANDB_API_KEY": "k", "SWANLAB_API_KEY": "of a plugin", "HF_TOKEN": "t"}
+    of = replace(recipe(backend), trackers=("wandb",))
+    found = environment(env, place, nproc=8, package=Path("/p"), without=tracker_keys(of, place))
+    assert ("WANDB_API_KEY" not in found) == is_left_out
+    assert "SWANLAB_API_KEY" in found and "HF_TOKEN" not in found
+
+
+@pytest.mark.parametrize("given", ["wandb", ["mlflow"], [["wandb"]], {"wandb": True}])
+def test_other_trackers_are_refused(given: object) -> None:
+    document = {"backend": "megatron", "task": "rlhf", "model": "m", "dataset": ["d"]}
+    with pytest.raises(LaunchError) as refused:
+        parse({**document, "trackers": given})
+    assert refused.value.id == "recipe-trackers"

@@ -14,7 +14,7 @@ from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.metrics import evaluations, writer
 from launchers.metrics.evaluations import Evaluation
-from launchers.stages.export import export, is_exported, link_or_copy
+from launchers.stages.export import export, is_exported, link_or_copy, serve_command
 from launchers.storage.checkpoint import merged, seal
 
 INPUTS = {"recipe": "d1", "download m": "d2"}
@@ -222,3 +222,19 @@ def test_without_an_evaluated_checkpoint_there_is_no_best(tmp_path: Path) -> Non
     with pytest.raises(LaunchError, match=r"no checkpoint \(steps 8\)") as missing:
         export(work, BEST, INPUTS, holder="pod")
     assert (missing.value.code, missing.value.id) == (Exit.INPUT_MISSING, "export-not-evaluated")
+
+
+def test_vllm_serves_the_whole_model_under_the_runs_name(tmp_path: Path) -> None:
+    work = trained(tmp_path)
+    export(work, LAST, INPUTS, holder="pod")
+    wanted = ["vllm", "serve", str(work.export), "--served-model-name", "r"]
+    assert serve_command(work, Path("/m"), 8) == [*wanted, "--tensor-parallel-size", "8"]
+
+
+def test_vllm_serves_an_adapter_on_the_original_model(tmp_path: Path) -> None:
+    work = Workspace(root=tmp_path, run="r")
+    work.export.mkdir(parents=True)
+    (work.export / "adapter_config.json").write_text(json.dumps({"r": 128}))
+    wanted = ["vllm", "serve", "/m", "--enable-lora", "--lora-modules", f"r={work.export}"]
+    wanted += ["--max-lora-rank", "128", "--tensor-parallel-size", "4"]
+    assert serve_command(work, Path("/m"), 4) == wanted

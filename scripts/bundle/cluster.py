@@ -1,0 +1,61 @@
+"""Read the objects of a run for a bundle, with the rights of its user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from scripts.doctor.api import SECRETS, Api, Object
+from scripts.observe.cluster import gather
+
+FOLDER = "cluster"
+
+
+def documents(api: Api, run: str) -> dict[str, Any]:
+    """Return what the cluster holds of a run, by file name; a text is a log.
+
+    The Secrets that the pods refer to are read where that is allowed: `build` keeps the names of
+    their keys, and removes their contents from everything else.
+
+    Args:
+        api: the API server.
+        run: name of the run.
+    """
+    seen = gather(api, run)
+    found: dict[str, Any] = {
+        "jobset.json": seen.jobset,
+        "jobs.json": seen.jobs,
+        "pods.json": seen.pods,
+        "workload.json": seen.workload,
+        "queue.json": seen.local_queue,
+        "events.json": seen.events,
+        "rank-0.log": seen.log,
+        "missing-permissions.json": seen.missing_permissions,
+    }
+    for name in sorted({*secret_names(seen.jobset), *secret_names(seen.pods)}):
+        answer = api.get(SECRETS.path(api.namespace, name))
+        if answer.found:
+            found[f"secrets/{name}.json"] = {**answer.content, "kind": "Secret"}
+    return {f"{FOLDER}/{name}": each for name, each in found.items() if each}
+
+
+def secret_names(part: Any) -> Iterator[str]:
+    """Yield the names of the Secrets that an object refers to, in variables and volumes.
+
+    >>> list(secret_names({"env": [{"valueFrom": {"secretKeyRef": {"name": "hf", "key": "k"}}}]}))
+    ['hf']
+    """
+    if isinstance(part, list):
+        for each in part:
+            yield from secret_names(each)
+    elif isinstance(part, dict):
+        for key, inside in part.items():
+            if key in ("secretKeyRef", "secretRef", "secret") and isinstance(inside, dict):
+                name = _name(inside)
+                if name:
+                    yield name
+            yield from secret_names(inside)
+
+
+def _name(reference: Object) -> str:
+    return str(reference.get("name") or reference.get("secretName") or "")

@@ -1,0 +1,214 @@
+"""clean RUN: exactly the named folders, nothing behind a link, no checkpoint that may be needed.
+
+A guard lets every change of a file outside the test's folder fail.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from scripts.cli import app
+from scripts.control import command, removal
+from scripts.control.removal import chosen, remove
+from scripts.problem import Problem
+
+
+@pytest.fixture(autouse=True)
+def guard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Let `unlink`, `rmdir` and `rename` fail outside of the test's folder; note what they got."""
+    seen: list[str] = []
+
+    def guarded(act: Callable[..., None]) -> Callable[..., None]:
+        def call(path: Any, *more: Any, **named: Any) -> None:
+            at = named.get("dir_fd", named.get("src_dir_fd"))
+            folder = Path() if at is None else Path(f"/proc/self/fd/{at}").readlink()
+            whole = folder / os.fsdecode(path)
+            place = whole.parent.resolve() / whole.name
+            assert place.is_relative_to(tmp_path.resolve()), f"outside of the test: {place}"
+            seen.append(str(place))
+            act(path, *more, **named)
+
+        return call
+
+    for name in ("unlink", "remove", "rmdir", "rename"):
+        monkeypatch.setattr(os, name, guarded(getattr(os, name)))
+    yield seen
+    monkeypatch.undo()
+
+
+def plant(
+    root: Path, name: str, state: str = "succeeded", *, export: bool = True, step: int | None = 20
+) -> Path:
+    home = root / "runs" / name
+    (home / "attempts" / "1").mkdir(parents=True)
+    (home / "attempts" / "1" / "node-0.log").write_text("log")
+    (home / "progress.json").write_text(json.dumps({"state": state}))
+    if export:
+        (home / "export").mkdir()
+        (home / "export" / "model.safetensors").write_text("weights")
+    if step is not None:
+        folder = home / "checkpoints" / f"checkpoint-{step}"
+        folder.mkdir(parents=True)
+        (folder / "x.distcp").write_text("state")
+        manifest = {"step": step, "files": {"x.distcp": 5}}
+        (folder / "COMPLETE.json").write_text(json.dumps(manifest))
+    return home
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "w"
+    for name in ("dpo-41", "dpo-42", "dpo-42-b"):
+        plant(root, name)
+    (root / "models").mkdir()
+    (root / "models" / "m").write_text("model")
+    return root
+
+
+def names(root: Path) -> list[str]:
+    return sorted(each.name for each in (root / "runs").iterdir())
+
+
+def test_exactly_the_named_folder_is_removed(root: Path, guard: list[str]) -> None:
+    remove(root, "dpo-42")
+    assert names(root) == ["dpo-41", "dpo-42-b"]
+    assert (root / "models" / "m").read_text() == "model"
+    assert any("model.safetensors" in each for each in guard)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["", ".", "..", "../models", "runs/dpo-42", "dpo-42/", "a\0b", "a..b", "*", "-rf", "A"],
+)
+def test_only_one_path_component_is_a_name(root: Path, guard: list[str], name: str) -> None:
+    with pytest.raises(Problem, match="not the name of a run"):
+        remove(root, name)
+    assert names(root) == ["dpo-41", "dpo-42", "dpo-42-b"] and guard == []
+
+
+def test_nothing_behind_a_link_is_touched(tmp_path: Path, root: Path) -> None:
+    other = plant(tmp_path / "other", "dpo-9")
+    inside = root / "runs" / "dpo-42"
+    (inside / "link").symlink_to(other)
+    (inside / "attempts" / "link.log").symlink_to(other / "progress.json")
+    (root / "runs" / "dpo-7").symlink_to(other)
+    with pytest.raises(Problem, match="no such run"):
+        remove(root, "dpo-7")
+    remove(root, "dpo-42")
+    assert (other / "progress.json").is_file() and (other / "export").is_dir()
+    assert names(root) == ["dpo-41", "dpo-42-b", "dpo-7"]
+
+
+def test_runs_that_is_a_link_is_refused(tmp_path: Path, root: Path) -> None:
+    link = tmp_path / "second"
+    link.mkdir()
+    (link / "runs").symlink_to(root / "runs")
+    with pytest.raises(Problem, match="not removed"):
+        remove(link, "dpo-42")
+    assert names(root) == ["dpo-41", "dpo-42", "dpo-42-b"]
+
+
+def test_a_folder_that_becomes_a_link_is_not_followed(
+    tmp_path: Path, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = plant(tmp_path / "other", "dpo-9")
+    home = root / "runs" / "dpo-42"
+
+    def swapped(workspace: Path, given: list[str]) -> list[Any]:
+        home.rename(root / "runs" / "aside")
+        home.symlink_to(other)
+        return []
+
+    monkeypatch.setattr(removal, "chosen", swapped)
+    with pytest.raises(Problem, match="not removed"):
+        remove(root, "dpo-42")
+    assert (other / "export" / "model.safetensors").is_file()
+
+
+@pytest.mark.parametrize(
+    ("state", "export"), [("failed", False), ("running", True), ("succeeded", False), ("", True)]
+)
+def test_a_run_that_may_resume_keeps_its_checkpoint(root: Path, state: str, export: bool) -> None:
+    plant(root, "dpo-1", state, export=export)
+    with pytest.raises(Problem, match="may resume from checkpoint-20"):
+        remove(root, "dpo-1")
+    assert "dpo-1" in names(root)
+
+
+def test_a_failed_run_without_a_checkpoint_is_removed(root: Path) -> None:
+    plant(root, "dpo-1", "failed", export=False, step=None)
+    remove(root, "dpo-1")
+    assert "dpo-1" not in names(root)
+
+
+def test_a_run_that_is_led_is_refused(root: Path) -> None:
+    (root / "runs" / "dpo-42" / "run.lock.0123").write_text("{}")
+    with pytest.raises(Problem, match="launcher leads it"):
+        remove(root, "dpo-42")
+
+
+def test_a_folder_that_is_not_a_run_is_refused(root: Path) -> None:
+    (root / "runs" / "data").mkdir()
+    with pytest.raises(Problem, match="not known to be a run"):
+        remove(root, "data")
+
+
+def test_one_refusal_keeps_all(root: Path) -> None:
+    plant(root, "dpo-1", "failed", export=False)
+    with pytest.raises(Problem, match="dpo-1: may resume.*dpo-8: the workspace has no such run"):
+        chosen(root, ["dpo-42", "dpo-1", "dpo-8"])
+
+
+def test_an_interrupted_removal_is_finished_by_the_next(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "rmtree", _interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            remove(root, "dpo-42")
+    assert names(root) == [".dpo-42.removing", "dpo-41", "dpo-42-b"]
+    plant(root, "dpo-42")
+    remove(root, "dpo-42")
+    assert names(root) == ["dpo-41", "dpo-42-b"]
+
+
+def _interrupted(path: str, *, dir_fd: int) -> None:
+    raise KeyboardInterrupt
+
+
+_interrupted.avoids_symlink_attacks = True  # type: ignore[attr-defined]
+
+
+def test_it_says_what_it_removes_and_asks(root: Path) -> None:
+    console = Console(record=True, width=400, file=io.StringIO())
+    asked: list[str] = []
+
+    def ask(text: str) -> bool:
+        asked.append(text)
+        return False
+
+    code = command.remove(root, ["dpo-42"], console, ask)
+    text = console.export_text()
+    assert code != 0 and asked == ["Continue?"]
+    assert str(root / "runs" / "dpo-42") in text and "all checkpoints and exports" in text
+    assert "dpo-42" in names(root)
+
+
+def test_the_verb_needs_a_mount_and_a_yes(root: Path) -> None:
+    run = CliRunner().invoke(app, ["clean", "dpo-42"], env={"MEGATRON_DPO_WORKSPACE": ""})
+    assert run.exit_code != 0 and "only where the workspace is mounted" in str(run.exception)
+    run = CliRunner().invoke(app, ["clean", "dpo-42", "--workspace", str(root)])
+    assert run.exit_code != 0 and "dpo-42" in names(root)
+    run = CliRunner().invoke(app, ["clean", "dpo-42", "dpo-41", "--workspace", str(root), "--yes"])
+    assert run.exit_code == 0, run.output
+    assert names(root) == ["dpo-42-b"]
