@@ -32,8 +32,12 @@ characters.
 {{- if has (int .Values.monitoring.port) (list (int .Values.rendezvous.masterPort) (int .Values.rendezvous.gangPort)) }}
 - monitoring.port: {{ int .Values.monitoring.port }} is a port of rendezvous too; use another port [monitoring-port]
 {{- end }}
-{{- if not (or .Values.image.tag .Values.image.digest) }}
-- image.tag: empty, as is image.digest, which means latest; set one of them [image-missing]
+{{- range $path, $image := dict "image" .Values.image "stages.image" .Values.stages.image "test.image" .Values.test.image }}
+{{- if and $image (not $image.repository) }}
+- {{ $path }}.repository: empty; set the repository of the image [image-repository]
+{{- else if and $image (not (or $image.tag $image.digest)) }}
+- {{ $path }}.tag: empty, as is {{ $path }}.digest, which means latest; set one of them [image-missing]
+{{- end }}
 {{- end }}
 {{- $swift := regexFind "swift[0-9]+[.][0-9]+[.][0-9]+" .Values.image.tag | trimPrefix "swift" }}
 {{- if and .Values.recipe.checkFlags (not .Values.image.digest) $swift (ne $swift .Values.recipe.swiftVersion) }}
