@@ -158,7 +158,7 @@ def test_the_recipe_travels_with_a_jobset_that_another_cluster_runs() -> None:
     found = render(BASE, IMAGE, managed)
     jobset = kind(found, "JobSet")
     assert jobset["spec"]["managedBy"] == "kueue.x-k8s.io/multikueue"
-    template = jobs(found)["node"]["template"]["spec"]["template"]
+    template = jobs(found)["node"]["template"]
     recipe = kind(found, "ConfigMap")["data"]["recipe.yaml"]
     assert template["metadata"]["annotations"]["megatron-dpo/recipe"].strip() == recipe.strip()
     volumes = {volume["name"]: volume for volume in template["spec"]["volumes"]}
@@ -189,7 +189,7 @@ def test_the_network_policy_allows_the_gang_and_dns() -> None:
     found = render(BASE, POLICY, {"networkPolicy": {"ingress": [more]}})
     spec = kind(found, "NetworkPolicy")["spec"]
     selected = spec["podSelector"]["matchLabels"]
-    for labels in (jobs(found)["node"]["template"]["spec"]["template"], kind(found, "Pod")):
+    for labels in (jobs(found)["node"]["template"], kind(found, "Pod")):
         assert selected.items() <= labels["metadata"]["labels"].items()
     run = {"podSelector": spec["podSelector"]}
     assert spec["policyTypes"] == ["Ingress", "Egress"]

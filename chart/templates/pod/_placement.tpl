@@ -48,7 +48,8 @@ resourceClaims:
 {{- with $v.topologySpreadConstraints }}
 topologySpreadConstraints:
   {{- range . }}
-  - {{- merge (dict) . (dict "labelSelector" (dict "matchLabels" (include "megatron-dpo.gang.labels" $.root | fromYaml))) | toYaml | nindent 4 }}
+  {{- $selector := include "megatron-dpo.gang.labels" $.root | fromYaml | dict "matchLabels" }}
+  - {{- omit . "labelSelector" | merge (dict "labelSelector" (.labelSelector | default $selector)) | toYaml | nindent 4 }}
   {{- end }}
 {{- end }}
 {{- end }}

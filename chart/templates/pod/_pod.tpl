@@ -93,7 +93,7 @@ livenessProbe:
 A pod template under podSpec, of which validate.podSpec has refused what the chart sets. Takes (pod, given).
 */}}
 {{- define "megatron-dpo.pod.merged" -}}
-{{- $launcher := first .given.containers | default dict -}}
+{{- $launcher := first (.given.containers | default list) | default dict -}}
 {{- $_ := mergeOverwrite (first .pod.spec.containers) $launcher -}}
 {{- $_ = mergeOverwrite .pod.spec (omit .given "containers") -}}
 {{- toYaml .pod }}

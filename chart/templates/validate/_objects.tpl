@@ -67,6 +67,13 @@ environment, security level, volumes, restarts. A field that is refused without 
 - jobset.managedBy: {{ . }} requires Kueue, and kueue.queue is empty; set the LocalQueue or remove it [kueue-no-queue]
 {{- end }}
 {{- end }}
+{{- $claims := list }}
+{{- range $position, $claim := .Values.resourceClaims }}
+{{- if has .name $claims }}
+- resourceClaims[{{ $position }}].name: {{ .name }} is in use; use another name [claim-name]
+{{- end }}
+{{- $claims = append $claims .name }}
+{{- end }}
 {{- $host := (include "megatron-dpo.network" . | fromJson).hostNetwork }}
 {{- if and $host (eq (toString .Values.hostUsers) "false") }}
 - hostUsers: false, and pods on the host network (profile {{ .Values.network.profile }}) must use the host's users; set hostUsers: null [host-users]
