@@ -260,7 +260,9 @@ FIELDS: Mapping[str, Schema] = {
     "PodAffinityTerm.namespaces": _list(ref("dnsLabel")),
     "PodAffinityTerm.topologyKey": ref("labelName"),
     "PodDNSConfig.nameservers": _list(ref("ip"), maxItems=3),
-    "PodDNSConfig.searches": _list(_text(maxLength=254, pattern=f"^{_SUBDOMAIN}[.]?$"), maxItems=32),
+    "PodDNSConfig.searches": _list(
+        _text(maxLength=254, pattern=f"^{_SUBDOMAIN}[.]?$"), maxItems=32
+    ),
     "PodDNSConfigOption.name": _text(minLength=1),
     "PodResourceClaim.name": ref("dnsLabel"),
     "PodResourceClaim.resourceClaimName": ref("dnsName"),
