@@ -61,6 +61,8 @@ BLANKS = "\u0085\u00a0\u1680\u2000-\u200f\u2028\u2029\u202f\u205f\u2060\u3000\uf
 _SHOWN = f"[^\\x00-\\x20\\x7f-\\x9f{BLANKS}]"
 _NO_PARENT: dict[str, Any] = {"not": {"pattern": "(^|/)[.][.](/|$)"}}
 _MEMORY = ("1", *(f"1{unit}{i}" for unit in "KMGTPE" for i in ("", "i") if unit + i != "K"), "1k")
+_BYTE = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_IP = f"({_BYTE}[.]){{3}}{_BYTE}|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*"
 _ID = _whole(0, 2**31 - 1)
 _LUN = _whole(0, 255)
 _VALUES: tuple[Schema, ...] = (
@@ -98,6 +100,7 @@ _QUANTITY: Schema = {
 SHARED: Mapping[str, Schema] = {
     "absolutePath": _text(pattern=f"^/([^:\\x00-\\x1f\\x7f-\\x9f{BLANKS}]*)$"),
     "amount": {**_QUANTITY, "type": ["string", "number", "null"]},
+    "cidr": _text(pattern=f"^({_IP})/[0-9]{{1,3}}$"),
     "capability": _text(pattern="^[A-Z][A-Z0-9_]*$") | {"not": {"pattern": "^CAP_"}},
     "configKey": _text(maxLength=253, pattern="^[-._a-zA-Z0-9]+$")
     | {"not": {"pattern": "^[.]$|^[.][.]"}},
@@ -105,6 +108,7 @@ SHARED: Mapping[str, Schema] = {
     "dnsName": _text(maxLength=253, pattern=f"^{_SUBDOMAIN}$"),
     "fileMode": _whole(0, 0o777),
     "host": _text(pattern=f"^{_SHOWN}+$") | {"not": {"pattern": "/"}},
+    "ip": _text(pattern=f"^({_IP})$"),
     "iscsiName": _text(
         pattern="^iqn[.][0-9]{4}-[0-9]{2}[.][-A-Za-z0-9.]+(:[^,;*&$|\\s]+)$"
         "|^eui[.][A-Za-z0-9]{16}$|^naa[.][A-Za-z0-9]{32}$"
@@ -154,6 +158,7 @@ FIELDS: Mapping[str, Schema] = {
     "ClusterTrustBundleProjection.name": ref("word"),
     "ClusterTrustBundleProjection.path": ref("relativePath"),
     "ClusterTrustBundleProjection.signerName": _text(pattern=f"^{_SUBDOMAIN}/{_LABEL}$"),
+    "ConfigMapEnvSource.name": ref("dnsName"),
     "ConfigMapKeySelector.key": ref("configKey"),
     "ConfigMapKeySelector.name": ref("dnsName"),
     "ConfigMapProjection.name": ref("dnsName"),
@@ -177,6 +182,7 @@ FIELDS: Mapping[str, Schema] = {
     "EmptyDirVolumeSource.medium": _among(
         "", "Memory", "HugePages", "HugePages-2Mi", "HugePages-1Gi"
     ),
+    "EnvFromSource.prefix": _text(pattern="^[A-Za-z_][A-Za-z0-9_]*$"),
     "EnvVarSource.fieldRef": _narrowed(
         "ObjectFieldSelector",
         properties={
@@ -191,11 +197,15 @@ FIELDS: Mapping[str, Schema] = {
     "FCVolumeSource.lun": _LUN,
     "FCVolumeSource.targetWWNs": _list({"type": "string"}, minItems=1),
     "FCVolumeSource.wwids": _list({"type": "string"}, minItems=1),
+    "HostAlias.hostnames": _list(ref("dnsName"), minItems=1),
+    "HostAlias.ip": ref("ip"),
     "HostPathVolumeSource.path": _narrowed("absolutePath", **_NO_PARENT),
     "HostPathVolumeSource.type": _among(
         *("", "DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice"),
         "BlockDevice",
     ),
+    "IPBlock.cidr": ref("cidr"),
+    "IPBlock.except": _list(ref("cidr")),
     "ISCSIVolumeSource.initiatorName": ref("iscsiName"),
     "ISCSIVolumeSource.iqn": ref("iscsiName"),
     "ISCSIVolumeSource.lun": _LUN,
@@ -212,6 +222,12 @@ FIELDS: Mapping[str, Schema] = {
     "LocalObjectReference.name": ref("dnsName"),
     "NFSVolumeSource.path": ref("absolutePath"),
     "NFSVolumeSource.server": ref("host"),
+    "NetworkPolicyPort.endPort": _whole(1, 65535),
+    # apart from the type, since a number has no pattern
+    "NetworkPolicyPort.port": {
+        "anyOf": [_whole(1, 65535), _text(maxLength=15, pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+    },
+    "NetworkPolicyPort.protocol": _among("TCP", "UDP", "SCTP"),
     "NodeSelector.nodeSelectorTerms": _list(ref("NodeSelectorTerm"), minItems=1),
     "NodeSelectorRequirement.key": ref("labelName"),
     "NodeSelectorRequirement.operator": _among("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"),
@@ -245,6 +261,14 @@ FIELDS: Mapping[str, Schema] = {
     "PodAffinityTerm.mismatchLabelKeys": _list(ref("labelName"), uniqueItems=True),
     "PodAffinityTerm.namespaces": _list(ref("dnsLabel")),
     "PodAffinityTerm.topologyKey": ref("labelName"),
+    "PodDNSConfig.nameservers": _list(ref("ip"), maxItems=3),
+    "PodDNSConfig.searches": _list(
+        _text(maxLength=254, pattern=f"^{_SUBDOMAIN}[.]?$"), maxItems=32
+    ),
+    "PodDNSConfigOption.name": _text(minLength=1),
+    "PodResourceClaim.name": ref("dnsLabel"),
+    "PodResourceClaim.resourceClaimName": ref("dnsName"),
+    "PodResourceClaim.resourceClaimTemplateName": ref("dnsName"),
     "PodSecurityContext.fsGroup": _ID,
     "PodSecurityContext.fsGroupChangePolicy": _among("Always", "OnRootMismatch"),
     "PodSecurityContext.runAsGroup": _ID,
@@ -260,12 +284,13 @@ FIELDS: Mapping[str, Schema] = {
     ),
     "SeccompProfile.localhostProfile": ref("relativePath"),
     "SeccompProfile.type": _among("Localhost", "RuntimeDefault", "Unconfined"),
+    "SecretEnvSource.name": ref("dnsName"),
     "SecretKeySelector.key": ref("configKey"),
     "SecretKeySelector.name": ref("dnsName"),
     "SecretProjection.name": ref("dnsName"),
     "SecretVolumeSource.defaultMode": ref("fileMode"),
     "SecretVolumeSource.secretName": ref("dnsName"),
-    # Unmasked requires a user namespace (hostUsers: false), which the chart does not set.
+    # Unmasked requires a user namespace (hostUsers: false), which is not the default.
     "SecurityContext.procMount": _among("Default"),
     "SecurityContext.runAsGroup": _ID,
     "SecurityContext.runAsUser": _ID,
@@ -279,6 +304,13 @@ FIELDS: Mapping[str, Schema] = {
     "Toleration.effect": _among("", "NoSchedule", "PreferNoSchedule", "NoExecute"),
     "Toleration.operator": _among("Exists", "Equal"),
     "Toleration.value": ref("labelValue"),
+    "TopologySpreadConstraint.matchLabelKeys": _list(ref("labelName"), uniqueItems=True),
+    "TopologySpreadConstraint.maxSkew": _whole(1, 2**31 - 1),
+    "TopologySpreadConstraint.minDomains": _whole(1, 2**31 - 1),
+    "TopologySpreadConstraint.nodeAffinityPolicy": _among("Honor", "Ignore"),
+    "TopologySpreadConstraint.nodeTaintsPolicy": _among("Honor", "Ignore"),
+    "TopologySpreadConstraint.topologyKey": ref("labelName"),
+    "TopologySpreadConstraint.whenUnsatisfiable": _among("DoNotSchedule", "ScheduleAnyway"),
     "Volume.name": ref("dnsLabel"),
     "VolumeMount.mountPath": ref("absolutePath"),
     "VolumeMount.mountPropagation": _among("None", "HostToContainer", "Bidirectional"),
@@ -305,19 +337,28 @@ TYPES: Mapping[str, Schema] = {
         "oneOf": [{"required": ["name"]}, {"required": ["signerName"]}],
         "dependencies": {"labelSelector": ["signerName"]},
     },
+    "ConfigMapEnvSource": {"required": ["name"]},
     "ConfigMapKeySelector": {"required": ["name", "key"]},
     "ConfigMapProjection": {"required": ["name"]},
     "DownwardAPIVolumeFile": {
         "oneOf": [{"required": ["fieldRef"]}, {"required": ["resourceFieldRef"]}]
     },
+    "EnvFromSource": {"oneOf": [{"required": ["configMapRef"]}, {"required": ["secretRef"]}]},
     "EnvVarSource": {"minProperties": 1, "maxProperties": 1},
     "FCVolumeSource": {
         "oneOf": [{"required": ["targetWWNs"]}, {"required": ["wwids"]}],
         "dependencies": {"targetWWNs": ["lun"]},
     },
+    "HostAlias": {"required": ["ip", "hostnames"]},
     "ImageVolumeSource": {"required": ["reference"]},
     "LabelSelectorRequirement": {"allOf": list(_VALUES)},
     "LocalObjectReference": {"required": ["name"]},
+    "NetworkPolicyPeer": {
+        "minProperties": 1,
+        "if": {"required": ["ipBlock"]},
+        "then": {"maxProperties": 1},
+    },
+    "NetworkPolicyPort": {"dependencies": {"endPort": ["port"]}},
     "NodeSelectorRequirement": {
         "allOf": [
             *_VALUES,
@@ -340,6 +381,10 @@ TYPES: Mapping[str, Schema] = {
             "mismatchLabelKeys": ["labelSelector"],
         }
     },
+    "PodDNSConfigOption": {"required": ["name"]},
+    "PodResourceClaim": {
+        "oneOf": [{"required": ["resourceClaimName"]}, {"required": ["resourceClaimTemplateName"]}]
+    },
     "ResourceFieldSelector": {
         "allOf": [
             {
@@ -350,8 +395,13 @@ TYPES: Mapping[str, Schema] = {
         ]
     },
     "SeccompProfile": _LOCALHOST,
+    "SecretEnvSource": {"required": ["name"]},
     "SecretKeySelector": {"required": ["name", "key"]},
     "SecretProjection": {"required": ["name"]},
+    "TopologySpreadConstraint": {
+        "if": {"required": ["minDomains"]},
+        "then": {"properties": {"whenUnsatisfiable": {"const": "DoNotSchedule"}}},
+    },
     "Volume": {"minProperties": 2, "maxProperties": 2},
     "VolumeMount": {
         "allOf": [

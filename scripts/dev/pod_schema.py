@@ -22,7 +22,9 @@ from scripts.helm import ROOT
 PLACE = re.compile(r'^    "kubernetes": \{\n.*?^    \},?\n', re.MULTILINE | re.DOTALL)
 """The generated part: an entry of the schema's ``definitions``, with its lines."""
 ROOTS = (
-    *("Affinity", "EnvVarSource", "PodSecurityContext", "SecurityContext", "Toleration"),
+    *("Affinity", "CSIVolumeSource", "EnvFromSource", "EnvVarSource", "HostAlias"),
+    *("NetworkPolicyEgressRule", "NetworkPolicyIngressRule", "PodDNSConfig", "PodResourceClaim"),
+    *("PodSecurityContext", "SecurityContext", "Toleration", "TopologySpreadConstraint"),
     *("Volume", "VolumeMount"),
 )
 """Kubernetes' types that values carry; all that they refer to is generated too."""
@@ -67,7 +69,7 @@ def openapi(version: str) -> dict[str, Schema]:
     if not file.is_file():
         raise ValueError(f"no OpenAPI of Kubernetes {version}: kubernetes-validate lacks {file}")
     types = json.loads(file.read_text(encoding="utf-8"))["$defs"]
-    wanted = (name for name in types if name.startswith(("io.k8s.api.core.v1.", _MACHINERY)))
+    wanted = (name for name in types if name.startswith(_GROUPS))
     return {name.rpartition(".")[2]: types[name] for name in wanted}
 
 
@@ -119,7 +121,7 @@ def generated(types: Mapping[str, Schema]) -> dict[str, Schema]:
     return made
 
 
-_MACHINERY = "io.k8s.apimachinery.pkg."
+_GROUPS = ("io.k8s.api.core.v1.", "io.k8s.api.networking.v1.", "io.k8s.apimachinery.pkg.")
 
 
 def _type(name: str, given: Schema) -> Schema:

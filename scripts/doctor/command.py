@@ -16,7 +16,7 @@ from scripts.doctor.gather import gather
 from scripts.doctor.nodes import check_gpu_model, check_nodes
 from scripts.doctor.permissions import check_permissions
 from scripts.doctor.queue import check_queue, check_topology
-from scripts.doctor.quota import check_quota, check_resource_quota
+from scripts.doctor.quota import check_quota, check_ready_time, check_resource_quota
 from scripts.doctor.references import check_account, check_image, check_references
 from scripts.doctor.snapshot import Snapshot
 from scripts.doctor.storage import check_claims
@@ -98,5 +98,6 @@ def _check_kueue(release: Release, snapshot: Snapshot) -> list[Finding]:
     return [
         *check_queue(release, snapshot),
         *check_quota(release, snapshot),
+        *check_ready_time(release, snapshot),
         *check_topology(release, snapshot),
     ]

@@ -7,6 +7,7 @@ other runs does not count, since it ends.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -28,6 +29,8 @@ from scripts.quantity import (
 )
 
 CONFIG_KEY = "controller_manager_config.yaml"
+SHORT_SECONDS = 600
+"""A pull of an image of 25 GB at 42 MB/s."""
 Amounts = Mapping[str, Decimal]
 
 
@@ -43,6 +46,9 @@ class KueueConfig:
     """quotaCheckStrategy: IgnoreUndeclared."""
     transformed: frozenset[str] = frozenset()
     """Inputs of `transformations`; their outputs are not computed here."""
+    ready_seconds: float = 1800
+    """waitForPodsReady.timeout; on by default since Kueue 0.19
+    (its apis/config/v1beta2/defaults.go)."""
 
     def counted(self, total: Amounts, covered: Collection[str]) -> dict[str, Decimal]:
         """Return the resources that need a quota.
@@ -75,7 +81,37 @@ def read_kueue_config(answer: Answer) -> KueueConfig:
         excluded=tuple(resources.get("excludeResourcePrefixes") or ()),
         ignores_undeclared=resources.get("quotaCheckStrategy") == "IgnoreUndeclared",
         transformed=frozenset(each["input"] for each in resources.get("transformations") or []),
+        ready_seconds=_seconds((content.get("waitForPodsReady") or {}).get("timeout"))
+        or KueueConfig.ready_seconds,
     )
+
+
+def _seconds(duration: object) -> float:
+    """Return the seconds of a duration of Go; 0 for none.
+
+    >>> _seconds("1h30m0s")
+    5400.0
+    """
+    units = {"h": 3600, "m": 60, "s": 1}
+    parts = re.findall(r"([0-9.]+)([hms])(?!s)", str(duration or ""))
+    return float(sum(float(amount) * units[unit] for amount, unit in parts))
+
+
+def check_ready_time(release: Release, snapshot: Snapshot) -> list[Finding]:
+    """Warn where Kueue may evict the run before its pods are ready.
+
+    With stages in pods of their own the gang is not ready before they end; otherwise only the
+    image pull counts.
+    """
+    config, staged = read_kueue_config(snapshot.kueue_config), len(release.jobset.jobs) > 1
+    if not release.jobset.queue or not (staged or config.ready_seconds < SHORT_SECONDS):
+        return []
+    known = "" if config.known else ", the default since 0.19: its configuration may not be read"
+    what = "clone, download and image pull" if staged else "the image pull"
+    found = f"Kueue evicts the run if {what} take longer than {config.ready_seconds:g} s{known}"
+    remedy = "stages.placement: inline, or " if staged else "pull the image before, or "
+    remedy += "the administrator raises waitForPodsReady.timeout"
+    return [warn("ready-time", "time to become ready", found, remedy)]
 
 
 def check_quota(release: Release, snapshot: Snapshot) -> list[Finding]:

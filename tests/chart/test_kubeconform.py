@@ -34,6 +34,7 @@ from tests.chart.helm import (
     walk,
 )
 from tests.chart.test_crd import FULL, schema
+from tests.chart.test_needs import NEUTRAL, rows
 from tests.chart.test_versions import FILES
 
 PROGRAM = ROOT / ".tools" / "cluster" / "bin" / "kubeconform"
@@ -43,6 +44,9 @@ KINDS = {
     "persistentvolumeclaim-v1": ("", "PersistentVolumeClaim"),
     "pod-v1": ("", "Pod"),
     "job-batch-v1": ("batch", "Job"),
+    "serviceaccount-v1": ("", "ServiceAccount"),
+    "networkpolicy-networking-v1": ("networking.k8s.io", "NetworkPolicy"),
+    "limitrange-v1": ("", "LimitRange"),
 }
 """What the chart renders beside the JobSet, and what JobSet makes; other kinds are refused."""
 
@@ -159,6 +163,11 @@ def test_every_network_is_valid(profile: str, helm: str, schemas: Path) -> None:
 def test_every_option_at_once_is_valid(schemas: Path) -> None:
     for values in (BASE, merged(FULL)):
         assert check(with_jobs(template(values)), schemas)[1] == []
+
+
+@pytest.mark.parametrize("values", [pytest.param(v, id=need) for need, v in rows()])
+def test_every_need_of_a_cluster_is_valid(values: Document, schemas: Path) -> None:
+    assert check(with_jobs(template(merged(NEUTRAL, values))), schemas)[1] == []
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,10 @@ TEXT = (CHART / "values.yaml").read_text(encoding="utf-8")
 VALUES: Document = yaml.safe_load(TEXT)
 FILES = sorted(p for p in (CHART / "templates").rglob("*") if p.is_file())
 TEMPLATES = {p: p.read_text(encoding="utf-8") for p in FILES}
-FREE = ("extraVolumes", "extraVolumeMounts", "podSecurityContext", "securityContext", "extraEnv")
+FREE = (
+    *("extraVolumes", "extraVolumeMounts", "podSecurityContext", "securityContext", "extraEnv"),
+    "podSpec",
+)
 """Kubernetes' own shapes: the schema helps with some of their fields, templates copy them."""
 
 

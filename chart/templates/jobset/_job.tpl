@@ -6,6 +6,9 @@ spec:
   completions: {{ int .pods }}
   parallelism: {{ int .pods }}
   backoffLimit: 0
+  {{- with .root.Values.jobset.activeDeadlineSeconds }}
+  activeDeadlineSeconds: {{ int . }}
+  {{- end }}
   podReplacementPolicy: Failed
   # The Job's failure message names this rule; the JobSet's failure policy reads that message.
   podFailurePolicy:
@@ -22,5 +25,9 @@ spec:
           values: [{{ include "megatron-dpo.exitCodes" (dict "codes" (get $exits $group) "by" ", ") }}]
       {{- end }}
   template:
-    {{- include "megatron-dpo.pod" . | nindent 4 }}
+    {{- $pod := include "megatron-dpo.pod" . }}
+    {{- with ternary .root.Values.podSpec dict (eq .role "node") }}
+    {{- $pod = include "megatron-dpo.pod.merged" (dict "pod" (fromYaml $pod) "given" .) }}
+    {{- end }}
+    {{- $pod | nindent 4 }}
 {{- end }}

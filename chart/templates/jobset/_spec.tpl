@@ -21,6 +21,12 @@ replicatedJobs:
       {{- $job := dict "root" $ "role" $role "command" (ternary "run" $role $gang) "pods" (ternary $.Values.nodes 1 $gang) }}
       {{- include "megatron-dpo.job" $job | nindent 6 }}
   {{- end }}
+{{- with .Values.jobset.managedBy }}
+managedBy: {{ . | quote }}
+{{- end }}
+{{- with .Values.jobset.spec }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{/*
@@ -45,6 +51,11 @@ rules:
     action: RestartJobSetAndIgnoreMaxRestarts
     onJobFailureReasons: [PodFailurePolicy]
     onJobFailureMessagePatterns: ["has condition DisruptionTarget matching "]
+  {{- if .Values.jobset.activeDeadlineSeconds }}
+  - name: deadline
+    action: FailJobSet
+    onJobFailureReasons: [DeadlineExceeded]
+  {{- end }}
   {{- range $name, $action := dict "free" "RestartJobSetAndIgnoreMaxRestarts" "user" "FailJobSet" }}
   - name: {{ $name }}
     action: {{ $action }}

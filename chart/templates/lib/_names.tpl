@@ -36,9 +36,25 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name (replace "+" "_" .Chart.Version) }}
 {{- end }}
 
-{{/* repository:tag@digest, each part as given. */}}
+{{/* repository:tag@digest, each part as given. Takes an image. */}}
 {{- define "megatron-dpo.image" -}}
-{{- .Values.image.repository }}
-{{- with .Values.image.tag }}:{{ . }}{{ end }}
-{{- with .Values.image.digest }}@{{ . }}{{ end }}
+{{- .repository }}
+{{- with .tag }}:{{ . }}{{ end }}
+{{- with .digest }}@{{ . }}{{ end }}
+{{- end }}
+
+{{/*
+The values of a role as JSON: image, resources, nodeSelector, tolerations, affinity. A role's own image replaces
+the gang's as a whole, since a tag and a digest belong to one repository. Takes (root, role).
+*/}}
+{{- define "megatron-dpo.role" -}}
+{{- $v := .root.Values -}}
+{{- $own := dict "node" $v "test" $v.test | dig .role $v.stages -}}
+{{- $image := ternary $own.image $v.image (ne (dig "repository" "" $own.image) "") -}}
+{{- pick $own "resources" "nodeSelector" "tolerations" "affinity" | merge (dict "image" $image) | toJson }}
+{{- end }}
+
+{{/* Service account of the pods, the release's own if it is created or writes events; empty for the namespace's default. */}}
+{{- define "megatron-dpo.serviceAccount.name" -}}
+{{- .Values.serviceAccountName | default (ternary .Release.Name "" (or .Values.serviceAccount.create .Values.monitoring.events)) }}
 {{- end }}

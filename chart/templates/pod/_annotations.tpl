@@ -1,6 +1,9 @@
 {{/* Annotations of the pod template: checksums, Kueue's topology (gang only), the network's, then the user's. */}}
 {{- define "megatron-dpo.annotations" -}}
 {{- $annotations := dict "checksum/recipe" (include "megatron-dpo.recipe" .root | sha256sum) -}}
+{{- if .root.Values.jobset.managedBy }}
+{{- $_ := set $annotations "megatron-dpo/recipe" (include "megatron-dpo.recipe" .root) }}
+{{- end }}
 {{- with include "megatron-dpo.launcher.digest" .root }}
 {{- $_ := set $annotations "checksum/launchers" . }}
 {{- end }}

@@ -11,7 +11,7 @@ is merged over the profile's (a null removes an entry); another field replaces i
 {{- range $field := list "capabilities" "initContainers" "libraryPath" "volumes" "volumeMounts" }}
 {{- $_ := set $profile $field (get $profile $field | default list) }}
 {{- end }}
-{{- range $field, $given := omit $user "profile" "resourceName" "resourceCount" "floorGBs" }}
+{{- range $field, $given := omit $user "profile" "resourceName" "resourceCount" "floorGBs" "imageRegistry" }}
 {{- if kindIs "map" $given }}
 {{- range $name, $value := $given }}
 {{- $_ := set (get $profile $field) $name (include "megatron-dpo.scalar" $value) }}
@@ -21,6 +21,7 @@ is merged over the profile's (a null removes an entry); another field replaces i
 {{- $_ := set $profile $field $given }}
 {{- end }}
 {{- end }}
+{{- $_ := set $profile "initContainers" (include "megatron-dpo.network.initContainers" (dict "profile" $profile "values" .Values) | fromJsonArray) }}
 {{- include "megatron-dpo.network.device" (dict "profile" $profile "user" $user) }}
 {{- toJson $profile }}
 {{- end }}
@@ -51,4 +52,25 @@ one Multus network for each device. Takes (profile, user); modifies the profile.
 {{- $_ := set .profile.annotations $multus $names }}
 {{- end }}
 {{- end }}
+{{- end }}
+
+{{/*
+Init containers and sidecars as a JSON list: the network's, with their images from network.imageRegistry, each under
+the one of extraInitContainers with its name, then the other ones of those. Takes (profile, values).
+*/}}
+{{- define "megatron-dpo.network.initContainers" -}}
+{{- $extra := dict -}}
+{{- range .values.extraInitContainers }}{{ $_ := set $extra .name . }}{{ end }}
+{{- $containers := list }}
+{{- range $container := .profile.initContainers }}
+{{- with $.values.network.imageRegistry }}
+{{- $_ := set $container "image" (printf "%s/%s" . (regexReplaceAll "^[^/]*[.:][^/]*/" $container.image "")) }}
+{{- end }}
+{{- $containers = append $containers (mergeOverwrite (dict) $container (get $extra .name | default dict)) }}
+{{- $_ := unset $extra .name }}
+{{- end }}
+{{- range .values.extraInitContainers }}
+{{- if hasKey $extra .name }}{{ $containers = append $containers . }}{{ end }}
+{{- end }}
+{{- toJson $containers }}
 {{- end }}

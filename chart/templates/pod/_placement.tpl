@@ -1,7 +1,9 @@
 {{/* Fields of the pod spec that decide where the pod runs and under which account. Takes (root, role). */}}
 {{- define "megatron-dpo.pod.placement" -}}
 {{- $v := .root.Values -}}
-{{- with include "megatron-dpo.serviceAccountName" . }}
+{{- $gang := eq .role "node" -}}
+{{- $role := include "megatron-dpo.role" . | fromJson -}}
+{{- with include "megatron-dpo.serviceAccount.name" .root }}
 serviceAccountName: {{ . | quote }}
 {{- end }}
 {{- with $v.priorityClassName }}
@@ -10,40 +12,62 @@ priorityClassName: {{ . | quote }}
 {{- with $v.schedulerName }}
 schedulerName: {{ . | quote }}
 {{- end }}
-{{- if and (eq .role "node") (include "megatron-dpo.network" .root | fromJson).hostNetwork }}
+{{- if and $gang (include "megatron-dpo.network" .root | fromJson).hostNetwork }}
 hostNetwork: true
 dnsPolicy: ClusterFirstWithHostNet
 {{- end }}
-{{- /* These select hosts with GPUs; a stage pod of placement jobs needs none and runs anywhere. */}}
-{{- if eq .role "node" }}
-{{- with include "megatron-dpo.withoutNulls" $v.nodeSelector }}
+{{- with include "megatron-dpo.withoutNulls" $role.nodeSelector }}
 nodeSelector:
   {{- . | nindent 2 }}
 {{- end }}
-{{- with $v.affinity }}
+{{- with $role.affinity }}
 affinity:
   {{- toYaml . | nindent 2 }}
-{{- end }}
 {{- end }}
 {{- with include "megatron-dpo.tolerations" . | fromJsonArray }}
 tolerations:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- range $field := list "dnsConfig" "hostAliases" }}
+{{- with get $v $field }}
+{{ $field }}:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+{{- if not (kindIs "invalid" $v.hostUsers) }}
+hostUsers: {{ $v.hostUsers }}
+{{- end }}
+{{- if $gang }}
+{{- with $v.runtimeClassName }}
+runtimeClassName: {{ . | quote }}
+{{- end }}
+{{- with $v.resourceClaims }}
+resourceClaims:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with $v.topologySpreadConstraints }}
+topologySpreadConstraints:
+  {{- range . }}
+  {{- $selector := include "megatron-dpo.gang.labels" $.root | fromYaml | dict "matchLabels" }}
+  - {{- omit . "labelSelector" | merge (dict "labelSelector" (.labelSelector | default $selector)) | toYaml | nindent 4 }}
+  {{- end }}
+{{- end }}
+{{- end }}
 {{- end }}
 
-{{/* Name of the pods' service account: the user's, or for the gang the one that may write events. Takes (root, role). */}}
-{{- define "megatron-dpo.serviceAccountName" -}}
-{{- $own := and .root.Values.monitoring.events (eq .role "node") -}}
-{{- .root.Values.serviceAccountName | default (ternary (include "megatron-dpo.name" .root) "" $own) -}}
+{{/* Labels that JobSet gives to the gang's pods only. */}}
+{{- define "megatron-dpo.gang.labels" -}}
+jobset.sigs.k8s.io/jobset-name: {{ include "megatron-dpo.name" . }}
+jobset.sigs.k8s.io/replicatedjob-name: node
 {{- end }}
 
 {{/*
-Tolerations as JSON: the user's (gang only), then those that bind a pod to a lost node for
+Tolerations as JSON: the role's, then those that bind a pod to a lost node for
 restarts.nodeLostSeconds, unless a toleration of the user covers the same taint. Without one Kubernetes adds
 its own 300 s (DefaultTolerationSeconds). A toleration without a key covers every taint. Takes (root, role).
 */}}
 {{- define "megatron-dpo.tolerations" -}}
-{{- $given := ternary .root.Values.tolerations list (eq .role "node") -}}
+{{- $given := (include "megatron-dpo.role" . | fromJson).tolerations -}}
 {{- $tolerations := $given -}}
 {{- $seconds := .root.Values.restarts.nodeLostSeconds -}}
 {{- if not (kindIs "invalid" $seconds) }}

@@ -1,5 +1,7 @@
 {{/* The pod template of a role: node (the gang), clone, download or test. Takes (root, role, command). */}}
 {{- define "megatron-dpo.pod" -}}
+{{- $gang := eq .role "node" -}}
+{{- $role := include "megatron-dpo.role" . | fromJson -}}
 metadata:
   labels:
     {{- include "megatron-dpo.labels.stable" .root | nindent 4 }}
@@ -26,28 +28,38 @@ spec:
     - name: {{ . | quote }}
     {{- end }}
   {{- end }}
-  {{- with and (eq .role "node") (include "megatron-dpo.network" .root | fromJson).initContainers }}
+  {{- with and $gang (include "megatron-dpo.network" .root | fromJson).initContainers }}
   initContainers:
     {{- toYaml . | nindent 4 }}
   {{- end }}
   containers:
     - name: launcher
-      image: {{ include "megatron-dpo.image" .root | quote }}
+      image: {{ include "megatron-dpo.image" $role.image | quote }}
       imagePullPolicy: {{ .root.Values.image.pullPolicy }}
       command:
         {{- include "megatron-dpo.command" . | trim | nindent 8 }}
       workingDir: /opt
+      {{- with and (ne .role "test") .root.Values.envFrom }}
+      envFrom:
+        {{- toYaml . | nindent 8 }}
+      {{- end }}
       env:
         {{- include "megatron-dpo.env" . | trim | nindent 8 }}
-      {{- with and (eq .role "node") .root.Values.monitoring.port }}
+      {{- with and $gang .root.Values.monitoring.port }}
       ports:
         - name: metrics
           containerPort: {{ int . }}
       {{- end }}
       resources:
         {{- include "megatron-dpo.resources" . | nindent 8 }}
+        {{- with and $gang .root.Values.resourceClaims }}
+        claims:
+          {{- range . }}
+          - name: {{ .name }}
+          {{- end }}
+        {{- end }}
       terminationMessagePolicy: FallbackToLogsOnError
-      {{- if and (eq .role "node") (dig "hang" "enabled" true .root.Values.restarts) }}
+      {{- if and $gang (dig "hang" "enabled" true .root.Values.restarts) }}
       {{- include "megatron-dpo.pod.liveness" .root | nindent 6 }}
       {{- end }}
       securityContext:
@@ -75,4 +87,14 @@ livenessProbe:
   timeoutSeconds: 10
   failureThreshold: 3
   terminationGracePeriodSeconds: 5
+{{- end }}
+
+{{/*
+A pod template under podSpec, of which validate.podSpec has refused what the chart sets. Takes (pod, given).
+*/}}
+{{- define "megatron-dpo.pod.merged" -}}
+{{- $launcher := first (.given.containers | default list) | default dict -}}
+{{- $_ := mergeOverwrite (first .pod.spec.containers) $launcher -}}
+{{- $_ = mergeOverwrite .pod.spec (omit .given "containers") -}}
+{{- toYaml .pod }}
 {{- end }}

@@ -1,7 +1,6 @@
 {{/* Resources of the container: the user's merged over the derived ones; a null removes one. Takes (root, role). */}}
 {{- define "megatron-dpo.resources" -}}
-{{- $v := .root.Values -}}
-{{- $user := dict "node" $v.resources "test" $v.test.resources | dig .role $v.stages.resources -}}
+{{- $user := (include "megatron-dpo.role" . | fromJson).resources -}}
 {{- $resources := include "megatron-dpo.resources.derived" . | fromJson -}}
 {{- range $side, $other := dict "requests" "limits" "limits" "requests" }}
 {{- $others := get $user $other | default dict }}

@@ -3,8 +3,16 @@
 {{- $v := .root.Values -}}
 {{- $isTest := eq .role "test" -}}
 - name: launchers
+{{- if $v.jobset.managedBy }}
+  # The JobSet alone is copied to another cluster, without the ConfigMap.
+  downwardAPI:
+    items:
+      - path: recipe.yaml
+        fieldRef: {fieldPath: "metadata.annotations['megatron-dpo/recipe']"}
+{{- else }}
   configMap:
     name: {{ include "megatron-dpo.configMap.name" .root }}
+{{- end }}
 {{- if eq $v.launcher.from "chart" }}
 - name: package
   emptyDir: {}
@@ -18,7 +26,7 @@
     sizeLimit: {{ $v.sharedMemory.sizeLimit }}
 {{- end }}
 - name: tmp
-  emptyDir: {}
+  emptyDir: {{ with $v.tmp.sizeLimit }}{sizeLimit: {{ . }}}{{ else }}{}{{ end }}
 {{- if $isTest }}
 - name: release
   secret:
@@ -50,6 +58,9 @@ hostPath:
   path: {{ .hostPath.path | quote }}
   # It must exist: a folder created by the kubelet belongs to root.
   type: Directory
+{{- else if .csi }}
+csi:
+  {{- toYaml .csi | nindent 2 }}
 {{- else if kindIs "map" .emptyDir }}
 emptyDir:
   {{- toYaml .emptyDir | nindent 2 }}
@@ -65,6 +76,7 @@ persistentVolumeClaim:
 {{- with .Values.workspace }}
 {{- if .nfs }}NFS {{ .nfs.server }}:{{ .nfs.path }}
 {{- else if .hostPath }}host folder {{ .hostPath.path }}
+{{- else if .csi }}volume of {{ .csi.driver }}
 {{- else if kindIs "map" .emptyDir }}emptyDir
 {{- else }}claim {{ include "megatron-dpo.claim.name" $ }}
 {{- end }}

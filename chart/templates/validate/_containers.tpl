@@ -1,13 +1,15 @@
 {{/* Init containers and sidecars of the fabric: what the API server would refuse of them. */}}
 {{- define "megatron-dpo.validate.containers" -}}
+{{- range $key, $given := dict "network.initContainers" .Values.network.initContainers "extraInitContainers" .Values.extraInitContainers -}}
 {{- $names := list "launcher" -}}
-{{- range $position, $container := .Values.network.initContainers }}
-{{- $path := printf "network.initContainers[%d]" $position }}
+{{- range $position, $container := $given }}
+{{- $path := printf "%s[%d]" $key $position }}
 {{- if has $container.name $names }}
 - {{ $path }}.name: {{ $container.name }} is in use; use another name [init-container-name]
 {{- end }}
 {{- $names = append $names $container.name }}
-{{- if ne $container.image (trim $container.image) }}
+{{- $image := $container.image | default "" }}
+{{- if ne $image (trim $image) }}
 - {{ $path }}.image: {{ $container.image | quote }} begins or ends with a blank; remove it [init-container-image]
 {{- end }}
 {{- $variables := list }}
@@ -29,6 +31,12 @@
 {{- range $name := concat (keys $requests) (keys $limits) | uniq | sortAlpha }}
 {{- $amounts := dict "path" (printf "%s.resources" $path) "name" $name "request" (get $requests $name) "limit" (get $limits $name) }}
 {{- include "megatron-dpo.validate.resource" $amounts }}
+{{- end }}
+{{- end }}
+{{- end }}
+{{- range (include "megatron-dpo.network" . | fromJson).initContainers }}
+{{- if not .image }}
+- extraInitContainers: {{ .name }} has no image, and profile {{ $.Values.network.profile }} has no such container; set its image [init-container-image-missing]
 {{- end }}
 {{- end }}
 {{- end }}

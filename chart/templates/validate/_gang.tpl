@@ -32,8 +32,12 @@ characters.
 {{- if has (int .Values.monitoring.port) (list (int .Values.rendezvous.masterPort) (int .Values.rendezvous.gangPort)) }}
 - monitoring.port: {{ int .Values.monitoring.port }} is a port of rendezvous too; use another port [monitoring-port]
 {{- end }}
-{{- if not (or .Values.image.tag .Values.image.digest) }}
-- image.tag: empty, as is image.digest, which means latest; set one of them [image-missing]
+{{- range $path, $image := dict "image" .Values.image "stages.image" .Values.stages.image "test.image" .Values.test.image }}
+{{- if and $image (not $image.repository) }}
+- {{ $path }}.repository: empty; set the repository of the image [image-repository]
+{{- else if and $image (not (or $image.tag $image.digest)) }}
+- {{ $path }}.tag: empty, as is {{ $path }}.digest, which means latest; set one of them [image-missing]
+{{- end }}
 {{- end }}
 {{- if and (not .Values.image.digest) (not .Values.image.allowMutableTag) (regexMatch "(^|[-_.])(latest|nightly|edge|dev|devel|main|master|head|stable)$" (lower .Values.image.tag)) }}
 - image.tag: {{ .Values.image.tag | quote }} is a tag that moves, and a restart may get other code than the run began with; set image.digest or another tag, or image.allowMutableTag: true [image-mutable]

@@ -80,27 +80,30 @@
 
 {{/* Names of labels, annotations and node labels; tolerations. */}}
 {{- define "megatron-dpo.validate.pod" -}}
-{{- range $path, $names := dict "podLabels" .Values.podLabels "podAnnotations" .Values.podAnnotations "nodeSelector" .Values.nodeSelector }}
+{{- range $path, $names := dict "podLabels" .Values.podLabels "podAnnotations" .Values.podAnnotations "nodeSelector" .Values.nodeSelector "stages.nodeSelector" .Values.stages.nodeSelector "test.nodeSelector" .Values.test.nodeSelector "jobset.labels" .Values.jobset.labels "jobset.annotations" .Values.jobset.annotations }}
 {{- range $name, $_ := $names }}
 {{- if not (include "megatron-dpo.isLabel" $name) }}
 - {{ $path }}: {{ $name | quote }} is not the name of a label or annotation; use name or example.com/name [label-name]
 {{- else if has $name (list "true" "false") }}
 - {{ $path }}: YAML makes the name {{ $name }} of an unquoted {{ ternary "on, y and yes" "off, n and no" (eq $name "true") }}; use another one [name-boolean]
-{{- else if and (ne $path "nodeSelector") (regexMatch "^(app[.]kubernetes[.]io|jobset[.]sigs[.]k8s[.]io|checksum|kueue[.]x-k8s[.]io/(podset-|queue-name))" $name) }}
+{{- else if or (and (not (hasSuffix "nodeSelector" $path)) (regexMatch "^(app[.]kubernetes[.]io|jobset[.]sigs[.]k8s[.]io|checksum|kueue[.]x-k8s[.]io/(podset-|queue-name))" $name)) (and (hasPrefix "jobset." $path) (regexMatch "^(helm[.]sh|meta[.]helm[.]sh|kueue[.]x-k8s[.]io/(priority-class|max-exec-time-seconds))" $name)) }}
 - {{ $path }}: {{ $name }} is set by the chart; remove it (for queue and topology set kueue.queue and kueue.topology) [label-owned]
 {{- end }}
 {{- end }}
 {{- end }}
-{{- include "megatron-dpo.validate.tolerations" .Values.tolerations }}
+{{- range $path, $given := dict "tolerations" .Values.tolerations "stages.tolerations" .Values.stages.tolerations "test.tolerations" .Values.test.tolerations }}
+{{- include "megatron-dpo.validate.tolerations" (dict "key" $path "given" $given) }}
+{{- end }}
 {{- end }}
 
 {{/*
 Tolerations that the API server would refuse only when the JobSet creates its pods, after Kueue has reserved the
-GPUs.
+GPUs. Takes (key, given).
 */}}
 {{- define "megatron-dpo.validate.tolerations" -}}
-{{- range $position, $given := . }}
-{{- $path := printf "tolerations[%d]" $position }}
+{{- $key := .key }}
+{{- range $position, $given := .given }}
+{{- $path := printf "%s[%d]" $key $position }}
 {{- $isAny := eq ($given.operator | default "Equal") "Exists" }}
 {{- if and $isAny $given.value }}
 - {{ $path }}.value: {{ $given.value | quote }}, and operator Exists accepts any value; set operator: Equal or remove the value [toleration-value]

@@ -1,7 +1,7 @@
 {{/* Merged requests and limits that the API server would refuse. */}}
 {{- define "megatron-dpo.validate.resources" -}}
 {{- range $path, $role := dict "resources" "node" "stages.resources" "clone" "test.resources" "test" }}
-{{- $user := dict "node" $.Values.resources "test" $.Values.test.resources | dig $role $.Values.stages.resources }}
+{{- $user := (include "megatron-dpo.role" (dict "root" $ "role" $role) | fromJson).resources }}
 {{- $names := concat (keys ($user.requests | default dict)) (keys ($user.limits | default dict)) | uniq | sortAlpha }}
 {{- range $name := $names }}
 {{- if eq $name $.Values.gpuResource }}

@@ -1,7 +1,7 @@
 {{/* Exactly one kind of workspace, which all nodes can mount. */}}
 {{- define "megatron-dpo.validate.workspace" -}}
 {{- $workspace := .Values.workspace -}}
-{{- $kinds := list "existingClaim" "pvc" "nfs" "hostPath" "emptyDir" -}}
+{{- $kinds := list "existingClaim" "pvc" "nfs" "hostPath" "csi" "emptyDir" -}}
 {{- $given := list -}}
 {{- range $kinds }}
 {{- if or (get $workspace .) (kindIs "map" (get $workspace .)) }}
@@ -13,7 +13,7 @@
 {{- end }}
 {{- $many := gt (int .Values.nodes) 1 }}
 {{- if and $many (has "emptyDir" $given) }}
-- workspace.emptyDir: {{ int .Values.nodes }} nodes cannot share it; use existingClaim, pvc, nfs or hostPath, or set nodes: 1 [workspace-shared]
+- workspace.emptyDir: {{ int .Values.nodes }} nodes cannot share it; use existingClaim, pvc, nfs, hostPath or csi, or set nodes: 1 [workspace-shared]
 {{- end }}
 {{- with $workspace.nfs }}
 {{- if contains "/" .server }}

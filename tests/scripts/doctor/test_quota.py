@@ -15,12 +15,14 @@ from scripts.doctor.findings import Level
 from scripts.doctor.quota import (
     CONFIG_KEY,
     KueueConfig,
+    check_ready_time,
     check_resource_quota,
     read_kueue_config,
     resource_quota_usage,
 )
 from tests.scripts.doctor.healthy import Object, found, named, objects, release, snapshot
 
+JOBS = ["stages.placement=jobs", "stages.convert.skip=true"]
 RDMA = "rdma/hca_shared_devices_a"
 
 
@@ -61,6 +63,31 @@ def test_a_resource_that_kueue_transforms_is_said_to_be_unchecked() -> None:
     findings = examine(release(), snapshot(release(), uncovered(), kueue_config=answer))
     warned = [each.subject for each in findings if each.level is Level.WARN]
     assert warned == [f"quota {RDMA}"]
+
+
+@pytest.mark.parametrize(
+    ("sets", "content", "warned"),
+    [
+        ([], {}, None),
+        ([], {"waitForPodsReady": {"timeout": "5m"}}, "300 s"),
+        ([], {"waitForPodsReady": {"timeout": "1h30m0s"}}, None),
+        (JOBS, {}, "1800 s"),
+        (JOBS, {"waitForPodsReady": {"timeout": "1h30m0s"}}, "5400 s"),
+        (JOBS, None, "may not be read"),
+    ],
+)
+def test_a_run_that_may_not_be_ready_in_time_is_warned_of(
+    sets: list[str], content: Object | None, warned: str | None
+) -> None:
+    answer = (
+        Answer(status=403)
+        if content is None
+        else found({"data": {CONFIG_KEY: yaml.safe_dump({"apiVersion": "v1", **content})}})
+    )
+    wanted = release(*sets)
+    findings = check_ready_time(wanted, snapshot(wanted, kueue_config=answer))
+    assert [each.level for each in findings] == ([Level.WARN] if warned else [])
+    assert all(str(warned) in each.found for each in findings)
 
 
 def cohort(nominal: str, **limits: str) -> list[Object]:

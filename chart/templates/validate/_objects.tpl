@@ -1,0 +1,97 @@
+{{/*
+podSpec and jobset.spec: only fields that the chart has no key for, so that what the chart guarantees holds: command, ranks'
+environment, security level, volumes, restarts. A field that is refused without a key is fixed.
+*/}}
+{{- define "megatron-dpo.validate.podSpec" -}}
+{{- $fixed := "" -}}
+{{- $pod := dict
+  "affinity" "affinity" "automountServiceAccountToken" $fixed "dnsConfig" "dnsConfig" "enableServiceLinks" $fixed
+  "ephemeralContainers" $fixed "hostAliases" "hostAliases" "hostIPC" $fixed "hostNetwork" "network.hostNetwork"
+  "hostPID" $fixed "hostUsers" "hostUsers" "hostname" $fixed "imagePullSecrets" "image.pullSecrets"
+  "initContainers" "extraInitContainers" "nodeSelector" "nodeSelector" "priorityClassName" "priorityClassName"
+  "resourceClaims" "resourceClaims" "restartPolicy" $fixed "runtimeClassName" "runtimeClassName"
+  "schedulerName" "schedulerName" "securityContext" "podSecurityContext" "serviceAccount" "serviceAccountName"
+  "serviceAccountName" "serviceAccountName" "shareProcessNamespace" $fixed "subdomain" $fixed
+  "terminationGracePeriodSeconds" "terminationGracePeriodSeconds" "tolerations" "tolerations"
+  "topologySpreadConstraints" "topologySpreadConstraints" "volumes" "extraVolumes" -}}
+{{- $container := dict
+  "args" $fixed "command" $fixed "env" "extraEnv" "envFrom" "envFrom" "image" "image" "imagePullPolicy" "image.pullPolicy"
+  "livenessProbe" "restarts.hang" "ports" "monitoring.port" "resources" "resources" "restartPolicy" $fixed
+  "restartPolicyRules" $fixed "securityContext" "securityContext" "terminationMessagePath" $fixed
+  "terminationMessagePolicy" $fixed "volumeMounts" "extraVolumeMounts" "workingDir" $fixed -}}
+{{- $jobset := dict
+  "failurePolicy" "restarts" "managedBy" "jobset.managedBy" "network" $fixed "replicatedJobs" "podSpec" "successPolicy" $fixed
+  "suspend" "kueue.queue" "ttlSecondsAfterFinished" "ttlSecondsAfterFinished" -}}
+{{- $given := dict "podSpec" (list .Values.podSpec $pod) "jobset.spec" (list .Values.jobset.spec $jobset) }}
+{{- with .Values.podSpec.containers }}
+{{- if not (kindIs "slice" .) }}
+- podSpec.containers: not a list; use [{name: launcher, ...}] [pod-spec-container]
+{{- else if or (ne (len .) 1) (ne (dig "name" "" (first .)) "launcher") }}
+- podSpec.containers: holds more than the container launcher, and a second one would keep the pods from their end; use extraInitContainers with restartPolicy: Always for a sidecar [pod-spec-container]
+{{- else }}
+{{- $_ := set $given "podSpec.containers[0]" (list (first .) $container) }}
+{{- end }}
+{{- end }}
+{{- range $path, $both := $given }}
+{{- range $field := keys (first $both) | sortAlpha }}
+{{- if hasKey (last $both) $field }}
+- {{ $path }}.{{ $field }}: set by the chart; {{ get (last $both) $field | printf "use %s" | trimSuffix "use " | default "remove it" }} [pod-spec-owned]
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Objects beside the JobSet, and what a controller of another cluster needs. */}}
+{{- define "megatron-dpo.validate.objects" -}}
+{{- $name := .Release.Name -}}
+{{- $owned := list (printf "JobSet/%s" $name) (printf "Service/%s" $name) (printf "Pod/%s-test" $name) (printf "ConfigMap/%s-launchers" $name) (printf "ConfigMap/%s-dashboard" $name) (printf "PersistentVolumeClaim/%s-workspace" $name) (printf "PodMonitor/%s" $name) (printf "NetworkPolicy/%s" $name) }}
+{{- if .Values.monitoring.events }}{{ $owned = append $owned (printf "Role/%s-events" $name) }}{{ $owned = append $owned (printf "RoleBinding/%s-events" $name) }}{{ end }}
+{{- if or .Values.serviceAccount.create .Values.monitoring.events }}{{ $owned = append $owned (printf "ServiceAccount/%s" (include "megatron-dpo.serviceAccount.name" .)) }}{{ end }}
+{{- range $position, $object := .Values.extraObjects }}
+{{- $id := printf "%s/%s" .kind .metadata.name }}
+{{- if has $id $owned }}
+- extraObjects[{{ $position }}]: {{ $id }} is in use; use another name [extra-object-name]
+{{- end }}
+{{- if and (eq .kind "Secret") (or .data .stringData) }}
+- extraObjects[{{ $position }}]: a Secret with its data in plain text; create it outside of the release, or use an ExternalSecret [extra-object-secret]
+{{- end }}
+{{- $owned = append $owned $id }}
+{{- end }}
+{{- if and .Values.serviceAccount.annotations (not .Values.serviceAccount.create) }}
+- serviceAccount.annotations: set, and the chart creates no service account; set serviceAccount.create: true, or annotate {{ .Values.serviceAccountName | default "the account" }} [service-account-annotations]
+{{- end }}
+{{- with .Values.jobset.managedBy }}
+{{- if ne $.Values.launcher.from "image" }}
+- jobset.managedBy: {{ . }} copies the JobSet to another cluster, without the launcher's ConfigMap; set launcher.from: image [managed-launcher]
+{{- end }}
+{{- if and (hasSuffix "/multikueue" .) (not $.Values.kueue.queue) }}
+- jobset.managedBy: {{ . }} requires Kueue, and kueue.queue is empty; set the LocalQueue or remove it [kueue-no-queue]
+{{- end }}
+{{- end }}
+{{- $claims := list }}
+{{- range $position, $claim := .Values.resourceClaims }}
+{{- if has .name $claims }}
+- resourceClaims[{{ $position }}].name: {{ .name }} is in use; use another name [claim-name]
+{{- end }}
+{{- $claims = append $claims .name }}
+{{- end }}
+{{- $host := (include "megatron-dpo.network" . | fromJson).hostNetwork }}
+{{- if and $host (eq (toString .Values.hostUsers) "false") }}
+- hostUsers: false, and pods on the host network (profile {{ .Values.network.profile }}) must use the host's users; set hostUsers: null [host-users]
+{{- end }}
+{{- with .Values.networkPolicy }}
+{{- if and $host .enabled }}
+- networkPolicy.enabled: true, and a NetworkPolicy does not apply to pods on the host network (profile {{ $.Values.network.profile }}); set networkPolicy.enabled: false [network-policy-host]
+{{- end }}
+{{- $remote := and $.Values.code.url (not $.Values.stages.clone.skip) }}
+{{- range append $.Values.recipe.dataset $.Values.recipe.model }}
+{{- if and (regexMatch "^(hf|ms)://" .) (not $.Values.stages.download.skip) }}{{ $remote = true }}{{ end }}
+{{- end }}
+{{- if and .enabled $remote (not .egress) }}
+- networkPolicy.egress: empty, and the run clones or downloads; set e.g. [{ports: [{port: 443}]}], or skip these stages [network-policy-egress]
+{{- end }}
+{{- if and (not .enabled) (or .ingress .egress) }}
+- networkPolicy: rules set, and no NetworkPolicy is created; set networkPolicy.enabled: true or remove them [network-policy-off]
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,239 @@
+"""What clusters need of a run beyond the defaults: each key, and the field that it renders."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.chart.helm import BASE, CHART, Document, Refused, env, jobs, kind, merged, pod, render
+from tests.chart.test_crd import mistakes
+
+ROLES = ("clone", "download", "node")
+STAGES: Document = {"stages": {"placement": "jobs", "convert": {"skip": True}}}
+IMAGE: Document = {"launcher": {"from": "image"}}
+POLICY: Document = {"networkPolicy": {"enabled": True, "egress": [{"ports": [{"port": 443}]}]}}
+CLAIM = {"name": "domain", "resourceClaimTemplateName": "dpo-domain"}
+SPREAD = {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule"}
+PAGE = CHART / "CLUSTERS.md"
+
+
+def specs(values: Document) -> dict[str, Document]:
+    """Return the pod specs by role: of stages in pods of their own, the gang, and helm test."""
+    found = render(BASE, STAGES, values)
+    return {role: pod(found, role) for role in ROLES} | {"test": kind(found, "Pod")["spec"]}
+
+
+@pytest.mark.parametrize(
+    "values, field, rendered, roles",
+    [
+        ({"runtimeClassName": "nvidia"}, "runtimeClassName", "nvidia", ["node"]),
+        ({"resourceClaims": [CLAIM]}, "resourceClaims", [CLAIM], ["node"]),
+        ({"hostUsers": False}, "hostUsers", False, [*ROLES, "test"]),
+        (
+            {"dnsConfig": {"searches": ["example.com"]}},
+            *("dnsConfig", {"searches": ["example.com"]}, [*ROLES, "test"]),
+        ),
+        (
+            {"hostAliases": [{"ip": "10.0.0.1", "hostnames": ["hub"]}]},
+            *("hostAliases", [{"ip": "10.0.0.1", "hostnames": ["hub"]}], [*ROLES, "test"]),
+        ),
+        ({"nodeSelector": {"gpu": "yes"}}, "nodeSelector", {"gpu": "yes"}, ["node"]),
+        (
+            {"stages": {"nodeSelector": {"cpu": "yes"}}},
+            *("nodeSelector", {"cpu": "yes"}, ["clone", "download"]),
+        ),
+        ({"test": {"nodeSelector": {"cpu": "yes"}}}, "nodeSelector", {"cpu": "yes"}, ["test"]),
+        ({"stages": {"affinity": {"podAffinity": {}}}}, "affinity", {"podAffinity": {}}, ROLES[:2]),
+        ({"podSpec": {"preemptionPolicy": "Never"}}, "preemptionPolicy", "Never", ["node"]),
+        ({"serviceAccount": {"create": True}}, "serviceAccountName", "run", [*ROLES, "test"]),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_a_field_of_the_pods_is_of_these_roles_only(
+    values: Document, field: str, rendered: Any, roles: list[str]
+) -> None:
+    before, after = specs({}), specs(values)
+    assert {role for role in after if field in after[role]} == set(roles)
+    assert all(after[role][field] == rendered for role in roles)
+    assert all(field not in spec for spec in before.values())
+
+
+def test_a_claim_is_used_by_the_launcher() -> None:
+    launcher = pod(render(BASE, {"resourceClaims": [CLAIM]}))["containers"][0]
+    assert launcher["resources"]["claims"] == [{"name": "domain"}]
+
+
+def test_a_spread_counts_the_gangs_pods_unless_it_selects_others() -> None:
+    other = {**SPREAD, "labelSelector": {"matchLabels": {"a": "b"}}}
+    found = pod(render(BASE, {"topologySpreadConstraints": [SPREAD, other]}))
+    own = {
+        "jobset.sigs.k8s.io/jobset-name": "run",
+        "jobset.sigs.k8s.io/replicatedjob-name": "node",
+    }
+    assert found["topologySpreadConstraints"] == [
+        {**SPREAD, "labelSelector": {"matchLabels": own}},
+        other,
+    ]
+
+
+@pytest.mark.parametrize("role, key", [("download", "stages"), ("test", "test")])
+def test_a_role_has_its_own_image_and_tolerations(role: str, key: str) -> None:
+    taint = {"key": "cpu", "operator": "Exists"}
+    image = {"repository": "example.com/small", "tag": "v1"}
+    after = specs({key: {"image": image, "tolerations": [taint]}})
+    assert after[role]["containers"][0]["image"] == "example.com/small:v1"
+    assert taint in after[role]["tolerations"]
+    assert after["node"]["containers"][0]["image"] != "example.com/small:v1"
+    assert taint not in after["node"]["tolerations"]
+
+
+def test_env_from_is_of_the_launcher_and_the_charts_variables_win() -> None:
+    given = [{"secretRef": {"name": "tracker"}, "prefix": "WANDB_"}]
+    after = specs({"envFrom": given})
+    assert {r for r in after if after[r]["containers"][0].get("envFrom") == given} == set(ROLES)
+    # Kubernetes: a variable of `env` wins over one of `envFrom` with its name.
+    names = {variable["name"] for variable in after["node"]["containers"][0]["env"]}
+    assert {"DPO_NODES", "DPO_MASTER_ADDR"} <= names
+
+
+def test_init_containers_are_merged_by_name_over_the_profiles() -> None:
+    profile = {"network": {"profile": "gke-tcpxo"}}
+    before = pod(render(BASE, profile))["initContainers"]
+    more = {"name": "metrics", "image": "example.com/metrics:v1", "restartPolicy": "Always"}
+    changed = {"name": before[0]["name"], "image": "example.com/plugin:v2"}
+    after = pod(render(BASE, profile, {"extraInitContainers": [more, changed]}))["initContainers"]
+    assert after == [{**before[0], **changed}, *before[1:], more]
+
+
+def test_images_of_the_profile_come_from_a_mirror() -> None:
+    network = {"network": {"profile": "gke-tcpxo", "imageRegistry": "mirror.example.com/gcp"}}
+    after = [each["image"] for each in pod(render(BASE, network))["initContainers"]]
+    before = [
+        each["image"]
+        for each in pod(render(BASE, {"network": {"profile": "gke-tcpxo"}}))["initContainers"]
+    ]
+    assert after == [f"mirror.example.com/gcp/{image.partition('/')[2]}" for image in before]
+
+
+def test_pod_spec_is_merged_into_the_pod_and_its_container() -> None:
+    hook = {"preStop": {"sleep": {"seconds": 1}}}
+    given = {"containers": [{"name": "launcher", "lifecycle": hook}], "setHostnameAsFQDN": True}
+    before, after = pod(render(BASE)), pod(render(BASE, {"podSpec": given}))
+    assert after["containers"][0].pop("lifecycle") == hook
+    assert after.pop("setHostnameAsFQDN") is True
+    assert after == before
+
+
+def test_labels_and_annotations_of_the_jobset() -> None:
+    given = {
+        "labels": {"kai.scheduler/queue": "team", "gone": None},
+        "annotations": {"provreq.kueue.x-k8s.io/maxRunDurationSeconds": 600, "gone": None},
+    }
+    before, after = (kind(render(BASE, values), "JobSet") for values in ({}, {"jobset": given}))
+    assert after["metadata"]["labels"] == {
+        **before["metadata"]["labels"],
+        "kai.scheduler/queue": "team",
+    }
+    assert after["metadata"]["annotations"] == {
+        **before["metadata"]["annotations"],
+        "provreq.kueue.x-k8s.io/maxRunDurationSeconds": "600",
+    }
+    assert after["spec"] == before["spec"]
+
+
+def test_a_deadline_of_the_jobs_fails_the_run() -> None:
+    spec = kind(render(BASE, STAGES, {"jobset": {"activeDeadlineSeconds": 60}}), "JobSet")["spec"]
+    for job in spec["replicatedJobs"]:
+        assert job["template"]["spec"]["activeDeadlineSeconds"] == 60
+    rules = {rule["name"]: rule for rule in spec["failurePolicy"]["rules"]}
+    assert rules["deadline"]["action"] == "FailJobSet"
+    assert rules["deadline"]["onJobFailureReasons"] == ["DeadlineExceeded"]
+
+
+def test_the_recipe_travels_with_a_jobset_that_another_cluster_runs() -> None:
+    managed = {"jobset": {"managedBy": "kueue.x-k8s.io/multikueue"}, "kueue": {"queue": "team"}}
+    found = render(BASE, IMAGE, managed)
+    jobset = kind(found, "JobSet")
+    assert jobset["spec"]["managedBy"] == "kueue.x-k8s.io/multikueue"
+    template = jobs(found)["node"]["template"]
+    recipe = kind(found, "ConfigMap")["data"]["recipe.yaml"]
+    assert template["metadata"]["annotations"]["megatron-dpo/recipe"].strip() == recipe.strip()
+    volumes = {volume["name"]: volume for volume in template["spec"]["volumes"]}
+    [item] = volumes["launchers"]["downwardAPI"]["items"]
+    assert item["fieldRef"]["fieldPath"] == "metadata.annotations['megatron-dpo/recipe']"
+    assert env(found)["DPO_RECIPE"].endswith(f"/{item['path']}")
+    assert "configMap" not in str(template["spec"]["volumes"])
+
+
+def test_the_workspace_is_a_csi_volume_or_a_claim_of_a_volume() -> None:
+    none = {"workspace": {"existingClaim": ""}}
+    csi = {"driver": "gcsfuse.csi.storage.gke.io", "volumeAttributes": {"bucketName": "runs"}}
+    volumes = pod(render(BASE, none, {"workspace": {"csi": csi}}))["volumes"]
+    assert {"name": "workspace", "csi": csi} in volumes
+    claim = render(BASE, none, {"workspace": {"pvc": {"size": "1Ti", "volumeName": "lustre"}}})
+    assert kind(claim, "PersistentVolumeClaim")["spec"]["volumeName"] == "lustre"
+
+
+def test_sizes_of_memory_and_tmp() -> None:
+    sizes = {"sharedMemory": {"sizeLimit": "512Ki"}, "tmp": {"sizeLimit": "20Gi"}}
+    volumes = {v["name"]: v for v in pod(render(BASE, sizes))["volumes"]}
+    assert volumes["shm"]["emptyDir"]["sizeLimit"] == "512Ki"
+    assert volumes["tmp"]["emptyDir"] == {"sizeLimit": "20Gi"}
+
+
+def test_the_network_policy_allows_the_gang_and_dns() -> None:
+    more = {"from": [{"namespaceSelector": {}}], "ports": [{"port": 9400}]}
+    found = render(BASE, POLICY, {"networkPolicy": {"ingress": [more]}})
+    spec = kind(found, "NetworkPolicy")["spec"]
+    selected = spec["podSelector"]["matchLabels"]
+    for labels in (jobs(found)["node"]["template"], kind(found, "Pod")):
+        assert selected.items() <= labels["metadata"]["labels"].items()
+    run = {"podSelector": spec["podSelector"]}
+    assert spec["policyTypes"] == ["Ingress", "Egress"]
+    assert spec["ingress"] == [{"from": [run]}, more]
+    dns = {"ports": [{"protocol": name, "port": 53} for name in ("UDP", "TCP")]}
+    assert spec["egress"] == [dns, {"to": [run]}, {"ports": [{"port": 443}]}]
+
+
+def test_a_created_account_has_its_annotations_and_no_token() -> None:
+    role = {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/dpo"}
+    values = {"serviceAccount": {"create": True, "annotations": role}, "serviceAccountName": "dpo"}
+    found = render(BASE, values)
+    account = kind(found, "ServiceAccount")
+    assert account["metadata"]["name"] == pod(found)["serviceAccountName"] == "dpo"
+    assert account["metadata"]["annotations"] == role
+    assert account["automountServiceAccountToken"] is False
+    assert pod(found)["automountServiceAccountToken"] is False
+
+
+def test_extra_objects_are_rendered_as_given() -> None:
+    given = {"apiVersion": "v1", "kind": "LimitRange", "metadata": {"name": "a"}, "spec": {}}
+    assert given in render(BASE, {"extraObjects": [given]})
+
+
+@pytest.mark.parametrize(
+    "field", yaml.safe_load('[hostPID, hostIPC, volumes, "securityContext", initContainers]')
+)
+def test_pod_spec_cannot_change_the_security_level(field: str) -> None:
+    with pytest.raises(Refused, match=r"\[pod-spec-owned\]"):
+        render(BASE, {"podSpec": {field: True}})
+
+
+def rows() -> list[tuple[str, Document]]:
+    """Return the rows of the page's table: the need, and its values."""
+    cells = re.findall(r"^\| ([^|]+) \| `([^|`]+)` \|", PAGE.read_text(encoding="utf-8"), re.M)
+    return [(need, yaml.safe_load(values)) for need, values in cells]
+
+
+@pytest.mark.parametrize("values", [pytest.param(v, id=need) for need, v in rows()])
+def test_every_row_of_the_page_renders_what_the_api_accepts(values: Document) -> None:
+    found = render(merged(BASE, NEUTRAL, values))
+    assert mistakes(kind(found, "JobSet")) == []
+    assert found != render(merged(BASE, NEUTRAL))
+
+
+NEUTRAL: Document = {**IMAGE, "kueue": {"queue": "team"}}
+"""What some rows require and no row changes."""
