@@ -75,8 +75,7 @@ def busy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Stor
     held = full(evicted("Preempted", SHORT))
     held["metadata"]["labels"] = {"kueue.x-k8s.io/job-uid": "u-1"}
     everywhere = "/apis/kueue.x-k8s.io/v1beta2/workloads"
-    for path in (everywhere, f"{KUEUE}/workloads"):
-        made.put(path, *queue_of(WORKLOADS), held)
+    made.put(f"{KUEUE}/workloads", *queue_of(WORKLOADS), held)
     queue = {"metadata": {"name": "gpu"}, "spec": {"clusterQueue": "gpus"}}
     made.put(f"{KUEUE}/localqueues", queue)
     cluster_queue = {"metadata": {"name": "gpus"}, "spec": {}}
