@@ -136,7 +136,7 @@ DROPPED: Mapping[str, tuple[str, ...]] = {
     "PodSecurityContext": ("windowsOptions",),
     "SecurityContext": ("windowsOptions",),
 }
-OPTIONAL = ("Affinity", "PodSecurityContext", "SecurityContext")
+OPTIONAL = ("Affinity", "PodDNSConfig", "PodSecurityContext", "SecurityContext")
 """Types of whole values keys: a null means the default."""
 NULLABLE = ("PodSecurityContext", "SecurityContext")
 """Types of which a null removes a field that the chart or the network profile sets."""

@@ -116,7 +116,7 @@ def test_events_need_a_right_that_nothing_else_has() -> None:
     for role in ("clone", "download", "node"):
         spec = pod(found, role)
         assert spec["automountServiceAccountToken"] == (role == "node")
-        assert spec.get("serviceAccountName") == (subject["name"] if role == "node" else None)
+        assert spec["serviceAccountName"] == subject["name"]
     assert env(found)["DPO_EVENTS"] == "1"
 
 
