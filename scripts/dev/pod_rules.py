@@ -182,7 +182,9 @@ FIELDS: Mapping[str, Schema] = {
     "EmptyDirVolumeSource.medium": _among(
         "", "Memory", "HugePages", "HugePages-2Mi", "HugePages-1Gi"
     ),
-    "EnvFromSource.prefix": _text(pattern="^[A-Za-z_][A-Za-z0-9_]*$"),
+    # The launcher's settings are not the user's.
+    "EnvFromSource.prefix": _text(pattern="^[A-Za-z_][A-Za-z0-9_]*$")
+    | {"not": {"pattern": "^(DPO|SKIP)_"}},
     "EnvVarSource.fieldRef": _narrowed(
         "ObjectFieldSelector",
         properties={

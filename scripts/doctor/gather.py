@@ -34,7 +34,12 @@ def gather(api: Api, release: Release) -> Snapshot:
             namespace=namespace, version=version, groups=groups, schema=NO_ANSWER, jobset=NO_ANSWER
         )
     jobset, queue = release.jobset, bool(release.jobset.queue)
-    permissions = needed_permissions(claim=bool(release.claims), queue=queue)
+    permissions = needed_permissions(
+        claim=bool(release.claims),
+        queue=queue,
+        account=bool(release.of_kind("ServiceAccount")),
+        policy=bool(release.of_kind("NetworkPolicy")),
+    )
     reviews = kinds.REVIEWS.path("")
     return Snapshot(
         namespace=namespace,

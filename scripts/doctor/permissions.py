@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from scripts.doctor.api import (
+    ACCOUNTS,
     CLAIMS,
     CONFIG_MAPS,
     EVENTS,
     JOBSETS,
     PODS,
+    POLICIES,
     SECRETS,
     WORKLOADS,
     Kind,
@@ -20,18 +22,24 @@ INSTALL = "helm install"
 """Helm 4 applies (get, create, patch) and keeps its record in Secrets (`HELM_DRIVER`)."""
 
 
-def needed_permissions(*, claim: bool, queue: bool) -> list[Permission]:
+def needed_permissions(
+    *, claim: bool, queue: bool, account: bool = False, policy: bool = False
+) -> list[Permission]:
     """Return the permissions that a release needs.
 
     Args:
         claim: the release creates a PersistentVolumeClaim.
         queue: it is submitted to Kueue.
+        account: it creates a ServiceAccount.
+        policy: it creates a NetworkPolicy.
     """
     found = [
         *_permissions(SECRETS, INSTALL, "get", "list", "create", "update"),
         *_permissions(CONFIG_MAPS, INSTALL, "get", "create", "patch"),
         *_permissions(JOBSETS, INSTALL, "get", "create", "patch"),
         *(_permissions(CLAIMS, INSTALL, "get", "create", "patch") if claim else []),
+        *(_permissions(ACCOUNTS, INSTALL, "get", "create", "patch") if account else []),
+        *(_permissions(POLICIES, INSTALL, "get", "create", "patch") if policy else []),
         *_permissions(SECRETS, "helm uninstall", "delete", required=False),
         *_permissions(CONFIG_MAPS, "helm uninstall", "delete", required=False),
         *_permissions(JOBSETS, "helm uninstall", "delete", required=False),

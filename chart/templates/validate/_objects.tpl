@@ -35,7 +35,7 @@ environment, security level, volumes, restarts. A field that is refused without 
 {{- range $path, $both := $given }}
 {{- range $field := keys (first $both) | sortAlpha }}
 {{- if hasKey (last $both) $field }}
-- {{ $path }}.{{ $field }}: set by the chart; {{ get (last $both) $field | printf "use %s" | trimSuffix "use " | default "remove it" }} [pod-spec-owned]
+- {{ $path }}.{{ $field }}: decided by the chart; {{ get (last $both) $field | printf "use %s" | trimSuffix "use " | default "remove it" }} [pod-spec-owned]
 {{- end }}
 {{- end }}
 {{- end }}

@@ -75,3 +75,17 @@ def test_old_servers_and_missing_controllers_are_named() -> None:
     assert [each.found for each in failed] == ["Kubernetes v1.30.9+k3s1"]
     failed = [each for each in examine(release(), empty) if each.level is Level.FAIL]
     assert [each.subject for each in failed] == ["JobSet", "Kueue"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "plural"),
+    [("claim", "persistentvolumeclaims"), ("account", "serviceaccounts")]
+    + [("policy", "networkpolicies"), ("queue", "workloads")],
+)
+def test_an_object_that_the_values_ask_for_needs_rights(asked: str, plural: str) -> None:
+    least = {each.kind.plural for each in needed_permissions(claim=False, queue=False)}
+    more = {
+        each.kind.plural
+        for each in needed_permissions(**{"claim": False, "queue": False, asked: True})
+    }
+    assert more - least == {plural}
