@@ -10,6 +10,7 @@ The shape, version 1; `schema` rises when a field changes its meaning or goes:
           attempts[{number, resumed, began, trained_from, trained_until, first_step, last_step,
                     kept_seconds, lost_steps, lost_seconds, evaluation_seconds,
                     end{rank, code, class, id, cause, remedy}}],
+          effective (share of the time since the first start, in steps that count),
           time{began, seconds, totals{waited, started, trained, between, lost}},
           planned[{measure, plan, actual, ratio}],
           versions{package: version}, checkpoints[], digests[{name, size, sha256}],
@@ -63,6 +64,7 @@ def _run(run: RunRecord, name: str) -> dict[str, Any]:
         },
         "evaluations": [vars(each) | {"values": dict(each.values)} for each in run.evaluations],
         "attempts": [_attempt(each) for each in run.attempts],
+        "effective": timeline.effective(run),
         "time": found
         and {"began": found.began, "seconds": found.seconds, "totals": dict(found.totals)},
         "planned": [

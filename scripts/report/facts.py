@@ -72,10 +72,9 @@ def figures(run: RunRecord) -> Iterator[Row]:
         yield "MFU", percent(run.medians["mfu"]), "median"
     if run.peak_gib is not None:
         yield "GPU memory", f"{plain(run.peak_gib)} GiB", "peak of the largest rank"
-    found = timeline.build(run)
-    if found is not None:
-        share = percent(found.share("trained"))
-        yield "Effective training", share, f"of {time_text(found.seconds)}"
+    share = timeline.effective(run)
+    if share is not None:
+        yield "Effective training", percent(share), "of the time, in steps that count"
     if (left := run.training.get("eta_seconds")) and run.progress.get("state") == "running":
         yield "Remaining", time_text(float(left)), "at the speed of the last steps"
 

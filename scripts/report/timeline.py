@@ -83,6 +83,19 @@ def build(run: RunRecord) -> Timeline | None:
     return Timeline(began=began, seconds=at - began, spans=spans, totals=totals)
 
 
+def effective(run: RunRecord) -> float | None:
+    """Return the effective training time, as a share; None without a step.
+
+    It is the launcher's number (``launchers/progress/training.py``), which `megatron-dpo status`
+    shows, too. A result of tests/gpu has none: there it is the trained share of the timeline.
+    """
+    found = run.training.get("goodput")
+    if isinstance(found, int | float):
+        return float(found)
+    timeline = build(run)
+    return timeline.share("trained") if timeline else None
+
+
 def _spans(attempt: Attempt, at: float, began: float) -> Iterator[Span]:
     """Yield the spans of an attempt from ``at``, the end of the one before (Unix time)."""
     ends: list[tuple[Kind, float | None]] = [

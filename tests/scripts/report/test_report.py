@@ -4,6 +4,7 @@ import html
 import json
 import math
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from rich.console import Console
 
 from launchers.metrics import rows
 from scripts.problem import Problem
-from scripts.report import command, curves, metrics_file, reading, timeline
+from scripts.report import command, curves, document, facts, metrics_file, reading, timeline
 from scripts.report.columns import COLUMNS, reduce
 from scripts.report.command import Request
 from scripts.report.formats import Format
@@ -51,6 +52,17 @@ def test_the_times_sum_up_to_the_whole(run: RunRecord) -> None:
     assert sum(found.totals.values()) == pytest.approx(found.seconds) == pytest.approx(170)
     begins = [span.begin for span in found.spans]
     assert begins == sorted(begins)
+
+
+def test_the_effective_training_time_is_the_launchers(run: RunRecord) -> None:
+    found = timeline.build(run)
+    assert found is not None
+    assert timeline.effective(run) == found.share("trained")  # a result without the number
+    training = {**run.training, "goodput": 0.25}
+    told = replace(run, progress={**run.progress, "training": training})
+    assert timeline.effective(told) == document.build([told], ["a"])["runs"][0]["effective"] == 0.25
+    assert ("Effective training", "25 %") in {row[:2] for row in facts.figures(told)}
+    assert timeline.effective(RunRecord(name="n", place="p")) is None
 
 
 def test_the_first_step_of_an_attempt_is_not_in_the_medians(run: RunRecord) -> None:
