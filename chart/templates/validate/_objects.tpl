@@ -7,10 +7,11 @@ environment, security level, volumes, restarts. A field that is refused without 
 {{- $pod := dict
   "affinity" "affinity" "automountServiceAccountToken" $fixed "dnsConfig" "dnsConfig" "enableServiceLinks" $fixed
   "ephemeralContainers" $fixed "hostAliases" "hostAliases" "hostIPC" $fixed "hostNetwork" "network.hostNetwork"
-  "hostPID" $fixed "hostUsers" "hostUsers" "hostname" $fixed "imagePullSecrets" "image.pullSecrets"
-  "initContainers" "extraInitContainers" "nodeSelector" "nodeSelector" "priorityClassName" "priorityClassName"
-  "resourceClaims" "resourceClaims" "restartPolicy" $fixed "runtimeClassName" "runtimeClassName"
-  "schedulerName" "schedulerName" "securityContext" "podSecurityContext" "serviceAccount" "serviceAccountName"
+  "hostPID" $fixed "hostUsers" "hostUsers" "hostname" $fixed "hostnameOverride" $fixed "imagePullSecrets" "image.pullSecrets"
+  "initContainers" "extraInitContainers" "nodeName" "nodeSelector" "nodeSelector" "nodeSelector"
+  "os" $fixed "priorityClassName" "priorityClassName" "resourceClaims" "resourceClaims" "resources" "resources"
+  "restartPolicy" $fixed "runtimeClassName" "runtimeClassName" "schedulerName" "schedulerName"
+  "schedulingGates" "kueue.queue" "securityContext" "podSecurityContext" "serviceAccount" "serviceAccountName"
   "serviceAccountName" "serviceAccountName" "shareProcessNamespace" $fixed "subdomain" $fixed
   "terminationGracePeriodSeconds" "terminationGracePeriodSeconds" "tolerations" "tolerations"
   "topologySpreadConstraints" "topologySpreadConstraints" "volumes" "extraVolumes" -}}
@@ -24,9 +25,7 @@ environment, security level, volumes, restarts. A field that is refused without 
   "suspend" "kueue.queue" "ttlSecondsAfterFinished" "ttlSecondsAfterFinished" -}}
 {{- $given := dict "podSpec" (list .Values.podSpec $pod) "jobset.spec" (list .Values.jobset.spec $jobset) }}
 {{- with .Values.podSpec.containers }}
-{{- if not (kindIs "slice" .) }}
-- podSpec.containers: not a list; use [{name: launcher, ...}] [pod-spec-container]
-{{- else if or (ne (len .) 1) (ne (dig "name" "" (first .)) "launcher") }}
+{{- if or (ne (len .) 1) (ne (dig "name" "" (first .)) "launcher") }}
 - podSpec.containers: holds more than the container launcher, and a second one would keep the pods from their end; use extraInitContainers with restartPolicy: Always for a sidecar [pod-spec-container]
 {{- else }}
 {{- $_ := set $given "podSpec.containers[0]" (list (first .) $container) }}
@@ -51,6 +50,9 @@ environment, security level, volumes, restarts. A field that is refused without 
 {{- $id := printf "%s/%s" .kind .metadata.name }}
 {{- if has $id $owned }}
 - extraObjects[{{ $position }}]: {{ $id }} is in use; use another name [extra-object-name]
+{{- end }}
+{{- if hasSuffix "List" .kind }}
+- extraObjects[{{ $position }}]: a {{ .kind }} holds objects of its own; write them as entries of extraObjects [extra-object-list]
 {{- end }}
 {{- if and (eq .kind "Secret") (or .data .stringData) }}
 - extraObjects[{{ $position }}]: a Secret with its data in plain text; create it outside of the release, or use an ExternalSecret [extra-object-secret]
