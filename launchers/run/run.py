@@ -23,11 +23,11 @@ from launchers.inputs.preconditions import check, check_model
 from launchers.metrics.evaluations import Measure
 from launchers.preflight.preflight import Preflight
 from launchers.progress.exporter import exporting
+from launchers.progress.notify import notifying
 from launchers.progress.progress import Progress, reporting
 from launchers.progress.startup import following
 from launchers.progress.training import log_held_out, telling
 from launchers.run import kernel_cache, plan_file, rehearse
-from launchers.run.notify import notifying
 from launchers.run.prefetch import prefetching
 from launchers.run.prepare import prepare
 from launchers.run.restart import Restarts

@@ -20,7 +20,7 @@ def parsed(values: Document) -> Preflight:
 
 
 def test_every_card_and_every_check_may_be_named() -> None:
-    assert KEYS["gpuModel"]["enum"] == ["", *GPU_MODELS]
+    assert KEYS["gpuModel"]["enum"] == ["", *GPU_MODELS, None]
     assert KEYS["preflight"]["properties"]["skipChecks"]["items"]["enum"] == list(CHECKS)
 
 

@@ -92,12 +92,6 @@ def test_python_and_the_chart_have_one_version() -> None:
     assert project["name"] == version.DISTRIBUTION
 
 
-def test_the_image_that_brings_the_launcher_is_made_from_the_default_one() -> None:
-    given = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))["image"]
-    text = (ROOT / "scripts" / "image" / "Dockerfile").read_text(encoding="utf-8")
-    assert f"\nARG IMAGE={given['repository']}:{given['tag']}\n" in text
-
-
 @pytest.mark.parametrize("name", ["null", "true", "no"])
 def test_a_name_that_yaml_reads_as_something_else_stays_the_name(name: str) -> None:
     assert kind(render(name=name), "JobSet")["metadata"]["name"] == name

@@ -25,7 +25,8 @@ pytestmark = pytest.mark.skipif(shutil.which("go") is None, reason="no go for th
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_shape_has_the_fields_of_kubernetes(name: str) -> None:
-    groups = ("io.k8s.api.core.v1", "io.k8s.apimachinery.pkg.apis.meta.v1")
+    apis = ("io.k8s.api.core.v1", "io.k8s.api.networking.v1")
+    groups = (*apis, "io.k8s.apimachinery.pkg.apis.meta.v1")
     [theirs] = [d for g in groups if (d := definitions().get(f"{g}.{name}"))]
     ours = OURS[name]
     assert ours["additionalProperties"] is False

@@ -22,7 +22,7 @@ from launchers.upstream.table import PATCHES
 from tests.launchers.upstream import releases
 from tests.launchers.upstream.releases import needs_releases
 
-REPLACES_NOTHING = {"cpu_checkpoint", "heartbeat", "stop_transformers"}
+REPLACES_NOTHING = {"cpu_checkpoint", "heartbeat", "stop_transformers", "swanlab", "wandb"}
 """Features that use an interface of torch or transformers made for it; the heartbeat times torch's
 data loader."""
 NOT_NEEDED = {("checked-read", "last")}

@@ -20,9 +20,9 @@ import pytest
 
 from launchers.config.settings import Settings, from_env
 from launchers.exits import Exit, LaunchError
+from launchers.progress import notify
+from launchers.progress.notify import notice, notifying
 from launchers.progress.progress import Progress, reporting
-from launchers.run import notify
-from launchers.run.notify import notice, notifying
 from launchers.system.retry import RetryPolicy
 
 SECRET = "T0000-B0000-canary-of-the-url"
