@@ -117,12 +117,12 @@ def test_a_resume_from_a_checkpoint_by_time_trains_as_if_undisturbed(tmp_path: P
     home, steps = demo_run.prepared(tmp_path, rows=18), 40
     changes = {"max_steps": steps, "save_steps": None, "per_device_train_batch_size": 2}
     changes |= {"save_total_limit": steps}
-    done = demo_run.train(home, changes, attempt=1, saveMinutes=0.03)
+    done = demo_run.train(home, changes, attempt=1, saveMinutes=0.004)
     assert done.returncode == 0, (done.stdout + done.stderr)[-4000:]
     saved = checkpoint.complete(home / "checkpoints")
     losses = {row.step: row.values["loss"] for row in rows.read(home / "metrics.jsonl")}
     first = min(saved, key=lambda each: each.step)
-    assert 1 <= first.step < steps, "a run of 40 steps takes longer than 1.8 s"
+    assert 1 <= first.step < steps, "no save within 40 steps, of 0.24 s"
     for other in saved:
         if other.step != first.step:
             shutil.rmtree(home / "checkpoints" / f"checkpoint-{other.step}")
