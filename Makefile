@@ -307,7 +307,7 @@ $(STAMPS)/editor: tests/editor/package-lock.json
 	@echo "setup: .tools/editor, the language server of editors"
 	@mkdir -p $(STAMPS) .tools/editor
 	@cp tests/editor/package.json tests/editor/package-lock.json .tools/editor
-	@npm ci --prefix .tools/editor --ignore-scripts --no-audit --no-fund --silent
+	@npm ci --prefix .tools/editor --cache .tools/npm --ignore-scripts --no-audit --no-fund --silent
 	@touch $@
 
 $(HELM): scripts/tools/helm.sh
