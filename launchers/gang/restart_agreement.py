@@ -105,10 +105,8 @@ class RestartAgreement:
         word = message.get("restart")
         if self._is_leader and word == "ended":
             self._add(rank, Ended(**_fields(message, Ended)))
-        elif self._is_leader and "left" in message:
+        elif "left" in message:
             self._finish(rank)
-        elif not self._is_leader and "left" in message:
-            self._finish(0)  # rank 0 answers no more
         elif not self._is_leader and word == "end":
             self.is_asked = True
         elif not self._is_leader and word == "begin":
@@ -175,7 +173,7 @@ class RestartAgreement:
     def _finish(self, rank: int) -> None:
         with self._change:
             self._finished.add(rank)
-            waiting = list(self._ended.values()) if self._is_leader and rank == 0 else []
+            waiting = list(self._ended.values()) if rank == 0 else []
             self._change.notify_all()
         if waiting:
             self._decline("rank 0 has finished training", first_of(waiting))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ from typing import Any
 from launchers import logs
 from launchers.gang import protocol
 from launchers.progress import prometheus
+from launchers.system.atomic_file import read_object
 
 PATH = "/metrics"
 REQUEST_TIMEOUT_SECONDS = 5.0
@@ -44,7 +44,7 @@ class _Handler(BaseHTTPRequestHandler):
         if self.path.split("?")[0] != PATH:
             self.send_error(404, f"only {PATH} is served")
             return
-        body = prometheus.text(_read(self.server.progress)).encode()
+        body = prometheus.text(read_object(self.server.progress)).encode()
         self.send_response(200)
         self.send_header("Content-Type", prometheus.CONTENT_TYPE)
         self.send_header("Content-Length", str(len(body)))
@@ -53,14 +53,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *args: Any) -> None:
         """Log no request: there is one every few seconds."""
-
-
-def _read(progress: Path) -> dict[str, Any]:
-    try:
-        document = json.loads(progress.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return document if isinstance(document, dict) else {}
 
 
 @contextmanager

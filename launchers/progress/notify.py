@@ -22,6 +22,7 @@ from urllib.error import HTTPError
 from launchers import logs
 from launchers.config.settings import Settings
 from launchers.exits import FREE, USER
+from launchers.system.atomic_file import read_object
 from launchers.system.retry import RetryPolicy, is_transient, retry
 from launchers.system.threads import repeat
 
@@ -107,7 +108,7 @@ class _Teller:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._last = ("", 0)
-        self._before = _read(settings.work.progress).get("started")
+        self._before = read_object(settings.work.progress).get("started")
         """Of an earlier launcher, until this one writes the file."""
         self._looking = threading.Lock()
         self.sending: list[threading.Thread] = []
@@ -121,7 +122,7 @@ class _Teller:
 
     def _look(self) -> None:
         with self._looking:
-            progress, settings = _read(self._settings.work.progress), self._settings
+            progress, settings = read_object(self._settings.work.progress), self._settings
             if not progress or progress.get("started") == self._before:
                 return
             waited = time.time() - float(progress.get("updated") or 0)
@@ -215,11 +216,3 @@ def send(what: str, request: urllib.request.Request, context: ssl.SSLContext | N
         retry(what, act, lambda e: isinstance(e, SendError) and e.is_transient, RETRIES)
     except SendError as error:
         logs.warning(f"{what} not sent", cause=error)
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

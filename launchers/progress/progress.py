@@ -25,7 +25,7 @@ from launchers.progress.phases import (
     merge,
     process_start,
 )
-from launchers.system.atomic_file import replace
+from launchers.system.atomic_file import read_object, replace
 from launchers.system.process import Stopped
 
 
@@ -59,7 +59,7 @@ class Progress:
 
     def __post_init__(self) -> None:
         """Take the start of the run's first attempt and the last training state from the file."""
-        before = _read(self.path)
+        before = read_object(self.path)
         self.first_started = min(self.started, _first_started(before))
         self.training, self.attempt = _trained(before)  # an interrupted start must not lose it
         self._writing = threading.Lock()  # training is reported by another thread
@@ -141,14 +141,6 @@ class Progress:
             "updated": round(time.time(), 3),
         }
         replace(self.path, json.dumps(fields, indent=1) + "\n")
-
-
-def _read(path: Path) -> dict[str, Any]:
-    """Return the content written by an earlier attempt; empty without one."""
-    try:
-        return dict(json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError):
-        return {}
 
 
 def _first_started(before: Mapping[str, Any]) -> float:

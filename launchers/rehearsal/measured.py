@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,6 +18,7 @@ from launchers.rehearsal import host_samples
 from launchers.rehearsal.host_samples import Samples
 from launchers.rehearsal.rehearsal import KILL_RECORD, Rehearsal
 from launchers.storage import disk
+from launchers.system.atomic_file import read_object
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -226,12 +226,3 @@ def _rows(metrics: Path) -> list[Row]:
     except FileNotFoundError:
         return []
     return [row for line in lines if (row := rows.parse(line)) is not None]
-
-
-def read_object(path: Path) -> dict[str, Any]:
-    """Return the JSON object in a file; empty when it is missing or torn."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -20,10 +20,10 @@ from launchers.plan.footprint import kept, save_every
 from launchers.rehearsal import report
 from launchers.rehearsal.figures import Context, judge
 from launchers.rehearsal.host_samples import sampling
-from launchers.rehearsal.measured import Loaded, gather, has_resumed, read_object
+from launchers.rehearsal.measured import Loaded, gather, has_resumed
 from launchers.rehearsal.rehearsal import KILL_RECORD, Rehearsal, is_continued
 from launchers.storage import disk
-from launchers.system.atomic_file import replace
+from launchers.system.atomic_file import read_object, replace
 from launchers.system.process import Child
 
 LOAD_GRACE_SECONDS = 3.0

@@ -8,11 +8,10 @@ that ends with an error. A rank that is killed leaves no record.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from launchers import logs, termination
 from launchers.config.workspace import Workspace
@@ -20,7 +19,7 @@ from launchers.exits import FREE, USER, Exit, LaunchError
 from launchers.metrics import rows
 from launchers.storage import checkpoint
 from launchers.storage.trainer_log import last_step
-from launchers.system.atomic_file import replace
+from launchers.system.atomic_file import read_object, replace
 from launchers.system.process import Stopped
 
 START = "start.json"
@@ -127,7 +126,7 @@ def read(folder: Path, *, saved: int, logged: int) -> AttemptRecord:
         saved: step of the newest complete checkpoint after its end.
         logged: its last step in ``metrics.jsonl``.
     """
-    resumed = _step(_read(folder / START).get("resume"))
+    resumed = _step(read_object(folder / START).get("resume"))
     return AttemptRecord(
         number=int(folder.name),
         resumed=resumed,
@@ -152,7 +151,7 @@ def _logged(metrics: Path) -> dict[int, int]:
 
 def _ends(folder: Path) -> Iterator[End]:
     for path in sorted(folder.glob("termination-*.json")):
-        fields = _read(path)
+        fields = read_object(path)
         if isinstance(fields.get("code"), int):
             yield End(
                 rank=_step(fields.get("rank")),
@@ -166,12 +165,3 @@ def _ends(folder: Path) -> Iterator[End]:
 
 def _step(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _read(path: Path) -> Mapping[str, Any]:
-    """Return the JSON object in a file; empty when it is missing or torn."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return document if isinstance(document, dict) else {}

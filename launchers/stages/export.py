@@ -23,7 +23,7 @@ from launchers.metrics.evaluations import Measure
 from launchers.storage import checkpoint, marker
 from launchers.storage.checkpoint import Checkpoint
 from launchers.storage.output import Outcome, produce, usable
-from launchers.system.atomic_file import replace
+from launchers.system.atomic_file import read_object, replace
 
 SUFFIXES = (".json", ".jinja", ".model", ".py", ".safetensors", ".txt")
 ARGUMENTS = "args.json"
@@ -93,8 +93,7 @@ def serve_command(work: Workspace, model: Path, gpus: int) -> list[str]:
     name, parallel = work.run, ["--tensor-parallel-size", str(gpus)]
     if (work.export / "config.json").exists():
         return ["vllm", "serve", str(work.export), "--served-model-name", name, *parallel]
-    config = work.export / "adapter_config.json"
-    rank = json.loads(config.read_text(encoding="utf-8")).get("r", 16) if config.exists() else 16
+    rank = read_object(work.export / "adapter_config.json").get("r", 16)
     lora = ["--enable-lora", "--lora-modules", f"{name}={work.export}", "--max-lora-rank"]
     return ["vllm", "serve", str(model), *lora, str(rank), *parallel]
 

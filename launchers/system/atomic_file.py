@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 
 def flush(path: Path) -> None:
@@ -32,3 +34,12 @@ def replace(path: Path, content: str | bytes, writer: str = "partial") -> None:
         os.fsync(handle.fileno())
     part.replace(path)
     flush(path.parent)
+
+
+def read_object(path: Path) -> dict[str, Any]:
+    """Return the JSON object in a file; empty when it is missing, or torn by another writer."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

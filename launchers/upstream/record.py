@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from launchers import version
+from launchers.system.atomic_file import read_object
 from launchers.upstream import source
 from launchers.upstream.patches import Function, Verdict
 from launchers.upstream.table import of_feature
@@ -67,11 +67,8 @@ def document(verdicts: Iterable[Verdict]) -> dict[str, dict[str, object]]:
 
 def read(path: Path) -> dict[str, Any]:
     """Return the record of a checkpoint; empty for one made before there were records."""
-    try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) and "versions" in found else {}
+    found = read_object(path)
+    return found if "versions" in found else {}
 
 
 def differences(before: Mapping[str, Any], features: Iterable[str]) -> list[str]:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from launchers import logs
 from launchers.exits import Exit, LaunchError
+from launchers.system.atomic_file import read_object
 from launchers.training.reference import store as reference_store
 from launchers.training.reference.fingerprint import (
     ADDED,
@@ -131,7 +132,7 @@ def stores(home: Path) -> Path:
 
 def recorded(home: Path) -> dict[str, Any]:
     """Return the note of the run's earlier attempts; empty if there is none to read."""
-    return reference_store.document_of(home / RECORD)
+    return read_object(home / RECORD)
 
 
 def record(home: Path, opened: Opened) -> None:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from launchers.exits import Exit, LaunchError
-from launchers.system.atomic_file import replace
+from launchers.system.atomic_file import read_object, replace
 from launchers.training.reference.pairs import SIZE
 
 Pairs = dict[bytes, tuple[float, float]]
@@ -96,7 +96,7 @@ def begin(folder: Path, facts: Mapping[str, str]) -> None:
 
 def read_facts(folder: Path) -> dict[str, str]:
     """Return the dependencies that a store records; empty if there are none to read."""
-    return {str(k): str(v) for k, v in document_of(folder / _FACTS).items()}
+    return {str(k): str(v) for k, v in read_object(folder / _FACTS).items()}
 
 
 def add_part(folder: Path, pairs: Mapping[bytes, tuple[float, float]]) -> None:
@@ -143,7 +143,7 @@ def complete(folder: Path, pairs: Pairs, cost: Mapping[str, object]) -> None:
 
 def read(folder: Path) -> tuple[Pairs, dict[str, Any]] | None:
     """Return all entries and their cost; None if the store is not complete."""
-    seal = document_of(folder / _COMPLETE)
+    seal = read_object(folder / _COMPLETE)
     try:
         data = _pairs(folder, seal["sha256"]).read_bytes()
         if hashlib.sha256(data).hexdigest() != seal["sha256"]:
@@ -164,12 +164,3 @@ def _pairs(folder: Path, digest: str) -> Path:
 
 def _spell(document: Mapping[str, object]) -> bytes:
     return (json.dumps(dict(document), indent=1, sort_keys=True) + "\n").encode()
-
-
-def document_of(path: Path) -> dict[str, Any]:
-    """Return the JSON object in a file; empty if there is none to read."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return document if isinstance(document, dict) else {}
