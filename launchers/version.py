@@ -50,6 +50,15 @@ def own_digest(given: str = "") -> str:
     return given or digest(sources(Path(__file__).parent))
 
 
+def of_wheel(version: str) -> str:
+    """Return a version of the chart (SemVer) as a wheel's name and metadata spell it (PEP 440).
+
+    >>> of_wheel("0.2.0-rc.1")
+    '0.2.0rc1'
+    """
+    return version.replace("-rc.", "rc")
+
+
 def check_installed(needed: str) -> None:
     """Check that an image's own launcher has the version that the chart needs.
 
@@ -59,8 +68,7 @@ def check_installed(needed: str) -> None:
     Raises:
         LaunchError: CONFIG, naming both versions.
     """
-    wheel = needed.replace("-rc.", "rc")  # SemVer's spelling to that of PEP 440
-    if needed and (found := _installed()) != wheel:
+    if needed and (found := _installed()) != of_wheel(needed):
         raise LaunchError(
             Exit.CONFIG,
             f"the image has launcher {found or '(not installed)'}, but the chart needs {needed}",

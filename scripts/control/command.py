@@ -13,6 +13,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from launchers.config.workspace import Workspace
 from scripts.control import actions, inventory, removal
 from scripts.control.actions import Action, Change
 from scripts.control.cleaning import Held, parse_inventory
@@ -143,7 +144,7 @@ def remove(workspace: Path | None, names: Sequence[str], console: Console, ask: 
     found = removal.chosen(workspace, names)
     _list(found, console)
     size = bytes_text(sum(each.total for each in found))
-    folders = ", ".join(str(workspace / "runs" / each.run) for each in found)
+    folders = ", ".join(str(Workspace(root=workspace, run=each.run).home) for each in found)
     says = f"Removes these folders with all checkpoints and exports, {size}: {folders}"
     console.print(says, soft_wrap=True, highlight=False)
     if not ask("Continue?"):

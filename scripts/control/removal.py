@@ -15,14 +15,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from launchers.config.workspace import Workspace
 from scripts.control import inventory
 from scripts.control.cleaning import Held, parse_inventory
 from scripts.problem import Problem
 
 RUN = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,98}[a-z0-9])?")
 """Names of releases and of their rehearsals."""
-LOCK = "run.lock"
-"""Stands in the folder of a run while a launcher leads it, and begins names beside it."""
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
 
 
@@ -50,11 +49,11 @@ def _refusal(workspace: Path, name: str, found: Held | None) -> str:
     """Return why a run must not be removed; empty if it may be."""
     if found is None:
         return f"{name}: the workspace has no such run"
-    home = workspace / "runs" / name
-    if not (home / "progress.json").is_file():
+    paths = Workspace(root=workspace, run=name)
+    if not paths.progress.is_file():
         return f"{name}: without progress.json it is not known to be a run"
-    if any(home.glob(f"{LOCK}*")):
-        return f"{name}: {LOCK} says that a launcher leads it; stop the run"
+    if any(paths.home.glob(f"{paths.lock.name}*")):  # the lock, or a file of its writer
+        return f"{name}: {paths.lock.name} says that a launcher leads it; stop the run"
     if found.may_resume and found.newest is not None:
         return (
             f"{name}: may resume from checkpoint-{found.newest} (state {found.state or 'unknown'}"

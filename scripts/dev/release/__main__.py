@@ -10,6 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from launchers.version import of_wheel
 from scripts.dev.release import changelog, package, provenance, sbom, version
 from scripts.helm import ROOT
 from scripts.problem import Problem
@@ -119,7 +120,7 @@ def wheel(root: Path) -> Path:
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     if done.returncode:
         raise Problem(f"uv build: {done.stderr.strip()}")
-    number = version.current(root).replace("-rc.", "rc")  # as PEP 440 spells it
+    number = of_wheel(version.current(root))
     return root / "dist" / f"megatron_dpo-{number}-py3-none-any.whl"
 
 
