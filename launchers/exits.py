@@ -97,7 +97,8 @@ CLASSES = {
 
 
 NOTE = "exit code: "
-"""Stands below the message in a traceback, where ``system/failures.py`` reads it."""
+"""Begins the line below the message in a traceback that ``system/failures.py`` reads: code, id, and
+the class if it is not the code's."""
 
 
 class LaunchError(Exception):
@@ -122,12 +123,13 @@ class LaunchError(Exception):
             failure_class: by default that of ``code`` in ``CLASSES``.
         """
         super().__init__(f"{cause}; {remedy}")
-        self.add_note(f"{NOTE}{code.name} [{id}]")
         self.code = code
         self.cause = cause
         self.remedy = remedy
         self.id = id
         self.failure_class = failure_class or CLASSES[code]
+        other = f" {failure_class}" if self.failure_class != CLASSES[code] else ""
+        self.add_note(f"{NOTE}{code.name} [{id}]{other}")
         self.stage = ""
         """The stage it ended, noted by ``during``."""
 

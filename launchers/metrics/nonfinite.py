@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from launchers.exits import Exit, LaunchError
+from launchers.exits import Exit, FailureClass, LaunchError
 
 SHOWN_ROWS = 16
 """Rows that the message names; the file has all."""
@@ -68,6 +68,7 @@ class Finding:
             "inspect these rows, lower the learning rate, or try other GPUs: if the same step is "
             "finite there, a GPU is faulty",
             id="value-not-finite",
+            failure_class=FailureClass.MODEL,
         )
 
     def _read(self) -> str:

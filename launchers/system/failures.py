@@ -32,7 +32,7 @@ _EXCEPTION = re.compile(
     r"^(?:\[rank\d+\]:\s*)?"
     r"((?:\w+\.)*_*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Full|Timeout|Invalid|Enabled|BadZipFile)"
     r"|Exception|socket\.\w+|zlib\.error|struct\.error)(?::\s?(.*))?$"
-    rf"(?:\n(?:\[rank\d+\]:\s*)?{NOTE}\w+ \[[\w,-]*\]$)?",
+    rf"(?:\n(?:\[rank\d+\]:\s*)?{NOTE}\w+ \[[\w,-]*\](?: [\w-]+)?$)?",
     re.MULTILINE,
 )
 _RAISED = re.compile(
@@ -48,7 +48,7 @@ _TERMINATE = re.compile(
     r"terminate called after throwing an instance of '([^']+)'\s+what\(\):\s*(.*)"
 )
 """The end of a C++ thread, such as NCCL's watchdog."""
-_OWN = re.compile(rf"(.*LaunchError: .*)\n.*{NOTE}(\w+) \[([\w,-]*)\]")
+_OWN = re.compile(rf"(.*LaunchError: .*)\n.*{NOTE}(\w+) \[([\w,-]*)\](?: ([\w-]+))?")
 _ARGPARSE = re.compile(r"^\S+\.py: error: (.*)$", re.MULTILINE)
 _IGNORED = re.compile(
     r"^Exception ignored in.*\n(?:Traceback .*\n)?(?:[ \t]+.*\n)*(?:\S.*(?:\n|\Z))?", re.MULTILINE
@@ -140,7 +140,7 @@ def _of_chain(chain: list[str], *, started: bool) -> Verdict:
             id=own[3],
             cause=own[1],
             remedy="follow the message",
-            failure_class=CLASSES[code],
+            failure_class=FailureClass(own[4] or CLASSES[code]),
         )
     wrapped = list(reversed(chain)) if WRAPPERS.search(last) else [last]
     wrapped.sort(key=lambda e: bool(WRAPPERS.search(e)))

@@ -25,7 +25,7 @@ from megatron.core.distributed.param_and_grad_buffer import _ParamAndGradBucketG
 from megatron.core.optimizer import optimizer
 from megatron.core.rerun_state_machine import RerunMode, get_rerun_state_machine
 
-from launchers.exits import Exit, LaunchError
+from launchers.exits import Exit, FailureClass, LaunchError
 from launchers.training.collect import batch_rows
 
 GRACE_SECONDS = 5.0
@@ -80,6 +80,7 @@ def refuse(total: float) -> None:
         "look for a rank whose log names rows; without one the sum of all has overflowed: lower "
         "the learning rate",
         id="value-not-finite-elsewhere",
+        failure_class=FailureClass.MODEL,
     )
 
 

@@ -1,12 +1,12 @@
-"""The faults of ``tests/faults/catalogue/gpu.yaml``, each in a run of its own through the launcher.
+"""The faults of ``tests/faults/catalogue/gpu.yaml``, one after the other in a run of the launcher.
 
-    python3 -m tests.gpu.launcher.matrix TOKENIZER RESULTS --gpus 2 --profile FILE[,FILE] [--only
-    NAME,NAME] [--seeds N]
+    python3 -m tests.gpu.launcher.matrix TOKENIZER RESULTS --gpus 2 --profile FILE[,FILE]
+    [--only NAME,NAME] [--seeds N]
 
-A tiny model on two "nodes" saves every fourth of ten steps; the plugin ``swift_fault.py`` injects
-the fault, and the local runner restarts the run as the JobSet would. RESULTS gets
-``bench-<label>.json``: what happened, and what differs from the catalogue. Each run takes about a
-minute and a half.
+A tiny model on two "nodes". ``plugins/swift_fault.py`` injects the next fault after each new
+checkpoint, so that every attempt gets further and the gang starts again in place; a run that ends
+before its last fault is followed by a run with the others. RESULTS gets ``bench-<label>.json``:
+what happened, and what differs from the catalogue. A fault takes about half a minute.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from launchers.metrics.rows import Row
 from launchers.system.process import adopt_orphans, descendants, kill_descendants
 from scripts.problem import Problem
 from tests.faults import catalogue
@@ -34,12 +36,33 @@ from tests.gpu.launcher import run as launch_run
 from tests.gpu.launcher.launch import WORKSPACE, Launch
 from tests.gpu.launcher.run import Run
 
-STEPS, SAVES = 10, 4
-PLUGIN = Path(__file__).parents[1] / "plugins" / "swift_fault.py"
+SAVES = 6
+"""Steps between checkpoints. A hang's limit is five times the median step of the attempt, whose
+first step is long: it needs three more before the fault."""
+FLOORS = {"step": 10, "data": 10, "save": 15}
+PLUGIN = bench_shared.PLUGINS / "swift_fault.py"
+PLACED = WORKSPACE / "plugins" / PLUGIN.name
+"""Its path in the manifest, which may have been packed on another machine."""
 FOLDER = WORKSPACE / "fault"
-"""Holds ``fault.json`` for the plugin, and the time of the fault."""
-ENDLESS_SECONDS = 60.0
+"""Holds ``faults.json`` for the plugin, and for each injected fault a note with the time."""
+ENDLESS_SECONDS = 90.0
 """Time after a fault without any further step after which a run counts as endless."""
+SOURCES = "peer-ended", "cascade"
+"""Ids of records that point to another rank's."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """A fault with what the seed chose."""
+
+    fault: Fault
+    rank: int
+    step: int
+    """Completed steps before it, or the step whose save it is in."""
+
+    def document(self) -> dict[str, Any]:
+        """Return what the plugin reads."""
+        return {**self.fault.inject, "name": self.fault.name, "rank": self.rank, "step": self.step}
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -50,6 +73,11 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     return made.parse_args(words)
 
 
+def steps_of(count: int) -> int:
+    """Return the steps of a run with this number of faults."""
+    return SAVES * (count + 1)
+
+
 def launches(options: argparse.Namespace) -> list[Launch]:
     """Return the run, which is the same for all faults.
 
@@ -58,8 +86,10 @@ def launches(options: argparse.Namespace) -> list[Launch]:
     """
     if options.gpus < 2 or options.gpus % 2:
         raise ValueError(f"--gpus {options.gpus} can't be shared by two nodes; write an even one")
+    profile = bench_profiles.parse(options.profile)
+    floors = {f"restarts.hang.floors.{phase}": seconds for phase, seconds in FLOORS.items()}
     own = {
-        **bench_shared.own_flags(STEPS),
+        **bench_shared.own_flags(steps_of(len(catalogue.load("gpu")))),
         "save_steps": SAVES,
         "save_total_limit": 2,
         "no_save_optim": False,
@@ -67,13 +97,13 @@ def launches(options: argparse.Namespace) -> list[Launch]:
         "max_length": 4096,
         "packing_length": 8192,
         "global_batch_size": 8,
-        "external_plugins": [str(PLUGIN)],
+        "external_plugins": [str(PLACED)],
         "callbacks": ["fault"],
     }
     return [
         Launch(
             name=f"visit-{options.label}",
-            profile=bench_profiles.parse(options.profile),
+            profile=replace(profile, changes={**profile.changes, **floors}),
             nodes=2,
             gpus_per_node=options.gpus // 2,
             model=launch_run.model_folder(0),
@@ -83,92 +113,151 @@ def launches(options: argparse.Namespace) -> list[Launch]:
     ]
 
 
-def plan(fault: Fault, seed: int) -> dict[str, Any]:
-    """Choose rank and step of a fault by the seed."""
-    chance = random.Random(f"{fault.name} {seed}")
-    return {**fault.inject, **{key: chance.choice(values) for key, values in fault.spread.items()}}
+def schedule(faults: Sequence[Fault], seed: int) -> list[Planned]:
+    """Place the faults, one after each checkpoint; choose rank and step by the seed.
+
+    A fault before the first checkpoint comes first, one that ends the run last.
+    """
+    order = sorted(faults, key=lambda each: (not _is_first(each), each.expect.outcome == "failed"))
+    number, planned = 0 if order and _is_first(order[0]) else 1, []
+    for fault in order:
+        chance = random.Random(f"{fault.name} {seed}")
+        chosen = {key: chance.choice(values) for key, values in sorted(fault.spread.items())}
+        after = SAVES if fault.inject["at"] == "save" else chosen["step"]
+        step = SAVES * number + after
+        planned.append(Planned(fault=fault, rank=chosen["rank"], step=step))
+        number += 1
+    return planned
 
 
-def inject(run: Run, fault: Fault, seed: int) -> dict[str, Any]:
-    """Run once with a fault; return what happened."""
+def _is_first(fault: Fault) -> bool:
+    return bool(fault.inject.get("first", False))
+
+
+def inject(run: Run, planned: Sequence[Planned], seconds: float) -> tuple[str, int | None, int]:
+    """Run once with these faults.
+
+    Args:
+        run: its files; those of an earlier one are removed.
+        planned: what the plugin injects, in this order.
+        seconds: limit of the run.
+
+    Returns:
+        ``ended`` or ``endless``, the exit code, and the number of processes that were left.
+    """
     shutil.rmtree(run.home, ignore_errors=True)
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
-    planned = plan(fault, seed)
-    (FOLDER / "fault.json").write_text(json.dumps(planned), encoding="utf-8")
-    begun, process = time.time(), run.start()
-    end = _await_end(run, process, begun + fault.seconds)
+    text = json.dumps([each.document() for each in planned])
+    (FOLDER / "faults.json").write_text(text, encoding="utf-8")
+    process = run.start()
+    end = _await_end(run, process, time.time() + seconds)
     left = len(descendants(process.pid)) if end == "ended" else 0
     if end == "endless":
         kill_descendants(timeout=20.0)
         process.wait(30)
-    return {**observed(run, end, process.returncode), "planned": planned, "orphans": left}
+    return end, process.returncode, left
 
 
 def _await_end(run: Run, process: subprocess.Popen[bytes], deadline: float) -> str:
-    """Wait for the end; ``endless`` without a step after the fault, or at the deadline."""
+    """Wait for the end; ``endless`` without a step after a fault, or at the deadline."""
     while process.poll() is None:
-        now, injected = time.time(), _injected()
+        now = time.time()
+        notes = [note["time"] for note in injected().values()]
         steps = [row.time for row in run.rows()]
-        is_still = injected is not None and now - max([injected, *steps]) > ENDLESS_SECONDS
+        is_still = bool(notes) and now - max([*notes, *steps]) > ENDLESS_SECONDS
         if now > deadline or (is_still and not run.ends()):
             return "endless"
         time.sleep(0.5)
     return "ended"
 
 
-def _injected() -> float | None:
-    sign = FOLDER / "injected"
-    text = sign.read_text().strip() if sign.exists() else ""
-    return float(text) if text else None
+def injected() -> dict[str, dict[str, Any]]:
+    """Return the notes of the plugin: time, rank, step and attempt by the name of the fault."""
+    return {path.stem: json.loads(path.read_text()) for path in FOLDER.glob("*.note")}
 
 
-def observed(run: Run, end: str, exit_code: int | None) -> dict[str, Any]:
-    """Return outcome, first cause and times of a run that has ended."""
-    rows, injected = run.rows(), _injected()
-    attempts = sorted(int(p.name) for p in (run.home / "attempts").glob("*") if p.name.isdecimal())
-    restarts = len(attempts) - 1
-    well = exit_code == 0 and max((row.step for row in rows), default=0) == STEPS
-    outcome = "endless" if end == "endless" else "failed"
-    if end != "endless" and well:
-        outcome = "resumed" if restarts else "unaffected"
-    root = first_cause(run.home / "attempts" / "1")
+def observed(run: Run, fault: Fault, notes: dict[str, dict[str, Any]], end: str) -> dict[str, Any]:
+    """Return outcome, first cause and times of one injected fault."""
+    rows, note = run.rows(), notes[fault.name]
+    attempt = int(note["attempt"])
+    folders = (path.name for path in (run.home / "attempts").glob("*"))
+    later = min((int(n) for n in folders if n.isdecimal() and int(n) > attempt), default=0)
+    is_last = note["time"] == max(e["time"] for e in notes.values() if e["attempt"] == attempt)
+    root = first_cause(run.home / "attempts" / str(attempt)) if is_last else {}
     found = {
-        "outcome": outcome,
-        "exit": exit_code,
-        "restarts": restarts,
-        "code": root.get("code"),
-        "class": root.get("class"),
-        "id": root.get("id"),
+        "name": fault.name,
+        "outcome": outcome(rows, note, later, end, ended=bool(root)),
+        **{key: root.get(key) for key in ("code", "class", "id")},
         "cause": str(root.get("cause", ""))[:300],
-        "injected": injected,
+        "injected": note,
     }
-    if injected is not None and restarts:
-        found |= judge.recovery(rows, injected, 1, 2)
-        found["repeated"] = judge.repeated(rows, 1, 2)
+    if found["outcome"] == "resumed":
+        found |= judge.recovery(rows, note["time"], attempt, later)
+        found["repeated"] = judge.repeated(rows, attempt, later)
     return found
+
+
+def outcome(rows: Sequence[Row], note: dict[str, Any], later: int, end: str, *, ended: bool) -> str:
+    """Return the outcome of one fault.
+
+    Args:
+        rows: all rows of the run.
+        note: time and attempt of the fault, and the first step that it may keep from its end.
+        later: number of the next attempt; 0 without one.
+        end: of the run, ``ended`` or ``endless``.
+        ended: whether the attempt left a termination record, and had no later fault.
+    """
+    after = [row for row in rows if row.time > note["time"]]
+    own = [row.step for row in rows if row.attempt == note["attempt"]]
+    if not ended and max(own, default=0) >= note["step"]:
+        return "unaffected"
+    if any(row.attempt == later for row in after):
+        return "resumed" if any(row.step > max(own, default=0) for row in after) else "endless"
+    return "endless" if end == "endless" else "failed"
 
 
 def first_cause(attempt: Path) -> dict[str, Any]:
     """Return the record of the rank that names a cause of its own; empty without a record."""
     records = [json.loads(path.read_text()) for path in sorted(attempt.glob("termination-*.json"))]
-    records.sort(key=lambda record: record.get("id") in ("peer-ended", "cascade"))
+    records.sort(key=lambda record: record.get("id") in SOURCES)
     return dict(records[0]) if records else {}
 
 
 def complaints(fault: Fault, seen: dict[str, Any]) -> Iterator[str]:
     """Yield what differs from the catalogue."""
     expect = fault.expect
-    if seen["injected"] is None:
-        yield "the fault was not injected"
     if seen["outcome"] != expect.outcome:
         yield f"outcome {seen['outcome']}, not {expect.outcome}"
-    if expect.code is not None and seen["code"] not in (int(expect.code), None):
+    if expect.code is not None and seen["code"] != int(expect.code):
         yield f"code {seen['code']}, not {int(expect.code)}"
     if expect.failure_class is not None and seen["class"] != expect.failure_class:
         yield f"class {seen['class']}, not {expect.failure_class}"
-    if seen["orphans"]:
+    if seen.get("orphans"):
         yield f"{seen['orphans']} processes were left"
+    apart = seen.get("repeated", {}).get("first_apart")
+    if apart is not None and not apart <= judge.SAME:
+        yield f"the first repeated loss differs by {apart:g}"
+
+
+def matrix(run: Run, faults: Sequence[Fault], seed: int) -> Iterator[dict[str, Any]]:
+    """Inject all faults, in as many runs as that takes; yield what happened to each."""
+    pending = list(faults)
+    while pending:
+        planned = schedule(pending, seed)
+        limit = 60 + sum(each.fault.seconds for each in planned)
+        end, code, left = inject(run, planned, limit)
+        notes = injected()
+        if not notes:
+            pending.remove(planned[0].fault)
+            name = planned[0].fault.name
+            yield {"name": name, "seed": seed, "exit": code, "problems": ["it was not injected"]}
+        for each in planned:
+            if each.fault.name in notes:
+                pending.remove(each.fault)
+                seen = observed(run, each.fault, notes, end)
+                seen |= {"seed": seed, "exit": code, "orphans": left}
+                yield {**seen, "problems": list(complaints(each.fault, seen))}
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -179,6 +268,8 @@ def main(words: Sequence[str] | None = None) -> int:
             raise ValueError(short)
         run = launch_run.open_run(launches(options)[0], options.packed, options.results)
         launch_run.prepare(options.tokenizer, 0, options.pairs)
+        PLACED.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(PLUGIN, PLACED)
     except (Problem, ValueError, OSError) as error:
         print(f"matrix: {error}", file=sys.stderr)
         return 2
@@ -187,15 +278,13 @@ def main(words: Sequence[str] | None = None) -> int:
     chosen = [each for each in catalogue.load("gpu") if not only or each.name in only]
     results: list[dict[str, Any]] = []
     path = options.results / f"bench-{options.label}.json"
-    for fault in chosen:
-        for seed in range(options.seeds):
-            seen = inject(run, fault, seed)
-            problems = list(complaints(fault, seen))
-            results.append({"name": fault.name, "seed": seed, **seen, "problems": problems})
-            document = {**about, "gpus_used": options.gpus, "runs": results}
+    for seed in range(options.seeds):
+        for seen in matrix(run, chosen, seed):
+            results.append(seen)
+            document = {**about, "gpus_used": options.gpus, "floors": FLOORS, "runs": results}
             path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-            times = seen.get("new_step_s"), seen["cause"]
-            print(fault.name, seed, seen["outcome"], *times, problems or "as declared", flush=True)
+            shown = seen.get("outcome"), seen.get("new_step_s"), seen.get("cause")
+            print(seen["name"], seed, *shown, seen["problems"] or "as declared", flush=True)
     return 1 if any(each["problems"] for each in results) else 0
 
 

@@ -1,8 +1,8 @@
-"""Loaded into ms-swift's Megatron trainer: injects the fault that ``fault.json`` describes.
+"""Loaded into ms-swift's Megatron trainer: injects the faults that ``faults.json`` lists.
 
-``launcher/matrix.py`` writes it to the folder ``fault`` of the workspace. The fault happens once,
-in the first attempt, on one rank: at the begin of a step, or after a save and before its seal. The
-time is written to ``injected`` in the same folder.
+``launcher/matrix.py`` writes it to the folder ``fault`` of the workspace. Each fault happens once,
+in the order of the list, on one rank: at the begin of a step, or after a save and before its seal.
+Its time, attempt and the first step that it may prevent are written to ``<name>.note`` there.
 """
 
 import ctypes
@@ -22,31 +22,38 @@ HANG_SECONDS = 600
 
 
 class FaultCallback(MegatronCallback):  # type: ignore[misc]
-    """Injects the fault of this rank."""
+    """Injects the faults of this rank."""
 
     def on_train_begin(self) -> None:
         """Read what is planned."""
         self.folder = Path(os.environ["DPO_RUN_FOLDER"]).parents[1] / "fault"
-        self.planned: dict[str, Any] = json.loads((self.folder / "fault.json").read_text())
-        number = int(Path(os.environ["DPO_ATTEMPT_FOLDER"]).name)
-        if int(self.planned["rank"]) != dist.get_rank() or number > 1:
-            self.planned = {"at": "never"}
+        self.planned: list[dict[str, Any]] = json.loads((self.folder / "faults.json").read_text())
 
     def on_step_begin(self) -> None:
         """Inject a fault of a step; ``iteration`` counts the completed ones."""
-        if self.planned["at"] == "step" and self.state.iteration + 1 == int(self.planned["step"]):
-            self.inject()
+        self.inject("step", self.state.iteration + 1)
 
     def on_save(self, output_dir: str) -> None:
-        """Inject a fault of a save: the shards are written, the checkpoint is not sealed."""
-        if self.planned["at"] == "save" and self.state.iteration == int(self.planned["step"]):
-            self.inject()
+        """Inject a fault of a save: the checkpoint is not sealed."""
+        self.inject("save", self.state.iteration)
 
-    def inject(self) -> None:
-        """Note the time, and do it."""
-        (self.folder / "injected").write_text(f"{time.time()}\n")
-        word = str(self.planned.get("word", ""))
-        match self.planned["do"]:
+    def inject(self, at: str, step: int) -> None:
+        """Inject the first fault that has no note yet, if its rank and its time have come."""
+        for fault in self.planned:
+            note = self.folder / f"{fault['name']}.note"
+            if note.exists():
+                continue
+            if (fault["rank"], fault["at"], fault["step"]) == (dist.get_rank(), at, step):
+                attempt = int(Path(os.environ["DPO_ATTEMPT_FOLDER"]).name)
+                about = {"time": time.time(), "attempt": attempt, "step": step + (at == "save")}
+                note.write_text(json.dumps({**about, "rank": fault["rank"]}))
+                self.do(fault)
+            return
+
+    def do(self, fault: dict[str, Any]) -> None:
+        """Do what the fault says."""
+        word = str(fault.get("word", ""))
+        match fault["do"]:
             case "kill":
                 os.kill(os.getpid(), signal.Signals[word])
             case "kill-parent":  # torchrun
@@ -69,12 +76,16 @@ class FaultCallback(MegatronCallback):  # type: ignore[misc]
                 dist.all_reduce(torch.zeros(1, device="cuda"))
             case "lock-interpreter":  # ctypes.PyDLL keeps the GIL
                 ctypes.PyDLL(None).sleep(HANG_SECONDS)
+            case "block":  # storage that does not answer: nobody writes to the pipe
+                pipe = self.folder / "blocked"
+                os.mkfifo(pipe)
+                pipe.open("rb").close()
             case "not-finite":
                 with torch.no_grad():
                     for model in self.trainer.unwrapped_models:
                         next(model.parameters()).fill_(float("nan"))
             case other:
-                raise ValueError(f"fault.json: do {other!r} is not known")
+                raise ValueError(f"faults.json: do {other!r} is not known")
 
 
 megatron_callbacks_map["fault"] = FaultCallback

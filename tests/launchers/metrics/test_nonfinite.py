@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from launchers.exits import USER, Exit
+from launchers.exits import USER, Exit, FailureClass
 from launchers.metrics.nonfinite import SHOWN_ROWS, Finding, Microbatch
 
 
@@ -29,6 +29,7 @@ def test_the_error_is_a_users_and_names_rank_step_and_file() -> None:
     error = finding(Microbatch(rows=(2,)), value=-math.inf).error("/w/not-finite-5.jsonl")
     assert (error.code, error.id) == (Exit.DATA, "value-not-finite")
     assert error.code in USER
+    assert error.failure_class == FailureClass.MODEL
     assert error.cause == (
         "Inf in the loss on rank 5 at step 31, rows 2 of the tokenised training dataset "
         "(written to /w/not-finite-5.jsonl)"

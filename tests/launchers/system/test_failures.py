@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from launchers.exits import Exit, LaunchError
+from launchers.exits import Exit, FailureClass, LaunchError
 from launchers.system.failures import TAIL, Verdict, tail, verdict, worst
 
 TRACE = "Traceback (most recent call last):\n  File 'x.py', line 1, in f\n"
@@ -72,6 +72,16 @@ def test_an_error_of_our_own_ends_with_the_code_that_it_carries(prefix: str, cod
     assert found is not None and found.code == code
     assert found.cause == f"launchers.exits.LaunchError: {error}"
     assert found.id == "i-d"
+
+
+@pytest.mark.parametrize("given", [FailureClass.MODEL, None])
+def test_the_class_of_an_error_of_our_own_is_read_from_its_traceback(
+    given: FailureClass | None,
+) -> None:
+    error = LaunchError(Exit.DATA, "NaN in the loss", "x", id="i", failure_class=given)
+    found = verdict("".join(traceback.format_exception(error)), started=True)
+    assert found is not None
+    assert found.failure_class == (given or FailureClass.DATA)
 
 
 def test_an_error_of_our_own_with_no_known_code_is_of_no_known_cause() -> None:
