@@ -103,12 +103,22 @@ def parse(text: str) -> Profile:
         raise ValueError(
             f"profile {text!r} names no values file; write NAME:FILE[,FILE][,flag=value]"
         )
-    pairs = [part.partition("=") for part in parts if "=" in part]
-    changes = {key: yaml.safe_load(value) for key, _, value in pairs}
+    written = [part for part in parts if "=" in part]
+    changes = dict(change(part) for part in written)
     features_kept = kept(changes.pop(FEATURES)) if FEATURES in changes else None
-    own = [Path(files[-1]).stem, *(f"{key}={value}" for key, _, value in pairs)]
+    own = [Path(files[-1]).stem, *written]
     name = first if rest else ",".join(own)
     return Profile(name=name, files=files, changes=changes, kept=features_kept)
+
+
+def change(text: str) -> tuple[str, Any]:
+    """Return key and value of KEY=VALUE.
+
+    >>> change("rpo_alpha=null"), change("recipe.swiftVersion=4.6.0")
+    (('rpo_alpha', None), ('recipe.swiftVersion', '4.6.0'))
+    """
+    key, _, value = text.partition("=")
+    return key, yaml.safe_load(value)
 
 
 def kept(text: Any) -> tuple[str, ...]:

@@ -50,6 +50,7 @@ def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     add("results", type=Path, help="folder of the result file")
     add("--seeds", default="1,2,3,4,5", help="numbers, with commas between")
     add("--sides", default="", help="names of sides, with commas between; all by default")
+    add("--change", action="append", default=[], help="KEY=VALUE: a flag or value of all sides")
     add("--steps", type=int, default=100)
     add("--at-once", type=int, default=10, help="runs at the same time")
     add("--limit", type=float, default=240, help="seconds of one run")
@@ -65,7 +66,8 @@ def main(words: Sequence[str] | None = None) -> int:
     made = Sources(root=options.sources.resolve())
     try:
         seeds = [int(seed) for seed in options.seeds.split(",")]
-        runs = plan.read(seeds, list(filter(None, options.sides.split(","))))
+        changes = dict(bench_profiles.change(text) for text in options.change)
+        runs = plan.read(seeds, list(filter(None, options.sides.split(","))), changes)
         bench = setting(options, made, about["gpus"])
         plan.refuse(bench, runs)
     except (LaunchError, ValueError, OSError) as error:

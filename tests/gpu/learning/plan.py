@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -43,13 +43,25 @@ class Run:
         return f"{self.side}-{self.seed}"
 
 
-def read(seeds: Sequence[int], only: Sequence[str] = (), file: Path = FILE) -> list[Run]:
+def read(
+    seeds: Sequence[int],
+    only: Sequence[str] = (),
+    changes: Mapping[str, Any] | None = None,
+    file: Path = FILE,
+) -> list[Run]:
     """Return the runs, all sides of a seed together, in the order in which they start.
+
+    Args:
+        seeds: of data order and weights.
+        only: names of sides; all if empty.
+        changes: flags or paths of values of all sides; those of a side win.
+        file: the sides.
 
     Raises:
         ValueError: a side, a key or a feature is unknown.
     """
     plan = yaml.safe_load(file.read_text(encoding="utf-8"))
+    plan["shared"] |= changes or {}
     sides: dict[str, dict[str, Any]] = plan["sides"]
     if unknown := sorted(set(only) - sides.keys()):
         raise ValueError(f"{file.name} has no side {unknown[0]}; it has {', '.join(sides)}")
