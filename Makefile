@@ -159,6 +159,12 @@ e2e: ## all tests that need a cluster, which it starts (Linux, root); about 15 m
 	@.venv/bin/python -m tests.e2e.image
 	@$(WITH_CLUSTER) .venv/bin/python -m pytest --timeout 900 --durations 0 tests/e2e $(PYTEST)
 
+e2e-next: ## the tests on the cluster that train, with the second ms-swift that the chart knows
+	$(call build,chart $(TESTS) $(TRAIN) $(TRAIN_NEXT) $(HELM) $(HELM3) $(CLUSTER))
+	@.venv/bin/python -m tests.e2e.image
+	@export SWIFT=$(NEXT); $(WITH_CLUSTER) .venv/bin/python -m pytest --timeout 900 tests/e2e/test_main_job.py \
+		tests/e2e/test_preemption.py $(PYTEST)
+
 soak: ## real training on the cluster with a fault every 3 minutes for half an hour (SOAK=options)
 	$(call build,chart $(TESTS) $(TRAIN) $(HELM) $(CLUSTER))
 	@.venv/bin/python -m tests.e2e.image
@@ -325,4 +331,4 @@ $(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
 	@scripts/tools/go.sh $*
 	@touch $@
 
-.PHONY: help demo chart demo-clean render test test-next test-chart refusals attribution faults crash fuzz differential e2e soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema values-table release clean
+.PHONY: help demo chart demo-clean render test test-next test-chart refusals attribution faults crash fuzz differential e2e e2e-next soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema values-table release clean

@@ -13,6 +13,7 @@ from tests.e2e.space import Space
 from tests.e2e.standin import IMAGE, values
 from tests.e2e.volumes import claim
 from tests.launchers.git_server import repository
+from tests.launchers.training_environment import STACK
 
 MADE = ROOT / ".tools" / "cluster" / "sources"
 """Kept between sessions: creating the model's weights takes 12 s."""
@@ -29,7 +30,6 @@ PROGRAM = {
 }
 TOKEN = "e2e-token"
 URL = "http://sources"
-TRAINING = ROOT / ".tools" / "train" / "lib"
 
 
 def make() -> Path:
@@ -79,11 +79,15 @@ def serve(space: Space, *, pause: float = 0) -> None:
 
 
 def training() -> Object:
-    """Return the values that mount the training environment into the pods."""
-    folder = next(TRAINING.glob("python3.*")) / "site-packages"
+    """Return the values that mount the training environment into the pods.
+
+    It has the ms-swift that the variable SWIFT names, by default the pinned one.
+    """
+    folder = next((STACK.train / "lib").glob("python3.*")) / "site-packages"
     volume = {"name": "train", "hostPath": {"path": str(folder), "type": "Directory"}}
     mount = {"name": "train", "mountPath": "/opt/train", "readOnly": True}
-    return {"extraVolumes": [volume], "extraVolumeMounts": [mount]}
+    lists = {"extraVolumes": [volume], "extraVolumeMounts": [mount]}
+    return {**lists, "recipe": {"swiftVersion": STACK.swift}}
 
 
 def hub(model: str, endpoint: str = URL) -> Object:
@@ -91,7 +95,8 @@ def hub(model: str, endpoint: str = URL) -> Object:
     base, mounted = values(), training()
     lists = ("extraVolumes", "extraVolumeMounts")
     both = {name: base[name] + mounted[name] for name in lists}
-    return {"recipe": {"model": model}, "extraEnv": {"HF_ENDPOINT": endpoint}, **both}
+    recipe = {"model": model, **mounted["recipe"]}
+    return {"recipe": recipe, "extraEnv": {"HF_ENDPOINT": endpoint}, **both}
 
 
 def _parents(path: Path) -> Path:

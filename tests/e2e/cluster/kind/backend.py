@@ -60,9 +60,8 @@ class Kind:
         """Start the cluster and wait until pods can run and the webhooks answer."""
         chosen = config.versions(os.environ)
         storage.make_folders(self.layout)
-        train = ROOT / ".tools" / "train"
-        # The engine would create a missing folder, as root.
-        read_only = [train] if train.exists() else []
+        # Only what exists: the engine would create a missing folder, as root.
+        read_only = sorted((ROOT / ".tools").glob("train*"))
         text = json.dumps(config.config(self.layout, chosen.image, read_only))
         create = ("create", "cluster", "--name", NAME, "--kubeconfig", str(self.layout.kubeconfig))
         kind(self.layout, *create, "--config", "-", text=text)
