@@ -2,7 +2,7 @@
 
 ``fake_step.py NAME MODE FOLDER``. The gradients of every NAME but ``exact`` have errors of their
 own. MODE ``apart`` makes one kind of parameter wrong, ``scaled`` all by 3 %, ``loads`` has loaded
-one of the launcher's modules, ``lacks`` has no part of rank 1, ``dies`` ends with 1 before the step.
+one of the launcher's modules, ``lacks`` has no part of rank 1, ``dies`` ends before the step.
 """
 
 from __future__ import annotations
