@@ -128,13 +128,17 @@ def folder_of(bench: Bench, variant: Variant) -> Path:
 
 
 def command(
-    bench: Bench, variant: Variant, number: int, options: argparse.Namespace
+    bench: Bench,
+    variant: Variant,
+    number: int,
+    options: argparse.Namespace,
+    probes: Sequence[Path] = PROBES,
 ) -> side_by_side.Command:
-    """Return the command of a variant as the launcher builds it."""
+    """Return the command of a variant as the launcher builds it, with the probes' plugins."""
     folder = folder_of(bench, variant)
     (folder / "attempts" / "1").mkdir(parents=True)
     parsed = bench_profiles.recipe(variant.profile.values(), bench.own_flags)
-    spelt = bench_run.flags(bench, parsed, folder, PROBES)
+    spelt = bench_run.flags(bench, parsed, folder, probes, kept=variant.profile.kept)
     port = PORT + 10 * number
     place = Place(rank=0, nodes=1, master_addr="127.0.0.1", master_port=port, source="single")
     words = bench_run.torchrun(bench, parsed, place, folder, spelt)

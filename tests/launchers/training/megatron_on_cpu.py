@@ -122,6 +122,15 @@ def enter() -> None:
     _spell_splits(importlib.import_module("megatron.core.transformer.moe.token_dispatcher"))
 
 
+def name_types_as_on_gpu() -> None:
+    """Give tensors the type names of a GPU's, by which the distributed optimizer knows them."""
+    tensor: Any = torch.Tensor
+    kind = tensor.type
+    tensor.type = lambda self, *given: (
+        kind(self, *given) if given else f"torch.cuda.{kind(self).rpartition('.')[2]}"
+    )
+
+
 def _anything(name: str) -> Any:
     if name.startswith("__"):
         raise AttributeError(name)

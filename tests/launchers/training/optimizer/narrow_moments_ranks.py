@@ -62,12 +62,7 @@ def enter(engine: Path) -> None:
             HAVE_APEX_OR_TE=True,
             Adam=adam.FusedAdam,
         )
-    kind = torch.Tensor.type
-    names = {"torch.BFloat16Tensor": "torch.cuda.BFloat16Tensor"}
-    cpu: Any = torch.Tensor
-    cpu.type = lambda self, *given: (
-        names.get(kind(self), kind(self)) if not given else kind(self, *given)
-    )
+    megatron_on_cpu.name_types_as_on_gpu()
 
 
 def make(seed: int) -> tuple[Any, Any]:
