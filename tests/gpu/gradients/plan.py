@@ -40,7 +40,7 @@ def read(gpus: int, only: Sequence[str] = (), file: Path = FILE) -> list[Variant
                 run.profile, name=run.side, changes={**run.profile.changes, **of_host[gpus]}
             )
         )
-        for run in learning_plan.read([SEED], only, file)
+        for run in learning_plan.read([SEED], only, file=file)
     ]
 
 

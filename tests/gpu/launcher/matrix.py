@@ -1,12 +1,12 @@
 """The faults of ``tests/faults/catalogue/gpu.yaml``, one after the other in a run of the launcher.
 
     python3 -m tests.gpu.launcher.matrix TOKENIZER RESULTS --gpus 2 --profile FILE[,FILE]
-    [--only NAME,NAME] [--seeds N]
+    [--only NAME,NAME] [--seeds N] [--limit SECONDS]
 
 A tiny model on two "nodes". ``plugins/swift_fault.py`` injects the next fault after each new
 checkpoint, so that every attempt gets further and the gang starts again in place; a run that ends
 before its last fault is followed by a run with the others. RESULTS gets ``bench-<label>.json``:
-what happened, and what differs from the catalogue. A fault takes about half a minute.
+what happened, and what differs from the catalogue. A fault takes 40 s; the limit is that of all.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from launchers.metrics.rows import Row
+from launchers.stages.attempt_record import PEER_ENDED
 from launchers.system.process import adopt_orphans, descendants, kill_descendants
 from scripts.problem import Problem
 from tests.faults import catalogue
@@ -47,8 +48,6 @@ FOLDER = WORKSPACE / "fault"
 """Holds ``faults.json`` for the plugin, and for each injected fault a note with the time."""
 ENDLESS_SECONDS = 90.0
 """Time after a fault without any further step after which a run counts as endless."""
-SOURCES = "peer-ended", "cascade"
-"""Ids of records that point to another rank's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,16 +133,17 @@ def _is_first(fault: Fault) -> bool:
     return bool(fault.inject.get("first", False))
 
 
-def inject(run: Run, planned: Sequence[Planned], seconds: float) -> tuple[str, int | None, int]:
+def inject(run: Run, planned: Sequence[Planned], deadline: float) -> tuple[str, int | None, int]:
     """Run once with these faults.
 
     Args:
         run: its files; those of an earlier one are removed.
         planned: what the plugin injects, in this order.
-        seconds: limit of the run.
+        deadline: Unix time at which the run is ended.
 
     Returns:
-        ``ended`` or ``endless``, the exit code, and the number of processes that were left.
+        ``ended``, ``endless`` or ``cut`` by the deadline; the exit code; and the number of
+        processes that were left.
     """
     shutil.rmtree(run.home, ignore_errors=True)
     shutil.rmtree(FOLDER, ignore_errors=True)
@@ -151,23 +151,25 @@ def inject(run: Run, planned: Sequence[Planned], seconds: float) -> tuple[str, i
     text = json.dumps([each.document() for each in planned])
     (FOLDER / "faults.json").write_text(text, encoding="utf-8")
     process = run.start()
-    end = _await_end(run, process, time.time() + seconds)
+    end = _await_end(run, process, deadline)
     left = len(descendants(process.pid)) if end == "ended" else 0
-    if end == "endless":
+    if end != "ended":
         kill_descendants(timeout=20.0)
         process.wait(30)
     return end, process.returncode, left
 
 
 def _await_end(run: Run, process: subprocess.Popen[bytes], deadline: float) -> str:
-    """Wait for the end; ``endless`` without a step after a fault, or at the deadline."""
+    """Wait for the end; ``endless`` without a step after a fault, ``cut`` at the deadline."""
     while process.poll() is None:
         now = time.time()
         notes = [note["time"] for note in injected().values()]
         steps = [row.time for row in run.rows()]
         is_still = bool(notes) and now - max([*notes, *steps]) > ENDLESS_SECONDS
-        if now > deadline or (is_still and not run.ends()):
+        if is_still and not run.ends():
             return "endless"
+        if now > deadline:
+            return "cut"
         time.sleep(0.5)
     return "ended"
 
@@ -205,7 +207,7 @@ def outcome(rows: Sequence[Row], note: dict[str, Any], later: int, end: str, *, 
         rows: all rows of the run.
         note: time and attempt of the fault, and the first step that it may keep from its end.
         later: number of the next attempt; 0 without one.
-        end: of the run, ``ended`` or ``endless``.
+        end: of the run, as ``inject`` returns it.
         ended: whether the attempt left a termination record, and had no later fault.
     """
     after = [row for row in rows if row.time > note["time"]]
@@ -214,13 +216,13 @@ def outcome(rows: Sequence[Row], note: dict[str, Any], later: int, end: str, *, 
         return "unaffected"
     if any(row.attempt == later for row in after):
         return "resumed" if any(row.step > max(own, default=0) for row in after) else "endless"
-    return "endless" if end == "endless" else "failed"
+    return "failed" if end == "ended" else end
 
 
 def first_cause(attempt: Path) -> dict[str, Any]:
     """Return the record of the rank that names a cause of its own; empty without a record."""
     records = [json.loads(path.read_text()) for path in sorted(attempt.glob("termination-*.json"))]
-    records.sort(key=lambda record: record.get("id") in SOURCES)
+    records.sort(key=lambda record: record.get("id") in PEER_ENDED)
     return dict(records[0]) if records else {}
 
 
@@ -240,18 +242,23 @@ def complaints(fault: Fault, seen: dict[str, Any]) -> Iterator[str]:
         yield f"the first repeated loss differs by {apart:g}"
 
 
-def matrix(run: Run, faults: Sequence[Fault], seed: int) -> Iterator[dict[str, Any]]:
+def matrix(
+    run: Run, faults: Sequence[Fault], seed: int, deadline: float
+) -> Iterator[dict[str, Any]]:
     """Inject all faults, in as many runs as that takes; yield what happened to each."""
     pending = list(faults)
     while pending:
         planned = schedule(pending, seed)
-        limit = 60 + sum(each.fault.seconds for each in planned)
-        end, code, left = inject(run, planned, limit)
+        limit = time.time() + 60 + sum(each.fault.seconds for each in planned)
+        end, code, left = inject(run, planned, min(limit, deadline))
         notes = injected()
-        if not notes:
-            pending.remove(planned[0].fault)
-            name = planned[0].fault.name
-            yield {"name": name, "seed": seed, "exit": code, "problems": ["it was not injected"]}
+        missed = [] if notes else planned[:1]
+        if end == "cut":
+            missed = [each for each in planned if each.fault.name not in notes]
+        for each in missed:
+            pending.remove(each.fault)
+            about = {"name": each.fault.name, "seed": seed, "exit": code}
+            yield {**about, "problems": [f"it was not injected; the run was {end}"]}
         for each in planned:
             if each.fault.name in notes:
                 pending.remove(each.fault)
@@ -278,8 +285,9 @@ def main(words: Sequence[str] | None = None) -> int:
     chosen = [each for each in catalogue.load("gpu") if not only or each.name in only]
     results: list[dict[str, Any]] = []
     path = options.results / f"bench-{options.label}.json"
+    deadline = time.time() + options.limit
     for seed in range(options.seeds):
-        for seen in matrix(run, chosen, seed):
+        for seen in matrix(run, chosen, seed, deadline):
             results.append(seen)
             document = {**about, "gpus_used": options.gpus, "floors": FLOORS, "runs": results}
             path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

@@ -61,7 +61,7 @@ def test_without_a_fault_in_the_first_save_the_first_window_is_left_out() -> Non
 
 def test_a_run_that_resumed_is_read(tmp_path: Path) -> None:
     rows = [row(1, 1, 1.0), row(1, 2, 2.0), row(2, 2, 20.0), row(2, 3, 21.0)]
-    peer = {"id": "peer-ended", "code": 1, "class": "unknown"}
+    peer = {"id": "ended-for-peer", "code": 1, "class": "unknown"}
     cause = {"id": "hang", "code": 81, "class": "hang", "cause": "rank 1 is stopped"}
     run = left(tmp_path, rows=rows, ends={"0": peer, "1": cause})
     note = {"time": 3.0, "attempt": 1, "step": 3, "rank": 1}
@@ -90,6 +90,7 @@ def test_a_fault_that_only_delays_is_not_blamed_for_the_next_one(tmp_path: Path)
         ([row(1, 1, 1.0), row(1, 2, 4.0)], 0, "ended", False, "unaffected"),
         ([row(1, 1, 1.0)], 0, "ended", True, "failed"),
         ([row(1, 1, 1.0)], 0, "endless", False, "endless"),
+        ([row(1, 1, 1.0)], 0, "cut", False, "cut"),
         ([row(1, 1, 1.0), row(2, 1, 9.0)], 2, "endless", True, "endless"),
         ([row(1, 1, 1.0), row(2, 2, 9.0)], 2, "ended", True, "resumed"),
         # a rank that hangs completes no step, nor does its attempt end
@@ -112,24 +113,40 @@ def test_what_differs_from_the_catalogue_is_named() -> None:
 
 def test_faults_that_were_not_reached_get_another_run(monkeypatch: pytest.MonkeyPatch) -> None:
     notes: list[list[str]] = [["rank-killed"], [], ["torchrun-killed"]]
+    ends = ["ended", "endless", "ended"]
     runs: list[list[str]] = []
 
-    def inject(run: Any, planned: list[matrix.Planned], seconds: float) -> tuple[str, int, int]:
+    def inject(run: Any, planned: list[matrix.Planned], deadline: float) -> tuple[str, int, int]:
         runs.append([each.fault.name for each in planned])
-        return "ended", 1, 0
+        return ends[len(runs) - 1], 1, 0
 
     monkeypatch.setattr(matrix, "inject", inject)
     monkeypatch.setattr(matrix, "injected", lambda: dict.fromkeys(notes[len(runs) - 1], {}))
     monkeypatch.setattr(matrix, "observed", lambda run, each, *_: {"name": each.name})
     monkeypatch.setattr(matrix, "complaints", lambda *_: [])
     names = ["rank-killed", "rank-segfault", "torchrun-killed"]
-    found = list(matrix.matrix(None, [fault(name) for name in names], 0))  # type: ignore[arg-type]
+    chosen = [fault(name) for name in names]
+    found = list(matrix.matrix(None, chosen, 0, 0.0))  # type: ignore[arg-type]
     assert runs == [names, names[1:], names[2:]]
-    assert {each["name"]: each["problems"] for each in found} == {
-        "rank-killed": [],
-        "rank-segfault": ["it was not injected"],
-        "torchrun-killed": [],
+    assert {each["name"]: len(each["problems"]) for each in found} == {
+        "rank-killed": 0,
+        "rank-segfault": 1,
+        "torchrun-killed": 0,
     }
+
+
+def test_a_run_that_its_limit_cuts_is_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(matrix, "inject", lambda *_: ("cut", -9, 0))
+    monkeypatch.setattr(matrix, "injected", lambda: {"rank-killed": {}})
+    monkeypatch.setattr(matrix, "observed", lambda run, each, *_: {"name": each.name})
+    monkeypatch.setattr(matrix, "complaints", lambda *_: [])
+    chosen = [fault(name) for name in ("rank-killed", "rank-segfault", "torchrun-killed")]
+    found = list(matrix.matrix(None, chosen, 0, 0.0))  # type: ignore[arg-type]
+    assert sorted((each["name"], len(each["problems"])) for each in found) == [
+        ("rank-killed", 0),
+        ("rank-segfault", 1),
+        ("torchrun-killed", 1),
+    ]
 
 
 def test_the_line_of_the_visit_can_be_read() -> None:

@@ -74,8 +74,10 @@ class FaultCallback(MegatronCallback):  # type: ignore[misc]
             case "skip-collective":
                 # one collective more than the others: all later ones have other partners
                 dist.all_reduce(torch.zeros(1, device="cuda"))
-            case "lock-interpreter":  # ctypes.PyDLL keeps the GIL
-                ctypes.PyDLL(None).sleep(HANG_SECONDS)
+            case "lock-interpreter":  # ctypes.PyDLL keeps the GIL; a signal ends one sleep
+                end = time.monotonic() + HANG_SECONDS
+                while time.monotonic() < end:
+                    ctypes.PyDLL(None).sleep(HANG_SECONDS)
             case "block":  # storage that does not answer: nobody writes to the pipe
                 pipe = self.folder / "blocked"
                 os.mkfifo(pipe)
