@@ -142,6 +142,13 @@ def table_of(version: str, chart: Path = ROOT / "chart") -> Table:
     return joined(*map(yaml.safe_load, texts))
 
 
+def tables(chart: Path = ROOT / "chart") -> dict[str, Table]:
+    """Return the whole table of each release that the chart knows, by version."""
+    names = sorted(path.stem for path in (chart / "flags").glob("ms-swift-*.yaml"))
+    versions = [name.removeprefix("ms-swift-") for name in names]
+    return {version: table_of(version, chart) for version in versions}
+
+
 def _text(content: Table, versions: str) -> str:
     body = yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=130)
     return HEADER.format(versions=versions) + body

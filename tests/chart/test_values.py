@@ -11,7 +11,7 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from scripts.dev.flags import table_of
+from scripts.dev.flags import tables
 from tests.chart.helm import CHART, Document, Refused, merged, template, walk
 
 SCHEMA: Document = json.loads((CHART / "values.schema.json").read_text(encoding="utf-8"))
@@ -125,8 +125,7 @@ def test_the_values_are_validated_by_one_file_which_helm_renders_first() -> None
 
 
 def test_no_template_names_a_flag_of_the_trainer() -> None:
-    tables = [table_of(version) for version in ("4.4.1", "4.6.0")]
-    backends: list[Document] = [b for table in tables for b in table["backends"].values()]
+    backends: list[Document] = [b for t in tables().values() for b in t["backends"].values()]
     names = {name for b in backends for name in b["flags"]["common"] if "_" in name}
     assert names
     words = {w for p, t in TEMPLATES.items() for w in re.findall(r"\w+", Path(p).name + t)}
