@@ -33,7 +33,7 @@ HEADER = """\
 # flags.common are those of every task of the backend.
 """
 SHARED = "shared.yaml"
-"""What all tables share; each release adds its own to maps and lists."""
+"""The part that all tables share; each release adds its own to maps and lists."""
 Table = dict[str, Any]
 
 
@@ -174,7 +174,7 @@ def render_schema(sites: Iterable[Path], schema: str) -> str:
 
 
 def is_bound(rule: Rule) -> TypeGuard[Range]:
-    """Return whether the schema holds a rule: bounds of a whole number, whatever else is given."""
+    """Return whether the schema holds a rule: unconditional bounds of a whole number."""
     return isinstance(rule, Range) and rule.whole and not rule.when
 
 

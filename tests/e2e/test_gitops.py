@@ -15,7 +15,7 @@ from tests.e2e.space import Space
 
 CLIENT: tuple[str, ...] = ()
 SERVER = ("--server-side", "--force-conflicts", "--field-manager=argocd-controller")
-"""What Argo CD does with the sync option ServerSideApply=true."""
+"""Words of kubectl apply for Argo CD's sync option ServerSideApply=true."""
 
 
 class Synced:

@@ -49,7 +49,7 @@ PROBE = ("swift_saves_probe.py", "saves_probe")
 """The plugin that measures, and its callback."""
 WIDE = "swift_wide_moments.py"
 PLUGINS = host.HOME / "plugins"
-"""Where the host has the plugins: the manifests are rendered elsewhere."""
+"""Folder of the plugins on the host: the manifests are rendered elsewhere."""
 _WRITTEN = re.compile(r"checkpoint written step=(\d+) seconds=([\d.]+)")
 
 
