@@ -30,7 +30,7 @@ class Exit(IntEnum):
     USAGE = 2
     WAITING = 3
     UNKNOWN = 4
-    """Unknown: the cluster or a permission does not allow to find out."""
+    """The state is unknown: the cluster does not answer, or a permission is missing."""
 
 
 @dataclass(frozen=True, kw_only=True)
