@@ -7,4 +7,4 @@ training image provides, each imported only where it is used.
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent
-"""Folder of this package; its parent goes on ``PYTHONPATH`` of the training processes."""
+"""Folder of this package; its parent is on ``PYTHONPATH`` of the training processes."""

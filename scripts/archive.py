@@ -1,15 +1,16 @@
 """The chart's archive of the launcher: ``python3 -m scripts.archive``, with any Python >= 3.11.
 
-``chart/launchers.tar.bz2`` holds the code of each Python file of ``launchers/`` (``code_of``),
-``chart/launchers.digest`` the SHA-256 of the names and contents of the files as they are in the
-checkout (``launchers/version.py``). Equal sources give equal archives: names are sorted, times and
-owners zero.
+In ``chart/``, ``charts/launcher-archive/launchers.tar.bz2`` holds the code of each Python file of
+``launchers/`` (``code_of``), ``launchers.digest`` the SHA-256 of names and contents of the files as
+they are in the checkout (``launchers/version.py``). Equal sources give equal archives: names are
+sorted, times and owners zero.
 
 ``chart/defaults.yaml`` holds the defaults of ``values.yaml``, which no template can read itself: a
 null in a values file means the default.
 
 The archive is small because a ConfigMap larger than 262,144 bytes fails with client-side ``kubectl
-apply``, and Helm stores it twice in the record of each release.
+apply``. It lies in a subchart because Helm stores a chart's files in the record of each release,
+which may take 1 MiB, but not those of subcharts.
 """
 
 from __future__ import annotations
@@ -29,6 +30,9 @@ from launchers.version import digest, sources
 
 ROOT = Path(__file__).resolve().parent.parent
 ARCHIVE = "launchers.tar.bz2"
+"""Its key in the ConfigMap."""
+PLACE = f"charts/launcher-archive/{ARCHIVE}"
+"""Its path in the chart."""
 DIGEST = "launchers.digest"
 DEFAULTS = "defaults.yaml"
 
@@ -37,17 +41,24 @@ def code_of(source: bytes) -> bytes:
     r"""Return a module's code as the pod gets it, on the same lines, so that tracebacks agree.
 
     Left out are comments, docstrings (an empty string each: one may be the only statement of a
-    body), annotations of parameters and results, and three of four spaces of indentation.
+    body), annotations, three of four spaces of indentation, and all of it within brackets.
 
     >>> code_of(b"def f(a: int) -> int:  # why\n    'Do it.'\n    return a\n")
     b'def f(a):\n ""\n return a\n'
+    >>> code_of(b"class A:\n    b: int = max(\n        1, 2)\n    c: int\n")
+    b'class A:\n b:0 = max(\n1, 2)\n c:0\n'
     """
     lines = source.splitlines(keepends=True)
+    within, depth = set(), 0
     for token in tokenize.generate_tokens(io.StringIO(source.decode()).readline):
         if token.type == tokenize.COMMENT:
             row, column = token.start
             kept = lines[row - 1].decode()[:column].rstrip()
             lines[row - 1] = f"{kept}\n".encode()
+        elif token.type == tokenize.OP:
+            depth += (token.string in "([{") - (token.string in ")]}")
+        elif token.type == tokenize.NL and depth:
+            within.add(token.end[0] + 1)
     tree = ast.parse(source)
     for (row, column), (last, end), new in sorted(_cuts(tree), reverse=True):
         tail = lines[last - 1][end:]
@@ -58,7 +69,8 @@ def code_of(source: bytes) -> bytes:
         ]
     quoted = _quoted(tree)
     return b"".join(
-        line if number in quoted else _dedented(line) for number, line in enumerate(lines, start=1)
+        line if n in quoted else line.lstrip(b" ") if n in within else _dedented(line)
+        for n, line in enumerate(lines, start=1)
     )
 
 
@@ -67,7 +79,11 @@ Position = tuple[int, int]
 
 
 def _cuts(tree: ast.Module) -> Iterator[tuple[Position, Position, bytes]]:
-    """Yield begin, end and replacement of docstrings and annotations."""
+    """Yield begin, end and replacement of docstrings and annotations.
+
+    The fields of a class keep one, 0, by which dataclasses know them.
+    """
+    fields = {n for each in ast.walk(tree) if isinstance(each, ast.ClassDef) for n in each.body}
     for node in ast.walk(tree):
         match node:
             case ast.Expr(value=ast.Constant(value=str()) as text):
@@ -78,6 +94,15 @@ def _cuts(tree: ast.Module) -> Iterator[tuple[Position, Position, bytes]]:
             case ast.FunctionDef(returns=ast.expr() as result):
                 begin, end = _span(result)
                 yield (begin[0], begin[1] - len(" -> ")), end, b""
+            case ast.AnnAssign(target=target, annotation=annotation) if node in fields:
+                if not ast.unparse(annotation).startswith(_READ):
+                    yield _span(target)[1], _span(annotation)[1], b":0"
+            case ast.AnnAssign(target=target, annotation=annotation, value=ast.expr()):
+                yield _span(target)[1], _span(annotation)[1], b""
+
+
+_READ = ("ClassVar", "InitVar", "KW_ONLY")
+"""Annotations that dataclasses read."""
 
 
 def _span(node: ast.expr) -> tuple[Position, Position]:
@@ -148,8 +173,8 @@ def build(root: Path = ROOT) -> bool:
     _write_defaults(chart)
     if _is_current(chart, wanted):
         return False
-    _replace(chart / ARCHIVE, pack(files))
-    _replace(chart / DIGEST, wanted.encode("ascii"))  # last: it says that the archive is complete
+    _replace(chart, PLACE, pack(files))
+    _replace(chart, DIGEST, wanted.encode("ascii"))  # last: it says that the archive is complete
     return True
 
 
@@ -157,20 +182,21 @@ def _write_defaults(chart: Path) -> None:
     text = defaults((chart / "values.yaml").read_text(encoding="utf-8"))
     file = chart / DEFAULTS
     if not file.is_file() or file.read_text(encoding="utf-8") != text:
-        _replace(file, text.encode())
+        _replace(chart, DEFAULTS, text.encode())
 
 
 def _is_current(chart: Path, wanted: str) -> bool:
-    archive, seal = chart / ARCHIVE, chart / DIGEST
+    archive, seal = chart / PLACE, chart / DIGEST
     if not archive.is_file() or not seal.is_file() or seal.read_text(encoding="ascii") != wanted:
         return False
     # a later version of this program may pack otherwise
     return archive.stat().st_mtime >= Path(__file__).stat().st_mtime
 
 
-def _replace(path: Path, content: bytes) -> None:
-    """Write a file atomically, by way of the folder above: Helm may be reading the chart's."""
-    handle, name = tempfile.mkstemp(dir=path.parent.parent, prefix=f".{path.name}.")
+def _replace(chart: Path, place: str, content: bytes) -> None:
+    """Write a file of the chart atomically, by way of the folder above: Helm may be reading it."""
+    path = chart / place
+    handle, name = tempfile.mkstemp(dir=chart.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
@@ -183,4 +209,4 @@ def _replace(path: Path, content: bytes) -> None:
 
 if __name__ == "__main__":
     if build():
-        print(f"chart/{ARCHIVE}: {(ROOT / 'chart' / ARCHIVE).stat().st_size:,} bytes")
+        print(f"chart/{PLACE}: {(ROOT / 'chart' / PLACE).stat().st_size:,} bytes")

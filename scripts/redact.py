@@ -2,7 +2,7 @@
 
 Three rules: values under names that announce a secret, texts in the form of a known kind of secret,
 and exact values that the caller knows. A secret under an innocent name in no known form is found by
-the third rule only, so callers leave out whatever may hold one, such as the environment.
+the third rule only, so callers leave out all that may hold one, such as the environment.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _WORDS = (
 )
 _NAME = rf"[\w.\-]{{0,64}}(?:{_WORDS})(?:[_-]?(?:id|value|data))?"
 _SPECIAL = r"(?:pad|eos|bos|unk|sep|cls|mask|image|video|audio|stop)_token"
-"""Tokens of a tokenizer, which are no secrets."""
+"""Tokens of a tokenizer, which are not secrets."""
 _SENSITIVE = re.compile(rf"(?!{_SPECIAL}$){_NAME}", re.IGNORECASE)
 _PLAIN = re.compile(
     r"(?:-?[\d.]+(?:e[+-]?\d+)?|true|false|null|none|\[redacted\]?)?", re.IGNORECASE
 )
-"""Values that are no secret under any name: numbers, truth values, nothing."""
+"""Values that are not secrets under any name: numbers, truth values, nothing."""
 
 _QUOTED = r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'"
 _ASSIGNED = re.compile(

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
 
 WORKSPACE = "MEGATRON_DPO_WORKSPACE"
 """Variable with the folder where the workspace is mounted on this machine."""
-EXIT_CODES = (
-    "Exit codes: 0 done or running, 1 failed, 2 usage, 3 waiting, 4 the cluster does not tell."
-)
+EXIT_CODES = "Exit codes: 0 done or running, 1 failed, 2 usage, 3 waiting, 4 the state is unknown."
 
 
 class Source(StrEnum):
@@ -36,7 +34,7 @@ class Source(StrEnum):
 
 
 class Until(StrEnum):
-    """What `submit` waits for (`submit/follow.py`)."""
+    """State that `submit` waits for (`submit/follow.py`)."""
 
     FIRST_STEP = "first-step"
     DONE = "done"
@@ -305,4 +303,4 @@ def _asking(yes: bool) -> Callable[[str], bool]:
 def _refuse(question: str) -> bool:
     from scripts.problem import Problem
 
-    raise Problem("not a terminal, so nobody can be asked; use --yes")
+    raise Problem("not a terminal, so no confirmation is possible; use --yes")

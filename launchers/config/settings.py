@@ -145,7 +145,7 @@ class Settings:
 
     @property
     def work(self) -> Workspace:
-        """Return the paths of this run; a rehearsal has its own, beside those of the run."""
+        """Return the paths of this run; a rehearsal has its own, next to those of the run."""
         name = f"{self.run}.{REHEARSAL}" if self.rehearse else self.run
         return Workspace(root=self.workspace, run=name)
 
@@ -221,7 +221,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
 
 
 def refuse_contradictions(settings: Settings) -> None:
-    """Refuse settings of which one switches off what another one asks for.
+    """Refuse settings that contradict each other.
 
     Raises:
         LaunchError: CONFIG, naming both.

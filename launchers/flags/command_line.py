@@ -32,7 +32,7 @@ BY_TIME: dict[str, Value] = {
     "save_total_limit": str(KEPT_BY_TIME),
     "eval_steps": str(SAVE_STEPS),  # otherwise save_steps
 }
-"""Where checkpoints are saved by time (``training/stop/save_timer.py``)."""
+"""Flags where checkpoints are saved by time (``training/stop/save_timer.py``)."""
 OUTER = ("PET_", "TORCHELASTIC_")
 """Prefixes of the variables by which a torchrun or Kubeflow around the launcher sets options of
 torchrun (``PET_RDZV_BACKEND``): the launcher's own torchrun must not read them."""

@@ -1,6 +1,6 @@
 """Agreement of all ranks that the gang hangs, and on the rank that ends with it.
 
-A process that waits for a slow one gives no heartbeat either, so one silent node is no hang: all
+A process that waits for a slow one gives no heartbeat either, so one silent node is not a hang: all
 must be silent (``hang/silence.py``). Then every launcher gathers the evidence of its processes, and
 rank 0 decides. The messages:
 
@@ -36,7 +36,7 @@ Record = Callable[[Silence, Sequence[Worker], Culprit], None]
 
 
 def common(silent: Mapping[int, Silence], nodes: int) -> Silence | None:
-    """Return the silence of the gang: that of the node which was heard last; None if it beats.
+    """Return the silence of the gang: that of the node with the latest heartbeat; None if it beats.
 
     >>> one, two = (Silence(seconds=s, limit=60, phase="step") for s in (61.0, 70.0))
     >>> common({0: one, 1: two}, 2) == one, common({0: one}, 2)
@@ -92,9 +92,11 @@ class HangAgreement:
     def note(self, silence: Silence | None) -> None:
         """Note whether this node is silent; called about every second."""
         if not self._is_leader:
-            told = {"hang": "beats"} if silence is None else {"hang": "silent", **asdict(silence)}
+            message = (
+                {"hang": "beats"} if silence is None else {"hang": "silent", **asdict(silence)}
+            )
             if silence is not None or self._silent:
-                self._send(told)
+                self._send(message)
             self._silent = {} if silence is None else {0: silence}
             return
         self._set(0, silence)

@@ -246,7 +246,7 @@ class Loss:
     def from_wire(cls, message: Message, sender: str) -> Loss | None:
         """Parse a rank's end with an error, or a loss passed on; None for any other message.
 
-        A rank ends with PREEMPTED only when all ranks have saved and stopped: that is no loss.
+        A rank ends with PREEMPTED only when all ranks have saved and stopped, so nothing is lost.
 
         >>> Loss.from_wire({"left": 78, "cause": "bad flag"}, "rank 1")
         Loss(who='rank 1', cause='bad flag', code=78)

@@ -38,7 +38,7 @@ def seconds_to_save(grace_seconds: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """Where the training processes of one node are."""
+    """Position of the training processes of one node."""
 
     boundary: int
     """The highest boundary at which one of them looks for the request; 0 if they cannot save."""
@@ -51,7 +51,7 @@ class Answer:
     def of_processes(cls, readings: Iterable[Reading]) -> Answer:
         """Summarise the processes of a node.
 
-        A save in progress is finished, whatever it takes; only a new one has to fit.
+        A save in progress is always finished; only a new one has to fit.
         """
         found = list(readings)
         phases = {each.phase for each in found}
@@ -115,7 +115,7 @@ class StopAgreement:
         self._answers: dict[int, Answer] = {}
         self._deadline = 0.0
         self.boundary = 0
-        """Where all ranks stop, ``NOWHERE`` if they do not; 0 until it is decided."""
+        """Step at which all ranks stop, ``NOWHERE`` if they do not; 0 until it is decided."""
         self.why = ""
 
     def attach(self, hold: Callable[[], Answer], release: Callable[[int], None]) -> None:
@@ -123,7 +123,7 @@ class StopAgreement:
 
         Args:
             hold: makes them wait at their next boundary, and says which that is.
-            release: tells them where to stop.
+            release: sets the step at which they stop.
         """
         with self._lock:
             self._hold, self._release = hold, release

@@ -1,4 +1,4 @@
-"""Which rank holds up the others. Pure; "unknown" is an answer, a guess is not.
+"""The rank that blocks the others. Pure; "unknown" is an answer, a guess is not.
 
 The rules are tried in order; each selects ranks by one kind of evidence, and answers only if it
 selects some of the ranks but not all.
@@ -92,7 +92,7 @@ def _blocked(workers: Sequence[Worker]) -> Culprit | None:
 
 
 def _absent(workers: Sequence[Worker]) -> Culprit | None:
-    """Choose the ranks that wait for nobody while all others wait for them."""
+    """Choose the ranks that wait for no other rank while all others wait for them."""
     if any(each.waits is None for each in workers):
         return None
     chosen = [each for each in workers if not each.waits]

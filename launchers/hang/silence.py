@@ -18,12 +18,12 @@ from launchers.system.step_board import Phase, Reading
 STEPS = 5
 """Median steps without a heartbeat after which a process is silent, if that exceeds the floor."""
 WINDOW = 31
-"""Last steps of which the median is taken."""
+"""Number of last steps that the median covers."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Silence:
-    """The processes of one node, none of which has given a heartbeat within its limit."""
+    """State of a node whose processes have all exceeded the limit without a heartbeat."""
 
     seconds: float
     """Since the last heartbeat of any of them."""

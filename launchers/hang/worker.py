@@ -1,4 +1,4 @@
-"""What one training process was doing when it was found silent.
+"""State of one training process when it was found silent.
 
 Sent to rank 0, and a row of ``hang.json``.
 """

@@ -34,7 +34,7 @@ _DROPOUTS = (
 dropout is none of them: it changes nothing while the adapter is zero."""
 
 Reference = Literal["adapter", "model", "pass", "store"]
-"""Where the reference's log-probabilities come from: the model without its adapter, a second model,
+"""Source of the reference's log-probabilities: the model without its adapter, a second model,
 a pass of this process before the first step, or a store of an earlier start."""
 Side = Literal["policy", "reference", "policy or reference"]
 
@@ -61,7 +61,7 @@ class Loss:
 
 @dataclass(frozen=True, kw_only=True)
 class FirstStep:
-    """What the trainer logs for the first step, as means over its microbatches; in nats."""
+    """Values that the trainer logs for the first step, as means over its microbatches; in nats."""
 
     loss: float
     margin: float
@@ -181,7 +181,7 @@ def judge(step: FirstStep, loss: Loss, reference: Reference) -> LaunchError | No
 
 
 def moved(step: FirstStep, loss: Loss, reference: Reference) -> Side:
-    """Return the side that is not what it was meant to be, as far as the step tells it."""
+    """Return the side that is not as intended, as far as the step shows it."""
     if reference == "store":
         return "reference"
     if reference in ("adapter", "pass"):

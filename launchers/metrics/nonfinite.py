@@ -17,7 +17,7 @@ SHOWN_ROWS = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Microbatch:
-    """What a rank knows about a microbatch of the step."""
+    """A rank's record of a microbatch of the step."""
 
     rows: tuple[int, ...] = ()
     """Rows of the tokenised training dataset, from 0; none for a stream."""

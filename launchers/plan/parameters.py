@@ -19,7 +19,7 @@ class Shard:
     stage: int
     layers: int
     moe_layers: int
-    """How many of the layers have experts; leading layers are the dense ones."""
+    """Number of layers with experts; leading layers are the dense ones."""
     dense: float
     """Everything but routed experts: divided by TP, replicated over data parallel ranks."""
     experts: float

@@ -51,7 +51,7 @@ class Notice:
 
 
 def notice(progress: Mapping[str, Any], run: str, *, waited: float, limit: float) -> Notice | None:
-    """Return what there is to tell of a run; None before there is anything.
+    """Return the notice of a run's state; None before it has one to send.
 
     Args:
         progress: the content of ``progress.json``.
@@ -91,18 +91,18 @@ def notifying(settings: Settings) -> Iterator[None]:
     if not (settings.webhook_url or settings.events):
         yield
         return
-    teller = _Teller(settings)
+    notifier = _Notifier(settings)
     try:
-        with repeat(teller.look, POLL_SECONDS, "notify"):
+        with repeat(notifier.look, POLL_SECONDS, "notify"):
             yield
     finally:
-        teller.look()
+        notifier.look()
         stop = time.monotonic() + END_SECONDS
-        for thread in teller.sending:
+        for thread in notifier.sending:
             thread.join(max(0.0, stop - time.monotonic()))
 
 
-class _Teller:
+class _Notifier:
     """Sends each notice once, in a thread of its own."""
 
     def __init__(self, settings: Settings) -> None:

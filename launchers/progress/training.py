@@ -113,7 +113,7 @@ def log_held_out(training: Mapping[str, Any]) -> None:
 
 
 @contextmanager
-def telling(
+def summarising(
     progress: Progress,
     path: Path,
     *,
@@ -130,7 +130,7 @@ def telling(
     """
     tail, timeline = Tail(path=path), Timeline(measure=measure)
 
-    def tell() -> None:
+    def record() -> None:
         timeline.add(tail.lines())
         found = timeline.summary(time(), progress.first_started)
         if found and found != progress.training:
@@ -139,13 +139,13 @@ def telling(
 
     def work() -> None:
         try:
-            tell()
+            record()
         except Exception as error:  # neither a full disk nor malformed rows may end a run
             logs.warning("progress of training not written", cause=repr(error))
 
     try:
-        with repeat(work, every, "telling") as teller:
+        with repeat(work, every, "progress") as thread:
             yield
     finally:
-        if not teller.is_alive():
+        if not thread.is_alive():
             work()

@@ -18,11 +18,11 @@ from launchers.rehearsal.rehearsal import Rehearsal
 Verdict = Literal["ok", "warn", "fail"]
 GIB = 1 << 30
 GPU_SHARE = 0.95
-"""Largest share of a GPU's memory that is no warning: fragmentation grows with longer packs."""
+"""Largest share of a GPU's memory without a warning: fragmentation grows with longer packs."""
 HOST_SHARES = (0.85, 0.95)
 """Shares of the host memory's limit from which on a rehearsal warns and fails."""
 SPEED_SHARE = 0.8
-"""Smallest share of the predicted tokens/s that is no warning."""
+"""Smallest share of the predicted tokens/s without a warning."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,12 +36,12 @@ class Figure:
     against: str = ""
     """The limit or the prediction."""
     remedy: str = ""
-    """What to write or do; empty where nothing is wrong."""
+    """The remedy; empty where nothing is wrong."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Context:
-    """What the measurements are compared with."""
+    """Limits and predictions that the measurements are compared with."""
 
     rehearsal: Rehearsal
     plan: Mapping[str, Any]

@@ -103,7 +103,7 @@ def not_finite(folder: Path) -> Iterable[str]:
     wrong = []
     for path in sorted(folder.glob("*.safetensors")):
         with safe_open(path, framework="pt") as file:
-            for name in list(file.keys()):  # safe_open is no mapping
+            for name in list(file.keys()):  # safe_open is not a mapping
                 tensor = file.get_tensor(name)
                 # a sum needs no second tensor of the same size, as isfinite would
                 if tensor.is_floating_point() and not torch.isfinite(

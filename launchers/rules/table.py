@@ -51,7 +51,8 @@ ROWS: dict[str, tuple[Rule, ...]] = {
         *(*EVALUATION, *ON_TRANSFORMERS),
     ),
 }
-"""Backend to the rules that need no model, of all releases, in the order of their messages."""
+"""Backend to the rules that need no model, of all releases; ``rows`` has those of one, in the order
+of their messages."""
 UNWISE: dict[str, tuple[Rule, ...]] = {
     "megatron": warnings.MEGATRON,
     "transformers": warnings.TRANSFORMERS,
@@ -143,11 +144,14 @@ class Context:
 def rows(backend: str, swift: str) -> list[Rule]:
     """Return the rules of a release of ms-swift that need no model.
 
+    Those of all releases come first, as in the chart, which shares them between its tables.
+
     Args:
         backend: ``megatron`` or ``transformers``.
         swift: version of ms-swift.
     """
-    return [rule for rule in ROWS[backend] if _is_of(rule, version(swift))]
+    found = (rule for rule in ROWS[backend] if _is_of(rule, version(swift)))
+    return sorted(found, key=lambda rule: bool(rule.since or rule.fixed_in))
 
 
 def _is_of(rule: Rule, swift: tuple[int, ...]) -> bool:

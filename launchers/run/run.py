@@ -26,7 +26,7 @@ from launchers.progress.exporter import exporting
 from launchers.progress.notify import notifying
 from launchers.progress.progress import Progress, reporting
 from launchers.progress.startup import following
-from launchers.progress.training import log_held_out, telling
+from launchers.progress.training import log_held_out, summarising
 from launchers.run import kernel_cache, plan_file, rehearse
 from launchers.run.prefetch import prefetching
 from launchers.run.prepare import prepare
@@ -149,7 +149,7 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
                 begin(folder, decision.attempt.resume)
                 progress.begin_training(decision.attempt.number)
                 progress.mark("gang")
-                with telling(progress, work.metrics, measure=Measure.of(recipe)):
+                with summarising(progress, work.metrics, measure=Measure.of(recipe)):
                     last = _train(
                         preflight, trained, inputs, decision.attempt, start, leader.peers, progress
                     )

@@ -1,4 +1,4 @@
-"""What an attempt leaves for the next one: where it began, and why each rank ended.
+"""Record of an attempt for the next one: its first step, and why each rank ended.
 
 ``attempts/<n>/start.json`` is written by rank 0 when its gang starts to train, and
 ``attempts/<n>/termination-<rank>.json``, with the content of the termination message, by each rank

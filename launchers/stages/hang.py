@@ -1,6 +1,6 @@
 """Detect a hang while torchrun runs: what this node's launcher does.
 
-A thread reads the heartbeats of this node's training processes from the step board and tells rank 0
+A thread reads the heartbeats of this node's training processes from the step board and sends rank 0
 when all are silent (``hang/silence.py``). Rank 0's decision ends torchrun on all nodes
 (``gang/hang_agreement.py``).
 """
@@ -32,7 +32,7 @@ END_SECONDS = 1.0
 
 
 class HangWatch:
-    """What the watch has found on this node."""
+    """Findings of the watch on this node."""
 
     def __init__(self, env: Mapping[str, str]) -> None:
         """Begin without a hang.
@@ -56,7 +56,7 @@ def watching(
     Args:
         settings: this launcher's.
         board: the memory shared with the processes.
-        peers: told when the gang ends because of a hang.
+        peers: notified when the gang ends because of a hang.
         folder: of the attempt.
         env: the launcher's environment.
     """
@@ -89,7 +89,7 @@ def watching(
 def _looking(board: StepBoard, floors: Mapping[str, int]) -> Callable[[], Silence | None]:
     """Return a function that judges this node's silence now.
 
-    While a stop is requested the grace period is the limit, and nobody is silent.
+    While a stop is requested the grace period is the limit, and no node counts as silent.
     """
     began, steps = time.monotonic(), StepTimes()
 

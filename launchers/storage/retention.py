@@ -46,7 +46,7 @@ def to_delete(
 
 
 def apply(checkpoints: Path, limit: int | None, keep: Collection[str] = ()) -> None:
-    """Delete what ``to_delete`` chooses; an error of the disk is only logged: training goes on."""
+    """Delete what ``to_delete`` chooses; an error of the disk is logged, and training continues."""
     complete, rejected = checkpoint.complete(checkpoints), checkpoint.rejected(checkpoints)
     for folder in to_delete(complete, rejected, limit, keep):
         try:

@@ -1,4 +1,4 @@
-"""Patterns of messages that tell why training ended, each with its class, exit code and remedy.
+"""Patterns of messages that state why training ended, each with its class, exit code and remedy.
 
 The only table of such patterns; git's own messages are in ``stages/git.py``. Add a row for a new
 message, and the message to ``tests/attribution/``. The first row that matches wins.
@@ -29,7 +29,7 @@ class FailureRule:
     later: Exit | None = None
     """Exit code once a step was completed; by default ``code``."""
     in_log: bool = False
-    """Also sought in the lines of a log whose last exception tells no cause."""
+    """Also sought in the lines of a log whose last exception does not state a cause."""
 
     def code_at(self, *, started: bool) -> Exit:
         """Return the exit code.

@@ -96,7 +96,7 @@ class Verdict:
 
 
 def verdict(text: str, *, started: bool) -> Verdict | None:
-    """Classify one log by its last exception; None if it holds none and no line tells the cause.
+    """Classify one log by its last exception; None if it holds none and no line states the cause.
 
     Args:
         text: the end of a rank's stderr.
@@ -180,7 +180,7 @@ def _first_match(
 
 
 def _of_lines(text: str, *, started: bool) -> Verdict | None:
-    """Classify by a line that tells the cause: C++ threads and the driver raise no exception."""
+    """Classify by a line that states the cause: C++ threads and the driver raise no exception."""
     rules = [rule for rule in CAUSES if rule.in_log]
     lines = [" ".join(line.split()) for line in text.splitlines()]
     by_rule = ((rule, line) for rule in rules for line in lines if rule.pattern.search(line))
@@ -237,7 +237,7 @@ def attribute(
     """Classify the end of one node's training processes; None without any sign.
 
     A rank killed by a signal takes precedence over exceptions in its log, which were caught. But
-    NCCL's watchdog aborts a rank whose peer is gone, which is a cascade, or a rank whose log tells
+    NCCL's watchdog aborts a rank whose peer is gone, which is a cascade, or a rank whose log states
     why: a collective timed out, a GPU failed, memory ran out. A torchrun that was killed itself
     leaves no table; then its own signal counts.
 

@@ -1,4 +1,4 @@
-"""How often the kernel's OOM killer has ended a process of this cgroup: the pod's container."""
+"""Count of processes of this cgroup, the pod's container, that the kernel's OOM killer ended."""
 
 from __future__ import annotations
 

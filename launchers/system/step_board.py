@@ -39,7 +39,7 @@ NOWHERE = -1
 
 
 class Phase(IntEnum):
-    """What a training process does."""
+    """Phase of a training process."""
 
     START = 0
     """Imports, data, weights: until the first step begins."""

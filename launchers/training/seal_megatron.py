@@ -56,7 +56,7 @@ class SealCallback(MegatronCallback):  # type: ignore[misc]
 
 
 def _complete(folder: Path, step: int, limit: int | None, best: str, seconds: float = 0.0) -> None:
-    """Seal a checkpoint of which all files are written, then delete those in excess.
+    """Seal a checkpoint whose files are all written, then delete those in excess.
 
     Args:
         folder: of the checkpoint.

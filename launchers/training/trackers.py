@@ -24,7 +24,7 @@ from launchers.system.atomic_file import replace
 from launchers.training import loading
 
 ID = "tracker-id"
-"""File in the run's folder: whoever removes the folder begins another curve."""
+"""File in the run's folder; removing the folder starts another curve."""
 FINISH_SECONDS = 30.0
 """Time that the end of the process waits for the upload of what is left."""
 _WANDB = {

@@ -1,4 +1,4 @@
-"""What a patch of upstream is, and whether it may be installed on the installed sources.
+"""Patches of upstream, and whether each may be installed on the installed sources.
 
 A patch is installed in the training process only on sources that were read (``known.py``). On an
 unknown source it is refused or left out, by its ``effect``; the user may accept it. ``table.py``
@@ -60,14 +60,14 @@ def functions(**given: tuple[str, ...]) -> tuple[Function, ...]:
 
 @dataclass(frozen=True)
 class Patch:
-    """What a feature replaces in upstream, or relies on."""
+    """Functions of upstream that a feature replaces or relies on."""
 
     feature: str
     """As ``flags/features.py`` names it."""
     effect: Effect
     functions: tuple[Function, ...]
     otherwise: str = ""
-    """What a user may write in the values instead of using another image."""
+    """Values that a user may change instead of using another image."""
     fixed: tuple[str, ...] = ()
     fixed_by: str = ""
     """First digits of known sources in which upstream does what the patch does, and its change."""

@@ -1,4 +1,4 @@
-"""What a checkpoint keeps of the software that trained it, and what a resume compares."""
+"""Record in a checkpoint of the software that trained it; a resume compares it."""
 
 from __future__ import annotations
 

@@ -199,7 +199,7 @@ PATCHES = (
     ),
     Patch(
         "nonfinite_transformers",
-        "required",  # upstream goes on in silence
+        "required",  # upstream continues without an error
         functions(
             transformers=(f"{_HF}.get_batch_samples", f"{_HF}._get_grad_norm"),
             ms_swift=(

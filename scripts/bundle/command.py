@@ -37,7 +37,7 @@ class Request:
     file: Path | None = None
     """The archive; by default ``bundle-<run>.tar.gz`` here."""
     cluster: Mapping[str, Any] = field(default_factory=dict)
-    """What `cluster.py` read of the run; empty without a cluster."""
+    """State of the run that `cluster.py` read; empty without a cluster."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Which files of a run go into a bundle: those of a list, everything else is left out by name."""
+"""Files of a run for a bundle: those of a list; each other one is reported by name."""
 
 from __future__ import annotations
 

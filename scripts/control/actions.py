@@ -36,13 +36,13 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class Action:
-    """What a verb does to a run; nothing if there are no changes."""
+    """Requests that a verb makes for a run; none if nothing changes."""
 
     says: str
     """In words, before it is done."""
     changes: Sequence[Change] = ()
     without_permission: str = ""
-    """What to do if a request is refused."""
+    """The remedy if a request is refused."""
 
 
 def stop(view: View, who: str) -> Action:

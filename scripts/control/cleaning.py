@@ -1,4 +1,4 @@
-"""What the workspace holds, by run. Pure."""
+"""Contents of the workspace by run. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ENDED = "succeeded"
 
 @dataclass(frozen=True, kw_only=True)
 class Held:
-    """What the workspace holds of one run."""
+    """Files of one run on the workspace."""
 
     run: str
     state: str

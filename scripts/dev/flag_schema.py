@@ -170,7 +170,7 @@ def _group(flags: Iterable[Taken]) -> dict[str, Schema]:
 
 
 def _described(schema: Schema, description: str | None) -> Schema:
-    """Return a schema with its description; editors read it beside ``$ref``, validators don't."""
+    """Return a schema with its description, which editors read next to ``$ref``."""
     return {**schema, "description": description} if description else schema
 
 

@@ -33,7 +33,7 @@ HEADER = """\
 # flags.common are those of every task of the backend.
 """
 SHARED = "shared.yaml"
-"""What all tables share; each release adds its own to maps and lists."""
+"""The part that all tables share; each release adds its own to maps and lists."""
 Table = dict[str, Any]
 
 
@@ -142,6 +142,13 @@ def table_of(version: str, chart: Path = ROOT / "chart") -> Table:
     return joined(*map(yaml.safe_load, texts))
 
 
+def tables(chart: Path = ROOT / "chart") -> dict[str, Table]:
+    """Return the whole table of each release that the chart knows, by version."""
+    names = sorted(path.stem for path in (chart / "flags").glob("ms-swift-*.yaml"))
+    versions = [name.removeprefix("ms-swift-") for name in names]
+    return {version: table_of(version, chart) for version in versions}
+
+
 def _text(content: Table, versions: str) -> str:
     body = yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=130)
     return HEADER.format(versions=versions) + body
@@ -167,7 +174,7 @@ def render_schema(sites: Iterable[Path], schema: str) -> str:
 
 
 def is_bound(rule: Rule) -> TypeGuard[Range]:
-    """Return whether the schema holds a rule: bounds of a whole number, whatever else is given."""
+    """Return whether the schema holds a rule: unconditional bounds of a whole number."""
     return isinstance(rule, Range) and rule.whole and not rule.when
 
 

@@ -141,7 +141,7 @@ def step_loss(
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """What all runs share."""
+    """Settings that all runs share."""
 
     train: Texts
     held_out: Texts

@@ -1,4 +1,4 @@
-r"""What the API server checks of a pod beyond its OpenAPI, as JSON schema (draft-07).
+r"""Checks of the API server of a pod beyond its OpenAPI, as JSON schema (draft-07).
 
 Source: ``pkg/apis/core/validation/validation.go`` and ``staging/src/k8s.io/apimachinery`` of
 Kubernetes. ``make differential-api`` compares the result with a running API server. Patterns are
@@ -139,7 +139,7 @@ DROPPED: Mapping[str, tuple[str, ...]] = {
 OPTIONAL = ("Affinity", "PodDNSConfig", "PodSecurityContext", "SecurityContext")
 """Types of whole values keys: a null means the default."""
 NULLABLE = ("PodSecurityContext", "SecurityContext")
-"""Types of which a null removes a field that the chart or the network profile sets."""
+"""Types in which a null removes a field that the chart or the network profile sets."""
 LATER = ("PodSecurityContext.seLinuxChangePolicy",)
 """Fields of later releases: 1.32 (an older API server drops it, which costs time at the start)."""
 

@@ -83,7 +83,7 @@ def _storage_class(name: str | None, snapshot: Snapshot) -> Finding:
     if not name and not defaults:
         return fail("storage-class-no-default", subject, "the cluster has no default one", remedy)
     if name:
-        found = f"exists; the API does not tell whether it supports {SHARED}"
+        found = f"exists; the API does not show whether it supports {SHARED}"
         return warn("storage-class-modes", subject, found, "ask its administrator")
     found = f"is {defaults[0]['metadata']['name']}"
     return warn("storage-class-default", subject, found, "set the class by name")

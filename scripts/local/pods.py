@@ -1,4 +1,4 @@
-"""Which pods a JobSet (v1alpha2) has, and what the controllers write on them."""
+"""Pods of a JobSet (v1alpha2), with the labels and environment that controllers add."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Pod:
     job: ReplicatedJob
     name: str
     """<jobset>-<replicated job>-<job index>-<completion index>: its host name. A cluster appends
-    five random letters to the pod's name; here there is no second pod to tell apart."""
+    five random letters to the pod's name; here there is only one pod of each rank."""
     address: str
     """Its DNS name in the cluster."""
     index: int
@@ -101,7 +101,7 @@ def refuse_unrunnable(jobset: JobSet) -> None:
 
 
 def requested(job: ReplicatedJob, resource: str) -> int:
-    """How many of an extended resource, such as nvidia.com/gpu, each pod asks for."""
+    """Return the amount of an extended resource, e.g. nvidia.com/gpu, that each pod requests."""
     return int((job.container.get("resources") or {}).get("limits", {}).get(resource, 0))
 
 

@@ -51,7 +51,7 @@ def _folder(path: Path) -> str:
 
 
 def inside(folder: Path, path: str) -> Path:
-    """Where the pod's absolute `path` is here.
+    """Return the path on this machine of the pod's absolute `path`.
 
     >>> inside(Path("/pods/a"), "/opt/launchers").as_posix()
     '/pods/a/opt/launchers'

@@ -18,7 +18,7 @@ from scripts.why.reasons import explain
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """Which lines are printed."""
+    """Selection of the lines to print."""
 
     rank: int = 0
     all_ranks: bool = False

@@ -14,7 +14,7 @@ MAX_LINE_BYTES = 1024 * 1024
 
 @dataclass(frozen=True, kw_only=True)
 class Format:
-    """How the lines of one rank are printed."""
+    """Format of the lines of one rank."""
 
     rank: int
     width: int = 1

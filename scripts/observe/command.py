@@ -1,4 +1,4 @@
-"""What the verbs about a run share: their options, exit codes, and how they read it."""
+"""Options, exit codes and readers that the verbs about a run share."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Exit(IntEnum):
     USAGE = 2
     WAITING = 3
     UNKNOWN = 4
-    """The cluster or a permission does not tell."""
+    """The state is unknown: the cluster does not answer, or a permission is missing."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -45,7 +45,7 @@ RUN_FOLDER = "DPO_WORKSPACE"
 
 
 class Source(StrEnum):
-    """How the workspace is read."""
+    """Way to read the workspace."""
 
     AUTO = "auto"
     MOUNT = "mount"
@@ -63,7 +63,7 @@ class Reading:
     how: str
     """In words, such as `exec in pod dpo-node-0-0-x7k2p`."""
     notes: tuple[str, ...] = ()
-    """What was tried before, and why it did not work."""
+    """Ways that were tried before, and why each failed."""
 
 
 def read_files(
@@ -213,7 +213,7 @@ def _line(text: str) -> str:
 
 
 def reader_pod(view: View, command: Sequence[str], name: str) -> Object:
-    """Return a pod that runs a command beside the workspace, with the gang's image and user.
+    """Return a pod that mounts the workspace and runs a command, with the gang's image and user.
 
     It requests no GPU, has no token and no label that Kueue or JobSet would act on, and Kubernetes
     ends it after `READER_SECONDS`. The workspace is mounted read-only. It goes where the gang may

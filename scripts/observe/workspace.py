@@ -85,7 +85,7 @@ class Attempt:
 
 @dataclass(frozen=True, kw_only=True)
 class RunFiles:
-    """What a run has left on its workspace."""
+    """Files of a run on its workspace."""
 
     run: str
     exists: bool

@@ -138,7 +138,7 @@ def _moved(searched: Search, found: Submission, request: Request) -> Search:
     """Return the search on other GPUs, with the resources that the chart gives a pod there.
 
     Raises:
-        Problem: the chart refuses these GPUs, whatever the layout.
+        Problem: the chart refuses these GPUs with any layout.
     """
     nodes = request.nodes or found.nodes
     gpus = request.gpus_per_node or found.gpus_per_node

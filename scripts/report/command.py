@@ -20,7 +20,7 @@ from scripts.report.html import page
 from scripts.report.record import RunRecord
 
 MOST = 12
-"""Runs of one report; more cannot be told apart in a figure."""
+"""Most runs in one report; the curves of more cannot be distinguished in a figure."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ def render(runs: Sequence[RunRecord], format: Format = Format.HTML) -> str:
 
 
 def distinct(runs: Sequence[RunRecord]) -> list[str]:
-    """Return names that tell runs apart: of equal ones, the later get a number."""
+    """Return unique names of runs: of equal ones, the later get a number."""
     seen: dict[str, int] = {}
     found = []
     for each in runs:

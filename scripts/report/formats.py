@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Format(StrEnum):
-    """What is written."""
+    """Format of the report."""
 
     HTML = "html"
     MARKDOWN = "md"

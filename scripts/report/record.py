@@ -1,4 +1,4 @@
-"""What is known of a run: read from its files, or made from a result of tests/gpu."""
+"""Record of a run: read from its files, or made from a result of tests/gpu."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class RunRecord:
 
     name: str
     place: str
-    """Where it was read from."""
+    """Its source."""
     progress: Mapping[str, Any] = field(default_factory=dict)
     plan: Mapping[str, Any] = field(default_factory=dict)
     inputs: Mapping[str, Any] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class RunRecord:
     peak_gib: float | None = None
     """Largest memory that the allocator of a GPU held."""
     notes: Sequence[str] = ()
-    """What could not be read, one sentence each."""
+    """One sentence for each part that could not be read."""
 
     @property
     def training(self) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Where the time of a run went, from its first start to the end of its last step."""
+"""Breakdown of a run's time, from its first start to the end of its last step."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ STEPPED = frozenset({"training", "stalled"})
 
 
 class Until(StrEnum):
-    """What a submission waits for."""
+    """State that a submission waits for."""
 
     SUBMITTED = "submitted"
     RUNNING = "running"
@@ -32,7 +32,7 @@ class Until(StrEnum):
 def is_reached(view: View, first: Reason, until: Until) -> bool:
     """Return whether the wait is over: it is reached, or it never will be.
 
-    A failing run is tried again by the JobSet, so the wait goes on; a failed one ends it.
+    The JobSet restarts a failing run, so the wait continues; a failed run ends it.
 
     Args:
         view: the run.

@@ -43,14 +43,14 @@ def _deactivation(view: View) -> tuple[str, str]:
 
 def _requeuing_limit(view: View) -> Facts | None:
     reason, message = _deactivation(view)
-    told = "RequeuingLimitExceeded" in reason or "maximum number of re-queuing" in message
-    return {"cause": message or reason} if is_inactive(view) and told else None
+    is_limit = "RequeuingLimitExceeded" in reason or "maximum number of re-queuing" in message
+    return {"cause": message or reason} if is_inactive(view) and is_limit else None
 
 
 def _max_exec_time(view: View) -> Facts | None:
     reason, message = _deactivation(view)
-    told = "MaximumExecutionTimeExceeded" in reason or "maximum execution time" in message
-    return {"cause": message or reason} if is_inactive(view) and told else None
+    is_limit = "MaximumExecutionTimeExceeded" in reason or "maximum execution time" in message
+    return {"cause": message or reason} if is_inactive(view) and is_limit else None
 
 
 def _stopped(view: View) -> Facts | None:

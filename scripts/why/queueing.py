@@ -69,8 +69,8 @@ def _in_message(pattern: str) -> Condition:
 
 def _local_queue_missing(view: View) -> Facts | None:
     absent = view.snapshot.answer("get localqueues").absent
-    told = matched(r"LocalQueue \S+ doesn't exist", view.pending_message) is not None
-    return {} if view.queue and (absent or told) and has_kueue(view) else None
+    named = matched(r"LocalQueue \S+ doesn't exist", view.pending_message) is not None
+    return {} if view.queue and (absent or named) and has_kueue(view) else None
 
 
 def _policy(queue: Object) -> str:
@@ -91,9 +91,9 @@ def _cluster_queue(view: View) -> str:
 
 
 def _cluster_queue_missing(view: View) -> Facts | None:
-    told = matched(r"ClusterQueue \S+ (doesn't exist|not found)", view.pending_message) is not None
+    named = matched(r"ClusterQueue \S+ (doesn't exist|not found)", view.pending_message) is not None
     absent = view.snapshot.answer("get clusterqueues").absent
-    return {"cluster_queue": _cluster_queue(view)} if told or absent else None
+    return {"cluster_queue": _cluster_queue(view)} if named or absent else None
 
 
 def _activity(view: View) -> Object:
@@ -106,8 +106,8 @@ def _activity(view: View) -> Object:
 def _cluster_queue_stopped(view: View) -> Facts | None:
     policy = _policy(view.snapshot.cluster_queue)
     said = str(_activity(view).get("message") or "") + view.pending_message
-    told = matched(r"ClusterQueue \S+ is stopped|: is stopped", said) is not None
-    if not policy and not told:
+    named = matched(r"ClusterQueue \S+ is stopped|: is stopped", said) is not None
+    if not policy and not named:
         return None
     return {
         "cluster_queue": _cluster_queue(view),
@@ -117,8 +117,8 @@ def _cluster_queue_stopped(view: View) -> Facts | None:
 
 def _cluster_queue_inactive(view: View) -> Facts | None:
     active = _activity(view)
-    told = matched(r"ClusterQueue \S+ is inactive", view.pending_message) is not None
-    off = active.get("status") == "False" or told
+    named = matched(r"ClusterQueue \S+ is inactive", view.pending_message) is not None
+    off = active.get("status") == "False" or named
     if not off or _local_queue_stopped(view) or _cluster_queue_stopped(view):
         return None
     cause = clean(str(active.get("message") or view.pending_message))
@@ -126,8 +126,8 @@ def _cluster_queue_inactive(view: View) -> Facts | None:
 
 
 def _namespace_not_selected(view: View) -> Facts | None:
-    told = matched(NOT_SELECTED, view.pending_message) is not None
-    return {"cause": clean(view.pending_message)} if told else None
+    named = matched(NOT_SELECTED, view.pending_message) is not None
+    return {"cause": clean(view.pending_message)} if named else None
 
 
 def _exceeds(view: View) -> Facts | None:

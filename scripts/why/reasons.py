@@ -28,7 +28,7 @@ CONDITIONS: Mapping[str, Condition] = {
 
 
 class Kind(StrEnum):
-    """What a state means for the run."""
+    """Meaning of a state for the run."""
 
     WAITING = "waiting"
     FAILING = "failing"

@@ -28,7 +28,7 @@ def _is_live(view: View) -> bool:
 def _progress(view: View) -> Mapping[str, Any]:
     """Return progress.json of this start; empty if it is of an earlier one, or not readable.
 
-    Rank 0 rewrites it when it starts, so an older file tells about an earlier attempt.
+    Rank 0 rewrites it when it starts, so an older file is of an earlier attempt.
     """
     progress = view.files.progress if view.files else {}
     began = [rank.started_at for rank in view.ranks if rank.number == 0 and rank.started_at]

@@ -21,7 +21,7 @@ from tests.fuzz.renderer import Renderer
 from tests.refusals import printed
 
 KINDS = ("ConfigMap", "JobSet", "PersistentVolumeClaim", "Pod")
-"""What the chart renders."""
+"""Kinds that the chart renders."""
 OPENAPI: Mapping[str, Schema] = pod_schema.openapi(
     pod_schema.lowest((CHART / "Chart.yaml").read_text(encoding="utf-8"))
 )
@@ -29,7 +29,7 @@ OPENAPI: Mapping[str, Schema] = pod_schema.openapi(
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What both say of one layer of values."""
+    """Verdicts of both on one layer of values."""
 
     section: str
     values: Document

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from scripts import archive
 from tests.api import server
 from tests.api.compare import KINDS, Comparison
 from tests.chart.helm import CHART
@@ -21,7 +22,7 @@ def comparison(folder: Path) -> Iterator[Comparison]:
     """Start what a comparison needs, below an empty folder; end it with the block."""
     chart, schemas, home = folder / "chart", folder / "schemas", folder / "api"
     shutil.copytree(CHART, chart)
-    (chart / "launchers.tar.bz2").write_bytes(b"stub")
+    (chart / archive.PLACE).write_bytes(b"stub")
     schemas.mkdir()
     home.mkdir()
     for kind in KINDS:  # the server judges, not the renderer

@@ -42,7 +42,7 @@ class Case:
     started: bool
     """Whether a training step was completed."""
     cascade: bool
-    """Whether a peer may tell more."""
+    """Whether a peer may have the cause."""
     git: bool
     later: bool
     """Whether it was collected after the patterns had been written."""

@@ -15,7 +15,7 @@ CHECKED = (
     *("megatron/core/transformer", "megatron/core/parallel_state.py", "megatron/core/distributed"),
     "megatron/core/model_parallel_config.py",
 )
-"""What a DPO run executes before its first step."""
+"""Code that a DPO run executes before its first step."""
 _CONTINUED = re.compile(r"['\"]\s*\n\s*[rf]*['\"]")
 """The border between two string literals of one message."""
 

@@ -18,7 +18,7 @@ PROGRAM = Path(__file__).parents[2] / ".tools" / "cluster" / "bin" / "ct"
 
 @dataclass(frozen=True, kw_only=True)
 class Done:
-    """How a run of ct ended."""
+    """Exit code and output of ct."""
 
     code: int
     output: str

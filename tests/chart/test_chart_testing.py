@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 
 
 def rules() -> list[str]:
-    """Return the flags for ct's own rules, which its module brings beside the program."""
+    """Return the flags for ct's own rules, which its module contains."""
     command = ["go", "mod", "download", "-json", "github.com/helm/chart-testing/v3"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=TOOL)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -45,7 +45,7 @@ def lint(checkout: Path, helm: str, folder: Path) -> ct.Done:
 
 @pytest.fixture
 def checkout(frozen: Path, tmp_path: Path) -> Path:
-    """Return a folder with the chart and ct.yaml, to be spoilt."""
+    """Return a folder with the chart and ct.yaml that a test may change."""
     folder = shutil.copytree(frozen.parent, tmp_path / "checkout")
     shutil.copy(ROOT / "ct.yaml", folder)
     return folder

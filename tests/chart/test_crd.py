@@ -1,4 +1,4 @@
-"""What the API server would say: the JobSet's CRD and the core kinds, unknown fields refused."""
+"""Validation as by the API server: the JobSet's CRD and the core kinds, unknown fields refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kubeconform says of the rendered text, with the schemas of the pinned modules.
+"""kubeconform over the rendered text, with the schemas of the pinned modules.
 
 test_crd.py judges parsed objects on any machine, in seconds; here the text itself is read by the
 program that the field uses, so that a key that is there twice is found, and with the API server's
@@ -48,7 +48,7 @@ KINDS = {
     "networkpolicy-networking-v1": ("networking.k8s.io", "NetworkPolicy"),
     "limitrange-v1": ("", "LimitRange"),
 }
-"""What the chart renders beside the JobSet, and what JobSet makes; other kinds are refused."""
+"""Kinds that the chart renders, and those that JobSet creates; others are refused."""
 
 pytestmark = pytest.mark.skipif(
     not PROGRAM.exists() or shutil.which("go") is None,

@@ -1,4 +1,4 @@
-"""What clusters need of a run beyond the defaults: each key, and the field that it renders."""
+"""Keys for requirements of clusters, and the field that each renders."""
 
 from __future__ import annotations
 
@@ -236,4 +236,4 @@ def test_every_row_of_the_page_renders_what_the_api_accepts(values: Document) ->
 
 
 NEUTRAL: Document = {**IMAGE, "kueue": {"queue": "team"}}
-"""What some rows require and no row changes."""
+"""Values that some rows require and no row changes."""

@@ -1,4 +1,4 @@
-"""Values reach the launcher spelt as a program reads them."""
+"""Numbers of the values reach the launcher in the form that its parser reads."""
 
 from __future__ import annotations
 

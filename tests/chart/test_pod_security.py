@@ -1,4 +1,4 @@
-"""NOTES tell the level that chart/OPERATIONS.md's table has; tests/e2e asks the real admission."""
+"""NOTES name the level of chart/OPERATIONS.md's table; tests/e2e asks the real admission."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the chart tells the launcher to check is what the launcher reads."""
+"""The launcher reads the settings of the preflight as the chart renders them."""
 
 from __future__ import annotations
 

@@ -10,9 +10,9 @@ from jsonschema import Draft7Validator
 
 from tests.chart.helm import Document, Refused, merged, objects, template
 from tests.chart.test_crd import FULL
-from tests.chart.test_values import KEYS, SCHEMA
+from tests.chart.test_values import HELMS, KEYS, SCHEMA
 
-PATHS = sorted(set(KEYS) - {"global"})
+PATHS = sorted(set(KEYS) - HELMS)
 ODD: list[Any] = [
     *(None, True, False, 0, 1, -1, 7, 2.5, 1e9, 10**12, "", "x", "1", "a b", "/x", "a\nb", "é\x7f"),
     *("{{ fail }}", "- a: b", "ReadWriteOnce", "jobs", "hf://a/b@c#d", [], [None], ["x"], [{}]),

@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from launchers.rules.table import SWIFT
+from scripts import archive
 from tests.chart.helm import CHART, Document, Refused, merged, template
 from tests.chart.test_values import SCHEMA, VALUES
 
@@ -40,7 +41,7 @@ def test_a_name_that_is_no_host_name_is_refused(name: str) -> None:
         template(merged(), name=name)
 
 
-@pytest.mark.parametrize("missing", ["launchers.tar.bz2", "launchers.digest"])
+@pytest.mark.parametrize("missing", [archive.PLACE, archive.DIGEST])
 @pytest.mark.parametrize("helm", ["helm", "helm3"])
 def test_a_checkout_that_was_not_built_is_refused_unless_the_image_brings_the_launcher(
     tmp_path: Path, missing: str, helm: str
@@ -48,9 +49,8 @@ def test_a_checkout_that_was_not_built_is_refused_unless_the_image_brings_the_la
     chart = tmp_path / "chart"
     shutil.copytree(CHART, chart)
     (chart / missing).unlink()
-    with pytest.raises(
-        Refused, match=r"chart/launchers\.tar\.bz2: .*`make chart`.*\[chart-launcher\]"
-    ):
+    place = re.escape(f"chart/{archive.PLACE}")
+    with pytest.raises(Refused, match=rf"{place}: .*`make chart`.*\[chart-launcher\]"):
         template(merged(), chart=chart, helm=helm)
     assert template(merged({"launcher": {"from": "image"}}), chart=chart, helm=helm)
 

@@ -1,4 +1,4 @@
-"""What the chart makes of its values."""
+"""Rendered objects of given values."""
 
 from __future__ import annotations
 

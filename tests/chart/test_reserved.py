@@ -1,4 +1,4 @@
-"""What is the chart's cannot be given by the user, name by name."""
+"""Names of the chart that a user cannot set, one by one."""
 
 from __future__ import annotations
 

@@ -5,19 +5,22 @@ from __future__ import annotations
 import base64
 import gzip
 import json
-import tarfile
+import warnings
 from pathlib import Path
 
 import pytest
 
+from scripts import archive
 from tests.chart.helm import ROOT, Document, call, kind, layers, objects
 
 USERS = ROOT / "values" / "a100-2node.yaml"
 FILES = sorted((ROOT / "values").glob("*.yaml"))
 LIMIT = 2**20
 """Bytes of a Secret's data (MaxSecretSize in Kubernetes pkg/apis/core/types.go)."""
+TARGET = 0.6
+"""Share of it that a release of this checkout should take; users' recipes and notes come on top."""
 ROOM = 0.75
-"""Share of it that a release may use; users' recipes and notes come on top."""
+"""Share of it at which the test fails."""
 ANNOTATIONS = 2**18
 """Bytes of all annotations of an object (TotalAnnotationSizeLimitB in apimachinery
 pkg/api/validation/objectmeta.go)."""
@@ -25,16 +28,22 @@ LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """Client-side apply, which is also Argo CD's default, keeps the whole object in this one."""
 
 
-def record(archive: Path, manifest: str) -> int:
-    """Return the bytes of a release's record: gzipped JSON with the chart's files in base64.
+def release(chart: Path) -> Document:
+    """Return the release that `helm install` would store; skips where Helm 3 needs a cluster."""
+    if call("version", "--short").stdout.startswith("v3"):
+        pytest.skip("Helm 3 prints the release of a dry run only if it reaches a cluster")
+    done = call("install", "run", str(chart), *layers(USERS), "--dry-run=client", "-o", "json")
+    found: Document = json.loads(done.stdout)
+    return found
 
-    Helm's pkg/storage/driver/util.go; within 1.5 % of what `helm install` was seen to store.
+
+def record(stored: Document) -> int:
+    """Return the bytes of a release's record (encodeRelease in Helm's pkg/storage/driver/util.go).
+
+    The chart's files stand in it in base64, so that even text compresses badly.
     """
-    with tarfile.open(archive) as tar:
-        opened = [tar.extractfile(each) for each in tar.getmembers() if each.isfile()]
-        files = [base64.b64encode(each.read()).decode() for each in opened if each is not None]
-    document = json.dumps({"chart": {"files": files}, "manifest": manifest})
-    return len(base64.b64encode(gzip.compress(document.encode(), 9)))
+    text = json.dumps(stored, separators=(",", ":"), ensure_ascii=False)
+    return len(base64.b64encode(gzip.compress(text.encode(), 9)))
 
 
 def annotated(item: Document) -> int:
@@ -46,12 +55,19 @@ def annotated(item: Document) -> int:
     )
 
 
-def test_a_release_fits_in_helms_record(frozen: Path, tmp_path: Path) -> None:
-    manifest = call("template", "run", str(frozen), *layers(USERS)).stdout
-    call("package", str(frozen), "--destination", str(tmp_path))
-    [archive] = tmp_path.glob("*.tgz")
-    used = record(archive, manifest) / LIMIT
-    assert used < ROOM, f"the record takes {used:.1%} of what Kubernetes stores"
+def test_a_release_fits_in_helms_record(frozen: Path) -> None:
+    used = record(release(frozen)) / LIMIT
+    text = f"the record takes {used:.1%} of what Kubernetes stores, and should take {TARGET:.0%}"
+    assert used < ROOM, text
+    if used > TARGET:
+        warnings.warn(text, stacklevel=1)
+
+
+def test_the_record_holds_the_launchers_archive_once(frozen: Path) -> None:
+    stored = release(frozen)
+    packed = base64.b64encode((frozen / archive.PLACE).read_bytes()).decode()
+    assert packed in stored["manifest"]
+    assert packed not in json.dumps(stored["chart"])
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

@@ -1,4 +1,4 @@
-"""How long a pod stays bound to a lost node."""
+"""Seconds that a pod stays bound to a lost node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an upgrade may change; the cluster's objects are read from a file here."""
+"""Changes that an upgrade may make; the cluster's objects are read from a file here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far labels and claim of a run change: as Kueue and Kubernetes let them."""
+"""Upgrades of a run's labels and claim that Kueue and Kubernetes allow."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ import pytest
 from yamllint import linter  # type: ignore[import-untyped]
 from yamllint.config import YamlLintConfig  # type: ignore[import-untyped]
 
+from scripts import archive
 from tests.chart.helm import (
     BASE,
     CHART,
@@ -61,19 +62,19 @@ def test_helm_lint_is_content(file: Path, helm: str) -> None:
 
 
 @pytest.mark.parametrize("helm", ["helm", "helm3"])
-def test_the_archive_holds_all_and_renders_the_same(
+def test_the_package_holds_all_and_renders_the_same(
     frozen: Path, tmp_path: Path, helm: str
 ) -> None:
     done = call("package", str(frozen), "--destination", str(tmp_path), helm=helm)
     assert done.returncode == 0, done.stderr
-    [archive] = tmp_path.glob("*.tgz")
-    with tarfile.open(archive) as tar:
+    [package] = tmp_path.glob("*.tgz")
+    with tarfile.open(package) as tar:
         names = {name.partition("/")[2] for name in tar.getnames()}
         assert all(member.isfile() for member in tar.getmembers())
-        [packed] = [m for m in tar.getmembers() if m.name.endswith("/launchers.tar.bz2")]
+        [packed] = [m for m in tar.getmembers() if m.name.endswith(archive.PLACE)]
         held = tar.extractfile(packed)
         assert held is not None
-        assert held.read() == (frozen / "launchers.tar.bz2").read_bytes()
+        assert held.read() == (frozen / archive.PLACE).read_bytes()
     data = {
         str(p.relative_to(CHART))
         for folder in ("flags", "networks")
@@ -82,13 +83,13 @@ def test_the_archive_holds_all_and_renders_the_same(
     own = {
         "exits.yaml",
         "values.schema.json",
-        "launchers.tar.bz2",
-        "launchers.digest",
-        "defaults.yaml",
+        archive.PLACE,
+        archive.DIGEST,
+        archive.DEFAULTS,
     }
     assert data | own <= names
     assert not {name for name in names if name.endswith(".py")}
-    assert objects(template(BASE, chart=archive, helm=helm)) == objects(
+    assert objects(template(BASE, chart=package, helm=helm)) == objects(
         template(BASE, chart=frozen)
     )
 

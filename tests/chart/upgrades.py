@@ -33,7 +33,7 @@ def put(chart: Path, *layers: Document, suspended: bool = False, without: str = 
     """Let the cluster hold what was installed with some values."""
     found: Document = {"ConfigMap": {}, "JobSet": {}, "PersistentVolumeClaim": {}}
     found |= {o["kind"]: o for o in objects(template(merged(*layers), chart=chart))}
-    # What the controllers write beside it.
+    # Fields that the controllers add.
     found["JobSet"]["spec"]["suspend"] = suspended
     if found["PersistentVolumeClaim"]:
         found["PersistentVolumeClaim"]["spec"] |= {"storageClassName": "slow", "volumeName": "v"}

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any
 
 REFUSALS = (ValueError, AssertionError, RuntimeError, NotImplementedError, ZeroDivisionError)
-"""What their checks raise; anything else is a fault of this program."""
+"""Exceptions of their checks; any other is an error of this program."""
 
 
 class _FusedAdam:
@@ -129,7 +129,7 @@ class Oracle:
         from swift.megatron.utils import megatron_lm_utils
         from swift.utils import parse_args
 
-        # Seeds of CUDA and a tensor on the GPU: initialize_megatron does nothing else beside.
+        # Seeds of CUDA and a tensor on the GPU: initialize_megatron does nothing else.
         megatron_args.initialize_megatron = megatron_lm_utils._initialize_mpu
         self._mpu = mpu
         self._arguments, self._parse = MegatronRLHFArguments, parse_args

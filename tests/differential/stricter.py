@@ -1,4 +1,4 @@
-"""What only our rules refuse, on purpose: their code fails later, or does what nobody wants."""
+"""Cases that only our rules refuse: upstream fails later, or trains with an unintended result."""
 
 from __future__ import annotations
 

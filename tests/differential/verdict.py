@@ -1,4 +1,4 @@
-"""Both sides' word on one run."""
+"""Verdicts of both sides on one run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ OURS = {
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What each side refuses; empty texts for none."""
+    """Refusals of each side; empty texts for none."""
 
     ours: tuple[str, ...]
     theirs: str

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from scripts.helm import ROOT
 from tests.e2e import standin
 from tests.e2e.merge import merge
 from tests.e2e.release import A100, Values
+from tests.e2e.see import megatron_dpo
 from tests.e2e.space import Space
 
 Line = dict[str, str]
@@ -48,18 +45,9 @@ def look(
     file = space.folder / "doctor.yaml"
     file.write_text(yaml.safe_dump(merge(standin.values(), over or {})), encoding="utf-8")
     words = ("doctor", "-f", str(A100), "-f", str(file), "--run", run, "--json")
-    done = subprocess.run(
-        [sys.executable, "-m", "scripts.cli", *words, "--namespace", space.name],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=120,
-        cwd=ROOT,
-        env=os.environ | {"KUBECONFIG": str(kubeconfig or space.kubectl.kubeconfig)},
-    )
-    assert done.returncode in (0, 1) and done.stdout, done.stderr
-    content: dict[str, Any] = json.loads(done.stdout)
-    return Diagnosis(code=done.returncode, lines=tuple(content["findings"]))
+    said = megatron_dpo(space, *words, kubeconfig=kubeconfig, seconds=120)
+    assert said.code in (0, 1) and said.out, said.err
+    return Diagnosis(code=said.code, lines=tuple(said.document["findings"]))
 
 
 def acting(space: Space, account: str) -> Path:

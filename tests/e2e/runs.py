@@ -106,6 +106,16 @@ class Run:
         found = [pod_of(item) for item in self.space.kubectl.items("pods", selector=chosen)]
         return sorted(found, key=lambda pod: pod.rank)
 
+    def state(self) -> Object:
+        """Return the state that an unchanged or refused upgrade or sync must not change."""
+        jobset = self.jobset
+        return {
+            "uid": jobset["metadata"]["uid"],
+            "generation": jobset["metadata"]["generation"],
+            "spec": jobset["spec"],
+            "pods": [(pod.uid, pod.phase) for pod in self.pods()],
+        }
+
     def log(self, pod: str) -> str:
         """Return a pod's log."""
         return self.space.kubectl.run("logs", pod)

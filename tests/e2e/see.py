@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import yaml
@@ -33,16 +34,18 @@ class Said:
         return json.loads(self.out)
 
 
-def megatron_dpo(space: Space, *words: str) -> Said:
-    """Run a verb in the test's namespace."""
+def megatron_dpo(
+    space: Space, *words: str, kubeconfig: Path | None = None, seconds: float = 180
+) -> Said:
+    """Run a verb in the test's namespace, by default as the cluster's administrator."""
     done = subprocess.run(
         [sys.executable, "-m", "scripts.cli", *words, "--namespace", space.name],
         capture_output=True,
         text=True,
         check=False,
-        timeout=180,
+        timeout=seconds,
         cwd=ROOT,
-        env=os.environ | {"KUBECONFIG": str(space.kubectl.kubeconfig)},
+        env=os.environ | {"KUBECONFIG": str(kubeconfig or space.kubectl.kubeconfig)},
     )
     return Said(code=done.returncode, out=done.stdout, err=done.stderr)
 

@@ -8,14 +8,14 @@ import pytest
 
 from tests.e2e import queues, space, standin, volumes
 from tests.e2e.cluster.cluster import Cluster
-from tests.e2e.kubectl import Kubectl, Object, Refused
+from tests.e2e.kubectl import Kubectl, Refused
 from tests.e2e.release import Release, Values
 from tests.e2e.runs import Run
 from tests.e2e.space import Space
 
 CLIENT: tuple[str, ...] = ()
 SERVER = ("--server-side", "--force-conflicts", "--field-manager=argocd-controller")
-"""What Argo CD does with the sync option ServerSideApply=true."""
+"""Words of kubectl apply for Argo CD's sync option ServerSideApply=true."""
 
 
 class Synced:
@@ -33,15 +33,6 @@ class Synced:
         """
         manifest = self.release.manifest("--skip-tests", changes=over)
         return self.space.kubectl.run("apply", *words, "-f", "-", stdin=manifest)
-
-    def state(self) -> Object:
-        """Return the state that a sync must not change."""
-        jobset = self.run.jobset
-        return {
-            "uid": jobset["metadata"]["uid"],
-            "spec": jobset["spec"],
-            "pods": [(pod.uid, pod.phase) for pod in self.run.pods()],
-        }
 
 
 @pytest.fixture(scope="module", params=[CLIENT, SERVER], ids=["client-side", "server-side"])
@@ -72,13 +63,13 @@ def synced(
 
 def test_a_repeated_sync_changes_nothing(synced: Synced, words: tuple[str, ...]) -> None:
     """Client-side, the list of jobs would lose what Kueue has set in it, which is refused."""
-    before = synced.state()
+    before = synced.run.state()
     if words == SERVER:
         synced.sync(words=words)
     else:
         with pytest.raises(Refused, match="immutable"):
             synced.sync(words=words)
-    assert synced.state() == before
+    assert synced.run.state() == before
 
 
 @pytest.mark.parametrize(
@@ -87,10 +78,10 @@ def test_a_repeated_sync_changes_nothing(synced: Synced, words: tuple[str, ...])
 def test_the_api_server_refuses_to_change_a_run(
     synced: Synced, words: tuple[str, ...], over: Values
 ) -> None:
-    before = synced.state()
+    before = synced.run.state()
     with pytest.raises(Refused, match="immutable"):
         synced.sync(over, words)
-    assert synced.state() == before
+    assert synced.run.state() == before
 
 
 def test_what_may_change_is_merged_with_what_kueue_has_set(
@@ -98,9 +89,9 @@ def test_what_may_change_is_merged_with_what_kueue_has_set(
 ) -> None:
     if words == CLIENT:
         pytest.skip("refused as a repeated sync is")
-    before = synced.state()
+    before = synced.run.state()
     synced.sync({"ttlSecondsAfterFinished": 7}, words)
-    after = synced.state()
+    after = synced.run.state()
     assert after["spec"].pop("ttlSecondsAfterFinished") == 7
     before["spec"].pop("ttlSecondsAfterFinished", None)
     assert after == before

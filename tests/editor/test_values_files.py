@@ -1,4 +1,4 @@
-"""What an editor shows of a values file: complaints, keys, flags and their descriptions."""
+"""Values files in an editor: errors, keys, flags and their descriptions."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ ORPHAN_SECONDS = 5.0
 
 @dataclass(kw_only=True)
 class Result:
-    """What one run showed."""
+    """Outcome of one run."""
 
     name: str
     seed: int

@@ -20,7 +20,7 @@ end by itself: expected only where nothing that could end it exists yet."""
 
 @dataclass(frozen=True, kw_only=True)
 class Expected:
-    """What must happen."""
+    """Expected outcome."""
 
     outcome: Outcome
     code: Exit | None = None

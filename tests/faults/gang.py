@@ -124,7 +124,7 @@ class Gang(Pods):
         self.ends.append(End(code=code, at=time.time(), message={}))
 
     def _explain(self) -> None:
-        """Add the message of the pod that tells most: a cascade only names another pod."""
+        """Add the message of the pod that names the cause: a cascade only names another pod."""
         found = []
         for rank in range(self.nodes):
             with contextlib.suppress(OSError, ValueError):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from scripts import archive
 from tests.chart import test_crd, test_kubeconform
 from tests.chart.helm import CHART
 from tests.fuzz.renderer import PROGRAM, Renderer, start
@@ -35,5 +36,5 @@ def chart(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Copy the chart with a stub of the archive, which would cost most of the time."""
     folder = tmp_path_factory.mktemp("fuzz") / "chart"
     shutil.copytree(CHART, folder)
-    (folder / "launchers.tar.bz2").write_bytes(b"stub")
+    (folder / archive.PLACE).write_bytes(b"stub")
     return folder

@@ -36,7 +36,7 @@ def spelt(document: object) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What Helm prints, or why it refuses."""
+    """Output of Helm, or its refusal."""
 
     text: str
     """The manifests as written."""

@@ -1,4 +1,4 @@
-"""What no values file may do to the chart."""
+"""Results that no values file may have."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from tests.chart.test_properties import SIGNS_OF_A_PANIC
 from tests.fuzz.renderer import Answer
 
 OURS = ("the values cannot work:", "values don't meet the specifications of the schema")
-"""How the two refusals that we write begin; Helm's own parser has its words too."""
+"""First words of our two refusals, and of those of Helm's own parser."""
 TORN = ("%!", "<no value>", "<nil>", "map[")
-"""What Go's printing leaves of a value that a template did not expect."""
+"""Marks that Go prints for a value that a template did not expect."""
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?")
 _QUANTITY = re.compile(r"[0-9]+([.][0-9]+)?([munkKMGTPE]i?|e[+-]?[0-9]+)?")
 _RESOURCE = re.compile(r"cpu|memory|ephemeral-storage|hugepages-[0-9]+[KMG]i|[^/]+/[^/]+")
@@ -71,9 +71,9 @@ def _resources(resources: Document) -> Iterator[str]:
     requests, limits = resources.get("requests", {}), resources.get("limits", {})
     for name, amount in [*requests.items(), *limits.items()]:
         if not _QUANTITY.fullmatch(str(amount)):
-            yield f"{name}: {amount!r} is no quantity"
+            yield f"{name}: {amount!r} is not a quantity"
         if not _RESOURCE.fullmatch(name):
-            yield f"{name} is no resource of a container"
+            yield f"{name} is not a resource of a container"
     for name in requests:
         if "/" in name and requests[name] != limits.get(name):
             yield f"{name}: request {requests[name]} is not the limit {limits.get(name)}"

@@ -37,7 +37,7 @@ def main() -> None:
     parser.add_argument("visits", nargs="*", metavar="VISIT", help=f"{', '.join(names)}; or all")
     options = parser.parse_args()
     if wrong := set(options.visits) - set(names):
-        parser.error(f"{', '.join(sorted(wrong))} is no visit; write {', '.join(names)}")
+        parser.error(f"{', '.join(sorted(wrong))} is not a visit; use {', '.join(names)}")
     for each in launches(options.visits or names):
         file = launch.packed_file(options.folder, each.name)
         file.parent.mkdir(parents=True, exist_ok=True)

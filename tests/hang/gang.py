@@ -32,7 +32,7 @@ PROGRAM = "from tests.hang.trainer import main\n\nmain()\n"
 
 @dataclass(kw_only=True)
 class Outcome:
-    """What became of a case."""
+    """Outcome of a case."""
 
     case: Case
     codes: list[int | None]

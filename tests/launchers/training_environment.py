@@ -18,7 +18,7 @@ from scripts.helm import ROOT
 
 @dataclass(frozen=True, kw_only=True)
 class Stack:
-    """A release of ms-swift and the packages that are installed beside it."""
+    """A release of ms-swift and the packages that are installed with it."""
 
     swift: str
     transformers: str
@@ -26,7 +26,7 @@ class Stack:
     core: str
     """megatron-core of the oracle; only sources that run with the tests' Python."""
     suffix: str = ""
-    """What its folders in ``.tools`` end with."""
+    """Suffix of its folders in ``.tools``."""
 
     @property
     def train(self) -> Path:

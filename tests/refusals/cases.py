@@ -13,8 +13,8 @@ import yaml
 from launchers.exits import Exit
 
 Where = Literal["schema", "chart", "plan", "launcher"]
-"""What refuses: Helm by the schema, the chart's templates, ``megatron-dpo plan``, or the launcher
-in the pod; the first three cost nothing."""
+"""The part that refuses: Helm by the schema, the chart's templates, ``megatron-dpo plan``, or the
+launcher in the pod; the first three cost nothing."""
 BEFORE = ("schema", "chart", "plan")
 """Refused before anything is submitted."""
 FOLDER = Path(__file__).parent
@@ -27,7 +27,7 @@ class Case:
     subject: str
     """Name of the file without its ending."""
     case: str
-    """What is wrong, in words."""
+    """Description of the mistake."""
     values: Mapping[str, Any]
     """Laid over the least that renders; ``{workspace}`` in a launcher's case is its folder."""
     where: Where
@@ -42,7 +42,7 @@ class Case:
     files: Mapping[str, Any] = field(default_factory=dict)
     """Files below the workspace: text, or a map or list that is written as JSON (lines)."""
     hub: Mapping[str, Any] = field(default_factory=dict)
-    """What the fake hub holds and refuses, see ``pod.py``."""
+    """Contents and refusals of the fake hub, see ``pod.py``."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Environment that the cluster would set, over what the chart renders."""
 

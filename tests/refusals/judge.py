@@ -1,4 +1,4 @@
-"""Who refuses a case, and by which id; it is given to Helm, ``plan`` and the launcher."""
+"""Judge a case by Helm, ``plan`` and the launcher: the one that refuses it, and the id."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ AT_ONCE = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """Who refused, by which id, in which words, and how long it took."""
+    """The refusal of a case: by whom, its id, its text, and the time that it took."""
 
     case: Case
     where: str
@@ -47,7 +47,9 @@ class Verdict:
         if wanted.code is not None and self.code != wanted.code:
             found.append(f"exit code {self.code}, not {int(wanted.code)}")
         if self.where == "launcher" and self.code not in USER:
-            found.append(f"exit code {self.code} is no user's error: Kubernetes would restart it")
+            found.append(
+                f"exit code {self.code} is not a user's error: Kubernetes would restart it"
+            )
         if self.where == "launcher" and self.seconds > LIMIT:
             found.append(f"took {self.seconds:.1f} s of {LIMIT:.0f}")
         return found

@@ -1,4 +1,4 @@
-"""What ``megatron-dpo plan`` says of a case's values, called as the command calls it."""
+"""Messages of ``megatron-dpo plan`` about a case's values, called as the command calls it."""
 
 from __future__ import annotations
 

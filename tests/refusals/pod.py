@@ -46,7 +46,7 @@ FILES: dict[str, Any] = {
 
 @dataclass(frozen=True, kw_only=True)
 class End:
-    """How the launcher ended."""
+    """End of the launcher."""
 
     code: int | None
     """None when it had to be killed."""
@@ -111,7 +111,7 @@ def run(case: Case, manifests: str, folder: Path) -> End:
 
 
 def _downward(folder: Path) -> dict[str, str]:
-    """What Kubernetes fills in."""
+    """Variables that Kubernetes sets."""
     return {
         "DPO_JOB_INDEX": "0",
         "JOB_COMPLETION_INDEX": "0",

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -26,7 +27,7 @@ def checkout(tmp_path: Path) -> Path:
     for name in ("launchers", "scripts"):
         unwanted = shutil.ignore_patterns("__pycache__")
         shutil.copytree(archive.ROOT / name, folder / name, ignore=unwanted)
-    (folder / "chart").mkdir()
+    (folder / "chart" / archive.PLACE).parent.mkdir(parents=True)
     shutil.copy(archive.ROOT / "chart" / "values.yaml", folder / "chart")
     return folder
 
@@ -34,7 +35,7 @@ def checkout(tmp_path: Path) -> Path:
 def made(checkout: Path) -> tuple[bytes, str]:
     chart = checkout / "chart"
     text = (chart / archive.DIGEST).read_text(encoding="ascii").strip()
-    return (chart / archive.ARCHIVE).read_bytes(), text
+    return (chart / archive.PLACE).read_bytes(), text
 
 
 def interpreters() -> list[str]:
@@ -60,7 +61,7 @@ def test_times_umask_folder_and_python_change_no_byte(checkout: Path, python: st
     packed, seal = made(checkout)
     assert packed == expected
     assert seal == digest(sources(archive.ROOT / "launchers"))
-    for name in (archive.ARCHIVE, archive.DIGEST):
+    for name in (archive.PLACE, archive.DIGEST):
         assert (checkout / "chart" / name).stat().st_mode & 0o777 == 0o644
     assert sorted(p.name for p in checkout.iterdir()) == ["chart", "launchers", "scripts"]
 
@@ -90,9 +91,39 @@ def test_what_is_unpacked_is_the_code_of_the_checkout(checkout: Path, tmp_path: 
         assert compiled(source) == compiled(unpacked[name]), name
 
 
+def test_all_modules_but_those_of_training_are_imported_from_it(tmp_path: Path) -> None:
+    archive_of = archive.pack(sources(archive.ROOT / "launchers"))
+    with tarfile.open(fileobj=io.BytesIO(archive_of)) as tar:
+        tar.extractall(tmp_path, filter="data")
+    program = """
+        import importlib, pathlib
+        for file in sorted(pathlib.Path("launchers").rglob("*.py")):
+            if "training" not in file.parts and file.stem != "__main__":
+                print(importlib.import_module(".".join(file.with_suffix("").parts)).__name__)
+    """
+    command = [sys.executable, "-P", "-c", textwrap.dedent(program)]
+    environment = {"PYTHONPATH": str(tmp_path)}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "launchers.run.run\n" in done.stdout
+
+
+class Unannotated(ast.NodeTransformer):
+    """Turns annotated assignments into plain ones, and drops what else is said of a type."""
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        annotation = ast.Constant(0)
+        target = node.target
+        if node.value is None:
+            new: ast.stmt = ast.AnnAssign(target, annotation, None, node.simple)
+        else:
+            new = ast.Assign([target], node.value)
+        return ast.copy_location(new, node)
+
+
 def compiled(source: bytes) -> str:
     """Return a module's syntax with its line numbers, without what the archive leaves out."""
-    tree = ast.parse(source)
+    tree = Unannotated().visit(ast.parse(source))
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             node.value = ast.Constant("")
@@ -119,6 +150,6 @@ def test_it_is_made_again_when_a_source_changes_and_only_then(checkout: Path) ->
     (checkout / "launchers" / "more" / "one.py").unlink()
     assert archive.build(checkout)
     assert made(checkout) == before
-    (checkout / "chart" / archive.ARCHIVE).unlink()
+    (checkout / "chart" / archive.PLACE).unlink()
     assert archive.build(checkout)
     assert made(checkout) == before

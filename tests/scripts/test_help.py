@@ -21,7 +21,7 @@ EXAMPLE = re.compile(r"Example: (megatron-dpo .*?)(?:\. Exit|$)")
 
 
 def completed(*words: str) -> list[str]:
-    """What bash is given for the last word."""
+    """Completions that bash gets for the last word."""
     environment = {
         "_MEGATRON_DPO_COMPLETE": "complete_bash",
         "COMP_WORDS": shlex.join(["megatron-dpo", *words]),

@@ -12,6 +12,11 @@
 /etc/megatron-dpo/launchers
 {{- end }}
 
+{{/* The launcher's archive, a file of the subchart; empty if it is not built. */}}
+{{- define "megatron-dpo.launcher.archive" -}}
+{{ (index .Subcharts "launcher-archive").Files.Get "launchers.tar.bz2" }}
+{{- end }}
+
 {{/* The SHA-256 of the launcher's sources (`make chart`); empty if the image provides them. */}}
 {{- define "megatron-dpo.launcher.digest" -}}
 {{- if eq .Values.launcher.from "chart" }}{{ .Files.Get "launchers.digest" | trim }}{{ end }}

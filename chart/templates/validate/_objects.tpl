@@ -40,7 +40,7 @@ environment, security level, volumes, restarts. A field that is refused without 
 {{- end }}
 {{- end }}
 
-{{/* Objects beside the JobSet, and what a controller of another cluster needs. */}}
+{{/* Objects other than the JobSet, and requirements of a controller of another cluster. */}}
 {{- define "megatron-dpo.validate.objects" -}}
 {{- $name := .Release.Name -}}
 {{- $owned := list (printf "JobSet/%s" $name) (printf "Service/%s" $name) (printf "Pod/%s-test" $name) (printf "ConfigMap/%s-launchers" $name) (printf "ConfigMap/%s-dashboard" $name) (printf "PersistentVolumeClaim/%s-workspace" $name) (printf "PodMonitor/%s" $name) (printf "NetworkPolicy/%s" $name) }}

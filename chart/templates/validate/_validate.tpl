@@ -71,7 +71,7 @@ controller and Kueue take some, and 1 MiB in a ConfigMap.
 {{- if gt $size 250000 }}
 - podAnnotations: {{ $size }} bytes, and Kubernetes stores 256 KiB of annotations of a pod; keep them below 250000 bytes, e.g. in a ConfigMap [size-annotations]
 {{- end }}
-{{- $size = add (len (include "megatron-dpo.recipe" .)) (ternary (len (.Files.Get "launchers.tar.bz2")) 0 (eq .Values.launcher.from "chart")) }}
+{{- $size = add (len (include "megatron-dpo.recipe" .)) (ternary (len (include "megatron-dpo.launcher.archive" .)) 0 (eq .Values.launcher.from "chart")) }}
 {{- if gt $size 1048576 }}
 - recipe: makes a ConfigMap of {{ $size }} bytes, and Kubernetes stores 1 MiB; put long values into files of the clone or the workspace [size-config-map]
 {{- end }}
@@ -82,8 +82,8 @@ controller and Kueue take some, and 1 MiB in a ConfigMap.
 {{- if not (.Files.Get "defaults.yaml") }}
 - chart/defaults.yaml: not built; run `make chart` in the checkout, or install the packaged chart (make package) [chart-defaults]
 {{- end }}
-{{- if and (eq .Values.launcher.from "chart") (not (and (.Files.Get "launchers.tar.bz2") (.Files.Get "launchers.digest"))) }}
-- chart/launchers.tar.bz2: not built; run `make chart` in the checkout, or install the packaged chart (make package) [chart-launcher]
+{{- if and (eq .Values.launcher.from "chart") (not (and (include "megatron-dpo.launcher.archive" .) (.Files.Get "launchers.digest"))) }}
+- chart/charts/launcher-archive/launchers.tar.bz2: not built; run `make chart` in the checkout, or install the packaged chart (make package) [chart-launcher]
 {{- end }}
 {{- $table := printf "flags/ms-swift-%s.yaml" .Values.recipe.swiftVersion }}
 {{- if not (.Files.Get $table) }}

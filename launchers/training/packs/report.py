@@ -15,7 +15,7 @@ FULL = 0.98
 EVEN = 0.03
 """Fraction of the time that replicas may wait for each other."""
 ALIKE = 2.0
-"""How many times as much as another pair a pair may weigh."""
+"""Largest ratio of the weights of two pairs without a warning."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -66,7 +66,7 @@ ADDED = (*ROUNDING, *PACKAGES[1:], "features", "GPU", "kernels")
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """What computes the numbers, apart from ms-swift's arguments."""
+    """Software and hardware that compute the numbers, apart from ms-swift's arguments."""
 
     versions: Mapping[str, str]
     """By the names of ``PACKAGES``; empty for a package that is not installed."""

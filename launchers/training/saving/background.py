@@ -31,7 +31,7 @@ from launchers.training.saving.host_buffer import HostBuffer, offsets
 WRITE_PROCESS = f"{__package__}.write_process"
 """The module that the other process runs; not imported here."""
 POLL_SECONDS = 0.1
-"""How often rank 0 looks whether the others have written."""
+"""Seconds between two checks of rank 0 whether the others have written."""
 CHUNK = 4 * 1024**2
 """Bytes of one value in the store: torch's takes at most 8 MiB (``TCPStoreLibUvBackend.cpp``)."""
 KEPT_FREE = 0.9
@@ -58,7 +58,7 @@ class Store(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Planned:
-    """What one rank writes in one save, copied to host memory."""
+    """One rank's part of one save, copied to host memory."""
 
     files: Sequence[File]
     index: Callable[[list[list[Any]]], None]

@@ -1,4 +1,4 @@
-"""What a training process tells the process that writes its files, and the answer."""
+"""Messages between a training process and the process that writes its files."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ import torch
 from launchers import logs
 
 ALIGNMENT = 256
-"""Bytes at a multiple of which each tensor begins."""
+"""Alignment of each tensor, in bytes."""
 
 
 def offsets(sizes: Sequence[int]) -> tuple[list[int], int]:

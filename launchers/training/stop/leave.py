@@ -1,4 +1,4 @@
-"""What ranks agree on at a save, and the end of a training process after it."""
+"""Agreement of the ranks at a save, and the end of a training process after it."""
 
 from __future__ import annotations
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import yaml
 
+from scripts.archive import PLACE
+
 Document = dict[str, Any]
 LICENSE = "Apache-2.0"
 _NAME = "megatron-dpo"
@@ -32,7 +34,7 @@ def document(package: bytes, date: str) -> Document:
     digest = hashlib.sha256(package).hexdigest()
     packages = [
         _chart(chart, digest, files),
-        _launcher(chart, contents["launchers.tar.bz2"]),
+        _launcher(chart, contents[PLACE]),
         *map(_image, yaml.safe_load(chart["annotations"]["artifacthub.io/images"])),
     ]
     return {

@@ -60,7 +60,7 @@ def render(runs: Sequence[RunRecord], names: Sequence[str], *, made: str = "") -
     ]
     missing = [name for name, _ in SECTIONS if name not in dict(shown)]
     script = (FOLDER / "page.js").read_text(encoding="utf-8")
-    # The page may run this script and load nothing, whatever the text of a run contains.
+    # The page may run this script and load nothing, even if the text of a run contains HTML.
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
     head = tag(

@@ -1,4 +1,4 @@
-"""What may be on the disk after a crash.
+"""States that a disk may have after a crash.
 
 After ``fsync`` of a file its content is there, after ``fsync`` of a directory its names are. Of
 everything later, any part may be there: of each directory the first so many changes of names, and

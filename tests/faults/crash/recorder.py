@@ -23,7 +23,7 @@ Directory = dict[str, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """What happened between two events."""
+    """Changes between two events."""
 
     entries: tuple[tuple[int, str, int | None], ...]
     """Directory, name, and the inode that the name has now; None if it has none."""
@@ -42,7 +42,7 @@ class Sync:
 
 @dataclass(frozen=True)
 class Promise:
-    """What the code has promised from here on."""
+    """Guarantee of the code from here on."""
 
     name: str
     value: object

@@ -67,3 +67,17 @@ def own_flags(iterations: int) -> dict[str, Any]:
         "ddp_timeout": 600,
         "load_from_cache_file": True,
     }
+
+
+SHORT_PACKS = {"max_length": 4096, "packing_length": 8192, "global_batch_size": 8}
+"""Flags of runs whose steps take seconds."""
+
+
+def resumable_flags(iterations: int, saves: int) -> dict[str, Any]:
+    """Return the flags of a run that saves every ``saves`` steps and resumes exactly."""
+    return own_flags(iterations) | {
+        "save_steps": saves,
+        "save_total_limit": 2,
+        "no_save_optim": False,
+        "no_save_rng": False,
+    }

@@ -55,15 +55,8 @@ def launches(options: argparse.Namespace) -> list[Launch]:
     if options.gpus < 1 or options.gpus % nodes:
         raise ValueError(f"--gpus {options.gpus} can't be shared by two nodes; write 1 or even")
     own = {
-        **bench_shared.own_flags(STEPS),
-        "save_steps": SAVES,
-        "save_total_limit": 2,
-        # both false: the resume is exact
-        "no_save_optim": False,
-        "no_save_rng": False,
-        "max_length": 4096,
-        "packing_length": 8192,
-        "global_batch_size": 8,
+        **bench_shared.resumable_flags(STEPS, SAVES),
+        **bench_shared.SHORT_PACKS,
     }
     return [
         Launch(

@@ -32,6 +32,17 @@ PORTS = 29500, 29400
 NO_CODE = {"url": "", "ref": "", "existingSecret": ""}
 
 
+def half(gpus: int) -> int:
+    """Return the GPUs of each of two nodes.
+
+    Raises:
+        ValueError: the number is odd or 0.
+    """
+    if gpus < 2 or gpus % 2:
+        raise ValueError(f"--gpus {gpus} cannot be divided between two nodes; use an even number")
+    return gpus // 2
+
+
 @dataclass(frozen=True, kw_only=True)
 class Launch:
     """One release of the chart on this host."""

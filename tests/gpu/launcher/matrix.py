@@ -83,19 +83,12 @@ def launches(options: argparse.Namespace) -> list[Launch]:
     Raises:
         ValueError: the GPUs cannot be divided, or the profile cannot be read.
     """
-    if options.gpus < 2 or options.gpus % 2:
-        raise ValueError(f"--gpus {options.gpus} can't be shared by two nodes; write an even one")
+    each = launch.half(options.gpus)
     profile = bench_profiles.parse(options.profile)
     floors = {f"restarts.hang.floors.{phase}": seconds for phase, seconds in FLOORS.items()}
     own = {
-        **bench_shared.own_flags(steps_of(len(catalogue.load("gpu")))),
-        "save_steps": SAVES,
-        "save_total_limit": 2,
-        "no_save_optim": False,
-        "no_save_rng": False,
-        "max_length": 4096,
-        "packing_length": 8192,
-        "global_batch_size": 8,
+        **bench_shared.resumable_flags(steps_of(len(catalogue.load("gpu"))), SAVES),
+        **bench_shared.SHORT_PACKS,
         "external_plugins": [str(PLACED)],
         "callbacks": ["fault"],
     }
@@ -104,7 +97,7 @@ def launches(options: argparse.Namespace) -> list[Launch]:
             name=f"visit-{options.label}",
             profile=replace(profile, changes={**profile.changes, **floors}),
             nodes=2,
-            gpus_per_node=options.gpus // 2,
+            gpus_per_node=each,
             model=launch_run.model_folder(0),
             data=launch_run.data_file(options.pairs),
             args=own,

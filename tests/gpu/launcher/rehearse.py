@@ -46,11 +46,7 @@ def launches(options: argparse.Namespace) -> list[Launch]:
         ValueError: the profile cannot be read.
     """
     own = {
-        **bench_shared.own_flags(STEPS),
-        "save_steps": SAVES,
-        "save_total_limit": 2,
-        "no_save_optim": False,
-        "no_save_rng": False,
+        **bench_shared.resumable_flags(STEPS, SAVES),
         "split_dataset_ratio": 0.05,
     }
     return [

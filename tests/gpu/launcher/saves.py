@@ -49,7 +49,7 @@ PROBE = ("swift_saves_probe.py", "saves_probe")
 """The plugin that measures, and its callback."""
 WIDE = "swift_wide_moments.py"
 PLUGINS = host.HOME / "plugins"
-"""Where the host has the plugins: the manifests are rendered elsewhere."""
+"""Folder of the plugins on the host: the manifests are rendered elsewhere."""
 _WRITTEN = re.compile(r"checkpoint written step=(\d+) seconds=([\d.]+)")
 
 
@@ -67,12 +67,7 @@ def launches(options: argparse.Namespace) -> list[Launch]:
         ValueError: the profile cannot be read.
     """
     own = {
-        **bench_shared.own_flags(STEPS),
-        "save_steps": SAVES,
-        "save_total_limit": 2,
-        # both false: the resume is exact
-        "no_save_optim": False,
-        "no_save_rng": False,
+        **bench_shared.resumable_flags(STEPS, SAVES),
         "callbacks": PROBE[1],
     }
     found = bench_profiles.parse(options.profile)

@@ -1,1 +1,1 @@
-"""Proof of learning: our training beside upstream's own, on the same pairs and seeds."""
+"""Proof of learning: our training compared with upstream's own, on the same pairs and seeds."""

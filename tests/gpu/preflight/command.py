@@ -159,7 +159,7 @@ def main() -> int:
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"{', '.join(CASES)}; or all")
     options = parser.parse_args()
     if wrong := set(options.names) - set(CASES):
-        parser.error(f"{', '.join(sorted(wrong))} is no case; write {', '.join(CASES)}")
+        parser.error(f"{', '.join(sorted(wrong))} is not a case; use {', '.join(CASES)}")
     results: Path = options.results
     results.mkdir(parents=True, exist_ok=True)
     gpus = devices()

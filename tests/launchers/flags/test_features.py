@@ -1,4 +1,4 @@
-"""Which features a recipe loads for the weights of its pairs."""
+"""Features that a recipe loads for the weights of its pairs."""
 
 from __future__ import annotations
 

@@ -153,7 +153,7 @@ def test_a_class_that_is_not_there_is_named(tmp_path: Path) -> None:
         installed.flags(classes, "Missing")
 
 
-def test_unknown_flags_are_told_the_nearest_and_old_ones_the_new() -> None:
+def test_unknown_flags_name_the_nearest_and_renamed_ones_the_new() -> None:
     found = installed.check_flags(
         ["save_interval", "lrr", "lr", "load"], {"lr", "save_steps"}, RENAMED["megatron"]
     )

@@ -22,7 +22,7 @@ def worker(rank: int, state: str = "S") -> Worker:
 
 
 class Node:
-    """What one rank's launcher was told."""
+    """Messages that one rank's launcher received."""
 
     def __init__(self, agreement: HangAgreement, rank: int, state: str = "S") -> None:
         self.ended: list[tuple[int, str]] = []

@@ -1,4 +1,4 @@
-"""Where a gang stops: decided from the ranks' answers, over the gang's real connections."""
+"""The step at which a gang stops, decided by the ranks' answers over real connections."""
 
 from __future__ import annotations
 

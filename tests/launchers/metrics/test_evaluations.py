@@ -1,4 +1,4 @@
-"""Evaluations in ``metrics.jsonl``: beside the rows of steps, of the timeline that counts."""
+"""Evaluations in ``metrics.jsonl``: rows between those of steps, of the timeline that counts."""
 
 from __future__ import annotations
 

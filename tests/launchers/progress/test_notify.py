@@ -1,4 +1,4 @@
-"""Webhook and events: what is told and when, and that no answer of the other side stops a run."""
+"""Webhook and events: content and time of messages; no answer of the other side stops a run."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from launchers.metrics import rows as metrics
 from launchers.metrics.evaluations import Evaluation
 from launchers.metrics.rows import Row
 from launchers.progress.progress import Progress
-from launchers.progress.training import Tail, Timeline, log_held_out, telling
+from launchers.progress.training import Tail, Timeline, log_held_out, summarising
 
 
 def text(step: int, attempt: int = 1, seconds: float = 2.0) -> str:
@@ -48,7 +48,7 @@ def test_training_is_reported_while_it_runs_and_at_its_end(tmp_path: Path) -> No
         tmp_path / "metrics.jsonl",
         Progress(path=tmp_path / "p.json", run="r", digest="d"),
     )
-    with telling(progress, rows, every=0.05):
+    with summarising(progress, rows, every=0.05):
         writer.append(rows, text(1, seconds=30.0))
         writer.append(rows, text(2))
         writer.append(rows, text(3))
@@ -72,7 +72,7 @@ def test_goodput_counts_no_step_twice_and_the_time_of_all_attempts() -> None:
 
 def test_before_the_first_step_nothing_is_reported(tmp_path: Path) -> None:
     progress = Progress(path=tmp_path / "p.json", run="r", digest="d")
-    with telling(progress, tmp_path / "metrics.jsonl", every=0.01):
+    with summarising(progress, tmp_path / "metrics.jsonl", every=0.01):
         time.sleep(0.05)
     assert not progress.path.exists()
     assert progress.training == {}
@@ -83,7 +83,7 @@ def test_no_row_of_the_file_ends_a_run_that_has_trained(
 ) -> None:
     writer.append(tmp_path / "metrics.jsonl", text(1))
     monkeypatch.setattr(Timeline, "summary", lambda *given: 1 / 0)
-    with telling(
+    with summarising(
         Progress(path=tmp_path / "p.json", run="r", digest="d"), tmp_path / "metrics.jsonl"
     ):
         pass

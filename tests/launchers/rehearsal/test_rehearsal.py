@@ -1,4 +1,4 @@
-"""Which flags a rehearsal changes, on which node a process is killed, and what it begins anew."""
+"""Flags that a rehearsal changes, the node whose process it kills, and files that it removes."""
 
 from __future__ import annotations
 

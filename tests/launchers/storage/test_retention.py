@@ -1,4 +1,4 @@
-"""Which checkpoints are deleted, and that the newest complete one never is."""
+"""Deleted checkpoints; the newest complete one never is."""
 
 from __future__ import annotations
 

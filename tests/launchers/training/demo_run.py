@@ -51,7 +51,7 @@ def train(
 
     Args:
         home: the run's folder.
-        changes: flags beside those of the demo.
+        changes: flags in addition to those of the demo.
         attempt: its number.
         resume: the checkpoint to begin with.
         plugins: loaded after the demo's.

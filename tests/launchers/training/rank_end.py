@@ -1,4 +1,4 @@
-"""How a rank of `ranks_on_cpu.py` ends."""
+"""Ends of a rank of `ranks_on_cpu.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a checkpoint records of its software, and what a resume finds changed."""
+"""Record of a checkpoint's software, and the changes that a resume finds."""
 
 from __future__ import annotations
 

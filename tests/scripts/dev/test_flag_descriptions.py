@@ -8,16 +8,14 @@ from typing import Any
 import pytest
 import yaml
 
-from scripts.dev.flags import DESCRIPTIONS, table_of
-from scripts.helm import ROOT
+from scripts.dev.flags import DESCRIPTIONS, tables
+from tests.chart.test_values_files import FILES
 
 DESCRIBED: dict[str, str] = yaml.safe_load(DESCRIPTIONS.read_text(encoding="utf-8"))
-FILES = sorted(path for path in (ROOT / "values").rglob("*.yaml") if path.parent.name != "kueue")
 
 
 def backends() -> list[dict[str, Any]]:
-    tables = [table_of(version) for version in ("4.4.1", "4.6.0")]
-    return [backend for table in tables for backend in table["backends"].values()]
+    return [backend for table in tables().values() for backend in table["backends"].values()]
 
 
 def test_each_description_is_of_a_flag_that_users_set() -> None:

@@ -70,7 +70,7 @@ def secret(name: str, *keys: str, **fields: Any) -> Object:
 
 
 def objects() -> list[Object]:
-    """What is in the healthy cluster: the sample queues, two hosts, claim and Secret."""
+    """Objects of the healthy cluster: the sample queues, two hosts, claim and Secret."""
     samples = [
         item
         for file in sorted(QUEUES.glob("*.yaml"))

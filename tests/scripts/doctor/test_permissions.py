@@ -1,4 +1,4 @@
-"""What a user may not see is not checked; that is a warning, with the reason."""
+"""Objects that a user may not read are not checked; a warning gives the reason."""
 
 from __future__ import annotations
 

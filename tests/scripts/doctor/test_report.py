@@ -1,4 +1,4 @@
-"""What is printed, and the JSON that programs read."""
+"""The printed report, and its JSON."""
 
 from __future__ import annotations
 

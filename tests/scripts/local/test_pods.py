@@ -1,4 +1,4 @@
-"""Which pods there are, in which order, with which GPUs."""
+"""Pods of a JobSet, their order and GPUs."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""What a person gets wrong, or finds wrong, about a run: each is said, and the rest is shown."""
+"""Wrong input about a run, and damaged files: each is reported, and the rest is shown."""
 
 from __future__ import annotations
 

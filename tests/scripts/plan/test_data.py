@@ -1,4 +1,4 @@
-"""How many pairs there are, and how long they are."""
+"""Number and lengths of the pairs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a model's sizes come from."""
+"""Sources of a model's sizes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the screen shows, line by line."""
+"""The screen, line by line."""
 
 from __future__ import annotations
 

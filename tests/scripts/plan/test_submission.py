@@ -1,4 +1,4 @@
-"""What the chart rendered is read as it is."""
+"""Reading of a rendered manifest."""
 
 from __future__ import annotations
 

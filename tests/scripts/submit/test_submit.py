@@ -36,7 +36,7 @@ def finding(id: str, level: Level) -> Finding:
 
 
 class Steps:
-    """What plan and doctor answer, and what was called in which order."""
+    """Answers of plan and doctor, and the order of the calls."""
 
     def __init__(self, folder: Path) -> None:
         self.called: list[str] = []
