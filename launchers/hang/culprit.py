@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 
+from launchers.hang.flight_recorder import Group
 from launchers.hang.worker import Worker
 
 UNKNOWN = "unknown"
@@ -52,9 +54,33 @@ def find(workers: Sequence[Worker], mute: Sequence[int] = ()) -> Culprit:
         if found is not None:
             return found
     phases = ", ".join(f"{count} in {phase}" for phase, count in _phases(live))
-    return Culprit(
-        kind=UNKNOWN, ranks=(), node=None, why=f"no rank differs from the others ({phases})"
-    )
+    why = _mismatch(live) or f"no rank differs from the others ({phases})"
+    return Culprit(kind=UNKNOWN, ranks=(), node=None, why=why)
+
+
+def _mismatch(workers: Sequence[Worker]) -> str:
+    """Name two ranks that wait for each other in different collectives; empty without such two.
+
+    One of them has called a collective too many or too few; which one, this does not show.
+    """
+    for one, other in combinations(workers, 2):
+        first, second = _awaits(one, other), _awaits(other, one)
+        if first is not None and second is not None:
+            return (
+                f"rank {one.rank} waits in collective {first.enqueued} of group {first.name} for "
+                f"rank {other.rank}, which waits in collective {second.enqueued} of group "
+                f"{second.name} for rank {one.rank}: the ranks have called different collectives"
+            )
+    return ""
+
+
+def _awaits(one: Worker, other: Worker) -> Group | None:
+    """Return the group with a collective that one has enqueued and the other, a member, has not."""
+    seen = {(group.name, group.ranks): group.enqueued for group in other.groups}
+    for group in one.pending:
+        if seen.get((group.name, group.ranks), group.enqueued) < group.enqueued:
+            return group
+    return None
 
 
 def _phases(workers: Sequence[Worker]) -> list[tuple[str, int]]:
