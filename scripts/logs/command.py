@@ -95,7 +95,8 @@ def _print_files(
         raise Problem(f"run {view.run} has no log yet; see `megatron-dpo why {view.run}`")
     for note in changes(view):
         print(note, file=sys.stderr)
-    print(f"from the files of attempt {attempt}", file=sys.stderr)
+    if attempt in attempts:
+        print(f"from the files of attempt {attempt}", file=sys.stderr)
     for form in formats:
         blocks = read_log(
             api, view, attempt, form.rank, target.workspace, target.source, chosen.tail
