@@ -138,11 +138,26 @@ def test_a_config_map_that_was_replaced_is_noted(api: Api, cluster: Cluster, sta
     assert "ConfigMap dpo-launchers holds no recipe" in told(Target(run="dpo"), api)[1]
 
 
-def test_a_config_map_that_may_not_be_read_is_a_missing_permission(
-    api: Api, cluster: Cluster, started: Path
+@pytest.mark.parametrize(
+    ("denied", "permission"),
+    [
+        ("/batch/v1/", "list jobs"),
+        ("/pods", "list pods"),
+        ("/workloads", "list workloads"),
+        ("/localqueues", "get localqueues"),
+        ("/persistentvolumeclaims", "get persistentvolumeclaims"),
+        ("/events", "list events"),
+        ("/configmaps", "get configmaps"),
+    ],
+)
+def test_each_missing_permission_is_named_and_the_rest_is_shown(
+    denied: str, permission: str, api: Api, cluster: Cluster, workspace: Path, started: Path
 ) -> None:
-    cluster.forbidden.add("GET /configmaps")
-    assert told(Target(run="dpo"), api)[1] == ["you lack the permission: get configmaps"]
+    cluster.forbidden.add(f"GET {denied}")
+    view, reading = observe(Target(run="dpo", workspace=workspace), api)
+    assert notes(view, reading) == [f"you lack the permission: {permission}"]
+    assert view.nodes == 2 and reading.files and reading.files.newest
+    assert explain(view)[0].id not in ("no-permission", "run-not-found")
 
 
 def test_a_run_of_another_version_of_the_chart_is_noted_and_not_compared(
