@@ -1,4 +1,4 @@
-"""What the verbs that change something print, and `logs`: each case between two lines of its name.
+"""What `logs` and the verbs that change something print, between command line and exit code.
 
 The cluster is that of `fixtures.py`. Times, folders of the test and Helm's path are replaced.
 """
