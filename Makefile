@@ -47,6 +47,7 @@ ORACLE := $(STAMPS)/oracle
 TRAIN_NEXT := $(STAMPS)/train-$(NEXT)
 ORACLE_NEXT := $(STAMPS)/oracle-$(NEXT)
 ENGINES := $(STAMPS)/engines
+TRACKERS := $(STAMPS)/trackers
 HELM := $(STAMPS)/helm
 HELM3 := $(STAMPS)/helm3
 # Programs of the cluster, each a folder of tests/e2e/tools, built by Go. Evaluated only when needed.
@@ -104,7 +105,7 @@ render: ## render every file of values/ into .tools/render
 
 ##@ Check it
 test: ## lint, types and all tests that need no cluster
-	$(call build,chart lint types $(TRAIN) $(ORACLE) $(ORACLE_NEXT) $(ENGINES) $(HELM) $(HELM3) $(CHECKERS) $(EDITOR))
+	$(call build,chart lint types $(TRAIN) $(ORACLE) $(ORACLE_NEXT) $(ENGINES) $(TRACKERS) $(HELM) $(HELM3) $(CHECKERS) $(EDITOR))
 	@.venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(PYTEST)
 
 test-next: ## tests of what differs by ms-swift, with the second one that the chart knows
@@ -234,6 +235,7 @@ locks: $(UV) ## rewrite the locks from pyproject.toml
 	@$(LOCK) -o tests/differential/requirements.txt --no-deps tests/differential/requirements.in
 	@$(LOCK:3.11=3.12) -o tests/differential/requirements-$(NEXT).txt --no-deps \
 		tests/differential/requirements-$(NEXT).in
+	@$(LOCK) -o tests/launchers/requirements-trackers.txt --group trackers
 	@$(LOCK) -o tests/engines/requirements.txt --no-deps tests/engines/requirements.in
 	@$(LOCK) -o tests/requirements.txt --group tests -c scripts/requirements.txt \
 		-c launchers/requirements-cpu.txt
@@ -253,7 +255,7 @@ release: ## set VERSION=x.y.z, build package, wheel, SBOM and digests in dist/ (
 
 ##@ Set up
 setup: ## install all tools; other targets install what they need
-	$(call build,$(TESTS) $(TRAIN) $(ORACLE) $(ORACLE_NEXT) $(ENGINES) $(HELM) $(HELM3) $(CHECKERS) $(EDITOR))
+	$(call build,$(TESTS) $(TRAIN) $(ORACLE) $(ORACLE_NEXT) $(ENGINES) $(TRACKERS) $(HELM) $(HELM3) $(CHECKERS) $(EDITOR))
 
 clean: ## remove everything that make installed or generated
 	@if [[ -d .tools/cluster/run ]]; then $(CLUSTER_COMMAND) down; fi
@@ -307,6 +309,12 @@ $(ENGINES): $(TESTS) tests/engines/requirements.txt tests/engines/fetch.py
 	@echo "setup: .tools/engines, the optimizer of seven releases of Transformer Engine"
 	@$(INSTALL) --python .venv --target .tools/engines/pip -r tests/engines/requirements.txt
 	@.venv/bin/python -m tests.engines.fetch
+	@touch $@
+
+$(TRACKERS): $(UV) tests/launchers/requirements-trackers.txt
+	@echo "setup: .tools/trackers, the libraries of W&B and SwanLab"
+	@$(UV) venv --quiet --allow-existing --python $$(command -v $(PYTHON)) .tools/trackers
+	@$(INSTALL) --python .tools/trackers -r tests/launchers/requirements-trackers.txt
 	@touch $@
 
 $(STAMPS)/editor: tests/editor/package-lock.json

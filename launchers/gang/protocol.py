@@ -97,6 +97,11 @@ def server(port: int, backlog: int) -> socket.socket:
     return socket.create_server(("", port), backlog=backlog)
 
 
+def shared_digest(launcher: str, recipe: Recipe) -> str:
+    """Return the digest of launcher and recipe, which all ranks of a run share."""
+    return hashlib.sha256((launcher + recipe.digest).encode()).hexdigest()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Hello:
     """The first message of a rank to rank 0."""
@@ -112,8 +117,8 @@ class Hello:
     @classmethod
     def of_run(cls, settings: Settings, recipe: Recipe) -> Hello:
         """Introduce this rank of a run."""
-        both = version.own_digest(settings.launcher_digest) + recipe.digest
-        return cls.of_rank(settings, hashlib.sha256(both.encode()).hexdigest())
+        launcher = version.own_digest(settings.launcher_digest)
+        return cls.of_rank(settings, shared_digest(launcher, recipe))
 
     @classmethod
     def of_rank(cls, settings: Settings, digest: str) -> Hello:

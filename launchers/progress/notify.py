@@ -13,7 +13,7 @@ import time
 import urllib.request
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,8 @@ REQUEST_SECONDS = 4.0
 RETRIES = RetryPolicy(limit=60.0, longest=10.0)
 ENDS = ("Succeeded", "Failed", "Interrupted")
 WEBHOOK = (*ENDS, "Waiting")
-"""Notices that are sent to the webhook; events are written of all."""
+"""Notices that are sent to the webhook, and ``Training`` after an attempt whose rank 0 was lost;
+events are written of all."""
 ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 API = "https://kubernetes.default.svc"
 
@@ -108,8 +109,11 @@ class _Notifier:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._last = ("", 0)
-        self._before = read_object(settings.work.progress).get("started")
+        before = read_object(settings.work.progress)
+        self._before = before.get("started")
         """Of an earlier launcher, until this one writes the file."""
+        self._was_lost = before.get("state") == "running"
+        """Whether that launcher ended without a notice, as with its node."""
         self._looking = threading.Lock()
         self.sending: list[threading.Thread] = []
 
@@ -130,7 +134,11 @@ class _Notifier:
             if found is None or (found.reason, found.attempt) == self._last:
                 return
             self._last = (found.reason, found.attempt)
-            if settings.webhook_url and found.reason in WEBHOOK:
+            is_told = found.reason in WEBHOOK
+            if self._was_lost and not is_told:
+                self._was_lost, is_told = False, True
+                found = replace(found, text=f"{found.text}; rank 0 of the attempt before was lost")
+            if settings.webhook_url and is_told:
                 self._send("webhook", webhook(settings.webhook_url, found), None)
             if settings.events:
                 self._send("event", *event(found, settings.jobset_uid))

@@ -151,8 +151,11 @@ def rerun(view: View, release: Release) -> Action:
         )
         changes.insert(0, gone)
     ended = f"removes the ended JobSet ({view.terminal}) and " if view.jobset else ""
+    values = "the values of its installation"
+    if view.jobset and _checksums(view.jobset) != _checksums(made):
+        values = f"values that differ from those it ran with (`helm history {view.run}`)"
     return Action(
-        says=f"{ended}creates JobSet {view.run} again with the values of its installation; it "
+        says=f"{ended}creates JobSet {view.run} again with {values}; it "
         f"{place}, and a run that has exported is up to date at once",
         changes=changes,
         without_permission="uninstall the release and install it again",
@@ -168,6 +171,14 @@ def _create(release: Release, live: Object, space: str) -> Mapping[str, Any]:
     helm |= {name: value for name, value in notes.items() if name.startswith(HELM)}
     annotations = {**(metadata.get("annotations") or {}), **helm}
     return {**made, "metadata": {**metadata, "namespace": space, "annotations": annotations}}
+
+
+def _checksums(jobset: Object) -> Mapping[str, str]:
+    """Return the chart's checksums of a JobSet's spec, recipe and launcher."""
+    found = dict(jobset["metadata"].get("annotations") or {})
+    for job in jobset["spec"]["replicatedJobs"]:
+        found |= job["template"]["spec"]["template"]["metadata"].get("annotations") or {}
+    return {name: text for name, text in found.items() if name.startswith("checksum/")}
 
 
 def _existing(view: View) -> Object:

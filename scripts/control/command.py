@@ -79,6 +79,7 @@ def _do(api: Api, action: Action, console: Console, ask: Ask) -> int:
     if not action.changes:
         return int(Exit.OK)
     if not ask("Continue?"):
+        console.print("nothing was changed")
         return int(Exit.FAILED)
     for change in action.changes:
         answer = _send(api, change)
@@ -148,6 +149,7 @@ def remove(workspace: Path | None, names: Sequence[str], console: Console, ask: 
     says = f"Removes these folders with all checkpoints and exports, {size}: {folders}"
     console.print(says, soft_wrap=True, highlight=False)
     if not ask("Continue?"):
+        console.print("nothing was changed")
         return int(Exit.FAILED)
     for each in found:
         removal.remove(workspace, each.run)
@@ -160,13 +162,15 @@ def _inventory(target: Target) -> str:
         if not target.workspace.is_dir():
             raise Problem(f"{target.workspace} is not a folder; give that of the workspace")
         return json.dumps(inventory.inventory(target.workspace))
+    if not target.run:
+        raise Problem(
+            "the workspace is not mounted here: give its folder by --workspace, or by --through "
+            "RUN a run whose pod reads it (`megatron-dpo list`)"
+        )
     api = target.connect()
     view, _ = observe(target, api, queue=False, reader=False)
     if not view.jobset:
-        raise Problem(
-            "the workspace is not mounted here (--workspace), and without the name of a run in "
-            "the cluster (--through) no pod can read it"
-        )
+        raise Problem(f"there is no run {target.run} in namespace {view.namespace} to read it")
     command = program(inventory, folder_in_pod(view))
     pod = running_pod(view) if target.source in (Source.AUTO, Source.EXEC) else ""
     return run_in_pod(api, pod, command).decode() if pod else read_by_pod(api, view, command)[1]

@@ -116,9 +116,6 @@ def show(report: Report, console: Console) -> None:
 
 
 def _line(finding: Finding) -> Text:
-    text = Text(f"{finding.level.value:<5}", style=COLOURS[finding.level])
-    text.append(f"{finding.subject}: ", style="bold")
-    text.append(finding.found, style="")
-    if finding.remedy:
-        text.append(f"; {finding.remedy}", style="")
-    return text
+    level = (f"{finding.level.value:<5}", COLOURS[finding.level])
+    remedy = f"; {finding.remedy}" if finding.remedy else ""
+    return Text.assemble(level, (f"{finding.subject}: ", "bold"), finding.found, remedy)

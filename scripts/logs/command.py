@@ -10,6 +10,7 @@ from scripts.doctor.api import Api
 from scripts.logs.files import read_log
 from scripts.logs.follow import Reader
 from scripts.logs.lines import Format, batches, compile_pattern
+from scripts.observe.changes import changes
 from scripts.observe.command import Exit, Target, observe
 from scripts.observe.view import View
 from scripts.problem import Problem
@@ -92,7 +93,10 @@ def _print_files(
     attempt = chosen.attempt or (attempts[-1] if attempts else 0)
     if not attempt:
         raise Problem(f"run {view.run} has no log yet; see `megatron-dpo why {view.run}`")
-    print(f"from the files of attempt {attempt}", file=sys.stderr)
+    for note in changes(view):
+        print(note, file=sys.stderr)
+    if attempt in attempts:
+        print(f"from the files of attempt {attempt}", file=sys.stderr)
     for form in formats:
         blocks = read_log(
             api, view, attempt, form.rank, target.workspace, target.source, chosen.tail

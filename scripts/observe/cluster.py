@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from scripts.doctor.api import (
     CLAIMS,
     CLUSTER_QUEUES,
+    CONFIG_MAPS,
     EVENTS,
     JOBS,
     JOBSETS,
@@ -160,6 +161,12 @@ def gather(api: Api, run: str, *, queue: bool = True) -> Snapshot:
     path = PODS.path(api.namespace, f"{leader}/log")
     log = api.text(path, tailLines=str(LOG_LINES), container="launcher") if leader else None
     return replace(found, log=log or "")
+
+
+def with_config_map(api: Api, found: Snapshot, name: str) -> Snapshot:
+    """Return a snapshot with a ConfigMap; it holds the launcher's archive, some 300 kB."""
+    wanted: Requests = {"get configmaps": (CONFIG_MAPS.path(found.namespace, name), {})}
+    return replace(found, answers={**found.answers, **_ask(api, wanted)})
 
 
 Requests = Mapping[str, tuple[str, Mapping[str, str]]]

@@ -27,7 +27,7 @@ BLOCK_BYTES = 64 * 1024
 """Longer than any row."""
 TEXT_BYTES = 1024 * 1024
 """A longer text is cut."""
-SMALL = ("progress.json", "plan.json")
+SMALL = ("progress.json", "plan.json", "inputs.json")
 
 
 def collect(root: Path, run: str) -> Fields:

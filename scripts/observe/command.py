@@ -12,7 +12,8 @@ from typing import Any
 from rich.console import Console
 
 from scripts.doctor.api import Api, connect
-from scripts.observe.cluster import gather
+from scripts.observe.changes import changes, config_map_name
+from scripts.observe.cluster import gather, with_config_map
 from scripts.observe.source import Reading, Source, read_files
 from scripts.observe.view import View
 
@@ -64,12 +65,15 @@ def observe(
     """
     view = View(gather(api, target.run, queue=queue))
     reading = read_files(api, view, target.workspace, target.source, reader=reader)
+    if view.gang and reading.files and reading.files.progress.get("digest"):
+        view = View(with_config_map(api, view.snapshot, config_map_name(target.run)))
     return View(view.snapshot, reading.files), reading
 
 
 def notes(view: View, reading: Reading) -> list[str]:
-    """Return what limits the report: missing permissions, torn files, clocks that differ."""
+    """Return what limits the report: missing permissions, changes, torn files, clocks."""
     found = [f"you lack the permission: {each}" for each in view.snapshot.missing_permissions]
+    found += changes(view)
     found += reading.notes
     if reading.files is not None:
         found += [f"{each} is torn; the rest is shown" for each in reading.files.torn]

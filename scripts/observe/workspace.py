@@ -93,6 +93,8 @@ class RunFiles:
     """Unix time by the clock of the host that read the files."""
     progress: Document = field(default_factory=dict)
     plan: Document = field(default_factory=dict)
+    inputs: Document = field(default_factory=dict)
+    """Digests of the recipe and of the stages' outputs that the checkpoints are made of."""
     row: Row | None = None
     """The newest row of an optimizer step."""
     recent: tuple[Row, ...] = ()
@@ -159,6 +161,7 @@ def parse_run(document: Document) -> RunFiles:
         now=float(document["now"]),
         progress=_object("progress.json", files, torn),
         plan=_object("plan.json", files, torn),
+        inputs=_object("inputs.json", files, torn),
         row=recent[-1] if recent else None,
         recent=recent,
         evaluations=tuple(steps),

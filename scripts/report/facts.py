@@ -161,7 +161,8 @@ def environment(run: RunRecord) -> Iterator[tuple[str, str]]:
         yield "recipe", f"{recipe.get('task')} with {recipe.get('backend')}"
         yield "model", str(recipe.get("model"))
         yield "data", ", ".join(map(str, recipe.get("dataset") or []))
-        yield "reference", str(recipe.get("reference"))
+        if recipe.get("reference"):
+            yield "reference", str(recipe["reference"])
     if model.get("parameters"):
         active = f", {float(model['active_parameters']) / 1e9:.3g} B active"
         experts = f", {model.get('experts')} experts" if model.get("experts") else ""

@@ -66,7 +66,8 @@ def run(request: Request, console: Console) -> int:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise Problem(f"helm upgrade --install failed:\n{done.stderr.strip()}")
-    console.print(f"submitted {target.run} to namespace {report.namespace} of {report.context}")
+    place = f"namespace {report.namespace} of {report.context}"
+    console.print(f"submitted {target.run} to {place}", soft_wrap=True, highlight=False)
     api = replace(target, namespace=report.namespace, context=report.context).connect()
 
     def look() -> tuple[View, Sequence[str]]:

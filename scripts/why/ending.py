@@ -27,7 +27,9 @@ def _succeeded(view: View) -> Facts | None:
     export = view.files is not None and view.files.has_export
     return {
         "result": "export/ holds the model" if export else "all stages are done",
-        "next": f"`helm test {view.run}` verifies the export." if export else "Nothing to do.",
+        "next": f"`helm test {view.run} -n {view.namespace}` verifies the export."
+        if export
+        else "Nothing to do.",
     }
 
 

@@ -2,6 +2,16 @@
 // but the readout; the numbers are in the tables.
 "use strict";
 (() => {
+  // A browser prints a closed part without its content; figures keep theirs closed (page.css).
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    opened = [...document.querySelectorAll("details:not([open], figure details)")];
+    for (const part of opened) part.open = true;
+  });
+  addEventListener("afterprint", () => {
+    for (const part of opened) part.open = false;
+  });
+
   const SVG = "http://www.w3.org/2000/svg";
   const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM] = [380, 214, 44, 8, 14, 24];
   const shown = new Intl.NumberFormat("en", { maximumSignificantDigits: 5 });

@@ -57,7 +57,7 @@ def all_curves(runs: Sequence[RunRecord], names: Sequence[str]) -> Html | None:
         "A line is the mean of consecutive steps, the band their minimum and maximum. "
         if reduced
         else None,
-        f"Not recorded: {', '.join(title.lower() for title in missing)}. " if missing else None,
+        f"Not recorded: {', '.join(map(in_sentence, missing))}. " if missing else None,
     ]
     return tag(
         "div",
@@ -65,6 +65,15 @@ def all_curves(runs: Sequence[RunRecord], names: Sequence[str]) -> Html | None:
         tag("div", [figure(each, names) for each in found], class_="charts"),
         tag("p", notes, class_="note"),
     )
+
+
+def in_sentence(title: str) -> str:
+    """Return a title for the middle of a sentence.
+
+    >>> in_sentence("GPU memory"), in_sentence("Loss")
+    ('GPU memory', 'loss')
+    """
+    return title if title[:2].isupper() else title[:1].lower() + title[1:]
 
 
 def _legend(names: Sequence[str]) -> Html:
@@ -92,7 +101,9 @@ def figure(drawing: Drawing, names: Sequence[str]) -> Html:
         tag("div", chart.draw(drawing, names), class_="plot", id=spec.id, data_title=spec.title),
         tag("p", class_="readout", id=f"{spec.id}-readout"),
         tag("p", spec.note, class_="note") if spec.note else None,
-        tag("details", tag("summary", f"Numbers of {spec.title.lower()}"), table(header, rows)),
+        tag(
+            "details", tag("summary", f"Numbers of {in_sentence(spec.title)}"), table(header, rows)
+        ),
         data(f"{spec.id}-data", chart.readout(drawing, names)),
     )
 

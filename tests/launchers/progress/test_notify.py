@@ -216,6 +216,42 @@ def test_the_state_of_an_earlier_attempt_is_not_told(tmp_path: Path) -> None:
     assert server.bodies == []
 
 
+def test_after_the_loss_of_rank_0_the_next_attempt_says_so_and_ends_once(tmp_path: Path) -> None:
+    """The launcher of the lost node has left progress.json as of a run that trains."""
+    with receiving(Receiver()) as server:
+        known = settings(tmp_path, DPO_WEBHOOK_URL=server.url)
+        lost = Progress(path=known.work.progress, run=known.run, digest="d")
+        lost.begin("train")
+        lost.begin_training(2)
+        progress = Progress(path=known.work.progress, run=known.run, digest="d")
+        with notifying(known), reporting(progress):
+            progress.begin("train")
+            progress.begin_training(3)
+            progress.mark("gang")
+            progress.write()
+            limit = time.monotonic() + 60
+            while not server.bodies and time.monotonic() < limit:
+                time.sleep(0.05)
+            progress.restart(4, failed=time.time(), why="rank 1 ended")
+            time.sleep(0.3)  # several looks: a restart in the same pods is not sent
+            progress.end("done")
+            progress.finish("succeeded")
+    assert [(each["reason"], each["attempt"]) for each in server.bodies] == [
+        ("Training", 3),
+        ("Succeeded", 4),
+    ]
+    assert server.bodies[0]["text"].endswith("attempt 3; rank 0 of the attempt before was lost")
+
+
+def test_an_attempt_after_one_that_told_its_end_sends_its_own_end_alone(tmp_path: Path) -> None:
+    with receiving(Receiver()) as server:
+        known = settings(tmp_path, DPO_WEBHOOK_URL=server.url)
+        with pytest.raises(LaunchError):
+            run(known, LaunchError(Exit.PREEMPTED, "SIGTERM", "it resumes", id="x"))
+        run(known)
+    assert [each["reason"] for each in server.bodies] == ["Interrupted", "Succeeded"]
+
+
 def test_events_are_written_on_the_jobset(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "namespace").write_text("team-a\n")
     (tmp_path / "token").write_text("abc\n")

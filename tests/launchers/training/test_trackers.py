@@ -1,18 +1,20 @@
 """Trackers: one id over all attempts, and a library that fails never ends training.
 
-The tests with the real libraries need them in the environment of the tests or at ``TRACKERS``, a
-Python with wandb and swanlab (``uv pip install wandb swanlab``): they are not part of ``make
-setup``. The others use a library of this file.
+The tests with the real libraries run them in processes: wandb and swanlab in ``.tools/trackers``,
+TensorBoard in the training environment. A proxy on loopback that refuses all shows that none of
+them asks for another machine. The other tests use a library of this file.
 """
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
 import sys
+import threading
 import types
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +22,11 @@ import pytest
 
 from launchers.training import loading, trackers
 from scripts.helm import ROOT
+from tests.launchers.training_environment import PYTHON, needs_training
 
-PYTHON = os.environ.get("TRACKERS", sys.executable)
-IS_INSTALLED = sys.executable != PYTHON or importlib.util.find_spec("wandb") is not None
-real = pytest.mark.skipif(not IS_INSTALLED, reason="no wandb and swanlab: set TRACKERS")
+TRACKERS = ROOT / ".tools" / "trackers" / "bin" / "python"
+real = pytest.mark.skipif(not TRACKERS.exists(), reason="no .tools/trackers: run `make setup`")
+CLOSED = "http://127.0.0.1:1"
 
 
 class Library(types.ModuleType):
@@ -161,37 +164,95 @@ def test_an_upload_that_never_ends_does_not_hold_the_process(last: str, code: in
     assert done.returncode == code
 
 
+class Proxy(ThreadingHTTPServer):
+    """An HTTP proxy that refuses all, and keeps the hosts that it was asked for."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Refusal)
+        self.asked: list[str] = []
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Return the variables by which programs in Python and Go take it."""
+        url = f"http://127.0.0.1:{self.server_port}"
+        return {f"{kind}_PROXY": url for kind in ("HTTP", "HTTPS", "ALL")}
+
+
+class _Refusal(BaseHTTPRequestHandler):
+    server: Proxy
+
+    def _refuse(self) -> None:
+        self.server.asked.append(self.path)
+        self.send_error(403)
+
+    do_CONNECT = do_GET = do_POST = do_PUT = _refuse
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Print no request."""
+
+
+@pytest.fixture
+def proxy() -> Iterator[Proxy]:
+    made = Proxy()
+    thread = threading.Thread(target=made.serve_forever, args=(0.05,), daemon=True)
+    thread.start()
+    yield made
+    made.shutdown()
+    made.server_close()
+    thread.join(10)
+
+
 @real
 @pytest.mark.parametrize("library", ["wandb", "swanlab"])
-def test_a_restarted_run_appends_to_the_same_run(tmp_path: Path, library: str) -> None:
-    env = {f"{library.upper()}_MODE": "offline"}
+def test_a_restarted_run_appends_to_the_same_run(
+    tmp_path: Path, library: str, proxy: Proxy
+) -> None:
+    env = {f"{library.upper()}_MODE": "offline", **proxy.env}
     found = [attempt(tmp_path, library, first, env) for first in (1, 4)]
     assert found[0]["id"] == found[1]["id"]
     assert found[0]["name"] in (None, tmp_path.name)
     written = [path for path in tmp_path.rglob(f"run-{found[0]['id']}.{library}")]
     assert len(written) == 2  # one a attempt, which `sync` uploads to one run
+    assert proxy.asked == []
 
 
 @real
 @pytest.mark.parametrize("library", ["wandb", "swanlab"])
-def test_without_the_server_the_real_library_writes_files(tmp_path: Path, library: str) -> None:
-    closed = "http://127.0.0.1:1"
+def test_without_the_server_the_real_library_writes_files(
+    tmp_path: Path, library: str, proxy: Proxy
+) -> None:
     env = {
         "WANDB_API_KEY": "x" * 40,
-        "WANDB_BASE_URL": closed,
+        "WANDB_BASE_URL": CLOSED,
+        "WANDB_INIT_TIMEOUT": "5",
         "SWANLAB_API_KEY": "x" * 21,
-        "SWANLAB_WEB_HOST": closed,
-        "SWANLAB_API_HOST": f"{closed}/api",
+        "SWANLAB_WEB_HOST": CLOSED,
+        "SWANLAB_API_HOST": f"{CLOSED}/api",
     }
-    found = attempt(tmp_path, library, 1, env)
+    found = attempt(tmp_path, library, 1, {**env, **proxy.env})
     assert found["seconds"] < 120
     assert list(tmp_path.rglob(f"run-{found['id']}.{library}"))
+    assert proxy.asked, "the library does not take the proxy, so the tests prove nothing"
+    assert [each for each in proxy.asked if not each.startswith(f"{CLOSED}/")] == []
+
+
+@needs_training
+def test_tensorboard_shows_both_attempts_as_one_curve(tmp_path: Path, proxy: Proxy) -> None:
+    attempt(tmp_path, "tensorboard", 1, proxy.env)
+    shown = attempt(tmp_path, "tensorboard", 3, proxy.env)["shown"]
+    assert [step for step, _ in shown] == [1, 2, 3, 3, 4, 5]
+    assert proxy.asked == []
 
 
 def attempt(home: Path, library: str, first: int, env: dict[str, str]) -> dict[str, Any]:
     """Run one attempt in its own process; return what it printed."""
-    command = [PYTHON, "-m", "tests.launchers.training.tracker_run", library, str(first)]
-    inside = {**os.environ, "HOME": str(home), "DPO_RUN_FOLDER": str(home), **env}
+    python = PYTHON if library == "tensorboard" else TRACKERS
+    command = [str(python), "-m", "tests.launchers.training.tracker_run", library, str(first)]
+    keys = {name for name in os.environ if name.startswith(("WANDB_", "SWANLAB_"))}
+    kept = {name: text for name, text in os.environ.items() if name not in keys}
+    inside = {**kept, "HOME": str(home), "DPO_RUN_FOLDER": str(home), "NO_PROXY": "", **env}
     done = subprocess.run(
         command, cwd=ROOT, env=inside, capture_output=True, text=True, timeout=240, check=False
     )

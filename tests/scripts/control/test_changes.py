@@ -114,6 +114,18 @@ def test_rerun_creates_the_jobset_of_helms_record_not_what_kueue_made_of_it() ->
         actions.rerun(view(jobset(), pods=BOTH), release())
 
 
+@pytest.mark.parametrize("name", ["checksum/spec", "checksum/recipe"])
+def test_rerun_says_when_helms_record_is_not_what_ran(name: str) -> None:
+    """As after an upgrade of an ended run that Helm has recorded."""
+    live = jobset(condition("Failed", "True", "x"), terminalState="Failed")
+    assert "with the values of its installation" in actions.rerun(view(live), release()).says
+    pod = live["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+    where = live if name == "checksum/spec" else pod
+    where["metadata"]["annotations"][name] = "0" * 64
+    said = actions.rerun(view(live), release()).says
+    assert "values that differ from those it ran with (`helm history dpo`)" in said
+
+
 def test_a_stop_is_asked_for_sent_and_seen(api: Api, cluster: Cluster) -> None:
     asked: list[str] = []
 

@@ -2,23 +2,35 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from pathlib import Path
 
 import pytest
+import yaml
 from rich.console import Console
 
+from launchers.config.recipe import parse
+from launchers.gang.protocol import shared_digest
+from launchers.storage import checkpoint
 from scripts import cli
 from scripts.doctor.api import Api
+from scripts.logs import command as logs
 from scripts.observe.command import Target, notes, observe
 from scripts.observe.source import Source
 from scripts.problem import Problem
 from scripts.status import listing
 from scripts.why.reasons import explain
+from tests.scripts.doctor.healthy import release
 from tests.scripts.doctor.test_api import write
-from tests.scripts.observe.fixtures import JOBSETS, at
+from tests.scripts.observe.fixtures import CORE, JOBSETS, at
 from tests.scripts.observe.planted import jobset
 from tests.scripts.observe.server import Cluster
+
+INSTALLED = {
+    "metadata": {"name": "dpo-launchers"},
+    "data": dict(release().jobset.config_maps["dpo-launchers"]),
+}
 
 
 def told(target: Target, api: Api) -> tuple[str, list[str]]:
@@ -66,6 +78,98 @@ def test_a_run_of_an_older_chart_is_shown_without_its_files(
     view, reading = observe(Target(run="dpo"), api)
     assert view.is_running and reading.files is None
     assert any("does not say where its workspace is" in each for each in reading.notes)
+
+
+OLD_RECIPE = {"recipe": "0" * 64}
+
+
+@pytest.fixture
+def started(cluster: Cluster, workspace: Path) -> Path:
+    """The run has started with the installed recipe, and has a checkpoint."""
+    home = workspace / "runs" / "dpo"
+    recipe = yaml.safe_load(INSTALLED["data"]["recipe.yaml"])
+    known = parse(recipe)
+    pod = jobset()["spec"]["replicatedJobs"][0]["template"]["spec"]["template"]
+    launcher = pod["metadata"]["annotations"]["checksum/launchers"]
+    progress = {"state": "running", "digest": shared_digest(launcher, known)}
+    (home / "progress.json").write_text(json.dumps(progress))
+    (home / "inputs.json").write_text(json.dumps({"recipe": known.identity}))
+    saved = home / "checkpoints" / "checkpoint-8"
+    saved.mkdir(parents=True)
+    (saved / "weights").write_text("x")
+    checkpoint.seal(saved, 8)
+    cluster.put(f"{CORE}/configmaps", copy.deepcopy(INSTALLED))
+    return home
+
+
+def test_a_run_with_the_values_of_its_installation_has_no_note(api: Api, started: Path) -> None:
+    assert told(Target(run="dpo"), api)[1] == []
+
+
+def test_checkpoints_of_another_recipe_than_the_installed_one_are_noted(
+    api: Api, started: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As after an installation of other values under the same name."""
+    (started / "inputs.json").write_text(json.dumps(OLD_RECIPE))
+    (note,) = told(Target(run="dpo"), api)[1]
+    assert "the checkpoints are of another recipe" in note and "(run-changed)" in note
+    folder = started / "attempts" / "1"
+    folder.mkdir(parents=True)
+    (folder / "node-0.log").write_text("loss 0.6\n")
+    assert logs.run(Target(run="dpo"), logs.Selection(attempt=1)) == 0
+    assert note in capsys.readouterr().err
+    (started / "checkpoints" / "checkpoint-8" / "COMPLETE.json").unlink()
+    assert told(Target(run="dpo"), api)[1] == [], "without a checkpoint the start is not refused"
+
+
+def test_another_launcher_than_that_of_the_last_start_is_noted(api: Api, started: Path) -> None:
+    progress = json.loads((started / "progress.json").read_text())
+    (started / "progress.json").write_text(json.dumps({**progress, "digest": "1" * 64}))
+    (note,) = told(Target(run="dpo"), api)[1]
+    assert "is not that of the last start" in note
+
+
+def test_a_config_map_that_was_replaced_is_noted(api: Api, cluster: Cluster, started: Path) -> None:
+    held = cluster.objects[f"{CORE}/configmaps/dpo-launchers"]
+    held["data"]["recipe.yaml"] = held["data"]["recipe.yaml"].replace("rlhf_type", "rlhf_kind")
+    said = told(Target(run="dpo"), api)[1]
+    assert said[0].startswith("ConfigMap dpo-launchers was replaced after the installation")
+    held["data"]["recipe.yaml"] = "{"
+    assert "ConfigMap dpo-launchers holds no recipe" in told(Target(run="dpo"), api)[1]
+
+
+@pytest.mark.parametrize(
+    ("denied", "permission"),
+    [
+        ("/batch/v1/", "list jobs"),
+        ("/pods", "list pods"),
+        ("/workloads", "list workloads"),
+        ("/localqueues", "get localqueues"),
+        ("/persistentvolumeclaims", "get persistentvolumeclaims"),
+        ("/events", "list events"),
+        ("/configmaps", "get configmaps"),
+    ],
+)
+def test_each_missing_permission_is_named_and_the_rest_is_shown(
+    denied: str, permission: str, api: Api, cluster: Cluster, workspace: Path, started: Path
+) -> None:
+    cluster.forbidden.add(f"GET {denied}")
+    view, reading = observe(Target(run="dpo", workspace=workspace), api)
+    assert notes(view, reading) == [f"you lack the permission: {permission}"]
+    assert view.nodes == 2 and reading.files and reading.files.newest
+    assert explain(view)[0].id not in ("no-permission", "run-not-found")
+
+
+def test_a_run_of_another_version_of_the_chart_is_noted_and_not_compared(
+    api: Api, cluster: Cluster, workspace: Path, started: Path
+) -> None:
+    """The digest of a recipe may be another one there."""
+    (started / "inputs.json").write_text(json.dumps(OLD_RECIPE))
+    old = at(jobset(), workspace)
+    old["metadata"]["labels"]["helm.sh/chart"] = "megatron-dpo-0.0.9"
+    cluster.put(JOBSETS, old)
+    (note,) = told(Target(run="dpo"), api)[1]
+    assert note.startswith("the run was installed with chart 0.0.9, and this command is of ")
 
 
 def test_a_folder_that_is_not_the_workspace_is_named(api: Api, tmp_path: Path) -> None:

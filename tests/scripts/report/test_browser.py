@@ -95,6 +95,28 @@ def test_it_prints(shown: Browser, pages: dict[str, Path], tmp_path: Path) -> No
     assert 2 <= len(re.findall(rb"/Type\s*/Page\b", printed)) <= 8
 
 
+def test_paper_has_what_is_folded_on_the_screen(shown: Browser, pages: dict[str, Path]) -> None:
+    shown.open(pages["one"])
+    folded = "[...document.querySelectorAll('details:not(figure details)')]"
+    state = f"{folded}.map(each => each.open)"
+    shown.run(f"{folded}[0].open = true")
+    shown.run("dispatchEvent(new Event('beforeprint'))")
+    assert shown.run(state) == [True] * 3
+    shown.run("dispatchEvent(new Event('afterprint'))")
+    assert shown.run(state) == [True, False, False]
+
+
+def test_a_row_is_named_by_whole_words_on_a_phone(shown: Browser, pages: dict[str, Path]) -> None:
+    shown.open(pages["two"], width=390)
+    shown.run(
+        "lines = (each) => { const range = document.createRange(); range.selectNodeContents(each);"
+        "return range.getClientRects().length; }"
+    )
+    names = "[...document.querySelectorAll('#s6 tbody th')]"
+    words = f"{names}.filter(each => !each.textContent.includes(' '))"
+    assert set(shown.run(f"{words}.map(lines)")) == {1}
+
+
 def test_text_and_lines_stand_out_in_both_modes() -> None:
     style = (page.FOLDER / "page.css").read_text()
     light, dark = (

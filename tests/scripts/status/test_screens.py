@@ -1,5 +1,7 @@
-"""Recorded terminal screens of `list`, `status` and `why`: 80 and 120 columns, with and without
-colour. `make golden` records them again."""
+"""Recorded terminal screens of the verbs about a run: 80 and 120 columns, with and without colour.
+
+`make golden` records them again.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,8 @@ from scripts.status.summary import Status, summarise
 from scripts.why import command as why
 from scripts.why.reasons import explain
 from tests.scripts.observe.planted import NOW, RUNNING, jobset, pod, view
+from tests.scripts.observe.server import Cluster
+from tests.scripts.status import verbs
 from tests.scripts.status.recorded import make_run
 from tests.scripts.why.states import STATES
 
@@ -68,28 +72,63 @@ DRAW: dict[str, Callable[[RunFiles, Console], None]] = {
 }
 
 
-@pytest.mark.parametrize("colour", [False, True], ids=["plain", "colour"])
-@pytest.mark.parametrize("width", [80, 120])
-@pytest.mark.parametrize("name", DRAW)
-def test_a_screen_is_as_recorded(
-    files: RunFiles, name: str, width: int, colour: bool, update_golden: bool
-) -> None:
-    stream = io.StringIO()
-    console = Console(
-        file=stream,
+@pytest.fixture(params=[80, 120])
+def width(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
+@pytest.fixture(params=[False, True], ids=["plain", "colour"])
+def console(request: pytest.FixtureRequest, width: int) -> Console:
+    return Console(
+        file=io.StringIO(),
         width=width,
         markup=False,
         emoji=False,
-        force_terminal=colour,
-        color_system="standard" if colour else None,
+        force_terminal=request.param,
+        color_system="standard" if request.param else None,
     )
-    DRAW[name](files, console)
-    shown = "\n".join(line.rstrip() for line in stream.getvalue().splitlines()) + "\n"
-    golden = GOLDEN / f"{name}-{width}{'-colour' if colour else ''}.txt"
-    if update_golden:
-        golden.parent.mkdir(exist_ok=True)
+
+
+def compare(text: str, name: str, console: Console, *, update: bool) -> str:
+    """Compare what was printed with the record of this width; return it."""
+    shown = "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+    assert console.color_system or "\x1b" not in shown
+    folder = f"{console.width}{'-colour' if console.color_system else ''}"
+    golden = GOLDEN / folder / f"{name}.txt"
+    if update:
+        golden.parent.mkdir(parents=True, exist_ok=True)
         golden.write_text(shown, encoding="utf-8")
     assert shown == golden.read_text(encoding="utf-8")
-    if not colour:
-        assert "\x1b" not in shown
-        assert all(len(line) <= width for line in shown.splitlines())
+    return shown
+
+
+def printed(console: Console) -> str:
+    assert isinstance(console.file, io.StringIO)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("name", DRAW)
+def test_a_screen_is_as_recorded(
+    files: RunFiles, name: str, console: Console, update_golden: bool
+) -> None:
+    DRAW[name](files, console)
+    shown = compare(printed(console), name, console, update=update_golden)
+    if not console.color_system:
+        assert all(len(line) <= console.width for line in shown.splitlines())
+
+
+@pytest.mark.parametrize("name", verbs.DRAW)
+@pytest.mark.usefixtures("api")
+def test_a_verb_prints_what_is_recorded(
+    name: str,
+    console: Console,
+    cluster: Cluster,
+    workspace: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    update_golden: bool,
+) -> None:
+    """Sentences are one line each, which the terminal folds: they can be copied and searched."""
+    monkeypatch.setattr("getpass.getuser", lambda: "ann")
+    stage = verbs.Stage(cluster=cluster, workspace=workspace, patch=monkeypatch, console=console)
+    verbs.DRAW[name](stage)
+    compare(stage.clean(printed(console)), name, console, update=update_golden)

@@ -2,8 +2,17 @@
 
 from __future__ import annotations
 
-import pytest
+import re
+import shlex
+from functools import cache
+from typing import Any
 
+import pytest
+import typer
+import yaml
+
+from scripts import cli
+from scripts.helm import CHART
 from scripts.why.command import EXITS
 from scripts.why.reasons import CONDITIONS, State, explain, states
 from tests.scripts.observe.planted import jobset, pod, suspended, view, workload
@@ -52,3 +61,57 @@ def test_each_moment_between_installation_and_the_first_pod_is_known() -> None:
     }
     for id, views in moments.items():
         assert [explain(each)[0].id for each in views] == [id] * len(views)
+
+
+COMMAND = re.compile(r"`((?:megatron-dpo|kubectl|helm) [^`]*)`|((?:megatron-dpo|kubectl|helm) )")
+OTHERS = {
+    "kubectl": {"config", "create", "describe", "get", "logs", "taint"},
+    "helm": {"test", "upgrade"},
+}
+"""Verbs of other programs that remedies name."""
+KEY = re.compile(r"[a-z]\w*(?:\.[a-z]\w*)+")
+NOT_A_VALUE = ("waitForPodsReady.timeout",)
+"""Key of Kueue's own configuration."""
+
+
+@cache
+def values() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((CHART / "values.yaml").read_text(encoding="utf-8"))
+    return found
+
+
+def remedies() -> dict[str, str]:
+    """The remedy of each state as a person reads it."""
+    return {id: explain(made())[0].remedy for id, (made, _) in STATES.items()}
+
+
+def test_every_command_of_a_remedy_exists_with_its_options() -> None:
+    verbs = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
+    seen = 0
+    for id, remedy in remedies().items():
+        for command, bare in COMMAND.findall(remedy):
+            assert not bare, f"{id}: a command stands between backticks: {remedy}"
+            program, verb, *words = shlex.split(command)
+            seen += 1
+            if program in OTHERS:
+                assert verb in OTHERS[program], f"{id}: {command}"
+                assert verb in ("config", "taint") or {"-n", "-A"} & {*words}, f"{id}: {command}"
+            else:
+                with verbs[verb].make_context(verb, words) as context:
+                    assert context.command is verbs[verb], f"{id}: {command}"
+    assert seen > 25
+
+
+def test_every_key_of_the_values_that_a_remedy_names_exists() -> None:
+    seen = set()
+    for id, remedy in remedies().items():
+        words = re.sub(r"`[^`]*`", "", remedy).split()
+        for path in (word.strip("().,;:") for word in words):
+            if not KEY.fullmatch(path) or path in NOT_A_VALUE:
+                continue
+            at: Any = values()
+            for name in path.split("."):
+                assert isinstance(at, dict) and (name in at or at == {}), f"{id}: {path}"
+                at = at.get(name, {})
+            seen.add(path)
+    assert {"kueue.queue", "workspace.existingClaim", "image.pullSecrets"} <= seen

@@ -1,0 +1,205 @@
+"""What `logs` and the verbs that change something print, between command line and exit code.
+
+The cluster is that of `fixtures.py`. Times, folders of the test and Helm's path are replaced.
+"""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Sequence
+from contextlib import redirect_stderr, redirect_stdout
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from scripts.control import command as control
+from scripts.doctor import command as doctor
+from scripts.doctor.findings import Report, fail, ok, warn
+from scripts.helm import CHART
+from scripts.logs import command as logs
+from scripts.logs.command import Selection
+from scripts.observe.command import Target
+from scripts.observe.source import Source
+from scripts.observe.view import View
+from scripts.plan import command as planning
+from scripts.problem import Problem
+from scripts.submit import command as submit
+from scripts.submit import follow
+from scripts.submit.follow import Until
+from tests.scripts.control.test_removal import plant
+from tests.scripts.doctor.healthy import release
+from tests.scripts.observe.fixtures import CORE, JOBSETS, KUEUE, at
+from tests.scripts.observe.planted import RUNNING, condition, jobset, pod, suspended, view, workload
+from tests.scripts.observe.server import Cluster
+from tests.scripts.why.states import STATES
+
+CLUSTER_QUEUES = "/apis/kueue.x-k8s.io/v1beta2/clusterqueues"
+TARGET = Target(run="dpo", source=Source.API)
+FINDINGS = [
+    ok("queue", "queue gpu", "LocalQueue gpu leads to ClusterQueue gpus"),
+    warn("image", "image", "not checked, because a registry is not asked", "Pull it once by hand."),
+]
+REFUSED = fail("secret", "Secret hf-token", "does not exist", "kubectl create secret generic ...")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """Where the verbs are drawn."""
+
+    cluster: Cluster
+    workspace: Path
+    patch: pytest.MonkeyPatch
+    console: Console
+
+    def case(self, title: str, act: Callable[[], int]) -> None:
+        """Draw one call with its exit code, or the message that it ends with."""
+        self.console.print(f"$ megatron-dpo {title}", soft_wrap=True)
+        try:
+            code = act()
+        except Problem as problem:
+            self.console.print(f"error: {problem}", soft_wrap=True, highlight=False)
+            code = 1
+        self.console.print(f"[exit {code}]\n", highlight=False)
+
+    def clean(self, text: str) -> str:
+        """Return a screen without what differs between two machines or times."""
+        text = text.replace(str(self.workspace), "/mnt/dpo").replace(str(CHART), "chart")
+        return re.sub(r"\d\d:\d\d:\d\dZ", "10:26:40Z", text)
+
+
+def draw_control(stage: Stage) -> None:
+    """`stop`, `resume`, `rerun`, each as it works and as it has nothing to do."""
+    console = stage.console
+    stage.case("stop dpo", lambda: control.stop(TARGET, console, _no))
+    stage.case("stop dpo --yes", lambda: control.stop(TARGET, console, _yes))
+    stage.case("stop dpo --yes", lambda: control.stop(TARGET, console, _yes))
+    stage.case("resume dpo --yes", lambda: control.resume(TARGET, console, _yes))
+    stage.case("resume dpo", lambda: control.resume(TARGET, console, _yes))
+    stage.patch.setattr(control, "installed", lambda api, run: release())
+    stage.case("rerun dpo", lambda: control.rerun(TARGET, console, _yes))
+    gone = Target(run="dpp", source=Source.API)
+    stage.case("stop dpp", lambda: control.stop(gone, console, _yes))
+    failed = jobset(condition("Failed", "True", "x"), terminalState="Failed")
+    stage.cluster.put(JOBSETS, failed)
+    stage.case("resume dpo", lambda: control.resume(TARGET, console, _yes))
+    stage.case("rerun dpo --yes", lambda: control.rerun(TARGET, console, _yes))
+    stage.cluster.put(JOBSETS, jobset())
+    stage.cluster.forbidden.add("PATCH /workloads")
+    stage.case("stop dpo --yes", lambda: control.stop(TARGET, console, _yes))
+
+
+def draw_clean(stage: Stage) -> None:
+    """`clean`: the list, a removal, refusals. All below the test's folder."""
+    root, console = stage.workspace, stage.console
+    plant(root, "dpo-41")
+    plant(root, "dpo-42", "running", export=False)
+    mounted = Target(run="", workspace=root)
+    stage.case("clean", lambda: control.clean(mounted, console))
+    stage.case("clean dpo-41", lambda: control.remove(root, ["dpo-41"], console, _no))
+    stage.case("clean dpo-41 --yes", lambda: control.remove(root, ["dpo-41"], console, _yes))
+    stage.case("clean dpo-42", lambda: control.remove(root, ["dpo-42"], console, _yes))
+    stage.case("clean dpo-41", lambda: control.remove(None, ["dpo-41"], console, _yes))
+    nowhere = Target(run="", source=Source.API)
+    stage.case("clean", lambda: control.clean(nowhere, console))
+    gone = replace(nowhere, run="dpp")
+    stage.case("clean --through dpp", lambda: control.clean(gone, console))
+
+
+def draw_logs(stage: Stage) -> None:
+    """`logs` of pods, of an attempt's files, and of what there is not. It knows no width."""
+    for rank in (0, 1):
+        made = pod(rank, RUNNING)
+        made["metadata"]["uid"] = f"u{rank}"
+        stage.cluster.put(f"{CORE}/pods", made)
+        stage.cluster.logs[made["metadata"]["name"]] = f"step {rank}\nloss 0.6\n".encode()
+        folder = stage.workspace / "runs" / "dpo" / "attempts" / "1"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"node-{rank}.log").write_text(f"attempt 1 of rank {rank}\n")
+    reading = Target(run="dpo", workspace=stage.workspace)
+    for title, chosen in (
+        ("logs dpo", Selection()),
+        ("logs dpo --rank 1 --tail 1", Selection(rank=1, tail=1)),
+        ("logs dpo --all --attempt 1", Selection(all_ranks=True, attempt=1)),
+        ("logs dpo --attempt 3", Selection(attempt=3)),
+        ("logs dpo --rank 2", Selection(rank=2)),
+    ):
+        stage.case(title, partial(_logs, stage, reading, chosen))
+
+
+def _logs(stage: Stage, target: Target, chosen: Selection) -> int:
+    output = io.StringIO()
+    try:
+        with redirect_stdout(output), redirect_stderr(output):
+            return logs.run(target, chosen)
+    finally:
+        stage.console.print(output.getvalue(), end="", soft_wrap=True, highlight=False)
+
+
+def draw_submit(stage: Stage) -> None:
+    """`submit`: a dry run, a run that waits, runs, fails; what the checks refuse."""
+    console, patch = stage.console, stage.patch
+    files = [Path("values/a100-2node.yaml")]
+    request = submit.Request(target=TARGET, files=files, dry_run=True)
+    helm = stage.workspace / "helm"
+    helm.write_text("#!/bin/sh\nexit 0\n")
+    helm.chmod(0o755)
+    findings = list(FINDINGS)
+    report = Report(context="here", namespace="team", run="dpo", findings=findings)
+    patch.setattr(planning, "run", lambda request, console: console.print("(plan)") or 0)
+    patch.setattr(doctor, "diagnose", lambda request: report)
+    patch.setattr(submit, "find_helm", lambda: helm)
+    patch.setattr(follow, "POLL_SECONDS", 0.0)
+    values = "submit -f values/a100-2node.yaml --run dpo"
+    stage.case(f"{values} --dry-run", lambda: submit.run(request, console))
+    stage.cluster.put(JOBSETS, at(suspended(), stage.workspace))
+    stage.cluster.put(CLUSTER_QUEUES, {"metadata": {"name": "gpus"}, "spec": {}})
+    held = workload()
+    held["metadata"]["labels"] = {"kueue.x-k8s.io/job-uid": "u-1"}
+    stage.cluster.put(f"{KUEUE}/workloads", held)
+    stage.case(values, lambda: submit.run(replace(request, dry_run=False), console))
+    stage.case(f"{values} --until first-step", lambda: _followed(console, *WORKS))
+    stage.case(f"{values} --until first-step", lambda: _followed(console, *FAILS))
+    findings.append(REFUSED)
+    stage.case(values, lambda: submit.run(replace(request, dry_run=False), console))
+    findings.pop()
+    helm.write_text(
+        "#!/bin/sh\necho 'Error: UPGRADE FAILED: nodes: must be positive' >&2\nexit 1\n"
+    )
+    stage.case(values, lambda: submit.run(replace(request, dry_run=False), console))
+
+
+WORKS = [
+    *(STATES[id][0]() for id in ("quota-short", "pulling")),
+    view(jobset(), pods=[pod(0, RUNNING), pod(1, RUNNING)]),
+    STATES["training"][0](),
+]
+FAILS = [STATES[id][0]() for id in ("queued", "preparing", "jobset-user-rule")]
+
+
+def _followed(console: Console, *views: View) -> int:
+    left = iter(views)
+
+    def look() -> tuple[View, Sequence[str]]:
+        return next(left), []
+
+    return follow.follow(look, Until.FIRST_STEP, console)
+
+
+def _yes(question: str) -> bool:
+    return True
+
+
+def _no(question: str) -> bool:
+    return False
+
+
+DRAW: dict[str, Callable[[Stage], None]] = {
+    "control": draw_control,
+    "clean": draw_clean,
+    "logs": draw_logs,
+    "submit": draw_submit,
+}
