@@ -117,6 +117,8 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
         preflight.local(plan_file.record(settings, recipe, inputs, env))
         progress.mark("checks")
         leader = Leader(hello, settings.gang_port)
+    if settings.local is not None and not recipe.saves_in_background:
+        logs.warning("localCheckpoints is not used", why="no checkpoint is written in background")
     with leaving(leader), reporting(progress, leader.peers):
         verdict = check_model(settings, recipe, inputs, may_ask=True)
         if verdict.shape is not None:  # known before the download: complete the plan

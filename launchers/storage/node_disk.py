@@ -69,7 +69,7 @@ def copy_shards(local: Path, folder: Path, rank: int) -> None:
             raise OSError(errno.EIO, "differs from what was written", str(local / name))
         target, part = folder / name, copying(folder) / Path(name).name
         for each_folder in (target.parent, part.parent):
-            each_folder.mkdir(parents=True, exist_ok=True)
+            disk.make_folder(each_folder)
         chunk_digests.copy(local / name, part, written["digests"][name])
         part.replace(target)
         flush(target.parent)
@@ -77,7 +77,12 @@ def copy_shards(local: Path, folder: Path, rank: int) -> None:
 
 
 def announce(folder: Path, written: Sequence[Written]) -> None:
-    """Note on the workspace what all ranks have written, by rank."""
+    """Note on the workspace what all ranks have written, by rank.
+
+    What the folder holds by then, such as the index, is flushed: ``finish`` takes it for whole.
+    """
+    disk.flush_tree(folder)
+    flush(folder.parent)
     replace(folder / PENDING, json.dumps({"ranks": list(written)}))
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from launchers import logs
-from launchers.storage import checkpoint, node_disk
+from launchers.storage import checkpoint, disk, node_disk
 from launchers.storage.node_disk import Written
 from launchers.training.saving.files import File
 
@@ -77,7 +77,7 @@ class Staging:
             try:
                 paths = [local / Path(each.path).relative_to(folder) for each in files]
                 for path in paths:
-                    path.parent.mkdir(parents=True, exist_ok=True)
+                    disk.make_folder(path.parent)
                 staged = [replace(f, path=str(p)) for f, p in zip(files, paths, strict=True)]
                 results = write(staged)
                 checkpoint.digest_own(local, self._rank)
