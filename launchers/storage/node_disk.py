@@ -36,7 +36,7 @@ VISIBLE_SECONDS = 10.0
 """Time that rank 0 waits to see the notes of other nodes: NFS may show them late."""
 POLL_SECONDS = 0.5
 KEPT_FREE = 0.9
-"""Largest part of the free space that a save takes."""
+"""Largest part of the free space that a save takes: files have some bytes beside their tensors."""
 _LINKS = "resume"
 Written = Mapping[str, Mapping[str, Any]]
 """What ``rank_digests`` returns; empty for a rank that writes nothing."""
@@ -115,9 +115,10 @@ def push(root: Path | None, checkpoints: Path) -> None:
         for folder, ranks in pending(checkpoints):
             local, begin = root / folder.name, time.monotonic()
             own = [n for n, w in enumerate(ranks) if w and rank_digests(local, n) == w]
+            logs.info("copying shards to the workspace", checkpoint=folder.name, ranks=len(own))
             each(lambda rank, a=local, b=folder: copy_shards(a, b, rank), own)  # type: ignore[misc]
             seconds = round(time.monotonic() - begin, 1)
-            logs.info("shards copied", checkpoint=folder.name, ranks=len(own), seconds=seconds)
+            logs.info("shards copied", checkpoint=folder.name, seconds=seconds)
     except OSError as error:
         logs.warning("shards on this node's disk not copied", cause=error)
 
@@ -236,8 +237,8 @@ def has_room(root: Path, needed: int, limit: int) -> bool:
         OSError: the disk fails.
     """
     root.mkdir(parents=True, exist_ok=True)
-    free = shutil.disk_usage(root).free * KEPT_FREE
-    return needed <= (min(free, limit - disk.size(root)) if limit else free)
+    free = shutil.disk_usage(root).free
+    return needed <= KEPT_FREE * (min(free, limit - disk.size(root)) if limit else free)
 
 
 def clear(root: Path) -> None:

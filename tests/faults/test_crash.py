@@ -10,8 +10,10 @@ from typing import Any
 
 from scripts.helm import ROOT
 
-FLUSHED = ("checkpoints", "checkpoint saved again", "nodes' disks", "outputs of stages")
-FLUSHED += ("replaced files",)
+FLUSHED = (
+    *("checkpoints", "checkpoint saved again", "nodes' disks", "outputs of stages"),
+    "replaced files",
+)
 """Scenarios that break promises without ``fsync``."""
 
 

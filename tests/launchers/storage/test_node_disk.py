@@ -178,17 +178,18 @@ def test_a_disk_that_fails_is_not_read(run: Run) -> None:
 def test_room_is_made_for_the_next_save(run: Run) -> None:
     for step in (1, 2, 3):
         run.write(step)
-    run.nearest(0, step=checkpoint.seal(run.write(2), 2) and 2)
+    checkpoint.seal(run.write(2), 2)
+    run.nearest(0)
     node_disk.make_room(run.disks[0], run.checkpoints)
     assert sorted(path.name for path in run.disks[0].iterdir()) == ["checkpoint-2", "resume"]
 
 
 def test_room_is_that_of_the_disk_or_of_the_limit(tmp_path: Path) -> None:
     root = tmp_path / "disk" / "run"
-    assert node_disk.has_room(root, 100, 0) and node_disk.has_room(root, 100, 100)
+    assert node_disk.has_room(root, 100, 0) and node_disk.has_room(root, 90, 100)
     assert not node_disk.has_room(root, 10**18, 0)
     (root / "checkpoint-1").write_bytes(bytes(10))
-    assert node_disk.has_room(root, 90, 100) and not node_disk.has_room(root, 91, 100)
+    assert node_disk.has_room(root, 81, 100) and not node_disk.has_room(root, 82, 100)
 
 
 def test_what_is_not_the_runs_is_left(run: Run) -> None:
