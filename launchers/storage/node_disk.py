@@ -20,6 +20,7 @@ import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -116,7 +117,7 @@ def push(root: Path | None, checkpoints: Path) -> None:
             local, begin = root / folder.name, time.monotonic()
             own = [n for n, w in enumerate(ranks) if w and rank_digests(local, n) == w]
             logs.info("copying shards to the workspace", checkpoint=folder.name, ranks=len(own))
-            each(lambda rank, a=local, b=folder: copy_shards(a, b, rank), own)  # type: ignore[misc]
+            each(partial(copy_shards, local, folder), own)
             seconds = round(time.monotonic() - begin, 1)
             logs.info("shards copied", checkpoint=folder.name, seconds=seconds)
     except OSError as error:
