@@ -59,6 +59,8 @@ _SETTINGS = (
     "DPO_REHEARSE",
     "DPO_TEST_DEADLINE",
     "DPO_VERIFY_SECONDS",
+    "DPO_LOCAL_CHECKPOINTS",
+    "DPO_LOCAL_BYTES",
     "DPO_RELEASE_RECORD",
 )
 _USER_SETTINGS = ("DPO_ACCEPT_PATCHES",)
@@ -140,6 +142,8 @@ class Settings:
     0 compares nothing."""
     release_record: Path | None
     """Helm's release record, mounted from its Secret: holds the time of installation."""
+    local_checkpoints: Path | None = None
+    """A disk of this node to which checkpoints are written first; None without one."""
     rehearse: bool = False
     """Whether this start rehearses the run instead of training it."""
 
@@ -148,6 +152,12 @@ class Settings:
         """Return the paths of this run; a rehearsal has its own, next to those of the run."""
         name = f"{self.run}.{REHEARSAL}" if self.rehearse else self.run
         return Workspace(root=self.workspace, run=name)
+
+    @property
+    def local(self) -> Path | None:
+        """Return this run's folder on the node's disk for checkpoints; None without one."""
+        disk = self.local_checkpoints
+        return None if disk is None else disk / self.work.run
 
     @property
     def rehearsal_report(self) -> Path:
@@ -177,6 +187,8 @@ def from_env(env: Mapping[str, str]) -> Settings:
     log = env.get("DPO_TERMINATION_LOG", "")
     record = env.get("DPO_RELEASE_RECORD", "")
     alive = env.get("DPO_ALIVE_FILE", "")
+    local = env.get("DPO_LOCAL_CHECKPOINTS", "")
+    integer(env, "DPO_LOCAL_BYTES", 0, lowest=0)  # read in the training processes
     metrics = "DPO_METRICS_PORT"
     place = place_of(env)
     return Settings(
@@ -216,6 +228,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
         test_deadline=integer(env, "DPO_TEST_DEADLINE", 240),
         verify_seconds=integer(env, "DPO_VERIFY_SECONDS", DEFAULT_VERIFY_SECONDS, lowest=0),
         release_record=Path(record) if record else None,
+        local_checkpoints=Path(local) if local else None,
         rehearse=switch(env, "DPO_REHEARSE"),
     )
 

@@ -164,6 +164,17 @@ class Leader:
             with contextlib.suppress(Closed):
                 connection.send(message)
 
+    def await_joined(self, deadline: float) -> None:
+        """Wait until every rank has joined, or one can't; ``start`` says which one is missing.
+
+        Args:
+            deadline: monotonic time until which all ranks must have joined.
+        """
+        with self._change:
+            while len(self._hellos) < self.own.nodes - 1 and self._fatal_loss is None:
+                if not self._change.wait(seconds_until(deadline)) and seconds_until(deadline) == 0:
+                    return
+
     def start(
         self, message: StartMessage, deadline: float, judge: JudgeAnswers = lambda _: None
     ) -> None:

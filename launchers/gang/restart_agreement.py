@@ -97,6 +97,8 @@ class RestartAgreement:
         self._answer: Begin | Declined | None = None
         self.is_enabled = False
         """Whether this rank asks for a restart when its training processes fail."""
+        self.patience = AGREEMENT_SECONDS
+        """Seconds in which all ranks must report, after the first."""
         self.is_asked = False
         """Whether this rank must end its training processes, for all to start again."""
 
@@ -132,7 +134,7 @@ class RestartAgreement:
         with self._change:
             self._answer = None
         self._send({"restart": "ended", **asdict(ended)})
-        self._wait(self._is_answered, lost, 2 * AGREEMENT_SECONDS)
+        self._wait(self._is_answered, lost, 2 * self.patience)
         return self._answer
 
     def close(self) -> None:
@@ -141,7 +143,7 @@ class RestartAgreement:
 
     def _lead(self, ended: Ended, lost: threading.Event, decide: Decide) -> Begin | Declined | None:
         self._add(0, ended)
-        self._wait(self._has_all, lost, AGREEMENT_SECONDS)
+        self._wait(self._has_all, lost, self.patience)
         if lost.is_set():
             return None
         with self._change:
@@ -198,7 +200,7 @@ class RestartAgreement:
         if self._finished:
             return f"rank {min(self._finished)} has finished training"
         absent = [rank for rank in range(self._nodes) if rank not in self._ended]
-        seconds = f"{AGREEMENT_SECONDS:.0f} s"
+        seconds = f"{self.patience:.0f} s"
         return f"rank {absent[0]} has not ended its processes in {seconds}" if absent else ""
 
     def _wait(self, holds: Callable[[], bool], lost: threading.Event, seconds: float) -> None:

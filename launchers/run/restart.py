@@ -20,6 +20,7 @@ from launchers.gang.restart_agreement import Begin, Declined, Ended
 from launchers.progress.progress import Progress
 from launchers.stages.attempt import Attempt, checked_attempt, is_last_attempt
 from launchers.stages.attempt_record import PEER_ENDED, begin
+from launchers.storage import node_disk
 from launchers.system.process import kill_descendants
 
 CODES = frozenset({Exit.PEER, Exit.UNAVAILABLE, Exit.HANG})
@@ -30,6 +31,8 @@ NEW_PODS = frozenset({FailureClass.HOST_MEMORY, FailureClass.STORAGE, FailureCla
 processes, and a mount may be broken. After SIGTERM the pod is about to end."""
 NO_CAUSE = (*PEER_ENDED, "train-failed")
 """Ids of ends that name no cause of their own."""
+COPY_SECONDS = 600.0
+"""Time in which nodes may differ in the copy of what their disks have of a checkpoint."""
 END_SECONDS = 60.0
 """Time in which the training processes must be gone: they hold the GPUs' memory and the port."""
 
@@ -103,6 +106,8 @@ class Restarts:
         self._peers, self._progress = peers, progress
         self._count = Count(step=_step(attempt))
         peers.restarts.is_enabled = settings.restarts_in_place > 0
+        if settings.local is not None:
+            peers.restarts.patience += COPY_SECONDS
 
     def next(self, error: LaunchError) -> Begin:
         """Return the gang's decision to train again after this rank's training failed.
@@ -117,6 +122,7 @@ class Restarts:
         if not kill_descendants(END_SECONDS):
             logs.warning("no restart in place", why=f"a process is left after {END_SECONDS:.0f} s")
             raise error
+        node_disk.push(self._settings.local, self._settings.work.checkpoints)
         ended = Ended(
             who=self._name,
             code=int(error.code),
@@ -143,6 +149,7 @@ class Restarts:
         """
         if self._peers.agreement.is_asked:
             return "a rank has received SIGTERM"
+        node_disk.finish(self._settings.work.checkpoints)
         attempt = checked_attempt(self._settings, self._recipe)
         count = self._count.after(_step(attempt))
         if count.restarts > self._settings.restarts_in_place:

@@ -6,6 +6,7 @@ import shlex
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 
 from launchers import logs
@@ -36,6 +37,7 @@ from launchers.stages.attempt_record import begin, recording
 from launchers.stages.export import export, serve_command
 from launchers.stages.resume import verify_share
 from launchers.stages.train import train
+from launchers.storage import node_disk
 from launchers.storage.checkpoint import Checkpoint, read
 from launchers.storage.lock import HeldError, Lock
 from launchers.storage.visible import VISIBILITY_TIMEOUT_SECONDS, await_outputs
@@ -115,6 +117,8 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
         preflight.local(plan_file.record(settings, recipe, inputs, env))
         progress.mark("checks")
         leader = Leader(hello, settings.gang_port)
+    if settings.local is not None and not recipe.saves_in_background:
+        logs.warning("localCheckpoints is not used", why="no checkpoint is written in background")
     with leaving(leader), reporting(progress, leader.peers):
         verdict = check_model(settings, recipe, inputs, may_ask=True)
         if verdict.shape is not None:  # known before the download: complete the plan
@@ -134,11 +138,16 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
         leader.announce("train")
         progress.begin("train")
         with during("train"):
+            joined_by = max(deadline, time.monotonic() + JOIN_GRACE_SECONDS)
+            if any(node_disk.pending(work.checkpoints)):
+                node_disk.push(settings.local, work.checkpoints)
+                leader.await_joined(joined_by)  # a rank joins when it has copied its part
+                node_disk.finish(work.checkpoints)
             decision = decide_start(settings, trained, prepared.digests)
             folder = decision.attempt.folder(work)
             with preflight.meeting(folder, decision.skip) as (question, judge):
                 start = decision.message(prepared.outputs, question)
-                joined_by = max(deadline, time.monotonic() + JOIN_GRACE_SECONDS)
+                joined_by = max(joined_by, time.monotonic() + JOIN_GRACE_SECONDS)
                 leader.start(start, joined_by, judge)
             if decision.skip:
                 logs.info("train skipped", why=decision.skip)
@@ -173,6 +182,7 @@ def follow(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline:
     hello = Hello.of_run(settings, recipe)
     preflight = Preflight(settings, recipe.backend, hello, env)
     preflight.local()
+    node_disk.push(settings.local, settings.work.checkpoints)
 
     # Join: wait until rank 0 has prepared the run, verify that this node sees its outputs.
     member = Member(hello, settings.place.master_addr, settings.gang_port, deadline)
@@ -223,7 +233,7 @@ def _train(
     settings = preflight.settings
     work, rank = settings.work, settings.place.rank
     restarts = Restarts(preflight.own.name, settings, recipe, attempt, peers, progress)
-    resumed = [attempt.resume.path] if attempt.resume else []
+    resumed = [attempt.resume.path] if attempt.resume and settings.local is None else []
     with prefetching([*resumed, inputs.mcore or inputs.model]):
         with recording(work, attempt.folder(work), rank):
             preflight.collective(attempt.folder(work), start.preflight, peers)
@@ -237,14 +247,33 @@ def _train(
             observed = rehearse.observing(settings, folder)
             try:
                 with recording(work, folder, rank), follow_start, observed as more:
-                    train(settings, recipe, inputs, attempt, peers, {**env, **more})
+                    near = _near(settings, attempt, is_first=attempt.number == start.attempt)
+                    train(settings, recipe, inputs, near, peers, {**env, **more})
             except LaunchError as error:
                 again = restarts.next(error)
                 resume = _await_checkpoint(work, again.resume)
                 attempt = Attempt(number=again.attempt, resume=resume)
             else:
                 peers.restarts.close()
+                if settings.local is not None:
+                    node_disk.clear(settings.local)
                 return attempt
+
+
+def _near(settings: Settings, attempt: Attempt, *, is_first: bool) -> Attempt:
+    """Let an attempt read its checkpoint from this node's disk, where that has it.
+
+    Args:
+        settings: the launcher's settings.
+        attempt: with the checkpoint on the workspace.
+        is_first: whether it is the first of this pod: later ones find in the page cache what was
+            written, and compare nothing.
+    """
+    found = attempt.resume
+    if settings.local is None or found is None or not found.has_megatron_state:
+        return attempt
+    seconds = settings.verify_seconds if is_first else 0
+    return replace(attempt, resume=node_disk.nearest(settings.local, found, seconds))
 
 
 def _await_checkpoint(

@@ -26,6 +26,7 @@ from launchers.gang.peer_monitor import PeerMonitor
 from launchers.stages.attempt import Attempt
 from launchers.stages.hang import END_SECONDS, watching
 from launchers.stages.stop import stopping
+from launchers.storage import node_disk
 from launchers.storage.trainer_log import last_step
 from launchers.system import failures
 from launchers.system.memory_events import oom_kills
@@ -80,6 +81,7 @@ def train(
         **features.environment(recipe, on_cpu=settings.gpus_per_node == 0),
         "DPO_RUN_FOLDER": str(work.home),  # read by launchers/training
         "DPO_ATTEMPT_FOLDER": str(folder),
+        **({node_disk.FOLDER: str(settings.local)} if settings.local else {}),
         ALLOW_VARIABLE: "1" if recipe.allow_version_change else "0",
     }
     with (

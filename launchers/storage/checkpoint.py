@@ -18,17 +18,22 @@ from typing import Any
 from launchers import logs
 from launchers.storage import chunk_digests, disk, manifest
 from launchers.storage.chunk_digests import Comparison
-from launchers.system.atomic_file import flush, partial_of, replace
+from launchers.system.atomic_file import flush, partial_of, read_object, replace
 
 COMPLETE = "COMPLETE.json"
 FEATURES = "features.json"
 """File with the launcher's features that trained it, see ``training/loading.py``; not exported."""
 DAMAGED = "DAMAGED.json"
 """Written into a checkpoint whose files differ from their digests; no run resumes from it."""
+PENDING = "PENDING.json"
+"""Written into a checkpoint once all ranks have written it, if some did on their node's disk; see
+``node_disk.py``."""
 SEAL_SECONDS = 10.0
 """Time in which a seal digests what the ranks that wrote it have not: training waits for it."""
 _FOLDER = re.compile(r"checkpoint-(\d+)")
 _RANK_DIGESTS = ".digests-{}"
+_NOTE = re.compile(r"\.+digests-")
+"""A rank's digests, and the file that becomes them: a launcher may write them during the seal."""
 _RANK_SHARDS = "__{}_*.distcp"
 """Files of a global rank in PyTorch's distributed format (``torch/distributed/checkpoint``)."""
 
@@ -105,7 +110,30 @@ def digest_own(folder: Path, rank: int, seconds: float = SEAL_SECONDS) -> None:
     if shards:
         sizes = _sizes(folder, shards)
         found = {"sizes": sizes, "digests": chunk_digests.digest(folder, sizes, seconds)}
-        replace(folder / _RANK_DIGESTS.format(rank), json.dumps(found))
+        replace(rank_note(folder, rank), json.dumps(found))
+
+
+def rank_digests(folder: Path, rank: int) -> dict[str, dict[str, Any]]:
+    """Return what ``digest_own`` has noted: sizes and digests by name; empty if it has not."""
+    return read_object(rank_note(folder, rank))
+
+
+def rank_note(folder: Path, rank: int) -> Path:
+    """Return the file in which ``digest_own`` notes a rank's digests until the seal."""
+    return folder / _RANK_DIGESTS.format(rank)
+
+
+def rank_notes(folder: Path) -> list[Path]:
+    """Return the notes of all ranks in a folder."""
+    return list(folder.glob(_RANK_DIGESTS.format("*")))
+
+
+def unseal(folder: Path) -> None:
+    """Withdraw a checkpoint that is about to be written anew."""
+    if folder.is_dir():
+        for name in (COMPLETE, PENDING):
+            (folder / name).unlink(missing_ok=True)
+        flush(folder)
 
 
 def seal(folder: Path, step: int) -> Path:
@@ -120,8 +148,9 @@ def seal(folder: Path, step: int) -> Path:
     disk.flush_tree(folder)
     flush(folder.parent)
     (folder / DAMAGED).unlink(missing_ok=True)
-    own = (COMPLETE, DAMAGED, partial_of(folder / COMPLETE).name)
-    sizes = _sizes(folder, [p for p in manifest.files(folder, own) if p.is_file()])
+    own = (COMPLETE, DAMAGED, PENDING, partial_of(folder / COMPLETE).name)
+    files = [p for p in manifest.files(folder, own) if p.is_file() and not _NOTE.match(p.name)]
+    sizes = _sizes(folder, files)
     valid = {name: text for name, (size, text) in known.items() if sizes.get(name) == size}
     digests = chunk_digests.digest(folder, sizes, SEAL_SECONDS, valid)
     done, chunks = chunk_digests.covered(digests.values())
@@ -130,6 +159,7 @@ def seal(folder: Path, step: int) -> Path:
     path = folder / COMPLETE
     document = {"step": step, "files": sizes, "digests": digests}
     replace(path, json.dumps(document, indent=1) + "\n")
+    (folder / PENDING).unlink(missing_ok=True)
     return path
 
 
@@ -140,7 +170,7 @@ def _sizes(folder: Path, files: list[Path]) -> dict[str, int]:
 def _take_rank_digests(folder: Path) -> dict[str, tuple[int, str]]:
     """Read and remove the ranks' digests: size and digests by name."""
     found: dict[str, tuple[int, str]] = {}
-    for path in folder.glob(_RANK_DIGESTS.format("*")):
+    for path in rank_notes(folder):
         document = json.loads(path.read_text(encoding="utf-8"))
         for name, text in document["digests"].items():
             found[name] = (document["sizes"][name], text)
@@ -236,6 +266,16 @@ def verify(
     return chunk_digests.compare(
         folder, found.sizes, found.digests, seconds, part=part, parts=parts, seed=seed
     )
+
+
+def sealed_files(folder: Path) -> tuple[Mapping[str, int], Mapping[str, str]]:
+    """Return the sizes and the digests of a complete checkpoint's files, by name.
+
+    Raises:
+        OSError, ValueError: the manifest cannot be read.
+    """
+    found = _parse((folder / COMPLETE).read_text(encoding="utf-8"))
+    return found.sizes, found.digests
 
 
 def condemn(folder: Path, cause: str) -> None:

@@ -13,6 +13,8 @@ GIL, so threads add up.
 
 from __future__ import annotations
 
+import errno
+import os
 import random
 import time
 import zlib
@@ -140,6 +142,33 @@ def compare(
         share=len(chunks),
         seconds=time.monotonic() - begun,
     )
+
+
+def agree(one: str, other: str) -> bool:
+    """Return whether two digests of a file agree in all chunks that both have, at least one.
+
+    >>> agree("00000000--------", "0000000011111111"), agree("00000000", "--------")
+    (True, False)
+    """
+    first, second = _split(one), _split(other)
+    both = [pair for pair in zip(first, second, strict=False) if _UNKNOWN not in pair]
+    return len(first) == len(second) and bool(both) and all(a == b for a, b in both)
+
+
+def copy(source: Path, target: Path, digests: str) -> None:
+    """Copy a file and flush it, comparing its chunks with their digests.
+
+    Raises:
+        OSError: EIO if a chunk differs, or the error of a disk.
+    """
+    with source.open("rb") as reader, target.open("wb") as writer:
+        for wanted in _split(digests):
+            data = reader.read(CHUNK_BYTES)
+            if wanted not in (_UNKNOWN, f"{zlib.crc32(data):08x}"):
+                raise OSError(errno.EIO, "differs from what was written", str(source))
+            writer.write(data)
+        writer.flush()
+        os.fsync(writer.fileno())
 
 
 def covered(digests: Iterable[str]) -> tuple[int, int]:

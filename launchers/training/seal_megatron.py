@@ -14,8 +14,9 @@ from swift.megatron.callbacks.base import MegatronCallback
 from swift.megatron.callbacks.mapping import megatron_callbacks_map
 
 from launchers import logs
-from launchers.storage import retention
+from launchers.storage import disk, node_disk, retention
 from launchers.storage.checkpoint import digest_own, merged, seal
+from launchers.storage.node_disk import Written
 from launchers.training.loading import record
 from launchers.training.saving import background
 
@@ -49,10 +50,17 @@ class SealCallback(MegatronCallback):  # type: ignore[misc]
                 complete()
             return
         dist.barrier()  # the folder exists, with what upstream writes without a copy
-        writes.start(step, digest, complete)
+        writes.start(step, digest, complete, partial(_announce, folder, step))
         if step >= self.args.train_iters:
             background.finish()  # training ends
             dist.barrier()
+
+
+def _announce(folder: Path, step: int, written: list[Written]) -> None:
+    """Note what each rank has written to its node's disk: from there it could be completed."""
+    record(folder)
+    node_disk.announce(folder, written)
+    print(logs.format_event("checkpoint on the nodes' disks", step=step), flush=True)
 
 
 def _complete(folder: Path, step: int, limit: int | None, best: str, seconds: float = 0.0) -> None:
@@ -69,6 +77,7 @@ def _complete(folder: Path, step: int, limit: int | None, best: str, seconds: fl
         seal(merged(folder), step)
     record(folder)
     seal(folder, step)
+    disk.remove(node_disk.copying(folder))
     if seconds:
         written = logs.format_event("checkpoint written", step=step, seconds=round(seconds, 2))
         print(written, flush=True)

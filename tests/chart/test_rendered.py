@@ -283,3 +283,22 @@ def test_the_finished_jobset_is_deleted_when_it_is_said(
 def test_transformers_in_stage_jobs_needs_no_word_about_conversion() -> None:
     layer: Document = {"stages": {"placement": "jobs"}, "recipe": {"backend": "transformers"}}
     assert set(jobs(render(layer))) == {"clone", "download", "node"}
+
+
+@pytest.mark.parametrize("disk", [{"emptyDir": {"sizeLimit": "1Gi"}}, {"hostPath": {"path": "/d"}}])
+def test_the_gang_has_a_disk_for_checkpoints_and_no_other_pod(disk: Document) -> None:
+    documents = render(STAGED, {"localCheckpoints": disk})
+    [volume] = [v for v in pod(documents)["volumes"] if v["name"] == "local-checkpoints"]
+    path = {"hostPath": {"path": "/d", "type": "Directory"}} if "hostPath" in disk else disk
+    assert volume == {"name": "local-checkpoints", **path}
+    given = env(documents)
+    assert given.get("DPO_LOCAL_BYTES") == (str(2**30) if "emptyDir" in disk else None)
+    mounts = {m["name"]: m["mountPath"] for m in pod(documents)["containers"][0]["volumeMounts"]}
+    assert mounts["local-checkpoints"] == given["DPO_LOCAL_CHECKPOINTS"]
+    for others in (pod(documents, "clone"), kind(documents, "Pod")["spec"]):
+        assert "local-checkpoints" not in yaml.safe_dump(others)
+
+
+@pytest.mark.parametrize("nothing", [None, {}, {"emptyDir": None}, {"hostPath": None}])
+def test_a_disk_for_checkpoints_is_an_option(nothing: Document | None) -> None:
+    assert render({"localCheckpoints": nothing}) == render()

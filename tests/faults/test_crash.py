@@ -10,7 +10,10 @@ from typing import Any
 
 from scripts.helm import ROOT
 
-FLUSHED = ("checkpoints", "checkpoint saved again", "outputs of stages", "replaced files")
+FLUSHED = (
+    *("checkpoints", "checkpoint saved again", "nodes' disks", "outputs of stages"),
+    "replaced files",
+)
 """Scenarios that break promises without ``fsync``."""
 
 

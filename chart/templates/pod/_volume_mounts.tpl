@@ -18,6 +18,10 @@
 - name: shm
   mountPath: /dev/shm
 {{- end }}
+{{- if and (eq .role "node") (include "megatron-dpo.local" .root) }}
+- name: local-checkpoints
+  mountPath: /local-checkpoints
+{{- end }}
 - name: tmp
   mountPath: /tmp
 {{- if $isTest }}

@@ -25,6 +25,10 @@
     medium: Memory
     sizeLimit: {{ $v.sharedMemory.sizeLimit }}
 {{- end }}
+{{- if and (eq .role "node") (include "megatron-dpo.local" .root) }}
+- name: local-checkpoints
+  {{- include "megatron-dpo.local" .root | nindent 2 }}
+{{- end }}
 - name: tmp
   emptyDir: {{ with $v.tmp.sizeLimit }}{sizeLimit: {{ . }}}{{ else }}{}{{ end }}
 {{- if $isTest }}
@@ -44,6 +48,20 @@
 {{- $network := ternary list (include "megatron-dpo.network" .root | fromJson).volumes $isTest }}
 {{- with concat $network $v.extraVolumes }}
 {{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* The volume source of the nodes' disks for checkpoints; empty without them. */}}
+{{- define "megatron-dpo.local" -}}
+{{- with .Values.localCheckpoints -}}
+{{- if .hostPath -}}
+hostPath:
+  path: {{ .hostPath.path | quote }}
+  type: Directory
+{{- else if kindIs "map" .emptyDir -}}
+emptyDir:
+  {{- toYaml .emptyDir | nindent 2 }}
+{{- end }}
 {{- end }}
 {{- end }}
 

@@ -15,6 +15,14 @@
 {{- if and $many (has "emptyDir" $given) }}
 - workspace.emptyDir: {{ int .Values.nodes }} nodes cannot share it; use existingClaim, pvc, nfs, hostPath or csi, or set nodes: 1 [workspace-shared]
 {{- end }}
+{{- with $.Values.localCheckpoints }}
+{{- if and .hostPath (kindIs "map" .emptyDir) }}
+- localCheckpoints: emptyDir and hostPath set; set one of them [local-kind]
+{{- end }}
+{{- if and (or .hostPath (kindIs "map" .emptyDir)) (or (ne $.Values.recipe.backend "megatron") (ne $.Values.recipe.saving "background")) }}
+- localCheckpoints: only checkpoints that Megatron writes in the background go to it; set recipe.backend: megatron and recipe.saving: background, or remove it [local-saving]
+{{- end }}
+{{- end }}
 {{- with $workspace.nfs }}
 {{- if contains "/" .server }}
 - workspace.nfs.server: {{ .server }} is not a host name; use {{ regexReplaceAll ":?/.*$" .server "" | default "nfs.example.com" }}, and put the folder into workspace.nfs.path [nfs-server]
@@ -35,6 +43,7 @@
 {{- $workspace := .Values.workspace -}}
 {{- $given := dict "workspace.mountPath" $workspace.mountPath -}}
 {{- with $workspace.hostPath }}{{ $_ := set $given "workspace.hostPath.path" .path }}{{ end -}}
+{{- with (.Values.localCheckpoints | default dict).hostPath }}{{ $_ := set $given "localCheckpoints.hostPath.path" .path }}{{ end -}}
 {{- with $workspace.nfs }}{{ $_ := set $given "workspace.nfs.path" .path }}{{ end -}}
 {{- $below := dict "workspace.subPath" $workspace.subPath -}}
 {{- range $position, $mount := .Values.extraVolumeMounts }}
@@ -57,7 +66,7 @@
 {{- end }}
 {{- end }}
 {{- $folder := clean $workspace.mountPath }}
-{{- if or (regexMatch "^/(bin|boot|dev|etc|lib|lib32|lib64|libx32|proc|sbin|sys|usr|opt/launchers)(/|$)" $folder) (has $folder (list "/" "/home" "/opt" "/root" "/run" "/tmp" "/var")) }}
+{{- if or (regexMatch "^/(bin|boot|dev|etc|lib|lib32|lib64|libx32|proc|sbin|sys|usr|opt/launchers|local-checkpoints)(/|$)" $folder) (has $folder (list "/" "/home" "/opt" "/root" "/run" "/tmp" "/var")) }}
 - workspace.mountPath: {{ $folder }} is reserved by the system or the chart; use another path, e.g. /workspace [mount-path-taken]
 {{- end }}
 {{- end }}
@@ -71,8 +80,8 @@
 - extraVolumeMounts[{{ $position }}].mountPropagation: Bidirectional requires a privileged container; use HostToContainer, or securityContext: {privileged: true} [mount-propagation]
 {{- end }}
 {{- end }}
-{{- $taken := list "launchers" "package" "workspace" "shm" "tmp" "release" }}
-{{- $paths := list "/opt/launchers" (include "megatron-dpo.configMap.path" .) "/dev/shm" "/tmp" "/etc/megatron-dpo/release" .Values.workspace.mountPath }}
+{{- $taken := list "launchers" "package" "workspace" "shm" "tmp" "release" "local-checkpoints" }}
+{{- $paths := list "/opt/launchers" (include "megatron-dpo.configMap.path" .) "/dev/shm" "/tmp" "/etc/megatron-dpo/release" "/local-checkpoints" .Values.workspace.mountPath }}
 {{- if .Values.code.existingSecret }}
 {{- $taken = append $taken "code-secret" }}
 {{- $paths = append $paths "/etc/megatron-dpo/code-secret" }}

@@ -25,8 +25,10 @@ from multiprocessing.connection import Connection, Pipe
 from typing import Any, Protocol
 
 from launchers.exits import Exit, LaunchError
+from launchers.storage.node_disk import Written
 from launchers.training.saving.files import Failure, File, Stored
 from launchers.training.saving.host_buffer import HostBuffer, offsets
+from launchers.training.saving.staging import Staging
 
 WRITE_PROCESS = f"{__package__}.write_process"
 """The module that the other process runs; not imported here."""
@@ -135,15 +137,18 @@ class WriteProcess:
 class Writes:
     """The saves of one rank, one after the other."""
 
-    def __init__(self, rank: int, ranks: int, store: Store) -> None:
+    def __init__(self, rank: int, ranks: int, store: Store, staging: Staging | None = None) -> None:
         """Prepare; no memory is allocated yet.
 
         Args:
             rank: global rank of this process.
             ranks: processes of the run.
             store: of the process group.
+            staging: the node's disk, on all ranks or none; without it all is written to the
+                workspace.
         """
         self._rank, self._ranks, self._store = rank, ranks, store
+        self.staging = staging
         self._buffer: HostBuffer | None = None
         self._process: WriteProcess | None = None
         self._planned: Planned | None = None
@@ -191,6 +196,8 @@ class Writes:
         if self._buffer is None or self._buffer.size < size:
             self.reserve(size, pins=any(t.is_cuda for t in tensors))
         assert self._buffer is not None
+        if self.staging is not None:
+            self.staging.reserve(size)
         places = iter(self._buffer.copy(tensors))
         self._planned = Planned(
             files=[
@@ -221,44 +228,72 @@ class Writes:
         return 0 if self._planned is None else self._planned.size
 
     def start(
-        self, step: int, written: Callable[[], None], complete: Callable[[float], None]
+        self,
+        step: int,
+        written: Callable[[], None],
+        complete: Callable[[float], None],
+        announce: Callable[[list[Written]], None] = lambda _: None,
     ) -> None:
         """Write what was copied, in the background.
 
         Args:
             step: completed optimizer steps, for messages.
-            written: called on each rank once its files are written and flushed.
+            written: called on each rank once its files are written and flushed; not with a node's
+                disk, which digests them itself.
             complete: called on rank 0 with the seconds of the write, once all ranks have written
-                and flushed their files and the index is written.
+                and flushed their files to the workspace and the index is written.
+            announce: called on rank 0 with what each rank has written, once all have and the index
+                is written, if there is a node's disk.
         """
         planned, self._planned = self._planned, None
         assert planned is not None and self._thread is None
         self._number, self._step = self._number + 1, step
         self._thread = threading.Thread(
-            target=self._run, args=(planned, written, complete), name="checkpoint", daemon=True
+            target=self._run,
+            args=(planned, written, complete, announce),
+            name="checkpoint",
+            daemon=True,
         )
         self._thread.start()
 
     def _run(
-        self, planned: Planned, written: Callable[[], None], complete: Callable[[float], None]
+        self,
+        planned: Planned,
+        written: Callable[[], None],
+        complete: Callable[[float], None],
+        announce: Callable[[list[Written]], None],
     ) -> None:
-        begin = time.monotonic()
+        begin, staging = time.monotonic(), self.staging
+        own: Written = {}
         try:
             assert self._process is not None
-            results = self._process.write(planned.files)
-            written()
-            if self._rank == 0:
-                others = [collect(self._store, self._key(rank)) for rank in range(1, self._ranks)]
-                planned.index([results, *others])
-                complete(time.monotonic() - begin)
+            write = self._process.write
+            if staging is None:
+                results = write(planned.files)
+                written()
             else:
-                publish(self._store, self._key(self._rank), results)
+                results, own = staging.write(planned.files, write)
+            everyone = self._gather("written", [results, own])
+            if everyone:
+                planned.index([each[0] for each in everyone])
+            if staging is not None:
+                if everyone:
+                    announce([each[1] for each in everyone])
+                staging.copy(planned.files, write)
+                everyone = self._gather("copied", [])
+            if everyone:
+                complete(time.monotonic() - begin)
         except BaseException as error:
             self._error = error
         self.seconds = time.monotonic() - begin
 
-    def _key(self, rank: int) -> str:
-        return f"dpo/checkpoint/{self._number}/{rank}"
+    def _gather(self, what: str, own: list[Any]) -> list[list[Any]]:
+        """Return what all ranks have to say, by rank; on other ranks than 0 nothing, at once."""
+        key = f"dpo/checkpoint/{self._number}/{what}"
+        if self._rank:
+            publish(self._store, f"{key}/{self._rank}", own)
+            return []
+        return [own, *(collect(self._store, f"{key}/{rank}") for rank in range(1, self._ranks))]
 
     @property
     def expected_seconds(self) -> float:

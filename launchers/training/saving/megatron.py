@@ -24,10 +24,11 @@ from megatron.core.dist_checkpointing.strategies.torch import TorchDistSaveShard
 from swift.megatron.trainers.base import BaseMegatronTrainer
 
 from launchers import logs
-from launchers.storage import checkpoint
+from launchers.storage import checkpoint, node_disk
 from launchers.system.free_memory import available
 from launchers.training.saving import background
 from launchers.training.saving.background import Writes
+from launchers.training.saving.staging import Staging
 
 _callbacks = TorchDistSaveShardedStrategy._get_save_and_finalize_callbacks
 _save = BaseMegatronTrainer.save_checkpoint
@@ -71,9 +72,13 @@ def _get_save_and_finalize_callbacks(
 def save_checkpoint(self: Any) -> None:
     """Save as upstream; a checkpoint that is written anew loses its seal first."""
     background.finish()
+    checkpoints = Path(self.args.output_dir)
     if dist.get_rank() == 0:
-        folder = Path(self.args.output_dir) / f"checkpoint-{self.state.iteration}"
-        (folder / checkpoint.COMPLETE).unlink(missing_ok=True)
+        checkpoint.unseal(checkpoints / f"checkpoint-{self.state.iteration}")
+    writes = background.current()
+    if writes is not None and writes.staging is not None:
+        dist.barrier()  # all have copied the one before, and it is sealed
+        writes.staging.make_room(checkpoints)
     dist.barrier()
     _save(self)
 
@@ -96,7 +101,9 @@ def setup_model_training(self: Any) -> None:
             )
         return
     store = dist.distributed_c10d._get_default_store()
-    writes = Writes(dist.get_rank(), dist.get_world_size(), store)
+    rank = dist.get_rank()
+    staging = Staging(rank, os.environ) if os.environ.get(node_disk.FOLDER) else None
+    writes = Writes(rank, dist.get_world_size(), store, staging)
     writes.reserve(size, pins=torch.cuda.is_available())
     background.enable(writes)
 

@@ -7,11 +7,21 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import patch
 
 from launchers.stages import resume
-from launchers.storage import checkpoint, manifest, marker, output, partial, retention
+from launchers.storage import (
+    checkpoint,
+    disk,
+    manifest,
+    marker,
+    node_disk,
+    output,
+    partial,
+    retention,
+)
 from launchers.storage.lock import Lock
-from launchers.system.atomic_file import replace
+from launchers.system.atomic_file import flush, replace
 from tests.faults.crash.recorder import Recording
 
 Promises = Mapping[str, object]
@@ -111,6 +121,60 @@ def _judge(found: checkpoint.Checkpoint | None, promises: Promises) -> None:
         versions = [content(found.step, name, version) for version in (1, 2)]
         require(read in versions, f"torn {found.path.name}/{name} was taken for whole")
     require(found.step >= int(str(promised or 0)), f"step {found.step}, not {promised}")
+
+
+# Checkpoints by way of two nodes' disks: written there, announced, copied, sealed.
+
+
+def save_on_disks(root: Path, step: int, version: int, copied: int, record: Recording) -> None:
+    """Save as two ranks of two nodes; the first ``copied`` of them copy their shard."""
+    folder = root / "checkpoints" / f"checkpoint-{step}"
+    checkpoint.unseal(folder)
+    for name in SHARDS[2:]:  # of the trainer, without a flush
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content(step, name, version))
+    written = []
+    for rank in (0, 1):
+        local = root / f"disk-{rank}" / folder.name
+        disk.make_folder(local / "iter")
+        (local / SHARDS[rank]).write_bytes(content(step, SHARDS[rank], version))
+        flush(local / SHARDS[rank])
+        flush(local / "iter")
+        checkpoint.digest_own(local, rank)
+        written.append(checkpoint.rank_digests(local, rank))
+    node_disk.announce(folder, written)
+    record.promise("step", step)
+    for rank in range(copied):
+        node_disk.copy_shards(root / f"disk-{rank}" / folder.name, folder, rank)
+    if copied == 2:
+        checkpoint.seal(folder, step)
+
+
+def disks_of_nodes(root: Path, record: Recording) -> None:
+    """Save two steps; the copy of the second is cut, and a later attempt saves it again."""
+    save_on_disks(root, 2, 1, 2, record)
+    save_on_disks(root, 4, 1, 1, record)
+    record.promise("step", 2)  # a later attempt has begun with it: the other was given up
+    for rank in (0, 1):
+        node_disk.make_room(root / f"disk-{rank}", root / "checkpoints")
+    save_on_disks(root, 4, 2, 2, record)
+
+
+def whole_from_disks(root: Path, promises: Promises) -> None:
+    """Complete what both nodes have, as the launchers do; all files are of one save."""
+    checkpoints = root / "checkpoints"
+    for rank in (0, 1):
+        node_disk.push(root / f"disk-{rank}", checkpoints)
+    with patch.object(node_disk, "VISIBLE_SECONDS", 0):
+        node_disk.finish(checkpoints)
+    found = resume.choose(checkpoints, seconds=10)
+    _judge(found, promises)
+    for rank in (0, 1) if found is not None else ():
+        assert found is not None
+        near = node_disk.nearest(root / f"disk-{rank}", found, 10).path
+        files = [(near / name).read_bytes() for name in SHARDS]
+        saves = [[content(found.step, name, version) for name in SHARDS] for version in (1, 2)]
+        require(files in saves, f"{found.path.name} mixes files of two saves")
 
 
 # Outputs of stages: made, made anew from other inputs, repaired.
@@ -216,6 +280,7 @@ def free_lock(root: Path, promises: Promises) -> None:
 ALL = (
     Scenario(name="checkpoints", run=saves_and_deletions, check=whole_by_sizes),
     Scenario(name="checkpoint saved again", run=damaged_and_saved_again, check=whole_by_digests),
+    Scenario(name="nodes' disks", run=disks_of_nodes, check=whole_from_disks),
     Scenario(name="outputs of stages", run=outputs, check=whole_outputs),
     Scenario(name="replaced files", run=replacements, check=whole_replacements),
     Scenario(name="lock", run=locks, check=free_lock),

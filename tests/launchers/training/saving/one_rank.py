@@ -1,6 +1,7 @@
 """One rank that saves twice with ``Writes`` alone, and fails in the second save.
 
-``-m tests.launchers.training.saving.one_rank PHASE FOLDER``, with torch and without Megatron.
+``-m tests.launchers.training.saving.one_rank PHASE FOLDER [DISK]``, with torch and without
+Megatron. DISK is what happens to the node's disk.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from torch.distributed.checkpoint.filesystem import _StorageWriterTransforms
 from torch.distributed.checkpoint.planner_helpers import _create_write_items
 
 from launchers.exits import LaunchError
-from launchers.storage import checkpoint
+from launchers.storage import checkpoint, node_disk
 from launchers.training.saving import background
 from launchers.training.saving.background import Writes
+from launchers.training.saving.staging import Staging
 
 STUCK = "tests.launchers.training.saving.stuck_writer"
 
@@ -53,7 +55,8 @@ def die() -> None:
 
 def save(writes: Writes, folder: Path, step: int, phase: str) -> None:
     """Save a step; die in the given phase of the second."""
-    where = folder / f"checkpoint-{step}"
+    made = folder / f"checkpoint-{step}"
+    where = made / "iter"
     where.mkdir(parents=True)
     ends = phase if step == 2 else ""
     if ends == "full":
@@ -76,12 +79,36 @@ def save(writes: Writes, folder: Path, step: int, phase: str) -> None:
             die()
 
     def complete(_: float) -> None:
-        checkpoint.seal(where, step)
+        checkpoint.seal(made, step)
 
     writes.copy([file], [_StorageWriterTransforms()], index)
     if ends == "copied":
         die()
-    writes.start(step, lambda: None, complete)
+    writes.start(step, lambda: None, complete, lambda found: node_disk.announce(made, found))
+
+
+def disk(folder: Path, state: str) -> Staging:
+    """Return the node's disk: ``good``, ``full``, ``small``, ``broken`` or ``damaged``."""
+    root = folder.parent / "disk"
+    if state == "broken":
+        root.write_text("not a folder")
+    if state == "full":
+        for step in (1, 2):
+            shard = root / f"checkpoint-{step}" / "iter" / "__0_0.distcp"
+            shard.parent.mkdir(parents=True)
+            shard.symlink_to("/dev/full")
+    if state == "damaged":
+        digest = checkpoint.digest_own
+
+        def damaging(where: Path, rank: int) -> None:
+            digest(where, rank)
+            if where.is_relative_to(root):
+                shard = where / "iter" / "__0_0.distcp"
+                shard.write_bytes(b"x" + shard.read_bytes()[1:])
+
+        vars(checkpoint)["digest_own"] = damaging
+    limit = {"small": "100"}.get(state, "0")
+    return Staging(0, {node_disk.FOLDER: str(root), node_disk.LIMIT: limit})
 
 
 def main() -> None:
@@ -89,7 +116,7 @@ def main() -> None:
     phase, folder = sys.argv[1], Path(sys.argv[2])
     if phase in ("writing", "dead"):
         vars(background)["WRITE_PROCESS"] = STUCK
-    writes = Writes(0, 1, Once())
+    writes = Writes(0, 1, Once(), disk(folder, sys.argv[3]) if len(sys.argv) > 3 else None)
     writes.reserve(100, pins=False)
     try:
         save(writes, folder, 1, phase)
@@ -97,7 +124,7 @@ def main() -> None:
         save(writes, folder, 2, phase)
         waited = time.monotonic() - begin
         if phase in ("writing", "dead"):
-            while not (folder / "checkpoint-2" / "__0_0.distcp").exists():
+            while not (folder / "checkpoint-2" / "iter" / "__0_0.distcp").exists():
                 time.sleep(0.01)
             process = writes._process
             assert process is not None

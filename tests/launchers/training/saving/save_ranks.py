@@ -11,6 +11,7 @@ import json
 import os
 import queue
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,11 @@ import torch
 import torch.distributed as dist
 
 from launchers.exits import LaunchError
-from launchers.storage import checkpoint
+from launchers.storage import checkpoint, chunk_digests, node_disk
+from launchers.storage.checkpoint import Checkpoint
 from launchers.training.saving import background
 from launchers.training.saving.background import Writes
+from launchers.training.saving.staging import Staging
 from tests.launchers.training import megatron_on_cpu
 
 SHAPES = {"weight": (64, 16), "master": (1000,), "moment": (999,), "empty": (0, 4)}
@@ -80,8 +83,10 @@ def save(folder: Path, step: int) -> dict[str, torch.Tensor]:
         tensor.zero_()
     writes = background.current()
     if writes is not None:
+        made = folder / f"checkpoint-{step}"
         writes.start(
-            step, void, lambda seconds: void(checkpoint.seal(folder / f"checkpoint-{step}", step))
+            *(step, void, lambda seconds: void(checkpoint.seal(made, step))),
+            lambda written: node_disk.announce(made, written),
         )
     return kept
 
@@ -94,7 +99,12 @@ def load(folder: Path, step: int) -> dict[str, torch.Tensor]:
     """Load a step into tensors of the same types."""
     core = importlib.import_module("megatron.core.dist_checkpointing")
     tensors = {name: torch.zeros_like(t) for name, t in state(dist.get_rank(), step).items()}
-    where = folder / f"checkpoint-{step}" / "iter_0000001"
+    root = Path(os.environ[node_disk.FOLDER]) if node_disk.FOLDER in os.environ else None
+    where = folder / f"checkpoint-{step}"
+    if root is not None:
+        where = node_disk.nearest(root, Checkpoint(path=where, step=step), 10).path
+        assert where.is_relative_to(root)
+    where = where / "iter_0000001"
     found: dict[str, torch.Tensor] = core.load(sharded(tensors), str(where), strategies()[1])
     return found
 
@@ -153,6 +163,58 @@ def failing(folder: Path) -> None:
     os._exit(0)
 
 
+def is_same(folder: Path, step: int, tensors: dict[str, torch.Tensor]) -> bool:
+    """Load a step; return whether it has these tensors."""
+    found = load(folder, step)
+    return all(torch.equal(found[name], tensor) for name, tensor in tensors.items())
+
+
+def staged(folder: Path) -> None:
+    """Save twice by way of each node's disk; load the second without its shards elsewhere."""
+    saved = {step: save(folder, step) for step in (1, 2)}
+    background.finish()
+    dist.barrier()
+    sealed = sorted(c.step for c in checkpoint.complete(folder))
+    kept = sorted(path.name for path in Path(os.environ[node_disk.FOLDER]).glob("checkpoint-*"))
+    same = is_same(folder, 1, saved[1])
+    dist.barrier()
+    for shard in (folder / "checkpoint-2").rglob(f"__{dist.get_rank()}_*.distcp"):
+        size = shard.stat().st_size
+        shard.write_bytes(bytes(size))  # what is read has another place
+    dist.barrier()
+    say(sealed=sealed, kept=kept, same=[same, is_same(folder, 2, saved[2])])
+
+
+def cut(folder: Path) -> None:
+    """Save twice; end in the copy of the second, of which a rank has copied a part."""
+    save(folder, 1)
+    background.finish()
+    dist.barrier()
+    begun, copy = threading.Event(), chunk_digests.copy
+
+    def stuck(source: Path, target: Path, digests: str) -> None:
+        if dist.get_rank() == 1:
+            copy(source, target, digests)
+            target.write_bytes(target.read_bytes()[:100])
+        begun.set()
+        time.sleep(600)
+
+    vars(chunk_digests)["copy"] = stuck
+    save(folder, 2)
+    begun.wait()
+    while not (folder / "checkpoint-2" / checkpoint.PENDING).exists():
+        time.sleep(0.01)
+    dist.barrier()
+    os._exit(0)
+
+
+def resumed(folder: Path) -> None:
+    """Load the newest checkpoint by way of each node's disk."""
+    newest = checkpoint.newest(folder)
+    assert newest is not None
+    say(step=newest.step, same=is_same(folder, newest.step, state(dist.get_rank(), newest.step)))
+
+
 def main() -> None:
     """Run a case."""
     megatron_on_cpu.enter()
@@ -163,10 +225,16 @@ def main() -> None:
     importlib.import_module("launchers.training.saving.megatron").install()
     written = "megatron.core.dist_checkpointing.strategies.filesystem_async"
     vars(importlib.import_module(written))["_results_queue"] = queue.Queue()  # 0.16: of a process
-    writes = Writes(dist.get_rank(), dist.get_world_size(), store)
+    staging = None
+    if case in ("staged", "cut", "resumed"):  # a node per rank
+        root = folder.parent / f"node-{dist.get_rank()}"
+        os.environ |= {node_disk.FOLDER: str(root), "LOCAL_WORLD_SIZE": "1"}
+        staging = Staging(dist.get_rank(), os.environ)
+    writes = Writes(dist.get_rank(), dist.get_world_size(), store, staging)
     writes.reserve(100, pins=False)
     background.enable(writes)
-    {"both": both, "failing": failing}[case](folder)
+    cases = (both, failing, staged, cut, resumed)
+    {each.__name__: each for each in cases}[case](folder)
 
 
 if __name__ == "__main__":

@@ -25,10 +25,10 @@ RANKS = "tests.launchers.training.saving.save_ranks"
 PHASES = ("copied", "writing", "written", "indexed")
 
 
-def alone(phase: str, folder: Path) -> tuple[int, list[dict[str, Any]]]:
+def alone(phase: str, folder: Path, *disk: str) -> tuple[int, list[dict[str, Any]]]:
     """Run one rank; return its exit code and what it printed."""
     module = "tests.launchers.training.saving.one_rank"
-    words = [str(PYTHON), "-m", module, phase, str(folder)]
+    words = [str(PYTHON), "-m", module, phase, str(folder), *disk]
     env = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(words, cwd=ROOT, env=env, capture_output=True, text=True)
     assert done.returncode <= 0, done.stderr
@@ -77,6 +77,23 @@ def test_without_a_failure_both_are_complete(tmp_path: Path) -> None:
     code, (line,) = alone("none", tmp_path)
     assert code == 0 and newest(tmp_path) == 2
     assert line["seconds"] > 0
+
+
+@pytest.mark.parametrize("disk", ["good", "full", "small", "broken", "damaged"])
+def test_a_node_s_disk_may_fail_and_the_workspace_has_all(disk: str, tmp_path: Path) -> None:
+    code, _ = alone("none", tmp_path / "checkpoints", disk)
+    assert code == 0 and newest(tmp_path / "checkpoints") == 2
+    for found in checkpoint.complete(tmp_path / "checkpoints"):
+        assert not checkpoint.verify(found.path, 10).damaged
+        sizes, _ = checkpoint.sealed_files(found.path)
+        assert set(sizes) == {"iter/.metadata", "iter/__0_0.distcp"}
+    own = list((tmp_path / "disk").rglob("__0_0.distcp"))
+    assert len(own) == (2 if disk in ("good", "full", "damaged") else 0)
+    shards = [
+        path.read_bytes()
+        for path in sorted((tmp_path / "checkpoints").glob("checkpoint-?/iter/*.distcp"))
+    ]
+    assert len(shards) == 2 and not any(data.startswith(b"x") for data in shards)
 
 
 def test_a_file_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:

@@ -1,0 +1,110 @@
+"""Real launchers complete a checkpoint from the nodes' disks, and train from what they have."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from launchers.storage import checkpoint
+from launchers.system.process import descendants
+from tests.launchers.pods import Pods, end
+from tests.launchers.storage.test_node_disk import Run
+
+STEP = 6
+
+
+class Disks(Pods):
+    """Pods with a disk each."""
+
+    def env(self, rank: int, **change: str) -> dict[str, str]:
+        """Return the environment of a pod."""
+        disk = self.folder / f"node-{rank}"
+        return super().env(rank, **{"DPO_LOCAL_CHECKPOINTS": str(disk), **change})
+
+    @property
+    def checkpoints(self) -> Run:
+        """Return the checkpoints of the run, on the workspace and on the disks."""
+        found = Run(self.run)
+        found.disks = [self.folder / f"node-{rank}" / "r" for rank in (0, 1)]
+        return found
+
+    def resumed(self, rank: int, attempt: int) -> Path | None:
+        """Return what an attempt has resumed from."""
+        words = self.argv(rank, attempt=attempt)
+        flag = "--resume_from_checkpoint"
+        return Path(words[words.index(flag) + 1]) if flag in words else None
+
+
+@pytest.fixture
+def pods(tmp_path: Path) -> Disks:
+    return Disks(tmp_path)
+
+
+def write(pods: Disks) -> None:
+    """Leave a checkpoint on the disks."""
+    folder = pods.checkpoints.write(STEP)
+    (folder / "model.safetensors").write_bytes(b"weights")
+    (folder / "config.json").write_text("{}")
+
+
+def cut(pods: Disks) -> None:
+    """Leave a run that has ended in the copy of a checkpoint."""
+    pods.train = "0:kill:9,1:hang"
+    assert [code for code, _ in pods.all()] == [1, 1]
+    write(pods)
+    pods.train = ""
+
+
+def test_new_pods_complete_it_and_read_their_disks(pods: Disks) -> None:
+    cut(pods)
+    ends = pods.all()
+    assert [code for code, _ in ends] == [0, 0], ends
+    for rank in (0, 1):
+        seen = pods.resumed(rank, 2)
+        assert seen == pods.checkpoints.disks[rank] / "resume" / f"checkpoint-{STEP}"
+    assert "checkpoint completed from the nodes' disks" in ends[0][1]
+    found = checkpoint.newest(pods.checkpoints.checkpoints)
+    assert found is not None and found.step == STEP
+    assert not any(disk.exists() for disk in pods.checkpoints.disks)  # the run is over
+
+
+def test_a_node_that_lost_its_part_leaves_the_one_before(pods: Disks) -> None:
+    cut(pods)
+    (pods.folder / "node-1").rename(pods.folder / "gone")
+    ends = pods.all()
+    assert [code for code, _ in ends] == [0, 0], ends
+    assert pods.resumed(0, 2) is None and pods.resumed(1, 2) is None
+    assert "checkpoint not completed" in ends[0][1]
+
+
+def test_the_same_pods_complete_it(pods: Disks) -> None:
+    pods.train = "0.1:hang,1.1:hang"
+    started = [pods.start(rank, DPO_RESTARTS_IN_PLACE="1") for rank in (0, 1)]
+    torchrun = [_torchrun(pods, rank, pod) for rank, pod in enumerate(started)]
+    write(pods)
+    os.kill(torchrun[1], signal.SIGKILL)
+    ends = [end(pod) for pod in started]
+    assert [code for code, _ in ends] == [0, 0], ends
+    for rank in (0, 1):
+        seen = pods.resumed(rank, 2)
+        assert seen == pods.checkpoints.disks[rank] / "resume" / f"checkpoint-{STEP}"
+
+
+def _torchrun(pods: Disks, rank: int, pod: subprocess.Popen[str]) -> int:
+    """Wait until the fake torchrun of a pod trains; return its number."""
+    stop = time.monotonic() + 60
+    node = pods.run / "attempts" / "1" / f"node-{rank}"
+    while not list(node.rglob("env.json")):
+        assert pod.poll() is None and time.monotonic() < stop
+        time.sleep(0.05)
+    [found] = [
+        pid
+        for pid in descendants(pod.pid)
+        if b"torch.distributed.run" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    ]
+    return found
