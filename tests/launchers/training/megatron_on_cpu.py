@@ -119,8 +119,8 @@ class Attention(torch.nn.Module):  # type: ignore[misc]
         group = state.get_context_parallel_group()
         places = [zigzag(bounds, rank, self.ranks) for rank in range(self.ranks)]
         order = torch.tensor(sum(places, [])).argsort()
-        parts = (Gathered.apply(t, group).flatten(0, 1)[order] for t in (q, k, v))
-        return self.whole(*parts, bounds)[places[group.rank()]]
+        q, k, v = (Gathered.apply(t, group).flatten(0, 1)[order] for t in (q, k, v))
+        return self.whole(q, k, v, bounds)[places[group.rank()]]
 
     def whole(self, q: Any, k: Any, v: Any, bounds: list[int]) -> Any:
         """Return the attention of all texts."""
