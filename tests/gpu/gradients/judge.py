@@ -17,6 +17,10 @@ before the first measurement:
    spread, if that is more). Rounding errors are nearly orthogonal to the gradient, so this finds a
    wrong factor of a loss that is too small for the other two.
 
+On CPU, with transformers, 8 pairs and this model's sizes, the errors of two right bf16 sides with
+other attention and padding were within 5 % of each other in every kind; a ``beta`` 1.15 times as
+large had 29 times their error over all parameters.
+
 Sides named ``control`` contain a mistake, a ``beta`` 1.15 times as large or weights by pack, and
 must fail it.
 """

@@ -34,7 +34,7 @@ SIZES: dict[str, Any] = {
     **{"persist_layer_norm": False, "masked_softmax_fusion": False, "variable_seq_lengths": True},
     **{"untie_embeddings_and_output_weights": True, "use_cpu_initialization": True},
     **{"cross_entropy_loss_fusion": False, "recompute_granularity": None},
-    **{"perform_initialization": True},
+    **{"perform_initialization": True, "expert_model_parallel_size": 2},
 }
 """Configuration of a model like Qwen3-MoE."""
 
@@ -59,6 +59,7 @@ class OnCpu(TorchFunctionMode):  # type: ignore[misc]
         given = dict(kwargs or {})
         if "cuda" in str(given.get("device")):
             given["device"] = "cpu"
+        given.pop("pin_memory", None)
         return call(*args, **given)
 
 
@@ -72,14 +73,57 @@ class Random:
         return True
 
 
+class Gathered(torch.autograd.Function):  # type: ignore[misc]
+    """The parts of all ranks of a group, [ranks, ...]; the gradient is the sum over the ranks."""
+
+    @staticmethod
+    def forward(ctx: Any, part: Any, group: Any) -> Any:
+        ctx.group = group
+        parts = [torch.empty_like(part) for _ in range(group.size())]
+        torch.distributed.all_gather(parts, part.contiguous(), group=group)
+        return torch.stack(parts)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        whole = gradient.contiguous()
+        torch.distributed.all_reduce(whole, group=ctx.group)
+        return whole[ctx.group.rank()], None
+
+
+def zigzag(bounds: list[int], rank: int, ranks: int) -> list[int]:
+    """Return the tokens of a pack that a rank of context parallelism has.
+
+    Of the 2 x ranks equal chunks of a text a rank has the one of its number, counted from the front
+    and from the back (``mcore_bridge/utils/megatron_utils.py: split_cp_inputs``).
+    """
+    found: list[int] = []
+    for a, b in zip(bounds[:-1], bounds[1:], strict=True):
+        size = (b - a) // (2 * ranks)
+        for chunk in (rank, 2 * ranks - 1 - rank):
+            found += range(a + chunk * size, a + (chunk + 1) * size)
+    return found
+
+
 class Attention(torch.nn.Module):  # type: ignore[misc]
-    """Causal attention within each text of a pack."""
+    """Causal attention within each text of a pack, of which each rank of the group has a part."""
 
     def __init__(self, config: Any = None, layer_number: int = 0, **_: Any) -> None:
         super().__init__()
+        self.ranks = getattr(config, "context_parallel_size", 1)
 
     def forward(self, q: Any, k: Any, v: Any, *_: Any, packed_seq_params: Any, **__: Any) -> Any:
         bounds = packed_seq_params.cu_seqlens_q.tolist()
+        if self.ranks == 1:
+            return self.whole(q, k, v, bounds)
+        state = importlib.import_module("megatron.core.parallel_state")
+        group = state.get_context_parallel_group()
+        places = [zigzag(bounds, rank, self.ranks) for rank in range(self.ranks)]
+        order = torch.tensor(sum(places, [])).argsort()
+        q, k, v = (Gathered.apply(t, group).flatten(0, 1)[order] for t in (q, k, v))
+        return self.whole(q, k, v, bounds)[places[group.rank()]]
+
+    def whole(self, q: Any, k: Any, v: Any, bounds: list[int]) -> Any:
+        """Return the attention of all texts."""
         k, v = (t.repeat_interleave(q.shape[1] // t.shape[1], 1) for t in (k, v))
         found = []
         for a, b in zip(bounds[:-1], bounds[1:], strict=True):
@@ -149,7 +193,9 @@ def _spell_splits(dispatcher: Any) -> None:
 
 
 def build(**changes: Any) -> Any:
-    """Return mcore-bridge's model of a few small layers, the same at each call.
+    """Return mcore-bridge's model of a few small layers, or this rank's stage of it.
+
+    The weights are the same at each call.
 
     Args:
         changes: of ``SIZES``.
@@ -159,23 +205,27 @@ def build(**changes: Any) -> Any:
     norms = importlib.import_module("megatron.core.transformer.torch_norm")
     models = importlib.import_module("megatron.core.models.gpt.gpt_model")
     modules = importlib.import_module("mcore_bridge.model.modules")
-    config = importlib.import_module("mcore_bridge.config").ModelConfig(
-        **(SIZES | changes),
-        expert_model_parallel_size=2,
-    )
+    state = importlib.import_module("megatron.core.parallel_state")
+    config = importlib.import_module("mcore_bridge.config").ModelConfig(**(SIZES | changes))
     spec = specs.get_gpt_layer_local_spec(
         num_experts=EXPERTS, moe_grouped_gemm=False, qk_layernorm=True, normalization="RMSNorm"
     )
     spec.module = modules.TransformerLayer
     spec.submodules.self_attention.submodules.core_attention = Attention
     block = blocks.TransformerBlockSubmodules(
-        layer_specs=[spec] * LAYERS, layer_norm=norms.WrappedTorchNorm
+        layer_specs=[spec] * (config.num_layers // config.pipeline_model_parallel_size),
+        layer_norm=norms.WrappedTorchNorm,
     )
     vars(models)["TransformerBlock"] = (
         modules.TransformerBlock
     )  # as mcore-bridge's ModelLoader does
     torch.manual_seed(3)
-    return importlib.import_module("mcore_bridge.model.gpt_model").GPTModel(config, block)
+    return importlib.import_module("mcore_bridge.model.gpt_model").GPTModel(
+        config,
+        block,
+        pre_process=state.is_pipeline_first_stage(),
+        post_process=state.is_pipeline_last_stage(),
+    )
 
 
 def join() -> None:

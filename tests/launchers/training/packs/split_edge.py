@@ -1,0 +1,233 @@
+"""A step of packed DPO on a model or on packs split over two CPU ranks, beside two whole ones.
+
+``-m tests.launchers.training.packs.split_edge SPLIT REFERENCE``: ``pipeline`` gives each rank half
+of the layers, ``context`` half of each text; REFERENCE is ``online`` or ``precomputed``. Trainers,
+losses, collator, schedule, model and gradients' buffers are the real ones, attention over the parts
+of a text is not (``megatron_on_cpu.py``). Both steps have the same packs, all with filler, and
+equal weights of pairs. Each thing that holds is printed by rank 0.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import os
+import re
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from tests.launchers.training import megatron_on_cpu, rank_end
+from tests.launchers.training.packs.gather_edge import Whole, shown
+from tests.launchers.training.packs.gather_packs import Batches, furthest, pair, template
+
+LAYERS, RANKS = 4, 2
+SIZES = (1, 5, 2, 1, 7, 3)
+"""Pairs of each pack of the step."""
+MULTIPLE = 64
+"""Packs are padded to a multiple of so many tokens, as 8-bit products need it."""
+ALPHA, AUXILIARY = 0.5, 0.1
+FP32: dict[str, Any] = {
+    **{"bf16": False, "params_dtype": torch.float32, "moe_router_dtype": "fp32"},
+    **{"num_layers": LAYERS, "expert_model_parallel_size": 1, "pipeline_dtype": torch.float32},
+    **{"overlap_p2p_comm": False, "batch_p2p_comm": True},
+}
+FLAGS = {"pipeline": "pipeline_model_parallel_size", "context": "context_parallel_size"}
+KEY = "reference_logps"
+
+
+def packs() -> list[list[Any]]:
+    """Return the packs of the step, the same on each rank and each time."""
+    chance = torch.Generator().manual_seed(8)
+    return [[pair(chance) for _ in range(size)] for size in SIZES]
+
+
+def collated(split: str, is_stored: bool) -> Batches:
+    """Return the microbatches of the whole step, collated as ms-swift does for a split."""
+    found, mine = [], template()
+    mine.sequence_parallel_size = RANKS if split == "context" else 1
+    for rows in packs():
+        values = [[-5.0 * row[f"{part}_length"] for row in rows] for part in ("chosen", "rejected")]
+        batch = mine.data_collator([rows], padding_to=MULTIPLE)
+        found.append({**batch, **({KEY: torch.tensor(values)} if is_stored else {})})
+    return found
+
+
+def arguments(split: str, count: int) -> SimpleNamespace:
+    """Return ms-swift's arguments of a step of ``count`` microbatches a replica."""
+    sizes = {flag: RANKS if name == split else 1 for name, flag in FLAGS.items()}
+    return SimpleNamespace(
+        **{"padding_free": True, "task_type": "causal_lm", "rpo_alpha": ALPHA, **sizes},
+        **{"reference_free": False, "label_smoothing": 0, "f_divergence_type": "reverse_kl"},
+        **{"loss_type": "sigmoid", "beta": 0.1, "num_microbatches": count, "seq_length": 0},
+        **{"micro_batch_size": 1, "tuner_type": "full", "mcore_ref_adapter": None},
+        **{"ref_adapters": None, "global_batch_size": len(SIZES), "model_type": "qwen3_moe"},
+        **{"is_multimodal": False, "mtp_num_layers": None},
+    )
+
+
+def named(model: Any) -> dict[str, Any]:
+    """Return a model's parameters by their names in the whole model."""
+    state = importlib.import_module("megatron.core.parallel_state")
+    first = state.get_pipeline_model_parallel_rank() * len(model.decoder.layers)
+    return {
+        re.sub(r"layers\.(\d+)", lambda found: f"layers.{int(found[1]) + first}", name): weight
+        for name, weight in model.named_parameters()
+    }
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """What a step leaves on a rank."""
+
+    metrics: dict[str, float]
+    """Empty where no stage of this rank computes the loss."""
+    evaluated: dict[str, float]
+    """Of an evaluation of the same packs before the step."""
+    gradients: dict[str, Any]
+    weights: dict[str, Any]
+
+
+def step(split: str, batches: Batches, weights: dict[str, Any] | None, auxiliary: float) -> Step:
+    """Evaluate this rank's microbatches, then run a step of them.
+
+    Args:
+        split: the key of ``FLAGS`` that is in use; empty for two replicas.
+        batches: the microbatches.
+        weights: of the whole model; None for those that it begins with.
+        auxiliary: weight of the balancing loss.
+    """
+    core = importlib.import_module("megatron.core.distributed")
+    theirs = importlib.import_module("swift.megatron.trainers.dpo_trainer")
+    args = arguments(split, len(batches))
+    sizes = {flag: getattr(args, flag) for flag in FLAGS.values()}
+    model, reference = (
+        megatron_on_cpu.build(**FP32, **sizes, moe_aux_loss_coeff=auxiliary) for _ in range(2)
+    )
+    with torch.no_grad():
+        for name, weight in named(model).items() if weights else ():
+            weight.copy_((weights or {})[name])
+        for name, weight in named(reference).items():
+            weight.copy_(0.9 * named(model)[name])
+    buffers = core.DistributedDataParallelConfig(use_distributed_optimizer=False)
+    wrapped = core.DistributedDataParallel(model.config, buffers, Whole(model))
+    model.model_type = "encoder_or_decoder"
+    model.config.no_sync_func = wrapped.no_sync
+    run = object.__new__(trainers.MegatronDPOTrainer)
+    run.args, run.config, run.enable_routing_replay = args, model.config, False
+    run.dummy_dpo_trainer = theirs.DummyDPOTrainer(args)
+    run._all_reduce_metric = averaged
+    run.wrapped_models, run.unwrapped_models, run.ref_models = [wrapped], [model], [reference]
+    run.state = SimpleNamespace(consumed_train_samples=0)
+    run.dealt_sampler = SimpleNamespace(rows_of_step=lambda _: sum(SIZES))
+    run.optimizer = SimpleNamespace(zero_grad=lambda: None, step=lambda: (True, 1.0, None))
+    run.opt_param_scheduler = SimpleNamespace(step=lambda increment: None)
+    evaluated = evaluation(run, batches)
+    wrapped.train()
+    metrics, _, _ = run.train_step(iter(copy.deepcopy(batches)))
+    wrapped.finish_grad_sync()
+    own = named(model)
+    return Step(
+        metrics=means(metrics),
+        evaluated=evaluated,
+        gradients={name: weight.main_grad.clone() for name, weight in own.items()},
+        weights={name: weight.detach().clone() for name, weight in own.items()},
+    )
+
+
+def evaluation(run: Any, batches: Batches) -> dict[str, float]:
+    """Evaluate as ms-swift does, with the feature; return the means that it logs."""
+    rounds = importlib.import_module("launchers.training.evaluation.rounds")
+    run.args.held_out_microbatches, run.args.eval_iters = len(batches), 1
+    run.args.rlhf_type, run.eval_metrics = "dpo", None
+    run.call_event = lambda *_, **__: None
+    run.on_log = lambda **_: None  # it would divide, and average the balancing loss by NCCL
+    found = run.evaluate(rounds.HeldOut(copy.deepcopy(batches)))
+    found.pop("n_steps")
+    return means([found] if found else [])
+
+
+def averaged(metric: dict[str, Any]) -> dict[str, Any]:
+    """Average over the replicas: gloo has only sums."""
+    group = importlib.import_module("megatron.core.parallel_state").get_data_parallel_group()
+    values = torch.stack(list(metric.values()))
+    dist.all_reduce(values, group=group)
+    return dict(zip(metric, values / group.size(), strict=True))
+
+
+def means(metrics: list[Any]) -> dict[str, float]:
+    """Return the metrics as ms-swift logs them: sums over the microbatches, divided."""
+    return {
+        name: float(torch.stack([each[name] for each in metrics]).sum(0)[0])
+        / float(torch.stack([each[name] for each in metrics]).sum(0)[1])
+        for name in (metrics[0] if metrics else ())
+    }
+
+
+def main(split: str, is_stored: bool) -> None:
+    """Compare a step that is split with the same step on two replicas."""
+    state: Any = importlib.import_module("megatron.core.parallel_state")
+    whole, batches = collated("", is_stored), collated(split, is_stored)
+    fillers = [each["input_ids"].shape[-1] - sum(each["seq_lens"]) for each in batches]
+    shown("packs have filler", min(fillers) >= 0 and max(fillers) > 0, fillers)
+    # with context parallelism the filler is balanced as if it were text, as upstream does
+    auxiliary = AUXILIARY if split == "pipeline" else 0.0
+    right = step("", whole[dist.get_rank() :: RANKS], None, auxiliary)
+    state.destroy_model_parallel()
+    state.initialize_model_parallel(**{FLAGS[split]: RANKS})
+    other = step(split, batches, right.weights, auxiliary)
+    expected = {name: right.gradients[name] for name in other.gradients}
+    number, of_all = len(expected), len(right.gradients)
+    shown("a stage has its layers alone", (number < of_all) is (split == "pipeline"), number)
+    found = furthest(expected, other.gradients)
+    shown("gradients are those of two replicas but for", found < 1e-5, found)
+    is_last = state.is_pipeline_last_stage()
+    for what in ("metrics", "evaluated"):
+        one, two = getattr(right, what), getattr(other, what)
+        assert bool(two) is is_last, (what, two)
+        for name, value in two.items():
+            assert abs(value - one[name]) < 1e-5 * max(1.0, abs(value)), (what, name, one, two)
+        shown(f"{what}: those of two replicas, on the last stage", True)
+    missed(split, batches, right.weights, is_last)
+
+
+def missed(split: str, batches: Batches, weights: Any, is_last: bool) -> None:
+    """A step that had other packs than announced ends the run on the ranks that see it."""
+    exits: Any = importlib.import_module("launchers.exits")
+    refused = fails(
+        lambda: step(split, [*batches[:-1], batches[0]], weights, 0.0), exits.LaunchError
+    )
+    shown("another number of pairs is refused", (refused == "pair-weights-count") is is_last)
+
+
+def fails(call: Callable[[], object], kind: type[Exception]) -> str:
+    """Return the id of the error that a call ends with; empty without one."""
+    try:
+        call()
+    except kind as error:
+        return str(vars(error)["id"])
+    return ""
+
+
+if __name__ == "__main__":
+    megatron_on_cpu.enter()
+    dist.init_process_group("gloo")
+    vars(torch.cuda)["synchronize"] = lambda *_: None
+    importlib.import_module("megatron.core.parallel_state").initialize_model_parallel()
+    batching = importlib.import_module("swift.megatron.trainers.utils")
+    vars(batching)["get_current_device"] = lambda: torch.device("cpu")
+    os.environ["DPO_ACCEPT_PATCHES"] = (
+        "pair-weights,filler-mask,evaluation"  # the sources of 0.16.1
+    )
+    loading: Any = importlib.import_module("launchers.training.loading")
+    trainers: Any = importlib.import_module("swift.megatron.trainers")
+    features = ["packing", "evaluation", "pair_weights", "filler_mask"]
+    for feature in (["reference"] if sys.argv[2] == "precomputed" else []) + features:
+        loading.install(feature)
+    main(sys.argv[1], sys.argv[2] == "precomputed")
+    rank_end.end()
