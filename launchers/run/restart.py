@@ -30,6 +30,8 @@ NEW_PODS = frozenset({FailureClass.HOST_MEMORY, FailureClass.STORAGE, FailureCla
 processes, and a mount may be broken. After SIGTERM the pod is about to end."""
 NO_CAUSE = (*PEER_ENDED, "train-failed")
 """Ids of ends that name no cause of their own."""
+EXTERNAL = "killed-by-other"
+"""Id of an end by SIGKILL from outside the run."""
 END_SECONDS = 60.0
 """Time in which the training processes must be gone: they hold the GPUs' memory and the port."""
 
@@ -122,6 +124,7 @@ class Restarts:
             code=int(error.code),
             cause=error.cause,
             is_cascade=error.id in NO_CAUSE,
+            is_external=error.id == EXTERNAL,
         )
         answer = peers.restarts.agree(ended, peers.lost, partial(self._decide, failed))
         if isinstance(answer, Begin):
