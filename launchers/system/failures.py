@@ -215,8 +215,8 @@ def _last_chain(text: str) -> list[str]:
 def is_reported(output: bytes) -> bool:
     r"""Return whether torchrun has ended its workers and printed its whole table of failures.
 
-    Nothing of interest follows: Python then collects the garbage of all imported modules, 2 s or more
-    with torch 2.11. Lines of workers begin with the prefix of ``--tee``.
+    Nothing of interest follows: Python then collects the garbage of all imported modules, about
+    2 s with torch 2.11. Lines of workers begin with the prefix of ``--tee``.
 
     >>> table = b"Root Cause (first observed failure):\n[0]:\n  exitcode  : -9 (pid: 7)\n"
     >>> is_reported(table), is_reported(table + b"=====\n"), is_reported(b"[default0]:" + table)
