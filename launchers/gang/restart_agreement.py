@@ -5,7 +5,7 @@ Rank 0 has every rank end its own, and collects why each of them ended. Once non
 for all. The messages:
 
     {"restart": "ended", "who": …, …}                    each rank to rank 0, see ``Ended``
-    {"restart": "end"}                                   rank 0 to all: end the training processes
+    {"restart": "end", "settles": …}                     rank 0 to all: end the training processes
     {"restart": "begin", "attempt": …, "resume": …}      rank 0 to all, see ``Begin``
     {"restart": "no", "why": …, "who": …, …}             rank 0 to all, see ``Declined``
 
@@ -39,6 +39,8 @@ class Ended:
     cause: str
     is_cascade: bool
     """Whether they ended because of another rank."""
+    is_external: bool = False
+    """Whether they ended by a signal from outside, which no error of any rank has caused."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +103,9 @@ class RestartAgreement:
         """Seconds in which all ranks must report, after the first."""
         self.is_asked = False
         """Whether this rank must end its training processes, for all to start again."""
+        self.settles = True
+        """Whether they first get time to fail by themselves: they may have the error that was the
+        cause of the first failure."""
 
     def hear(self, rank: int, message: Message) -> None:
         """Handle a peer's message; others than those above are ignored."""
@@ -110,7 +115,7 @@ class RestartAgreement:
         elif "left" in message:
             self._finish(rank)
         elif not self._is_leader and word == "end":
-            self.is_asked = True
+            self.settles, self.is_asked = bool(message["settles"]), True
         elif not self._is_leader and word == "begin":
             self._take(Begin(**_fields(message, Begin)))
         elif not self._is_leader and word == "no":
@@ -153,7 +158,7 @@ class RestartAgreement:
         if lost.is_set():
             return None
         with self._change:
-            self._ended, self.is_asked = {}, False
+            self._ended, self.is_asked, self.settles = {}, False, True
         if isinstance(found, str):
             self._decline(found, first)
             return Declined(why=found, first=first)
@@ -163,14 +168,16 @@ class RestartAgreement:
     def _add(self, rank: int, ended: Ended) -> None:
         """Note a rank's report on rank 0; after the first, all ranks end their processes."""
         with self._change:
-            is_first, self.is_asked = not self.is_asked, True
+            is_first = not self.is_asked
+            if is_first:
+                self.settles, self.is_asked = not ended.is_external, True
             self._ended[rank] = ended
             is_over = 0 in self._finished
             self._change.notify_all()
         if is_over:
             self._decline("rank 0 has finished training", ended)
         elif is_first:
-            self._send({"restart": "end"})
+            self._send({"restart": "end", "settles": not ended.is_external})
 
     def _finish(self, rank: int) -> None:
         with self._change:
@@ -186,7 +193,7 @@ class RestartAgreement:
     def _take(self, answer: Begin | Declined) -> None:
         """Note rank 0's decision; the request that it answers is over before a next one arrives."""
         with self._change:
-            self._answer, self.is_asked = answer, False
+            self._answer, self.is_asked, self.settles = answer, False, True
             self._change.notify_all()
 
     def _is_answered(self) -> bool:

@@ -33,6 +33,8 @@ NO_CAUSE = (*PEER_ENDED, "train-failed")
 """Ids of ends that name no cause of their own."""
 COPY_SECONDS = 600.0
 """Time in which nodes may differ in the copy of what their disks have of a checkpoint."""
+EXTERNAL = "killed-by-other"
+"""Id of an end by SIGKILL from outside the run."""
 END_SECONDS = 60.0
 """Time in which the training processes must be gone: they hold the GPUs' memory and the port."""
 
@@ -128,6 +130,7 @@ class Restarts:
             code=int(error.code),
             cause=error.cause,
             is_cascade=error.id in NO_CAUSE,
+            is_external=error.id == EXTERNAL,
         )
         answer = peers.restarts.agree(ended, peers.lost, partial(self._decide, failed))
         if isinstance(answer, Begin):

@@ -88,11 +88,13 @@ def train(
         stopping(peers.agreement, processes=nproc, grace_seconds=settings.grace) as stop,
         watching(settings, stop.board, peers, folder, env) as watch,
     ):
-        child = Child(argv, {**inside, **stop.env, **watch.env}, folder / f"{ranks.name}.log")
+        log, inside = folder / f"{ranks.name}.log", {**inside, **stop.env, **watch.env}
+        child = Child(argv, inside, log, failures.is_reported)
         grace = TERMINATION_GRACE_SECONDS
         try:
             code = stop.wait(child, peers)
-            if code is None and peers.restarts.is_asked and not stop.has_saved():
+            settles = peers.restarts.is_asked and peers.restarts.settles
+            if code is None and settles and not stop.has_saved():
                 code = _settled(child, peers)
             if code is None:
                 grace = END_SECONDS if watch.has_ended else SHORT_GRACE_SECONDS

@@ -61,6 +61,10 @@ _ROOT_EXIT = re.compile(
     r"Root Cause \(first observed failure\):.*?exitcode\s*:\s*(-?\d+)", re.DOTALL
 )
 """The root cause in torchrun's table; ranks that torchrun terminated are listed above it."""
+_TABLE_END = re.compile(
+    rb"^Root Cause \(first observed failure\):$.*^=+$", re.DOTALL | re.MULTILINE
+)
+"""``torch/distributed/elastic/multiprocessing/errors/__init__.py: _MSG_FORMAT_TEMPLATE``."""
 _ABORTS = frozenset(rule.id for rule in CAUSES if rule.in_log)
 _MEGATRON_EXITS = (16, 17)
 """``megatron/core/rerun_state_machine.py``: a result differed, or it has to be computed again."""
@@ -208,10 +212,23 @@ def _last_chain(text: str) -> list[str]:
     return chain
 
 
+def is_reported(output: bytes) -> bool:
+    r"""Return whether torchrun has ended its workers and printed its whole table of failures.
+
+    Nothing of interest follows: Python then collects the garbage of all imported modules, about
+    2 s with torch 2.11. Lines of workers begin with the prefix of ``--tee``.
+
+    >>> table = b"Root Cause (first observed failure):\n[0]:\n  exitcode  : -9 (pid: 7)\n"
+    >>> is_reported(table), is_reported(table + b"=====\n"), is_reported(b"[default0]:" + table)
+    (False, True, False)
+    """
+    return _TABLE_END.search(output) is not None
+
+
 def why(
     ranks: Path, agent_log: Path, *, started: bool, oom_kills: int | None = None, code: int = 0
 ) -> Verdict | None:
-    """Classify the end of one node's training processes after torchrun has exited.
+    """Classify the end of one node's training processes after torchrun has ended or failed.
 
     Args:
         ranks: torchrun's ``--log-dir``.

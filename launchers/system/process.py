@@ -24,6 +24,8 @@ from launchers.system.proc_stat import read_stat
 
 _PR_SET_CHILD_SUBREAPER = 36
 """``prctl`` option of linux/prctl.h: orphaned descendants become children of this process."""
+_KEPT_BYTES = 8192
+"""End of a child's output that is kept in memory."""
 
 
 class Stopped(BaseException):
@@ -68,9 +70,24 @@ def adopt_orphans() -> None:
 class Child:
     """A running command; its output goes to stdout and to a file."""
 
-    def __init__(self, argv: Sequence[str], env: Mapping[str, str], output: Path) -> None:
-        """Start the command in a new session."""
+    def __init__(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        output: Path,
+        has_failed: Callable[[bytes], bool] = lambda _: False,
+    ) -> None:
+        """Start the command in a new session.
+
+        Args:
+            argv: the command.
+            env: its environment.
+            output: file to which its output is appended.
+            has_failed: whether the end of its output says that it has failed, with exit code 1. It
+                then counts as ended, though its process may take seconds to exit.
+        """
         self._output = output.open("ab")
+        self._has_failed, self._last = has_failed, b""
         self._process = subprocess.Popen(
             argv,
             env=env,
@@ -80,10 +97,14 @@ class Child:
             start_new_session=True,
         )
         assert self._process.stdout is not None
+        source = self._process.stdout.fileno()
         self._copier = threading.Thread(
-            target=_copy, args=(self._process.stdout.fileno(), self._output), daemon=True
+            target=_copy, args=(source, self._output, self._keep), daemon=True
         )
         self._copier.start()
+
+    def _keep(self, chunk: bytes) -> None:
+        self._last = (self._last + chunk)[-_KEPT_BYTES:]
 
     def wait(
         self,
@@ -93,7 +114,7 @@ class Child:
     ) -> int | None:
         """Wait for the exit; return the code, or None if ``wake`` is set or ``until`` holds."""
         while True:
-            code = self._process.poll()
+            code = self.poll()
             if code is not None:
                 return code
             if wake.is_set() or until():
@@ -102,11 +123,15 @@ class Child:
 
     def poll(self) -> int | None:
         """Return the exit code, or None while it runs."""
-        return self._process.poll()
+        code = self._process.poll()
+        return 1 if code is None and self._has_failed(self._last) else code
 
     def end(self, grace: float) -> None:
-        """Terminate the group with SIGTERM; after ``grace`` seconds kill all descendants."""
-        if self._process.poll() is None:
+        """Terminate the group with SIGTERM; after ``grace`` seconds kill all descendants.
+
+        A command that has failed already gets no grace.
+        """
+        if self.poll() is None:
             _signal_group(self._process.pid, signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(grace)
@@ -117,9 +142,10 @@ class Child:
             self._output.close()
 
 
-def _copy(source: int, target: IO[bytes]) -> None:
+def _copy(source: int, target: IO[bytes], keep: Callable[[bytes], None]) -> None:
     """Copy output to stdout and the file unbuffered (progress bars write no newline) until EOF.
 
+    ``keep`` gets what has been written.
     A target that cannot be written (full disk) is dropped: an unread pipe would block training.
     """
     targets = [sys.stdout.buffer, target]
@@ -130,6 +156,7 @@ def _copy(source: int, target: IO[bytes]) -> None:
                 each.flush()
             except (OSError, ValueError):
                 targets.remove(each)
+        keep(chunk)
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:

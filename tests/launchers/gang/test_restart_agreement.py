@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -66,13 +67,39 @@ def test_a_failure_makes_all_ranks_end_their_processes() -> None:
         assert eventually(lambda: lead.peers.restarts.is_asked and other.is_asked)
 
 
+@pytest.mark.parametrize("is_external", [True, False])
+def test_only_a_kill_from_outside_lets_no_rank_wait_for_errors_of_its_own(
+    is_external: bool,
+) -> None:
+    """The next failure is judged anew."""
+    with led() as (lead, join):
+        members = started(lead, join)
+        every = [peers.restarts for peers in (lead.peers, *(m.peers for m in members))]
+        for external in (is_external, False):
+            failed = replace(KILLED, is_external=external)
+            thread = threading.Thread(
+                target=every[1].agree, args=(failed, members[0].peers.lost, lambda _: BEGIN)
+            )
+            thread.start()
+            assert eventually(lambda: every[0].is_asked and every[2].is_asked)
+            assert [each.settles for each in (every[0], every[2])] == [not external] * 2
+            last = threading.Thread(
+                target=every[2].agree, args=(CASCADE, members[1].peers.lost, lambda _: BEGIN)
+            )
+            last.start()
+            assert every[0].agree(OWN, lead.peers.lost, lambda _: BEGIN) == BEGIN
+            thread.join(5)
+            last.join(5)
+            assert all(each.settles for each in every)
+
+
 def test_a_request_right_after_a_decision_is_not_forgotten() -> None:
     """The decision and the next request arrive while the main thread still waits."""
     agreement = restart_agreement.RestartAgreement(2, lambda _: None, is_leader=False)
 
     def answer() -> None:
         agreement.hear(0, {"restart": "begin", "attempt": 2, "resume": "checkpoint-5"})
-        agreement.hear(0, {"restart": "end"})
+        agreement.hear(0, {"restart": "end", "settles": True})
 
     threading.Timer(0.2, answer).start()
     assert agreement.agree(KILLED, threading.Event(), lambda _: BEGIN) == BEGIN

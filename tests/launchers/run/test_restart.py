@@ -160,8 +160,8 @@ def test_what_needs_a_person_or_new_pods_is_not_restarted(
 
 
 def restarting(pods: Lasting) -> list[subprocess.Popen[str]]:
-    """Start pods of which rank 1 has failed, while rank 0 still ends its processes for 3 s."""
-    pods.train = "1.1:kill:9,0.1:deaf"
+    """Start pods of which rank 1 has failed, while rank 0 gives its own a second to fail, too."""
+    pods.train = "1.1:kill:11,0.1:deaf"
     started = [pods.start(rank) for rank in (0, 1)]
     stop = time.monotonic() + 30
     while not (pods.run / "attempts" / "1" / "termination-1.json").exists():

@@ -45,6 +45,25 @@ def test_a_wake_ends_the_wait_but_not_the_child(tmp_path: Path) -> None:
     child.end(grace=5)
 
 
+def test_a_child_that_says_it_has_failed_is_not_waited_for(tmp_path: Path) -> None:
+    """Also if it ignores SIGTERM, as Python does while it exits."""
+    slow = (
+        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+        "print('a' * 9000, flush=True); time.sleep(0.3); print('failed', flush=True);"
+        "time.sleep(60)"
+    )
+    child = Child(
+        [sys.executable, "-c", slow], dict(os.environ), tmp_path / "log", lambda t: b"failed" in t
+    )
+    until_written(tmp_path / "log", "a")
+    assert child.poll() is None
+    begin = time.monotonic()
+    assert child.wait(threading.Event()) == 1
+    child.end(grace=30)
+    assert time.monotonic() - begin < 10
+    assert (tmp_path / "log").read_text().endswith("failed\n")
+
+
 def test_sigterm_is_enough_for_a_child_that_listens(tmp_path: Path) -> None:
     child = started(tmp_path / "log", NAP)
     until_written(tmp_path / "log", "napping")
