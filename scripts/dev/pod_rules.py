@@ -352,6 +352,15 @@ TYPES: Mapping[str, Schema] = {
         "dependencies": {"targetWWNs": ["lun"]},
     },
     "HostAlias": {"required": ["ip", "hostnames"]},
+    "ISCSIVolumeSource": {
+        "if": {
+            "anyOf": [
+                {"required": [field], "properties": {field: {"const": True}}}
+                for field in ("chapAuthDiscovery", "chapAuthSession")
+            ]
+        },
+        "then": {"required": ["secretRef"]},
+    },
     "ImageVolumeSource": {"required": ["reference"]},
     "LabelSelectorRequirement": {"allOf": list(_VALUES)},
     "LocalObjectReference": {"required": ["name"]},

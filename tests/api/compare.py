@@ -20,7 +20,9 @@ from tests.chart.test_values import SCHEMA
 from tests.fuzz.renderer import Renderer
 from tests.refusals import printed
 
-KINDS = ("ConfigMap", "JobSet", "PersistentVolumeClaim", "Pod")
+KINDS = (
+    *("ConfigMap", "JobSet", "NetworkPolicy", "PersistentVolumeClaim", "Pod", "ServiceAccount"),
+)
 """Kinds that the chart renders."""
 OPENAPI: Mapping[str, Schema] = pod_schema.openapi(
     pod_schema.lowest((CHART / "Chart.yaml").read_text(encoding="utf-8"))
@@ -84,11 +86,16 @@ class Comparison:
 
 
 def objects(rendered: list[Document]) -> Iterator[Document]:
-    """Yield what the API server checks: the JobSet's pods by role, and the other objects."""
+    """Yield what the API server checks: the JobSet's pods by role, and the other objects.
+
+    The server has no JobSets, so a ConfigMap stands for one: labels and annotations have the same
+    rules for every kind.
+    """
     for document in rendered:
         if document["kind"] != "JobSet":
             yield document
             continue
+        yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": document["metadata"]}
         for job in document["spec"]["replicatedJobs"]:
             pod = job["template"]["spec"]["template"]
             metadata = {**pod["metadata"], "name": job["name"]}

@@ -63,8 +63,54 @@ def _resources(parts: Parts) -> Document:
     return {key: sides if key == "resources" else {"resources": sides}}
 
 
+def _list(key: str, name: str) -> Callable[[Parts], Document]:
+    return lambda parts: {key: parts.some(lambda: parts.of(name))}
+
+
+def _network_policy(parts: Parts) -> Document:
+    ingress = parts.some(lambda: parts.of("NetworkPolicyIngressRule"))
+    egress = parts.some(lambda: parts.of("NetworkPolicyEgressRule"))
+    return {"networkPolicy": {"enabled": True, "ingress": ingress, "egress": egress}}
+
+
+def _service_account(parts: Parts) -> Document:
+    annotations = {parts.pick(LABELS): parts.pick((("a", "b c"), (LONG, "")))}
+    name = parts.pick((("", "a", "a.b"), TEXTS))
+    return {
+        "serviceAccount": {"create": True, "annotations": annotations},
+        "serviceAccountName": name,
+    }
+
+
+def _jobset(parts: Parts) -> Document:
+    labels = {parts.pick(LABELS): parts.pick(LABEL_VALUES) for _ in range(2)}
+    annotations = {parts.pick(LABELS): parts.pick((("a", 1), (LONG, ""))) for _ in range(2)}
+    return {"jobset": {"labels": labels, "annotations": annotations}}
+
+
+def _role(parts: Parts) -> Document:
+    drawn: dict[str, Callable[[], Any]] = {
+        "affinity": lambda: parts.of("Affinity"),
+        "nodeSelector": lambda: {parts.pick(LABELS): parts.pick(LABEL_VALUES)},
+        "tolerations": lambda: parts.some(lambda: parts.of("Toleration")),
+    }
+    field = parts.chance.choice(sorted(drawn))
+    made = {field: drawn[field]()}
+    if parts.chance.random() < 0.5:
+        return {"test": made}
+    return {"stages": {"placement": "jobs", "convert": {"skip": True}, **made}}
+
+
 def _labels(key: str, values: Pool) -> Callable[[Parts], Document]:
     return lambda parts: {key: {parts.pick(LABELS): parts.pick(values) for _ in range(2)}}
+
+
+def _extra_init_containers(parts: Parts) -> Document:
+    containers = _init_containers(parts)["network"]["initContainers"]
+    for each in containers:
+        if parts.chance.random() < 0.4:
+            each["restartPolicy"] = parts.pick((("Always",), ("Never", "always", "")))
+    return {"extraInitContainers": containers}
 
 
 def _init_containers(parts: Parts) -> Document:
@@ -90,10 +136,11 @@ def _init_containers(parts: Parts) -> Document:
 
 
 def _workspace(parts: Parts) -> Document:
-    kind = parts.chance.choice(("pvc", "nfs", "hostPath", "existingClaim", "subPath"))
+    kind = parts.chance.choice(("pvc", "nfs", "hostPath", "existingClaim", "subPath", "csi"))
     claim: Document = {"existingClaim": None}
     sources: dict[str, Callable[[], Document]] = {
         "pvc": lambda: {**claim, "pvc": _claim(parts)},
+        "csi": lambda: {**claim, "csi": parts.of("CSIVolumeSource")},
         "nfs": lambda: {**claim, "nfs": parts.of("NFSVolumeSource")},
         "hostPath": lambda: {**claim, "hostPath": {"path": parts.pick((("/mnt",), TEXTS))}},
         "existingClaim": lambda: {"existingClaim": parts.pick(NAMES)},
@@ -104,12 +151,14 @@ def _workspace(parts: Parts) -> Document:
 
 def _claim(parts: Parts) -> Document:
     spec = parts.of("PersistentVolumeClaimSpec")
-    kept: Document = {k: spec[k] for k in ("storageClassName", "accessModes") if k in spec}
+    chosen = ("storageClassName", "accessModes", "volumeName")
+    kept: Document = {k: spec[k] for k in chosen if k in spec}
     return {"size": parts.quantity(), **kept}
 
 
 def _names(parts: Parts) -> Document:
-    key = parts.chance.choice(("serviceAccountName", "priorityClassName", "schedulerName"))
+    keys = ("serviceAccountName", "priorityClassName", "schedulerName", "runtimeClassName")
+    key = parts.chance.choice(keys)
     return {key: parts.pick((("a", "a.b", "b-1"), TEXTS))}
 
 
@@ -141,6 +190,17 @@ def _place_env(pod: Document, values: Document) -> None:
     ]
 
 
+def _place_env_from(pod: Document, values: Document) -> None:
+    pod["spec"]["containers"][0]["envFrom"] = values["envFrom"]
+
+
+def _place_claims(pod: Document, values: Document) -> None:
+    claims = values["resourceClaims"]
+    pod["spec"]["resourceClaims"] = claims
+    used = [{"name": each["name"]} for each in claims if "name" in each]
+    pod["spec"]["containers"][0].setdefault("resources", {})["claims"] = used
+
+
 def _place_init_containers(pod: Document, values: Document) -> None:
     pod["spec"]["initContainers"] = values["network"]["initContainers"]
 
@@ -157,8 +217,16 @@ SECTIONS: Mapping[str, Section] = {
         draw=lambda parts: {"affinity": parts.of("Affinity")}, place=_in_spec("affinity")
     ),
     "env": Section(draw=_env, place=_place_env),
+    "dnsConfig": Section(
+        draw=lambda parts: {"dnsConfig": parts.of("PodDNSConfig")}, place=_in_spec("dnsConfig")
+    ),
+    "envFrom": Section(draw=_list("envFrom", "EnvFromSource"), place=_place_env_from),
+    "extraInitContainers": Section(draw=_extra_init_containers),
+    "hostAliases": Section(draw=_list("hostAliases", "HostAlias"), place=_in_spec("hostAliases")),
     "initContainers": Section(draw=_init_containers, place=_place_init_containers),
+    "jobset": Section(draw=_jobset),
     "names": Section(draw=_names),
+    "networkPolicy": Section(draw=_network_policy),
     "nodeSelector": Section(
         draw=_labels("nodeSelector", LABEL_VALUES), place=_in_spec("nodeSelector")
     ),
@@ -173,14 +241,23 @@ SECTIONS: Mapping[str, Section] = {
         draw=lambda parts: {"podSecurityContext": parts.of("PodSecurityContext")},
         place=_place_pod_security,
     ),
+    "resourceClaims": Section(
+        draw=_list("resourceClaims", "PodResourceClaim"), place=_place_claims
+    ),
     "resources": Section(draw=_resources),
+    "role": Section(draw=_role),
     "securityContext": Section(
         draw=lambda parts: {"securityContext": parts.of("SecurityContext")},
         place=_place_security,
     ),
+    "serviceAccount": Section(draw=_service_account),
+    "tmp": Section(draw=lambda parts: {"tmp": {"sizeLimit": parts.quantity()}}),
     "tolerations": Section(
         draw=lambda parts: {"tolerations": parts.some(lambda: parts.of("Toleration"), 3)},
         place=_in_spec("tolerations"),
+    ),
+    "topologySpreadConstraints": Section(
+        draw=_list("topologySpreadConstraints", "TopologySpreadConstraint")
     ),
     "volumeMounts": Section(draw=_mounts, place=_place_volumes),
     "volumes": Section(draw=_volumes, place=_place_volumes),

@@ -24,11 +24,13 @@ GATES = ("ImageVolume", "ClusterTrustBundle", "ClusterTrustBundleProjection")
 EXISTENCE = ("ServiceAccount", "Priority", "RuntimeClass", "DefaultTolerationSeconds")
 """Admission plugins that look up other objects, or change the pod."""
 PATHS: Mapping[str, str] = {
-    "ConfigMap": "configmaps",
-    "PersistentVolumeClaim": "persistentvolumeclaims",
-    "Pod": "pods",
+    "ConfigMap": "api/v1/namespaces/default/configmaps",
+    "NetworkPolicy": "apis/networking.k8s.io/v1/namespaces/default/networkpolicies",
+    "PersistentVolumeClaim": "api/v1/namespaces/default/persistentvolumeclaims",
+    "Pod": "api/v1/namespaces/default/pods",
+    "ServiceAccount": "api/v1/namespaces/default/serviceaccounts",
 }
-"""Kind to its plural, all in the core API group."""
+"""Path of a kind's objects."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,10 +42,9 @@ class Server:
 
     def refusal(self, document: Mapping[str, Any]) -> str:
         """Create an object in a dry run; return the server's message, empty if it accepts."""
-        path = f"/api/v1/namespaces/default/{PATHS[document['kind']]}"
         self.connection.request(
             "POST",
-            f"{path}?dryRun=All&fieldValidation=Strict",
+            f"/{PATHS[document['kind']]}?dryRun=All&fieldValidation=Strict",
             body=json.dumps(document),
             headers={"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
         )

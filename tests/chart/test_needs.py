@@ -47,7 +47,7 @@ def specs(values: Document) -> dict[str, Document]:
         ),
         ({"test": {"nodeSelector": {"cpu": "yes"}}}, "nodeSelector", {"cpu": "yes"}, ["test"]),
         ({"stages": {"affinity": {"podAffinity": {}}}}, "affinity", {"podAffinity": {}}, ROLES[:2]),
-        ({"podSpec": {"preemptionPolicy": "Never"}}, "preemptionPolicy", "Never", ["node"]),
+        ({"podSpec": {"setHostnameAsFQDN": False}}, "setHostnameAsFQDN", False, ["node"]),
         ({"serviceAccount": {"create": True}}, "serviceAccountName", "run", [*ROLES, "test"]),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -207,6 +207,29 @@ def test_a_created_account_has_its_annotations_and_no_token() -> None:
     assert account["metadata"]["annotations"] == role
     assert account["automountServiceAccountToken"] is False
     assert pod(found)["automountServiceAccountToken"] is False
+
+
+EVENTS: Document = {"monitoring": {"events": True}}
+
+
+def test_an_account_for_events_has_its_annotations_and_takes_its_name() -> None:
+    found = render(BASE, EVENTS, {"serviceAccount": {"annotations": {"a": "b"}}})
+    assert kind(found, "ServiceAccount")["metadata"]["annotations"] == {"a": "b"}
+    with pytest.raises(Refused, match=r"\[extra-object-name\]"):
+        render(BASE, EVENTS, {"extraObjects": [account("run")]})
+
+
+def test_an_account_that_is_given_is_the_users_with_events_too() -> None:
+    given = {**EVENTS, "serviceAccountName": "dpo", "extraObjects": [account("dpo")]}
+    accounts = [each for each in render(BASE, given) if each["kind"] == "ServiceAccount"]
+    assert accounts == [account("dpo")]
+    with pytest.raises(Refused, match=r"\[service-account-annotations\]"):
+        render(BASE, given, {"serviceAccount": {"annotations": {"a": "b"}}})
+
+
+def account(name: str) -> Document:
+    """Return a ServiceAccount of the user's."""
+    return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
 
 
 def test_extra_objects_are_rendered_as_given() -> None:

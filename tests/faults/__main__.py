@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -43,8 +44,13 @@ COLUMNS = {
     "detect_seconds": "s to detect",
     "next_step_seconds": "s to next step",
     "lost_steps": "steps lost",
+    "measured": "measured",
     "orphans": "orphans",
 }
+
+
+MEASURED = re.compile(r"^ *(\d+[.]\d) s  (.+)$", re.MULTILINE)
+"""A line of the summary of tests/e2e: the seconds, from what to what."""
 
 
 def is_root() -> bool:
@@ -97,11 +103,21 @@ def run_test(fault: Fault, seed: int) -> dict[str, Any]:
         "code": int(expect.code) if passed and expect.code is not None else None,
         "failure_class": expect.failure_class or "" if passed else "",
         "restarts": expect.restarts if passed else "",
-        "orphans": 0,
+        "measured": measured(done.stdout),
         "seconds": round(time.monotonic() - begun, 1),
         "problems": [] if passed else [f"its test ended with {done.returncode}"],
         "logs": "" if passed else done.stdout[-6000:],
     }
+
+
+def measured(output: str) -> str:
+    """Return the times that a session of tests/e2e measured: from the fault to what follows.
+
+    >>> measured("= measured =\\n    9.4 s  a pod deleted: to all running\\n= 1 passed in 20.1 s =")
+    'a pod deleted: to all running 9.4 s'
+    """
+    section = output.rpartition(" measured =")[2]
+    return "; ".join(f"{what} {seconds} s" for seconds, what in MEASURED.findall(section))
 
 
 def _logs(folder: Path) -> str:

@@ -59,7 +59,12 @@ the gang's as a whole, since a tag and a digest belong to one repository. Takes 
 {{- pick $own "resources" "nodeSelector" "tolerations" "affinity" | merge (dict "image" $image) | toJson }}
 {{- end }}
 
-{{/* Service account of the pods, the release's own if it is created or writes events; empty for the namespace's default. */}}
+{{/* "true" if the chart creates the pods' service account: where it is asked to, or for events without an account given. */}}
+{{- define "megatron-dpo.serviceAccount.isCreated" -}}
+{{- if or .Values.serviceAccount.create (and .Values.monitoring.events (not .Values.serviceAccountName)) }}true{{ end }}
+{{- end }}
+
+{{/* Service account of the pods, by default the release's own if it is created; empty for the namespace's default. */}}
 {{- define "megatron-dpo.serviceAccount.name" -}}
-{{- .Values.serviceAccountName | default (ternary .Release.Name "" (or .Values.serviceAccount.create .Values.monitoring.events)) }}
+{{- .Values.serviceAccountName | default (ternary .Release.Name "" (eq (include "megatron-dpo.serviceAccount.isCreated" .) "true")) }}
 {{- end }}

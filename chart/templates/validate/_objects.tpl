@@ -1,6 +1,7 @@
 {{/*
 podSpec and jobset.spec: only fields that the chart has no key for, so that what the chart guarantees holds: command, ranks'
-environment, security level, volumes, restarts. A field that is refused without a key is fixed.
+environment, security level, volumes, restarts. A field that is refused without a key is fixed. overhead, preemptionPolicy and
+priority come from the RuntimeClass and the PriorityClass: admission refuses a pod that sets another value.
 */}}
 {{- define "megatron-dpo.validate.podSpec" -}}
 {{- $fixed := "" -}}
@@ -9,7 +10,7 @@ environment, security level, volumes, restarts. A field that is refused without 
   "ephemeralContainers" $fixed "hostAliases" "hostAliases" "hostIPC" $fixed "hostNetwork" "network.hostNetwork"
   "hostPID" $fixed "hostUsers" "hostUsers" "hostname" $fixed "hostnameOverride" $fixed "imagePullSecrets" "image.pullSecrets"
   "initContainers" "extraInitContainers" "nodeName" "nodeSelector" "nodeSelector" "nodeSelector"
-  "os" $fixed "priorityClassName" "priorityClassName" "resourceClaims" "resourceClaims" "resources" "resources"
+  "os" $fixed "overhead" "runtimeClassName" "preemptionPolicy" "priorityClassName" "priority" "priorityClassName" "priorityClassName" "priorityClassName" "resourceClaims" "resourceClaims" "resources" "resources"
   "restartPolicy" $fixed "runtimeClassName" "runtimeClassName" "schedulerName" "schedulerName"
   "schedulingGates" "kueue.queue" "securityContext" "podSecurityContext" "serviceAccount" "serviceAccountName"
   "serviceAccountName" "serviceAccountName" "shareProcessNamespace" $fixed "subdomain" $fixed
@@ -45,7 +46,8 @@ environment, security level, volumes, restarts. A field that is refused without 
 {{- $name := .Release.Name -}}
 {{- $owned := list (printf "JobSet/%s" $name) (printf "Service/%s" $name) (printf "Pod/%s-test" $name) (printf "ConfigMap/%s-launchers" $name) (printf "ConfigMap/%s-dashboard" $name) (printf "PersistentVolumeClaim/%s-workspace" $name) (printf "PodMonitor/%s" $name) (printf "NetworkPolicy/%s" $name) }}
 {{- if .Values.monitoring.events }}{{ $owned = append $owned (printf "Role/%s-events" $name) }}{{ $owned = append $owned (printf "RoleBinding/%s-events" $name) }}{{ end }}
-{{- if or .Values.serviceAccount.create .Values.monitoring.events }}{{ $owned = append $owned (printf "ServiceAccount/%s" (include "megatron-dpo.serviceAccount.name" .)) }}{{ end }}
+{{- $isCreated := include "megatron-dpo.serviceAccount.isCreated" . }}
+{{- if $isCreated }}{{ $owned = append $owned (printf "ServiceAccount/%s" (include "megatron-dpo.serviceAccount.name" .)) }}{{ end }}
 {{- range $position, $object := .Values.extraObjects }}
 {{- $id := printf "%s/%s" .kind .metadata.name }}
 {{- if has $id $owned }}
@@ -59,7 +61,7 @@ environment, security level, volumes, restarts. A field that is refused without 
 {{- end }}
 {{- $owned = append $owned $id }}
 {{- end }}
-{{- if and .Values.serviceAccount.annotations (not .Values.serviceAccount.create) }}
+{{- if and .Values.serviceAccount.annotations (not $isCreated) }}
 - serviceAccount.annotations: set, and the chart creates no service account; set serviceAccount.create: true, or annotate {{ .Values.serviceAccountName | default "the account" }} [service-account-annotations]
 {{- end }}
 {{- with .Values.jobset.managedBy }}
