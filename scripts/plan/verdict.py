@@ -11,6 +11,7 @@ from launchers.plan.footprint import WRITE_BYTES_PER_SECOND
 from launchers.plan.plan import Plan
 from launchers.refusal import Refusal
 from launchers.rules import table
+from launchers.storage.node_disk import KEPT_FREE
 from scripts.plan.search import TIGHT
 from scripts.plan.submission import Submission
 from scripts.plan.units import GIB, bytes_text, time_text
@@ -48,7 +49,7 @@ def judge(submission: Submission, plan: Plan) -> Verdict:
     memory = [] if broken else [*_gpu(plan), *_host(submission, plan)]
     disk = [] if broken else _disk(submission, plan)
     doubts = [*map(str, table.warn(recipe.args, context)), *_doubts(submission, plan)]
-    doubts += [*_grace(submission, plan), *_sources(submission)]
+    doubts += [*_grace(submission, plan), *_local(submission, plan), *_sources(submission)]
     return Verdict(
         refusals=tuple(map(str, [*broken, *memory, *disk])),
         warnings=tuple(doubts),
@@ -126,6 +127,24 @@ def _grace(submission: Submission, plan: Plan) -> list[str]:
         f"{time_text(needs)} (predicted), and terminationGracePeriodSeconds is {has:.0f}: "
         f"raise it to {enough}, or less on a file system faster than "
         f"{WRITE_BYTES_PER_SECOND / 1e9:g} GB/s"
+    ]
+
+
+def _local(submission: Submission, plan: Plan) -> list[str]:
+    """Warn if saves do not go to the nodes' disks of `localCheckpoints`, or do not fit there."""
+    if "DPO_LOCAL_CHECKPOINTS" not in submission.env or plan.footprint is None:
+        return []
+    if not submission.recipe.saves_in_background:
+        return ["localCheckpoints is not used: only checkpoints of all parameters go to it"]
+    part = plan.footprint.copied * submission.gpus_per_node
+    # the newest complete checkpoint stays while the next one is written
+    needed, limit = part + part / KEPT_FREE, float(submission.env.get("DPO_LOCAL_BYTES", "0"))
+    if not limit or needed <= limit:
+        return []
+    return [
+        f"checkpoints do not fit on the nodes' disks and are written to the workspace at once: a "
+        f"node needs {bytes_text(needed)} (predicted), and localCheckpoints.emptyDir.sizeLimit is "
+        f"{bytes_text(limit)}; raise it"
     ]
 
 

@@ -146,6 +146,27 @@ def test_models_that_are_merged_with_every_save_count_in_what_is_said_of_them() 
     assert refusal.endswith("or remove recipe.args.merge_lora [plan-workspace-size]")
 
 
+@pytest.mark.parametrize(("size", "warns"), [("100Gi", True), ("300Gi", False), ("", False)])
+def test_a_nodes_disk_that_is_too_small_for_two_checkpoints_is_a_warning(
+    size: str, warns: bool
+) -> None:
+    given = (
+        f"localCheckpoints.emptyDir.sizeLimit={size}"
+        if size
+        else "localCheckpoints.hostPath.path=/x"
+    )
+    release, plan = planned(given)
+    found = [line for line in judge(release, plan).warnings if "nodes' disks" in line]
+    assert bool(found) == warns
+    if found:
+        assert "a node needs 258 GB" in found[0]
+
+
+def test_a_nodes_disk_is_not_used_for_an_adapter() -> None:
+    release, plan = planned("localCheckpoints.hostPath.path=/x", "recipe.args.tuner_type=lora")
+    assert any("localCheckpoints is not used" in line for line in judge(release, plan).warnings)
+
+
 def test_memory_within_the_predictions_error_is_a_warning() -> None:
     release, plan = planned()
     assert plan.memory is not None and plan.card is not None
