@@ -66,6 +66,7 @@ def test_features_are_installed_in_their_order_and_rank_0_logs_them(tmp_path: Pa
         "modules launchers.training.loading launchers.training.merge_last"
         " launchers.training.saving launchers.training.saving.background"
         " launchers.training.saving.files launchers.training.saving.host_buffer"
+        " launchers.training.saving.staging"
         " launchers.training.seal_megatron",
     ]
     other = load(tmp_path, features.PLUGIN, environment={features.VARIABLE: names, "RANK": "3"})
@@ -97,7 +98,8 @@ def test_a_patch_that_steps_aside_leaves_a_callback_that_does_nothing(tmp_path: 
         "callbacks phases seal",
         "modules launchers.training.loading launchers.training.saving"
         " launchers.training.saving.background launchers.training.saving.files"
-        " launchers.training.saving.host_buffer launchers.training.seal_megatron",
+        " launchers.training.saving.host_buffer launchers.training.saving.staging"
+        " launchers.training.seal_megatron",
     ]
     assert "patch startup-megatron stepped aside unknown=swift." in done.stderr
 
