@@ -94,4 +94,5 @@ def test_what_may_change_is_merged_with_what_kueue_has_set(
     after = synced.run.state()
     assert after["spec"].pop("ttlSecondsAfterFinished") == 7
     before["spec"].pop("ttlSecondsAfterFinished", None)
+    assert after.pop("generation") > before.pop("generation")
     assert after == before
