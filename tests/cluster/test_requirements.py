@@ -48,6 +48,8 @@ def test_the_bridge_of_another_checkout_is_named() -> None:
     for link in (address("mdpo0", "10.201.0.1", 16), bare):
         (line,) = conflicts.taken_networks(LAYOUT, [link], [])
         assert "bridge mdpo0 exists" in line and "make cluster-down" in line
+    (line,) = conflicts.taken_networks(LAYOUT, [bare | {"ifalias": "/home/other"}], [])
+    assert "of the cluster in /home/other" in line
 
 
 @pytest.mark.parametrize(

@@ -8,23 +8,27 @@ networks and links with its name prefix are changed.
 from __future__ import annotations
 
 import socket
+from pathlib import Path
 
 from scripts.problem import Problem
 from tests.e2e.cluster.commands import run
 from tests.e2e.cluster.layout import SERVICES, Layout, Node
 
 BATCH = ("ip", "-batch", "-")
+LINKS = Path("/sys/class/net")
 
 
 def bridge(layout: Layout) -> str:
     """Return the `ip -batch` lines that create the bridge and the routes.
 
     The unreachable routes apply where no more specific one does: a packet to a deleted pod, or from
-    the host to a Service, does not leave by the host's default route.
+    the host to a Service, does not leave by the host's default route. The alias names the
+    checkout's folder, so that another one can tell whether this cluster still runs.
     """
     name, gateway = layout.bridge, layout.gateway
     lines = [
         f"link add {name} type bridge",
+        f'link set {name} alias "{layout.home}"',
         f"address add {gateway}/24 dev {name}",
         f"link set {name} up",
         *(f"route add unreachable {network}" for network in (layout.network, SERVICES)),
@@ -84,6 +88,18 @@ def remove(layout: Layout) -> None:
     for network in (layout.network, SERVICES):
         # Unlike `delete`, `flush` succeeds if there is no such route.
         run(("ip", "-4", "route", "flush", "exact", str(network), "type", "unreachable"))
+
+
+def owner(layout: Layout) -> Path | None:
+    """Return the folder (``Layout.home``) whose cluster made the bridge; None if there is none.
+
+    The alias of a link is in /sys/class/net (Documentation/ABI/testing/sysfs-class-net).
+    """
+    try:
+        text = (LINKS / layout.bridge / "ifalias").read_text(encoding="utf-8").strip()
+    except OSError:
+        return None
+    return Path(text) if text else None
 
 
 def remove_link(name: str) -> None:

@@ -13,7 +13,7 @@ from scripts.problem import Problem
 from tests.e2e.cluster import kubectl, supervise
 from tests.e2e.cluster.layout import Layout, Node
 from tests.e2e.cluster.node import images, lifecycle, network
-from tests.e2e.cluster.processes import manifests, requirements
+from tests.e2e.cluster.processes import leftover, manifests, requirements
 from tests.e2e.cluster.processes.control_plane import ControlPlane
 
 
@@ -34,7 +34,9 @@ class Processes:
         return ControlPlane(layout=self.layout)
 
     def check(self) -> None:
-        """Verify the requirements before anything starts."""
+        """Verify the requirements before anything starts; remove the network of a dead cluster."""
+        if leftover.abandoned(self.layout):
+            network.remove(self.layout)
         requirements.verify(self.layout)
         # Go fetches them the first time.
         manifests.cache(self.layout)

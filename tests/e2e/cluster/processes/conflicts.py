@@ -53,7 +53,8 @@ def taken_networks(
     for link in addresses:
         if link.get("ifname") == layout.bridge:
             faults.append(
-                f"bridge {layout.bridge} exists, of another checkout's cluster or of a dead one;"
+                f"bridge {layout.bridge} exists, of the cluster in"
+                f" {link.get('ifalias', 'another checkout')};"
                 f" run `make cluster-down` there, or `ip link delete {layout.bridge}`"
             )
         for info in link["addr_info"]:
