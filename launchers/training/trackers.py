@@ -22,6 +22,7 @@ from launchers import logs
 from launchers.config.recipe import TRACKERS
 from launchers.system.atomic_file import replace
 from launchers.training import loading
+from launchers.training.stop import uncaught
 
 ID = "tracker-id"
 """File in the run's folder; removing the folder starts another curve."""
@@ -57,6 +58,7 @@ def _install(library: str, label: str) -> None:
     if rank != (last if "startup_megatron" in loading.installed() else 0):
         os.environ.pop(TRACKERS[library], None)
         return
+    uncaught.remove()  # the end of Python completes the upload
     module: Any = importlib.import_module(library)
     module.init = _wrapped(module, label)
 

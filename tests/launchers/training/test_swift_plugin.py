@@ -51,6 +51,7 @@ def load(
         },
         capture_output=True,
         text=True,
+        timeout=100,
     )
 
 
@@ -67,16 +68,37 @@ def test_features_are_installed_in_their_order_and_rank_0_logs_them(tmp_path: Pa
         " launchers.training.saving launchers.training.saving.background"
         " launchers.training.saving.files launchers.training.saving.host_buffer"
         " launchers.training.saving.staging"
-        " launchers.training.seal_megatron",
+        " launchers.training.seal_megatron launchers.training.stop"
+        " launchers.training.stop.uncaught",
     ]
     other = load(tmp_path, features.PLUGIN, environment={features.VARIABLE: names, "RANK": "3"})
     assert other.stdout.splitlines()[0] == "callbacks merge_last seal"
 
 
+RAISE = """
+import threading, time
+threading.Thread(target=time.sleep, args=(600,)).start()  # the end of Python joins it
+raise RuntimeError("the gate has no tokens")
+"""
+
+
+def test_an_uncaught_exception_ends_the_process_at_once(tmp_path: Path) -> None:
+    last = tmp_path / "raise_last.py"
+    last.write_text(RAISE)
+    environment = {features.VARIABLE: "merge_last", "RANK": "1"}
+    done = load(tmp_path, features.PLUGIN, last, environment=environment)
+    assert done.returncode == 1
+    assert "RuntimeError: the gate has no tokens" in done.stderr
+
+
 def test_without_the_launcher_nothing_is_installed(tmp_path: Path) -> None:
     environment = {name: "" for name in (features.VARIABLE,)}
     done = load(tmp_path, features.PLUGIN, environment=environment)
-    assert done.stdout.splitlines() == ["callbacks", "modules launchers.training.loading"]
+    assert done.stdout.splitlines() == [
+        "callbacks",
+        "modules launchers.training.loading launchers.training.stop"
+        " launchers.training.stop.uncaught",
+    ]
 
 
 def refusal(tmp_path: Path, names: str) -> str:
@@ -99,7 +121,8 @@ def test_a_patch_that_steps_aside_leaves_a_callback_that_does_nothing(tmp_path: 
         "modules launchers.training.loading launchers.training.saving"
         " launchers.training.saving.background launchers.training.saving.files"
         " launchers.training.saving.host_buffer launchers.training.saving.staging"
-        " launchers.training.seal_megatron",
+        " launchers.training.seal_megatron launchers.training.stop"
+        " launchers.training.stop.uncaught",
     ]
     assert "patch startup-megatron stepped aside unknown=swift." in done.stderr
 

@@ -21,6 +21,7 @@ from typing import Any
 import pytest
 
 from launchers.training import loading, trackers
+from launchers.training.stop import uncaught
 from scripts.helm import ROOT
 from tests.launchers.training_environment import PYTHON, needs_training
 
@@ -145,8 +146,11 @@ def test_only_the_rank_that_reports_keeps_the_key(
     monkeypatch.setitem(sys.modules, "wandb", library)
     for name, value in env.items():
         monkeypatch.setenv(name, value)
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    uncaught.install()
     trackers.install_wandb()
     assert (library.init != plain) == reports
+    assert (sys.excepthook is sys.__excepthook__) == reports  # only an upload needs Python's end
     assert ("WANDB_API_KEY" in os.environ) == reports
 
 
