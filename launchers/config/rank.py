@@ -25,6 +25,18 @@ _LOCAL_SIZES = (
 )
 _PROCESSES = ("NPROC_PER_NODE", "PET_NPROC_PER_NODE", "SLURM_GPUS_ON_NODE")
 """Variables by which others state the processes or GPUs of a node, the user's own first."""
+_NODES = (
+    *("DPO_NODES", "SLURM_JOB_NUM_NODES", "SLURM_NNODES", "SLURM_STEP_NUM_NODES"),
+    *("GROUP_WORLD_SIZE", "AWS_BATCH_JOB_NUM_NODES", "MLP_WORKER_NUM", "FLUX_JOB_NNODES"),
+)
+"""Numbers of nodes that are not read where they stand alone."""
+_UNREAD = (
+    *("JOB_COMPLETION_INDEX", "SLURM_PROCID", "PMIX_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID"),
+    *("JSM_NAMESPACE_RANK", "FLUX_TASK_RANK", "HOROVOD_RANK", "VC_TASK_INDEX", "VK_TASK_INDEX"),
+    *("AWS_BATCH_JOB_NODE_INDEX", "MLP_ROLE_INDEX", "SM_CURRENT_HOST", "TF_CONFIG"),
+)
+"""Variables by which PMIx, MVAPICH, PALS, jsrun, Flux, Horovod, Volcano, AWS Batch, MLP, SageMaker
+and TensorFlow's operators tell a process which one it is; the launcher does not read them."""
 _REMEDY = (
     "set NNODES, NODE_RANK (0 to NNODES - 1) and MASTER_ADDR on each node; for one node unset the "
     "variables, or set NNODES=1 and NODE_RANK=0"
@@ -67,7 +79,7 @@ def place_of(env: Mapping[str, str]) -> Place:
         LaunchError: CONFIG when a variable is missing or not a number, the rank is out of range,
             or the variables of a launcher are incomplete, ambiguous or contradictory.
     """
-    if "JOB_COMPLETION_INDEX" in env and "DPO_NODES" in env:
+    if env.get("JOB_COMPLETION_INDEX") and env.get("DPO_NODES"):
         place = _jobset(env)
     else:
         _refuse_several_per_node(env)
@@ -163,11 +175,12 @@ def _started(env: Mapping[str, str]) -> Place:
 
 def _refuse_remnants(env: Mapping[str, str]) -> None:
     """Refuse variables that only a run of several nodes has, while nothing states the rank."""
-    if env.get("JOB_COMPLETION_INDEX"):
-        raise _incomplete("JOB_COMPLETION_INDEX without DPO_NODES")
-    for name in ("DPO_NODES", "SLURM_JOB_NUM_NODES"):
+    for name in _NODES:
         if integer(env, name, 1) > 1:
             raise _incomplete(f"{name}={env[name]} without this node's rank")
+    is_alone = any(env.get(name) for name in _NODES)
+    for name in () if is_alone else filter(env.get, _UNREAD):
+        raise _incomplete(f"{name}={env[name]} without a number of nodes")
     host = env.get("MASTER_ADDR", "")
     if host and not host.startswith("127.") and host not in ("localhost", "::1"):
         raise _incomplete(f"MASTER_ADDR={host} without NNODES and NODE_RANK")
@@ -208,14 +221,14 @@ def _conflict(cause: str) -> LaunchError:
 
 
 def _slurm(env: Mapping[str, str]) -> Place | None:
-    if "SLURM_NODEID" not in env:
+    if not env.get("SLURM_NODEID"):
         return None
     # a step may have fewer nodes than its job, and SLURM_NODEID counts within the step
-    scope = "STEP" if "SLURM_STEP_NODELIST" in env else "JOB"
-    nodes = integer(env, f"SLURM_{scope}_NUM_NODES", 1)
+    scope = "STEP" if env.get("SLURM_STEP_NODELIST") else "JOB"
+    hosts = slurm_hosts(required(env, f"SLURM_{scope}_NODELIST"))
+    nodes = integer(env, f"SLURM_{scope}_NUM_NODES", len(hosts))
     rank = integer(env, "SLURM_NODEID", 0, lowest=0)
-    master = slurm_hosts(required(env, f"SLURM_{scope}_NODELIST"))[0]
-    return _build(env, rank=rank, nodes=nodes, master=master, source="Slurm")
+    return _build(env, rank=rank, nodes=nodes, master=hosts[0], source="Slurm")
 
 
 def _torchrun(env: Mapping[str, str]) -> Place | None:
@@ -260,7 +273,7 @@ def _pytorchjob(env: Mapping[str, str]) -> Place | None:
 
 def _dlc(env: Mapping[str, str]) -> Place | None:
     """Read ``RANK`` and ``WORLD_SIZE`` that count pods: Alibaba's DLC, Volcano's plugin."""
-    if any(name in env for name in ("GROUP_RANK", "LOCAL_RANK", "PET_NNODES")):
+    if any(env.get(name) for name in ("GROUP_RANK", "LOCAL_RANK", "PET_NNODES")):
         return None  # of processes, or of Kubeflow
     given = [name for name in ("RANK", "WORLD_SIZE") if env.get(name)]
     if not given:
@@ -278,7 +291,7 @@ def _mpi(env: Mapping[str, str]) -> Place | None:
     names = ("OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
     if not any(env.get(name) for name in names):
         names = ("PMI_RANK", "PMI_SIZE", "MPI_LOCALNRANKS")
-        if not any(env.get(name) for name in names) or "SLURM_NODEID" in env:
+        if not any(env.get(name) for name in names) or env.get("SLURM_NODEID"):
             return None  # Slurm sets PMI_*, and knows the nodes
     lacks = [name for name in names if not env.get(name)]
     if lacks:

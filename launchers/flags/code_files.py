@@ -12,6 +12,13 @@ ALWAYS_FILES = ("custom_register_path", "custom_dataset_info")
 """Each word is a file (``swift/arguments/base_args``)."""
 CONFIGS = ("deepspeed", "teacher_deepspeed", "fsdp", "fsdp_config")
 """A preset of ms-swift, JSON, or a file (``swift/arguments/sft_args.py``)."""
+BY_SUFFIX = {
+    **dict.fromkeys(("columns", "device_map", "max_memory", "model_kwargs", "mrl_dims"), ".json"),
+    **dict.fromkeys(("rope_scaling", "vit_gradient_checkpointing_kwargs"), ".json"),
+    **dict.fromkeys(("system", "new_special_tokens"), ".txt"),
+}
+"""A file if the value ends so, otherwise JSON (``swift/utils/utils.py: json_parse_to_dict``) or a
+text (``swift/arguments/base_args``)."""
 
 
 def resolved(args: Mapping[str, Value], clone: Path | None) -> dict[str, Value]:
@@ -25,16 +32,21 @@ def resolved(args: Mapping[str, Value], clone: Path | None) -> dict[str, Value]:
         LaunchError: CONFIG for a relative path without a clone.
     """
     found: dict[str, Value] = {}
-    for flag in (*ALWAYS_FILES, *CONFIGS):
+    for flag in (*ALWAYS_FILES, *CONFIGS, *BY_SUFFIX):
         value = args.get(flag, "")
-        is_file = flag in ALWAYS_FILES
         if isinstance(value, list):
             found[flag] = [
-                in_clone(flag, word, clone) if is_file or _is_path(word) else word for word in value
+                in_clone(flag, word, clone) if _is_file(flag, word) else word for word in value
             ]
-        elif isinstance(value, str) and value and (is_file or _is_path(value)):
+        elif isinstance(value, str) and value and _is_file(flag, value):
             found[flag] = in_clone(flag, value, clone)
     return found
+
+
+def _is_file(flag: str, word: str) -> bool:
+    if flag in BY_SUFFIX:
+        return "\n" not in word and word.endswith(BY_SUFFIX[flag])
+    return flag in ALWAYS_FILES or _is_path(word)
 
 
 def in_clone(flag: str, path: str, clone: Path | None) -> str:

@@ -27,6 +27,8 @@ def unjudged(recipe: Recipe) -> str:
         return "the loss is not DPO"
     if recipe.is_on("reference_free"):
         return "reference_free leaves the reference out of the loss"
+    if recipe.backend == "transformers" and recipe.arg("ld_alpha") not in ("", "1", "1.0"):
+        return "ld_alpha scales the end of the policy's longer answers, and not the reference's"
     if any(recipe.args.get(name) for name in ADAPTERS):
         return "training begins with a trained adapter"
     if recipe.trains_adapter:
@@ -47,8 +49,8 @@ def _unjudged_adapter(recipe: Recipe) -> str:
 
 def _unjudged_arithmetic(recipe: Recipe) -> str:
     """Return why the same weights may give other log-probabilities in training."""
-    if recipe.arg("fp8_format"):
-        return "fp8 scales depend on the microbatches before"
+    if recipe.arg("fp8_format") or recipe.arg("fp4_format"):
+        return "the scales of fp8 and fp4 depend on the microbatches before"
     if recipe.arg("moe_expert_capacity_factor") and recipe.reference == "precomputed":
         return "which tokens are dropped depends on the microbatch"
     if recipe.arg("moe_router_load_balancing_type") == "sinkhorn":

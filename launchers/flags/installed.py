@@ -15,7 +15,7 @@ from types import MappingProxyType
 
 from launchers import suggestion
 from launchers.flags.flag_types import Kind, kind_of
-from launchers.flags.renames import Renamed
+from launchers.flags.renames import LAUNCHERS, Renamed
 from launchers.refusal import Refusal
 
 Default = str | int | float | bool | None
@@ -216,6 +216,8 @@ def _advice(
     near = suggestion.nearest(name, {*known, *renamed})
     if near is None:
         return ""
+    if near in LAUNCHERS:
+        return f"; if you mean {near}: the launcher sets it"
     if near in known:
         return f"; the nearest is {near}"
     return f"; if you mean {near}: {renamed[near].advice}"

@@ -1,7 +1,8 @@
 """Flags of ms-swift 2.x and 3.x, and of other trainers, with today's name.
 
 Sources: ms-swift pull requests 7945 and 8077 (the renames of 4.0), 9438, and its
-``docs/source_en/Megatron-SWIFT``; flags that never existed are those that recipes on the web use.
+``docs/source_en/Megatron-SWIFT``, for 3.0 ``docs/source_en/Instruction/ReleaseNote3.0.md``; flags
+that never existed are those that recipes on the web use.
 ``custom_register_path`` is missing on purpose: ms-swift 4 still takes the old name.
 """
 
@@ -44,10 +45,27 @@ _SWIFT_3 = {
     "master_port": Renamed(note="set rendezvous.masterPort"),
     "offload_folder": Renamed(note="never a flag"),
 }
+_MODEL = Renamed(note="set recipe.model")
+_SAMPLE = Renamed(note="write NAME#ROWS for a part of a dataset")
 _OLDER = {
     "sft_type": Renamed(to="tuner_type"),
+    "finetune_type": Renamed(to="tuner_type"),
+    "finetuning_type": Renamed(to="tuner_type"),
+    "use_lora": Renamed(to="tuner_type", note="with the value lora"),
     "dtype": Renamed(to="torch_dtype"),
     "quantization_bit": Renamed(to="quant_bits", note="with quant_method"),
+    "bnb_4bit_comp_dtype": Renamed(to="bnb_4bit_compute_dtype"),
+    "lora_target_modules": Renamed(to="target_modules", note="all-linear for ALL"),
+    "model_id_or_path": _MODEL,
+    "model_name_or_path": _MODEL,
+    "model_path": _MODEL,
+    "template_type": Renamed(to="template"),
+    "train_dataset": Renamed(note="set recipe.dataset"),
+    "preprocess_num_proc": Renamed(to="dataset_num_proc"),
+    "train_dataset_sample": _SAMPLE,
+    "val_dataset_sample": _SAMPLE,
+    "num_epochs": Renamed(to="num_train_epochs"),
+    "max_seq_length": Renamed(to="max_length"),
 }
 _MEGATRON = {
     "precompute_ref_log_probs": Renamed(note="set recipe.reference: precomputed"),
@@ -55,6 +73,9 @@ _MEGATRON = {
     "pp": Renamed(to="pipeline_model_parallel_size"),
     "cp": Renamed(to="context_parallel_size"),
     "ep": Renamed(to="expert_model_parallel_size"),
+    "etp": Renamed(to="expert_tensor_parallel_size"),
+    "vpp": Renamed(to="virtual_pipeline_model_parallel_size"),
+    "optimizer_offload": Renamed(to="optimizer_cpu_offload"),
     "gradient_checkpointing": Renamed(to="recompute_granularity", note="with the value full"),
     "load": Renamed(note="the launcher sets model, or mcore_model after a conversion"),
     "load_safetensors": Renamed(note="weights in Hugging Face format load directly: recipe.model"),
@@ -76,6 +97,7 @@ _MEGATRON = {
     "distributed_timeout_minutes": Renamed(to="ddp_timeout", note="in seconds"),
     "no_bias_dropout_fusion": Renamed(to="bias_dropout_fusion", note="inverted: false"),
     "no_rope_fusion": Renamed(to="apply_rope_fusion", note="inverted: false"),
+    "no_masked_softmax_fusion": Renamed(to="masked_softmax_fusion", note="inverted: false"),
     "no_gradient_accumulation_fusion": Renamed(
         to="gradient_accumulation_fusion", note="inverted: false"
     ),
@@ -90,8 +112,11 @@ _MEGATRON = {
     "expert_parallel_size": Renamed(to="expert_model_parallel_size"),
     "per_device_train_batch_size": Renamed(to="micro_batch_size", note="and global_batch_size"),
     "per_device_eval_batch_size": Renamed(to="micro_batch_size"),
+    "batch_size": Renamed(to="micro_batch_size", note="and global_batch_size"),
+    "eval_batch_size": Renamed(to="micro_batch_size"),
     "gradient_accumulation_steps": Renamed(to="global_batch_size", note="it counts all ranks"),
     "learning_rate": Renamed(to="lr"),
+    "min_learning_rate": Renamed(to="min_lr"),
     "warmup_ratio": Renamed(to="lr_warmup_fraction"),
 }
 _TRANSFORMERS = {
@@ -101,6 +126,9 @@ _TRANSFORMERS = {
         "recipe.reference: precomputed"
     ),
     "use_liger": Renamed(to="use_liger_kernel"),
+    "batch_size": Renamed(to="per_device_train_batch_size"),
+    "eval_batch_size": Renamed(to="per_device_eval_batch_size"),
+    "lora_lr_ratio": Renamed(to="lorap_lr_ratio"),
     "use_fsdp": Renamed(to="fsdp", note="with the value fsdp2, and without deepspeed"),
     "lr": Renamed(to="learning_rate"),
     "micro_batch_size": Renamed(to="per_device_train_batch_size"),
@@ -123,16 +151,17 @@ RENAMED: dict[str, dict[str, Renamed]] = {
 }
 """Backend to old flag to advice."""
 
-_OWNED = frozenset(
+LAUNCHERS = frozenset(
     {
         *("model", "mcore_model", "ref_model", "mcore_ref_model", "dataset"),
         *("output_dir", "add_version", "resume_from_checkpoint"),
         *("load_args", "ignore_args_error", "use_hf"),
     }
 )
+"""Flags of both backends that the launcher alone sets."""
 OWNED: dict[str, frozenset[str]] = {
-    "megatron": _OWNED | {"finetune"},
-    "transformers": _OWNED,
+    "megatron": LAUNCHERS | {"finetune"},
+    "transformers": LAUNCHERS,
 }
 """Backend to the flags that the launcher alone sets, since they say whether a run resumes."""
 

@@ -29,9 +29,11 @@ _DROPOUTS = (
     *("attention_dropout", "hidden_dropout"),
     *("attention_probs_dropout_prob", "hidden_dropout_prob", "dropout"),
     *("resid_pdrop", "embd_pdrop", "attn_pdrop"),
+    *("moe_input_jitter_eps", "moe_jitter_eps", "router_jitter_noise", "input_jitter_noise"),
 )
-"""Names of dropout rates in configurations of megatron-core and transformers. An adapter's own
-dropout is none of them: it changes nothing while the adapter is zero."""
+"""Names of dropout rates, and of a router's noise, in configurations of megatron-core and
+transformers. An adapter's own dropout is none of them: it changes nothing while the adapter is
+zero."""
 
 Reference = Literal["adapter", "model", "pass", "store"]
 """Source of the reference's log-probabilities: the model without its adapter, a second model,
@@ -117,6 +119,8 @@ def has_dropout(config: object) -> bool:
     >>> from types import SimpleNamespace
     >>> has_dropout(SimpleNamespace(attention_dropout=0.1)), has_dropout(SimpleNamespace(dropout=0))
     (True, False)
+    >>> has_dropout(SimpleNamespace(router_jitter_noise=0.01))
+    True
     """
     return any(getattr(config, name, None) for name in _DROPOUTS)
 

@@ -24,10 +24,11 @@ RUN_ON_GPUS = {
     "transformer-engine": ("2.12.0", "2.16.1"),
     "torch": ("2.11.0",),
     "apex": (),
-    "flash-attn": (),
+    **dict.fromkeys(("flash-attn", "flash-attn-3", "flash-attn-4"), ()),
 }
 """The releases that the runs of tests/gpu have had; none had the packages without a release. Apex
-brings kernels of norms and fused gradient accumulation, flash-attn another attention."""
+brings kernels of norms and fused gradient accumulation, flash-attn and its successors, which
+Transformer Engine looks for by these names, another attention."""
 NEVER_RUN = "never run on a GPU by this project"
 LAUNCHER = "launcher"
 """Key of the launcher's digest: it is recorded, and a resume may have another one."""

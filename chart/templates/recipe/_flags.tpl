@@ -70,7 +70,9 @@ accepts. No flag is named here.
 ; it is a flag of recipe.backend {{ $other }}
 {{- else }}
 {{- with include "megatron-dpo.nearest" (dict "word" $flag "known" (concat .known (keys .backend.renamed | sortAlpha))) -}}
-{{- if has . $.known -}}
+{{- if has . $.backend.launcherOwned -}}
+; if you mean {{ . }}: the launcher sets it
+{{- else if has . $.known -}}
 ; the nearest is {{ . }}
 {{- else -}}
 ; if you mean {{ . }}: {{ get $.backend.renamed . }}
@@ -81,17 +83,24 @@ accepts. No flag is named here.
 
 {{/*
 The known word that shares most pairs of letters with a misspelt one (Dice's coefficient, in thousandths), or
-nothing if none shares 600: a guess would mislead. Evaluated on failure only. Takes (word, known).
+nothing if none shares 620: a guess would mislead. The first letters of the words of one must be, in order, among those
+of the other, and it may have no other number (launchers/suggestion.py). Evaluated on failure only. Takes (word, known).
 */}}
 {{- define "megatron-dpo.nearest" -}}
 {{- $word := .word -}}
+{{- $initials := include "megatron-dpo.initials" $word -}}
+{{- $numbers := list "" (regexReplaceAll "[^0-9]" $word "") -}}
 {{- $best := "" -}}
-{{- $most := 599 -}}
+{{- $most := 619 -}}
 {{- range $candidate := .known }}
 {{- $shared := 0 }}
+{{- $own := include "megatron-dpo.initials" $candidate }}
+{{- $isWithin := or (regexMatch (regexReplaceAll "(.)" $own "${1}.*" | printf "^%s") $initials) (regexMatch (regexReplaceAll "(.)" $initials "${1}.*" | printf "^%s") $own) }}
+{{- if and $isWithin (has (regexReplaceAll "[^0-9]" $candidate "") $numbers) }}
 {{- range $start := until (max 0 (sub (len $word) 1) | int) }}
 {{- if contains (substr $start (int (add $start 2)) $word) $candidate }}
 {{- $shared = add1 $shared }}
+{{- end }}
 {{- end }}
 {{- end }}
 {{- $score := div (mul 2000 $shared) (max 1 (add (len $word) (len $candidate))) | int }}
@@ -101,4 +110,9 @@ nothing if none shares 600: a guess would mislead. Evaluated on failure only. Ta
 {{- end }}
 {{- end }}
 {{- $best }}
+{{- end }}
+
+{{/* The first letter of each word of a flag: mtdt of moe_token_dispatcher_type. */}}
+{{- define "megatron-dpo.initials" -}}
+{{- regexReplaceAll "_*([A-Za-z0-9])[A-Za-z0-9]*_*" . "${1}" }}
 {{- end }}

@@ -4,8 +4,9 @@
 
 The error of a gradient is ``|g - e| / |e|`` (Euclidean norms), where ``e`` is upstream's in fp32. A
 kind is one weight of all layers and experts, and its error that of all its gradients as one vector.
-The spread is what upstream's two bf16 sides show, the larger of their two errors. The test, chosen
-before the first measurement:
+The spread is what upstream's two bf16 sides show, the larger of their two errors: ``upstream``
+sums gradients in bf16 as ours does, over twice as many microbatches, ``kernels`` in fp32. The test,
+chosen before the first measurement:
 
 1. all parameters as one vector, and the median over the parameters: at most ``CLOSE`` spreads. Both
    average over rounding errors and near-ties of routers by the hundred, and repeat within a few

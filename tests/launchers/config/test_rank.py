@@ -47,6 +47,11 @@ def test_a_slurm_step_counts_its_own_nodes() -> None:
     assert (place.rank, place.nodes, place.master_addr) == (1, 2, "gpu03")
 
 
+def test_slurm_without_a_number_of_nodes_gives_its_node_list() -> None:
+    place = place_of({"SLURM_NODEID": "0", "SLURM_JOB_NODELIST": "gpu[07-08]"})
+    assert (place.rank, place.nodes, place.master_addr) == (0, 2, "gpu07")
+
+
 def test_one_host_alone_needs_no_variables() -> None:
     assert place_of({}).nodes == 1
 
@@ -139,9 +144,21 @@ def test_the_users_own_variables_count_before_all_others(env: dict[str, str]) ->
         ({"PET_NNODES": "1:4", "RANK": "0"}, "launch-incomplete", "PET_NNODES=1:4"),
         ({"PET_RDZV_ENDPOINT": "h0:29400"}, "launch-incomplete", "PET_RDZV_ENDPOINT=h0:29400"),
         ({"PMI_RANK": "0", "PMI_SIZE": "2"}, "launch-incomplete", "without MPI_LOCALNRANKS"),
-        ({"JOB_COMPLETION_INDEX": "0"}, "launch-incomplete", "without DPO_NODES"),
+        ({"JOB_COMPLETION_INDEX": "0"}, "launch-incomplete", "without a number of nodes"),
         ({"DPO_NODES": "2"}, "launch-incomplete", "DPO_NODES=2"),
         ({"SLURM_JOB_NUM_NODES": "2"}, "launch-incomplete", "SLURM_JOB_NUM_NODES=2"),
+        ({"SLURM_NNODES": "2"}, "launch-incomplete", "SLURM_NNODES=2"),
+        ({"SLURM_STEP_NUM_NODES": "2"}, "launch-incomplete", "SLURM_STEP_NUM_NODES=2"),
+        ({"SLURM_PROCID": "1"}, "launch-incomplete", "SLURM_PROCID=1"),
+        ({"GROUP_WORLD_SIZE": "2"}, "launch-incomplete", "GROUP_WORLD_SIZE=2"),
+        ({"PMIX_RANK": "0"}, "launch-incomplete", "PMIX_RANK=0"),
+        ({"MV2_COMM_WORLD_RANK": "1"}, "launch-incomplete", "MV2_COMM_WORLD_RANK=1"),
+        ({"VC_TASK_INDEX": "1"}, "launch-incomplete", "VC_TASK_INDEX=1"),
+        ({"MLP_ROLE_INDEX": "0", "MLP_WORKER_NUM": "2"}, "launch-incomplete", "MLP_WORKER_NUM=2"),
+        # a variable that is set and empty says nothing
+        (DLC | {"GROUP_RANK": "", "MASTER_ADDR": ""}, "env-missing", "MASTER_ADDR"),
+        (JOBSET | {"JOB_COMPLETION_INDEX": ""}, "launch-incomplete", "DPO_NODES=2"),
+        (MPICH | {"SLURM_NODEID": "", "MPI_LOCALNRANKS": ""}, "launch-incomplete", "PMI_RANK=1"),
         ({"MASTER_ADDR": "h0"}, "launch-incomplete", "MASTER_ADDR=h0"),
         (DLC | {"NNODES": "1"}, "launch-conflict", "NNODES=1, and RANK states 2 nodes"),
         (SLURM | {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "h"}, "launch-conflict", "Slurm"),
@@ -169,6 +186,8 @@ def test_variables_that_leave_the_rank_open_are_refused(
         {"NNODES": "1", "NODE_RANK": "0", "MASTER_ADDR": "h0"},
         {"OMPI_MCA_btl": "tcp", "OPAL_PREFIX": "/opt"},  # of images with MPI inside
         {"SLURM_JOB_NUM_NODES": "1"},
+        {"SLURM_JOB_NUM_NODES": "1", "SLURM_PROCID": "0"},
+        {"MLP_WORKER_NUM": "1", "MLP_ROLE_INDEX": "0"},
     ],
 )
 def test_one_node_that_says_so_trains_alone(env: dict[str, str]) -> None:

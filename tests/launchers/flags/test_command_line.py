@@ -253,6 +253,13 @@ def test_saves_by_time_unless_the_recipe_has_steps(backend: Backend) -> None:
         ("fsdp", "fsdp2", "fsdp2"),
         ("fsdp", "conf/fsdp.json", "/w/code/conf/fsdp.json"),
         ("fsdp_config", "fsdp.json", "/w/code/fsdp.json"),
+        ("columns", "conf/columns.json", "/w/code/conf/columns.json"),
+        ("columns", '{"text": "a/b"}', '{"text": "a/b"}'),
+        ("device_map", "auto", "auto"),
+        ("system", "prompts/system.txt", "/w/code/prompts/system.txt"),
+        ("system", "Answer with and/or.", "Answer with and/or."),
+        ("system", "Two lines:\nsee a.txt", "Two lines:\nsee a.txt"),
+        ("new_special_tokens", ["<a>", "tokens.txt"], ["<a>", "/w/code/tokens.txt"]),
     ],
 )
 def test_files_of_the_training_code_are_found_in_the_clone(
@@ -261,7 +268,9 @@ def test_files_of_the_training_code_are_found_in_the_clone(
     assert flags(recipe("transformers", **{flag: given}))[flag] == resolved
 
 
-@pytest.mark.parametrize("flag", ["custom_register_path", "custom_dataset_info", "deepspeed"])
+@pytest.mark.parametrize(
+    "flag", ["custom_register_path", "custom_dataset_info", "deepspeed", "columns"]
+)
 def test_a_relative_file_without_a_clone_is_refused(flag: str) -> None:
     with pytest.raises(
         LaunchError, match=rf"recipe\.args\.{flag}: 'x\.json' is a relative path"

@@ -26,6 +26,7 @@ def recipe(args: dict[str, Any], **fields: Any) -> Recipe:
         (LORA, {}),
         ({**LORA, "lora_dropout": 0.1, "init_weights": "gaussian"}, {}),
         ({}, {"backend": "transformers"}),
+        ({"ld_alpha": 1.0}, {"backend": "transformers"}),
         (
             {"neftune_noise_alpha": 0, "loss_type": ["sigmoid", "hinge"]},
             {"backend": "transformers"},
@@ -52,7 +53,9 @@ def test_judged(args: dict[str, Any], fields: dict[str, Any]) -> None:
         ({**LORA, "init_weights": "pissa"}, {}),
         ({**LORA, "use_dora": True}, {}),
         ({"tuner_type": "adalora"}, {"backend": "transformers"}),
+        ({"ld_alpha": 0.5}, {"backend": "transformers"}),
         ({"fp8_format": "hybrid"}, {}),
+        ({"fp4_format": "e2m1"}, {}),
         ({"moe_expert_capacity_factor": 1.5}, {"reference": "precomputed"}),
         ({"moe_router_load_balancing_type": "sinkhorn"}, {}),
         ({"neftune_noise_alpha": 5}, {"backend": "transformers"}),

@@ -180,6 +180,23 @@ def test_unknown_flags_name_the_nearest_and_renamed_ones_the_new() -> None:
         ("megatron", "sft_type", "use tuner_type"),
         ("megatron", "dtype", "use torch_dtype"),
         ("transformers", "precompute_ref_log_probs", "the reference runs in each step"),
+        ("megatron", "etp", "use expert_tensor_parallel_size"),
+        ("megatron", "vpp", "use virtual_pipeline_model_parallel_size"),
+        ("megatron", "no_masked_softmax_fusion", "use masked_softmax_fusion (inverted: false)"),
+        ("megatron", "min_learning_rate", "use min_lr"),
+        ("megatron", "eval_batch_size", "use micro_batch_size"),
+        ("megatron", "batch_size", "use micro_batch_size (and global_batch_size)"),
+        ("megatron", "moe_token_dispatcher", "the nearest is moe_token_dispatcher_type"),
+        ("megatron", "rpo_alhpa", "the nearest is rpo_alpha"),
+        ("megatron", "use_lora", "use tuner_type (with the value lora)"),
+        ("transformers", "lora_target_modules", "use target_modules (all-linear for ALL)"),
+        ("transformers", "train_dataset", "set recipe.dataset)"),
+        ("transformers", "preprocess_num_proc", "use dataset_num_proc"),
+        ("transformers", "resume_from_ckpt", "resume_from_checkpoint: the launcher sets it"),
+        ("transformers", "lora_lr_ratio", "use lorap_lr_ratio"),
+        ("transformers", "num_epochs", "use num_train_epochs"),
+        ("transformers", "model_path", "set recipe.model)"),
+        ("transformers", "val_dataset_sample", "write NAME#ROWS for a part of a dataset)"),
     ],
 )
 @needs_training
@@ -192,6 +209,22 @@ def test_advice_names_what_was_meant_or_nothing(backend: str, name: str, says: s
     known = flags.pop(backend)
     [found] = installed.check_flags([name], known, RENAMED[backend], flags)
     assert found.says.endswith(says) or says in found.says.partition(";")[2]
+
+
+@pytest.mark.parametrize(
+    ("backend", "name"),
+    [
+        *(("megatron", name) for name in ("mtp", "neftune", "train_batch_size", "exp_name")),
+        ("megatron", "use_loss_scale"),
+        *(("transformers", name) for name in ("ds_config", "adapter_path", "wandb_projects")),
+        *(("transformers", name) for name in ("revision", "mcore_adapters", "train_iter")),
+    ],
+)
+@needs_training
+def test_a_name_of_another_meaning_is_not_advised(backend: str, name: str) -> None:
+    known = installed.flags(swift_classes(), installed.ENTRIES[backend]["rlhf"])
+    [found] = installed.check_flags([name], known, RENAMED[backend])
+    assert found.says == "ms-swift has no such flag"
 
 
 def test_nothing_installed_is_nothing_found(monkeypatch: pytest.MonkeyPatch) -> None:
