@@ -163,7 +163,7 @@ FEATURES = (
         backend="transformers",
         callback="phases",
     ),
-    Feature(name="heartbeat", module="heartbeat.process"),
+    Feature(name="heartbeat", module="heartbeat"),
     Feature(
         name="background_save",
         module="saving.megatron",
