@@ -6,7 +6,8 @@ it. ``training/reference/policy.py`` refuses the same references in a run withou
 
 from __future__ import annotations
 
-from launchers.config.recipe import ADAPTERS, NO, PAIR_WEIGHTS, REFERENCE
+from launchers.config.flag_value import NO
+from launchers.config.recipe import ADAPTERS, PAIR_WEIGHTS, REFERENCE
 from launchers.rules.engine import (
     NOT_RLHF,
     RLHF,

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from launchers.config.recipe import Recipe, Value
+from launchers.config.flag_value import Value
+from launchers.config.recipe import Recipe
 from launchers.flags import core_overrides as overrides
 from launchers.plan.model_config import ModelConfig
 from launchers.refusal import Refusal
