@@ -1,4 +1,4 @@
-"""Gradients of one step beside fp32: ``python3 -m tests.gpu.gradients TOKENIZER RESULTS``.
+"""Gradients of one step compared with fp32: ``python3 -m tests.gpu.gradients TOKENIZER RESULTS``.
 
 Each side of ``gradients.yaml`` runs one step of the same small Qwen3-MoE on the same 24 pairs, all
 sides at once, and writes the gradients that its optimizer is given (the plugin
