@@ -33,7 +33,7 @@ FOUND_FROM = ("", "launchers", "scripts", "chart", "tests", "values", "chart/tem
 PATH = re.compile(r"(?:[a-z_]+/)+[a-z_0-9]+\.(?:py|tpl)")
 """A source file with its folder; upstream's begin with the name of a package."""
 UPSTREAM = ("swift/", "megatron/", "mcore_bridge/", "transformers/", "transformer_engine/")
-LONGEST = 215
+LONGEST = 175
 """Lines of the longest README; ``tests/faults/results`` is a table of results."""
 
 
@@ -41,6 +41,10 @@ def blocks(text: str) -> list[list[str]]:
     """Return the words of each line of the code blocks without a language."""
     found = [each["body"] for each in FENCE.finditer(text) if not each["language"]]
     return [words for line in "\n".join(found).splitlines() if (words := _words(line))]
+
+
+SECTION = re.compile(r'([\w/]*[A-Z]{3,}\.md)[`)]*,\s(?:#\s)?"([^"\n]+)"')
+"""A page and a section of it, as comments and docstrings refer to them."""
 
 
 def commands(text: str) -> list[list[str]]:
@@ -118,3 +122,17 @@ def test_both_languages_have_the_same_sections_commands_and_rows() -> None:
     }
     figures = [set(re.findall(r"\d[\d,.]*\d", text)) for text in (english, chinese)]
     assert figures[0] == figures[1]
+
+
+def test_sections_that_sources_refer_to_exist() -> None:
+    headings = {
+        page: set(re.findall(r"^#+ (.*)$", (ROOT / page).read_text(), re.M)) for page in PAGES
+    }
+    missing = []
+    for path in sorted(FILES):
+        if path.endswith((".py", ".tpl", ".yaml", ".md")):
+            for page, section in SECTION.findall((ROOT / path).read_text(encoding="utf-8")):
+                named = [found for each, found in headings.items() if each.endswith(page)]
+                if not any(each.startswith(section) for found in named for each in found):
+                    missing.append(f"{path}: {page}, {section}")
+    assert missing == []
