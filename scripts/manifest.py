@@ -56,7 +56,7 @@ class ReplicatedJob:
 
     @property
     def grace(self) -> float:
-        """Seconds from SIGTERM to SIGKILL; Kubernetes' default is 30."""
+        """Return the seconds from SIGTERM to SIGKILL; Kubernetes' default is 30."""
         return float(self.pod.get("terminationGracePeriodSeconds", 30))
 
     @property
@@ -113,12 +113,12 @@ class JobSet:
 
     @property
     def queue(self) -> str:
-        """Kueue's LocalQueue; empty when the run starts without Kueue."""
+        """Return Kueue's LocalQueue; empty when the run starts without Kueue."""
         return self.labels.get(f"{KUEUE}/queue-name", "")
 
     @property
     def priority(self) -> str:
-        """Kueue's WorkloadPriorityClass; empty for none."""
+        """Return Kueue's WorkloadPriorityClass; empty for none."""
         return self.labels.get(f"{KUEUE}/priority-class", "")
 
 
@@ -141,7 +141,7 @@ class Release:
 
     @property
     def claims(self) -> dict[str, Fields]:
-        """PersistentVolumeClaims of the release, by name."""
+        """Return the PersistentVolumeClaims of the release, by name."""
         return self.of_kind("PersistentVolumeClaim")
 
     def of_kind(self, kind: str) -> dict[str, Fields]:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import hypothesis
 import pytest
 
 from scripts import archive
+
+# a busy machine is not a slow test
+hypothesis.settings.register_profile("any-machine", deadline=None)
+hypothesis.settings.load_profile("any-machine")
 
 
 def pytest_configure() -> None:

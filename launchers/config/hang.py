@@ -26,7 +26,7 @@ LARGEST = 86_400
 
 @dataclass(frozen=True, kw_only=True)
 class Hang:
-    """Whether hangs are detected, and the limits."""
+    """Settings of hang detection: whether it is on, and its limits."""
 
     is_watched: bool
     floors: Mapping[str, int]

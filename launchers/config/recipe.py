@@ -9,11 +9,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
 import yaml
 
 from launchers import suggestion
+from launchers.config.flag_value import Value, is_zero, spell, switch, words
 from launchers.exits import Exit, LaunchError
 
 Backend = Literal["megatron", "transformers"]
@@ -22,13 +23,6 @@ Reference = Literal["online", "precomputed"]
 Export = Literal["last", "best"]
 PairWeights = Literal["equal", "pack"]
 Saving = Literal["background", "blocking"]
-Value = str | list[str] | dict[str, Any]
-"""A flag's value: one string, several strings, or a map passed as JSON."""
-
-YES = ("yes", "true", "t", "y", "1")
-NO = ("no", "false", "f", "n", "0")
-"""Values of a switch in lower case, as transformers' ``hf_argparser.py:string_to_bool`` accepts
-them; it refuses any other text, such as ``on``."""
 
 ADAPTERS = ("adapters", "ref_adapters", "mcore_adapter", "mcore_ref_adapter")
 """Flags that name an adapter; with one of them ms-swift's Megatron trainer trains LoRA whatever
@@ -392,43 +386,3 @@ def _word(name: str, value: object) -> str:
         "use a string, a list of strings or a map",
         id="flag-value",
     )
-
-
-def words(value: Value) -> list[str]:
-    """Return a flag's values, given as a list or as one text."""
-    return value if isinstance(value, list) else str(value).split()
-
-
-def spell(value: Value) -> str:
-    """Return a value as one text.
-
-    >>> spell(["core_attn", "mlp"]), spell({"a": 1}), spell("x")
-    ('core_attn mlp', '{"a": 1}', 'x')
-    """
-    if isinstance(value, dict):
-        return json.dumps(value)
-    return " ".join(value) if isinstance(value, list) else value
-
-
-def is_zero(text: str) -> bool:
-    """Return whether a flag's text is the number zero; text that is not a number is not.
-
-    >>> is_zero("0"), is_zero("0.0"), is_zero("0.01"), is_zero("some")
-    (True, True, False, False)
-    """
-    try:
-        return float(text) == 0
-    except ValueError:
-        return False
-
-
-def switch(text: str) -> bool | None:
-    """Return the value of a switch; None for a text that ms-swift's parser refuses.
-
-    >>> switch("True"), switch("0"), switch("on")
-    (True, False, None)
-    """
-    word = text.lower()
-    if word in YES:
-        return True
-    return False if word in NO else None

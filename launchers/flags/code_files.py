@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from launchers.config.recipe import Value
+from launchers.config.flag_value import Value
 from launchers.exits import Exit, LaunchError
 
 ALWAYS_FILES = ("custom_register_path", "custom_dataset_info")

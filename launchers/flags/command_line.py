@@ -11,8 +11,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from launchers.config.flag_value import NO, Value
 from launchers.config.rank import Place
-from launchers.config.recipe import KEPT_BY_TIME, NO, SAVE_STEPS, TRACKERS, Recipe, Value
+from launchers.config.recipe import KEPT_BY_TIME, SAVE_STEPS, TRACKERS, Recipe
 from launchers.exits import Exit, LaunchError
 from launchers.flags import code_files, features
 from launchers.storage.checkpoint import Checkpoint

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from launchers.config.recipe import Value
+from launchers.config.flag_value import Value
 from launchers.refusal import Refusal
 
 _SWITCHES = ("true", "false", "yes", "no", "on", "off")

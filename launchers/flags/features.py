@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from launchers import PACKAGE
-from launchers.config.recipe import PAIRED, Backend, Recipe, words
+from launchers.config.flag_value import words
+from launchers.config.recipe import PAIRED, Backend, Recipe
 from launchers.exits import Exit, LaunchError
 from launchers.flags import equal_packs, first_step
 from launchers.flags.code_files import in_clone
@@ -163,7 +164,7 @@ FEATURES = (
         backend="transformers",
         callback="phases",
     ),
-    Feature(name="heartbeat", module="heartbeat.process"),
+    Feature(name="heartbeat", module="heartbeat"),
     Feature(
         name="background_save",
         module="saving.megatron",

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from launchers.config.recipe import Value, spell, switch
+from launchers.config.flag_value import Value, spell, switch
 from launchers.refusal import Refusal
 
 _SIZE = re.compile(r"[1-9][0-9]{0,5}")

@@ -1,4 +1,4 @@
-"""Hangs: when training processes count as hanging, what they are doing then, and whose fault it is.
+"""Hangs: when processes count as hanging, what they are doing then, and which rank is the cause.
 
 May import ``config``, ``system`` and ``storage``.
 """

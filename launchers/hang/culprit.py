@@ -1,4 +1,4 @@
-"""The rank that blocks the others. Pure; "unknown" is an answer, a guess is not.
+"""The rank that blocks the others; "unknown" without evidence, never a guess. Pure.
 
 The rules are tried in order; each selects ranks by one kind of evidence, and answers only if it
 selects some of the ranks but not all.

@@ -1,4 +1,4 @@
-"""``attempts/<n>/hang.json``: what rank 0 found out about a hang."""
+"""``attempts/<n>/hang.json``: rank 0's findings about a hang."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether the training processes of a node are silent for too long. Pure.
+"""Judge whether the training processes of a node have been silent for too long. Pure.
 
 A process writes a heartbeat at each boundary, batch and phase (``system/step_board.py``). Its limit
 is five times the median step, and at least the floor of its phase. In most phases processes wait

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from launchers import logs
-from launchers.config.recipe import NO, TRACKERS, Recipe, Value
+from launchers.config.flag_value import NO, Value
+from launchers.config.recipe import TRACKERS, Recipe
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
 from launchers.flags import flag_types as kinds

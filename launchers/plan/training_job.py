@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from launchers.config.recipe import ADAPTERS, Recipe, Value, switch
+from launchers.config.flag_value import Value, switch
+from launchers.config.recipe import ADAPTERS, Recipe
 from launchers.exits import Exit, LaunchError
 from launchers.plan.layout import Layout
 

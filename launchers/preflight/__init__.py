@@ -1,4 +1,4 @@
-"""Checks of pods, GPUs and network before a run costs anything.
+"""Checks of pods, GPUs and network before training starts.
 
 May import ``flags``, ``gang`` and below.
 """

@@ -1,4 +1,4 @@
-"""The preflight of one rank: checks of pods, GPUs and network before a run costs anything.
+"""The preflight of one rank: checks of pods, GPUs and network before training starts.
 
 Each pod runs ``local`` at the container's start, before downloads; rank 0 runs ``meeting`` and the
 peers ``answer`` in the handshake that starts the gang; all run ``collective`` before training.

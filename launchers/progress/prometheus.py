@@ -1,4 +1,4 @@
-"""``progress.json`` in the text format of Prometheus, by hand: the image has no client library.
+"""``progress.json`` in Prometheus' text format, without the client library, which the image lacks.
 
 Format: https://prometheus.io/docs/instrumenting/exposition_formats (version 0.0.4). A number that
 is not known has no line.

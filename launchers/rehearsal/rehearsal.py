@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from launchers.config.flag_value import Value
 from launchers.config.rank import Place
-from launchers.config.recipe import Recipe, Value
+from launchers.config.recipe import Recipe
 from launchers.exits import USER
 from launchers.plan.training_job import Arguments
 

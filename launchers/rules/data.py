@@ -1,19 +1,17 @@
-"""Rules of data, loss, checkpoints and the precomputed reference that need no model.
+"""Rules of data, loss and checkpoints that need no model.
 
 Sources are abbreviated as in ``rules/parallelism.py``; TRL is trl 0.29.1, as ms-swift 4.4.1 uses
-it. ``training/reference/policy.py`` refuses the same references in a run without a launcher.
+it.
 """
 
 from __future__ import annotations
 
-from launchers.config.recipe import ADAPTERS, NO, PAIR_WEIGHTS, REFERENCE
+from launchers.config.flag_value import NO
 from launchers.rules.engine import (
-    NOT_RLHF,
     RLHF,
     Conflict,
     Local,
     Rule,
-    When,
     Words,
     given,
     has,
@@ -22,7 +20,6 @@ from launchers.rules.engine import (
     off,
     on,
     one_of,
-    over,
     under,
 )
 from launchers.rules.optimizer import EPOCHS, ITERS, count
@@ -280,133 +277,3 @@ TRANSFORMERS: tuple[Rule, ...] = (
         "on_save; measured with 5.12.1",
     ),
 )
-
-_ONCE = one_of(REFERENCE, "precomputed")
-
-
-def _precomputed_conflict(id: str, says: str, source: str, *when: When) -> Conflict:
-    return Conflict(
-        id=id,
-        flag=REFERENCE,
-        when=(_ONCE, *when),
-        says=f"precomputed {says}; use online",
-        source=source,
-    )
-
-
-REFERENCES: tuple[Rule, ...] = (
-    _precomputed_conflict(
-        "precomputed-task",
-        "is supported for DPO only, and recipe.task is {recipe.task}",
-        "training/reference/trainer.py replaces SW trainers/dpo_trainer.py only",
-        NOT_RLHF,
-    ),
-    _precomputed_conflict(
-        "precomputed-rlhf-type",
-        "is supported for DPO only, and rlhf_type is {rlhf_type}",
-        "training/reference/trainer.py replaces SW trainers/dpo_trainer.py only",
-        RLHF,
-        none_of("rlhf_type", "dpo"),
-    ),
-    _precomputed_conflict(
-        "precomputed-tuner",
-        "requires tuner_type full, not {tuner_type}: the reference of an adapter is the model "
-        "without it, at no extra memory",
-        "SW rlhf_mixin.py:null_ref_context disables the adapter",
-        none_of("tuner_type", "full"),
-    ),
-    *(
-        _precomputed_conflict(
-            "precomputed-adapter",
-            f"cannot be combined with {flag}: the reference of an adapter is the model without it",
-            "SW rlhf_mixin.py:_load_checkpoint loads it into the policy",
-            given(flag),
-        )
-        for flag in ADAPTERS
-    ),
-    _precomputed_conflict(
-        "precomputed-streaming",
-        "cannot be combined with streaming, where not all pairs are known before the first step",
-        "SW dataset/packing.py:IterablePackingDataset has no length",
-        on("streaming"),
-    ),
-    *(
-        _precomputed_conflict(
-            "precomputed-parallelism",
-            f"is untested with {flag} {{{flag}}}",
-            "no GPU run has shown it",
-            over(flag, "1"),
-        )
-        for flag in ("context_parallel_size", "virtual_pipeline_model_parallel_size")
-    ),
-)
-"""Rules of the Megatron backend."""
-REFERENCES_ELSEWHERE: tuple[Rule, ...] = (
-    Conflict(
-        id="precomputed-transformers",
-        flag=REFERENCE,
-        when=(_ONCE,),
-        says="precomputed requires recipe.backend megatron; use online",
-        source="training/reference/trainer.py replaces SW megatron/trainers/dpo_trainer.py only",
-    ),
-)
-"""Rules of the transformers backend."""
-
-
-def _equal_conflict(id: str, says: str, source: str, *when: When) -> Conflict:
-    return Conflict(
-        id=id,
-        flag=PAIR_WEIGHTS,
-        when=(
-            one_of(PAIR_WEIGHTS, "equal"),
-            RLHF,
-            one_of("rlhf_type", "dpo"),
-            on("packing"),
-            *when,
-        ),
-        says=f"equal {says}; use pack",
-        source=source,
-    )
-
-
-WEIGHTS: tuple[Rule, ...] = tuple(
-    _equal_conflict(
-        "pair-weights-order",
-        f"requires that the packs of a step are known before it, which {flag} prevents",
-        "training/packs/packing.py deals packs that ms-swift shuffles as a whole",
-        condition,
-    )
-    for flag, condition in (
-        ("streaming: true", on("streaming")),
-        ("data_sharding: true", on("data_sharding")),
-        ("train_dataloader_shuffle: false", off("train_dataloader_shuffle")),
-    )
-)
-"""Rules of the Megatron backend."""
-WEIGHTS_ELSEWHERE: tuple[Rule, ...] = (
-    *(
-        _equal_conflict(
-            "pair-weights-loss",
-            f"cannot be combined with loss_type {loss}, which compares the pairs of a pack with "
-            "each other",
-            "SW rlhf_trainers/dpo_trainer.py:dpo_loss sorts them, or takes their running mean",
-            has("loss_type", loss),
-        )
-        for loss in ("aot", "aot_unpaired", "bco_pair")
-    ),
-    _equal_conflict(
-        "pair-weights-ld-alpha",
-        "cannot be combined with ld_alpha and rpo_alpha: the log-probability of an answer then "
-        "does not give its likelihood",
-        "SW rlhf_trainers/dpo_trainer.py:concatenated_forward scales the end of the longer answer",
-        given("ld_alpha"),
-        given("rpo_alpha"),
-    ),
-    _equal_conflict(
-        "pair-weights-sequence-parallel",
-        "is untested with sequence_parallel_size {sequence_parallel_size}",
-        "SW rlhf_mixin.py:get_per_token_logps gathers the parts of a sequence",
-        over("sequence_parallel_size", "1"),
-    ),
-)
-"""Rules of the transformers backend."""

@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from math import prod
 from typing import Literal
 
-from launchers.config.recipe import OWN, TASK, Value, spell, switch
+from launchers.config.flag_value import Value, spell, switch
+from launchers.config.recipe import OWN, TASK
 from launchers.flags.core_overrides import read
 from launchers.flags.flag_types import is_number, is_size, is_whole
 from launchers.refusal import Refusal

@@ -5,7 +5,8 @@ Sources are abbreviated as in ``rules/parallelism.py``.
 
 from __future__ import annotations
 
-from launchers.config.recipe import ADAPTERS, EXPORT, NO
+from launchers.config.flag_value import NO
+from launchers.config.recipe import ADAPTERS, EXPORT
 from launchers.rules.engine import (
     Conflict,
     Rule,

@@ -10,29 +10,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from launchers.config.recipe import Recipe, Value
+from launchers.config.flag_value import Value
+from launchers.config.recipe import Recipe
 from launchers.flags import core_overrides as overrides
 from launchers.plan.model_config import ModelConfig
 from launchers.refusal import Refusal
 from launchers.rules import engine, model, warnings
 from launchers.rules.adapter import ADAPTER
-from launchers.rules.data import (
-    DATA,
-    ELSEWHERE,
-    LOSS,
-    REFERENCES,
-    REFERENCES_ELSEWHERE,
-    SAVING,
-    TRANSFORMERS,
-    WEIGHTS,
-    WEIGHTS_ELSEWHERE,
-)
+from launchers.rules.data import DATA, ELSEWHERE, LOSS, SAVING, TRANSFORMERS
 from launchers.rules.engine import Facts, Range, Rule
 from launchers.rules.evaluation import EVALUATION, ON_MEGATRON, ON_TRANSFORMERS
 from launchers.rules.model import READ, Known
 from launchers.rules.moe import EIGHT_BITS, EXPERTS, GATHER
 from launchers.rules.optimizer import OPTIMIZER, RANGES, SCHEDULE
+from launchers.rules.pair_weights import WEIGHTS, WEIGHTS_ELSEWHERE
 from launchers.rules.parallelism import DENSE, GBS, MBS, PIPELINE, RECOMPUTE, SIZES, TENSOR, WORLD
+from launchers.rules.reference import REFERENCES, REFERENCES_ELSEWHERE
 
 SWIFT = "4.4.1"
 """ms-swift of the pinned image."""

@@ -1,4 +1,4 @@
-"""``check --image``: whether an image can train. It needs no settings, workspace or network.
+"""``check --image``: judge whether an image can train. It needs no settings, workspace or network.
 
 On a host without a GPU, such as the one that builds the image, what needs a driver is skipped.
 """

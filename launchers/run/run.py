@@ -1,4 +1,4 @@
-"""One run on one node: ``lead`` is the story of rank 0, ``follow`` that of every other rank."""
+"""One run on one node: ``lead`` is what rank 0 does, ``follow`` what every other rank does."""
 
 from __future__ import annotations
 

@@ -16,8 +16,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from launchers import PACKAGE, logs
+from launchers.config.flag_value import Value
 from launchers.config.rank import Place
-from launchers.config.recipe import Recipe, Value
+from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
 from launchers.flags.command_line import Inputs, environment, flatten, torchrun

@@ -1,4 +1,4 @@
-"""Decide whether another attempt has a chance: pure functions over the records of past attempts."""
+"""Decide whether another attempt can make progress: pure functions of past attempts' records."""
 
 from __future__ import annotations
 

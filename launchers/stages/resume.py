@@ -1,4 +1,4 @@
-"""The checkpoint that an attempt resumes from: the newest one that is whole.
+"""The checkpoint that an attempt resumes from: the newest complete and undamaged one.
 
 Each node compares its share of the files with the digests of the manifest, within a time limit;
 the pages that it reads are then in its page cache. Rank 0 compares before it chooses: a damaged one

@@ -1,4 +1,4 @@
-"""The workspace: outputs made once and whole, markers, manifests, locks, checkpoints.
+"""The workspace: outputs made once and atomically, markers, manifests, locks, checkpoints.
 
 May import ``system`` and below.
 """

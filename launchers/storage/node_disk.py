@@ -4,7 +4,7 @@ Each rank writes its shards to its node's disk and notes their digests (``digest
 have, rank 0 lists on the workspace what each has written (``PENDING.json``), and each rank copies
 its shards, comparing them with the digests; its note follows them. The seal comes when all notes
 have. Where training ends in between, each launcher copies what its node has before the next start
-(``push``), and rank 0 seals a checkpoint of which nothing is missing (``finish``). So a checkpoint
+(``push``), and rank 0 seals a checkpoint that is complete (``finish``). So a checkpoint
 counts when it is complete on the workspace, as without this disk.
 
 A resume reads from a folder of links (``nearest``): to this disk where it has the very shard that
@@ -37,7 +37,7 @@ VISIBLE_SECONDS = 10.0
 """Time that rank 0 waits to see the notes of other nodes: NFS may show them late."""
 POLL_SECONDS = 0.5
 KEPT_FREE = 0.9
-"""Largest part of the free space that a save takes: files have some bytes beside their tensors."""
+"""Largest part of the free space that a save takes: files have some bytes besides their tensors."""
 _LINKS = "resume"
 Written = Mapping[str, Mapping[str, Any]]
 """What ``rank_digests`` returns; empty for a rank that writes nothing."""

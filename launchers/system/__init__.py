@@ -1,4 +1,4 @@
-"""This process's surroundings: child processes, threads, retries, the installed ms-swift.
+"""The operating system: child processes, threads, retries, the installed ms-swift.
 
 May import ``config``.
 """

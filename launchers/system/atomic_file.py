@@ -1,4 +1,4 @@
-"""Files that a reader sees whole: written aside, flushed to the disk, renamed in."""
+"""Write files atomically: to a temporary file, flushed to the disk, then renamed."""
 
 from __future__ import annotations
 

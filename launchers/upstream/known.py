@@ -7,8 +7,7 @@ the files that ``make setup`` installs. After reading another release add its di
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 DIGITS = 16
 Read = Mapping[str, Mapping[str, Mapping[str, str]]]
@@ -404,22 +403,3 @@ SOURCES: Mapping[str, Read] = {
     "transformers": _TRANSFORMERS,
 }
 """By the name of the distribution."""
-
-
-def narrowest(releases: Sequence[str]) -> list[str]:
-    """Return the releases of several functions without those that others narrow down.
-
-    >>> narrowest(["1.6.0 to 1.6.5", "1.6.5"]), narrowest(["4.4.1", "4.4.1, 4.6.0"])
-    (['1.6.5'], ['4.4.1'])
-    """
-    ends = {each: _ends(each) for each in releases}
-    return [
-        each
-        for each, (first, last) in ends.items()
-        if not any(a != (first, last) and first <= a[0] and a[1] <= last for a in ends.values())
-    ]
-
-
-def _ends(releases: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    found = [tuple(map(int, each.split("."))) for each in re.findall(r"[\d.]+", releases)]
-    return found[0], found[-1]

@@ -7,14 +7,15 @@ lists the patches.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from launchers import logs
 from launchers.exits import Exit, LaunchError
 from launchers.upstream import source
-from launchers.upstream.known import DIGITS, SOURCES, narrowest
+from launchers.upstream.known import DIGITS, SOURCES
 
 ACCEPT = "DPO_ACCEPT_PATCHES"
 """Environment variable: names of patches, separated by commas, to install on an unknown source."""
@@ -45,17 +46,23 @@ class Function:
         return SOURCES[self.package][self.module][self.name]
 
 
-def functions(**given: tuple[str, ...]) -> tuple[Function, ...]:
-    """Return functions by package; ``_`` in a package's name stands for ``-``.
+_PACKAGE = {module: package for package, modules in SOURCES.items() for module in modules}
+"""The distribution of each module that was read."""
+
+
+def functions(scope: str, names: str) -> tuple[Function, ...]:
+    """Return functions of one module or class.
 
     Args:
-        given: for each package, places as ``Function.place`` returns them.
+        scope: a module, or a class as ``module:Class``.
+        names: the names in it, separated by spaces.
+
+    Raises:
+        KeyError: ``known.py`` does not have the module.
     """
-    return tuple(
-        Function(word.replace("_", "-"), *place.split(":"))
-        for word, places in given.items()
-        for place in places
-    )
+    module, _, owner = scope.partition(":")
+    prefix = f"{owner}." if owner else ""
+    return tuple(Function(_PACKAGE[module], module, prefix + name) for name in names.split())
 
 
 @dataclass(frozen=True)
@@ -100,7 +107,7 @@ class Verdict:
         found: dict[str, list[str]] = {}
         for f in (f for f in self.patch.functions if f not in self.unknown):
             found.setdefault(f.package, []).append(f.read[self.digests[f.place][:DIGITS]])
-        return "; ".join(f"{name} {each}" for name in found for each in narrowest(found[name]))
+        return "; ".join(f"{name} {each}" for name in found for each in _narrowest(found[name]))
 
     def error(self) -> LaunchError:
         """Return the error of a refused patch, naming function, version and override."""
@@ -131,6 +138,25 @@ class Verdict:
                     dict.fromkeys(f"{f.package} {source.version(f.package)}" for f in self.unknown)
                 ),
             )
+
+
+def _narrowest(releases: Sequence[str]) -> list[str]:
+    """Return the releases of several functions without those that others narrow down.
+
+    >>> _narrowest(["1.6.0 to 1.6.5", "1.6.5"]), _narrowest(["4.4.1", "4.4.1, 4.6.0"])
+    (['1.6.5'], ['4.4.1'])
+    """
+    ends = {each: _ends(each) for each in releases}
+    return [
+        each
+        for each, (first, last) in ends.items()
+        if not any(a != (first, last) and first <= a[0] and a[1] <= last for a in ends.values())
+    ]
+
+
+def _ends(releases: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    found = [tuple(map(int, each.split("."))) for each in re.findall(r"[\d.]+", releases)]
+    return found[0], found[-1]
 
 
 def judge(patch: Patch, accepted: str) -> Verdict:

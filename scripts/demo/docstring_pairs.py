@@ -13,7 +13,7 @@ class DocstringPairs(RowPreprocessor):  # type: ignore[misc]
     """A row of pairs.jsonl as ms-swift's DPO wants it."""
 
     def preprocess(self, row: dict[str, Any]) -> dict[str, Any]:
-        """prompt, chosen, rejected -> messages and rejected_response."""
+        """Convert prompt, chosen and rejected to messages and rejected_response."""
         return {
             "messages": [
                 {"role": "user", "content": row["prompt"]},

@@ -63,7 +63,7 @@ class Sources:
 
     @property
     def values(self) -> Path:
-        """Values file with the paths above."""
+        """Return the values file with the paths above."""
         return self.root / "sources.yaml"
 
     @property

@@ -10,61 +10,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-Schema = Mapping[str, Any]
-POINTER = "#/definitions/kubernetes/definitions"
-
-
-def ref(name: str) -> Schema:
-    """Return a reference to a generated definition."""
-    return {"$ref": f"{POINTER}/{name}"}
-
-
-def _among(*words: str) -> Schema:
-    return {"enum": list(words)}
-
-
-def _list(item: Schema, **more: int | bool) -> Schema:
-    return {"type": "array", "items": item, **more}
-
-
-def _map(item: Schema) -> Schema:
-    return {"type": "object", "propertyNames": ref("labelName"), "additionalProperties": item}
-
-
-def _text(**more: int | str) -> dict[str, Any]:
-    return {"type": "string", **more}
-
-
-def _whole(least: int, most: int) -> Schema:
-    return {"type": "integer", "minimum": least, "maximum": most}
+from scripts.dev.pod_forms import (
+    LABEL,
+    SHOWN,
+    SUBDOMAIN,
+    Schema,
+    among,
+    list_of,
+    map_of,
+    ref,
+    text,
+    whole,
+)
 
 
 def _when(field: str, words: tuple[str, ...], then: Schema) -> Schema:
     """Return the rule that holds where a field has one of these values."""
-    return {"if": {"required": [field], "properties": {field: _among(*words)}}, "then": then}
+    return {"if": {"required": [field], "properties": {field: among(*words)}}, "then": then}
 
 
 def _units(*words: str) -> Schema:
     # apart, since Helm 3 takes "1" and 1 in one enum for the same
-    return {"anyOf": [_among(*words), {"enum": [1]}]}
+    return {"anyOf": [among(*words), {"enum": [1]}]}
 
 
 def _narrowed(name: str, **more: object) -> Schema:
     return {"allOf": [ref(name), more]}
 
 
-_LABEL = "[A-Za-z0-9]([-A-Za-z0-9._]{0,61}[A-Za-z0-9])?"
-_DNS = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN = f"{_DNS}([.]{_DNS})*"
-BLANKS = "\u0085\u00a0\u1680\u2000-\u200f\u2028\u2029\u202f\u205f\u2060\u3000\ufeff"
-"""Blanks and invisible characters beyond ASCII (Unicode: White_Space, and zero-width ones)."""
-_SHOWN = f"[^\\x00-\\x20\\x7f-\\x9f{BLANKS}]"
 _NO_PARENT: dict[str, Any] = {"not": {"pattern": "(^|/)[.][.](/|$)"}}
 _MEMORY = ("1", *(f"1{unit}{i}" for unit in "KMGTPE" for i in ("", "i") if unit + i != "K"), "1k")
-_BYTE = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
-_IP = f"({_BYTE}[.]){{3}}{_BYTE}|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*"
-_ID = _whole(0, 2**31 - 1)
-_LUN = _whole(0, 255)
+_ID = whole(0, 2**31 - 1)
+_LUN = whole(0, 255)
 _VALUES: tuple[Schema, ...] = (
     _when("operator", ("In", "NotIn"), {"required": ["values"]}),
     _when("operator", ("In", "NotIn"), {"properties": {"values": {"minItems": 1}}}),
@@ -76,52 +53,6 @@ _LOCALHOST: Schema = {
     "then": {"required": ["localhostProfile"]},
     "else": {"not": {"required": ["localhostProfile"]}},
 }
-
-CREDENTIAL = (
-    "(^|[^A-Za-z0-9_-])(hf_[A-Za-z0-9]{16,}|gh[opsur]_[A-Za-z0-9]{16,}"
-    "|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{16,}|(AKIA|ASIA)[0-9A-Z]{16}"
-    "|xox[abeprs]-[A-Za-z0-9-]{8,}|sk-[A-Za-z0-9_-]{20,}|AIza[0-9A-Za-z_-]{30,}"
-    "|ms-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-|eyJ[A-Za-z0-9_-]{8,}[.]eyJ[A-Za-z0-9_-]{8,}[.])"
-    '|-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY|[A-Za-z][A-Za-z0-9+.-]*://[^/\\s:@"]*:[^/\\s@"]+@'
-)
-"""Credentials that their form shows; templates/validate/_secrets.tpl refuses them by the same."""
-
-_QUANTITY: Schema = {
-    "description": "A quantity, such as 96, 500m, 512Ki, 1.5Gi.",
-    "type": ["string", "number"],
-    "minimum": 0,
-    "maximum": 10**15,
-    "pattern": "^([0-9]{1,15}([.][0-9]{0,3})?|[.][0-9]{1,3})(m|k|Ki|[eE][0-9]{1,2})?$"
-    "|^([0-9]{1,9}([.][0-9]{0,3})?|[.][0-9]{1,3})Mi?$"
-    "|^([0-9]{1,6}([.][0-9]{0,3})?|[.][0-9]{1,3})Gi?$"
-    "|^([0-9]{1,3}([.][0-9]{0,3})?|[.][0-9]{1,3})[TP]i?$",
-}
-
-SHARED: Mapping[str, Schema] = {
-    "absolutePath": _text(pattern=f"^/([^:\\x00-\\x1f\\x7f-\\x9f{BLANKS}]*)$"),
-    "amount": {**_QUANTITY, "type": ["string", "number", "null"]},
-    "cidr": _text(pattern=f"^({_IP})/[0-9]{{1,3}}$"),
-    "capability": _text(pattern="^[A-Z][A-Z0-9_]*$") | {"not": {"pattern": "^CAP_"}},
-    "configKey": _text(maxLength=253, pattern="^[-._a-zA-Z0-9]+$")
-    | {"not": {"pattern": "^[.]$|^[.][.]"}},
-    "dnsLabel": _text(maxLength=63, pattern=f"^{_DNS}$"),
-    "dnsName": _text(maxLength=253, pattern=f"^{_SUBDOMAIN}$"),
-    "fileMode": _whole(0, 0o777),
-    "host": _text(pattern=f"^{_SHOWN}+$") | {"not": {"pattern": "/"}},
-    "ip": _text(pattern=f"^({_IP})$"),
-    "iscsiName": _text(
-        pattern="^iqn[.][0-9]{4}-[0-9]{2}[.][-A-Za-z0-9.]+(:[^,;*&$|\\s]+)$"
-        "|^eui[.][A-Za-z0-9]{16}$|^naa[.][A-Za-z0-9]{32}$"
-    ),
-    "labelName": _text(maxLength=317, pattern=f"^({_SUBDOMAIN}/)?{_LABEL}$"),
-    "labelValue": _text(pattern=f"^$|^{_LABEL}$"),
-    "open": {"not": {"pattern": CREDENTIAL}},
-    "quantity": _QUANTITY,
-    "relativePath": _text(minLength=1, pattern=f"^[^/]([^\\x00-\\x1f\\x7f-\\x9f{BLANKS}]*)$")
-    | {"not": {"pattern": "^[.][.]|/[.][.](/|$)"}},
-    "word": _text(pattern=f"^{_SHOWN}+$"),
-}
-"""One definition of each form that several fields have."""
 
 KEPT: Mapping[str, tuple[str, ...]] = {
     "ObjectMeta": ("annotations", "labels"),
@@ -144,20 +75,20 @@ LATER = ("PodSecurityContext.seLinuxChangePolicy",)
 """Fields of later releases: 1.32 (an older API server drops it, which costs time at the start)."""
 
 FIELDS: Mapping[str, Schema] = {
-    "AppArmorProfile.localhostProfile": _text(maxLength=4095, pattern=f"^{_SHOWN}+$"),
-    "AppArmorProfile.type": _among("Localhost", "RuntimeDefault", "Unconfined"),
+    "AppArmorProfile.localhostProfile": text(maxLength=4095, pattern=f"^{SHOWN}+$"),
+    "AppArmorProfile.type": among("Localhost", "RuntimeDefault", "Unconfined"),
     "AzureFileVolumeSource.secretName": ref("dnsName"),
     "AzureFileVolumeSource.shareName": ref("word"),
-    "CSIVolumeSource.driver": _text(
+    "CSIVolumeSource.driver": text(
         maxLength=63,
         pattern="^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?"
         "([.][A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*$",
     ),
-    "Capabilities.add": _list(ref("capability")),
-    "Capabilities.drop": _list(ref("capability")),
+    "Capabilities.add": list_of(ref("capability")),
+    "Capabilities.drop": list_of(ref("capability")),
     "ClusterTrustBundleProjection.name": ref("word"),
     "ClusterTrustBundleProjection.path": ref("relativePath"),
-    "ClusterTrustBundleProjection.signerName": _text(pattern=f"^{_SUBDOMAIN}/{_LABEL}$"),
+    "ClusterTrustBundleProjection.signerName": text(pattern=f"^{SUBDOMAIN}/{LABEL}$"),
     "ConfigMapEnvSource.name": ref("dnsName"),
     "ConfigMapKeySelector.key": ref("configKey"),
     "ConfigMapKeySelector.name": ref("dnsName"),
@@ -169,7 +100,7 @@ FIELDS: Mapping[str, Schema] = {
         properties={
             "fieldPath": {
                 "pattern": "^metadata[.](name|namespace|uid|labels|annotations)$"
-                f"|^metadata[.](labels|annotations)\\['({_SUBDOMAIN}/)?{_LABEL}'\\]$"
+                f"|^metadata[.](labels|annotations)\\['({SUBDOMAIN}/)?{LABEL}'\\]$"
             }
         },
     ),
@@ -179,11 +110,11 @@ FIELDS: Mapping[str, Schema] = {
         "ResourceFieldSelector", required=["containerName"]
     ),
     "DownwardAPIVolumeSource.defaultMode": ref("fileMode"),
-    "EmptyDirVolumeSource.medium": _among(
+    "EmptyDirVolumeSource.medium": among(
         "", "Memory", "HugePages", "HugePages-2Mi", "HugePages-1Gi"
     ),
     # The launcher's settings are not the user's.
-    "EnvFromSource.prefix": _text(pattern="^[A-Za-z_][A-Za-z0-9_]*$")
+    "EnvFromSource.prefix": text(pattern="^[A-Za-z_][A-Za-z0-9_]*$")
     | {"not": {"pattern": "^(DPO|SKIP)_"}},
     "EnvVarSource.fieldRef": _narrowed(
         "ObjectFieldSelector",
@@ -192,100 +123,98 @@ FIELDS: Mapping[str, Schema] = {
                 "pattern": "^metadata[.](name|namespace|uid)$"
                 "|^spec[.](nodeName|serviceAccountName)$"
                 "|^status[.](hostIPs?|podIPs?)$"
-                f"|^metadata[.](labels|annotations)\\['({_SUBDOMAIN}/)?{_LABEL}'\\]$"
+                f"|^metadata[.](labels|annotations)\\['({SUBDOMAIN}/)?{LABEL}'\\]$"
             }
         },
     ),
     "FCVolumeSource.lun": _LUN,
-    "FCVolumeSource.targetWWNs": _list({"type": "string"}, minItems=1),
-    "FCVolumeSource.wwids": _list({"type": "string"}, minItems=1),
-    "HostAlias.hostnames": _list(ref("dnsName"), minItems=1),
+    "FCVolumeSource.targetWWNs": list_of({"type": "string"}, minItems=1),
+    "FCVolumeSource.wwids": list_of({"type": "string"}, minItems=1),
+    "HostAlias.hostnames": list_of(ref("dnsName"), minItems=1),
     "HostAlias.ip": ref("ip"),
     "HostPathVolumeSource.path": _narrowed("absolutePath", **_NO_PARENT),
-    "HostPathVolumeSource.type": _among(
+    "HostPathVolumeSource.type": among(
         *("", "DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice"),
         "BlockDevice",
     ),
     "IPBlock.cidr": ref("cidr"),
-    "IPBlock.except": _list(ref("cidr")),
+    "IPBlock.except": list_of(ref("cidr")),
     "ISCSIVolumeSource.initiatorName": ref("iscsiName"),
     "ISCSIVolumeSource.iqn": ref("iscsiName"),
     "ISCSIVolumeSource.lun": _LUN,
     "ISCSIVolumeSource.targetPortal": ref("word"),
-    "ImageVolumeSource.pullPolicy": _among("Always", "Never", "IfNotPresent"),
+    "ImageVolumeSource.pullPolicy": among("Always", "Never", "IfNotPresent"),
     "ImageVolumeSource.reference": ref("word"),
     "KeyToPath.key": ref("configKey"),
     "KeyToPath.mode": ref("fileMode"),
     "KeyToPath.path": ref("relativePath"),
-    "LabelSelector.matchLabels": _map(ref("labelValue")),
+    "LabelSelector.matchLabels": map_of(ref("labelValue")),
     "LabelSelectorRequirement.key": ref("labelName"),
-    "LabelSelectorRequirement.operator": _among("In", "NotIn", "Exists", "DoesNotExist"),
-    "LabelSelectorRequirement.values": _list(ref("labelValue")),
+    "LabelSelectorRequirement.operator": among("In", "NotIn", "Exists", "DoesNotExist"),
+    "LabelSelectorRequirement.values": list_of(ref("labelValue")),
     "LocalObjectReference.name": ref("dnsName"),
     "NFSVolumeSource.path": ref("absolutePath"),
     "NFSVolumeSource.server": ref("host"),
-    "NetworkPolicyPort.endPort": _whole(1, 65535),
+    "NetworkPolicyPort.endPort": whole(1, 65535),
     # apart from the type, since a number has no pattern
     "NetworkPolicyPort.port": {
-        "anyOf": [_whole(1, 65535), _text(maxLength=15, pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
+        "anyOf": [whole(1, 65535), text(maxLength=15, pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
     },
-    "NetworkPolicyPort.protocol": _among("TCP", "UDP", "SCTP"),
-    "NodeSelector.nodeSelectorTerms": _list(ref("NodeSelectorTerm"), minItems=1),
+    "NetworkPolicyPort.protocol": among("TCP", "UDP", "SCTP"),
+    "NodeSelector.nodeSelectorTerms": list_of(ref("NodeSelectorTerm"), minItems=1),
     "NodeSelectorRequirement.key": ref("labelName"),
-    "NodeSelectorRequirement.operator": _among("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"),
-    "NodeSelectorRequirement.values": _list(ref("labelValue")),
-    "NodeSelectorTerm.matchFields": _list(
+    "NodeSelectorRequirement.operator": among("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"),
+    "NodeSelectorRequirement.values": list_of(ref("labelValue")),
+    "NodeSelectorTerm.matchFields": list_of(
         _narrowed(
             "NodeSelectorRequirement",
             required=["values"],
             properties={
                 "key": {"const": "metadata.name"},
-                "operator": _among("In", "NotIn"),
+                "operator": among("In", "NotIn"),
                 "values": {"minItems": 1, "maxItems": 1, "items": ref("dnsName")},
             },
         )
     ),
-    "ObjectFieldSelector.apiVersion": _among("v1"),
-    "ObjectMeta.annotations": _map({"type": "string"}),
-    "ObjectMeta.labels": _map(ref("labelValue")),
-    "PersistentVolumeClaimSpec.accessModes": _list(
-        _among("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"),
+    "ObjectFieldSelector.apiVersion": among("v1"),
+    "ObjectMeta.annotations": map_of({"type": "string"}),
+    "ObjectMeta.labels": map_of(ref("labelValue")),
+    "PersistentVolumeClaimSpec.accessModes": list_of(
+        among("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"),
         minItems=1,
         uniqueItems=True,
     ),
-    "PersistentVolumeClaimSpec.storageClassName": _text(
-        maxLength=253, pattern=f"^$|^{_SUBDOMAIN}$"
-    ),
+    "PersistentVolumeClaimSpec.storageClassName": text(maxLength=253, pattern=f"^$|^{SUBDOMAIN}$"),
     "PersistentVolumeClaimSpec.volumeAttributesClassName": ref("dnsName"),
-    "PersistentVolumeClaimSpec.volumeMode": _among("Filesystem"),
+    "PersistentVolumeClaimSpec.volumeMode": among("Filesystem"),
     "PersistentVolumeClaimVolumeSource.claimName": ref("dnsName"),
-    "PodAffinityTerm.matchLabelKeys": _list(ref("labelName"), uniqueItems=True),
-    "PodAffinityTerm.mismatchLabelKeys": _list(ref("labelName"), uniqueItems=True),
-    "PodAffinityTerm.namespaces": _list(ref("dnsLabel")),
+    "PodAffinityTerm.matchLabelKeys": list_of(ref("labelName"), uniqueItems=True),
+    "PodAffinityTerm.mismatchLabelKeys": list_of(ref("labelName"), uniqueItems=True),
+    "PodAffinityTerm.namespaces": list_of(ref("dnsLabel")),
     "PodAffinityTerm.topologyKey": ref("labelName"),
-    "PodDNSConfig.nameservers": _list(ref("ip"), maxItems=3),
-    "PodDNSConfig.searches": _list(
-        _text(maxLength=254, pattern=f"^{_SUBDOMAIN}[.]?$"), maxItems=32
+    "PodDNSConfig.nameservers": list_of(ref("ip"), maxItems=3),
+    "PodDNSConfig.searches": list_of(
+        text(maxLength=254, pattern=f"^{SUBDOMAIN}[.]?$"), maxItems=32
     ),
-    "PodDNSConfigOption.name": _text(minLength=1),
+    "PodDNSConfigOption.name": text(minLength=1),
     "PodResourceClaim.name": ref("dnsLabel"),
     "PodResourceClaim.resourceClaimName": ref("dnsName"),
     "PodResourceClaim.resourceClaimTemplateName": ref("dnsName"),
     "PodSecurityContext.fsGroup": _ID,
-    "PodSecurityContext.fsGroupChangePolicy": _among("Always", "OnRootMismatch"),
+    "PodSecurityContext.fsGroupChangePolicy": among("Always", "OnRootMismatch"),
     "PodSecurityContext.runAsGroup": _ID,
     "PodSecurityContext.runAsUser": _ID,
-    "PodSecurityContext.seLinuxChangePolicy": _among("MountOption", "Recursive"),
-    "PodSecurityContext.supplementalGroups": _list(_ID),
-    "PodSecurityContext.supplementalGroupsPolicy": _among("Merge", "Strict"),
-    "PreferredSchedulingTerm.weight": _whole(1, 100),
+    "PodSecurityContext.seLinuxChangePolicy": among("MountOption", "Recursive"),
+    "PodSecurityContext.supplementalGroups": list_of(_ID),
+    "PodSecurityContext.supplementalGroupsPolicy": among("Merge", "Strict"),
+    "PreferredSchedulingTerm.weight": whole(1, 100),
     "ProjectedVolumeSource.defaultMode": ref("fileMode"),
-    "ResourceFieldSelector.containerName": _among("launcher"),
-    "ResourceFieldSelector.resource": _text(
+    "ResourceFieldSelector.containerName": among("launcher"),
+    "ResourceFieldSelector.resource": text(
         pattern="^(limits|requests)[.](cpu|memory|ephemeral-storage|hugepages-[1-9][0-9]*[KMG]i)$"
     ),
     "SeccompProfile.localhostProfile": ref("relativePath"),
-    "SeccompProfile.type": _among("Localhost", "RuntimeDefault", "Unconfined"),
+    "SeccompProfile.type": among("Localhost", "RuntimeDefault", "Unconfined"),
     "SecretEnvSource.name": ref("dnsName"),
     "SecretKeySelector.key": ref("configKey"),
     "SecretKeySelector.name": ref("dnsName"),
@@ -293,31 +222,31 @@ FIELDS: Mapping[str, Schema] = {
     "SecretVolumeSource.defaultMode": ref("fileMode"),
     "SecretVolumeSource.secretName": ref("dnsName"),
     # Unmasked requires a user namespace (hostUsers: false), which is not the default.
-    "SecurityContext.procMount": _among("Default"),
+    "SecurityContext.procMount": among("Default"),
     "SecurityContext.runAsGroup": _ID,
     "SecurityContext.runAsUser": _ID,
-    "ServiceAccountTokenProjection.expirationSeconds": _whole(600, 2**32),
+    "ServiceAccountTokenProjection.expirationSeconds": whole(600, 2**32),
     "ServiceAccountTokenProjection.path": ref("relativePath"),
-    "Sysctl.name": _text(
+    "Sysctl.name": text(
         maxLength=253,
         pattern="^[a-z0-9]([-_a-z0-9]*[a-z0-9])?([./][a-z0-9]([-_a-z0-9]*[a-z0-9])?)*$",
     ),
-    "Sysctl.value": _text(minLength=1),
-    "Toleration.effect": _among("", "NoSchedule", "PreferNoSchedule", "NoExecute"),
-    "Toleration.operator": _among("Exists", "Equal"),
+    "Sysctl.value": text(minLength=1),
+    "Toleration.effect": among("", "NoSchedule", "PreferNoSchedule", "NoExecute"),
+    "Toleration.operator": among("Exists", "Equal"),
     "Toleration.value": ref("labelValue"),
-    "TopologySpreadConstraint.matchLabelKeys": _list(ref("labelName"), uniqueItems=True),
-    "TopologySpreadConstraint.maxSkew": _whole(1, 2**31 - 1),
-    "TopologySpreadConstraint.minDomains": _whole(1, 2**31 - 1),
-    "TopologySpreadConstraint.nodeAffinityPolicy": _among("Honor", "Ignore"),
-    "TopologySpreadConstraint.nodeTaintsPolicy": _among("Honor", "Ignore"),
+    "TopologySpreadConstraint.matchLabelKeys": list_of(ref("labelName"), uniqueItems=True),
+    "TopologySpreadConstraint.maxSkew": whole(1, 2**31 - 1),
+    "TopologySpreadConstraint.minDomains": whole(1, 2**31 - 1),
+    "TopologySpreadConstraint.nodeAffinityPolicy": among("Honor", "Ignore"),
+    "TopologySpreadConstraint.nodeTaintsPolicy": among("Honor", "Ignore"),
     "TopologySpreadConstraint.topologyKey": ref("labelName"),
-    "TopologySpreadConstraint.whenUnsatisfiable": _among("DoNotSchedule", "ScheduleAnyway"),
+    "TopologySpreadConstraint.whenUnsatisfiable": among("DoNotSchedule", "ScheduleAnyway"),
     "Volume.name": ref("dnsLabel"),
     "VolumeMount.mountPath": ref("absolutePath"),
-    "VolumeMount.mountPropagation": _among("None", "HostToContainer", "Bidirectional"),
+    "VolumeMount.mountPropagation": among("None", "HostToContainer", "Bidirectional"),
     "VolumeMount.name": ref("dnsLabel"),
-    "VolumeMount.recursiveReadOnly": _among("Disabled", "IfPossible", "Enabled"),
+    "VolumeMount.recursiveReadOnly": among("Disabled", "IfPossible", "Enabled"),
     "VolumeResourceRequirements.limits": {
         "type": "object",
         "additionalProperties": False,
@@ -329,7 +258,7 @@ FIELDS: Mapping[str, Schema] = {
         "required": ["storage"],
         "properties": {"storage": _narrowed("quantity", exclusiveMinimum=0)},
     },
-    "WeightedPodAffinityTerm.weight": _whole(1, 100),
+    "WeightedPodAffinityTerm.weight": whole(1, 100),
 }
 """Rules of single fields, by ``Type.field``; they replace the type of the OpenAPI."""
 

@@ -2,7 +2,8 @@
 
 Fields and types come from the OpenAPI of the lowest supported Kubernetes (``kubeVersion`` in
 Chart.yaml), as the package kubernetes-validate ships it. What the API server checks beyond them
-is in ``pod_rules``. Relations that draft-07 cannot express are in ``chart/templates/validate``.
+is in ``pod_rules`` and ``pod_forms``. Relations that draft-07 cannot express are in
+``chart/templates/validate``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from scripts.dev import pod_rules
-from scripts.dev.pod_rules import POINTER, Schema, ref
+from scripts.dev.pod_forms import POINTER, SHARED, Schema, ref
 from scripts.helm import ROOT
 
 PLACE = re.compile(r'^    "kubernetes": \{\n.*?^    \},?\n', re.MULTILINE | re.DOTALL)
@@ -106,7 +107,7 @@ def generated(types: Mapping[str, Schema]) -> dict[str, Schema]:
     Raises:
         ValueError: a rule names a field that no type has.
     """
-    made: dict[str, Schema] = dict(pod_rules.SHARED)
+    made: dict[str, Schema] = dict(SHARED)
     waiting = list(ROOTS)
     while waiting:
         name = waiting.pop()

@@ -89,7 +89,7 @@ class Report:
 
     @property
     def exit_code(self) -> int:
-        """1 if a finding failed, otherwise 0."""
+        """Return 1 if a finding failed, otherwise 0."""
         return int(self.count(Level.FAIL) > 0)
 
 

@@ -1,4 +1,4 @@
-"""A pod's environment on this machine: what its spec gives, and little else.
+"""A pod's environment on this machine: what its spec gives, and a few variables of the shell.
 
 A pod sees nothing of the caller's shell, and neither does its process here, but for PASSED:
 without these a host's Python, git or CUDA does not start. Names and places of the cluster become
@@ -54,7 +54,7 @@ def resolve(
 
 
 def dereference(text: str, env: Mapping[str, str]) -> str:
-    """`text` with each `$(NAME)` as its value; an unknown one stays, `$$(NAME)` is `$(NAME)`.
+    """Replace each `$(NAME)` by its value; an unknown one stays, `$$(NAME)` becomes `$(NAME)`.
 
     As the kubelet does it (Kubernetes, ``third_party/forked/golang/expansion/expand.go``).
 
@@ -67,7 +67,7 @@ def dereference(text: str, env: Mapping[str, str]) -> str:
 
 
 def localise(value: str, addresses: Iterable[str], mounts: Mapping[str, str]) -> str:
-    """`value` with pod names as 127.0.0.1 and a path below a mount as the path here.
+    """Replace pod names by 127.0.0.1, and a path below a mount by its path on this machine.
 
     >>> localise("/tmp/x", [], {"/tmp": "/pod/tmp"})
     '/pod/tmp/x'
@@ -83,7 +83,7 @@ def localise(value: str, addresses: Iterable[str], mounts: Mapping[str, str]) ->
 
 
 def moved(text: str, mounts: Mapping[str, str]) -> str:
-    """`text` of a command with each path below a mount as the path here.
+    """Replace each path below a mount in a command by its path on this machine.
 
     >>> moved('open("/etc/a/b") # /etc/ab, /x/etc/a', {"/etc/a": "/pod/etc/a", "/etc": "/pod/etc"})
     'open("/pod/etc/a/b") # /pod/etc/ab, /x/etc/a'

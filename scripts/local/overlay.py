@@ -39,7 +39,7 @@ def free_ports(count: int) -> list[int]:
 
 
 def overlay(workspace: Path, master_port: int, gang_port: int) -> dict[str, Any]:
-    """A workspace that is a folder of this machine, free ports, no queue, no fabric."""
+    """Return values with a folder of this machine as workspace, these ports, no queue or fabric."""
     return {
         "workspace": {
             "mountPath": str(workspace),

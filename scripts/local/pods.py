@@ -72,7 +72,7 @@ def _pod(jobset: JobSet, job: ReplicatedJob, replica: int, index: int, restarts:
 
 
 def order(jobs: Sequence[ReplicatedJob]) -> list[list[str]]:
-    """Names of the replicated jobs in waves; `dependsOn` of a wave lies in the waves before it."""
+    """Return the replicated jobs in waves; each depends on jobs of earlier waves only."""
     waves: list[list[str]] = []
     left = {job.name: set(job.depends_on) for job in jobs}
     while left:

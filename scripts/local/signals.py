@@ -23,7 +23,7 @@ class Stop:
 
     @property
     def exit_code(self) -> int:
-        """128 + the first signal, as a shell expects."""
+        """Return 128 + the first signal, as a shell expects."""
         return 128 + self.number
 
 

@@ -18,7 +18,7 @@ TERMINATION_LOG = "/dev/termination-log"
 def place(
     pod: Pod, folder: Path, scratch: Path, config_maps: Mapping[str, Mapping[str, bytes]]
 ) -> dict[str, str]:
-    """Makes the pod's volumes; returns path in the pod -> path here.
+    """Make the pod's volumes; return path in the pod -> path on this machine.
 
     ConfigMaps become files below `folder`, an emptyDir a folder below `scratch`. The host's
     /dev/shm is the pod's. A hostPath must have the same path in the pod, since a process sees the

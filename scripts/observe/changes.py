@@ -1,4 +1,4 @@
-"""What has changed since a run was installed or last started; another version of the chart."""
+"""Changes since a run was installed or last started, or another version of the chart."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ class Way:
 
     @property
     def optimizers(self) -> tuple[tuple[str, Fields], ...]:
-        """Entries of ``OPTIMIZERS`` on the host or on the GPU, the most exact first."""
+        """Return the ``OPTIMIZERS`` on the host or on the GPU, the most exact first."""
         return OPTIMIZERS[-1:] if self.on_host else OPTIMIZERS[:-1]
 
     @property

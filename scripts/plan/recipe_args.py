@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from launchers.config.recipe import Recipe, Value
+from launchers.config.flag_value import Value
+from launchers.config.recipe import Recipe
 from launchers.flags.equal_packs import DISPATCHER
 from launchers.plan.training_job import Training
 

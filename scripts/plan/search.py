@@ -59,7 +59,7 @@ class Search:
 
     @cached_property
     def possible(self) -> list[Layout]:
-        """Layouts whose smallest possible memory fits the GPU."""
+        """Return the layouts whose smallest possible memory fits the GPU."""
         return [layout for layout in self.layouts() if self._may(layout)]
 
     def best(self, count: int) -> list[Found]:

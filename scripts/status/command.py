@@ -1,4 +1,4 @@
-"""`megatron-dpo status`: print one run, once or again and again."""
+"""`megatron-dpo status`: print one run, once or periodically (`--watch`)."""
 
 from __future__ import annotations
 

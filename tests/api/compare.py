@@ -11,7 +11,7 @@ from pathlib import Path
 from jsonschema import Draft7Validator
 
 from scripts.dev import pod_schema
-from scripts.dev.pod_rules import Schema
+from scripts.dev.pod_forms import Schema
 from tests.api.parts import Parts
 from tests.api.sections import SECTIONS, placed
 from tests.api.server import Server

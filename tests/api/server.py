@@ -20,7 +20,7 @@ from tests.e2e.cluster.processes import credentials, kubernetes
 
 PROGRAMS = ROOT / ".tools" / "cluster" / "bin"
 GATES = ("ImageVolume", "ClusterTrustBundle", "ClusterTrustBundleProjection")
-"""Features of the pod that are off by default: whether a cluster has them is no matter of form."""
+"""Features of the pod that are off by default: a schema cannot know which are on."""
 EXISTENCE = ("ServiceAccount", "Priority", "RuntimeClass", "DefaultTolerationSeconds")
 """Admission plugins that look up other objects, or change the pod."""
 PATHS: Mapping[str, str] = {

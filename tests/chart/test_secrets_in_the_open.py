@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.dev.pod_rules import CREDENTIAL
+from scripts.dev.pod_forms import CREDENTIAL
 from tests.chart.helm import CHART, Document, Refused, call, merged, render, template
 
 CANARY = "hf_CANARYcanaryCANARYcanaryCANARY0123"

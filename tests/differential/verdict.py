@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from launchers.config.recipe import Value, parse
+from launchers.config.flag_value import Value
+from launchers.config.recipe import parse
 from launchers.flags.command_line import flatten
 from launchers.plan import model_config
 from launchers.rules import table

@@ -195,7 +195,7 @@ def test_a_run_with_every_need_that_this_cluster_can_meet_ends(queued: Space) ->
 
 
 def _objects(run: Run) -> None:
-    """JobSet, Workload, and the objects beside them carry what was given."""
+    """JobSet, Workload and the other objects carry what was given."""
     kubectl, jobset = run.space.kubectl, run.jobset
     assert jobset["metadata"]["labels"][LABEL] == "team"
     assert jobset["spec"]["coordinator"]["replicatedJob"] == "node"
@@ -252,7 +252,7 @@ def _events(run: Run) -> None:
 
 
 def _removed(release: Release) -> None:
-    """Uninstalling removes the objects beside the JobSet, too."""
+    """Uninstalling removes the other objects, too."""
     release.uninstall()
     kubectl = release.space.kubectl
     for kind, name in (("serviceaccount", release.name), ("limitrange", "limits")):

@@ -19,7 +19,7 @@ import torch.distributed as dist
 from torch.utils.data import DataLoader, Dataset
 
 from launchers.storage import checkpoint
-from launchers.training.heartbeat import process as heartbeat
+from launchers.training import heartbeat
 from launchers.training.stop.boundary import Boundary
 from tests.hang.cases import Case
 

@@ -62,6 +62,15 @@ def test_no_package_is_larger_than_a_person_can_hold() -> None:
     assert [name for name, size in sizes.items() if size > LARGEST] == []
 
 
+def test_no_package_is_a_folder_around_one_module() -> None:
+    single = [
+        str(init.parent.relative_to(PACKAGE))
+        for init in PACKAGE.rglob("*/__init__.py")
+        if len(list(init.parent.rglob("*.py"))) == 2
+    ]
+    assert single == []
+
+
 def is_allowed(importer: str, imported: str) -> bool:
     """Return whether one package may import from another."""
     if importer == imported:

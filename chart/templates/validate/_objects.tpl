@@ -27,7 +27,7 @@ priority come from the RuntimeClass and the PriorityClass: admission refuses a p
 {{- $given := dict "podSpec" (list .Values.podSpec $pod) "jobset.spec" (list .Values.jobset.spec $jobset) }}
 {{- with .Values.podSpec.containers }}
 {{- if or (ne (len .) 1) (ne (dig "name" "" (first .)) "launcher") }}
-- podSpec.containers: holds more than the container launcher, and a second one would keep the pods from their end; use extraInitContainers with restartPolicy: Always for a sidecar [pod-spec-container]
+- podSpec.containers: holds more than the container launcher, and a second one would keep the pods from ending; use extraInitContainers with restartPolicy: Always for a sidecar [pod-spec-container]
 {{- else }}
 {{- $_ := set $given "podSpec.containers[0]" (list (first .) $container) }}
 {{- end }}

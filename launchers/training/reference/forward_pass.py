@@ -27,7 +27,7 @@ from torch.utils.data import DataLoader
 from launchers import logs
 from launchers.system.step_board import Phase
 from launchers.training import loading
-from launchers.training.heartbeat.process import current as heartbeat
+from launchers.training.heartbeat import current as heartbeat
 from launchers.training.reference import store
 from launchers.training.reference.fingerprint import Machine
 from launchers.training.reference.loss import bounds_of, sums

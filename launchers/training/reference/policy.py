@@ -12,7 +12,7 @@ KEY = "reference_logps"
 def refusals(args: object) -> list[str]:
     """Return why the log-probabilities cannot be precomputed, one sentence for each reason.
 
-    The chart and the launcher refuse the same by ``rules/data.py``; this is for runs that
+    The chart and the launcher refuse the same by ``rules/reference.py``; this is for runs that
     neither of them has started.
     """
     wanted: tuple[tuple[str, tuple[object, ...], str], ...] = (

@@ -1,4 +1,4 @@
-"""One rank's saves: the copy on the training thread, the rest behind it.
+"""One rank's saves: the copy on the training thread, the rest in the background.
 
 A save in the background has three parts. ``copy`` holds the training: it copies what this rank
 writes to host memory. ``start`` hands it to the process that writes it, and to a thread that waits

@@ -1,4 +1,4 @@
-"""One rank's saves by way of its node's disk, see ``storage/node_disk.py``.
+"""One rank's saves through its node's disk, see ``storage/node_disk.py``.
 
 Nothing that fails on that disk ends the run: the files are written to the workspace instead, from
 the same copy in host memory.

@@ -1,9 +1,9 @@
-"""One training process at its boundaries: it looks whether the launcher wants it to stop.
+"""One training process at its boundaries: it checks whether the launcher requests a stop.
 
-All processes must stop at the same boundary, or those that go on wait in a collective for those
-that do not. They agree without one: the launchers ask every process for its next boundary and set
-the highest (``gang/stop_agreement.py``). A process that sees the request waits at its boundary for
-that number, a few milliseconds, and then continues up to it. While nothing is requested a step
+All processes must stop at the same boundary, or those that continue wait in a collective for those
+that have stopped. They agree without one: the launchers ask every process for its next boundary and
+set the highest (``gang/stop_agreement.py``). A process that sees the request waits at its boundary
+for that number, a few milliseconds, and then continues up to it. While nothing is requested a step
 costs two accesses to mapped memory.
 """
 

@@ -45,7 +45,7 @@ class Run:
 
     @property
     def rate(self) -> float:
-        """Its median of tokens per second and GPU."""
+        """Return the median of tokens per second and GPU."""
         return float(self.figures["tokens_per_second_per_gpu"]["median"])
 
     @property

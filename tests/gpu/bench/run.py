@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from launchers.config.flag_value import Value
 from launchers.config.rank import Place
-from launchers.config.recipe import Recipe, Value
+from launchers.config.recipe import Recipe
 from launchers.flags import command_line, features
 from launchers.flags.command_line import Inputs
 from launchers.preflight.gang_probes import free_port

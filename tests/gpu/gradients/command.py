@@ -1,4 +1,4 @@
-"""Gradients of one step beside fp32: ``python3 -m tests.gpu.gradients TOKENIZER RESULTS``.
+"""Gradients of one step compared with fp32: ``python3 -m tests.gpu.gradients TOKENIZER RESULTS``.
 
 Each side of ``gradients.yaml`` runs one step of the same small Qwen3-MoE on the same 24 pairs, all
 sides at once, and writes the gradients that its optimizer is given (the plugin
@@ -23,7 +23,6 @@ from typing import Any
 from launchers.exits import LaunchError
 from launchers.plan import model_config
 from tests.gpu import host, side_by_side
-from tests.gpu.bench import options as bench_options
 from tests.gpu.bench import profiles as bench_profiles
 from tests.gpu.bench.shared import PLUGINS, Bench
 from tests.gpu.gradients import data, errors, judge, plan
@@ -39,17 +38,7 @@ TAIL = 2500
 
 def arguments(words: Sequence[str] | None) -> argparse.Namespace:
     """Parse the command line."""
-    parser = argparse.ArgumentParser(prog="python3 -m tests.gpu.gradients")
-    add = parser.add_argument
-    add("tokenizer", type=Path, help="folder with a tokenizer")
-    add("results", type=Path, help="folder of the result file")
-    add("--only", default="", help="names of sides, with commas between; all by default")
-    add("--at-once", type=int, default=0, help="that run at the same time; by default by the cores")
-    add("--limit", type=float, default=170, help="seconds of one")
-    add("--total", type=float, default=240, help="seconds of all; what has not begun does not run")
-    add("--home", type=Path, default=HOME, help="where model, data and runs lie on this host")
-    add("--caches", type=Path, default=bench_options.HOME / "caches", help="of compiled kernels")
-    return parser.parse_args(words)
+    return variants_command.parser("gradients", HOME, total=240).parse_args(words)
 
 
 def main(words: Sequence[str] | None = None) -> int:

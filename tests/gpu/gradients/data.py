@@ -20,7 +20,7 @@ PROMPT = 40
 
 @dataclass(frozen=True, kw_only=True)
 class Class:
-    """Pairs of which a pack holds the same number, whatever else there is."""
+    """Pairs of one size, so that every pack holds the same number."""
 
     pairs: int
     per_pack: int

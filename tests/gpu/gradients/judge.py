@@ -154,7 +154,7 @@ def _unusable(name: str, run: Run, runs: Mapping[str, Run]) -> Iterator[str]:
 
 
 def table(judged: Mapping[str, Any]) -> str:
-    """Return the errors of ours beside upstream's spread, and the verdict."""
+    """Return our errors, upstream's spread, and the verdict."""
     sides, shown = judged["sides"], (*KERNELS, OURS)
     lines: list[tuple[str, ...]] = [COLUMNS]
     if all(name in sides for name in shown):

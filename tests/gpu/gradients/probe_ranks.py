@@ -1,4 +1,4 @@
-"""The probe beside megatron-core's distributed optimizer, on two CPU ranks of experts.
+"""The probe with megatron-core's distributed optimizer, on two CPU ranks of experts.
 
 ``-m tests.gpu.gradients.probe_ranks FOLDER``, run by the training Python. Model, buffers, optimizer
 and ms-swift's ``wrap_model`` are the real ones, the gradients are made up. Each thing that holds is

@@ -16,7 +16,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +24,6 @@ from launchers.hang import report
 from launchers.system.process import adopt_orphans, kill_descendants
 from scripts.problem import Problem
 from tests.gpu import host
-from tests.gpu.bench import profiles as bench_profiles
 from tests.gpu.bench import shared as bench_shared
 from tests.gpu.launcher import launch
 from tests.gpu.launcher import run as launch_run
@@ -35,7 +33,6 @@ from tests.gpu.launcher.run import Run
 STEPS, SAVES = 10, 2
 FAULTS = ("stop", "skip", "save", "slow")
 """Of the attempts 1 to 4; a test compares them with the plugin's."""
-FLOORS = {"step": 10, "data": 10, "save": 15}
 NOTICED_SECONDS = 60.0
 PLUGIN = bench_shared.PLUGINS / "swift_hang.py"
 PLACED = launch.WORKSPACE / "plugins" / PLUGIN.name
@@ -53,26 +50,7 @@ def launches(options: argparse.Namespace) -> list[Launch]:
     Raises:
         ValueError: the GPUs cannot be divided, or the profile cannot be read.
     """
-    each = launch.half(options.gpus)
-    profile = bench_profiles.parse(options.profile)
-    floors = {f"restarts.hang.floors.{phase}": seconds for phase, seconds in FLOORS.items()}
-    own = {
-        **bench_shared.resumable_flags(STEPS, SAVES),
-        **bench_shared.SHORT_PACKS,
-        "external_plugins": [str(PLACED)],
-        "callbacks": ["hang_fault"],
-    }
-    return [
-        Launch(
-            name=f"visit-{options.label}",
-            profile=replace(profile, changes={**profile.changes, **floors}),
-            nodes=2,
-            gpus_per_node=each,
-            model=launch_run.model_folder(0),
-            data=launch_run.data_file(options.pairs),
-            args=own,
-        )
-    ]
+    return [launch_run.with_faults(options, PLACED, "hang_fault", steps=STEPS, saves=SAVES)]
 
 
 def attempts(run: Run) -> dict[str, dict[str, Any]]:
@@ -152,7 +130,7 @@ def main(words: Sequence[str] | None = None) -> int:
         print(f"hangs: {error}", file=sys.stderr)
         return 2
     record: dict[str, Any] = {**about, "gpus_used": options.gpus, "prepared": prepared}
-    record |= {"profile": options.profile, "floors": FLOORS}
+    record |= {"profile": options.profile, "floors": launch_run.FLOORS}
     adopt_orphans()
     try:
         record["exit"] = run.start().wait(options.limit)

@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,6 @@ from scripts.problem import Problem
 from tests.faults import catalogue
 from tests.faults.catalogue import Fault
 from tests.gpu import host
-from tests.gpu.bench import profiles as bench_profiles
 from tests.gpu.bench import shared as bench_shared
 from tests.gpu.launcher import judge, launch
 from tests.gpu.launcher import run as launch_run
@@ -40,7 +39,6 @@ from tests.gpu.launcher.run import Run
 SAVES = 6
 """Steps between checkpoints. A hang's limit is five times the median step of the attempt, whose
 first step is long: it needs three more before the fault."""
-FLOORS = {"step": 10, "data": 10, "save": 15}
 PLUGIN = bench_shared.PLUGINS / "swift_fault.py"
 PLACED = WORKSPACE / "plugins" / PLUGIN.name
 """Its path in the manifest, which may have been packed on another machine."""
@@ -83,26 +81,8 @@ def launches(options: argparse.Namespace) -> list[Launch]:
     Raises:
         ValueError: the GPUs cannot be divided, or the profile cannot be read.
     """
-    each = launch.half(options.gpus)
-    profile = bench_profiles.parse(options.profile)
-    floors = {f"restarts.hang.floors.{phase}": seconds for phase, seconds in FLOORS.items()}
-    own = {
-        **bench_shared.resumable_flags(steps_of(len(catalogue.load("gpu"))), SAVES),
-        **bench_shared.SHORT_PACKS,
-        "external_plugins": [str(PLACED)],
-        "callbacks": ["fault"],
-    }
-    return [
-        Launch(
-            name=f"visit-{options.label}",
-            profile=replace(profile, changes={**profile.changes, **floors}),
-            nodes=2,
-            gpus_per_node=each,
-            model=launch_run.model_folder(0),
-            data=launch_run.data_file(options.pairs),
-            args=own,
-        )
-    ]
+    steps = steps_of(len(catalogue.load("gpu")))
+    return [launch_run.with_faults(options, PLACED, "fault", steps=steps, saves=SAVES)]
 
 
 def schedule(faults: Sequence[Fault], seed: int) -> list[Planned]:
@@ -282,7 +262,12 @@ def main(words: Sequence[str] | None = None) -> int:
     for seed in range(options.seeds):
         for seen in matrix(run, chosen, seed, deadline):
             results.append(seen)
-            document = {**about, "gpus_used": options.gpus, "floors": FLOORS, "runs": results}
+            document = {
+                **about,
+                "gpus_used": options.gpus,
+                "floors": launch_run.FLOORS,
+                "runs": results,
+            }
             path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
             shown = seen.get("outcome"), seen.get("new_step_s"), seen.get("cause")
             print(seen["name"], seed, *shown, seen["problems"] or "as declared", flush=True)

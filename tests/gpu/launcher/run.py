@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import os
@@ -10,7 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,17 @@ from launchers.metrics.rows import Row
 from launchers.storage import checkpoint
 from scripts.local.volumes import TERMINATION_LOG
 from tests.gpu.bench import profiles as bench_profiles
+from tests.gpu.bench import shared as bench_shared
 from tests.gpu.bench.run import inherited
-from tests.gpu.launcher.launch import WORKSPACE, Launch, manifest_of
+from tests.gpu.launcher.launch import WORKSPACE, Launch, half, manifest_of
 from tests.gpu.model import pairs
 
 VOCABULARY = 151_936
 """Vocabulary, also of the tiny model, so that any tokenizer of the family fits."""
 PAUSE = 0.02
 """Poll interval of a run's files in seconds."""
+FLOORS = {"step": 10, "data": 10, "save": 15}
+"""Seconds before a silent process counts as hung, in runs with injected faults."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,6 +151,40 @@ def model_folder(layers: int) -> Path:
 def data_file(count: int) -> Path:
     """Return the path of the pairs."""
     return WORKSPACE / f"pairs-{count}.jsonl"
+
+
+def with_faults(
+    options: argparse.Namespace, plugin: Path, callback: str, *, steps: int, saves: int
+) -> Launch:
+    """Return the run of a tiny model on two nodes in which a plugin injects faults.
+
+    Args:
+        options: of ``launch.parser``.
+        plugin: its path on the host.
+        callback: the name under which it registers.
+        steps: of the run.
+        saves: steps between checkpoints.
+
+    Raises:
+        ValueError: the GPUs cannot be divided, or the profile cannot be read.
+    """
+    each = half(options.gpus)
+    profile = bench_profiles.parse(options.profile)
+    floors = {f"restarts.hang.floors.{phase}": seconds for phase, seconds in FLOORS.items()}
+    return Launch(
+        name=f"visit-{options.label}",
+        profile=replace(profile, changes={**profile.changes, **floors}),
+        nodes=2,
+        gpus_per_node=each,
+        model=model_folder(0),
+        data=data_file(options.pairs),
+        args={
+            **bench_shared.resumable_flags(steps, saves),
+            **bench_shared.SHORT_PACKS,
+            "external_plugins": [str(plugin)],
+            "callbacks": [callback],
+        },
+    )
 
 
 def prepare(tokenizer: Path, layers: int, count: int) -> dict[str, float]:

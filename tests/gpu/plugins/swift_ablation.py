@@ -62,7 +62,7 @@ class AblationCallback(MegatronCallback):  # type: ignore[misc]
             self.profiler = self.started()
 
     def enter(self, segment: Segment) -> None:
-        """Switch the model; what it can't be switched to is told, and it stays as it was built."""
+        """Switch the model; report what it cannot be switched to, which stays as it was built."""
         self.now = segment
         try:
             self.switch.to(segment.state)
@@ -108,9 +108,9 @@ class AblationCallback(MegatronCallback):  # type: ignore[misc]
 
     def write(self, **row: Any) -> None:
         """Add a line about the segment."""
-        told = {"name": self.now.name, "role": self.now.role, "rank": self.rank, **row}
+        row = {"name": self.now.name, "role": self.now.role, "rank": self.rank, **row}
         with (self.folder / f"ablation-{self.rank}.jsonl").open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps(told) + "\n")
+            stream.write(json.dumps(row) + "\n")
 
 
 def kernels(profiler: Any) -> list[ablation_kernels.Kernel]:

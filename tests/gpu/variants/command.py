@@ -42,19 +42,30 @@ TAIL = 2500
 """Characters of a failed run's log in the result."""
 
 
-def arguments(words: Sequence[str] | None) -> argparse.Namespace:
-    """Parse the command line."""
-    parser = argparse.ArgumentParser(prog="python3 -m tests.gpu.variants")
-    add = parser.add_argument
+def parser(name: str, home: Path, *, total: float) -> argparse.ArgumentParser:
+    """Return the command line of a test that trains several sides, also for ``gradients``.
+
+    Args:
+        name: its package in ``tests.gpu``.
+        home: default folder of model, data and runs.
+        total: default seconds of all sides.
+    """
+    made = argparse.ArgumentParser(prog=f"python3 -m tests.gpu.{name}")
+    add = made.add_argument
     add("tokenizer", type=Path, help="folder with a tokenizer")
     add("results", type=Path, help="folder of the result file")
-    add("--only", default="", help="names of variants, with commas between; the base runs anyway")
+    add("--only", default="", help="names, separated by commas; the base of variants runs anyway")
     add("--at-once", type=int, default=0, help="that run at the same time; by default by the cores")
     add("--limit", type=float, default=170, help="seconds of one")
-    add("--total", type=float, default=185, help="seconds of all; what has not begun does not run")
-    add("--home", type=Path, default=HOME, help="where model, data and runs lie on this host")
+    add("--total", type=float, default=total, help="seconds of all; what has not begun is left out")
+    add("--home", type=Path, default=home, help="where model, data and runs lie on this host")
     add("--caches", type=Path, default=bench_options.HOME / "caches", help="of compiled kernels")
-    return parser.parse_args(words)
+    return made
+
+
+def arguments(words: Sequence[str] | None) -> argparse.Namespace:
+    """Parse the command line."""
+    return parser("variants", HOME, total=185).parse_args(words)
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
+from launchers.config.flag_value import Value
 from launchers.config.rank import Place
-from launchers.config.recipe import Backend, Recipe, Value, parse
+from launchers.config.recipe import Backend, Recipe, parse
 from launchers.exits import Exit, LaunchError
 from launchers.flags import code_files, features
 from launchers.flags.command_line import (

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchers.config import recipe
+from launchers.config.flag_value import Value
 from launchers.exits import LaunchError
 from launchers.flags import installed
 from launchers.flags.command_line import DEFAULTS as LAUNCHERS
@@ -234,7 +235,7 @@ def test_gradients_are_summed_exactly_enough(args: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("limit", ["", "2"])
 def test_the_best_model_is_not_what_is_exported(limit: str) -> None:
-    args: dict[str, recipe.Value] = {"load_best_model_at_end": "true", "save_total_limit": limit}
+    args: dict[str, Value] = {"load_best_model_at_end": "true", "save_total_limit": limit}
     with_limit = {name: word for name, word in args.items() if word}
     (warning,) = _of_transformers(with_limit)
     assert warning == "best-model-not-exported"
@@ -243,7 +244,7 @@ def test_the_best_model_is_not_what_is_exported(limit: str) -> None:
     assert table.check(with_limit, ONE) == []
 
 
-def _of_transformers(args: dict[str, recipe.Value]) -> list[str]:
+def _of_transformers(args: dict[str, Value]) -> list[str]:
     found = table.warn(args, ONE)
     return [refusal.id for refusal in found]
 

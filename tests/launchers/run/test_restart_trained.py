@@ -13,10 +13,9 @@ from launchers.metrics import rows
 from launchers.metrics.rows import Row
 from launchers.storage import checkpoint
 from launchers.system.process import descendants
-from scripts.demo import sources
 from scripts.demo.sources import Sources
-from tests.launchers.run.test_stop import LONG, STEPS, Trained, stopped
-from tests.launchers.training_environment import PYTHON, needs_training
+from tests.launchers.run.test_stop import LONG, STEPS, Trained, short_sources, stopped
+from tests.launchers.training_environment import needs_training
 
 pytestmark = [needs_training, pytest.mark.timeout(600)]
 SAVES = 3
@@ -25,12 +24,7 @@ SAVES = 3
 
 @pytest.fixture(scope="module")
 def given(tmp_path_factory: pytest.TempPathFactory) -> Sources:
-    made = Sources(root=tmp_path_factory.mktemp("sources"))
-    sources.make_pairs(made)
-    sources.make_model(made, PYTHON)
-    lines = made.pairs.read_text().splitlines(keepends=True)
-    made.pairs.write_text("".join(lines[: 4 * STEPS]))
-    return made
+    return short_sources(tmp_path_factory.mktemp("sources"))
 
 
 def written(pods: Trained) -> list[Row]:

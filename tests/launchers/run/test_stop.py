@@ -102,14 +102,19 @@ class Trained(Pods):
         return "\n".join(p.read_text()[-3000:] for p in sorted(self.folder.glob("pod-*.log")))
 
 
-@pytest.fixture(scope="module")
-def given(tmp_path_factory: pytest.TempPathFactory) -> Sources:
-    made = Sources(root=tmp_path_factory.mktemp("sources"))
+def short_sources(root: Path) -> Sources:
+    """Make a tiny model and pairs for one epoch of ``STEPS`` steps."""
+    made = Sources(root=root)
     sources.make_pairs(made)
     sources.make_model(made, PYTHON)
     lines = made.pairs.read_text().splitlines(keepends=True)
     made.pairs.write_text("".join(lines[: 4 * STEPS]))
     return made
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory: pytest.TempPathFactory) -> Sources:
+    return short_sources(tmp_path_factory.mktemp("sources"))
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""Two ranks with ms-swift's own Megatron flow stop together; the launcher's part is played here."""
+"""Two ranks with ms-swift's own Megatron flow stop together; the test takes the launcher's part."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one file of ours that ms-swift loads: what it installs, what it leaves of the search path."""
+"""The one file of ours that ms-swift loads installs features and leaves the search path."""
 
 from __future__ import annotations
 

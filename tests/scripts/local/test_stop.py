@@ -1,4 +1,4 @@
-"""However a local run ends: the pods may end in peace, and no process is left."""
+"""However a local run ends: the pods get their grace period, and no process is left."""
 
 from __future__ import annotations
 

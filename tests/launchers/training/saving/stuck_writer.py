@@ -1,4 +1,4 @@
-"""The process that writes checkpoints, on a disk that stands still in the second one."""
+"""The process that writes checkpoints, on a disk that blocks during the second one."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""Saves by way of each node's disk: two ranks of megatron-core, each with a disk of its own."""
+"""Saves through each node's disk: two ranks of megatron-core, each with a disk of its own."""
 
 from __future__ import annotations
 

@@ -1,0 +1,99 @@
+"""Forms that fields of a pod share (names, paths, quantities), as JSON schema (draft-07).
+
+Source: ``pkg/apis/core/validation/validation.go`` and ``staging/src/k8s.io/apimachinery`` of
+Kubernetes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Schema = Mapping[str, Any]
+POINTER = "#/definitions/kubernetes/definitions"
+
+
+def ref(name: str) -> Schema:
+    """Return a reference to a generated definition."""
+    return {"$ref": f"{POINTER}/{name}"}
+
+
+def among(*words: str) -> Schema:
+    """Return the schema of a text that is one of these words."""
+    return {"enum": list(words)}
+
+
+def list_of(item: Schema, **more: int | bool) -> Schema:
+    """Return the schema of a list; ``more``: keywords such as ``minItems``."""
+    return {"type": "array", "items": item, **more}
+
+
+def map_of(item: Schema) -> Schema:
+    """Return the schema of a map by label name."""
+    return {"type": "object", "propertyNames": ref("labelName"), "additionalProperties": item}
+
+
+def text(**more: int | str) -> dict[str, Any]:
+    """Return the schema of a text; ``more``: keywords such as ``pattern``."""
+    return {"type": "string", **more}
+
+
+def whole(least: int, most: int) -> Schema:
+    """Return the schema of a whole number between two bounds, both included."""
+    return {"type": "integer", "minimum": least, "maximum": most}
+
+
+LABEL = "[A-Za-z0-9]([-A-Za-z0-9._]{0,61}[A-Za-z0-9])?"
+DNS = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+SUBDOMAIN = f"{DNS}([.]{DNS})*"
+BLANKS = "\u0085\u00a0\u1680\u2000-\u200f\u2028\u2029\u202f\u205f\u2060\u3000\ufeff"
+"""Blanks and invisible characters beyond ASCII (Unicode: White_Space, and zero-width ones)."""
+SHOWN = f"[^\\x00-\\x20\\x7f-\\x9f{BLANKS}]"
+"""Pattern of one visible character."""
+_BYTE = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
+_IP = f"({_BYTE}[.]){{3}}{_BYTE}|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*"
+CREDENTIAL = (
+    "(^|[^A-Za-z0-9_-])(hf_[A-Za-z0-9]{16,}|gh[opsur]_[A-Za-z0-9]{16,}"
+    "|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{16,}|(AKIA|ASIA)[0-9A-Z]{16}"
+    "|xox[abeprs]-[A-Za-z0-9-]{8,}|sk-[A-Za-z0-9_-]{20,}|AIza[0-9A-Za-z_-]{30,}"
+    "|ms-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-|eyJ[A-Za-z0-9_-]{8,}[.]eyJ[A-Za-z0-9_-]{8,}[.])"
+    '|-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY|[A-Za-z][A-Za-z0-9+.-]*://[^/\\s:@"]*:[^/\\s@"]+@'
+)
+"""Credentials that their form shows; templates/validate/_secrets.tpl refuses them by the same."""
+
+_QUANTITY: Schema = {
+    "description": "A quantity, such as 96, 500m, 512Ki, 1.5Gi.",
+    "type": ["string", "number"],
+    "minimum": 0,
+    "maximum": 10**15,
+    "pattern": "^([0-9]{1,15}([.][0-9]{0,3})?|[.][0-9]{1,3})(m|k|Ki|[eE][0-9]{1,2})?$"
+    "|^([0-9]{1,9}([.][0-9]{0,3})?|[.][0-9]{1,3})Mi?$"
+    "|^([0-9]{1,6}([.][0-9]{0,3})?|[.][0-9]{1,3})Gi?$"
+    "|^([0-9]{1,3}([.][0-9]{0,3})?|[.][0-9]{1,3})[TP]i?$",
+}
+
+SHARED: Mapping[str, Schema] = {
+    "absolutePath": text(pattern=f"^/([^:\\x00-\\x1f\\x7f-\\x9f{BLANKS}]*)$"),
+    "amount": {**_QUANTITY, "type": ["string", "number", "null"]},
+    "cidr": text(pattern=f"^({_IP})/[0-9]{{1,3}}$"),
+    "capability": text(pattern="^[A-Z][A-Z0-9_]*$") | {"not": {"pattern": "^CAP_"}},
+    "configKey": text(maxLength=253, pattern="^[-._a-zA-Z0-9]+$")
+    | {"not": {"pattern": "^[.]$|^[.][.]"}},
+    "dnsLabel": text(maxLength=63, pattern=f"^{DNS}$"),
+    "dnsName": text(maxLength=253, pattern=f"^{SUBDOMAIN}$"),
+    "fileMode": whole(0, 0o777),
+    "host": text(pattern=f"^{SHOWN}+$") | {"not": {"pattern": "/"}},
+    "ip": text(pattern=f"^({_IP})$"),
+    "iscsiName": text(
+        pattern="^iqn[.][0-9]{4}-[0-9]{2}[.][-A-Za-z0-9.]+(:[^,;*&$|\\s]+)$"
+        "|^eui[.][A-Za-z0-9]{16}$|^naa[.][A-Za-z0-9]{32}$"
+    ),
+    "labelName": text(maxLength=317, pattern=f"^({SUBDOMAIN}/)?{LABEL}$"),
+    "labelValue": text(pattern=f"^$|^{LABEL}$"),
+    "open": {"not": {"pattern": CREDENTIAL}},
+    "quantity": _QUANTITY,
+    "relativePath": text(minLength=1, pattern=f"^[^/]([^\\x00-\\x1f\\x7f-\\x9f{BLANKS}]*)$")
+    | {"not": {"pattern": "^[.][.]|/[.][.](/|$)"}},
+    "word": text(pattern=f"^{SHOWN}+$"),
+}
+"""One definition of each form that several fields have."""

@@ -1,0 +1,138 @@
+"""READMEs: what they link to, name and tell to run exists, and each is short enough to be read."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path, PurePosixPath
+
+import pytest
+import typer
+
+from scripts import cli
+from scripts.helm import ROOT
+
+LISTED = ("git", "ls-files", "--cached", "--others", "--exclude-standard")
+FILES = {
+    path
+    for path in subprocess.run(
+        LISTED, cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    if (ROOT / path).exists()
+}
+FOLDERS = {str(parent) for path in FILES for parent in PurePosixPath(path).parents}
+PAGES = sorted(path for path in FILES if path.endswith(".md"))
+TARGETS = set(re.findall(r"^([a-z][a-z0-9-]*):.* ## ", Path(ROOT, "Makefile").read_text(), re.M))
+VERBS: dict[str, typer.core.TyperCommand] = typer.main.get_command(cli.app).commands  # type: ignore[attr-defined]
+LINK = re.compile(r"\]\(([^)#\s]+)(?:#[\w-]+)?\)")
+FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<body>.*?)^```$", re.M | re.S)
+CODE = re.compile(r"`([^`\n]+)`")
+FOUND_FROM = ("", "launchers", "scripts", "chart", "tests", "values", "chart/templates")
+"""Folders to which a path in a README may be relative, besides the README's own."""
+PATH = re.compile(r"(?:[a-z_]+/)+[a-z_0-9]+\.(?:py|tpl)")
+"""A source file with its folder; upstream's begin with the name of a package."""
+UPSTREAM = ("swift/", "megatron/", "mcore_bridge/", "transformers/", "transformer_engine/")
+LONGEST = 175
+"""Lines of the longest README; ``tests/faults/results`` is a table of results."""
+
+
+def blocks(text: str) -> list[list[str]]:
+    """Return the words of each line of the code blocks without a language."""
+    found = [each["body"] for each in FENCE.finditer(text) if not each["language"]]
+    return [words for line in "\n".join(found).splitlines() if (words := _words(line))]
+
+
+SECTION = re.compile(r'([\w/]*[A-Z]{3,}\.md)[`)]*,\s(?:#\s)?"([^"\n]+)"')
+"""A page and a section of it, as comments and docstrings refer to them."""
+
+
+def commands(text: str) -> list[list[str]]:
+    """Return the words of the commands in code blocks and between backquotes.
+
+    >>> commands("`make test`, `a.py`")
+    [['make', 'test'], ['a.py']]
+    """
+    quoted = CODE.findall(FENCE.sub("", text))
+    return [*blocks(text), *(words for line in quoted if (words := _words(line)))]
+
+
+def _words(line: str) -> list[str]:
+    try:
+        words = shlex.split(line, comments=True)
+    except ValueError:  # a quote in prose
+        return []
+    return words[: words.index("&&")] if "&&" in words else words
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_to_files(page: str) -> None:
+    folder = ROOT / page
+    links = [link for link in LINK.findall(folder.read_text()) if "://" not in link]
+    assert [link for link in links if not (folder.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_source_files_that_are_named_exist(page: str) -> None:
+    named = [n for n in CODE.findall((ROOT / page).read_text()) if PATH.fullmatch(n)]
+    own = str(PurePosixPath(page).parent)
+    missing = [
+        name
+        for name in named
+        if not name.startswith(UPSTREAM)
+        and not any(str(PurePosixPath(base, name)) in FILES for base in (own, *FOUND_FROM))
+    ]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_make_has_each_target(page: str) -> None:
+    asked = {
+        word
+        for words in commands((ROOT / page).read_text())
+        if words[0] == "make"
+        for word in words[1:]
+        if "=" not in word
+    }
+    assert asked - TARGETS == set()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_command_has_each_verb_and_option(page: str) -> None:
+    for words in commands((ROOT / page).read_text()):
+        if words[0] == "megatron-dpo" and len(words) > 1 and words[1][0] not in "-.*":
+            command = VERBS[words[1]]
+            options = {o for each in command.params for o in (*each.opts, *each.secondary_opts)}
+            asked = {w.partition("=")[0] for w in words[2:] if w.startswith("-") and w != "--"}
+            assert asked - options - {"--help"} == set(), words
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if p.endswith("README.md")])
+def test_a_readme_is_short(page: str) -> None:
+    assert len((ROOT / page).read_text().splitlines()) <= LONGEST
+
+
+def test_both_languages_have_the_same_sections_commands_and_rows() -> None:
+    english, chinese = ((ROOT / name).read_text() for name in ("README.md", "README.zh.md"))
+    for pattern in (r"^#+ ", r"^\|", r"^- ", r"^```"):
+        assert len(re.findall(pattern, english, re.M)) == len(re.findall(pattern, chinese, re.M))
+    assert blocks(english) == blocks(chinese)
+    assert set(LINK.findall(english)) - {"README.zh.md"} == set(LINK.findall(chinese)) - {
+        "README.md"
+    }
+    figures = [set(re.findall(r"\d[\d,.]*\d", text)) for text in (english, chinese)]
+    assert figures[0] == figures[1]
+
+
+def test_sections_that_sources_refer_to_exist() -> None:
+    headings = {
+        page: set(re.findall(r"^#+ (.*)$", (ROOT / page).read_text(), re.M)) for page in PAGES
+    }
+    missing = []
+    for path in sorted(FILES):
+        if path.endswith((".py", ".tpl", ".yaml", ".md")):
+            for page, section in SECTION.findall((ROOT / path).read_text(encoding="utf-8")):
+                named = [found for each, found in headings.items() if each.endswith(page)]
+                if not any(each.startswith(section) for found in named for each in found):
+                    missing.append(f"{path}: {page}, {section}")
+    assert missing == []
