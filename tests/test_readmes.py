@@ -33,7 +33,7 @@ FOUND_FROM = ("", "launchers", "scripts", "chart", "tests", "values", "chart/tem
 PATH = re.compile(r"(?:[a-z_]+/)+[a-z_0-9]+\.(?:py|tpl)")
 """A source file with its folder; upstream's begin with the name of a package."""
 UPSTREAM = ("swift/", "megatron/", "mcore_bridge/", "transformers/", "transformer_engine/")
-LONGEST = 175
+LONGEST = 155
 """Lines of the longest README; ``tests/faults/results`` is a table of results."""
 
 

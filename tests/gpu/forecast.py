@@ -1,7 +1,7 @@
 """Predictions for the benches of the visits, compared with measured results; needs no GPU.
 
 ``python -m tests.gpu.forecast`` prints a table of the lines of ``visits.yaml`` for 4 and 8 H200;
-``--write`` puts it between the markers in ``values/README.md``. Memory and seconds are the
+``--write`` puts it between the markers in ``values/FIGURES.md``. Memory and seconds are the
 planner's (``launchers/plan/memory.py``, ``step_time.py``); measured values are read from
 ``results/bench-<visit>-<line>.json`` if it exists.
 """
@@ -28,7 +28,7 @@ from tests.gpu.bench import profiles as bench_profiles
 CARD = "h200"
 VISITS = ("4gpu", "8gpu")
 RESULTS = Path(__file__).with_name("results")
-README = bench_profiles.ROOT / "values" / "README.md"
+PAGE = bench_profiles.ROOT / "values" / "FIGURES.md"
 SPREAD_OF_LENGTHS = 1052.5
 """Tokens: sum(L^2) / sum(L) of the bench's texts, ``s_eff`` of ``bench-24-layers-2xh200.json``."""
 ONE_NODE = Link(name="none", gbs=1.0)
@@ -145,12 +145,12 @@ def block() -> str:
 def main() -> None:
     """Print the table, and write it with ``--write``."""
     parser = argparse.ArgumentParser(prog="python -m tests.gpu.forecast")
-    parser.add_argument("--write", action="store_true", help="into values/README.md")
+    parser.add_argument("--write", action="store_true", help="into values/FIGURES.md")
     options, made = parser.parse_args(), block()
     print(made)
     if options.write:
-        text = markdown.filled(README.read_text(encoding="utf-8"), {"forecast": made})
-        README.write_text(text, encoding="utf-8")
+        text = markdown.filled(PAGE.read_text(encoding="utf-8"), {"forecast": made})
+        PAGE.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

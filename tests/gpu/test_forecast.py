@@ -1,4 +1,4 @@
-"""Predictions of visits, and their table in values/README.md."""
+"""Predictions of visits, and their table in values/FIGURES.md."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.gpu import forecast
 
 
 def test_the_readme_has_the_forecast_of_now() -> None:
-    text = forecast.README.read_text(encoding="utf-8")
+    text = forecast.PAGE.read_text(encoding="utf-8")
     found = markdown.filled(text, {"forecast": forecast.block()})
     assert found == text, "python -m tests.gpu.forecast --write"
 

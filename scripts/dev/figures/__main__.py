@@ -1,4 +1,4 @@
-"""``python -m scripts.dev.figures``: rewrite the figures of values/README.md and the plot."""
+"""``python -m scripts.dev.figures``: rewrite the figures of values/FIGURES.md and the plot."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from scripts.dev.figures.predicted import Predicted, predictions
 from scripts.helm import ROOT
 from scripts.problem import Problem
 
-README = ROOT / "values" / "README.md"
+PAGE = ROOT / "values" / "FIGURES.md"
 PLOT = ROOT / "values" / "step-time.svg"
 LEARNING_PLOT = ROOT / "values" / "learning.svg"
 
 
-def readme(text: str, rows: Sequence[Predicted], found: Sequence[Run]) -> str:
-    """Return the README with the figures of now."""
+def page(text: str, rows: Sequence[Predicted], found: Sequence[Run]) -> str:
+    """Return the page with the figures of now."""
     blocks = {
         "predicted": table.predicted(rows, found),
         "headline": table.headline(found),
@@ -34,13 +34,13 @@ def main() -> int:
     """Write all files."""
     rows, found = predictions(), runs()
     try:
-        text = readme(README.read_text(encoding="utf-8"), rows, found)
+        text = page(PAGE.read_text(encoding="utf-8"), rows, found)
     except Problem as problem:
         print(problem, file=sys.stderr)
         return 2
-    README.write_text(text, encoding="utf-8")
+    PAGE.write_text(text, encoding="utf-8")
     draw(rows, found, PLOT)
-    written = [README, PLOT, *gpu_report.write()]
+    written = [PAGE, PLOT, *gpu_report.write()]
     if (proof := learning.newest()) is not None:
         learning.draw(proof, LEARNING_PLOT)
         written.append(LEARNING_PLOT)

@@ -27,6 +27,6 @@ def filled(text: str, blocks: dict[str, str]) -> str:
         before, found, rest = text.partition(begin)
         _, also, after = rest.partition(end)
         if not found or not also:
-            raise Problem(f"values/README.md has no lines {begin.strip()} and {end}")
+            raise Problem(f"values/FIGURES.md has no lines {begin.strip()} and {end}")
         text = f"{before}{begin}{block}\n{end}{after}"
     return text

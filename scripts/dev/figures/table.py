@@ -1,4 +1,4 @@
-"""The tables of values/README.md, as Markdown."""
+"""The tables of values/FIGURES.md, as Markdown."""
 
 from __future__ import annotations
 

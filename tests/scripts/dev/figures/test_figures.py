@@ -1,4 +1,4 @@
-"""The tables of values/README.md and the plot hold what is predicted and measured now."""
+"""The tables of values/FIGURES.md and the plot hold what is predicted and measured now."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from scripts.dev.figures import learning, measured, plot, table
-from scripts.dev.figures.__main__ import README, readme
+from scripts.dev.figures.__main__ import PAGE, page
 from scripts.dev.figures.markdown import filled
 from scripts.dev.figures.predicted import BASE, HARDWARE, Predicted, predictions
 from scripts.helm import template
@@ -48,8 +48,8 @@ def row_of(card: str, gpus: int) -> Predicted:
 
 
 def test_the_readme_holds_the_figures_of_now() -> None:
-    text = README.read_text(encoding="utf-8")
-    assert readme(text, ROWS, measured.runs()) == text, "run `make figures`"
+    text = PAGE.read_text(encoding="utf-8")
+    assert page(text, ROWS, measured.runs()) == text, "run `make figures`"
 
 
 def test_every_profile_is_in_the_table_and_each_card_but_one_has_all_counts() -> None:
