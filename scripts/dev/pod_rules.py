@@ -133,15 +133,17 @@ KEPT: Mapping[str, tuple[str, ...]] = {
 }
 """Fields that values may have; of other types all. Volume: without deprecated sources."""
 DROPPED: Mapping[str, tuple[str, ...]] = {
+    "EnvVarSource": ("fileKeyRef",),
     "PodSecurityContext": ("windowsOptions",),
     "SecurityContext": ("windowsOptions",),
+    "VolumeProjection": ("podCertificate",),
 }
+"""Fields that values may not have: those of Windows, and those of gates that are off in the lowest
+supported Kubernetes, whose API server drops them without a word."""
 OPTIONAL = ("Affinity", "PodDNSConfig", "PodSecurityContext", "SecurityContext")
 """Types of whole values keys: a null means the default."""
 NULLABLE = ("PodSecurityContext", "SecurityContext")
 """Types in which a null removes a field that the chart or the network profile sets."""
-LATER = ("PodSecurityContext.seLinuxChangePolicy",)
-"""Fields of later releases: 1.32 (an older API server drops it, which costs time at the start)."""
 
 FIELDS: Mapping[str, Schema] = {
     "AppArmorProfile.localhostProfile": _text(maxLength=4095, pattern=f"^{_SHOWN}+$"),

@@ -48,8 +48,8 @@ def lowest(chart: str) -> str:
     Raises:
         ValueError: there is none.
 
-    >>> lowest('kubeVersion: ">=1.31.0-0"')
-    '1.31'
+    >>> lowest('kubeVersion: ">=1.34.0-0"')
+    '1.34'
     """
     found = re.search(r"^kubeVersion:.*>=\s*(\d+[.]\d+)", chart, re.MULTILINE)
     if found is None:
@@ -136,7 +136,7 @@ def _type(name: str, given: Schema) -> Schema:
     for path, rule in pod_rules.FIELDS.items():
         owner, _, field = path.partition(".")
         if owner == name:
-            if field not in given["properties"] and path not in pod_rules.LATER:
+            if field not in given["properties"]:
                 raise ValueError(f"Kubernetes has no field {path}")
             fields[field] = rule
     if name in pod_rules.NULLABLE:

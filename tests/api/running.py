@@ -13,8 +13,11 @@ from tests.api.compare import KINDS, Comparison
 from tests.chart.helm import CHART
 from tests.fuzz import renderer
 
-NEEDED = ("etcd", "kube-apiserver", "renderer")
-"""Programs below .tools/cluster/bin, built by ``make differential-api``."""
+NEEDED = (
+    *(server.BUILT.bin / name for name in ("etcd", "renderer")),
+    server.BUILT.control_plane / "kube-apiserver",
+)
+"""Programs that ``make differential-api`` builds."""
 
 
 @contextmanager
@@ -33,4 +36,4 @@ def comparison(folder: Path) -> Iterator[Comparison]:
 
 def missing() -> list[str]:
     """Return the programs that are not built."""
-    return [name for name in NEEDED if not (server.PROGRAMS / name).exists()]
+    return [path.name for path in NEEDED if not path.exists()]

@@ -13,12 +13,12 @@ from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
-from scripts.helm import ROOT
 from tests.e2e.cluster import supervise
 from tests.e2e.cluster.layout import Layout
 from tests.e2e.cluster.processes import credentials, kubernetes
 
-PROGRAMS = ROOT / ".tools" / "cluster" / "bin"
+BUILT = Layout()
+"""Where the programs are built."""
 GATES = ("ImageVolume", "ClusterTrustBundle", "ClusterTrustBundleProjection")
 """Features of the pod that are off by default: whether a cluster has them is no matter of form."""
 EXISTENCE = ("ServiceAccount", "Priority", "RuntimeClass", "DefaultTolerationSeconds")
@@ -64,7 +64,8 @@ def start(folder: Path) -> Iterator[Server]:
     The address is one of the loopback network's 127.0.0.0/8, by this process's id: other programs
     may listen on the same ports of 127.0.0.1.
     """
-    (folder / "bin").symlink_to(PROGRAMS)
+    for built in {BUILT.bin, BUILT.control_plane}:
+        (folder / built.name).symlink_to(built)
     network = IPv4Network(f"127.{10 + os.getpid() % 240}.0.0/16")
     layout = Layout(home=folder, size=0, network=network)
     credentials.write(layout)

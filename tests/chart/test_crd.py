@@ -14,10 +14,13 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
-from tests.chart.helm import ROOT, Document, render, template_file, walk
+from tests.chart.helm import KUBERNETES, ROOT, Document, render, template_file, walk
+from tests.e2e.cluster.kind import config as kind_config
 
 MODULE = "sigs.k8s.io/jobset@v0.12.0"
 CRD = "config/components/crd/bases/jobset.x-k8s.io_jobsets.yaml"
+SUPPORTED = (KUBERNETES.removesuffix(".0"), max(kind_config.IMAGES))
+"""The lowest supported Kubernetes, and the newest that is tested."""
 FULL: Document = {
     "nodes": 4,
     "gpusPerNode": 4,
@@ -160,12 +163,17 @@ def test_core_kinds_are_valid() -> None:
                 for job in document["spec"]["replicatedJobs"]:
                     validate_job(name, job["template"]["spec"])
             else:
-                kubernetes_validate.validate(document, "1.34", strict=True)
+                validate(document)
 
 
 def validate_job(name: str, spec: Document) -> None:
     job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name}, "spec": spec}
-    kubernetes_validate.validate(job, "1.34", strict=True)
+    validate(job)
+
+
+def validate(document: Document) -> None:
+    for version in SUPPORTED:
+        kubernetes_validate.validate(document, version, strict=True)
 
 
 def test_no_list_names_anything_twice() -> None:
