@@ -39,6 +39,10 @@ def _whole(least: int, most: int) -> Schema:
     return {"type": "integer", "minimum": least, "maximum": most}
 
 
+def _one_of(*fields: str) -> Schema:
+    return {"oneOf": [{"required": [field]} for field in fields]}
+
+
 def _when(field: str, words: tuple[str, ...], then: Schema) -> Schema:
     """Return the rule that holds where a field has one of these values."""
     return {"if": {"required": [field], "properties": {field: _among(*words)}}, "then": then}
@@ -47,6 +51,11 @@ def _when(field: str, words: tuple[str, ...], then: Schema) -> Schema:
 def _units(*words: str) -> Schema:
     # apart, since Helm 3 takes "1" and 1 in one enum for the same
     return {"anyOf": [_among(*words), {"enum": [1]}]}
+
+
+def _port() -> Schema:
+    # apart from the type, since a number has no pattern
+    return {"anyOf": [_whole(1, 65535), ref("portName")]}
 
 
 def _narrowed(name: str, **more: object) -> Schema:
@@ -116,6 +125,8 @@ SHARED: Mapping[str, Schema] = {
     "labelName": _text(maxLength=317, pattern=f"^({_SUBDOMAIN}/)?{_LABEL}$"),
     "labelValue": _text(pattern=f"^$|^{_LABEL}$"),
     "open": {"not": {"pattern": CREDENTIAL}},
+    "portName": _text(maxLength=15, pattern="^[a-z0-9]+(-[a-z0-9]+)*$")
+    | {"allOf": [{"pattern": "[a-z]"}]},
     "quantity": _QUANTITY,
     "relativePath": _text(minLength=1, pattern=f"^[^/]([^\\x00-\\x1f\\x7f-\\x9f{BLANKS}]*)$")
     | {"not": {"pattern": "^[.][.]|/[.][.](/|$)"}},
@@ -124,7 +135,15 @@ SHARED: Mapping[str, Schema] = {
 """One definition of each form that several fields have."""
 
 KEPT: Mapping[str, tuple[str, ...]] = {
+    "Container": (
+        *("lifecycle", "name", "readinessProbe", "resizePolicy", "startupProbe", "stdin"),
+        *("stdinOnce", "tty"),
+    ),
     "ObjectMeta": ("annotations", "labels"),
+    "PodSpec": (
+        *("activeDeadlineSeconds", "containers", "dnsPolicy", "readinessGates"),
+        "setHostnameAsFQDN",
+    ),
     "Volume": (
         *("azureFile", "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "fc"),
         *("hostPath", "image", "iscsi", "name", "nfs", "persistentVolumeClaim", "projected"),
@@ -132,15 +151,18 @@ KEPT: Mapping[str, tuple[str, ...]] = {
     ),
 }
 """Fields that values may have; of other types all. Volume: without deprecated sources."""
+OWNED = ("Container", "PodSpec")
+"""Types whose other fields are the chart's: templates/validate refuses each with the key to use."""
 DROPPED: Mapping[str, tuple[str, ...]] = {
     "EnvVarSource": ("fileKeyRef",),
+    "Lifecycle": ("stopSignal",),
     "PodSecurityContext": ("windowsOptions",),
     "SecurityContext": ("windowsOptions",),
     "VolumeProjection": ("podCertificate",),
 }
 """Fields that values may not have: those of Windows, and those of gates that are off in the lowest
 supported Kubernetes, whose API server drops them without a word."""
-OPTIONAL = ("Affinity", "PodDNSConfig", "PodSecurityContext", "SecurityContext")
+OPTIONAL = ("Affinity", "PodDNSConfig", "PodSecurityContext", "PodSpec", "SecurityContext")
 """Types of whole values keys: a null means the default."""
 NULLABLE = ("PodSecurityContext", "SecurityContext")
 """Types in which a null removes a field that the chart or the network profile sets."""
@@ -155,6 +177,16 @@ FIELDS: Mapping[str, Schema] = {
         pattern="^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?"
         "([.][A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*$",
     ),
+    "Container.readinessProbe": {
+        "allOf": [ref("Probe"), {"not": {"required": ["terminationGracePeriodSeconds"]}}]
+    },
+    "Container.resizePolicy": _list(ref("ContainerResizePolicy"), uniqueItems=True),
+    "Container.startupProbe": _narrowed(
+        "Probe", properties={"successThreshold": {"maximum": 1, "minimum": 0}}
+    ),
+    # A pod that is never restarted cannot restart a container for it either.
+    "ContainerResizePolicy.resourceName": _among("cpu", "memory"),
+    "ContainerResizePolicy.restartPolicy": _among("NotRequired"),
     "Capabilities.add": _list(ref("capability")),
     "Capabilities.drop": _list(ref("capability")),
     "ClusterTrustBundleProjection.name": ref("word"),
@@ -198,9 +230,14 @@ FIELDS: Mapping[str, Schema] = {
             }
         },
     ),
+    "ExecAction.command": _list({"type": "string"}, minItems=1),
     "FCVolumeSource.lun": _LUN,
     "FCVolumeSource.targetWWNs": _list({"type": "string"}, minItems=1),
     "FCVolumeSource.wwids": _list({"type": "string"}, minItems=1),
+    "GRPCAction.port": _whole(1, 65535),
+    "HTTPGetAction.port": _port(),
+    "HTTPGetAction.scheme": _among("HTTP", "HTTPS"),
+    "HTTPHeader.name": _text(pattern="^[-A-Za-z0-9]+$"),
     "HostAlias.hostnames": _list(ref("dnsName"), minItems=1),
     "HostAlias.ip": ref("ip"),
     "HostPathVolumeSource.path": _narrowed("absolutePath", **_NO_PARENT),
@@ -227,10 +264,7 @@ FIELDS: Mapping[str, Schema] = {
     "NFSVolumeSource.path": ref("absolutePath"),
     "NFSVolumeSource.server": ref("host"),
     "NetworkPolicyPort.endPort": _whole(1, 65535),
-    # apart from the type, since a number has no pattern
-    "NetworkPolicyPort.port": {
-        "anyOf": [_whole(1, 65535), _text(maxLength=15, pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
-    },
+    "NetworkPolicyPort.port": _port(),
     "NetworkPolicyPort.protocol": _among("TCP", "UDP", "SCTP"),
     "NodeSelector.nodeSelectorTerms": _list(ref("NodeSelectorTerm"), minItems=1),
     "NodeSelectorRequirement.key": ref("labelName"),
@@ -270,6 +304,7 @@ FIELDS: Mapping[str, Schema] = {
         _text(maxLength=254, pattern=f"^{_SUBDOMAIN}[.]?$"), maxItems=32
     ),
     "PodDNSConfigOption.name": _text(minLength=1),
+    "PodReadinessGate.conditionType": ref("labelName"),
     "PodResourceClaim.name": ref("dnsLabel"),
     "PodResourceClaim.resourceClaimName": ref("dnsName"),
     "PodResourceClaim.resourceClaimTemplateName": ref("dnsName"),
@@ -280,7 +315,19 @@ FIELDS: Mapping[str, Schema] = {
     "PodSecurityContext.seLinuxChangePolicy": _among("MountOption", "Recursive"),
     "PodSecurityContext.supplementalGroups": _list(_ID),
     "PodSecurityContext.supplementalGroupsPolicy": _among("Merge", "Strict"),
+    "PodSpec.activeDeadlineSeconds": _whole(1, 2**31 - 1),
+    "PodSpec.containers": {"type": ["array", "null"], "items": ref("Container")},
+    # With another policy the ranks do not resolve each other.
+    "PodSpec.dnsPolicy": _among("ClusterFirstWithHostNet", "None"),
     "PreferredSchedulingTerm.weight": _whole(1, 100),
+    **dict.fromkeys(
+        (
+            *("Probe.failureThreshold", "Probe.initialDelaySeconds", "Probe.periodSeconds"),
+            *("Probe.successThreshold", "Probe.timeoutSeconds", "SleepAction.seconds"),
+        ),
+        _whole(0, 2**31 - 1),
+    ),
+    "Probe.terminationGracePeriodSeconds": _whole(1, 2**31 - 1),
     "ProjectedVolumeSource.defaultMode": ref("fileMode"),
     "ResourceFieldSelector.containerName": _among("launcher"),
     "ResourceFieldSelector.resource": _text(
@@ -305,6 +352,7 @@ FIELDS: Mapping[str, Schema] = {
         pattern="^[a-z0-9]([-_a-z0-9]*[a-z0-9])?([./][a-z0-9]([-_a-z0-9]*[a-z0-9])?)*$",
     ),
     "Sysctl.value": _text(minLength=1),
+    "TCPSocketAction.port": _port(),
     "Toleration.effect": _among("", "NoSchedule", "PreferNoSchedule", "NoExecute"),
     "Toleration.operator": _among("Exists", "Equal"),
     "Toleration.value": ref("labelValue"),
@@ -349,6 +397,7 @@ TYPES: Mapping[str, Schema] = {
     },
     "EnvFromSource": {"oneOf": [{"required": ["configMapRef"]}, {"required": ["secretRef"]}]},
     "EnvVarSource": {"minProperties": 1, "maxProperties": 1},
+    "ExecAction": {"required": ["command"]},
     "FCVolumeSource": {
         "oneOf": [{"required": ["targetWWNs"]}, {"required": ["wwids"]}],
         "dependencies": {"targetWWNs": ["lun"]},
@@ -365,13 +414,18 @@ TYPES: Mapping[str, Schema] = {
     },
     "ImageVolumeSource": {"required": ["reference"]},
     "LabelSelectorRequirement": {"allOf": list(_VALUES)},
+    "LifecycleHandler": _one_of("exec", "httpGet", "sleep", "tcpSocket"),
     "LocalObjectReference": {"required": ["name"]},
     "NetworkPolicyPeer": {
         "minProperties": 1,
         "if": {"required": ["ipBlock"]},
         "then": {"maxProperties": 1},
     },
-    "NetworkPolicyPort": {"dependencies": {"endPort": ["port"]}},
+    "NetworkPolicyPort": {
+        "dependencies": {
+            "endPort": {"required": ["port"], "properties": {"port": {"type": "integer"}}}
+        }
+    },
     "NodeSelectorRequirement": {
         "allOf": [
             *_VALUES,
@@ -395,6 +449,8 @@ TYPES: Mapping[str, Schema] = {
         }
     },
     "PodDNSConfigOption": {"required": ["name"]},
+    "PodSpec": {"required": []},
+    "Probe": _one_of("exec", "grpc", "httpGet", "tcpSocket"),
     "PodResourceClaim": {
         "oneOf": [{"required": ["resourceClaimName"]}, {"required": ["resourceClaimTemplateName"]}]
     },

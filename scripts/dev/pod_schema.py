@@ -24,7 +24,7 @@ PLACE = re.compile(r'^    "kubernetes": \{\n.*?^    \},?\n', re.MULTILINE | re.D
 ROOTS = (
     *("Affinity", "CSIVolumeSource", "EnvFromSource", "EnvVarSource", "HostAlias"),
     *("NetworkPolicyEgressRule", "NetworkPolicyIngressRule", "PodDNSConfig", "PodResourceClaim"),
-    *("PodSecurityContext", "SecurityContext", "Toleration", "TopologySpreadConstraint"),
+    *("PodSecurityContext", "PodSpec", "SecurityContext", "Toleration", "TopologySpreadConstraint"),
     *("Volume", "VolumeMount"),
 )
 """Kubernetes' types that values carry; all that they refer to is generated too."""
@@ -133,6 +133,8 @@ def _type(name: str, given: Schema) -> Schema:
         for field, schema in given["properties"].items()
         if (kept is None or field in kept) and field not in dropped
     }
+    if name in pod_rules.OWNED:
+        fields = dict.fromkeys(given["properties"], {}) | fields
     for path, rule in pod_rules.FIELDS.items():
         owner, _, field = path.partition(".")
         if owner == name:

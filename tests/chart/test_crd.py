@@ -114,16 +114,22 @@ FULL: Document = {
 
 
 @lru_cache(maxsize=1)
-def schema() -> Document:
-    """Return the CRD's schema with unknown fields refused."""
+def resource() -> Document:
+    """Return the CRD, without a conversion, which needs JobSet's webhook."""
     if shutil.which("go") is None:
         pytest.skip("no go command to fetch JobSet's CRD")
     command = ["go", "mod", "download", "-json", MODULE]
     done = subprocess.run(command, capture_output=True, text=True, timeout=110, cwd=ROOT.parent)
     assert done.returncode == 0, done.stdout + done.stderr
-    crd = Path(json.loads(done.stdout)["Dir"]) / CRD
-    versions = yaml.safe_load(crd.read_text(encoding="utf-8"))["spec"]["versions"]
-    [version] = [v for v in versions if v["name"] == "v1alpha2"]
+    crd: Document = yaml.safe_load((Path(json.loads(done.stdout)["Dir"]) / CRD).read_text("utf-8"))
+    crd["spec"].pop("conversion", None)
+    return crd
+
+
+@lru_cache(maxsize=1)
+def schema() -> Document:
+    """Return the CRD's schema with unknown fields refused."""
+    [version] = [v for v in resource()["spec"]["versions"] if v["name"] == "v1alpha2"]
     closed: Document = copy.deepcopy(version["schema"]["openAPIV3Schema"])
     for _, node in walk(closed):
         if isinstance(node, dict) and isinstance(node.get("properties"), dict):
