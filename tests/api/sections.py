@@ -162,6 +162,9 @@ def _init_containers(parts: Parts) -> Document:
     def container() -> Document:
         made: Document = {"name": parts.pick(NAMES), "image": parts.pick(IMAGES)}
 
+        def source() -> Document:
+            return {"valueFrom": parts.of("EnvVarSource")} if chosen() else {"value": "a"}
+
         def chosen() -> bool:
             return parts.chance.random() < 0.4
 
@@ -170,7 +173,7 @@ def _init_containers(parts: Parts) -> Document:
         if chosen():
             made["volumeMounts"] = [{**parts.of("VolumeMount"), "name": "tmp"}]
         if chosen():
-            made["env"] = parts.some(lambda: {"name": parts.pick(VARIABLES), "value": "a"})
+            made["env"] = parts.some(lambda: {"name": parts.pick(VARIABLES), **source()})
         if chosen():
             made["resources"] = {"limits": {parts.pick(RESOURCES): parts.quantity()}}
         if chosen():

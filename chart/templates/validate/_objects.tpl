@@ -48,7 +48,7 @@ priority come from the RuntimeClass and the PriorityClass: admission refuses a p
 {{- if ge (int .podIndex) (int $.Values.nodes) }}
 - jobset.spec.coordinator.podIndex: {{ int .podIndex }}, and nodes is {{ int $.Values.nodes }}; use a rank of the gang, such as 0 [coordinator-rank]
 {{- else if gt (len $address) 63 }}
-- jobset.spec.coordinator: {{ $address }} has {{ len $address }} characters, and a label's value may have 63; use a shorter release name [coordinator-name]
+- jobset.spec.coordinator: {{ $address }} has {{ len $address }} characters, and a label's value may have 63; use a shorter release name [release-name-coordinator]
 {{- end }}
 {{- end }}
 {{- range $path, $both := $given }}
