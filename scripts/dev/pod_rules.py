@@ -71,7 +71,14 @@ _SHOWN = f"[^\\x00-\\x20\\x7f-\\x9f{BLANKS}]"
 _NO_PARENT: dict[str, Any] = {"not": {"pattern": "(^|/)[.][.](/|$)"}}
 _MEMORY = ("1", *(f"1{unit}{i}" for unit in "KMGTPE" for i in ("", "i") if unit + i != "K"), "1k")
 _BYTE = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
-_IP = f"({_BYTE}[.]){{3}}{_BYTE}|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*"
+_IPV4 = f"({_BYTE}[.]){{3}}{_BYTE}"
+_HEX = "[0-9A-Fa-f]{1,4}"
+_IPV6 = "|".join(
+    (
+        *(f"({_HEX}:){{7}}{_HEX}", f"({_HEX}:){{1,7}}:", f":(:{_HEX}){{1,7}}", "::"),
+        *(f"({_HEX}:){{1,{7 - count}}}(:{_HEX}){{1,{count}}}" for count in range(1, 7)),
+    )
+)
 _ID = _whole(0, 2**31 - 1)
 _LUN = _whole(0, 255)
 _VALUES: tuple[Schema, ...] = (
@@ -109,7 +116,9 @@ _QUANTITY: Schema = {
 SHARED: Mapping[str, Schema] = {
     "absolutePath": _text(pattern=f"^/([^:\\x00-\\x1f\\x7f-\\x9f{BLANKS}]*)$"),
     "amount": {**_QUANTITY, "type": ["string", "number", "null"]},
-    "cidr": _text(pattern=f"^({_IP})/[0-9]{{1,3}}$"),
+    "cidr": _text(
+        pattern=f"^{_IPV4}/(3[0-2]|[12]?[0-9])$|^({_IPV6})/(12[0-8]|1[01][0-9]|[1-9]?[0-9])$"
+    ),
     "capability": _text(pattern="^[A-Z][A-Z0-9_]*$") | {"not": {"pattern": "^CAP_"}},
     "configKey": _text(maxLength=253, pattern="^[-._a-zA-Z0-9]+$")
     | {"not": {"pattern": "^[.]$|^[.][.]"}},
@@ -117,7 +126,7 @@ SHARED: Mapping[str, Schema] = {
     "dnsName": _text(maxLength=253, pattern=f"^{_SUBDOMAIN}$"),
     "fileMode": _whole(0, 0o777),
     "host": _text(pattern=f"^{_SHOWN}+$") | {"not": {"pattern": "/"}},
-    "ip": _text(pattern=f"^({_IP})$"),
+    "ip": _text(pattern=f"^({_IPV4}|{_IPV6})$"),
     "iscsiName": _text(
         pattern="^iqn[.][0-9]{4}-[0-9]{2}[.][-A-Za-z0-9.]+(:[^,;*&$|\\s]+)$"
         "|^eui[.][A-Za-z0-9]{16}$|^naa[.][A-Za-z0-9]{32}$"

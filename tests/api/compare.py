@@ -85,6 +85,7 @@ class Comparison:
         refused = _by_schema(values)
         if not refused:
             answer = renderer.ask(merged(values), self.chart)
+            assert not answer.broken, (values, answer.broken)
             refused = _ids(answer.refusal) if answer.refusal else ""
         if refused:
             pod = placed(SECTIONS[name], base, values)
@@ -96,12 +97,15 @@ class Comparison:
 
 
 def objects(rendered: list[Document]) -> Iterator[Document]:
-    """Yield what API servers check: the objects, and the pods that the JobSet's jobs create."""
+    """Yield what API servers check: the objects, and the Jobs and pods that the JobSet creates."""
     for document in rendered:
         yield document
         if document["kind"] != "JobSet":
             continue
         for job in document["spec"]["replicatedJobs"]:
+            made = {**job["template"].get("metadata", {}), "name": job["name"]}
+            spec = job["template"]["spec"]
+            yield {"apiVersion": "batch/v1", "kind": "Job", "metadata": made, "spec": spec}
             pod = job["template"]["spec"]["template"]
             metadata = {**pod["metadata"], "name": job["name"]}
             spec = {"serviceAccountName": "default", **pod["spec"]}  # as the admission plugin does
@@ -119,4 +123,6 @@ def _by_schema(values: Document) -> str:
 
 def _ids(refusal: str) -> str:
     where, found = printed.by_helm(refusal)
+    if not found:
+        raise AssertionError(f"the chart refuses in Helm's words: {refusal}")
     return ", ".join(sorted({each.id if where == "chart" else each.path for each in found}))

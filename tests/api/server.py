@@ -28,6 +28,7 @@ EXISTENCE = ("ServiceAccount", "Priority", "RuntimeClass", "DefaultTolerationSec
 PATHS: Mapping[str, str] = {
     "ConfigMap": "api/v1/namespaces/default/configmaps",
     "CustomResourceDefinition": "apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "Job": "apis/batch/v1/namespaces/default/jobs",
     "JobSet": "apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets",
     "LimitRange": "api/v1/namespaces/default/limitranges",
     "NetworkPolicy": "apis/networking.k8s.io/v1/namespaces/default/networkpolicies",
