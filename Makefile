@@ -52,7 +52,9 @@ HELM := $(STAMPS)/helm
 HELM3 := $(STAMPS)/helm3
 # Programs of the cluster, each a folder of tests/e2e/tools, built by Go. Evaluated only when needed.
 PROGRAMS_kind := kind
-PROGRAMS_processes := etcd kubernetes coredns jobset kueue pause
+# E2E_KUBERNETES=1.37 selects a control plane of another version than the pinned one.
+OTHER := $(notdir $(wildcard tests/e2e/tools/kubernetes-$(E2E_KUBERNETES)))
+PROGRAMS_processes := etcd kubernetes $(OTHER) coredns jobset kueue pause
 ENGINE = $(shell (docker info || podman info) >/dev/null 2>&1 && echo kind || echo processes)
 CLUSTER = $(addprefix $(STAMPS)/go-,$(PROGRAMS_$(if $(filter auto,$(BACKEND)),$(ENGINE),$(BACKEND))))
 # The language server of editors; without npm the tests that need it are skipped with that reason.
@@ -151,7 +153,7 @@ differential: ## compare our rules with the checks of ms-swift and megatron-core
 		--maxprocesses 4 --timeout 0 tests/differential $(PYTEST)
 
 differential-api: ## compare the chart with an API server on CASES generated pod parts (Linux)
-	$(call build,chart $(TESTS) $(HELM) $(CHECKERS) $(addprefix $(STAMPS)/go-,etcd kubernetes))
+	$(call build,chart $(TESTS) $(HELM) $(CHECKERS) $(addprefix $(STAMPS)/go-,etcd kubernetes $(OTHER)))
 	@echo "CASES=$(CASES) CASES_SEED=$(FUZZ_SEED)"
 	@CASES=$(CASES) CASES_SEED=$(FUZZ_SEED) .venv/bin/python -m pytest --timeout 0 tests/api $(PYTEST)
 

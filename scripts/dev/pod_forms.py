@@ -51,7 +51,14 @@ BLANKS = "\u0085\u00a0\u1680\u2000-\u200f\u2028\u2029\u202f\u205f\u2060\u3000\uf
 SHOWN = f"[^\\x00-\\x20\\x7f-\\x9f{BLANKS}]"
 """Pattern of one visible character."""
 _BYTE = "(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])"
-_IP = f"({_BYTE}[.]){{3}}{_BYTE}|[0-9A-Fa-f]*:[0-9A-Fa-f:.]*"
+_IPV4 = f"({_BYTE}[.]){{3}}{_BYTE}"
+_HEX = "[0-9A-Fa-f]{1,4}"
+_IPV6 = "|".join(
+    (
+        *(f"({_HEX}:){{7}}{_HEX}", f"({_HEX}:){{1,7}}:", f":(:{_HEX}){{1,7}}", "::"),
+        *(f"({_HEX}:){{1,{7 - count}}}(:{_HEX}){{1,{count}}}" for count in range(1, 7)),
+    )
+)
 CREDENTIAL = (
     "(^|[^A-Za-z0-9_-])(hf_[A-Za-z0-9]{16,}|gh[opsur]_[A-Za-z0-9]{16,}"
     "|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{16,}|(AKIA|ASIA)[0-9A-Z]{16}"
@@ -75,7 +82,9 @@ _QUANTITY: Schema = {
 SHARED: Mapping[str, Schema] = {
     "absolutePath": text(pattern=f"^/([^:\\x00-\\x1f\\x7f-\\x9f{BLANKS}]*)$"),
     "amount": {**_QUANTITY, "type": ["string", "number", "null"]},
-    "cidr": text(pattern=f"^({_IP})/[0-9]{{1,3}}$"),
+    "cidr": text(
+        pattern=f"^{_IPV4}/(3[0-2]|[12]?[0-9])$|^({_IPV6})/(12[0-8]|1[01][0-9]|[1-9]?[0-9])$"
+    ),
     "capability": text(pattern="^[A-Z][A-Z0-9_]*$") | {"not": {"pattern": "^CAP_"}},
     "configKey": text(maxLength=253, pattern="^[-._a-zA-Z0-9]+$")
     | {"not": {"pattern": "^[.]$|^[.][.]"}},
@@ -83,7 +92,7 @@ SHARED: Mapping[str, Schema] = {
     "dnsName": text(maxLength=253, pattern=f"^{SUBDOMAIN}$"),
     "fileMode": whole(0, 0o777),
     "host": text(pattern=f"^{SHOWN}+$") | {"not": {"pattern": "/"}},
-    "ip": text(pattern=f"^({_IP})$"),
+    "ip": text(pattern=f"^({_IPV4}|{_IPV6})$"),
     "iscsiName": text(
         pattern="^iqn[.][0-9]{4}-[0-9]{2}[.][-A-Za-z0-9.]+(:[^,;*&$|\\s]+)$"
         "|^eui[.][A-Za-z0-9]{16}$|^naa[.][A-Za-z0-9]{32}$"
@@ -91,6 +100,8 @@ SHARED: Mapping[str, Schema] = {
     "labelName": text(maxLength=317, pattern=f"^({SUBDOMAIN}/)?{LABEL}$"),
     "labelValue": text(pattern=f"^$|^{LABEL}$"),
     "open": {"not": {"pattern": CREDENTIAL}},
+    "portName": text(maxLength=15, pattern="^[a-z0-9]+(-[a-z0-9]+)*$")
+    | {"allOf": [{"pattern": "[a-z]"}]},
     "quantity": _QUANTITY,
     "relativePath": text(minLength=1, pattern=f"^[^/]([^\\x00-\\x1f\\x7f-\\x9f{BLANKS}]*)$")
     | {"not": {"pattern": "^[.][.]|/[.][.](/|$)"}},

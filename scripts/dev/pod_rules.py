@@ -24,6 +24,10 @@ from scripts.dev.pod_forms import (
 )
 
 
+def _one_of(*fields: str) -> Schema:
+    return {"oneOf": [{"required": [field]} for field in fields]}
+
+
 def _when(field: str, words: tuple[str, ...], then: Schema) -> Schema:
     """Return the rule that holds where a field has one of these values."""
     return {"if": {"required": [field], "properties": {field: among(*words)}}, "then": then}
@@ -32,6 +36,11 @@ def _when(field: str, words: tuple[str, ...], then: Schema) -> Schema:
 def _units(*words: str) -> Schema:
     # apart, since Helm 3 takes "1" and 1 in one enum for the same
     return {"anyOf": [among(*words), {"enum": [1]}]}
+
+
+def _port() -> Schema:
+    # apart from the type, since a number has no pattern
+    return {"anyOf": [whole(1, 65535), ref("portName")]}
 
 
 def _narrowed(name: str, **more: object) -> Schema:
@@ -55,7 +64,15 @@ _LOCALHOST: Schema = {
 }
 
 KEPT: Mapping[str, tuple[str, ...]] = {
+    "Container": (
+        *("lifecycle", "name", "readinessProbe", "resizePolicy", "startupProbe", "stdin"),
+        *("stdinOnce", "tty"),
+    ),
     "ObjectMeta": ("annotations", "labels"),
+    "PodSpec": (
+        *("activeDeadlineSeconds", "containers", "dnsPolicy", "readinessGates"),
+        "setHostnameAsFQDN",
+    ),
     "Volume": (
         *("azureFile", "configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "fc"),
         *("hostPath", "image", "iscsi", "name", "nfs", "persistentVolumeClaim", "projected"),
@@ -63,16 +80,21 @@ KEPT: Mapping[str, tuple[str, ...]] = {
     ),
 }
 """Fields that values may have; of other types all. Volume: without deprecated sources."""
+OWNED = ("Container", "PodSpec")
+"""Types whose other fields are the chart's: templates/validate refuses each with the key to use."""
 DROPPED: Mapping[str, tuple[str, ...]] = {
+    "EnvVarSource": ("fileKeyRef",),
+    "Lifecycle": ("stopSignal",),
     "PodSecurityContext": ("windowsOptions",),
     "SecurityContext": ("windowsOptions",),
+    "VolumeProjection": ("podCertificate",),
 }
-OPTIONAL = ("Affinity", "PodDNSConfig", "PodSecurityContext", "SecurityContext")
+"""Fields that values may not have: those of Windows, and those of gates that are off in the lowest
+supported Kubernetes, whose API server drops them without a word."""
+OPTIONAL = ("Affinity", "PodDNSConfig", "PodSecurityContext", "PodSpec", "SecurityContext")
 """Types of whole values keys: a null means the default."""
 NULLABLE = ("PodSecurityContext", "SecurityContext")
 """Types in which a null removes a field that the chart or the network profile sets."""
-LATER = ("PodSecurityContext.seLinuxChangePolicy",)
-"""Fields of later releases: 1.32 (an older API server drops it, which costs time at the start)."""
 
 FIELDS: Mapping[str, Schema] = {
     "AppArmorProfile.localhostProfile": text(maxLength=4095, pattern=f"^{SHOWN}+$"),
@@ -84,6 +106,16 @@ FIELDS: Mapping[str, Schema] = {
         pattern="^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?"
         "([.][A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*$",
     ),
+    "Container.readinessProbe": {
+        "allOf": [ref("Probe"), {"not": {"required": ["terminationGracePeriodSeconds"]}}]
+    },
+    "Container.resizePolicy": list_of(ref("ContainerResizePolicy"), uniqueItems=True),
+    "Container.startupProbe": _narrowed(
+        "Probe", properties={"successThreshold": {"maximum": 1, "minimum": 0}}
+    ),
+    # A pod that is never restarted cannot restart a container for it either.
+    "ContainerResizePolicy.resourceName": among("cpu", "memory"),
+    "ContainerResizePolicy.restartPolicy": among("NotRequired"),
     "Capabilities.add": list_of(ref("capability")),
     "Capabilities.drop": list_of(ref("capability")),
     "ClusterTrustBundleProjection.name": ref("word"),
@@ -127,9 +159,14 @@ FIELDS: Mapping[str, Schema] = {
             }
         },
     ),
+    "ExecAction.command": list_of({"type": "string"}, minItems=1),
     "FCVolumeSource.lun": _LUN,
     "FCVolumeSource.targetWWNs": list_of({"type": "string"}, minItems=1),
     "FCVolumeSource.wwids": list_of({"type": "string"}, minItems=1),
+    "GRPCAction.port": whole(1, 65535),
+    "HTTPGetAction.port": _port(),
+    "HTTPGetAction.scheme": among("HTTP", "HTTPS"),
+    "HTTPHeader.name": text(pattern="^[-A-Za-z0-9]+$"),
     "HostAlias.hostnames": list_of(ref("dnsName"), minItems=1),
     "HostAlias.ip": ref("ip"),
     "HostPathVolumeSource.path": _narrowed("absolutePath", **_NO_PARENT),
@@ -156,10 +193,7 @@ FIELDS: Mapping[str, Schema] = {
     "NFSVolumeSource.path": ref("absolutePath"),
     "NFSVolumeSource.server": ref("host"),
     "NetworkPolicyPort.endPort": whole(1, 65535),
-    # apart from the type, since a number has no pattern
-    "NetworkPolicyPort.port": {
-        "anyOf": [whole(1, 65535), text(maxLength=15, pattern="^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")]
-    },
+    "NetworkPolicyPort.port": _port(),
     "NetworkPolicyPort.protocol": among("TCP", "UDP", "SCTP"),
     "NodeSelector.nodeSelectorTerms": list_of(ref("NodeSelectorTerm"), minItems=1),
     "NodeSelectorRequirement.key": ref("labelName"),
@@ -197,6 +231,7 @@ FIELDS: Mapping[str, Schema] = {
         text(maxLength=254, pattern=f"^{SUBDOMAIN}[.]?$"), maxItems=32
     ),
     "PodDNSConfigOption.name": text(minLength=1),
+    "PodReadinessGate.conditionType": ref("labelName"),
     "PodResourceClaim.name": ref("dnsLabel"),
     "PodResourceClaim.resourceClaimName": ref("dnsName"),
     "PodResourceClaim.resourceClaimTemplateName": ref("dnsName"),
@@ -207,7 +242,19 @@ FIELDS: Mapping[str, Schema] = {
     "PodSecurityContext.seLinuxChangePolicy": among("MountOption", "Recursive"),
     "PodSecurityContext.supplementalGroups": list_of(_ID),
     "PodSecurityContext.supplementalGroupsPolicy": among("Merge", "Strict"),
+    "PodSpec.activeDeadlineSeconds": whole(1, 2**31 - 1),
+    "PodSpec.containers": {"type": ["array", "null"], "items": ref("Container")},
+    # With another policy the ranks do not resolve each other.
+    "PodSpec.dnsPolicy": among("ClusterFirstWithHostNet", "None"),
     "PreferredSchedulingTerm.weight": whole(1, 100),
+    **dict.fromkeys(
+        (
+            *("Probe.failureThreshold", "Probe.initialDelaySeconds", "Probe.periodSeconds"),
+            *("Probe.successThreshold", "Probe.timeoutSeconds", "SleepAction.seconds"),
+        ),
+        whole(0, 2**31 - 1),
+    ),
+    "Probe.terminationGracePeriodSeconds": whole(1, 2**31 - 1),
     "ProjectedVolumeSource.defaultMode": ref("fileMode"),
     "ResourceFieldSelector.containerName": among("launcher"),
     "ResourceFieldSelector.resource": text(
@@ -232,6 +279,7 @@ FIELDS: Mapping[str, Schema] = {
         pattern="^[a-z0-9]([-_a-z0-9]*[a-z0-9])?([./][a-z0-9]([-_a-z0-9]*[a-z0-9])?)*$",
     ),
     "Sysctl.value": text(minLength=1),
+    "TCPSocketAction.port": _port(),
     "Toleration.effect": among("", "NoSchedule", "PreferNoSchedule", "NoExecute"),
     "Toleration.operator": among("Exists", "Equal"),
     "Toleration.value": ref("labelValue"),
@@ -276,6 +324,7 @@ TYPES: Mapping[str, Schema] = {
     },
     "EnvFromSource": {"oneOf": [{"required": ["configMapRef"]}, {"required": ["secretRef"]}]},
     "EnvVarSource": {"minProperties": 1, "maxProperties": 1},
+    "ExecAction": {"required": ["command"]},
     "FCVolumeSource": {
         "oneOf": [{"required": ["targetWWNs"]}, {"required": ["wwids"]}],
         "dependencies": {"targetWWNs": ["lun"]},
@@ -292,13 +341,18 @@ TYPES: Mapping[str, Schema] = {
     },
     "ImageVolumeSource": {"required": ["reference"]},
     "LabelSelectorRequirement": {"allOf": list(_VALUES)},
+    "LifecycleHandler": _one_of("exec", "httpGet", "sleep", "tcpSocket"),
     "LocalObjectReference": {"required": ["name"]},
     "NetworkPolicyPeer": {
         "minProperties": 1,
         "if": {"required": ["ipBlock"]},
         "then": {"maxProperties": 1},
     },
-    "NetworkPolicyPort": {"dependencies": {"endPort": ["port"]}},
+    "NetworkPolicyPort": {
+        "dependencies": {
+            "endPort": {"required": ["port"], "properties": {"port": {"type": "integer"}}}
+        }
+    },
     "NodeSelectorRequirement": {
         "allOf": [
             *_VALUES,
@@ -322,6 +376,8 @@ TYPES: Mapping[str, Schema] = {
         }
     },
     "PodDNSConfigOption": {"required": ["name"]},
+    "PodSpec": {"required": []},
+    "Probe": _one_of("exec", "grpc", "httpGet", "tcpSocket"),
     "PodResourceClaim": {
         "oneOf": [{"required": ["resourceClaimName"]}, {"required": ["resourceClaimTemplateName"]}]
     },

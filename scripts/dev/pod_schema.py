@@ -25,7 +25,7 @@ PLACE = re.compile(r'^    "kubernetes": \{\n.*?^    \},?\n', re.MULTILINE | re.D
 ROOTS = (
     *("Affinity", "CSIVolumeSource", "EnvFromSource", "EnvVarSource", "HostAlias"),
     *("NetworkPolicyEgressRule", "NetworkPolicyIngressRule", "PodDNSConfig", "PodResourceClaim"),
-    *("PodSecurityContext", "SecurityContext", "Toleration", "TopologySpreadConstraint"),
+    *("PodSecurityContext", "PodSpec", "SecurityContext", "Toleration", "TopologySpreadConstraint"),
     *("Volume", "VolumeMount"),
 )
 """Kubernetes' types that values carry; all that they refer to is generated too."""
@@ -49,8 +49,8 @@ def lowest(chart: str) -> str:
     Raises:
         ValueError: there is none.
 
-    >>> lowest('kubeVersion: ">=1.31.0-0"')
-    '1.31'
+    >>> lowest('kubeVersion: ">=1.34.0-0"')
+    '1.34'
     """
     found = re.search(r"^kubeVersion:.*>=\s*(\d+[.]\d+)", chart, re.MULTILINE)
     if found is None:
@@ -134,10 +134,12 @@ def _type(name: str, given: Schema) -> Schema:
         for field, schema in given["properties"].items()
         if (kept is None or field in kept) and field not in dropped
     }
+    if name in pod_rules.OWNED:
+        fields = dict.fromkeys(given["properties"], {}) | fields
     for path, rule in pod_rules.FIELDS.items():
         owner, _, field = path.partition(".")
         if owner == name:
-            if field not in given["properties"] and path not in pod_rules.LATER:
+            if field not in given["properties"]:
                 raise ValueError(f"Kubernetes has no field {path}")
             fields[field] = rule
     if name in pod_rules.NULLABLE:

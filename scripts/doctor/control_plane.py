@@ -15,7 +15,7 @@ from scripts.doctor.findings import Finding, fail, names, ok, unchecked, warn
 from scripts.doctor.snapshot import Snapshot
 from scripts.manifest import KUEUE, Release
 
-OLDEST_KUBERNETES = (1, 31)
+OLDEST_KUBERNETES = (1, 34)
 """The chart's `kubeVersion`: podFailurePolicy and podReplacementPolicy are stable there."""
 NEEDED = {JOBSET: "JobSet >= 0.10", KUEUE: "Kueue >= 0.15"}
 INSTALL = {JOBSET: "https://jobset.sigs.k8s.io", KUEUE: "https://kueue.sigs.k8s.io"}
@@ -43,7 +43,7 @@ def check_server(snapshot: Snapshot) -> list[Finding]:
     text = str(answer.content.get("gitVersion", ""))
     match = re.match(r"v(\d+)\.(\d+)", text)
     if match and (int(match[1]), int(match[2])) < OLDEST_KUBERNETES:
-        remedy = "use a cluster of Kubernetes 1.31 or newer"
+        remedy = "use a cluster of Kubernetes {}.{} or newer".format(*OLDEST_KUBERNETES)
         return [fail("kubernetes-too-old", subject, f"Kubernetes {text}", remedy)]
     return [ok("api-server-ok", subject, f"Kubernetes {text}")]
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds tests/e2e/tools/NAME with Go into .tools/cluster/bin, at the versions of its go.mod and
-# go.sum. Called by the Makefile only. Usage: scripts/tools/go.sh NAME
+# go.sum; of kubernetes-MINOR, another version of the control plane, into .tools/cluster/kubernetes-MINOR.
+# Called by the Makefile only. Usage: scripts/tools/go.sh NAME
 set -euo pipefail
 name=${1:?usage: scripts/tools/go.sh NAME}
 folder=tests/e2e/tools/$name
@@ -16,12 +17,13 @@ elif [[ ! -f $folder/go.mod ]]; then
   exit 1
 fi
 echo "setup: $name, built with Go"
+if [[ $name == kubernetes-* ]]; then bin=$PWD/.tools/cluster/$name; fi
 mkdir -p "$bin"
 new=$(mktemp -d "$bin/.$name.XXXXXX")
 trap 'rm -rf "$new"' EXIT
 case $name in
   pause | registry | renderer) what=. ;; # programs of this repository
-  kubernetes) # without these flags its programs report v0.0.0, which a chart's kubeVersion refuses
+  kubernetes | kubernetes-*) # without these flags its programs report v0.0.0, which a chart's kubeVersion refuses
     version=$(cd "$folder" && go list -m -f '{{.Version}}' k8s.io/kubernetes)
     base=k8s.io/component-base/version
     IFS=. read -r major minor _ <<<"${version#v}"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import queue
 import random
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,10 +22,6 @@ from tests.chart.test_values import SCHEMA
 from tests.fuzz.renderer import Renderer
 from tests.refusals import printed
 
-KINDS = (
-    *("ConfigMap", "JobSet", "NetworkPolicy", "PersistentVolumeClaim", "Pod", "ServiceAccount"),
-)
-"""Kinds that the chart renders."""
 OPENAPI: Mapping[str, Schema] = pod_schema.openapi(
     pod_schema.lowest((CHART / "Chart.yaml").read_text(encoding="utf-8"))
 )
@@ -56,47 +54,58 @@ class Comparison:
     """A chart and a server."""
 
     chart: Path
-    renderer: Renderer
-    server: Server
+    workers: Sequence[tuple[Renderer, Server]]
+    """Renderers and connections to one server; each compares one case at a time."""
 
     def of(self, seeds: range) -> Iterator[Outcome]:
         """Draw one layer of values for each seed; the sections take turns."""
-        [base] = [pod for pod in self._objects({}) if pod["metadata"]["name"] == "node"]
+        renderer = self.workers[0][0]
+        rendered = objects(renderer.ask(merged({}), self.chart).objects)
+        [base] = [pod for pod in rendered if pod["metadata"]["name"] == "node"]
         names = list(SECTIONS)
-        for seed in seeds:
+        idle = queue.SimpleQueue[tuple[Renderer, Server]]()
+        for worker in self.workers:
+            idle.put(worker)
+
+        def compared(seed: int) -> Outcome:
             section = names[seed % len(names)]
             parts = Parts(chance=random.Random(seed), types=OPENAPI)  # noqa: S311
-            yield self._outcome(section, SECTIONS[section].draw(parts), base)
+            worker = idle.get()
+            try:
+                return self._outcome(section, SECTIONS[section].draw(parts), base, *worker)
+            finally:
+                idle.put(worker)
 
-    def _outcome(self, name: str, values: Document, base: Document) -> Outcome:
+        with ThreadPoolExecutor(len(self.workers)) as threads:
+            yield from threads.map(compared, seeds)
+
+    def _outcome(
+        self, name: str, values: Document, base: Document, renderer: Renderer, server: Server
+    ) -> Outcome:
         refused = _by_schema(values)
         if not refused:
-            answer = self.renderer.ask(merged(values), self.chart)
+            answer = renderer.ask(merged(values), self.chart)
+            assert not answer.broken, (values, answer.broken)
             refused = _ids(answer.refusal) if answer.refusal else ""
         if refused:
             pod = placed(SECTIONS[name], base, values)
-            said = None if pod is None else self.server.refusal(pod)
+            said = None if pod is None else server.refusal(pod)
         else:
-            messages = map(self.server.refusal, objects(answer.objects))
+            messages = map(server.refusal, objects(answer.objects))
             said = next(filter(None, messages), "")
         return Outcome(section=name, values=values, chart=refused, server=said)
 
-    def _objects(self, values: Document) -> list[Document]:
-        return list(objects(self.renderer.ask(merged(values), self.chart).objects))
-
 
 def objects(rendered: list[Document]) -> Iterator[Document]:
-    """Yield what the API server checks: the JobSet's pods by role, and the other objects.
-
-    The server has no JobSets, so a ConfigMap stands for one: labels and annotations have the same
-    rules for every kind.
-    """
+    """Yield what API servers check: the objects, and the Jobs and pods that the JobSet creates."""
     for document in rendered:
+        yield document
         if document["kind"] != "JobSet":
-            yield document
             continue
-        yield {"apiVersion": "v1", "kind": "ConfigMap", "metadata": document["metadata"]}
         for job in document["spec"]["replicatedJobs"]:
+            made = {**job["template"].get("metadata", {}), "name": job["name"]}
+            spec = job["template"]["spec"]
+            yield {"apiVersion": "batch/v1", "kind": "Job", "metadata": made, "spec": spec}
             pod = job["template"]["spec"]["template"]
             metadata = {**pod["metadata"], "name": job["name"]}
             spec = {"serviceAccountName": "default", **pod["spec"]}  # as the admission plugin does
@@ -114,4 +123,6 @@ def _by_schema(values: Document) -> str:
 
 def _ids(refusal: str) -> str:
     where, found = printed.by_helm(refusal)
+    if not found:
+        raise AssertionError(f"the chart refuses in Helm's words: {refusal}")
     return ", ".join(sorted({each.id if where == "chart" else each.path for each in found}))

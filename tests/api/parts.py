@@ -36,13 +36,20 @@ MODES: Pool = ((0, 0o440, 0o644, 0o777), NUMBERS)
 IDS: Pool = ((0, 1000, 2**31 - 1), NUMBERS)
 SELECTOR: Pool = (("In", "NotIn", "Exists", "DoesNotExist"), ("Gt", "in", "", "Equal"))
 ADDRESSES: Pool = (("10.0.0.1", "fd00::1"), ("", "10.0.0", "10.0.0.01", "a", "10.0.0.1/8", "::g"))
+PORTS: Pool = ((443, "https", 1), (0, 65536, "", "a_b", "Https", "a" * 16, "1", "a--b", "-a"))
 POOLS: Mapping[str, Pool] = {
     "AppArmorProfile.type": (("Localhost", "RuntimeDefault", "Unconfined"), TEXTS),
     "Capabilities.add[]": (("IPC_LOCK", "SYS_NICE"), ("ipc_lock", "CAP_IPC_LOCK", "", "A B")),
     "Capabilities.drop[]": (("ALL", "NET_RAW"), ("all", "", "A B")),
     "CSIVolumeSource.driver": (("efs.csi.aws.com", "Csi.X"), TEXTS),
+    "ContainerResizePolicy.resourceName": (("cpu", "memory"), ("gpu", "")),
+    "ContainerResizePolicy.restartPolicy": (("NotRequired",), ("RestartContainer", "never", "")),
     "EnvFromSource.prefix": (("A_", "", "tracker"), (*TEXTS, "A B", "1A", "A=", "DPO_")),
     "EmptyDirVolumeSource.medium": (("", "Memory", "HugePages"), ("Disk", "memory", "HugePages-1")),
+    "GRPCAction.port": ((443,), NUMBERS),
+    "HTTPGetAction.port": PORTS,
+    "HTTPGetAction.scheme": (("HTTP", "HTTPS"), ("http", "", "TCP")),
+    "HTTPHeader.name": (("Accept", "X-A"), TEXTS),
     "HostPathVolumeSource.path": (("/mnt", "/a/b", "/"), (*TEXTS, "/a/../b", "/a:b")),
     "HostPathVolumeSource.type": (("", "Directory", "File"), ("directory", "Dir", " ")),
     "ImageVolumeSource.pullPolicy": (("Always", "Never", "IfNotPresent"), ("always", "")),
@@ -58,7 +65,7 @@ POOLS: Mapping[str, Pool] = {
     "NFSVolumeSource.path": (("/export", "/"), (*TEXTS, "/a/../b")),
     "NFSVolumeSource.server": (("10.0.0.1", "nfs.example.com", "fd00::1"), TEXTS),
     "NetworkPolicyPort.endPort": ((444, 65535), (0, 1, 65536, -1)),
-    "NetworkPolicyPort.port": ((443, "https", 1), (0, 65536, "", "a_b", "Https", "a" * 16, "1")),
+    "NetworkPolicyPort.port": PORTS,
     "NetworkPolicyPort.protocol": (("TCP", "UDP", "SCTP"), ("tcp", "", "ICMP")),
     "NodeSelectorRequirement.key": (("zone", "metadata.name", "example.com/a"), TEXTS),
     "NodeSelectorRequirement.operator": ((*SELECTOR[0], "Gt", "Lt"), ("in", "", "Equal")),
@@ -79,12 +86,17 @@ POOLS: Mapping[str, Pool] = {
     "PodDNSConfig.nameservers[]": ADDRESSES,
     "PodDNSConfig.searches[]": (("example.com", "corp", "a.b."), (*TEXTS, "Example.com", ".")),
     "PodDNSConfigOption.name": (("ndots", "edns0"), ("", " ", "a b")),
+    "PodReadinessGate.conditionType": LABELS,
     "PodResourceClaim.name": NAMES,
     "PodResourceClaim.resourceClaimName": NAMES,
     "PodResourceClaim.resourceClaimTemplateName": NAMES,
     "PodAffinityTerm.topologyKey": LABELS,
     "PodAffinityTerm.matchLabelKeys[]": LABELS,
     "PodAffinityTerm.mismatchLabelKeys[]": (("example.com/b", "rack"), TEXTS),
+    "PodSpec.activeDeadlineSeconds": ((1, 600), NUMBERS),
+    "PodSpec.dnsPolicy": (("None", "ClusterFirstWithHostNet"), ("Default", "none", "")),
+    "Probe.successThreshold": ((0, 1), NUMBERS),
+    "Probe.terminationGracePeriodSeconds": ((1, 600), NUMBERS),
     "PodSecurityContext.fsGroupChangePolicy": (("Always", "OnRootMismatch"), ("always", "")),
     "PodSecurityContext.supplementalGroups[]": IDS,
     "PodSecurityContext.supplementalGroupsPolicy": (("Merge", "Strict"), ("merge", "")),
@@ -97,10 +109,12 @@ POOLS: Mapping[str, Pool] = {
     "SeccompProfile.type": (("Localhost", "RuntimeDefault", "Unconfined"), TEXTS),
     "SecurityContext.procMount": (("Default",), ("Unmasked", "default", "")),
     "ServiceAccountTokenProjection.expirationSeconds": ((600, 3600), NUMBERS),
+    "SleepAction.seconds": ((0, 1, 300), (-1, 301, 2**31)),
     "Sysctl.name": (
         ("net.core.somaxconn", "kernel.shm_rmid_forced", "net/ipv4/tcp_syncookies"),
         (*TEXTS, "Net.core", "net..core", "net.core."),
     ),
+    "TCPSocketAction.port": PORTS,
     "Toleration.effect": (("NoSchedule", "NoExecute", ""), ("noschedule", "NoSched", " ")),
     "Toleration.key": LABELS,
     "Toleration.operator": (("Exists", "Equal"), ("exists", "", "In", "Gt")),
@@ -130,6 +144,14 @@ BY_FIELD: Mapping[str, Pool] = {
     "weight": ((1, 100), (0, 101, -1)),
     "tolerationSeconds": ((0, 300), (-1, 2**31)),
 }
+CHOICES: Mapping[str, frozenset[str]] = {
+    "EnvVarSource": frozenset(),
+    "LifecycleHandler": frozenset(),
+    "Probe": frozenset({"exec", "grpc", "httpGet", "tcpSocket"}),
+    "Volume": frozenset(),
+    "VolumeProjection": frozenset(),
+}
+"""Types with fields of which one must be set: these, or all but the name."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,13 +167,12 @@ class Parts:
         fields = [f for f in sorted(given["properties"]) if f in pod_rules.KEPT.get(name, (f,))]
         fields = [f for f in fields if f not in pod_rules.DROPPED.get(name, ())]
         required = given.get("required", ())
-        if name in ("Volume", "EnvVarSource", "VolumeProjection"):
-            sources = [field for field in fields if field != "name"]
-            taken = [self.chance.choice(sources)] if self.chance.random() > 0.03 else []
-            taken += [self.chance.choice(sources)] if self.chance.random() < 0.03 else []
-            taken += ["name"] if "name" in fields else []
-        else:
-            taken = [f for f in fields if self.chance.random() < (0.98 if f in required else 0.4)]
+        taken = [f for f in fields if self.chance.random() < (0.98 if f in required else 0.4)]
+        if name in CHOICES:
+            choices = [f for f in fields if f in (CHOICES[name] or {*fields} - {"name"})]
+            taken = [f for f in taken if f not in choices]
+            taken += [self.chance.choice(choices)] if self.chance.random() > 0.03 else []
+            taken += [self.chance.choice(choices)] if self.chance.random() < 0.03 else []
         return {f: self._value(f"{name}.{f}", given["properties"][f]) for f in taken}
 
     def pick(self, pool: Pool) -> Any:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from scripts import archive
 from tests.api import server
-from tests.api.compare import KINDS, Comparison
+from tests.api.compare import Comparison
 from tests.chart.helm import CHART
 from tests.fuzz import renderer
 
-NEEDED = ("etcd", "kube-apiserver", "renderer")
-"""Programs below .tools/cluster/bin, built by ``make differential-api``."""
+NEEDED = (
+    *(server.BUILT.bin / name for name in ("etcd", "renderer")),
+    server.BUILT.control_plane / "kube-apiserver",
+)
+"""Programs that ``make differential-api`` builds."""
+
+WORKERS = 3
+"""Cases at once: while one waits for the server, others render."""
 
 
 @contextmanager
@@ -25,12 +31,16 @@ def comparison(folder: Path) -> Iterator[Comparison]:
     (chart / archive.PLACE).write_bytes(b"stub")
     schemas.mkdir()
     home.mkdir()
-    for kind in KINDS:  # the server judges, not the renderer
+    for kind in server.PATHS:  # the server judges, not the renderer
         (schemas / f"{kind}.json").write_text("{}", encoding="utf-8")
-    with server.start(home) as api, renderer.start(schemas) as running:
-        yield Comparison(chart=chart, renderer=running, server=api)
+    with server.start(home) as api, ExitStack() as stack:
+        workers = [
+            (stack.enter_context(renderer.start(schemas)), stack.enter_context(api.again()))
+            for _ in range(WORKERS)
+        ]
+        yield Comparison(chart=chart, workers=workers)
 
 
 def missing() -> list[str]:
     """Return the programs that are not built."""
-    return [name for name in NEEDED if not (server.PROGRAMS / name).exists()]
+    return [path.name for path in NEEDED if not path.exists()]

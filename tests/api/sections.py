@@ -20,6 +20,14 @@ RESOURCES: Pool = (
 )
 IMAGES: Pool = (("example.com/a:1", "busybox"), ("", " busybox", "busybox\u00a0", "a b"))
 
+OBJECTS = (
+    ("ConfigMap", "v1"),
+    ("LimitRange", "v1"),
+    ("Role", "rbac.authorization.k8s.io/v1"),
+    ("ServiceAccount", "v1"),
+)
+"""Kinds of extra objects whose other fields may all be absent, with their version."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
@@ -82,6 +90,43 @@ def _service_account(parts: Parts) -> Document:
     }
 
 
+def _pod_spec(parts: Parts) -> Document:
+    made = parts.of("PodSpec")
+    made["containers"] = [parts.of("Container") | {"name": parts.pick((("launcher",), TEXTS))}]
+    if made.get("dnsPolicy") == "None" and parts.chance.random() < 0.8:
+        return {"podSpec": made, "dnsConfig": {"nameservers": ["10.0.0.1"]}}
+    return {"podSpec": made}
+
+
+def _jobset_spec(parts: Parts) -> Document:
+    pools: Mapping[str, Pool] = {
+        "replicatedJob": (("node",), ("clone", "Node", "", None)),
+        "jobIndex": ((0,), (1, -1, "0", 0.5)),
+        "podIndex": ((0, 1), (2, -1, "1", 2**31)),
+    }
+    taken = [name for name in pools if parts.chance.random() < 0.8]
+    return {"jobset": {"spec": {"coordinator": {name: parts.pick(pools[name]) for name in taken}}}}
+
+
+def _extra_objects(parts: Parts) -> Document:
+    def made() -> Document:
+        kind, version = parts.chance.choice(OBJECTS)
+        metadata: Document = {"name": parts.pick((("a", "data", "b-1", "a.b"), TEXTS))}
+        if parts.chance.random() < 0.3:
+            metadata["labels"] = {parts.pick(LABELS): parts.pick(LABEL_VALUES)}
+        if parts.chance.random() < 0.3:
+            metadata["annotations"] = {parts.pick(LABELS): parts.pick((("a", ""), (1, True)))}
+        if parts.chance.random() < 0.2:
+            metadata["namespace"] = parts.pick((("default",), ("Default", "a b", "a.b")))
+        part: Document = {"apiVersion": version, "kind": kind, "metadata": metadata}
+        if kind == "ConfigMap":
+            values: Pool = (("a", ""), (1, True, {"a": "b"}))
+            part["data"] = {parts.pick((("a", "b.yaml"), TEXTS)): parts.pick(values)}
+        return part
+
+    return {"extraObjects": parts.some(made)}
+
+
 def _jobset(parts: Parts) -> Document:
     labels = {parts.pick(LABELS): parts.pick(LABEL_VALUES) for _ in range(2)}
     annotations = {parts.pick(LABELS): parts.pick((("a", 1), (LONG, ""))) for _ in range(2)}
@@ -117,6 +162,9 @@ def _init_containers(parts: Parts) -> Document:
     def container() -> Document:
         made: Document = {"name": parts.pick(NAMES), "image": parts.pick(IMAGES)}
 
+        def source() -> Document:
+            return {"valueFrom": parts.of("EnvVarSource")} if chosen() else {"value": "a"}
+
         def chosen() -> bool:
             return parts.chance.random() < 0.4
 
@@ -125,7 +173,7 @@ def _init_containers(parts: Parts) -> Document:
         if chosen():
             made["volumeMounts"] = [{**parts.of("VolumeMount"), "name": "tmp"}]
         if chosen():
-            made["env"] = parts.some(lambda: {"name": parts.pick(VARIABLES), "value": "a"})
+            made["env"] = parts.some(lambda: {"name": parts.pick(VARIABLES), **source()})
         if chosen():
             made["resources"] = {"limits": {parts.pick(RESOURCES): parts.quantity()}}
         if chosen():
@@ -168,6 +216,13 @@ def _in_spec(*keys: str) -> Callable[[Document, Document], None]:
             pod["spec"][key] = values[key]
 
     return place
+
+
+def _place_pod_spec(pod: Document, values: Document) -> None:
+    given = dict(values["podSpec"])
+    [container] = given.pop("containers")
+    pod["spec"] |= given | {"dnsConfig": values.get("dnsConfig", {})}
+    pod["spec"]["containers"][0] |= container
 
 
 def _place_volumes(pod: Document, values: Document) -> None:
@@ -222,9 +277,11 @@ SECTIONS: Mapping[str, Section] = {
     ),
     "envFrom": Section(draw=_list("envFrom", "EnvFromSource"), place=_place_env_from),
     "extraInitContainers": Section(draw=_extra_init_containers),
+    "extraObjects": Section(draw=_extra_objects),
     "hostAliases": Section(draw=_list("hostAliases", "HostAlias"), place=_in_spec("hostAliases")),
     "initContainers": Section(draw=_init_containers, place=_place_init_containers),
     "jobset": Section(draw=_jobset),
+    "jobset.spec": Section(draw=_jobset_spec),
     "names": Section(draw=_names),
     "networkPolicy": Section(draw=_network_policy),
     "nodeSelector": Section(
@@ -241,6 +298,7 @@ SECTIONS: Mapping[str, Section] = {
         draw=lambda parts: {"podSecurityContext": parts.of("PodSecurityContext")},
         place=_place_pod_security,
     ),
+    "podSpec": Section(draw=_pod_spec, place=_place_pod_spec),
     "resourceClaims": Section(
         draw=_list("resourceClaims", "PodResourceClaim"), place=_place_claims
     ),

@@ -6,55 +6,84 @@ import http.client
 import json
 import os
 import ssl
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from ipaddress import IPv4Network
 from pathlib import Path
 from typing import Any
 
-from scripts.helm import ROOT
+from tests.chart import test_crd
 from tests.e2e.cluster import supervise
 from tests.e2e.cluster.layout import Layout
 from tests.e2e.cluster.processes import credentials, kubernetes
 
-PROGRAMS = ROOT / ".tools" / "cluster" / "bin"
+BUILT = Layout()
+"""Where the programs are built."""
 GATES = ("ImageVolume", "ClusterTrustBundle", "ClusterTrustBundleProjection")
 """Features of the pod that are off by default: a schema cannot know which are on."""
 EXISTENCE = ("ServiceAccount", "Priority", "RuntimeClass", "DefaultTolerationSeconds")
 """Admission plugins that look up other objects, or change the pod."""
 PATHS: Mapping[str, str] = {
     "ConfigMap": "api/v1/namespaces/default/configmaps",
+    "CustomResourceDefinition": "apis/apiextensions.k8s.io/v1/customresourcedefinitions",
+    "Job": "apis/batch/v1/namespaces/default/jobs",
+    "JobSet": "apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets",
+    "LimitRange": "api/v1/namespaces/default/limitranges",
     "NetworkPolicy": "apis/networking.k8s.io/v1/namespaces/default/networkpolicies",
     "PersistentVolumeClaim": "api/v1/namespaces/default/persistentvolumeclaims",
     "Pod": "api/v1/namespaces/default/pods",
+    "Role": "apis/rbac.authorization.k8s.io/v1/namespaces/default/roles",
     "ServiceAccount": "api/v1/namespaces/default/serviceaccounts",
 }
 """Path of a kind's objects."""
+
+JOBSET = {"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "a"}}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Server:
     """A connection to a running API server."""
 
+    layout: Layout
     connection: http.client.HTTPSConnection
     token: str
 
     def refusal(self, document: Mapping[str, Any]) -> str:
         """Create an object in a dry run; return the server's message, empty if it accepts."""
+        status, answer = self._ask(document, "?dryRun=All&fieldValidation=Strict")
+        if status == 201:
+            return ""
+        if status not in (400, 413, 422):
+            raise AssertionError(f"{status}: {answer}")
+        return str(answer["message"])
+
+    @contextmanager
+    def again(self) -> Iterator[Server]:
+        """Yield a further connection to the same server."""
+        with closing(_connection(self.layout)) as connection:
+            yield replace(self, connection=connection)
+
+    def define(self, resource: Mapping[str, Any], probe: Mapping[str, Any]) -> None:
+        """Create a CustomResourceDefinition; return when it takes an object."""
+        status, answer = self._ask(resource, "")
+        assert status == 201, answer
+        deadline = time.monotonic() + 60
+        while self._ask(probe, "?dryRun=All")[0] == 404:
+            assert time.monotonic() < deadline, f"{resource['metadata']['name']} is not served"
+            time.sleep(0.1)
+
+    def _ask(self, document: Mapping[str, Any], query: str) -> tuple[int, Any]:
         self.connection.request(
             "POST",
-            f"/{PATHS[document['kind']]}?dryRun=All&fieldValidation=Strict",
+            f"/{PATHS[document['kind']]}{query}",
             body=json.dumps(document),
             headers={"Authorization": f"Bearer {self.token}", "Content-Type": "application/json"},
         )
         response = self.connection.getresponse()
-        answer = json.loads(response.read())
-        if response.status == 201:
-            return ""
-        if response.status not in (400, 413, 422):
-            raise AssertionError(f"{response.status}: {answer}")
-        return str(answer["message"])
+        text = response.read()
+        return response.status, json.loads(text) if text[:1] == b"{" else text.decode()
 
 
 @contextmanager
@@ -64,7 +93,8 @@ def start(folder: Path) -> Iterator[Server]:
     The address is one of the loopback network's 127.0.0.0/8, by this process's id: other programs
     may listen on the same ports of 127.0.0.1.
     """
-    (folder / "bin").symlink_to(PROGRAMS)
+    for built in {BUILT.bin, BUILT.control_plane}:
+        (folder / built.name).symlink_to(built)
     network = IPv4Network(f"127.{10 + os.getpid() % 240}.0.0/16")
     layout = Layout(home=folder, size=0, network=network)
     credentials.write(layout)
@@ -77,13 +107,17 @@ def start(folder: Path) -> Iterator[Server]:
             supervise.start(layout, program.name, program.argv)
         for program in programs:
             supervise.wait_ready(layout, program)
-        context = ssl.create_default_context(cafile=layout.pki / "ca.crt")
-        connection = http.client.HTTPSConnection(
-            str(layout.gateway), kubernetes.API, timeout=60, context=context
-        )
-        config = json.loads(layout.kubeconfig.read_text(encoding="utf-8"))
-        yield Server(connection=connection, token=config["users"][0]["user"]["token"])
-        connection.close()
+        token = json.loads(layout.kubeconfig.read_text("utf-8"))["users"][0]["user"]["token"]
+        with closing(_connection(layout)) as connection:
+            server = Server(layout=layout, connection=connection, token=token)
+            server.define(test_crd.resource(), JOBSET)
+            yield server
     finally:
         for program in reversed(programs):
             supervise.stop(layout, program.name)
+
+
+def _connection(layout: Layout) -> http.client.HTTPSConnection:
+    context = ssl.create_default_context(cafile=layout.pki / "ca.crt")
+    address = str(layout.gateway)
+    return http.client.HTTPSConnection(address, kubernetes.API, timeout=60, context=context)

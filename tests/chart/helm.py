@@ -17,10 +17,12 @@ from typing import Any
 import pytest
 import yaml
 
+from scripts.dev import pod_schema
+
 ROOT = Path(__file__).parents[2]
 CHART = ROOT / "chart"
-KUBERNETES = "1.34.0"
-"""Given to Helm, since a Helm 3 built from source believes that it talks to 1.20."""
+KUBERNETES = f"{pod_schema.lowest((CHART / 'Chart.yaml').read_text(encoding='utf-8'))}.0"
+"""The lowest supported; given to Helm, since a Helm 3 built from source believes in 1.20."""
 
 Document = dict[str, Any]
 

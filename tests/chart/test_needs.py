@@ -8,7 +8,20 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.chart.helm import BASE, CHART, Document, Refused, env, jobs, kind, merged, pod, render
+from scripts.dev import pod_rules, pod_schema
+from tests.chart.helm import (
+    BASE,
+    CHART,
+    KUBERNETES,
+    Document,
+    Refused,
+    env,
+    jobs,
+    kind,
+    merged,
+    pod,
+    render,
+)
 from tests.chart.test_crd import mistakes
 
 ROLES = ("clone", "download", "node")
@@ -243,6 +256,33 @@ def test_extra_objects_are_rendered_as_given() -> None:
 def test_pod_spec_cannot_change_the_security_level(field: str) -> None:
     with pytest.raises(Refused, match=r"\[pod-spec-owned\]"):
         render(BASE, {"podSpec": {field: True}})
+
+
+def test_each_field_that_the_chart_sets_is_refused_in_pod_spec() -> None:
+    types = pod_schema.openapi(KUBERNETES.removesuffix(".0"))
+    owned = {
+        name: types[name]["properties"].keys() - {*pod_rules.KEPT[name]} for name in pod_rules.OWNED
+    }
+    container = {"name": "launcher", **dict.fromkeys(owned["Container"], {})}
+    given = {**dict.fromkeys(owned["PodSpec"], {}), "containers": [container]}
+    with pytest.raises(Refused) as refused:
+        render(BASE, {"podSpec": given})
+    found = re.findall(r"^- podSpec[.](\S+): .*\[pod-spec-owned\]$", str(refused.value), re.M)
+    assert {*found} == owned["PodSpec"] | {f"containers[0].{f}" for f in owned["Container"]}
+
+
+def test_the_address_of_the_coordinator_fits_into_a_label() -> None:
+    coordinator = {"jobset": {"spec": {"coordinator": {"replicatedJob": "node", "podIndex": 1}}}}
+    assert render(BASE, coordinator, name="a" * 26)
+    with pytest.raises(Refused, match=r"has 64 characters.*\[release-name-coordinator\]"):
+        render(BASE, coordinator, name="a" * 27)
+
+
+@pytest.mark.parametrize("name", yaml.safe_load('["true", "no", "007"]'))
+def test_names_that_yaml_reads_as_another_type_stay_text(name: str) -> None:
+    claims = {"resourceClaims": [{"name": name, "resourceClaimName": "a"}]}
+    [claim] = pod(render(BASE, claims))["containers"][0]["resources"]["claims"]
+    assert claim == {"name": name}
 
 
 def rows() -> list[tuple[str, Document]]:

@@ -10,6 +10,7 @@ import pytest
 from tests.chart.helm import (
     BASE,
     CHART,
+    KUBERNETES,
     call,
     env,
     jobs,
@@ -57,7 +58,7 @@ def rendered(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     )
     file.write_text(text, encoding="utf-8")
     done = call(
-        *("template", "run", str(CHART), "-f", str(file), "--kube-version", "1.34.0"),
+        *("template", "run", str(CHART), "-f", str(file), "--kube-version", KUBERNETES),
         helm=request.param,
     )
     assert done.returncode == 0, done.stderr
@@ -127,14 +128,14 @@ def test_a_null_of_a_later_file_drops_a_flag(tmp_path: Path) -> None:
     for helm in ("helm", "helm3"):
         arguments = [word for file in files for word in ("-f", str(file))]
         done = call(
-            "template", "run", str(CHART), "--kube-version", "1.34.0", *arguments, helm=helm
+            "template", "run", str(CHART), "--kube-version", KUBERNETES, *arguments, helm=helm
         )
         assert recipe(objects(done.stdout))["args"] == BASE_ARGS
 
 
 def test_set_on_the_command_line_is_spelt_the_same() -> None:
     done = call(
-        *("template", "run", str(CHART), "--kube-version", "1.34.0"),
+        *("template", "run", str(CHART), "--kube-version", KUBERNETES),
         *("--set", "recipe.model=hf://o/m@r,recipe.dataset={hf://o/d@r},recipe.args.lr=5e-6"),
         *("--set", "workspace.existingClaim=x,recipe.args.save_steps=1000000"),
         *("--set", "recipe.args.num_train_epochs=1"),

@@ -21,7 +21,7 @@ FILES = sorted(p for p in (CHART / "templates").rglob("*") if p.is_file())
 TEMPLATES = {p: p.read_text(encoding="utf-8") for p in FILES}
 FREE = (
     *("extraVolumes", "extraVolumeMounts", "podSecurityContext", "securityContext", "extraEnv"),
-    "podSpec",
+    *("podSpec", "jobset.spec"),
 )
 """Kubernetes' own shapes: the schema helps with some of their fields, templates copy them."""
 HELMS = {"global", "launcher-archive", "launcher-archive.global"}

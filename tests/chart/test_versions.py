@@ -11,6 +11,7 @@ from yamllint import linter  # type: ignore[import-untyped]
 from yamllint.config import YamlLintConfig  # type: ignore[import-untyped]
 
 from scripts import archive
+from scripts.doctor.control_plane import OLDEST_KUBERNETES
 from tests.chart.helm import (
     BASE,
     CHART,
@@ -24,6 +25,7 @@ from tests.chart.helm import (
     template_file,
 )
 from tests.chart.test_crd import FULL
+from tests.e2e.cluster.kind import config as kind_config
 
 FILES = sorted((ROOT / "values").glob("*.yaml"))
 # toYaml writes lists at their key's column, and image names are long.
@@ -99,3 +101,17 @@ def test_rendered_yaml_is_clean() -> None:
     for values in (BASE, merged(FULL)):
         problems = [str(p) for p in linter.run(io.StringIO(template(values)), config)]
         assert problems == []
+
+
+def test_every_place_names_the_same_supported_versions_of_kubernetes() -> None:
+    lowest, newest = KUBERNETES.removesuffix(".0"), max(kind_config.IMAGES)
+    stated = {
+        "chart/CLUSTERS.md": f"Kubernetes ≥ {lowest} (tested to {newest})",
+        "chart/README.md": f"Kubernetes ≥ {lowest},",
+        "tests/api/README.md": f"({lowest}, the lowest",
+        "chart/values.schema.json": f"from Kubernetes {lowest};",
+    }
+    for path, words in stated.items():
+        assert words in (ROOT / path).read_text(encoding="utf-8"), path
+    assert min(kind_config.IMAGES) == lowest
+    assert "{}.{}".format(*OLDEST_KUBERNETES) == lowest

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from scripts.doctor.control_plane import OLDEST_KUBERNETES
 from scripts.helm import ROOT
 from tests.e2e.cluster.kind import config as kind_config
 
@@ -142,7 +143,7 @@ def test_every_target_of_make_is_there() -> None:
 @pytest.mark.parametrize(
     "what, oldest, newest",
     [
-        ("kubernetes", (1, 33), (1, 35)),
+        ("kubernetes", OLDEST_KUBERNETES, (1, 37)),
         ("jobset", (0, 10), (0, 12)),
         ("kueue", (0, 17), (0, 19)),
     ],

@@ -63,8 +63,8 @@ def test_the_image_of_a_node_is_pinned_by_its_digest() -> None:
 
 
 def test_an_untested_kubernetes_is_refused_with_those_that_are_there() -> None:
-    with pytest.raises(Problem, match=r"Kubernetes 1\.30; known: 1\.33, 1\.34, 1\.35"):
-        kind_config.versions({"E2E_KUBERNETES": "1.30"})
+    with pytest.raises(Problem, match=r"Kubernetes 1\.33; known: 1\.34, 1\.35, 1\.36, 1\.37"):
+        kind_config.versions({"E2E_KUBERNETES": "1.33"})
 
 
 def test_nodes_see_the_hosts_folders_at_their_own_paths_and_know_their_racks() -> None:

@@ -55,7 +55,7 @@ spec:
         {{- with and $gang .root.Values.resourceClaims }}
         claims:
           {{- range . }}
-          - name: {{ .name }}
+          - name: {{ .name | quote }}
           {{- end }}
         {{- end }}
       terminationMessagePolicy: FallbackToLogsOnError

@@ -20,16 +20,35 @@ priority come from the RuntimeClass and the PriorityClass: admission refuses a p
   "args" $fixed "command" $fixed "env" "extraEnv" "envFrom" "envFrom" "image" "image" "imagePullPolicy" "image.pullPolicy"
   "livenessProbe" "restarts.hang" "ports" "monitoring.port" "resources" "resources" "restartPolicy" $fixed
   "restartPolicyRules" $fixed "securityContext" "securityContext" "terminationMessagePath" $fixed
-  "terminationMessagePolicy" $fixed "volumeMounts" "extraVolumeMounts" "workingDir" $fixed -}}
+  "terminationMessagePolicy" $fixed "volumeDevices" "extraVolumeMounts" "volumeMounts" "extraVolumeMounts" "workingDir" $fixed -}}
 {{- $jobset := dict
-  "failurePolicy" "restarts" "managedBy" "jobset.managedBy" "network" $fixed "replicatedJobs" "podSpec" "successPolicy" $fixed
-  "suspend" "kueue.queue" "ttlSecondsAfterFinished" "ttlSecondsAfterFinished" -}}
+  "failurePolicy" "restarts" "managedBy" "jobset.managedBy" "network" $fixed "replicatedJobs" "podSpec" "startupPolicy" $fixed
+  "successPolicy" $fixed "suspend" "kueue.queue" "ttlSecondsAfterFinished" "ttlSecondsAfterFinished"
+  "volumeClaimPolicies" "workspace.pvc" -}}
 {{- $given := dict "podSpec" (list .Values.podSpec $pod) "jobset.spec" (list .Values.jobset.spec $jobset) }}
 {{- with .Values.podSpec.containers }}
 {{- if or (ne (len .) 1) (ne (dig "name" "" (first .)) "launcher") }}
 - podSpec.containers: holds more than the container launcher, and a second one would keep the pods from ending; use extraInitContainers with restartPolicy: Always for a sidecar [pod-spec-container]
 {{- else }}
 {{- $_ := set $given "podSpec.containers[0]" (list (first .) $container) }}
+{{- end }}
+{{- end }}
+{{- $grace := int .Values.terminationGracePeriodSeconds }}
+{{- range $hook := list "postStart" "preStop" }}
+{{- $seconds := dig "lifecycle" $hook "sleep" "seconds" 0 (first ($.Values.podSpec.containers | default list) | default dict) | int }}
+{{- if gt $seconds $grace }}
+- podSpec.containers[0].lifecycle.{{ $hook }}.sleep.seconds: {{ $seconds }}, and terminationGracePeriodSeconds is {{ $grace }}; use a smaller number [pod-spec-sleep]
+{{- end }}
+{{- end }}
+{{- if and (eq (toString .Values.podSpec.dnsPolicy) "None") (not (.Values.dnsConfig | default dict).nameservers) }}
+- podSpec.dnsPolicy: None, and dnsConfig.nameservers is empty; set them to servers that resolve the cluster's names [pod-spec-dns]
+{{- end }}
+{{- with .Values.jobset.spec.coordinator }}
+{{- $address := printf "%s-node-0-%d.%s" $.Release.Name (int .podIndex) $.Release.Name }}
+{{- if ge (int .podIndex) (int $.Values.nodes) }}
+- jobset.spec.coordinator.podIndex: {{ int .podIndex }}, and nodes is {{ int $.Values.nodes }}; use a rank of the gang, such as 0 [coordinator-rank]
+{{- else if gt (len $address) 63 }}
+- jobset.spec.coordinator: {{ $address }} has {{ len $address }} characters, and a label's value may have 63; use a shorter release name [release-name-coordinator]
 {{- end }}
 {{- end }}
 {{- range $path, $both := $given }}
@@ -56,6 +75,11 @@ priority come from the RuntimeClass and the PriorityClass: admission refuses a p
 {{- if hasSuffix "List" .kind }}
 - extraObjects[{{ $position }}]: a {{ .kind }} holds objects of its own; write them as entries of extraObjects [extra-object-list]
 {{- end }}
+{{- range $key, $_ := ternary .binaryData dict (eq .kind "ConfigMap") }}
+{{- if hasKey ($object.data | default dict) $key }}
+- extraObjects[{{ $position }}]: {{ $key }} is in data and in binaryData; remove one of them [extra-object-key]
+{{- end }}
+{{- end }}
 {{- if and (eq .kind "Secret") (or .data .stringData) }}
 - extraObjects[{{ $position }}]: a Secret with its data in plain text; create it outside of the release, or use an ExternalSecret [extra-object-secret]
 {{- end }}
@@ -71,6 +95,18 @@ priority come from the RuntimeClass and the PriorityClass: admission refuses a p
 {{- if and (hasSuffix "/multikueue" .) (not $.Values.kueue.queue) }}
 - jobset.managedBy: {{ . }} requires Kueue, and kueue.queue is empty; set the LocalQueue or remove it [kueue-no-queue]
 {{- end }}
+{{- end }}
+{{- $spread := list }}
+{{- range $position, $constraint := .Values.topologySpreadConstraints }}
+{{- $id := printf "%s %s" .topologyKey .whenUnsatisfiable }}
+{{- if has $id $spread }}
+- topologySpreadConstraints[{{ $position }}]: topologyKey and whenUnsatisfiable are those of an earlier one; remove one of them [spread-twice]
+{{- end }}
+{{- $spread = append $spread $id }}
+{{- end }}
+{{- $searches := (.Values.dnsConfig | default dict).searches | default list | join " " | len }}
+{{- if gt $searches 2048 }}
+- dnsConfig.searches: {{ $searches }} characters, and Kubernetes accepts 2048; remove some [dns-searches]
 {{- end }}
 {{- $claims := list }}
 {{- range $position, $claim := .Values.resourceClaims }}
@@ -94,8 +130,47 @@ priority come from the RuntimeClass and the PriorityClass: admission refuses a p
 {{- if and .enabled $remote (not .egress) }}
 - networkPolicy.egress: empty, and the run clones or downloads; set e.g. [{ports: [{port: 443}]}], or skip these stages [network-policy-egress]
 {{- end }}
+{{- range $side, $peers := dict "ingress" "from" "egress" "to" }}
+{{- range $position, $rule := get $.Values.networkPolicy $side }}
+{{- include "megatron-dpo.validate.networkPolicy" (dict "path" (printf "networkPolicy.%s[%d]" $side $position) "ports" $rule.ports "peers" (get $rule $peers | default list)) }}
+{{- end }}
+{{- end }}
 {{- if and (not .enabled) (or .ingress .egress) }}
 - networkPolicy: rules set, and no NetworkPolicy is created; set networkPolicy.enabled: true or remove them [network-policy-off]
 {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Ports and peers of a rule of the NetworkPolicy. Takes (path, ports, peers). */}}
+{{- define "megatron-dpo.validate.networkPolicy" -}}
+{{- range $position, $port := .ports }}
+{{- if and .endPort (lt (int .endPort) (int .port)) }}
+- {{ $.path }}.ports[{{ $position }}].endPort: {{ int .endPort }} is less than port {{ int .port }}; use a larger one or remove it [network-policy-range]
+{{- end }}
+{{- end }}
+{{- range $position, $peer := .peers }}
+{{- range $except := (.ipBlock | default dict).except }}
+{{- if not (include "megatron-dpo.isWithin" (dict "inner" $except "outer" $peer.ipBlock.cidr)) }}
+- {{ $.path }}: except {{ $except }} is not a part of {{ $peer.ipBlock.cidr }}; use a smaller network inside it [network-policy-except]
+{{- end }}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{/* Non-empty if a network is a part of another; of IPv6 only the sizes are compared. Takes (inner, outer). */}}
+{{- define "megatron-dpo.isWithin" -}}
+{{- $inner := splitList "/" .inner -}}
+{{- $outer := splitList "/" .outer -}}
+{{- $bits := last $outer | int -}}
+{{- if and (gt (last $inner | int) $bits) (eq (contains ":" .inner) (contains ":" .outer)) }}
+{{- $hosts := 1 }}
+{{- range until (ternary 0 (sub 32 $bits | int) (contains ":" .outer)) }}{{ $hosts = mul $hosts 2 }}{{ end }}
+{{- $numbers := list }}
+{{- range $address := list (first $inner) (first $outer) }}
+{{- $number := 0 }}
+{{- range splitList "." $address }}{{ $number = add (mul $number 256) (ternary 0 (atoi .) (contains ":" $address)) }}{{ end }}
+{{- $numbers = append $numbers (div $number $hosts) }}
+{{- end }}
+{{- if eq (first $numbers) (last $numbers) }}yes{{ end }}
 {{- end }}
 {{- end }}

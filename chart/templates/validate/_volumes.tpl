@@ -98,6 +98,17 @@
 - extraVolumes[{{ $position }}].{{ $kind }}.{{ $key }}: missing; name the source of volume {{ $volume.name }} [volume-source]
 {{- end }}
 {{- end }}
+{{- $files := list }}
+{{- range $source := (.projected | default dict).sources }}
+{{- range $kind, $projection := $source }}
+{{- range $item := $projection.items | default (list $projection) }}
+{{- if and .path (has .path $files) }}
+- extraVolumes[{{ $position }}].projected: the path {{ .path }} is in use; use another path [projected-path]
+{{- end }}
+{{- $files = append $files .path }}
+{{- end }}
+{{- end }}
+{{- end }}
 {{- $taken = append $taken .name }}
 {{- end }}
 {{- range .Values.extraVolumeMounts }}

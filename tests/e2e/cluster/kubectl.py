@@ -19,7 +19,7 @@ def binary(layout: Layout) -> Path:
     Raises:
         Problem: kubectl is not installed.
     """
-    own = layout.bin / "kubectl"
+    own = layout.control_plane / "kubectl"
     found = own if own.exists() else Path(shutil.which("kubectl") or "")
     if not found.name:
         raise Problem("kubectl not found; run `make cluster`, which builds it, or install it")

@@ -6,11 +6,13 @@ bridge only, so that its ports do not conflict with other programs.
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network
 from pathlib import Path
 
 from scripts.helm import ROOT
+from tests.e2e.cluster.versions import minor, pinned
 
 DOMAIN = "cluster.local"
 SERVICES = IPv4Network("10.96.0.0/16")
@@ -41,11 +43,27 @@ class Layout:
     """Number of nodes: two for a gang of two pods, one spare for the loss of a node."""
     bridge: str = "mdpo0"
     network: IPv4Network = field(default=IPv4Network("10.201.0.0/16"))
+    kubernetes: str = field(default_factory=lambda: os.environ.get("E2E_KUBERNETES", ""))
+    """Version of the control plane; empty is the pinned one."""
 
     @property
     def bin(self) -> Path:
         """Return the folder of the built programs."""
         return self.home / "bin"
+
+    @property
+    def control_plane(self) -> Path:
+        """Return the folder of API server, controller manager, scheduler and kubectl.
+
+        Kubelets keep the pinned version, as in an upgrade: newer ones need containerd 2 and
+        cgroup v2. Kubernetes supports kubelets up to three minors older than the API server.
+
+        >>> Layout(kubernetes="1.37.2").control_plane.name, Layout(kubernetes="").control_plane.name
+        ('kubernetes-1.37', 'bin')
+        """
+        wanted = minor(self.kubernetes)
+        is_other = wanted not in ("", minor(pinned("kubernetes")))
+        return self.home / f"kubernetes-{wanted}" if is_other else self.bin
 
     @property
     def run(self) -> Path:

@@ -24,6 +24,15 @@ def pinned(tool: str) -> str:
     return required(text, MODULES[tool])
 
 
+def minor(version: str) -> str:
+    """Return major and minor of a version; empty for an empty one.
+
+    >>> minor("v1.34.4"), minor("1.37"), minor("")
+    ('1.34', '1.37', '')
+    """
+    return ".".join(version.removeprefix("v").split(".")[:2])
+
+
 def required(go_mod: str, module: str) -> str:
     r"""Return the version of a module that a go.mod requires.
 

@@ -9,15 +9,16 @@ from typing import Any
 
 from scripts.problem import Problem
 from tests.e2e.cluster.layout import RACK_LABEL, Layout
-from tests.e2e.cluster.versions import pinned
+from tests.e2e.cluster.versions import minor, pinned
 
 NAME = "megatron-dpo"
 IMAGES: Mapping[str, str] = {
-    "1.33": "v1.33.7@sha256:d26ef333bdb2cbe9862a0f7c3803ecc7b4303d8cea8e814b481b09949d353040",
-    "1.34": "v1.34.3@sha256:08497ee19eace7b4b5348db5c6a1591d7752b164530a36f855cb0f2bdcbadd48",
-    "1.35": "v1.35.0@sha256:452d707d4862f52530247495d180205e029056831160e22870e37e3f6c1ac31f",
+    "1.34": "v1.34.11@sha256:44e222ee2132dab25ff87301682f89eb82c7880ea3a1bf543bfe9708fd08d67d",
+    "1.35": "v1.35.8@sha256:07b2536e30b803ed61d1677a79df6115f798ce64c80f9e22f6ed45afd09323c0",
+    "1.36": "v1.36.4@sha256:099e049362a1526b2db71494e1947aae99bd16290d7c895f2b7ea312e3cbfaed",
+    "1.37": "v1.37.0@sha256:a1ed56cfb0e7b93589bdf97c8cd566405a265939e3620fc4f5de89adff580ae5",
 }
-"""Node images of kind v0.31.0 by Kubernetes minor version, from its release notes."""
+"""Node images of kind v0.33.0 by Kubernetes minor version, from its release notes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,17 +42,17 @@ def versions(environment: Mapping[str, str]) -> Versions:
     Raises:
         Problem: ``IMAGES`` has no node image of this Kubernetes.
 
-    >>> versions({"E2E_KUBERNETES": "1.33", "E2E_JOBSET": "0.10.1", "E2E_KUEUE": "v0.17.1"})
-    Versions(kubernetes='1.33', jobset='0.10.1', kueue='0.17.1')
+    >>> versions({"E2E_KUBERNETES": "1.35", "E2E_JOBSET": "0.10.1", "E2E_KUEUE": "v0.17.1"})
+    Versions(kubernetes='1.35', jobset='0.10.1', kueue='0.17.1')
     """
     found = {
         tool: environment.get(f"E2E_{tool.upper()}", pinned(tool)).removeprefix("v")
         for tool in ("kubernetes", "jobset", "kueue")
     }
-    minor = ".".join(found["kubernetes"].split(".")[:2])
-    if minor not in IMAGES:
-        raise Problem(f"no kind node image for Kubernetes {minor}; known: {', '.join(IMAGES)}")
-    return Versions(kubernetes=minor, jobset=found["jobset"], kueue=found["kueue"])
+    release = minor(found["kubernetes"])
+    if release not in IMAGES:
+        raise Problem(f"no kind node image for Kubernetes {release}; known: {', '.join(IMAGES)}")
+    return Versions(kubernetes=release, jobset=found["jobset"], kueue=found["kueue"])
 
 
 def workers(layout: Layout) -> tuple[str, ...]:

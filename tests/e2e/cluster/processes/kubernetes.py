@@ -49,7 +49,7 @@ def api_server(layout: Layout) -> Program:
     """Return the API server; it calls kubelets by address, since node names do not resolve."""
     pki = layout.pki
     argv: tuple[str | Path, ...] = (
-        layout.bin / "kube-apiserver",
+        layout.control_plane / "kube-apiserver",
         *_listen(layout, API),
         f"--advertise-address={layout.gateway}",
         f"--etcd-servers=https://{layout.gateway}:{ETCD}",
@@ -76,7 +76,7 @@ def api_server(layout: Layout) -> Program:
 def controller_manager(layout: Layout) -> Program:
     """Return the controller manager; tests rely on its default node-loss timeouts."""
     argv: tuple[str | Path, ...] = (
-        layout.bin / "kube-controller-manager",
+        layout.control_plane / "kube-controller-manager",
         *_listen(layout, MANAGER),
         f"--kubeconfig={layout.kubeconfig_of('kube-controller-manager')}",
         f"--root-ca-file={layout.pki / 'ca.crt'}",
@@ -94,7 +94,7 @@ def controller_manager(layout: Layout) -> Program:
 def scheduler(layout: Layout) -> Program:
     """Return the scheduler."""
     argv: tuple[str | Path, ...] = (
-        layout.bin / "kube-scheduler",
+        layout.control_plane / "kube-scheduler",
         *_listen(layout, SCHEDULER),
         f"--kubeconfig={layout.kubeconfig_of('kube-scheduler')}",
         "--leader-elect=false",

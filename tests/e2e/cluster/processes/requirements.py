@@ -28,10 +28,8 @@ PACKAGES: Mapping[str, str] = {
     "unshare": "util-linux",
 }
 """Debian package of each program that is not built by Go."""
-BUILT = (
-    *("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl"),
-    *("coredns", "jobset", "kueue", "kubelet", "kube-proxy", "pause"),
-)
+CONTROL_PLANE = ("kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
+BUILT = ("etcd", "coredns", "jobset", "kueue", "kubelet", "kube-proxy", "pause")
 V1 = frozenset({"cpu", "cpuacct", "cpuset", "devices", "freezer", "memory", "pids"})
 V2 = frozenset({"cpu", "cpuset", "memory", "pids"})
 PRIVATE = ("/run", "/var/lib", "/var/log", "/proc", "/sys")
@@ -78,7 +76,9 @@ def missing_programs(found: Callable[[str], bool]) -> list[str]:
 
 def not_built(layout: Layout) -> list[str]:
     """Return a fault if programs of the cluster are not built."""
-    missing = [name for name in BUILT if not (layout.bin / name).is_file()]
+    wanted = [layout.control_plane / name for name in CONTROL_PLANE]
+    wanted += [layout.bin / name for name in BUILT]
+    missing = [str(path.relative_to(layout.home)) for path in wanted if not path.is_file()]
     if not missing:
         return []
     return [f"not built: {', '.join(missing)}; run `make cluster`, which builds them with Go"]
