@@ -57,17 +57,17 @@ class NonFiniteCallback(TrainerCallback):  # type: ignore[misc]
         """Return the norm of the gradients.
 
         A scaler of fp16 losses makes gradients overflow by design and skips those steps, so that
-        the losses are judged instead.
+        the losses are judged instead, as they are where the trainer has no norm.
 
         Raises:
             LaunchError: DATA, a value is not finite; it names the rows.
         """
         norm = self.norm(*args, **kwargs)
-        if _scales(self.trainer):
-            what, seen = "the loss", list(CURRENT.losses)
+        if norm is None or _scales(self.trainer):
+            what, seen = "the loss", [float(each) for each in CURRENT.losses]
         else:
-            what, seen = "the norm of the gradients", [] if norm is None else [norm]
-        bad = [float(each) for each in seen if not math.isfinite(float(each))]
+            what, seen = "the norm of the gradients", [_unmasked(float(norm))]
+        bad = [each for each in seen if not math.isfinite(each)]
         if bad:
             rank = torch.distributed.get_rank() if torch.distributed.is_initialized() else 0
             raise error(rank, what, bad[0])
@@ -76,6 +76,16 @@ class NonFiniteCallback(TrainerCallback):  # type: ignore[misc]
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         """Forget a step whose gradients are finite."""
         CURRENT.end()
+
+
+def _unmasked(norm: float) -> float:
+    """Return a norm; DeepSpeed gives -1 for one that is NaN or Inf and changes the weights.
+
+    Source: ``deepspeed/runtime/utils.py: mask_nan_or_inf_with_val_inplace``. Its engine has made
+    the step by then (``accelerate/utils/deepspeed.py: DeepSpeedEngineWrapper.backward``), so that
+    the run must end before it saves.
+    """
+    return math.nan if norm < 0 else norm
 
 
 def _scales(trainer: Any) -> bool:
