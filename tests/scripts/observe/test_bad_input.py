@@ -24,7 +24,7 @@ from scripts.why.reasons import explain
 from tests.scripts.doctor.healthy import release
 from tests.scripts.doctor.test_api import write
 from tests.scripts.observe.fixtures import CORE, JOBSETS, at
-from tests.scripts.observe.planted import jobset
+from tests.scripts.observe.planted import condition, jobset
 from tests.scripts.observe.server import Cluster
 
 INSTALLED = {
@@ -44,7 +44,8 @@ def test_a_run_that_is_in_another_namespace_is_found_there(api: Api, cluster: Cl
     moved["metadata"]["namespace"] = "vision"
     cluster.put(JOBSETS.replace("team", "vision"), moved)
     remedy, lacks = told(Target(run="dpo"), api)
-    assert remedy.startswith("Namespace vision has a run of this name; --namespace")
+    see = "`megatron-dpo why dpo -n vision`"
+    assert remedy.startswith(f"Namespace vision has a run of this name ({see}); --namespace")
     assert lacks == []
     cluster.forbidden.add("GET /v1alpha2/jobsets")
     assert told(Target(run="dpo"), api)[1] == [], "a right that is not needed"
@@ -61,6 +62,24 @@ def test_of_two_runs_of_one_name_that_of_the_namespace_is_read(api: Api, cluster
     with Console(width=120).capture():
         lines = listing.snapshots(api)
     assert [each.run for each in lines] == ["dpo"]
+
+
+def test_a_place_that_was_chosen_stands_in_the_commands_of_a_remedy(
+    api: Api, cluster: Cluster
+) -> None:
+    """`here` with namespace `team` is what the kubeconfig selects."""
+    made = jobset(condition("Failed", "True", "x"), terminalState="Failed")
+    made["metadata"]["namespace"] = "vision"
+    for space in ("team", "vision"):
+        cluster.put(JOBSETS.replace("team", space), made)
+
+    def command(namespace: str | None, context: str | None) -> str:
+        target = Target(run="dpo", namespace=namespace, context=context, source=Source.API)
+        return told(target, target.connect())[0].split("`")[1]
+
+    assert command(None, None) == command("team", "here") == "megatron-dpo logs dpo"
+    assert command("vision", None) == "megatron-dpo logs dpo -n vision"
+    assert command("vision", "other") == "megatron-dpo logs dpo -n vision --context other"
 
 
 def test_the_nearest_name_is_given(api: Api) -> None:
