@@ -231,17 +231,29 @@ def plan(
 @app.command()
 def report(
     runs: Runs,
+    namespace: Namespace = None,
+    context: Context = None,
     workspace: RunsWorkspace = Path(),
+    source: run_verbs.Sources = run_verbs.Source.AUTO,
     output: ReportFormat = Format.HTML,
     file: ReportFile = None,
 ) -> None:
     """Write the report of runs: one page that needs no network, Markdown or JSON.
 
-    Example: megatron-dpo report dpo-41 dpo-42 --workspace /mnt/workspace
+    Example: megatron-dpo report dpo-41 dpo-42 -o html
     """
+    from scripts.observe.source import Source
     from scripts.report import command as reporting
 
-    request = reporting.Request(runs=runs, workspace=workspace, format=output, file=file)
+    request = reporting.Request(
+        runs=runs,
+        workspace=workspace,
+        namespace=namespace,
+        context=context,
+        source=Source(source.value),
+        format=output,
+        file=file,
+    )
     raise typer.Exit(reporting.run(request, terminal()))
 
 
@@ -249,6 +261,7 @@ def report(
 def bundle(
     run: BundledRun,
     workspace: RunsWorkspace = Path(),
+    source: run_verbs.Sources = run_verbs.Source.AUTO,
     files: Values = None,
     file: BundleFile = None,
     cluster: BundledCluster = True,
@@ -262,10 +275,14 @@ def bundle(
     Example: megatron-dpo bundle dpo-42 --workspace /mnt/workspace -f values/a100-2node.yaml
     """
     from scripts.bundle import command as bundling
+    from scripts.observe.source import Source
 
     request = bundling.Request(
         run=run,
         workspace=workspace,
+        namespace=namespace,
+        context=context,
+        source=Source(source.value) if cluster else Source.MOUNT,
         values=files or [],
         file=file,
         cluster=_objects(run, namespace, context) if cluster else {},

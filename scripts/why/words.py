@@ -15,7 +15,7 @@ Condition = Callable[[View], Facts | None]
 SENTENCE_BYTES = 600
 """A longer message of a controller is cut."""
 COMMAND = re.compile(r"`((megatron-dpo|kubectl|helm) (\S+)[^`]*)`")
-NO_CLUSTER = ("plan", "report", "config")
+NO_CLUSTER = ("plan", "config")
 """Verbs that take neither a namespace nor a context."""
 
 
