@@ -51,6 +51,10 @@ class Checkpoint:
     """Of the files that its manifest lists; 0 without a manifest."""
     saved_at: float | None
     """Unix time."""
+    parts: int = 0
+    """Ranks whose part is written and not sealed, if nodes write to their own disks first."""
+    copied: int = 0
+    """Those of them whose part is on the workspace."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +127,13 @@ class RunFiles:
     def newest(self) -> Checkpoint | None:
         """Return the complete checkpoint of the highest step."""
         return next((each for each in reversed(self.checkpoints) if each.complete), None)
+
+    @property
+    def pending(self) -> Checkpoint | None:
+        """Return the checkpoint that is on the nodes' disks and newer than the newest one."""
+        oldest = self.newest.step if self.newest else -1
+        found = (each for each in reversed(self.checkpoints) if each.parts and not each.complete)
+        return next((each for each in found if each.step > oldest), None)
 
 
 def read_run(root: Path, run: str) -> RunFiles:
@@ -269,10 +280,13 @@ def _checkpoints(document: Document) -> Iterator[Checkpoint]:
         if not step.isdecimal():
             continue
         manifest, sizes = each["manifest"], each["sizes"]
+        parts, copied = each.get("copies") or (0, 0)
         listed = manifest.get("files") or {}
         yield Checkpoint(
             step=int(step),
             complete=bool(listed) and listed == sizes and manifest.get("step") == int(step),
             bytes=sum(sizes.values()),
             saved_at=each.get("modified"),
+            parts=parts,
+            copied=copied,
         )
