@@ -47,13 +47,8 @@ Verbose = Annotated[bool, typer.Option("--verbose", help="Print all output of th
 Submitted = Annotated[
     str, typer.Option("--run", help="Name of the planned run (the Helm release).")
 ]
-Namespace = Annotated[
-    str | None, typer.Option("--namespace", "-n", help="Default: the context's namespace.")
-]
-Context = Annotated[
-    str | None,
-    typer.Option("--context", help="Context of the kubeconfig; default: the current one."),
-]
+Namespace = run_verbs.Namespace
+Context = run_verbs.Context
 Gpu = Annotated[str, typer.Option("--gpu", help="GPU model, such as a100-80g; default: gpuModel.")]
 ModelConfig = Annotated[Path | None, typer.Option(help="The model's config.json.")]
 Pairs = Annotated[
@@ -285,7 +280,7 @@ def bundle(
         source=Source(source.value) if cluster else Source.MOUNT,
         values=files or [],
         file=file,
-        cluster=_objects(run, namespace, context) if cluster else {},
+        cluster=_objects(Path(run).name, namespace, context) if cluster else {},
     )
     raise typer.Exit(bundling.run(request, terminal()))
 
@@ -293,10 +288,11 @@ def bundle(
 def _objects(run: str, namespace: str | None, context: str | None) -> dict[str, Any]:
     """Return the run's objects for a bundle; none, with a note, without a cluster."""
     from scripts.bundle.cluster import documents
+    from scripts.control.contents import is_name
     from scripts.doctor.api import connect
 
     try:
-        return documents(connect(context, namespace), Path(run).name)
+        return documents(connect(context, namespace), run) if is_name(run) else {}
     except Problem as problem:
         terminal().print(f"cluster not read: {problem}", soft_wrap=True, highlight=False)
         return {}

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from scripts.control.contents import is_name
 from scripts.terminal import terminal
 
 if TYPE_CHECKING:
@@ -55,11 +56,35 @@ def _complete_run(context: typer.Context, incomplete: str) -> list[str]:
     return sorted(name for name in names if name.startswith(incomplete))
 
 
+def _check_name(context: typer.Context, option: typer.CallbackParam, given: str) -> str:
+    """Return the name of a run or namespace; it becomes a part of paths on disk and in the API.
+
+    Raises:
+        BadParameter: it is not a name of Kubernetes.
+    """
+    if context.resilient_parsing or not given and not option.required:
+        return given
+    if not is_name(given):
+        raise typer.BadParameter(
+            f"{given[:100]!r} is not a name such as dpo-42: at most 100 lower-case letters, "
+            "digits, '-' and '.'"
+        )
+    return given
+
+
 Run = Annotated[
-    str, typer.Argument(help="Name of the run (the Helm release).", autocompletion=_complete_run)
+    str,
+    typer.Argument(
+        help="Name of the run (the Helm release).",
+        autocompletion=_complete_run,
+        callback=_check_name,
+    ),
 ]
 Namespace = Annotated[
-    str | None, typer.Option("--namespace", "-n", help="Default: the context's namespace.")
+    str | None,
+    typer.Option(
+        "--namespace", "-n", help="Default: the context's namespace.", callback=_check_name
+    ),
 ]
 Context = Annotated[
     str | None,
@@ -102,6 +127,7 @@ Through = Annotated[
     typer.Option(
         help="Run whose pods mount the workspace, if it is not mounted here; default: RUN.",
         autocompletion=_complete_run,
+        callback=_check_name,
     ),
 ]
 

@@ -107,6 +107,15 @@ def checkpoints(folder: Path) -> list[Fields]:
     return sorted(found, key=lambda each: each["step"])
 
 
+def is_name(text: str) -> bool:
+    """Return whether a text may be the name of a run: one path component, here and in the API.
+
+    >>> [is_name(each) for each in ("dpo-42", "dpo.rehearsal", "", "..", "a/b", "A", "a..b")]
+    [True, True, False, False, False, False, False]
+    """
+    return bool(RUN.fullmatch(text)) and ".." not in text
+
+
 def chosen(root: Path, names: Iterable[str]) -> list[Fields]:
     """Return the runs to remove, each once.
 
@@ -115,7 +124,7 @@ def chosen(root: Path, names: Iterable[str]) -> list[Fields]:
     """
     names = list(dict.fromkeys(names))
     for name in names:
-        if not RUN.fullmatch(name) or ".." in name:
+        if not is_name(name):
             raise RefusedError(
                 f"{name!r} is not the name of a run, such as dpo-42; nothing is removed"
             )

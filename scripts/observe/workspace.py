@@ -170,7 +170,7 @@ def parse_run(document: Document) -> RunFiles:
         run=str(document["run"]),
         exists=bool(document.get("exists")),
         now=float(document["now"]),
-        progress=_object("progress.json", files, torn),
+        progress=_progress(_object("progress.json", files, torn), torn),
         plan=_object("plan.json", files, torn),
         inputs=_object("inputs.json", files, torn),
         row=recent[-1] if recent else None,
@@ -225,6 +225,21 @@ def _object(name: str, files: Document, torn: list[str]) -> Document:
     return found or {}
 
 
+_PARTS = {"phases": (int, float), "stages": Mapping, "training": object}
+"""Objects of progress.json, and the kind of their values."""
+
+
+def _progress(found: Document, torn: list[str]) -> Document:
+    """Return progress.json without what has another type than the launcher writes; note it."""
+    kept = dict(found)
+    for name in _PARTS.keys() & found.keys():
+        part = found[name] if isinstance(found[name], Mapping) else {}
+        kept[name] = {key: each for key, each in part.items() if isinstance(each, _PARTS[name])}
+    if kept != found:
+        torn.append("progress.json")
+    return kept
+
+
 def _whole(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
@@ -260,8 +275,9 @@ def _attempts(found: Iterable[Document], spans: Document) -> Iterator[Attempt]:
 def _failed_checks(texts: Iterable[str | None]) -> Iterator[PreflightFinding]:
     for text in texts:
         report = _json(text) or {}
-        for each in report.get("findings") or []:
-            if each.get("state") == "failed":
+        findings = report.get("findings")
+        for each in findings if isinstance(findings, list) else ():
+            if isinstance(each, Mapping) and each.get("state") == "failed":
                 yield PreflightFinding(
                     rank=_whole(report.get("rank")),
                     pod=str(report.get("pod") or ""),

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from launchers.config.workspace import Workspace
+from scripts.control.contents import is_name
 from scripts.doctor.api import JOBSETS
 from scripts.observe.changes import changes
 from scripts.observe.cluster import gather
@@ -33,12 +34,14 @@ def located(target: Target, patterns: Sequence[str], cut: int = 0) -> Iterator[C
     Raises:
         Problem: it is neither mounted nor can be read through a pod.
     """
-    absent = "its workspace is not mounted"
+    absent = f"{target.run!r}: its workspace is not mounted"
+    if not is_name(target.run) and target.source not in MOUNTED:
+        raise Problem(f"{target.run[:100]!r} is not the name of a run, such as dpo-42")
     if target.source in MOUNTED:
         try:
             work = reading.find(target.run, target.workspace or Path())
         except Problem as problem:
-            if target.source is Source.MOUNT or "/" in target.run:
+            if target.source is Source.MOUNT or not is_name(target.run):
                 raise
             absent = str(problem)
         else:
@@ -62,7 +65,7 @@ def changed(target: Target, work: Workspace) -> list[str]:
         target: the run, by its name.
         work: its files.
     """
-    if target.source is Source.MOUNT or "/" in target.run:
+    if target.source is Source.MOUNT or not is_name(target.run):
         return []
     try:
         api = target.connect()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rich.console import Console
 from rich.table import Table
@@ -62,7 +62,8 @@ def _lines(status: Status, width: int) -> Iterator[tuple[str, Text]]:
     if status.loss is not None:
         yield "training", Text(_quality("loss", status.loss, status.accuracy, status.margin))
     for name in ("last", "best"):
-        if found := status.held_out.get(name):
+        found = status.held_out.get(name)
+        if isinstance(found, Mapping):
             text = _quality("loss", found.get("loss"), found.get("accuracy"), found.get("margin"))
             yield "held out", Text(f"{name}: {text} at step {found.get('step')}")
     if status.speed.value is not None:

@@ -19,7 +19,8 @@ from scripts.logs import command as logs
 from scripts.observe.command import Target, notes, observe
 from scripts.observe.source import Source
 from scripts.problem import Problem
-from scripts.status import listing
+from scripts.status import listing, screen
+from scripts.status.summary import summarise
 from scripts.why.reasons import explain
 from tests.scripts.doctor.healthy import release
 from tests.scripts.doctor.test_api import write
@@ -236,6 +237,58 @@ def test_a_context_that_is_gone_is_one_line_with_those_that_there_are(
     assert ended.value.code == 1
     assert error.startswith("error: ") and "gone" in error and error.count("\n") == 1
     assert ("here, other" in error) is bool(words)
+
+
+NO_NAMES = ["", ".", "..", "../pods/dpo", "a/b", "x" * 300, "Ünï", "dpo\n", "d o", "a..b", "DPO"]
+
+
+@pytest.mark.parametrize("name", NO_NAMES)
+def test_what_is_not_a_name_is_a_wrong_use_and_reaches_neither_api_nor_disk(
+    name: str, api: Api, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A name becomes a part of paths: `stop ../pods/dpo` would change a pod."""
+    for words in (
+        *((verb, "--", name) for verb in ("status", "why", "logs", "stop", "resume", "rerun")),
+        *(("status", "dpo", option, name) for option in ("--namespace",) if name),
+        *(("clean", "--through", name),) * bool(name),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(list(words))
+        assert ended.value.code == 2, words
+        assert "Invalid value" in capsys.readouterr().err
+    for verb in ("report", "bundle")[: 1 if "/" in name else 2]:  # a bundle takes folders, too
+        for source in ("auto", "pod"):
+            with pytest.raises(SystemExit) as ended:
+                cli.main([verb, "--source", source, "--", name])
+            assert ended.value.code == 1 and capsys.readouterr().err.startswith("error: ")
+    assert cluster.asked == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[]",
+        '{"state": 3, "training": [], "stages": "x", "phases": 7, "attempt": "x"}',
+        '{"state": "running", "stage": "train", "stages": {"train": 4}, "phases": {"gang": "x"}, '
+        '"training": {"step": "a", "eta_seconds": "x", "held_out": {"last": 3}}}',
+    ],
+)
+def test_parts_of_another_type_are_left_out_and_named(
+    content: str, api: Api, workspace: Path, started: Path
+) -> None:
+    (started / "progress.json").write_text(content)
+    folder = started / "attempts" / "1"
+    folder.mkdir(parents=True)
+    (folder / "start.json").write_text("[]")
+    (folder / "termination-0.json").write_text('{"code": 1, "rank": "x", "cause": 7}')
+    (folder / "preflight-0.json").write_text('{"findings": [3]}')
+    view, reading = observe(Target(run="dpo", workspace=workspace), api)
+    assert "progress.json is torn; the rest is shown" in notes(view, reading)
+    assert explain(view)
+    console = Console(width=20)
+    with console.capture() as captured:
+        screen.show(summarise(view), console, reading.how, notes(view, reading))
+    assert all(len(line) <= 20 for line in captured.get().splitlines())
 
 
 def test_a_server_that_does_not_answer_is_a_state_with_its_exit_code(
