@@ -65,11 +65,25 @@ def _check_name(context: typer.Context, option: typer.CallbackParam, given: str)
     if context.resilient_parsing or not given and not option.required:
         return given
     if not is_name(given):
-        raise typer.BadParameter(
-            f"{given[:100]!r} is not a name such as dpo-42: at most 100 lower-case letters, "
-            "digits, '-' and '.'"
-        )
+        raise typer.BadParameter(_not_a_name(given))
     return given
+
+
+def _check_names(
+    context: typer.Context, option: typer.CallbackParam, given: list[str] | None
+) -> list[str]:
+    """Return the names of runs, see `_check_name`."""
+    for each in given or []:
+        if not context.resilient_parsing and not is_name(each):
+            raise typer.BadParameter(_not_a_name(each))
+    return list(given or [])
+
+
+def _not_a_name(given: str) -> str:
+    return (
+        f"{given[:100]!r} is not a name such as dpo-42: at most 100 lower-case letters, digits, "
+        "'-' and '.'"
+    )
 
 
 Run = Annotated[
@@ -120,7 +134,10 @@ Follow = Annotated[bool, typer.Option("--follow", "-f", help="Continue, over res
 Grep = Annotated[str | None, typer.Option("--grep", help="Only lines with this pattern.")]
 Tail = Annotated[int | None, typer.Option("--tail", min=0, help="Last lines of each rank only.")]
 Removed = Annotated[
-    list[str] | None, typer.Argument(help="Runs to remove; none: only list.", show_default=False)
+    list[str] | None,
+    typer.Argument(
+        help="Runs to remove; none: only list.", show_default=False, callback=_check_names
+    ),
 ]
 Through = Annotated[
     str,

@@ -91,6 +91,8 @@ def _packed(api: Api, view: View, words: Sequence[str], source: Source) -> tuple
             return text, f"reader pod {name}, removed again"
         except Problem as problem:
             refused.append(str(problem))
+    if source in (Source.API, Source.MOUNT):
+        raise Problem(f"--source {source} reads no files through a pod")
     raise Problem("; ".join(refused) or f"no pod of {view.run} runs")
 
 

@@ -225,7 +225,7 @@ def _object(name: str, files: Document, torn: list[str]) -> Document:
     return found or {}
 
 
-_PARTS = {"phases": (int, float), "stages": Mapping, "training": object}
+_PARTS: Mapping[str, Any] = {"phases": (int, float), "stages": Mapping, "training": object}
 """Objects of progress.json, and the kind of their values."""
 
 

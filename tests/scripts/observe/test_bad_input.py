@@ -251,6 +251,7 @@ def test_what_is_not_a_name_is_a_wrong_use_and_reaches_neither_api_nor_disk(
         *((verb, "--", name) for verb in ("status", "why", "logs", "stop", "resume", "rerun")),
         *(("status", "dpo", option, name) for option in ("--namespace",) if name),
         *(("clean", "--through", name),) * bool(name),
+        ("clean", "--yes", "--", "dpo", name),
     ):
         with pytest.raises(SystemExit) as ended:
             cli.main(list(words))

@@ -193,6 +193,17 @@ def test_broken_files_are_named_and_the_rest_is_shown(tmp_path: Path, broken: st
         assert "dpo-42" in command.render([run], kind)
 
 
+def test_parts_of_another_type_are_left_out(tmp_path: Path) -> None:
+    work = plant(tmp_path)
+    training = {"eta_seconds": "x", "step": [], "held_out": 3}
+    document = {"state": "running", "training": training, "phases": {"gang": "x"}, "stages": 4}
+    work.progress.write_text(json.dumps(document))
+    work.plan.write_text(json.dumps({"speed": 3, "length": {"hours": "x"}, "gang": []}))
+    run = reading.read(work)
+    for kind in Format:
+        assert "dpo-42" in command.render([run], kind)
+
+
 def test_a_run_without_a_step_has_a_page(tmp_path: Path) -> None:
     work = plant(tmp_path)
     work.metrics.unlink()

@@ -91,8 +91,9 @@ def test_a_step_is_followed_from_the_disks_to_the_workspace(home: Path, tmp_path
     parts = [checkpoint.rank_digests(first, 0), checkpoint.rank_digests(second, 1), {}]
     node_disk.announce(folder, parts)
     found, text = local(home)
-    both = {"lost_steps": 2, "lost_seconds": 24.0}
-    assert found == Local(kind="emptyDir", step=34, parts=2, copied=0, **both)
+    assert found == Local(
+        kind="emptyDir", step=34, parts=2, copied=0, lost_steps=2, lost_seconds=24.0
+    )
     assert text == (
         "step 34 on the nodes' disks, 0 of 2 ranks copied; an end in the same pods loses 2 steps, "
         "24 s"
