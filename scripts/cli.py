@@ -47,13 +47,8 @@ Verbose = Annotated[bool, typer.Option("--verbose", help="Print all output of th
 Submitted = Annotated[
     str, typer.Option("--run", help="Name of the planned run (the Helm release).")
 ]
-Namespace = Annotated[
-    str | None, typer.Option("--namespace", "-n", help="Default: the context's namespace.")
-]
-Context = Annotated[
-    str | None,
-    typer.Option("--context", help="Context of the kubeconfig; default: the current one."),
-]
+Namespace = run_verbs.Namespace
+Context = run_verbs.Context
 Gpu = Annotated[str, typer.Option("--gpu", help="GPU model, such as a100-80g; default: gpuModel.")]
 ModelConfig = Annotated[Path | None, typer.Option(help="The model's config.json.")]
 Pairs = Annotated[
@@ -231,17 +226,29 @@ def plan(
 @app.command()
 def report(
     runs: Runs,
+    namespace: Namespace = None,
+    context: Context = None,
     workspace: RunsWorkspace = Path(),
+    source: run_verbs.Sources = run_verbs.Source.AUTO,
     output: ReportFormat = Format.HTML,
     file: ReportFile = None,
 ) -> None:
     """Write the report of runs: one page that needs no network, Markdown or JSON.
 
-    Example: megatron-dpo report dpo-41 dpo-42 --workspace /mnt/workspace
+    Example: megatron-dpo report dpo-41 dpo-42 -o html
     """
+    from scripts.observe.source import Source
     from scripts.report import command as reporting
 
-    request = reporting.Request(runs=runs, workspace=workspace, format=output, file=file)
+    request = reporting.Request(
+        runs=runs,
+        workspace=workspace,
+        namespace=namespace,
+        context=context,
+        source=Source(source.value),
+        format=output,
+        file=file,
+    )
     raise typer.Exit(reporting.run(request, terminal()))
 
 
@@ -249,6 +256,7 @@ def report(
 def bundle(
     run: BundledRun,
     workspace: RunsWorkspace = Path(),
+    source: run_verbs.Sources = run_verbs.Source.AUTO,
     files: Values = None,
     file: BundleFile = None,
     cluster: BundledCluster = True,
@@ -262,13 +270,17 @@ def bundle(
     Example: megatron-dpo bundle dpo-42 --workspace /mnt/workspace -f values/a100-2node.yaml
     """
     from scripts.bundle import command as bundling
+    from scripts.observe.source import Source
 
     request = bundling.Request(
         run=run,
         workspace=workspace,
+        namespace=namespace,
+        context=context,
+        source=Source(source.value) if cluster else Source.MOUNT,
         values=files or [],
         file=file,
-        cluster=_objects(run, namespace, context) if cluster else {},
+        cluster=_objects(Path(run).name, namespace, context) if cluster else {},
     )
     raise typer.Exit(bundling.run(request, terminal()))
 
@@ -276,10 +288,11 @@ def bundle(
 def _objects(run: str, namespace: str | None, context: str | None) -> dict[str, Any]:
     """Return the run's objects for a bundle; none, with a note, without a cluster."""
     from scripts.bundle.cluster import documents
+    from scripts.control.contents import is_name
     from scripts.doctor.api import connect
 
     try:
-        return documents(connect(context, namespace), Path(run).name)
+        return documents(connect(context, namespace), run) if is_name(run) else {}
     except Problem as problem:
         terminal().print(f"cluster not read: {problem}", soft_wrap=True, highlight=False)
         return {}

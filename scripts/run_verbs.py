@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from scripts.control.contents import is_name
 from scripts.terminal import terminal
 
 if TYPE_CHECKING:
@@ -55,11 +56,49 @@ def _complete_run(context: typer.Context, incomplete: str) -> list[str]:
     return sorted(name for name in names if name.startswith(incomplete))
 
 
+def _check_name(context: typer.Context, option: typer.CallbackParam, given: str) -> str:
+    """Return the name of a run or namespace; it becomes a part of paths on disk and in the API.
+
+    Raises:
+        BadParameter: it is not a name of Kubernetes.
+    """
+    if context.resilient_parsing or not given and not option.required:
+        return given
+    if not is_name(given):
+        raise typer.BadParameter(_not_a_name(given))
+    return given
+
+
+def _check_names(
+    context: typer.Context, option: typer.CallbackParam, given: list[str] | None
+) -> list[str]:
+    """Return the names of runs, see `_check_name`."""
+    for each in given or []:
+        if not context.resilient_parsing and not is_name(each):
+            raise typer.BadParameter(_not_a_name(each))
+    return list(given or [])
+
+
+def _not_a_name(given: str) -> str:
+    return (
+        f"{given[:100]!r} is not a name such as dpo-42: at most 100 lower-case letters, digits, "
+        "'-' and '.'"
+    )
+
+
 Run = Annotated[
-    str, typer.Argument(help="Name of the run (the Helm release).", autocompletion=_complete_run)
+    str,
+    typer.Argument(
+        help="Name of the run (the Helm release).",
+        autocompletion=_complete_run,
+        callback=_check_name,
+    ),
 ]
 Namespace = Annotated[
-    str | None, typer.Option("--namespace", "-n", help="Default: the context's namespace.")
+    str | None,
+    typer.Option(
+        "--namespace", "-n", help="Default: the context's namespace.", callback=_check_name
+    ),
 ]
 Context = Annotated[
     str | None,
@@ -95,11 +134,18 @@ Follow = Annotated[bool, typer.Option("--follow", "-f", help="Continue, over res
 Grep = Annotated[str | None, typer.Option("--grep", help="Only lines with this pattern.")]
 Tail = Annotated[int | None, typer.Option("--tail", min=0, help="Last lines of each rank only.")]
 Removed = Annotated[
-    list[str] | None, typer.Argument(help="Runs to remove; needs --workspace.", show_default=False)
+    list[str] | None,
+    typer.Argument(
+        help="Runs to remove; none: only list.", show_default=False, callback=_check_names
+    ),
 ]
 Through = Annotated[
     str,
-    typer.Option(help="Run whose pod lists the workspace.", autocompletion=_complete_run),
+    typer.Option(
+        help="Run whose pods mount the workspace, if it is not mounted here; default: RUN.",
+        autocompletion=_complete_run,
+        callback=_check_name,
+    ),
 ]
 
 
@@ -128,7 +174,7 @@ EXAMPLES = {
     "stop": "Example: megatron-dpo stop dpo-42",
     "resume": "Example: megatron-dpo resume dpo-42",
     "rerun": "Example: megatron-dpo rerun dpo-42 --yes",
-    "clean": "Example: megatron-dpo clean dpo-41 --workspace /mnt/dpo",
+    "clean": "Example: megatron-dpo clean dpo-40 dpo-41 --through dpo-42",
 }
 """One for each verb, below its help."""
 
@@ -266,14 +312,18 @@ def clean(
 ) -> None:
     """List what the workspace holds by run; remove the runs that are named.
 
-    A run that may resume from a checkpoint is not removed.
+    It works where the workspace is mounted, otherwise through a pod of a run. A run that may resume
+    from a checkpoint is not removed.
     """
-    from scripts.control import command
+    from scripts.control import cleaning
 
+    first = (runs or [""])[0]
+    target = _target(through or first, namespace, context, workspace, source)
     if runs:
-        raise typer.Exit(command.remove(workspace, runs, terminal(), _asking(yes)))
-    target = _target(through, namespace, context, workspace, source)
-    raise typer.Exit(command.clean(target, terminal(), as_data=as_json))
+        done = cleaning.remove(target, runs, terminal(), _asking(yes, as_json), as_data=as_json)
+    else:
+        done = cleaning.clean(target, terminal(), as_data=as_json)
+    raise typer.Exit(done)
 
 
 def _target(
@@ -291,11 +341,11 @@ def _target(
     )
 
 
-def _asking(yes: bool) -> Callable[[str], bool]:
-    """Return the question that a change asks; without a terminal the answer is no."""
+def _asking(yes: bool, as_json: bool = False) -> Callable[[str], bool]:
+    """Return the question that a change asks; none may stand in a JSON document."""
     if yes:
         return lambda _: True
-    if not os.isatty(0):
+    if as_json or not os.isatty(0):
         return _refuse
     return typer.confirm
 
@@ -303,4 +353,4 @@ def _asking(yes: bool) -> Callable[[str], bool]:
 def _refuse(question: str) -> bool:
     from scripts.problem import Problem
 
-    raise Problem("not a terminal, so no confirmation is possible; use --yes")
+    raise Problem("no confirmation is possible with --json or without a terminal; use --yes")

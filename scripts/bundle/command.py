@@ -17,10 +17,12 @@ from rich.console import Console
 from scripts import redact
 from scripts.bundle import logs, objects, selection
 from scripts.bundle.selection import Entry
+from scripts.observe.command import Target
+from scripts.observe.source import Source
 from scripts.plan.units import bytes_text
 from scripts.problem import Problem
 from scripts.redact import Redactor
-from scripts.report import reading
+from scripts.report.locate import located
 
 CONTENTS = "CONTENTS.md"
 
@@ -32,6 +34,9 @@ class Request:
     run: str
     """Name of a run of the workspace, or the path of its folder."""
     workspace: Path
+    namespace: str | None = None
+    context: str | None = None
+    source: Source = Source.AUTO
     values: Sequence[Path] = ()
     """Values files of the release."""
     file: Path | None = None
@@ -51,8 +56,16 @@ class Bundle:
 
 def run(request: Request, console: Console) -> int:
     """Write the archive; return the exit status."""
-    work = reading.find(request.run, request.workspace)
-    bundle = build(work.home, _documents(request), os.environ)
+    target = Target(
+        run=request.run,
+        namespace=request.namespace,
+        context=request.context,
+        workspace=request.workspace,
+        source=request.source,
+    )
+    with located(target, selection.FILES, cut=logs.TAIL) as found:
+        work = found.work
+        bundle = build(work.home, _documents(request), os.environ)
     file = request.file or Path(f"bundle-{work.run}.tar.gz")
     file.write_bytes(archive(bundle, f"bundle-{work.run}"))
     console.print(contents(bundle), highlight=False)

@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from scripts.observe import pack
+
 HEAD, TAIL = 64 * 1024, 256 * 1024
 """Bytes of the begin and of the end of a long file that are kept."""
 LONGEST = 2000
@@ -29,18 +31,8 @@ _COLUMNS = re.compile(
 
 def excerpt(path: Path, head: int = HEAD, tail: int = TAIL) -> tuple[str, bool]:
     """Return a file's text, and whether its middle was left out; cuts are at ends of lines."""
-    with path.open("rb") as handle:
-        size = handle.seek(0, 2)
-        handle.seek(0)
-        if size <= head + tail:
-            return handle.read().decode(errors="replace"), False
-        first = handle.read(head)
-        handle.seek(size - tail)
-        last = handle.read(tail)
-    first = first[: first.rfind(b"\n") + 1]
-    last = last[last.find(b"\n") + 1 :]
-    middle = f"[... {size - len(first) - len(last)} bytes left out ...]\n".encode()
-    return (first + middle + last).decode(errors="replace"), True
+    content, is_cut = pack.excerpt(path, head, tail)
+    return content.decode(errors="replace"), is_cut
 
 
 def without_rows(lines: Iterable[str]) -> Iterator[str]:

@@ -26,6 +26,8 @@ _TAKEN: tuple[tuple[str, Treatment], ...] = (
     (r"checkpoints/logging\.jsonl", "lines"),
     (r"export/\.complete\.json", "data"),
 )
+FILES = tuple(pattern for pattern, _ in _TAKEN)
+"""Names of the files that go in."""
 _REASONS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), reason)
     for pattern, reason in (

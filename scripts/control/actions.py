@@ -17,8 +17,9 @@ from scripts.manifest import Release
 from scripts.observe.view import View
 from scripts.problem import Problem
 from scripts.why.holding import STOPPED_BY, is_inactive
+from scripts.why.words import addressed
 
-UNINSTALL = "helm uninstall {run} -n {space} --cascade foreground --wait"
+UNINSTALL = "`helm uninstall {run} -n {space} --cascade foreground --wait`"
 HELM = "meta.helm.sh/"
 """Prefix of the annotations by which Helm knows its objects."""
 
@@ -68,12 +69,12 @@ def stop(view: View, who: str) -> Action:
         return Action(
             says=f"suspends JobSet {view.run}: {saves}",
             changes=[_patch(path, {**note, "spec": {"suspend": True}}, "patch jobsets")],
-            without_permission=UNINSTALL.format(run=view.run, space=view.namespace),
+            without_permission=f"{_uninstall(view, jobset)} stops it, too, and keeps the workspace",
         )
     if not view.workload:
         raise Problem(
             f"run {view.run} is in queue {view.queue}, but Kueue has no Workload for it (or you "
-            f"may not list workloads); end it with `{_uninstall(view, jobset)}`"
+            f"may not list workloads); end it with {_uninstall(view, jobset)}"
         )
     return Action(
         says=f"deactivates the Workload of {view.run}: {saves}; its quota becomes free",
@@ -81,7 +82,7 @@ def stop(view: View, who: str) -> Action:
             _patch(_workload_path(view), {"spec": {"active": False}}, "patch workloads"),
             _patch(path, note, "patch jobsets"),
         ],
-        without_permission=f"`{_uninstall(view, jobset)}` stops it, too, and keeps the workspace",
+        without_permission=f"{_uninstall(view, jobset)} stops it, too, and keeps the workspace",
     )
 
 
@@ -93,10 +94,8 @@ def resume(view: View) -> Action:
     """
     _existing(view)
     if view.terminal:
-        raise Problem(
-            f"run {view.run} has ended ({view.terminal}); start it again with `megatron-dpo rerun "
-            f"{view.run}`"
-        )
+        again = addressed(f"`megatron-dpo rerun {view.run}`", view)
+        raise Problem(f"run {view.run} has ended ({view.terminal}); start it again with {again}")
     path = JOBSETS.path(view.namespace, view.run)
     note = {"metadata": {"annotations": {STOPPED_BY: None}}}
     newest = view.files.newest if view.files else None
@@ -116,7 +115,8 @@ def resume(view: View) -> Action:
             changes=[_patch(path, {**note, "spec": {"suspend": False}}, "patch jobsets")],
             without_permission="ask the administrator for `patch jobsets`",
         )
-    return Action(says=f"run {view.run} was not stopped; see `megatron-dpo why {view.run}`")
+    see = addressed(f"`megatron-dpo why {view.run}`", view)
+    return Action(says=f"run {view.run} was not stopped; see {see}")
 
 
 def rerun(view: View, release: Release) -> Action:
@@ -133,10 +133,8 @@ def rerun(view: View, release: Release) -> Action:
         Problem: the run has not ended.
     """
     if view.jobset and not view.terminal:
-        raise Problem(
-            f"run {view.run} has not ended; `megatron-dpo stop {view.run}` and `megatron-dpo "
-            f"resume {view.run}` interrupt it"
-        )
+        said = f"`megatron-dpo stop {view.run}` and `megatron-dpo resume {view.run}` interrupt it"
+        raise Problem(f"run {view.run} has not ended; {addressed(said, view)}")
     newest = view.files.newest if view.files else None
     place = f"resumes from step {newest.step}" if newest else "resumes from its newest checkpoint"
     path = JOBSETS.path(view.namespace)
@@ -192,7 +190,8 @@ def _grace(view: View) -> int:
 
 
 def _uninstall(view: View, jobset: Object) -> str:
-    return UNINSTALL.format(run=jobset["metadata"]["name"], space=view.namespace)
+    text = UNINSTALL.format(run=jobset["metadata"]["name"], space=view.namespace)
+    return addressed(text, view)
 
 
 def _workload_path(view: View) -> str:

@@ -172,6 +172,8 @@ class Api:
     client: Any
     context: str
     namespace: str
+    chosen: frozenset[str] = frozenset()
+    """`context`, `namespace`: those that are not what the kubeconfig selects by itself."""
 
     def get(self, path: str, **query: str) -> Answer:
         """Read an object or a list."""
@@ -306,8 +308,15 @@ def connect(context: str | None, namespace: str | None) -> Api:
         raise Problem(f"the file of KUBECONFIG is not a kubeconfig: {error}") from None
     made.configuration.retries = False
     made.rest_client = client.rest.RESTClientObject(made.configuration)
-    given = namespace or chosen["context"].get("namespace") or "default"
-    return Api(client=made, context=str(chosen["name"]), namespace=given)
+    usual = chosen["context"].get("namespace") or "default"
+    given = namespace or usual
+    other = {"context": chosen["name"] != (active or {}).get("name"), "namespace": given != usual}
+    return Api(
+        client=made,
+        context=str(chosen["name"]),
+        namespace=given,
+        chosen=frozenset(name for name, is_other in other.items() if is_other),
+    )
 
 
 def _content(text: bytes | None) -> dict[str, Any]:

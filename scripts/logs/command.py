@@ -15,6 +15,7 @@ from scripts.observe.command import Exit, Target, observe
 from scripts.observe.view import View
 from scripts.problem import Problem
 from scripts.why.reasons import explain
+from scripts.why.words import addressed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,7 +93,8 @@ def _print_files(
     attempts = [each.number for each in view.files.attempts]
     attempt = chosen.attempt or (attempts[-1] if attempts else 0)
     if not attempt:
-        raise Problem(f"run {view.run} has no log yet; see `megatron-dpo why {view.run}`")
+        see = addressed(f"`megatron-dpo why {view.run}`", view)
+        raise Problem(f"run {view.run} has no log yet; see {see}")
     for note in changes(view):
         print(note, file=sys.stderr)
     if attempt in attempts:

@@ -59,6 +59,8 @@ class Snapshot:
     run: str
     now: float
     """Unix time by the API server's clock, by which the objects' times are compared."""
+    chosen: frozenset[str] = frozenset()
+    """`context`, `namespace`: those that a command has to name, see `Api`."""
     skew: float = 0.0
     """Seconds by which this machine's clock is ahead of the server's."""
     answers: Mapping[str, Answer] = field(default_factory=dict)
@@ -151,6 +153,7 @@ def gather(api: Api, run: str, *, queue: bool = True) -> Snapshot:
         context=api.context,
         namespace=api.namespace,
         run=run,
+        chosen=api.chosen,
         now=now or sent_at,
         skew=sent_at - now if now else 0.0,
         answers=answers,

@@ -27,6 +27,8 @@ BLOCK_BYTES = 64 * 1024
 """Longer than any row."""
 TEXT_BYTES = 1024 * 1024
 """A longer text is cut."""
+PENDING_BYTES = 64 * 1024 * 1024
+"""The same for the ranks' digests of a checkpoint: 8 hex digits for each 16 MiB."""
 SMALL = ("progress.json", "plan.json", "inputs.json")
 
 
@@ -71,11 +73,11 @@ def names(folder: Path, problems: list[str]) -> list[str]:
         return []
 
 
-def text(path: Path, problems: list[str]) -> str | None:
+def text(path: Path, problems: list[str], most: int = TEXT_BYTES) -> str | None:
     """Return a small file's text; None if it does not exist or can't be read."""
     try:
         with path.open("rb") as handle:
-            return handle.read(TEXT_BYTES).decode(errors="replace")
+            return handle.read(most).decode(errors="replace")
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -246,8 +248,24 @@ def checkpoints(folder: Path, problems: list[str]) -> list[Fields]:
             with contextlib.suppress(OSError):
                 sizes[file] = (path / file).stat().st_size
         when = modified(path / "COMPLETE.json") or modified(path)
-        found.append({"name": name, "manifest": manifest, "sizes": sizes, "modified": when})
+        copies = copied(path, problems)
+        found.append(
+            {"name": name, "manifest": manifest, "sizes": sizes, "modified": when, "copies": copies}
+        )
     return found
+
+
+def copied(path: Path, problems: list[str]) -> list[int] | None:
+    """Return how many ranks have a part in a checkpoint, and how many of these are copied.
+
+    None for one that no node's disk has, or that is sealed: see `launchers/storage/node_disk.py`.
+    """
+    ranks = parsed(text(path / "PENDING.json", problems, PENDING_BYTES)).get("ranks")
+    parts = {n: each for n, each in enumerate(ranks) if each} if isinstance(ranks, list) else {}
+    if not parts:
+        return None
+    whole = (parsed(text(path / f".digests-{n}", problems, PENDING_BYTES)) for n in parts)
+    return [len(parts), sum(own == each for own, each in zip(whole, parts.values(), strict=True))]
 
 
 def main(words: Sequence[str]) -> None:

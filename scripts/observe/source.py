@@ -33,6 +33,8 @@ EXEC_SECONDS = 20.0
 """Limit of a program in a pod of the run."""
 READER_SECONDS = 60
 """Lifetime of a reader pod; its image is on a node already, or the read is given up."""
+CHANGE_SECONDS = 600
+"""The same where files are removed: a checkpoint has thousands of them, on slow storage."""
 POLL_SECONDS = 0.3
 CHANNELS = {"output": 1, "errors": 2, "status": 3}
 """Streams of exec (`v4.channel.k8s.io`)."""
@@ -158,16 +160,16 @@ def running_pod(view: View) -> str:
     return ""
 
 
-def run_in_pod(api: Api, pod: str, command: Sequence[str]) -> bytes:
+def run_in_pod(api: Api, pod: str, command: Sequence[str], seconds: float = EXEC_SECONDS) -> bytes:
     """Run a command in the launcher's container, and return its output.
 
     Raises:
-        Problem: it is refused, fails, or takes longer than `EXEC_SECONDS`.
+        Problem: it is refused, fails, or takes longer than the limit.
     """
     websocket.setdefaulttimeout(EXEC_SECONDS)  # the client sets none, also not to connect
     try:
         running = api.open_exec(pod, LAUNCHER, command)
-        limit = time.monotonic() + EXEC_SECONDS
+        limit = time.monotonic() + seconds
         while running.is_open() and time.monotonic() < limit:
             try:
                 running.update(timeout=1)
@@ -181,7 +183,7 @@ def run_in_pod(api: Api, pod: str, command: Sequence[str]) -> bytes:
         raise Problem(
             f"exec in pod {pod} (get and create pods/exec) failed: {_refusal(error)}"
         ) from None
-    if (cause := _failure(read)) is not None:
+    if (cause := _failure(read, seconds)) is not None:
         raise Problem(f"exec in pod {pod} failed: {_line(cause)}")
     output: bytes = read["output"]
     return output
@@ -197,10 +199,10 @@ def _refusal(error: Exception) -> str:
         return _line(str(getattr(error, "reason", None) or error))
 
 
-def _failure(read: Mapping[str, bytes]) -> str | None:
+def _failure(read: Mapping[str, bytes], seconds: float) -> str | None:
     """Return why a command in a pod failed; None if it succeeded."""
     if not read["status"]:
-        return f"no end within {EXEC_SECONDS:.0f} s, or the connection was lost"
+        return f"no end within {seconds:.0f} s, or the connection was lost"
     status: Object = json.loads(read["status"])
     if status.get("status") == "Success":
         return None
@@ -212,12 +214,15 @@ def _line(text: str) -> str:
     return (text.strip().splitlines() or ["no message"])[-1][:300]
 
 
-def reader_pod(view: View, command: Sequence[str], name: str) -> Object:
+def reader_pod(
+    view: View, command: Sequence[str], name: str, *, changes_files: bool = False
+) -> Object:
     """Return a pod that mounts the workspace and runs a command, with the gang's image and user.
 
     It requests no GPU, has no token and no label that Kueue or JobSet would act on, and Kubernetes
-    ends it after `READER_SECONDS`. The workspace is mounted read-only. It goes where the gang may
-    go: only there the volume can be mounted for sure, and all nodes may have the GPU's taint.
+    ends it after its time limit. The workspace is mounted read-only unless files are changed. It
+    goes where the gang may go: only there the volume can be mounted for sure, and all nodes may
+    have the GPU's taint.
 
     Raises:
         Problem: the workspace is an emptyDir, which ends with its pod.
@@ -245,7 +250,7 @@ def reader_pod(view: View, command: Sequence[str], name: str) -> Object:
         "spec": {
             **{field: spec[field] for field in same if field in spec},
             "restartPolicy": "Never",
-            "activeDeadlineSeconds": READER_SECONDS,
+            "activeDeadlineSeconds": lifetime(changes_files),
             "terminationGracePeriodSeconds": 0,
             "automountServiceAccountToken": False,
             "enableServiceLinks": False,
@@ -257,7 +262,9 @@ def reader_pod(view: View, command: Sequence[str], name: str) -> Object:
                     "command": list(command),
                     "resources": {"requests": small, "limits": small},
                     "securityContext": security,
-                    "volumeMounts": [{**each, "readOnly": True} for each in mounts],
+                    "volumeMounts": [
+                        each if changes_files else {**each, "readOnly": True} for each in mounts
+                    ],
                 }
             ],
             "volumes": volumes,
@@ -265,34 +272,42 @@ def reader_pod(view: View, command: Sequence[str], name: str) -> Object:
     }
 
 
-def read_by_pod(api: Api, view: View, command: Sequence[str]) -> tuple[str, str]:
+def lifetime(changes_files: bool) -> int:
+    """Return the seconds after which Kubernetes ends a reader pod."""
+    return CHANGE_SECONDS if changes_files else READER_SECONDS
+
+
+def read_by_pod(
+    api: Api, view: View, command: Sequence[str], *, changes_files: bool = False
+) -> tuple[str, str]:
     """Create a reader pod, wait for its end, remove it; return its name and output.
 
     Raises:
         Problem: it is refused, fails, or does not end in time.
     """
     name = f"{view.run}-reader-{secrets.token_hex(3)}"
-    content = reader_pod(view, command, name)
+    content = reader_pod(view, command, name, changes_files=changes_files)
     path = PODS.path(api.namespace, name)
     made = api.create(PODS.path(api.namespace), content, dry=False)
     if not made.found:
         raise Problem(f"a reader pod was refused: {made.why}")
     try:
-        status = _await(api, path)
+        status = _await(api, path, lifetime(changes_files))
         text = api.text(f"{path}/log", container="reader")
     finally:
         api.delete(path, gracePeriodSeconds="0")
     if status.get("phase") != "Succeeded":
-        why = _line(text) if text else f"after {READER_SECONDS} s it is {_obstacle(status)}"
-        raise Problem(f"reader pod {name} did not read the workspace: {why}")
+        seconds = lifetime(changes_files)
+        why = _line(text) if text else f"after {seconds} s it is {_obstacle(status)}"
+        raise Problem(f"reader pod {name} did not end its work on the workspace: {why}")
     if text is None:
         raise Problem(f"the log of reader pod {name} (get pods/log) was refused")
     return name, text
 
 
-def _await(api: Api, path: str) -> Object:
-    """Return the status of a pod at its end, or after `READER_SECONDS`."""
-    limit = time.monotonic() + READER_SECONDS
+def _await(api: Api, path: str, seconds: float) -> Object:
+    """Return the status of a pod at its end, or after a time."""
+    limit = time.monotonic() + seconds
     status: Object = {}
     while time.monotonic() < limit:
         found = api.get(path)

@@ -108,10 +108,7 @@ class View:
     @property
     def terminal(self) -> str:
         """Return `Completed` or `Failed`; empty before the end."""
-        status: Object = self.jobset.get("status") or {}
-        if found := str(status.get("terminalState") or ""):
-            return found
-        return next((each for each in ("Completed", "Failed") if is_true(self.jobset, each)), "")
+        return terminal_state(self.jobset)
 
     @property
     def restarts(self) -> tuple[int, int]:
@@ -217,6 +214,14 @@ class View:
     def events(self, *reasons: str) -> list[Object]:
         """Return the run's events of these reasons, the newest first."""
         return [each for each in reversed(self.snapshot.events) if each.get("reason") in reasons]
+
+
+def terminal_state(jobset: Object) -> str:
+    """Return `Completed` or `Failed`; empty before the end."""
+    status: Object = jobset.get("status") or {}
+    if found := str(status.get("terminalState") or ""):
+        return found
+    return next((each for each in ("Completed", "Failed") if is_true(jobset, each)), "")
 
 
 def unix_time(text: object) -> float | None:

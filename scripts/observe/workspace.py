@@ -51,6 +51,10 @@ class Checkpoint:
     """Of the files that its manifest lists; 0 without a manifest."""
     saved_at: float | None
     """Unix time."""
+    parts: int = 0
+    """Ranks whose part is written and not sealed, if nodes write to their own disks first."""
+    copied: int = 0
+    """Those of them whose part is on the workspace."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,6 +128,13 @@ class RunFiles:
         """Return the complete checkpoint of the highest step."""
         return next((each for each in reversed(self.checkpoints) if each.complete), None)
 
+    @property
+    def pending(self) -> Checkpoint | None:
+        """Return the checkpoint that is on the nodes' disks and newer than the newest one."""
+        oldest = self.newest.step if self.newest else -1
+        found = (each for each in reversed(self.checkpoints) if each.parts and not each.complete)
+        return next((each for each in found if each.step > oldest), None)
+
 
 def read_run(root: Path, run: str) -> RunFiles:
     """Read a run of a workspace that is mounted here.
@@ -159,7 +170,7 @@ def parse_run(document: Document) -> RunFiles:
         run=str(document["run"]),
         exists=bool(document.get("exists")),
         now=float(document["now"]),
-        progress=_object("progress.json", files, torn),
+        progress=_progress(_object("progress.json", files, torn), torn),
         plan=_object("plan.json", files, torn),
         inputs=_object("inputs.json", files, torn),
         row=recent[-1] if recent else None,
@@ -214,6 +225,21 @@ def _object(name: str, files: Document, torn: list[str]) -> Document:
     return found or {}
 
 
+_PARTS: Mapping[str, Any] = {"phases": (int, float), "stages": Mapping, "training": object}
+"""Objects of progress.json, and the kind of their values."""
+
+
+def _progress(found: Document, torn: list[str]) -> Document:
+    """Return progress.json without what has another type than the launcher writes; note it."""
+    kept = dict(found)
+    for name in _PARTS.keys() & found.keys():
+        part = found[name] if isinstance(found[name], Mapping) else {}
+        kept[name] = {key: each for key, each in part.items() if isinstance(each, _PARTS[name])}
+    if kept != found:
+        torn.append("progress.json")
+    return kept
+
+
 def _whole(value: object) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
@@ -249,8 +275,9 @@ def _attempts(found: Iterable[Document], spans: Document) -> Iterator[Attempt]:
 def _failed_checks(texts: Iterable[str | None]) -> Iterator[PreflightFinding]:
     for text in texts:
         report = _json(text) or {}
-        for each in report.get("findings") or []:
-            if each.get("state") == "failed":
+        findings = report.get("findings")
+        for each in findings if isinstance(findings, list) else ():
+            if isinstance(each, Mapping) and each.get("state") == "failed":
                 yield PreflightFinding(
                     rank=_whole(report.get("rank")),
                     pod=str(report.get("pod") or ""),
@@ -269,10 +296,13 @@ def _checkpoints(document: Document) -> Iterator[Checkpoint]:
         if not step.isdecimal():
             continue
         manifest, sizes = each["manifest"], each["sizes"]
+        parts, copied = each.get("copies") or (0, 0)
         listed = manifest.get("files") or {}
         yield Checkpoint(
             step=int(step),
             complete=bool(listed) and listed == sizes and manifest.get("step") == int(step),
             bytes=sum(sizes.values()),
             saved_at=each.get("modified"),
+            parts=parts,
+            copied=copied,
         )

@@ -5,20 +5,33 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
 
 from scripts import redact
+from scripts.observe.command import Target
+from scripts.observe.source import Source
 from scripts.plan.units import bytes_text
 from scripts.problem import Problem
+from scripts.redact import Redactor
 from scripts.report import document, markdown, reading
 from scripts.report.formats import Format
 from scripts.report.html import page
+from scripts.report.locate import changed, located
 from scripts.report.record import RunRecord
 
+FILES = (
+    r"(?:progress|plan|inputs)\.json",
+    r"metrics\.jsonl",
+    r"attempts/\d+/(?:start|packing)\.json",
+    r"attempts/\d+/(?:termination|preflight|phases)-\d+\.json",
+    r"checkpoints/checkpoint-\d+/(?:COMPLETE|DAMAGED|features)\.json",
+    r"export/\.complete\.json",
+)
+"""Names of the files that `reading.py` reads."""
 MOST = 12
 """Most runs in one report; the curves of more cannot be distinguished in a figure."""
 
@@ -30,6 +43,10 @@ class Request:
     runs: Sequence[str]
     """Names of runs of the workspace, or paths of their folders."""
     workspace: Path
+    namespace: str | None = None
+    context: str | None = None
+    source: Source = Source.AUTO
+    """How the workspace is read; MOUNT asks no cluster."""
     format: Format = Format.HTML
     file: Path | None = None
     """By default ``report-<runs>.html`` here for HTML, the terminal for the others."""
@@ -38,7 +55,7 @@ class Request:
 def run(request: Request, console: Console) -> int:
     """Write the report; return the exit status."""
     redactor = redact.from_environment(os.environ)
-    runs = [reading.read(reading.find(name, request.workspace), redactor) for name in request.runs]
+    runs = [_record(name, request, redactor) for name in request.runs]
     text = render(runs, request.format)
     file = request.file
     if file is None and request.format is Format.HTML:
@@ -49,6 +66,19 @@ def run(request: Request, console: Console) -> int:
     file.write_text(text, encoding="utf-8")
     console.print(f"{file.resolve()} ({bytes_text(file.stat().st_size)})", soft_wrap=True)
     return 0
+
+
+def _record(name: str, request: Request, redactor: Redactor) -> RunRecord:
+    target = Target(
+        run=name,
+        namespace=request.namespace,
+        context=request.context,
+        workspace=request.workspace,
+        source=request.source,
+    )
+    with located(target, FILES) as found:
+        record = reading.read(found.work, redactor)
+        return replace(record, place=found.how, changes=changed(target, found.work))
 
 
 def render(runs: Sequence[RunRecord], format: Format = Format.HTML) -> str:

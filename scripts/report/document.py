@@ -14,7 +14,7 @@ The shape, version 1; `schema` rises when a field changes its meaning or goes:
           time{began, seconds, totals{waited, started, trained, between, lost}},
           planned[{measure, plan, actual, ratio}],
           versions{package: version}, checkpoints[], digests[{name, size, sha256}],
-          progress, plan, notes[]}]
+          progress, plan, changes[], notes[]}]
 
 ``progress`` and ``plan`` are the run's files (``launchers/README.md``). Columns are those of
 ``metrics.jsonl``; a curve of more than 360 values holds means, minima and maxima of equal groups of
@@ -78,6 +78,7 @@ def _run(run: RunRecord, name: str) -> dict[str, Any]:
         ],
         "progress": dict(run.progress),
         "plan": dict(run.plan),
+        "changes": list(run.changes),
         "notes": list(run.notes),
     }
 

@@ -75,8 +75,9 @@ def figures(run: RunRecord) -> Iterator[Row]:
     share = timeline.effective(run)
     if share is not None:
         yield "Effective training", percent(share), "of the time, in steps that count"
-    if (left := run.training.get("eta_seconds")) and run.progress.get("state") == "running":
-        yield "Remaining", time_text(float(left)), "at the speed of the last steps"
+    left = run.training.get("eta_seconds")
+    if isinstance(left, int | float) and left and run.progress.get("state") == "running":
+        yield "Remaining", time_text(left), "at the speed of the last steps"
 
 
 def planned(run: RunRecord) -> Iterator[Row]:

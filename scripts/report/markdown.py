@@ -33,6 +33,8 @@ def _run(run: RunRecord, name: str) -> Iterable[str]:
     yield f"### {_text(name)}"
     if why := facts.reason(run):
         yield f"Failed: {_text(why)}"
+    for change in run.changes:
+        yield f"Changed: {_text(change)}"
     if run.attempts:
         rows = [
             [str(a.number), facts.steps(a), facts.ended(a) if a.end else ""] for a in run.attempts

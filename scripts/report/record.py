@@ -72,6 +72,8 @@ class RunRecord:
     """Of ``seconds``, ``tokens_per_second_per_gpu``, ``mfu`` and ``fill``, where recorded."""
     peak_gib: float | None = None
     """Largest memory that the allocator of a GPU held."""
+    changes: Sequence[str] = ()
+    """What differs between what is installed in the cluster and what its files were made with."""
     notes: Sequence[str] = ()
     """One sentence for each part that could not be read."""
 

@@ -115,6 +115,7 @@ def _snapshot(
         context=api.context,
         namespace=api.namespace,
         run=meta["name"],
+        chosen=api.chosen,
         now=now or 0.0,
         answers={
             "get jobsets": Answer(status=200, content=jobset),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from rich.console import Console
 from rich.table import Table
@@ -10,7 +10,7 @@ from rich.text import Text
 
 from scripts.plan.bars import EMPTY, FULL
 from scripts.plan.units import bytes_text, time_text
-from scripts.status.summary import Measured, Status
+from scripts.status.summary import Local, Measured, Saved, Status
 from scripts.why.command import COLOURS
 
 LABEL = 9
@@ -62,7 +62,8 @@ def _lines(status: Status, width: int) -> Iterator[tuple[str, Text]]:
     if status.loss is not None:
         yield "training", Text(_quality("loss", status.loss, status.accuracy, status.margin))
     for name in ("last", "best"):
-        if found := status.held_out.get(name):
+        found = status.held_out.get(name)
+        if isinstance(found, Mapping):
             text = _quality("loss", found.get("loss"), found.get("accuracy"), found.get("margin"))
             yield "held out", Text(f"{name}: {text} at step {found.get('step')}")
     if status.speed.value is not None:
@@ -74,6 +75,8 @@ def _lines(status: Status, width: int) -> Iterator[tuple[str, Text]]:
         yield "memory", Text(f"{status.memory_gib.value:.1f}{of} GiB reserved{plan}")
     if status.saved:
         yield "saved", Text(_saved(status))
+    if status.local:
+        yield "local", Text(_local(status.local))
     if status.effective is not None:
         yield (
             "effective",
@@ -141,9 +144,27 @@ def _saved(status: Status) -> str:
     saved = status.saved
     assert saved is not None
     age = f", {time_text(saved.age_seconds)} ago" if saved.age_seconds is not None else ""
-    cost = f", {time_text(saved.lost_seconds)}" if saved.lost_seconds else ""
-    lost = f"an end without a save now loses {saved.lost_steps} steps{cost}"
+    lost = f"an end without a save now loses {_lost(saved)}"
     return f"step {saved.step} ({bytes_text(saved.bytes)}){age}; {lost}"
+
+
+def _lost(found: Saved | Local) -> str:
+    cost = f", {time_text(found.lost_seconds)}" if found.lost_seconds else ""
+    return f"{found.lost_steps} steps{cost}"
+
+
+def _local(local: Local) -> str:
+    """Return what the nodes' disks have that the workspace has not.
+
+    >>> _local(Local(kind="hostPath", step=34, parts=16, copied=3))
+    "step 34 on the nodes' disks, 3 of 16 ranks copied; an end on the same nodes loses 0 steps"
+    """
+    where = "in the same pods" if local.kind == "emptyDir" else "on the same nodes"
+    if local.step is None:
+        return f"nodes' disks ({local.kind}): nothing waits for its copy to the workspace"
+    copied = f"{local.copied} of {local.parts} ranks copied"
+    lost = f"an end {where} loses {_lost(local)}"
+    return f"step {local.step} on the nodes' disks, {copied}; {lost}"
 
 
 def _stages(status: Status) -> Iterator[str]:

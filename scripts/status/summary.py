@@ -14,6 +14,9 @@ from scripts.why.position import Position, position
 from scripts.why.reasons import Kind, Reason, explain
 
 Numbers = Mapping[str, Any]
+LOCAL = "local-checkpoints"
+"""Name of the volume of the nodes' disks (`chart/templates/pod/_volumes.tpl`)."""
+DISKS = ("emptyDir", "hostPath")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +73,22 @@ class Saved:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Local:
+    """Checkpoints on the nodes' disks (`localCheckpoints`)."""
+
+    kind: str
+    """`emptyDir`, which serves restarts in the same pods, or `hostPath`: on the same nodes."""
+    step: int | None = None
+    """Newest step that all ranks have written and that is not complete on the workspace yet."""
+    parts: int = 0
+    copied: int = 0
+    """Ranks with a part in it, and those whose part is on the workspace."""
+    lost_steps: int = 0
+    lost_seconds: float | None = None
+    """What an end without a save costs where these disks survive; otherwise see `Saved`."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Try:
     """One attempt."""
 
@@ -118,6 +137,8 @@ class Status:
     """Reserved on the GPU with the most."""
     memory_of_gib: float | None
     saved: Saved | None
+    local: Local | None
+    """None without `localCheckpoints`."""
     attempts: tuple[Try, ...]
     effective: float | None
     """Share of the time since the first start that went into steps that count."""
@@ -174,6 +195,7 @@ def summarise(view: View, domains: Mapping[str, str] | None = None) -> Status:
         ),
         memory_of_gib=_number(memory.get("card_gib")),
         saved=_saved(files),
+        local=_local(view, files),
         attempts=tuple(_tries(files.attempts)),
         effective=_number(training.get("goodput")),
         checkpoints=sum(each.complete for each in files.checkpoints),
@@ -239,6 +261,26 @@ def _saved(files: RunFiles) -> Saved | None:
         lost_steps=steps,
         lost_seconds=steps * usual if usual else None,
         bytes=newest.bytes,
+    )
+
+
+def _local(view: View, files: RunFiles) -> Local | None:
+    volumes = (view.gang_pod.get("spec") or {}).get("volumes") or []
+    kinds = [kind for each in volumes if each["name"] == LOCAL for kind in DISKS if kind in each]
+    if not kinds:
+        return None
+    found = files.pending
+    if found is None:
+        return Local(kind=kinds[0])
+    steps = max(0, files.row.step - found.step) if files.row else 0
+    usual = _number(files.training.get("step_seconds"))
+    return Local(
+        kind=kinds[0],
+        step=found.step,
+        parts=found.parts,
+        copied=found.copied,
+        lost_steps=steps,
+        lost_seconds=steps * usual if usual else None,
     )
 
 

@@ -18,6 +18,7 @@ from scripts.observe.view import View
 from scripts.plan import command as planning
 from scripts.problem import Problem
 from scripts.submit.follow import Until, follow
+from scripts.submit.webhook import QueueMessages
 
 EXISTS = "release-exists"
 """Finding of the doctor that an upgrade may ignore: the chart refuses what it cannot change."""
@@ -74,7 +75,17 @@ def run(request: Request, console: Console) -> int:
         view, reading = observe(target, api, reader=False)
         return view, notes(view, reading)
 
-    return follow(look, request.until, console)
+    if request.until is Until.SUBMITTED:
+        return follow(look, request.until, console)
+    messages = QueueMessages(api=api, note=lambda text: _note(text, console))
+    try:
+        return follow(look, request.until, console, messages.look)
+    finally:
+        messages.close()
+
+
+def _note(text: str, console: Console) -> None:
+    console.print(f"note: {text}", soft_wrap=True, highlight=False)
 
 
 def failures(report: Report) -> list[str]:

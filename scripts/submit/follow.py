@@ -46,17 +46,37 @@ def is_reached(view: View, first: Reason, until: Until) -> bool:
     return until is Until.FIRST_STEP and first.id in STEPPED
 
 
+def exit_code(kind: Kind, until: Until) -> Exit:
+    """Return the exit code of a wait that ended in a state.
+
+    A submission that waits for nothing succeeds unless the run has failed: such as in a queue that
+    does not exist.
+
+    >>> exit_code(Kind.WAITING, Until.SUBMITTED), exit_code(Kind.FAILED, Until.SUBMITTED)
+    (<Exit.OK: 0>, <Exit.FAILED: 1>)
+    """
+    if until is Until.SUBMITTED and kind is not Kind.FAILED:
+        return Exit.OK
+    return EXITS[kind]
+
+
 Look = Callable[[], tuple[View, Sequence[str]]]
 """Reads the run; returns it with what limits the reading (`observe.command.notes`)."""
 
 
-def follow(look: Look, until: Until, console: Console) -> int:
+def follow(
+    look: Look,
+    until: Until,
+    console: Console,
+    tell: Callable[[View, Reason], None] = lambda view, first: None,
+) -> int:
     """Print each new state of a run with the time; return the exit code of the last.
 
     Args:
         look: reads the run.
         until: what is waited for.
         console: where to print.
+        tell: called with each reading, to send the run's messages.
     """
     before, said = "", set[str]()
     while True:
@@ -69,8 +89,9 @@ def follow(look: Look, until: Until, console: Console) -> int:
             # Such as a refused exec, without which the first step is not seen.
             console.print(Text(f"          note: {note}", style="dim"), soft_wrap=True)
             said.add(note)
+        tell(view, first)
         if is_reached(view, first, until):
-            return int(Exit.OK if until is Until.SUBMITTED else EXITS[first.kind])
+            return int(exit_code(first.kind, until))
         time.sleep(POLL_SECONDS)
 
 

@@ -61,7 +61,8 @@ def _run_not_found(view: View) -> Facts | None:
         each["metadata"]["namespace"] for each in view.snapshot.answer(EVERYWHERE).items
     )
     if spaces:
-        near = f"Namespace {' and '.join(spaces)} has a run of this name"
+        see = f"`megatron-dpo why {view.run} -n {spaces[0]}`"
+        near = f"Namespace {' and '.join(spaces)} has a run of this name ({see})"
     return {"context": view.snapshot.context, "near": near}
 
 

@@ -12,6 +12,7 @@ import yaml
 
 from scripts.observe.view import View
 from scripts.why import absence, ending, holding, pods, queueing, refusal, running
+from scripts.why.words import addressed
 
 Facts = Mapping[str, object]
 Condition = Callable[[View], Facts | None]
@@ -83,7 +84,7 @@ def explain(view: View) -> list[Reason]:
                 id=state.id,
                 kind=state.kind,
                 sentence=state.sentence.format(**known),
-                remedy=state.remedy.format(**known),
+                remedy=addressed(state.remedy.format(**known), view),
             )
         )
         if state.id in absence.CONDITIONS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 
 from launchers.gang.barrier import spell_ranks
@@ -13,6 +14,37 @@ Facts = Mapping[str, object]
 Condition = Callable[[View], Facts | None]
 SENTENCE_BYTES = 600
 """A longer message of a controller is cut."""
+COMMAND = re.compile(r"`((megatron-dpo|kubectl|helm) (\S+)[^`]*)`")
+NO_CLUSTER = ("plan", "config")
+"""Verbs that take neither a namespace nor a context."""
+
+
+def addressed(text: str, view: View) -> str:
+    """Return a text whose commands name the context and namespace of a run.
+
+    Only those that differ from what the kubeconfig selects by itself, so that the command works as
+    it is copied. Commands of kubectl and Helm name their namespace already.
+
+    >>> from scripts.observe.cluster import Snapshot
+    >>> seen = Snapshot(context="a", namespace="b", run="r", now=0.0, chosen=frozenset({"context"}))
+    >>> addressed("See `megatron-dpo logs r` and `helm test r -n b`.", View(seen))
+    'See `megatron-dpo logs r --context a` and `helm test r -n b --kube-context a`.'
+    """
+    seen = view.snapshot
+
+    def whole(match: re.Match[str]) -> str:
+        command, program, verb = match.groups()
+        options: list[str] = []
+        has_namespace = bool(re.search(r" (-n|--namespace|-A)\b", command))
+        if program == "megatron-dpo" and "namespace" in seen.chosen and not has_namespace:
+            options += ["-n", seen.namespace]
+        if "context" in seen.chosen:
+            options += ["--kube-context" if program == "helm" else "--context", seen.context]
+        if verb in NO_CLUSTER or not options:
+            return match[0]
+        return f"`{command} {shlex.join(options)}`"
+
+    return COMMAND.sub(whole, text)
 
 
 def clean(message: str) -> str:

@@ -40,6 +40,7 @@ def _result(run: RunRecord, name: str, count: int) -> Html:
             class_="headline",
         ),
         tag("p", tag("b", "Why it failed: "), why, class_="why") if why else None,
+        *(tag("p", tag("b", "Changed: "), each, class_="why") for each in run.changes),
         tag("dl", figures, class_="figures"),
     )
 

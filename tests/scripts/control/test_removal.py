@@ -18,9 +18,9 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from scripts.cli import app
-from scripts.control import command, removal
-from scripts.control.removal import chosen, remove
-from scripts.problem import Problem
+from scripts.control import cleaning, contents
+from scripts.control.contents import RefusedError, chosen, remove
+from scripts.observe.command import Target
 
 
 @pytest.fixture(autouse=True)
@@ -91,7 +91,7 @@ def test_exactly_the_named_folder_is_removed(root: Path, guard: list[str]) -> No
     ["", ".", "..", "../models", "runs/dpo-42", "dpo-42/", "a\0b", "a..b", "*", "-rf", "A"],
 )
 def test_only_one_path_component_is_a_name(root: Path, guard: list[str], name: str) -> None:
-    with pytest.raises(Problem, match="not the name of a run"):
+    with pytest.raises(RefusedError, match="not the name of a run"):
         remove(root, name)
     assert names(root) == ["dpo-41", "dpo-42", "dpo-42-b"] and guard == []
 
@@ -102,7 +102,7 @@ def test_nothing_behind_a_link_is_touched(tmp_path: Path, root: Path) -> None:
     (inside / "link").symlink_to(other)
     (inside / "attempts" / "link.log").symlink_to(other / "progress.json")
     (root / "runs" / "dpo-7").symlink_to(other)
-    with pytest.raises(Problem, match="no such run"):
+    with pytest.raises(RefusedError, match="no such run"):
         remove(root, "dpo-7")
     remove(root, "dpo-42")
     assert (other / "progress.json").is_file() and (other / "export").is_dir()
@@ -113,7 +113,7 @@ def test_runs_that_is_a_link_is_refused(tmp_path: Path, root: Path) -> None:
     link = tmp_path / "second"
     link.mkdir()
     (link / "runs").symlink_to(root / "runs")
-    with pytest.raises(Problem, match="not removed"):
+    with pytest.raises(RefusedError, match="not removed"):
         remove(link, "dpo-42")
     assert names(root) == ["dpo-41", "dpo-42", "dpo-42-b"]
 
@@ -129,8 +129,8 @@ def test_a_folder_that_becomes_a_link_is_not_followed(
         home.symlink_to(other)
         return []
 
-    monkeypatch.setattr(removal, "chosen", swapped)
-    with pytest.raises(Problem, match="not removed"):
+    monkeypatch.setattr(contents, "chosen", swapped)
+    with pytest.raises(RefusedError, match="not removed"):
         remove(root, "dpo-42")
     assert (other / "export" / "model.safetensors").is_file()
 
@@ -140,7 +140,7 @@ def test_a_folder_that_becomes_a_link_is_not_followed(
 )
 def test_a_run_that_may_resume_keeps_its_checkpoint(root: Path, state: str, export: bool) -> None:
     plant(root, "dpo-1", state, export=export)
-    with pytest.raises(Problem, match="may resume from checkpoint-20"):
+    with pytest.raises(RefusedError, match="may resume from checkpoint-20"):
         remove(root, "dpo-1")
     assert "dpo-1" in names(root)
 
@@ -153,19 +153,21 @@ def test_a_failed_run_without_a_checkpoint_is_removed(root: Path) -> None:
 
 def test_a_run_that_is_led_is_refused(root: Path) -> None:
     (root / "runs" / "dpo-42" / "run.lock.0123").write_text("{}")
-    with pytest.raises(Problem, match="launcher leads it"):
+    with pytest.raises(RefusedError, match="launcher leads it"):
         remove(root, "dpo-42")
 
 
 def test_a_folder_that_is_not_a_run_is_refused(root: Path) -> None:
     (root / "runs" / "data").mkdir()
-    with pytest.raises(Problem, match="not known to be a run"):
+    with pytest.raises(RefusedError, match="not known to be a run"):
         remove(root, "data")
 
 
 def test_one_refusal_keeps_all(root: Path) -> None:
     plant(root, "dpo-1", "failed", export=False)
-    with pytest.raises(Problem, match="dpo-1: may resume.*dpo-8: the workspace has no such run"):
+    with pytest.raises(
+        RefusedError, match="dpo-1: may resume.*dpo-8: the workspace has no such run"
+    ):
         chosen(root, ["dpo-42", "dpo-1", "dpo-8"])
 
 
@@ -177,7 +179,17 @@ def test_an_interrupted_removal_is_finished_by_the_next(
         with pytest.raises(KeyboardInterrupt):
             remove(root, "dpo-42")
     assert names(root) == [".dpo-42.removing", "dpo-41", "dpo-42-b"]
+    left = {each["run"]: each for each in contents.inventory(root)}
+    assert (left["dpo-42"]["state"], left["dpo-42"]["bytes"]["export"]) == ("removing", 7)
+    remove(root, "dpo-42")
+    assert names(root) == ["dpo-41", "dpo-42-b"]
+
+
+def test_what_an_interrupted_removal_left_goes_with_a_new_run_of_the_name(root: Path) -> None:
+    (root / "runs" / "dpo-42").rename(root / "runs" / ".dpo-42.removing")
     plant(root, "dpo-42")
+    (found,) = chosen(root, ["dpo-42"])
+    assert found["state"] == "succeeded"
     remove(root, "dpo-42")
     assert names(root) == ["dpo-41", "dpo-42-b"]
 
@@ -197,18 +209,33 @@ def test_it_says_what_it_removes_and_asks(root: Path) -> None:
         asked.append(text)
         return False
 
-    code = command.remove(root, ["dpo-42"], console, ask)
+    target = Target(run="dpo-42", workspace=root)
+    code = cleaning.remove(target, ["dpo-42"], console, ask)
     text = console.export_text()
     assert code != 0 and asked == ["Continue?"]
     assert str(root / "runs" / "dpo-42") in text and "all checkpoints and exports" in text
     assert "dpo-42" in names(root)
 
 
-def test_the_verb_needs_a_mount_and_a_yes(root: Path) -> None:
-    run = CliRunner().invoke(app, ["clean", "dpo-42"], env={"MEGATRON_DPO_WORKSPACE": ""})
-    assert run.exit_code != 0 and "only where the workspace is mounted" in str(run.exception)
+def test_the_verb_needs_a_yes(root: Path) -> None:
     run = CliRunner().invoke(app, ["clean", "dpo-42", "--workspace", str(root)])
     assert run.exit_code != 0 and "dpo-42" in names(root)
     run = CliRunner().invoke(app, ["clean", "dpo-42", "dpo-41", "--workspace", str(root), "--yes"])
     assert run.exit_code == 0, run.output
     assert names(root) == ["dpo-42-b"]
+
+
+def test_the_verb_prints_json_and_asks_nothing_then(root: Path) -> None:
+    words = ["clean", "dpo-42", "--workspace", str(root), "--json"]
+    run = CliRunner().invoke(app, words)
+    assert run.exit_code != 0 and "use --yes" in str(run.exception)
+    run = CliRunner().invoke(app, [*words, "--yes"])
+    assert json.loads(run.output)["removed"] == ["dpo-42"]
+
+
+@pytest.mark.parametrize("files", [3, "x", ["x.distcp"], None])
+def test_a_manifest_of_another_form_is_of_no_complete_checkpoint(root: Path, files: object) -> None:
+    folder = root / "runs" / "dpo-42" / "checkpoints" / "checkpoint-20"
+    (folder / "COMPLETE.json").write_text(json.dumps({"step": 20, "files": files}))
+    (found,) = chosen(root, ["dpo-42"])
+    assert found["newest"] is None

@@ -19,12 +19,13 @@ from scripts.logs import command as logs
 from scripts.observe.command import Target, notes, observe
 from scripts.observe.source import Source
 from scripts.problem import Problem
-from scripts.status import listing
+from scripts.status import listing, screen
+from scripts.status.summary import summarise
 from scripts.why.reasons import explain
 from tests.scripts.doctor.healthy import release
 from tests.scripts.doctor.test_api import write
 from tests.scripts.observe.fixtures import CORE, JOBSETS, at
-from tests.scripts.observe.planted import jobset
+from tests.scripts.observe.planted import condition, jobset
 from tests.scripts.observe.server import Cluster
 
 INSTALLED = {
@@ -44,7 +45,8 @@ def test_a_run_that_is_in_another_namespace_is_found_there(api: Api, cluster: Cl
     moved["metadata"]["namespace"] = "vision"
     cluster.put(JOBSETS.replace("team", "vision"), moved)
     remedy, lacks = told(Target(run="dpo"), api)
-    assert remedy.startswith("Namespace vision has a run of this name; --namespace")
+    see = "`megatron-dpo why dpo -n vision`"
+    assert remedy.startswith(f"Namespace vision has a run of this name ({see}); --namespace")
     assert lacks == []
     cluster.forbidden.add("GET /v1alpha2/jobsets")
     assert told(Target(run="dpo"), api)[1] == [], "a right that is not needed"
@@ -61,6 +63,24 @@ def test_of_two_runs_of_one_name_that_of_the_namespace_is_read(api: Api, cluster
     with Console(width=120).capture():
         lines = listing.snapshots(api)
     assert [each.run for each in lines] == ["dpo"]
+
+
+def test_a_place_that_was_chosen_stands_in_the_commands_of_a_remedy(
+    api: Api, cluster: Cluster
+) -> None:
+    """`here` with namespace `team` is what the kubeconfig selects."""
+    made = jobset(condition("Failed", "True", "x"), terminalState="Failed")
+    made["metadata"]["namespace"] = "vision"
+    for space in ("team", "vision"):
+        cluster.put(JOBSETS.replace("team", space), made)
+
+    def command(namespace: str | None, context: str | None) -> str:
+        target = Target(run="dpo", namespace=namespace, context=context, source=Source.API)
+        return told(target, target.connect())[0].split("`")[1]
+
+    assert command(None, None) == command("team", "here") == "megatron-dpo logs dpo"
+    assert command("vision", None) == "megatron-dpo logs dpo -n vision"
+    assert command("vision", "other") == "megatron-dpo logs dpo -n vision --context other"
 
 
 def test_the_nearest_name_is_given(api: Api) -> None:
@@ -217,6 +237,59 @@ def test_a_context_that_is_gone_is_one_line_with_those_that_there_are(
     assert ended.value.code == 1
     assert error.startswith("error: ") and "gone" in error and error.count("\n") == 1
     assert ("here, other" in error) is bool(words)
+
+
+NO_NAMES = ["", ".", "..", "../pods/dpo", "a/b", "x" * 300, "Ünï", "dpo\n", "d o", "a..b", "DPO"]
+
+
+@pytest.mark.parametrize("name", NO_NAMES)
+def test_what_is_not_a_name_is_a_wrong_use_and_reaches_neither_api_nor_disk(
+    name: str, api: Api, cluster: Cluster, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A name becomes a part of paths: `stop ../pods/dpo` would change a pod."""
+    for words in (
+        *((verb, "--", name) for verb in ("status", "why", "logs", "stop", "resume", "rerun")),
+        *(("status", "dpo", option, name) for option in ("--namespace",) if name),
+        *(("clean", "--through", name),) * bool(name),
+        ("clean", "--yes", "--", "dpo", name),
+    ):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(list(words))
+        assert ended.value.code == 2, words
+        assert "Invalid value" in capsys.readouterr().err
+    for verb in ("report", "bundle")[: 1 if "/" in name else 2]:  # a bundle takes folders, too
+        for source in ("auto", "pod"):
+            with pytest.raises(SystemExit) as ended:
+                cli.main([verb, "--source", source, "--", name])
+            assert ended.value.code == 1 and capsys.readouterr().err.startswith("error: ")
+    assert cluster.asked == []
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "[]",
+        '{"state": 3, "training": [], "stages": "x", "phases": 7, "attempt": "x"}',
+        '{"state": "running", "stage": "train", "stages": {"train": 4}, "phases": {"gang": "x"}, '
+        '"training": {"step": "a", "eta_seconds": "x", "held_out": {"last": 3}}}',
+    ],
+)
+def test_parts_of_another_type_are_left_out_and_named(
+    content: str, api: Api, workspace: Path, started: Path
+) -> None:
+    (started / "progress.json").write_text(content)
+    folder = started / "attempts" / "1"
+    folder.mkdir(parents=True)
+    (folder / "start.json").write_text("[]")
+    (folder / "termination-0.json").write_text('{"code": 1, "rank": "x", "cause": 7}')
+    (folder / "preflight-0.json").write_text('{"findings": [3]}')
+    view, reading = observe(Target(run="dpo", workspace=workspace), api)
+    assert "progress.json is torn; the rest is shown" in notes(view, reading)
+    assert explain(view)
+    console = Console(width=20)
+    with console.capture() as captured:
+        screen.show(summarise(view), console, reading.how, notes(view, reading))
+    assert all(len(line) <= 20 for line in captured.get().splitlines())
 
 
 def test_a_server_that_does_not_answer_is_a_state_with_its_exit_code(

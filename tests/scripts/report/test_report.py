@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from launchers.metrics import rows
+from scripts.observe.source import Source
 from scripts.problem import Problem
 from scripts.report import command, curves, document, facts, metrics_file, reading, timeline
 from scripts.report.columns import COLUMNS, reduce
@@ -192,6 +193,17 @@ def test_broken_files_are_named_and_the_rest_is_shown(tmp_path: Path, broken: st
         assert "dpo-42" in command.render([run], kind)
 
 
+def test_parts_of_another_type_are_left_out(tmp_path: Path) -> None:
+    work = plant(tmp_path)
+    training = {"eta_seconds": "x", "step": [], "held_out": 3}
+    document = {"state": "running", "training": training, "phases": {"gang": "x"}, "stages": 4}
+    work.progress.write_text(json.dumps(document))
+    work.plan.write_text(json.dumps({"speed": 3, "length": {"hours": "x"}, "gang": []}))
+    run = reading.read(work)
+    for kind in Format:
+        assert "dpo-42" in command.render([run], kind)
+
+
 def test_a_run_without_a_step_has_a_page(tmp_path: Path) -> None:
     work = plant(tmp_path)
     work.metrics.unlink()
@@ -220,7 +232,7 @@ def test_the_command_writes_a_file_and_prints_its_path(
     plant(tmp_path, "a")
     plant(tmp_path, "b")
     monkeypatch.chdir(tmp_path)
-    request = Request(runs=["a", "b"], workspace=tmp_path)
+    request = Request(runs=["a", "b"], workspace=tmp_path, source=Source.MOUNT)
     assert command.run(request, Console(width=60)) == 0
     assert f"{tmp_path}/report-a-b.html" in capsys.readouterr().out
     assert "2 runs side by side" in (tmp_path / "report-a-b.html").read_text()

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from scripts.control import cleaning
 from scripts.control import command as control
 from scripts.doctor import command as doctor
 from scripts.doctor.findings import Report, fail, ok, warn
@@ -98,15 +99,22 @@ def draw_clean(stage: Stage) -> None:
     plant(root, "dpo-41")
     plant(root, "dpo-42", "running", export=False)
     mounted = Target(run="", workspace=root)
-    stage.case("clean", lambda: control.clean(mounted, console))
-    stage.case("clean dpo-41", lambda: control.remove(root, ["dpo-41"], console, _no))
-    stage.case("clean dpo-41 --yes", lambda: control.remove(root, ["dpo-41"], console, _yes))
-    stage.case("clean dpo-42", lambda: control.remove(root, ["dpo-42"], console, _yes))
-    stage.case("clean dpo-41", lambda: control.remove(None, ["dpo-41"], console, _yes))
-    nowhere = Target(run="", source=Source.API)
-    stage.case("clean", lambda: control.clean(nowhere, console))
-    gone = replace(nowhere, run="dpp")
-    stage.case("clean --through dpp", lambda: control.clean(gone, console))
+    through = Target(run="dpo")
+
+    def clean(words: str, target: Target, run: str, ask: Callable[[str], bool] = _yes) -> None:
+        stage.case(f"clean {words}", lambda: cleaning.remove(target, [run], console, ask))
+
+    stage.case("clean", lambda: cleaning.clean(mounted, console))
+    clean("dpo-41", mounted, "dpo-41", _no)
+    clean("dpo-41 --yes", mounted, "dpo-41")
+    clean("dpo-42", mounted, "dpo-42")
+    plant(root, "dpo-41")
+    clean("dpo-41 --through dpo --yes", through, "dpo-41")
+    clean("dpo-42 --through dpo", through, "dpo-42")
+    clean("dpo-41", Target(run="dpo-41"), "dpo-41")
+    stage.case("clean", lambda: cleaning.clean(Target(run=""), console))
+    gone = Target(run="dpp")
+    stage.case("clean --through dpp", lambda: cleaning.clean(gone, console))
 
 
 def draw_logs(stage: Stage) -> None:

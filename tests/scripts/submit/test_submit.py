@@ -27,6 +27,7 @@ from tests.scripts.observe.planted import RUNNING, jobset, pod, suspended, view,
 from tests.scripts.observe.server import Cluster
 from tests.scripts.why.states import STATES
 
+CLAIM = {"metadata": {"name": "training"}, "status": {"phase": "Bound"}}
 FILES = [Path("values/a100-2node.yaml")]
 REQUEST = Request(target=Target(run="dpo", source=Source.API), files=FILES, sets=["nodes=3"])
 
@@ -85,8 +86,7 @@ def submitted(request: Request = REQUEST) -> tuple[int, str]:
 def test_a_run_is_planned_checked_installed_and_its_state_is_said(
     steps: Steps, api: Api, cluster: Cluster
 ) -> None:
-    claim = {"metadata": {"name": "training"}, "status": {"phase": "Bound"}}
-    cluster.put(f"{CORE}/persistentvolumeclaims", claim)
+    cluster.put(f"{CORE}/persistentvolumeclaims", CLAIM)
     code, output = submitted()
     assert (code, steps.called) == (Exit.OK, ["plan", "doctor"])
     assert steps.arguments.read_text().split("\n") == [
@@ -107,9 +107,19 @@ def test_a_refused_plan_or_a_failed_check_installs_nothing(steps: Steps, api: Ap
     assert not steps.arguments.exists()
 
 
-def test_warnings_and_an_installed_release_do_not_keep_a_run_from_being_submitted(
+def test_a_run_that_has_failed_when_it_is_first_seen_fails_the_submission(
     steps: Steps, api: Api
 ) -> None:
+    """The claim that its pods mount does not exist."""
+    code, output = submitted()
+    assert code == Exit.FAILED
+    assert "failed Claim training, which the pods mount, does not exist." in output
+
+
+def test_warnings_and_an_installed_release_do_not_keep_a_run_from_being_submitted(
+    steps: Steps, api: Api, cluster: Cluster
+) -> None:
+    cluster.put(f"{CORE}/persistentvolumeclaims", CLAIM)
     steps.findings = [finding("image", Level.WARN), finding(command.EXISTS, Level.FAIL)]
     assert submitted()[0] == Exit.OK
     assert steps.arguments.exists()
@@ -170,6 +180,9 @@ ALL = (WAITS, WAITS, ADMITTED, RUNS, STEPS, DONE)
     ("until", "views", "code", "read"),
     [
         (Until.SUBMITTED, ALL, Exit.OK, 1),
+        (Until.SUBMITTED, (FAILED,), Exit.FAILED, 1),
+        (Until.SUBMITTED, (STATES["local-queue-missing"][0](),), Exit.FAILED, 1),
+        (Until.SUBMITTED, (STATES["cluster-unreachable"][0](),), Exit.OK, 1),
         (Until.RUNNING, ALL, Exit.OK, 4),
         (Until.FIRST_STEP, ALL, Exit.OK, 5),
         (Until.DONE, ALL, Exit.OK, 6),
@@ -181,7 +194,8 @@ ALL = (WAITS, WAITS, ADMITTED, RUNS, STEPS, DONE)
         (Until.RUNNING, (view(),), Exit.FAILED, 1),
     ],
     ids=[
-        *("submitted", "running", "first-step", "done", "restarted", "failed"),
+        *("submitted", "submitted-failed", "submitted-to-no-queue", "submitted-and-not-seen"),
+        *("running", "first-step", "done", "restarted", "failed"),
         *("done-before-a-step", "stalled", "unreachable-for-a-moment", "removed"),
     ],
 )

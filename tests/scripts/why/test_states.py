@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -100,6 +101,24 @@ def test_every_command_of_a_remedy_exists_with_its_options() -> None:
                 with verbs[verb].make_context(verb, words) as context:
                     assert context.command is verbs[verb], f"{id}: {command}"
     assert seen > 25
+
+
+def test_every_command_of_a_remedy_names_a_place_that_is_not_the_kubeconfigs_own() -> None:
+    chosen = frozenset({"context", "namespace"})
+    options = {"megatron-dpo": "--context", "kubectl": "--context", "helm": "--kube-context"}
+    seen = set()
+    for id, (made, _) in STATES.items():
+        found = made()
+        found = replace(found, snapshot=replace(found.snapshot, chosen=chosen, context="a b"))
+        for command, _ in COMMAND.findall(explain(found)[0].remedy):
+            program, verb, *words = shlex.split(command)
+            if (program, verb) in {("megatron-dpo", "plan"), ("kubectl", "config")}:
+                assert "--context" not in words, f"{id}: {command}"
+                continue
+            assert words[words.index(options[program]) + 1] == "a b", f"{id}: {command}"
+            assert program == "kubectl" or words.count("-n") == 1, f"{id}: {command}"
+            seen.add(program)
+    assert seen == set(options)
 
 
 def test_every_key_of_the_values_that_a_remedy_names_exists() -> None:

@@ -1,0 +1,229 @@
+"""List and remove the runs of a workspace: a program without imports of the project.
+
+It runs where the workspace is mounted: in this process, or as `python3 -c` in a pod. `list ROOT`
+prints `runs` with, for each: name, state, bytes by part, its checkpoints with whether each is
+complete, the newest complete one, whether it may resume, and the time of the last change. With
+names, `list ROOT NAME ...` prints these runs, or `why` they must not be removed. `remove ROOT NAME
+...` prints which were `removed`, and `why` the rest was not.
+
+Only folders below `ROOT/runs` are removed. A name is one path component. The folder is opened below
+the workspace by file descriptors that follow no links, renamed, and removed by `shutil.rmtree`
+relative to the descriptor of `runs/`, which follows no links either. A removal that was interrupted
+leaves `.NAME.removing`, which is listed as a run in the state `removing`; the next one of that name
+removes it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+Fields = dict[str, Any]
+PARTS = ("attempts", "checkpoints", "export")
+RUN = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,98}[a-z0-9])?")
+"""Names of releases and of their rehearsals."""
+ENDED, REMOVING = "succeeded", "removing"
+"""States of a run that does not resume: with an export; in a removal that was interrupted."""
+LOCK = "run.lock"
+"""Begin of the files that name the launcher which leads a run (`Workspace.lock`)."""
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+
+
+class RefusedError(Exception):
+    """A run must not be removed, or could not be; its text says why."""
+
+
+def inventory(root: Path) -> list[Fields]:
+    """Return the runs of a workspace, by name."""
+    try:
+        homes = sorted((root / "runs").iterdir())
+    except FileNotFoundError:
+        return []
+    found = [describe(home) for home in homes if home.is_dir() and not home.is_symlink()]
+    known = {each["run"] for each in found if each["state"] != REMOVING}
+    return [each for each in found if each["state"] != REMOVING or each["run"] not in known]
+
+
+def describe(home: Path) -> Fields:
+    """Return one run, or the rest of one whose removal was interrupted."""
+    sizes = {part: size(home / part) for part in PARTS}
+    progress = parsed(home / "progress.json")
+    saved, exported = checkpoints(home / "checkpoints"), (home / "export").is_dir()
+    removed = re.fullmatch(rf"\.({RUN.pattern})\.{REMOVING}", home.name)
+    state = REMOVING if removed else str(progress.get("state") or "")
+    return {
+        "run": removed[1] if removed else home.name,
+        "state": state,
+        "bytes": {**sizes, "other": size(home) - sum(sizes.values())},
+        "checkpoints": saved,
+        "newest": max((each["step"] for each in saved if each["complete"]), default=None),
+        "export": exported,
+        "may_resume": state != REMOVING and not (state == ENDED and exported),
+        "updated": progress.get("updated"),
+    }
+
+
+def size(folder: Path) -> int:
+    """Return the bytes of the files below a folder; links are not followed."""
+    total = 0
+    for parent, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                total += (Path(parent) / name).lstat().st_size
+    return total
+
+
+def parsed(path: Path) -> Fields:
+    """Return the JSON object in a file; empty when it is missing or torn."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def checkpoints(folder: Path) -> list[Fields]:
+    """Return the checkpoints with their manifests' verdict, in the order of steps."""
+    found = []
+    for path in folder.glob("checkpoint-*") if folder.is_dir() else ():
+        step = path.name.removeprefix("checkpoint-")
+        if not path.is_dir() or not step.isdecimal():
+            continue
+        manifest = parsed(path / "COMPLETE.json")
+        listed = manifest.get("files")
+        sizes = {}
+        for name in listed if isinstance(listed, dict) else ():
+            with contextlib.suppress(OSError):
+                sizes[name] = (path / name).stat().st_size
+        whole = bool(listed) and sizes == listed and manifest.get("step") == int(step)
+        found.append({"step": int(step), "complete": whole, "bytes": size(path)})
+    return sorted(found, key=lambda each: each["step"])
+
+
+def is_name(text: str) -> bool:
+    """Return whether a text may be the name of a run: one path component, here and in the API.
+
+    >>> [is_name(each) for each in ("dpo-42", "dpo.rehearsal", "", "..", "a/b", "A", "a..b")]
+    [True, True, False, False, False, False, False]
+    """
+    return bool(RUN.fullmatch(text)) and ".." not in text
+
+
+def chosen(root: Path, names: Iterable[str]) -> list[Fields]:
+    """Return the runs to remove, each once.
+
+    Raises:
+        RefusedError: with all that must not be removed, and why; then nothing is.
+    """
+    names = list(dict.fromkeys(names))
+    for name in names:
+        if not is_name(name):
+            raise RefusedError(
+                f"{name!r} is not the name of a run, such as dpo-42; nothing is removed"
+            )
+    held = {each["run"]: each for each in inventory(root)}
+    refused = [why for name in names if (why := refusal(root, name, held.get(name)))]
+    if refused:
+        raise RefusedError(f"{'; '.join(refused)}; nothing is removed")
+    return [held[name] for name in names]
+
+
+def refusal(root: Path, name: str, run: Fields | None) -> str:
+    """Return why a run must not be removed; empty if it may be."""
+    if run is None:
+        return f"{name}: the workspace has no such run"
+    if run["state"] == REMOVING:
+        return ""
+    home = root / "runs" / name
+    if not (home / "progress.json").is_file():
+        return f"{name}: without progress.json it is not known to be a run"
+    if any(home.glob(f"{LOCK}*")):  # the lock, or a file of its writer
+        return f"{name}: {LOCK} says that a launcher leads it; stop the run"
+    if run["may_resume"] and run["newest"] is not None:
+        return (
+            f"{name}: may resume from checkpoint-{run['newest']} (state "
+            f"{run['state'] or 'unknown'}{'' if run['export'] else ', no export'}); let it end, or "
+            "remove it by hand"
+        )
+    return ""
+
+
+def remove(root: Path, name: str) -> None:
+    """Remove the folder of one run.
+
+    Raises:
+        RefusedError: the run must not be removed (any more), or something could not be.
+    """
+    chosen(root, [name])
+    moved = f".{name}.{REMOVING}"
+    try:
+        with opened(root) as runs:
+            if is_there(moved, runs):
+                shutil.rmtree(moved, dir_fd=runs)
+            if is_there(name, runs):
+                os.close(os.open(name, _FOLDER, dir_fd=runs))  # a folder of its own, not a link
+                os.rename(name, moved, src_dir_fd=runs, dst_dir_fd=runs)
+                shutil.rmtree(moved, dir_fd=runs)
+    except OSError as error:
+        raise RefusedError(f"{name} was not removed, or only a part: {error}") from None
+
+
+def is_there(name: str, runs: int) -> bool:
+    """Return whether `runs/` has an entry, also a link to nothing."""
+    try:
+        os.lstat(name, dir_fd=runs)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+@contextlib.contextmanager
+def opened(root: Path) -> Iterator[int]:
+    """Yield a descriptor of `runs/`; the workspace itself may be given by a link."""
+    if not shutil.rmtree.avoids_symlink_attacks:
+        raise RefusedError("this system has no way to remove folders that follows no links")
+    above = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        runs = os.open("runs", _FOLDER, dir_fd=above)
+    finally:
+        os.close(above)
+    try:
+        yield runs
+    finally:
+        os.close(runs)
+
+
+def list_runs(root: Path, names: Sequence[str]) -> Fields:
+    """Return all runs, or those to remove and why they must not be."""
+    try:
+        return {"runs": chosen(root, names) if names else inventory(root), "why": ""}
+    except RefusedError as error:
+        return {"runs": [], "why": str(error)}
+
+
+def remove_runs(root: Path, names: Sequence[str]) -> Fields:
+    """Remove runs; return the names of those that are gone, and why the rest is not."""
+    removed: list[str] = []
+    try:
+        for each in chosen(root, names):
+            remove(root, each["run"])
+            removed.append(each["run"])
+    except RefusedError as error:
+        return {"removed": removed, "why": str(error)}
+    return {"removed": removed, "why": ""}
+
+
+def answer(verb: str, root: str, *names: str) -> Fields:
+    """Return the document of `list ROOT [NAME ...]` or `remove ROOT NAME ...`."""
+    return {"list": list_runs, "remove": remove_runs}[verb](Path(root), names)
+
+
+if __name__ == "__main__":
+    json.dump(answer(*sys.argv[1:]), sys.stdout)

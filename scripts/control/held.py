@@ -1,0 +1,37 @@
+"""Runs that a workspace holds, as dataclasses. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Held:
+    """Files of one run on the workspace."""
+
+    run: str
+    state: str
+    """Of progress.json: running, succeeded, failed; empty if it is not known; `removing` for the
+    rest of a removal that was interrupted."""
+    bytes: Mapping[str, int]
+    """By part, and `other`."""
+    checkpoints: Sequence[Mapping[str, Any]]
+    """`step`, `complete`, `bytes`; in the order of steps."""
+    newest: int | None
+    """Step of the newest complete checkpoint."""
+    export: bool
+    may_resume: bool
+    """Whether a later start would continue from a checkpoint."""
+    updated: float | None
+
+    @property
+    def total(self) -> int:
+        """Return the bytes of all its files."""
+        return sum(self.bytes.values())
+
+
+def parse_inventory(found: Iterable[Mapping[str, Any]]) -> list[Held]:
+    """Return the runs of an inventory (`contents.py`)."""
+    return [Held(**each) for each in found]

@@ -1,0 +1,125 @@
+"""Copy the small files of a run through a pod into a temporary folder, as a workspace of its own.
+
+Large files are holes of their sizes there, so that whatever reads a mounted workspace reads it.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import tarfile
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from launchers.config.workspace import Workspace
+from scripts.doctor.api import Api
+from scripts.observe import pack
+from scripts.observe.source import (
+    Source,
+    folder_in_pod,
+    may_have_files,
+    program,
+    read_by_pod,
+    run_in_pod,
+    running_pod,
+)
+from scripts.observe.view import View
+from scripts.problem import Problem
+
+SECONDS = 300.0
+"""Limit of a copy by exec."""
+EXEC_BYTES = 256 * 2**20
+LOG_BYTES = 6 * 2**20
+"""Limits of the packed files. A reader pod prints them into its log, of which the kubelet keeps
+10 MiB by default (`containerLogMaxSize`)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Copy:
+    """A run's files on this machine, until the block ends."""
+
+    work: Workspace
+    how: str
+    """How they were read, in words."""
+
+
+@contextmanager
+def copied(
+    api: Api, view: View, patterns: Sequence[str], *, source: Source = Source.AUTO, cut: int = 0
+) -> Iterator[Copy]:
+    """Copy a run's files in the first way that works.
+
+    Args:
+        api: the cluster.
+        view: the run.
+        patterns: regular expressions of the names of files, relative to the run's folder.
+        source: the only way to try; AUTO for exec, then a reader pod.
+        cut: bytes of the begin and of the end of a file that are kept; 0 for all.
+
+    Raises:
+        Problem: no way works, or the run has no files.
+    """
+    if not view.gang or not may_have_files(view):
+        raise Problem(f"no pod of run {view.run} mounts its workspace (namespace {view.namespace})")
+    text, how = _packed(api, view, (str(cut), *patterns), source)
+    with tempfile.TemporaryDirectory(prefix="megatron-dpo-") as folder:
+        work = Workspace(root=Path(folder), run=view.run)
+        unpack(text, work.home)
+        yield Copy(work=work, how=how)
+
+
+def _packed(api: Api, view: View, words: Sequence[str], source: Source) -> tuple[str, str]:
+    root, pod = folder_in_pod(view), running_pod(view)
+    refused: list[str] = []
+
+    def command(limit: int) -> list[str]:
+        return program(pack, root, view.run, str(limit), *words)
+
+    if pod and source in (Source.AUTO, Source.EXEC):
+        try:
+            found = run_in_pod(api, pod, command(EXEC_BYTES), SECONDS)
+            return found.decode(), f"exec in pod {pod}"
+        except Problem as problem:
+            refused.append(str(problem))
+    if source in (Source.AUTO, Source.POD):
+        try:
+            name, text = read_by_pod(api, view, command(LOG_BYTES))
+            return text, f"reader pod {name}, removed again"
+        except Problem as problem:
+            refused.append(str(problem))
+    if source in (Source.API, Source.MOUNT):
+        raise Problem(f"--source {source} reads no files through a pod")
+    raise Problem("; ".join(refused) or f"no pod of {view.run} runs")
+
+
+def unpack(text: str, home: Path) -> None:
+    """Write an archive of `pack.py` into a folder.
+
+    Raises:
+        Problem: it is not such an archive, or has a name outside of the folder.
+    """
+    home.mkdir(parents=True)
+    try:
+        content = base64.b64decode(text)
+        with tarfile.open(fileobj=io.BytesIO(content), mode="r:gz") as tar:
+            tar.extractall(home, filter="data")
+        sizes = json.loads((home / pack.SIZES).read_text(encoding="utf-8"))
+        (home / pack.SIZES).unlink()
+        for name, size in sizes.items():
+            _make_hole(home, PurePosixPath(name), int(size))
+    except (tarfile.TarError, ValueError, AttributeError, EOFError, OSError) as error:
+        raise Problem(f"the pod printed no archive of the run: {error}") from None
+
+
+def _make_hole(home: Path, name: PurePosixPath, size: int) -> None:
+    """Make a file of a size without content."""
+    if name.is_absolute() or ".." in name.parts:
+        raise ValueError(f"{name} is outside of the run's folder")
+    path = home / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("xb") as handle:
+        handle.truncate(size)

@@ -1,0 +1,91 @@
+"""Print the small files of a run as an archive: a program without imports of the project.
+
+It runs as `python3 -c` in a pod. `ROOT RUN LIMIT CUT PATTERN ...` prints in base64 a tar.gz with
+the files of the run whose names match one of the patterns. Of another file only name and size are
+noted, in `SIZES`; the reader makes a hole of that size, so that a complete checkpoint is complete
+in the copy, too. With CUT other than 0 the middle of a file longer than twice CUT is left out.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import os
+import re
+import sys
+import tarfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+SIZES = ".sizes.json"
+"""Name in the archive of the JSON object of the sizes of files that it does not hold."""
+
+
+def files(home: Path) -> Iterator[tuple[str, Path]]:
+    """Yield the regular files below a folder by relative name; links are not followed."""
+    for folder, folders, names in os.walk(home):
+        folders.sort()
+        for name in sorted(names):
+            path = Path(folder) / name
+            if path.is_file() and not path.is_symlink():
+                yield path.relative_to(home).as_posix(), path
+
+
+def excerpt(path: Path, head: int, tail: int) -> tuple[bytes, bool]:
+    """Return a file's content, and whether its middle was left out; cuts are at ends of lines."""
+    with path.open("rb") as handle:
+        size = handle.seek(0, os.SEEK_END)
+        handle.seek(0)
+        if size <= head + tail:
+            return handle.read(), False
+        first = handle.read(head)
+        handle.seek(size - tail)
+        last = handle.read(tail)
+    first = first[: first.rfind(b"\n") + 1]
+    last = last[last.find(b"\n") + 1 :]
+    middle = f"[... {size - len(first) - len(last)} bytes left out ...]\n".encode()
+    return first + middle + last, True
+
+
+def archive(home: Path, patterns: Sequence[str], cut: int) -> bytes:
+    """Return the archive; a file that is gone or can't be read is left out."""
+    buffer, sizes = io.BytesIO(), {}
+    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=6) as tar:
+
+        def add(name: str, content: bytes, changed: float = 0.0) -> None:
+            info = tarfile.TarInfo(name)
+            info.size, info.mtime = len(content), int(changed)
+            tar.addfile(info, io.BytesIO(content))
+
+        for name, path in files(home):
+            try:
+                size, changed = path.stat().st_size, path.stat().st_mtime
+                if any(re.fullmatch(each, name) for each in patterns):
+                    content = excerpt(path, cut, cut)[0] if cut else path.read_bytes()
+                    add(name, content, changed)
+                else:
+                    sizes[name] = size
+            except OSError:
+                continue
+        add(SIZES, json.dumps(sizes).encode())
+    return buffer.getvalue()
+
+
+def main(words: Sequence[str]) -> None:
+    """Print the archive in lines; refuse one that a log could not hold."""
+    root, run, limit, cut, *patterns = words
+    home = Path(root) / "runs" / run
+    if not home.is_dir():
+        raise SystemExit(f"{root} has no runs/{run}")
+    content = archive(home, patterns, int(cut))
+    if len(content) > int(limit):
+        raise SystemExit(
+            f"the files of {run} take {len(content) / 1e6:.0f} MB packed, of at most "
+            f"{int(limit) / 1e6:.0f} MB this way"
+        )
+    sys.stdout.write(base64.encodebytes(content).decode())
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
