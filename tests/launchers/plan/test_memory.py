@@ -117,6 +117,14 @@ def test_offloading_moves_the_optimizer_to_the_node(drawn: tuple[ModelConfig, Tr
     assert parts[0].host < parts[1].host < parts[2].host
 
 
+@given(jobs())
+def test_a_standby_takes_memory_of_the_node_only(drawn: tuple[ModelConfig, Training]) -> None:
+    shape, training = drawn
+    more, less = (predict(shape, replace(training, standby=on)) for on in (True, False))
+    added = training.layout.gpus_per_node * STANDBY / 2**30
+    assert more.host - less.host == pytest.approx(added) and more.total == less.total
+
+
 def test_offloading_saves_what_nvidia_published() -> None:
     # NVIDIA-NeMo/Megatron-Bridge docs/training/cpu-offloading.md: 15.3 GB for this model
     layout = Layout(nodes=2, gpus_per_node=8, tp=2, pp=2, ep=4)

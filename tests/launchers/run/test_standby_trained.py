@@ -19,7 +19,7 @@ from tests.launchers.run.test_restart_trained import SAVES, by_step, losses, rea
 from tests.launchers.run.test_stop import LONG, STEPS, Trained, stopped
 from tests.launchers.training_environment import PYTHON, needs_training
 
-pytestmark = [needs_training, pytest.mark.timeout(900)]
+pytestmark = [needs_training, pytest.mark.timeout(1800)]
 RESTARTS = {"DPO_RESTARTS_IN_PLACE": "1", "DPO_STANDBY": "1"}
 
 
@@ -62,6 +62,7 @@ def wait_until_ready(pods: Trained, number: int = 1) -> None:
     pods.wait_for(
         lambda: all(logged(pods, rank).count("standby ready") >= number for rank in (0, 1)),
         f"standby {number}",
+        3 * LONG,  # two standbys import while two ranks train, on two cores
     )
     hold.unlink()
 
