@@ -59,6 +59,17 @@ def test_without_a_fault_in_the_first_save_the_first_window_is_left_out() -> Non
     assert matrix.SAVES < planned.step <= 2 * matrix.SAVES
 
 
+def test_training_stands_still_before_a_fault_for_as_long_as_wanted() -> None:
+    (planned,) = matrix.schedule([fault("rank-killed")], 0, settle=30.0)
+    assert planned.document()["settle"] == 30.0
+    words = lines("2gpu")["restart-standby"]
+    options = matrix.arguments(command("2gpu", "restart-standby", "TOKENIZER", "RESULTS", words))
+    (made,) = matrix.launches(options)
+    restarts = made.profile.values()["restarts"]
+    assert restarts["standby"] is True
+    assert restarts["hang"]["floors"]["step"] == matrix.FLOORS["step"] + 30
+
+
 def test_a_run_that_resumed_is_read(tmp_path: Path) -> None:
     rows = [row(1, 1, 1.0), row(1, 2, 2.0), row(2, 2, 20.0), row(2, 3, 21.0)]
     peer = {"id": "ended-for-peer", "code": 1, "class": "unknown"}

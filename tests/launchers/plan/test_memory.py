@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchers.plan.layout import Layout
-from launchers.plan.memory import FIT, GIB, predict
+from launchers.plan.memory import FIT, GIB, STANDBY, predict
 from launchers.plan.model_config import ModelConfig
 from launchers.plan.parameters import shards
 from launchers.plan.training_job import Training
