@@ -48,6 +48,7 @@ _SETTINGS = (
     "DPO_JOBSET_UID",
     "DPO_GRACE_SECONDS",
     "DPO_RESTARTS_IN_PLACE",
+    "DPO_STANDBY",
     "DPO_TERMINATION_LOG",
     "DPO_POD_NAME",
     "DPO_NODE_NAME",
@@ -144,6 +145,8 @@ class Settings:
     """Helm's release record, mounted from its Secret: holds the time of installation."""
     local_checkpoints: Path | None = None
     """A disk of this node to which checkpoints are written first; None without one."""
+    standby: bool = False
+    """Whether the processes of the next restart in place are started in advance."""
     rehearse: bool = False
     """Whether this start rehearses the run instead of training it."""
 
@@ -190,6 +193,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
     local = env.get("DPO_LOCAL_CHECKPOINTS", "")
     integer(env, "DPO_LOCAL_BYTES", 0, lowest=0)  # read in the training processes
     metrics = "DPO_METRICS_PORT"
+    restarts = integer(env, "DPO_RESTARTS_IN_PLACE", DEFAULT_RESTARTS_IN_PLACE, lowest=0)
     place = place_of(env)
     return Settings(
         run=required(env, "DPO_RUN"),
@@ -207,9 +211,8 @@ def from_env(env: Mapping[str, str]) -> Settings:
         events=switch(env, "DPO_EVENTS"),
         jobset_uid=env.get("DPO_JOBSET_UID", ""),
         grace=integer(env, "DPO_GRACE_SECONDS", DEFAULT_GRACE_SECONDS),
-        restarts_in_place=integer(
-            env, "DPO_RESTARTS_IN_PLACE", DEFAULT_RESTARTS_IN_PLACE, lowest=0
-        ),
+        restarts_in_place=restarts,
+        standby=switch(env, "DPO_STANDBY") and restarts > 0,
         restart_attempt=integer(env, "DPO_RESTART_ATTEMPT", 0, lowest=0),
         termination_log=Path(log) if log else None,
         pod=env.get("DPO_POD_NAME", "") or env.get("HOSTNAME", ""),

@@ -160,6 +160,9 @@ def _sent(shape: ModelConfig, training: Training, local: float, rows: float) -> 
 
 PROCESS = 16 * 2**30
 """Bytes of a rank with its data loader workers (estimate)."""
+STANDBY = 2 * 2**30
+"""Bytes of a waiting process of ``restarts.standby`` (estimate). On the CPU stack 0.8 GiB are
+resident, 0.5 GiB of them its own; CUDA's libraries are not in it."""
 OFFLOADED = 22
 """Host bytes per parameter with offloaded optimizer. fp32 weights and moments take 12, pinned
 gradients 4.0 to 8.0, since PyTorch rounds each up to a power of two (``aten/src/ATen/core/
@@ -209,7 +212,7 @@ def host(shape: ModelConfig, training: Training, shards: Sequence[Shard]) -> Hos
     on_gpu = owned * optimizer_saved(training) * (1 - training.optimizer_offload)
     state = ranks * (on_gpu + weights) if training.saves_optimizer else 0.0
     return Host(
-        processes=ranks * PROCESS,
+        processes=ranks * (PROCESS + (STANDBY if training.standby else 0)),
         offload=ranks * offload,
         save=max(state, _gathered(shape, training)),
     )

@@ -41,6 +41,8 @@ class Job:
     nodes: int
     gpus_per_node: int
     skips: frozenset[str] = frozenset()
+    standby: bool = False
+    """Whether each rank has a waiting process for the next restart."""
     card: str = ""
     """A name of ``gpu_models.GPU_MODELS``; empty if unknown."""
     link: Link
@@ -69,6 +71,7 @@ def job_of(
         nodes=settings.place.nodes,
         gpus_per_node=settings.gpus_per_node,
         skips=settings.skips,
+        standby=settings.standby,
         card=env.get("DPO_GPU_MODEL", ""),
         link=link_of(env),
         assumes_link=network_bandwidth(env) is None,
@@ -232,6 +235,7 @@ def _try(unknown: dict[str, str], part: str, make: Callable[[], Made]) -> Made |
 
 def _training(job: Job) -> Training:
     training = parse_training(job.recipe, nodes=job.nodes, gpus_per_node=job.gpus_per_node)
+    training = replace(training, standby=job.standby)
     layout = training.layout
     dense, experts = layout.tp * layout.pp * layout.cp, layout.etp * layout.ep * layout.pp
     if layout.world % dense or layout.world % experts:

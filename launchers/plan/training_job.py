@@ -202,6 +202,8 @@ class Training:
     saves_optimizer: bool = True
     reshardable: bool = False
     """Whether the optimizer's state is saved for any layout of the ranks, in fp32."""
+    standby: bool = False
+    """Whether each rank has a waiting process for the next restart (``restarts.standby``)."""
     host_waits: bool = False
     """Whether the host waits for the GPU in every layer: ms-swift without the features
     ``pack_lengths``, ``grouped_product`` and ``grad_check``."""

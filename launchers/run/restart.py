@@ -8,6 +8,7 @@ ranks agree is in ``gang/restart_agreement.py``.
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from functools import partial
 
@@ -111,8 +112,12 @@ class Restarts:
         if settings.local is not None:
             peers.restarts.patience += COPY_SECONDS
 
-    def next(self, error: LaunchError) -> Begin:
+    def next(self, error: LaunchError, spare: Collection[int]) -> Begin:
         """Return the gang's decision to train again after this rank's training failed.
+
+        Args:
+            error: why it failed.
+            spare: processes that may live on: those of the standby.
 
         Raises:
             LaunchError: there is no restart in place: ``error``, or the error of a rank that ends
@@ -121,7 +126,7 @@ class Restarts:
         peers, failed = self._peers, time.time()
         if not peers.restarts.is_enabled or peers.loss is not None or not is_allowed(error):
             raise error
-        if not kill_descendants(END_SECONDS):
+        if not kill_descendants(END_SECONDS, spare):
             logs.warning("no restart in place", why=f"a process is left after {END_SECONDS:.0f} s")
             raise error
         node_disk.push(self._settings.local, self._settings.work.checkpoints)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 
@@ -37,6 +37,7 @@ from launchers.stages.attempt_record import begin, recording
 from launchers.stages.export import export, serve_command
 from launchers.stages.resume import verify_share
 from launchers.stages.train import train
+from launchers.standby.standby import Standby
 from launchers.storage import node_disk
 from launchers.storage.checkpoint import Checkpoint, read
 from launchers.storage.lock import HeldError, Lock
@@ -234,7 +235,8 @@ def _train(
     work, rank = settings.work, settings.place.rank
     restarts = Restarts(preflight.own.name, settings, recipe, attempt, peers, progress)
     resumed = [attempt.resume.path] if attempt.resume and settings.local is None else []
-    with prefetching([*resumed, inputs.mcore or inputs.model]):
+    standby = Standby(is_wanted=settings.standby)
+    with prefetching([*resumed, inputs.mcore or inputs.model]), closing(standby):
         with recording(work, attempt.folder(work), rank):
             preflight.collective(attempt.folder(work), start.preflight, peers)
             if progress:
@@ -248,9 +250,9 @@ def _train(
             try:
                 with recording(work, folder, rank), follow_start, observed as more:
                     near = _near(settings, attempt, is_first=attempt.number == start.attempt)
-                    train(settings, recipe, inputs, near, peers, {**env, **more})
+                    train(settings, recipe, inputs, near, peers, {**env, **more}, standby)
             except LaunchError as error:
-                again = restarts.next(error)
+                again = restarts.next(error, standby.pids)
                 resume = _await_checkpoint(work, again.resume)
                 attempt = Attempt(number=again.attempt, resume=resume)
             else:

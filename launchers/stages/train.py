@@ -26,6 +26,7 @@ from launchers.gang.peer_monitor import PeerMonitor
 from launchers.stages.attempt import Attempt
 from launchers.stages.hang import END_SECONDS, watching
 from launchers.stages.stop import stopping
+from launchers.standby.standby import Command, Standby
 from launchers.storage import node_disk
 from launchers.storage.trainer_log import last_step
 from launchers.system import failures
@@ -54,8 +55,18 @@ def train(
     attempt: Attempt,
     peers: PeerMonitor,
     env: Mapping[str, str],
+    standby: Standby,
 ) -> None:
     """Run torchrun on this node until it ends, a peer is lost, or the pod is stopped.
+
+    Args:
+        settings: the launcher's.
+        recipe: the run's.
+        inputs: paths of the earlier stages' outputs.
+        attempt: its number and checkpoint.
+        peers: the gang.
+        env: the launcher's environment, with what all attempts add.
+        standby: of this launcher; becomes torchrun if it is ready, and survives its end.
 
     Raises:
         LaunchError: why training ended; PEER when another rank ended first, PREEMPTED after a save
@@ -70,26 +81,17 @@ def train(
     resume = attempt.resume.path if attempt.resume else None
     logs.info("train start", attempt=attempt.number, resume=resume, argv=shlex.join(argv))
     logged, kills = last_step(work.checkpoints), oom_kills()
-    package, nproc = PACKAGE, settings.nproc_per_node
-    inside = {
-        **environment(
-            *(env, settings.place),
-            nproc=nproc,
-            package=package,
-            without=tracker_keys(recipe, settings.place),
-        ),
-        **features.environment(recipe, on_cpu=settings.gpus_per_node == 0),
-        "DPO_RUN_FOLDER": str(work.home),  # read by launchers/training
-        "DPO_ATTEMPT_FOLDER": str(folder),
-        **({node_disk.FOLDER: str(settings.local)} if settings.local else {}),
-        ALLOW_VARIABLE: "1" if recipe.allow_version_change else "0",
-    }
+    nproc, inside = settings.nproc_per_node, _environment(settings, recipe, env)
+    program = str(_program(recipe))
+    command = Command(program=program, nproc=nproc, place=settings.place, env=inside)
     with (
         stopping(peers.agreement, processes=nproc, grace_seconds=settings.grace) as stop,
         watching(settings, stop.board, peers, folder, env) as watch,
+        standby.during(command, stop.board),
     ):
-        log, inside = folder / f"{ranks.name}.log", {**inside, **stop.env, **watch.env}
-        child = Child(argv, inside, log, failures.is_reported)
+        own = {"DPO_ATTEMPT_FOLDER": str(folder), **stop.env, **watch.env}
+        log = folder / f"{ranks.name}.log"
+        child = Child(argv, {**inside, **own}, log, failures.is_reported, standby.start)
         grace = TERMINATION_GRACE_SECONDS
         try:
             code = stop.wait(child, peers)
@@ -105,7 +107,7 @@ def train(
             peers.announce_end(Exit.TERMINATED, str(stopped))  # before torchrun ends
             raise
         finally:
-            child.end(grace)
+            child.end(grace, spare=standby.pids)
         # a process may fail after the save because the first of the others has ended
         if stop.has_saved() or (code != 0 and stop.has_checkpoint(work.checkpoints)):
             raise stop.preempted()
@@ -119,6 +121,26 @@ def train(
         started = attempt.resume is not None or last_step(work.checkpoints) != logged
         ooms = _since(kills, oom_kills())
         raise _failure(ranks, peers, started=started, oom_kills=ooms, code=code)
+
+
+def _environment(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of the training processes, without what differs between attempts."""
+    return {
+        **environment(
+            *(env, settings.place),
+            nproc=settings.nproc_per_node,
+            package=PACKAGE,
+            without=tracker_keys(recipe, settings.place),
+        ),
+        **features.environment(recipe, on_cpu=settings.gpus_per_node == 0),
+        "DPO_RUN_FOLDER": str(settings.work.home),  # read by launchers/training
+        **({node_disk.FOLDER: str(settings.local)} if settings.local else {}),
+        ALLOW_VARIABLE: "1" if recipe.allow_version_change else "0",
+    }
+
+
+def _program(recipe: Recipe) -> Path:
+    return program(recipe, swift_folder())
 
 
 def _command(
@@ -137,7 +159,7 @@ def _command(
         nproc=settings.nproc_per_node,
         log_dir=ranks,
         python=sys.executable,
-        program=[str(program(recipe, swift_folder())), *flatten(flags)],
+        program=[str(_program(recipe)), *flatten(flags)],
     )
 
 

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import IO
@@ -67,6 +67,24 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
+def start(argv: Sequence[str], env: Mapping[str, str], sink: int) -> subprocess.Popen[bytes]:
+    """Start a command in a new session.
+
+    Args:
+        argv: the command.
+        env: its environment.
+        sink: file descriptor for its output.
+    """
+    return subprocess.Popen(
+        argv,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=sink,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+
+
 class Child:
     """A running command; its output goes to stdout and to a file."""
 
@@ -76,6 +94,7 @@ class Child:
         env: Mapping[str, str],
         output: Path,
         has_failed: Callable[[bytes], bool] = lambda _: False,
+        start: Callable[[Sequence[str], Mapping[str, str], int], subprocess.Popen[bytes]] = start,
     ) -> None:
         """Start the command in a new session.
 
@@ -85,19 +104,15 @@ class Child:
             output: file to which its output is appended.
             has_failed: whether the end of its output says that it has failed, with exit code 1. It
                 then counts as ended, though its process may take seconds to exit.
+            start: starts it; by default as a new process.
         """
         self._output = output.open("ab")
         self._has_failed, self._last = has_failed, b""
-        self._process = subprocess.Popen(
-            argv,
-            env=env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-        assert self._process.stdout is not None
-        source = self._process.stdout.fileno()
+        source, sink = os.pipe()
+        try:
+            self._process = start(argv, env, sink)
+        finally:
+            os.close(sink)
         self._copier = threading.Thread(
             target=_copy, args=(source, self._output, self._keep), daemon=True
         )
@@ -126,16 +141,20 @@ class Child:
         code = self._process.poll()
         return 1 if code is None and self._has_failed(self._last) else code
 
-    def end(self, grace: float) -> None:
+    def end(self, grace: float, spare: Collection[int] = ()) -> None:
         """Terminate the group with SIGTERM; after ``grace`` seconds kill all descendants.
 
         A command that has failed already gets no grace.
+
+        Args:
+            grace: in seconds.
+            spare: processes that live on, with their descendants.
         """
         if self.poll() is None:
             _signal_group(self._process.pid, signal.SIGTERM)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(grace)
-        kill_descendants()
+        kill_descendants(spare=spare)
         self._process.wait()
         self._copier.join(timeout=5)
         with contextlib.suppress(OSError):  # buffered output that a full disk rejects
@@ -144,6 +163,8 @@ class Child:
 
 def _copy(source: int, target: IO[bytes], keep: Callable[[bytes], None]) -> None:
     """Copy output to stdout and the file unbuffered (progress bars write no newline) until EOF.
+
+    Closes ``source`` then.
 
     ``keep`` gets what has been written.
     A target that cannot be written (full disk) is dropped: an unread pipe would block training.
@@ -157,6 +178,7 @@ def _copy(source: int, target: IO[bytes], keep: Callable[[bytes], None]) -> None
             except (OSError, ValueError):
                 targets.remove(each)
         keep(chunk)
+    os.close(source)
 
 
 def _signal_group(pid: int, number: signal.Signals) -> None:
@@ -164,14 +186,18 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
         os.killpg(pid, number)
 
 
-def kill_descendants(timeout: float = 5.0) -> bool:
+def kill_descendants(timeout: float = 5.0, spare: Collection[int] = ()) -> bool:
     """Kill and reap all descendants; return whether none is left. Does nothing without /proc.
 
     A process that the kernel holds, for a network file system or a GPU, ends late.
+
+    Args:
+        timeout: in seconds.
+        spare: processes that live on, with their descendants.
     """
     stop = time.monotonic() + timeout
     while time.monotonic() < stop:
-        left = descendants(os.getpid())
+        left = descendants(os.getpid(), spare)
         if not left:
             return True
         for pid in left:
@@ -181,14 +207,19 @@ def kill_descendants(timeout: float = 5.0) -> bool:
             with contextlib.suppress(ChildProcessError):
                 os.waitpid(pid, os.WNOHANG)
         time.sleep(0.02)
-    return not descendants(os.getpid())
+    return not descendants(os.getpid(), spare)
 
 
-def descendants(root: int) -> list[int]:
-    """List the descendants of ``root``, zombies included; empty without /proc."""
+def descendants(root: int, spare: Collection[int] = ()) -> list[int]:
+    """List the descendants of ``root``, zombies included; empty without /proc.
+
+    Args:
+        root: a process.
+        spare: processes that are left out, with their descendants.
+    """
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").glob("[0-9]*"):
-        if stat := read_stat(entry.name):
+        if int(entry.name) not in spare and (stat := read_stat(entry.name)):
             children.setdefault(stat.parent, []).append(int(entry.name))
     found, queue = [], [root]
     while queue:

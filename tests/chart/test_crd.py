@@ -51,6 +51,7 @@ FULL: Document = {
     "restarts": {
         "max": 7,
         "inPlace": 2,
+        "standby": True,
         "nodeLostSeconds": 10,
         "hang": {"floors": {"step": 120}},
     },

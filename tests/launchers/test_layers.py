@@ -13,7 +13,7 @@ LAYERS = (
     ("config",),
     ("system",),
     ("storage",),
-    ("hang",),
+    ("hang", "standby"),
     ("gang", "plan", "flags", "upstream"),
     ("rules",),
     ("metrics",),

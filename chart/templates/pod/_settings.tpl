@@ -26,6 +26,7 @@ download) and the test run alone and without a GPU. Takes (root, role).
 {{- if $v.rehearse }}{{ $_ := set $settings "DPO_REHEARSE" "1" }}{{ end }}
 {{- if $gang }}
 {{- $_ := set $settings "DPO_RESTARTS_IN_PLACE" (toString (int $v.restarts.inPlace)) }}
+{{- if dig "standby" false $v.restarts }}{{ $_ := set $settings "DPO_STANDBY" "1" }}{{ end }}
 {{- $_ := set $settings "DPO_JIT_CACHE" (ternary "1" "0" $v.cache.jit) }}
 {{- if include "megatron-dpo.local" .root }}
 {{- $_ := set $settings "DPO_LOCAL_CHECKPOINTS" (printf "/local-checkpoints/%s" .root.Release.Namespace) }}

@@ -1,7 +1,7 @@
 """The faults of ``tests/faults/catalogue/gpu.yaml``, one after the other in a run of the launcher.
 
     python3 -m tests.gpu.launcher.matrix TOKENIZER RESULTS --gpus 2 --profile FILE[,FILE]
-    [--only NAME,NAME] [--seeds N] [--limit SECONDS]
+    [--only NAME,NAME] [--seeds N] [--settle SECONDS] [--limit SECONDS]
 
 A tiny model on two "nodes". ``plugins/swift_fault.py`` injects the next fault after each new
 checkpoint, so that every attempt gets further and the gang starts again in place; a run that ends
@@ -56,10 +56,18 @@ class Planned:
     rank: int
     step: int
     """Completed steps before it, or the step whose save it is in."""
+    settle: float = 0.0
+    """Seconds for which training stands still before it, so that a standby gets ready."""
 
     def document(self) -> dict[str, Any]:
         """Return what the plugin reads."""
-        return {**self.fault.inject, "name": self.fault.name, "rank": self.rank, "step": self.step}
+        return {
+            **self.fault.inject,
+            "name": self.fault.name,
+            "rank": self.rank,
+            "step": self.step,
+            "settle": self.settle,
+        }
 
 
 def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
@@ -67,6 +75,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     made = launch.parser("matrix")
     made.add_argument("--only", default="", help="names of faults, with commas; all by default")
     made.add_argument("--seeds", type=int, default=1)
+    made.add_argument("--settle", type=float, default=0.0, help="seconds before each fault")
     return made.parse_args(words)
 
 
@@ -82,10 +91,14 @@ def launches(options: argparse.Namespace) -> list[Launch]:
         ValueError: the GPUs cannot be divided, or the profile cannot be read.
     """
     steps = steps_of(len(catalogue.load("gpu")))
-    return [launch_run.with_faults(options, PLACED, "fault", steps=steps, saves=SAVES)]
+    return [
+        launch_run.with_faults(
+            options, PLACED, "fault", steps=steps, saves=SAVES, settle=options.settle
+        )
+    ]
 
 
-def schedule(faults: Sequence[Fault], seed: int) -> list[Planned]:
+def schedule(faults: Sequence[Fault], seed: int, settle: float = 0.0) -> list[Planned]:
     """Place the faults, one after each checkpoint; choose rank and step by the seed.
 
     A fault before the first checkpoint comes first, one that ends the run last.
@@ -97,7 +110,7 @@ def schedule(faults: Sequence[Fault], seed: int) -> list[Planned]:
         chosen = {key: chance.choice(values) for key, values in sorted(fault.spread.items())}
         after = SAVES if fault.inject["at"] == "save" else chosen["step"]
         step = SAVES * number + after
-        planned.append(Planned(fault=fault, rank=chosen["rank"], step=step))
+        planned.append(Planned(fault=fault, rank=chosen["rank"], step=step, settle=settle))
         number += 1
     return planned
 
@@ -216,13 +229,13 @@ def complaints(fault: Fault, seen: dict[str, Any]) -> Iterator[str]:
 
 
 def matrix(
-    run: Run, faults: Sequence[Fault], seed: int, deadline: float
+    run: Run, faults: Sequence[Fault], seed: int, deadline: float, settle: float = 0.0
 ) -> Iterator[dict[str, Any]]:
     """Inject all faults, in as many runs as that takes; yield what happened to each."""
     pending = list(faults)
     while pending:
-        planned = schedule(pending, seed)
-        limit = time.time() + 60 + sum(each.fault.seconds for each in planned)
+        planned = schedule(pending, seed, settle)
+        limit = time.time() + 60 + sum(each.fault.seconds + settle for each in planned)
         end, code, left = inject(run, planned, min(limit, deadline))
         notes = injected()
         missed = [] if notes else planned[:1]
@@ -260,12 +273,14 @@ def main(words: Sequence[str] | None = None) -> int:
     path = options.results / f"bench-{options.label}.json"
     deadline = time.time() + options.limit
     for seed in range(options.seeds):
-        for seen in matrix(run, chosen, seed, deadline):
+        for seen in matrix(run, chosen, seed, deadline, options.settle):
             results.append(seen)
             document = {
                 **about,
                 "gpus_used": options.gpus,
                 "floors": launch_run.FLOORS,
+                "settle_s": options.settle,
+                "standbys_used": run.log.read_text(errors="replace").count("standby used"),
                 "runs": results,
             }
             path.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

@@ -154,7 +154,13 @@ def data_file(count: int) -> Path:
 
 
 def with_faults(
-    options: argparse.Namespace, plugin: Path, callback: str, *, steps: int, saves: int
+    options: argparse.Namespace,
+    plugin: Path,
+    callback: str,
+    *,
+    steps: int,
+    saves: int,
+    settle: float = 0.0,
 ) -> Launch:
     """Return the run of a tiny model on two nodes in which a plugin injects faults.
 
@@ -164,13 +170,17 @@ def with_faults(
         callback: the name under which it registers.
         steps: of the run.
         saves: steps between checkpoints.
+        settle: seconds for which training stands still before a fault.
 
     Raises:
         ValueError: the GPUs cannot be divided, or the profile cannot be read.
     """
     each = half(options.gpus)
     profile = bench_profiles.parse(options.profile)
-    floors = {f"restarts.hang.floors.{phase}": seconds for phase, seconds in FLOORS.items()}
+    floors = {
+        f"restarts.hang.floors.{phase}": seconds + round(settle)
+        for phase, seconds in FLOORS.items()
+    }
     return Launch(
         name=f"visit-{options.label}",
         profile=replace(profile, changes={**profile.changes, **floors}),

@@ -14,7 +14,7 @@ from tests.faults import catalogue
 from tests.faults.catalogue import Fault
 from tests.gpu.bench_visit import command, lines
 from tests.gpu.launcher import matrix
-from tests.gpu.launcher.run import Run
+from tests.gpu.launcher.run import FLOORS, Run
 
 ALL = catalogue.load("gpu")
 
@@ -57,6 +57,17 @@ def test_a_new_checkpoint_lies_between_two_faults(seed: int) -> None:
 def test_without_a_fault_in_the_first_save_the_first_window_is_left_out() -> None:
     (planned,) = matrix.schedule([fault("rank-killed")], 0)
     assert matrix.SAVES < planned.step <= 2 * matrix.SAVES
+
+
+def test_training_stands_still_before_a_fault_for_as_long_as_wanted() -> None:
+    (planned,) = matrix.schedule([fault("rank-killed")], 0, settle=30.0)
+    assert planned.document()["settle"] == 30.0
+    words = lines("2gpu")["restart-standby"]
+    options = matrix.arguments(command("2gpu", "restart-standby", "TOKENIZER", "RESULTS", words))
+    (made,) = matrix.launches(options)
+    restarts = made.profile.values()["restarts"]
+    assert restarts["standby"] is True
+    assert restarts["hang"]["floors"]["step"] == FLOORS["step"] + 30
 
 
 def test_a_run_that_resumed_is_read(tmp_path: Path) -> None:

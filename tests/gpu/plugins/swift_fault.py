@@ -44,6 +44,7 @@ class FaultCallback(MegatronCallback):  # type: ignore[misc]
             if note.exists():
                 continue
             if (fault["rank"], fault["at"], fault["step"]) == (dist.get_rank(), at, step):
+                time.sleep(fault.get("settle", 0.0))
                 attempt = int(Path(os.environ["DPO_ATTEMPT_FOLDER"]).name)
                 about = {"time": time.time(), "attempt": attempt, "step": step + (at == "save")}
                 note.write_text(json.dumps({**about, "rank": fault["rank"]}))

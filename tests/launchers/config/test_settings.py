@@ -24,6 +24,12 @@ def test_the_metrics_port_is_off_unless_it_is_set() -> None:
         from_env(ENV | {"DPO_METRICS_PORT": "70000"})
 
 
+def test_a_standby_needs_restarts_in_place() -> None:
+    assert not from_env(ENV).standby
+    assert from_env(ENV | {"DPO_STANDBY": "1"}).standby
+    assert not from_env(ENV | {"DPO_STANDBY": "1", "DPO_RESTARTS_IN_PLACE": "0"}).standby
+
+
 def test_the_world_is_nodes_times_gpus() -> None:
     env = ENV | {"NODE_RANK": "0", "NNODES": "2", "MASTER_ADDR": "h", "DPO_GPUS_PER_NODE": "8"}
     assert from_env(env).world_size == 16

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchers.plan.layout import Layout
-from launchers.plan.memory import FIT, GIB, predict
+from launchers.plan.memory import FIT, GIB, STANDBY, predict
 from launchers.plan.model_config import ModelConfig
 from launchers.plan.parameters import shards
 from launchers.plan.training_job import Training
@@ -115,6 +115,14 @@ def test_offloading_moves_the_optimizer_to_the_node(drawn: tuple[ModelConfig, Tr
     parts = [predict(shape, replace(training, optimizer_offload=f)) for f in (0.1, 0.5, 1.0)]
     assert parts[0].optimizer > parts[1].optimizer > parts[2].optimizer == 0
     assert parts[0].host < parts[1].host < parts[2].host
+
+
+@given(jobs())
+def test_a_standby_takes_memory_of_the_node_only(drawn: tuple[ModelConfig, Training]) -> None:
+    shape, training = drawn
+    more, less = (predict(shape, replace(training, standby=on)) for on in (True, False))
+    added = training.layout.gpus_per_node * STANDBY / 2**30
+    assert more.host - less.host == pytest.approx(added) and more.total == less.total
 
 
 def test_offloading_saves_what_nvidia_published() -> None:

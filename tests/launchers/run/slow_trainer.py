@@ -42,8 +42,10 @@ def predict(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 
 def train(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """Take a while in each step."""
+    """Take a while in each step, and wait as long as a test holds the steps."""
     time.sleep(STEP)
+    while (SIGNS / "hold").exists():
+        time.sleep(0.02)
     return _train(self, *args, **kwargs)
 
 
