@@ -22,6 +22,8 @@ from launchers.flags.features import FEATURES, VARIABLE
 from launchers.standby.message import READY, Waiting
 
 CUDA = "libcuda.so.1"
+_MODULES = {"pt": "pretrain"}
+"""Modules of ms-swift whose name is not that of the task."""
 
 
 def modules(program: Path, env: Mapping[str, str]) -> list[str]:
@@ -34,7 +36,7 @@ def modules(program: Path, env: Mapping[str, str]) -> list[str]:
     >>> modules(Path("swift/cli/_megatron/rlhf.py"), {})[0]
     'swift.megatron.pipelines.train.rlhf'
     """
-    task = program.stem
+    task = _MODULES.get(program.stem, program.stem)
     if program.parent.name == "_megatron":
         found = [f"swift.megatron.pipelines.train.{task}", "swift.megatron.trainers.dpo_trainer"]
     else:

@@ -15,6 +15,8 @@ import pytest
 from launchers.training.standby import agent
 from launchers.training.standby.agent import Worker, install, rank_variables
 from launchers.training.standby.worker import has_context, modules
+from scripts.dev.flags import site_packages
+from tests.launchers.training_environment import TRAIN, needs_training
 
 WAITS = """
 import os, socket, sys
@@ -119,6 +121,16 @@ def test_modules_are_those_of_the_backend_and_its_features() -> None:
         "launchers.training.optimizer.fused_norm",
     ]
     assert modules(Path("/s/cli/sft.py"), {})[0] == "swift.pipelines.train.sft"
+
+
+@needs_training
+def test_modules_of_each_task_exist() -> None:
+    site = site_packages(TRAIN)
+    for folder in ("cli", "cli/_megatron"):
+        for task in ("rlhf", "sft", "pt"):
+            assert (site / "swift" / folder / f"{task}.py").is_file()
+            for name in modules(site / "swift" / folder / f"{task}.py", {}):
+                assert (site / name.replace(".", "/")).with_suffix(".py").is_file(), name
 
 
 class Driver:
