@@ -115,6 +115,8 @@ def test_a_row_is_named_by_whole_words_on_a_phone(shown: Browser, pages: dict[st
     names = "[...document.querySelectorAll('#s6 tbody th')]"
     words = f"{names}.filter(each => !each.textContent.includes(' '))"
     assert set(shown.run(f"{words}.map(lines)")) == {1}
+    heads = words.replace("#s6 tbody th", "thead th:first-child")
+    assert set(shown.run(f"{heads}.map(lines)")) <= {0, 1}, "0: empty, or in a folded table"
 
 
 def test_text_and_lines_stand_out_in_both_modes() -> None:
