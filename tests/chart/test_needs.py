@@ -80,7 +80,8 @@ def test_a_claim_is_used_by_the_launcher() -> None:
 
 
 def test_a_spread_counts_the_gangs_pods_unless_it_selects_others() -> None:
-    other = {**SPREAD, "labelSelector": {"matchLabels": {"a": "b"}}}
+    rack = {"topologyKey": "example.com/rack"}
+    other = {**SPREAD, **rack, "labelSelector": {"matchLabels": {"a": "b"}}}
     found = pod(render(BASE, {"topologySpreadConstraints": [SPREAD, other]}))
     own = {
         "jobset.sigs.k8s.io/jobset-name": "run",

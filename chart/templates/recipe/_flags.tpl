@@ -112,7 +112,7 @@ of the other, and it may have no other number (launchers/suggestion.py). Evaluat
 {{- $best }}
 {{- end }}
 
-{{/* The first letter of each word of a flag: mtdt of moe_token_dispatcher_type. */}}
+{{/* The first letter of each word of a flag: abc of apple_bread_cake. */}}
 {{- define "megatron-dpo.initials" -}}
 {{- regexReplaceAll "_*([A-Za-z0-9])[A-Za-z0-9]*_*" . "${1}" }}
 {{- end }}

@@ -22,7 +22,7 @@ from tests.gpu.launcher import launch, nodes
 from tests.gpu.launcher.launch import Launch
 from tests.gpu.model import random_model
 
-PROBED = ("hangs", "saves", "matrix")
+PROBED = ("hangs", "saves", "matrix", "restart")
 """Runs with a plugin of tests/gpu/plugins that measures or injects faults."""
 LAUNCHES = list(pack_visits.launches(["2gpu", "4gpu", "8gpu"]))
 
@@ -33,7 +33,8 @@ def test_every_visit_goes_through_the_launcher_on_one_and_two_nodes_and_with_fau
     in_place = (("faults-in-place", 2),)
     large = ("faults-5-layers", 2), ("faults-5-layers-in-place", 2)
     saves = ("saves-before", 1), ("saves-now", 1)
-    own = ("hangs", 2), *saves, ("matrix", 2), ("rehearse", 1)
+    faults = ("matrix", 2), ("matrix-local", 2), ("restart", 2), ("restart-standby", 2)
+    own = ("hangs", 2), *saves, *faults, ("rehearse", 1)
     runs = {2: (*both, *in_place, *own), 4: (*both, *in_place, *large), 8: both}
     assert found == [
         (f"visit-{gpus}gpu-{run}", count, gpus // count)

@@ -117,7 +117,7 @@ def test_modules_are_those_of_the_backend_and_its_features() -> None:
     assert megatron == [
         "swift.megatron.pipelines.train.rlhf",
         "swift.megatron.trainers.dpo_trainer",
-        "launchers.training.heartbeat.process",
+        "launchers.training.heartbeat",
         "launchers.training.optimizer.fused_norm",
     ]
     assert modules(Path("/s/cli/sft.py"), {})[0] == "swift.pipelines.train.sft"
