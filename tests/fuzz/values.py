@@ -108,9 +108,12 @@ def nest(path: str, value: Any) -> Document:
     return result
 
 
-PATHS = st.sampled_from(sorted(KEYS))
-LEVELS = st.sampled_from(sorted(["", *(p for p in KEYS if "properties" in KEYS[p])]))
-ONE_KEY = PATHS.flatmap(lambda p: valid(KEYS[p], name=p).map(lambda v: nest(p, v)))
+SUBCHART = "launcher-archive"
+"""Values of the subchart: Helm reads them before the schema, and refuses a null in its words."""
+OWN = {path: schema for path, schema in KEYS.items() if path.partition(".")[0] != SUBCHART}
+PATHS = st.sampled_from(sorted(OWN))
+LEVELS = st.sampled_from(sorted(["", *(p for p in OWN if "properties" in OWN[p])]))
+ONE_KEY = PATHS.flatmap(lambda p: valid(OWN[p], name=p).map(lambda v: nest(p, v)))
 MISTAKE = st.one_of(
     st.tuples(PATHS, ODD).map(lambda pair: nest(*pair)),
     PATHS.map(lambda path: nest(path, None)),
