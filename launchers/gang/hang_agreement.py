@@ -9,6 +9,7 @@ rank 0 decides. The messages:
     {"hang": "gather"}                     rank 0 to all
     {"hang": "evidence", "workers": […]}   each rank to rank 0, see ``hang/worker.py``
     {"hang": "end", "node": …, "cause": …} rank 0 to all: that node ends with the exit code HANG
+    {"hang": "over"}                       rank 0 to all: a heartbeat came, nothing ends
 
 A launcher that does not answer in time is itself the culprit. If a process gives a heartbeat while
 the evidence is gathered, nothing ends.
@@ -31,6 +32,9 @@ from launchers.hang.worker import Worker
 
 ANSWER_SECONDS = 25.0
 """Time in which all launchers gather their evidence (``hang/evidence.py``)."""
+
+DECISION_SECONDS = ANSWER_SECONDS + 5.0
+"""Time in which rank 0 decides after it has asked for the evidence."""
 
 Record = Callable[[Silence, Sequence[Worker], Culprit], None]
 
@@ -74,6 +78,8 @@ class HangAgreement:
         self._deadline = 0.0
         self._evidence: dict[int, list[Worker]] = {}
         self._is_decided = False
+        self._settled = threading.Event()
+        self._settled.set()
 
     def attach(
         self, gather: Callable[[], list[Worker]], record: Record, end: Callable[[int, str], None]
@@ -88,6 +94,15 @@ class HangAgreement:
         with self._lock:
             self._gather, self._record, self._end = gather, record, end
             self._silent, self._hang, self._is_decided = {}, None, False
+            self._settled.set()
+
+    def await_decision(self) -> None:
+        """Wait, while rank 0 decides on a hang, until this node's processes are ended or go on.
+
+        The processes of a node may end in between, because those of the other nodes were ended
+        first; the hang is the cause all the same. Returns after ``DECISION_SECONDS`` at the latest.
+        """
+        self._settled.wait(DECISION_SECONDS)
 
     def note(self, silence: Silence | None) -> None:
         """Note whether this node is silent; called about every second."""
@@ -116,9 +131,13 @@ class HangAgreement:
         elif word == "evidence" and self._is_leader:
             self._add(rank, [Worker.from_wire(each) for each in message["workers"]])
         elif word == "gather" and not self._is_leader:
+            self._settled.clear()
             _start(self._answer)
         elif word == "end" and not self._is_leader:
             self._end(int(message["node"]), str(message["cause"]))
+            self._settled.set()
+        elif word == "over" and not self._is_leader:
+            self._settled.set()
 
     def _set(self, rank: int, silence: Silence | None) -> None:
         """Note on rank 0 whether a node is silent; begin once all are."""
@@ -132,6 +151,7 @@ class HangAgreement:
                 return
             self._hang, self._deadline = hang, time.monotonic() + ANSWER_SECONDS
             self._evidence = {}
+            self._settled.clear()
         logs.warning("no rank gives a heartbeat", **asdict(hang))
         self._send({"hang": "gather"})
         _start(lambda: self._add(0, self._gather()))
@@ -152,18 +172,21 @@ class HangAgreement:
             hang, self._hang = self._hang, None
             if hang is None or self._is_decided:
                 return
-            if common(self._silent, self._nodes) is None:
-                logs.warning("the ranks give heartbeats again", after=hang.seconds)
-                return
-            self._is_decided = True
+            is_hang = self._is_decided = common(self._silent, self._nodes) is not None
             workers = [each for node in sorted(self._evidence) for each in self._evidence[node]]
             mute = [node for node in range(self._nodes) if node not in self._evidence]
+        if not is_hang:
+            logs.warning("the ranks give heartbeats again", after=hang.seconds)
+            self._send({"hang": "over"})
+            self._settled.set()
+            return
         found = culprit.find(workers, mute)
         cause = sentence(hang, found)
         self._record(hang, workers, found)
         node = 0 if found.node is None or found.node in mute else found.node
         self._send({"hang": "end", "node": node, "cause": cause})
         self._end(node, cause)
+        self._settled.set()
 
 
 def _start(act: Callable[[], None]) -> None:

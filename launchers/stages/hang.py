@@ -46,6 +46,14 @@ class HangWatch:
         self.has_ended = False
         """Whether the gang ends because of a hang."""
 
+    def verdict(self, peers: PeerMonitor) -> LaunchError | None:
+        """Return why this node ends, if the rank that hangs is one of its own.
+
+        Called after the node's processes have ended, which may be before rank 0 has decided.
+        """
+        peers.hangs.await_decision()
+        return self.error
+
 
 @contextmanager
 def watching(

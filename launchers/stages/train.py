@@ -111,8 +111,8 @@ def train(
         # a process may fail after the save because the first of the others has ended
         if stop.has_saved() or (code != 0 and stop.has_checkpoint(work.checkpoints)):
             raise stop.preempted()
-    if watch.error is not None:
-        raise watch.error
+    if (hang := watch.verdict(peers)) is not None:
+        raise hang
     if code is None and peers.loss is None:
         raise LaunchError(
             Exit.PEER, "ended because another rank failed", "check its log", id="ended-for-peer"

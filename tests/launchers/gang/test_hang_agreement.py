@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 
 import pytest
@@ -92,6 +93,48 @@ def test_a_heartbeat_while_evidence_is_gathered_ends_nothing() -> None:
     assert not node.ended
     agreement.note(SILENT)  # and it may hang later
     assert eventually(lambda: node.gathered == 2)
+
+
+def waited(agreement: HangAgreement) -> Callable[[], bool]:
+    """Wait in a thread for the decision; return whether the wait is over."""
+    thread = threading.Thread(target=agreement.await_decision, daemon=True)
+    thread.start()
+    return lambda: not thread.is_alive()
+
+
+def test_a_node_whose_processes_have_failed_waits_for_the_decision() -> None:
+    member = HangAgreement(2, lambda message: None, is_leader=False)
+    node = Node(member, 1)
+    assert eventually(waited(member))  # nobody has asked for evidence
+    member.hear(0, {"hang": "gather"})
+    is_over = waited(member)
+    assert not eventually(is_over)
+    member.hear(0, {"hang": "end", "node": 1, "cause": "rank 1 is stopped"})
+    assert eventually(is_over) and node.ended == [(1, "rank 1 is stopped")]
+
+
+def test_nobody_waits_longer_once_the_ranks_beat_again() -> None:
+    with led() as (lead, join):
+        peers = [lead.peers, *(one.peers for one in started(lead, join))]
+        nodes = [Node(each.hangs, rank) for rank, each in enumerate(peers)]
+        held = threading.Event()
+        inner = nodes[0].gather
+
+        def gather() -> list[Worker]:
+            held.wait(10)
+            return inner()
+
+        end = nodes[0].ended.append
+        nodes[0].agreement.attach(gather, lambda *_: None, lambda node, why: end((node, why)))
+        for node in nodes:
+            node.agreement.note(SILENT)
+        assert eventually(lambda: all(node.gathered for node in nodes[1:]))
+        waits = [waited(node.agreement) for node in nodes]
+        assert not any(is_over() for is_over in waits)
+        nodes[0].agreement.note(None)
+        held.set()
+        assert eventually(lambda: all(is_over() for is_over in waits))
+    assert not any(node.ended for node in nodes)
 
 
 def test_a_launcher_that_does_not_answer_is_named_and_rank_0_ends(

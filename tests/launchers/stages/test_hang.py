@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import os
+import threading
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from launchers.config.hang import FLOORS
 from launchers.config.settings import from_env
+from launchers.exits import Exit
+from launchers.gang.hang_agreement import HangAgreement
 from launchers.gang.peer_monitor import PeerMonitor
+from launchers.gang.protocol import Loss
 from launchers.hang import stacks
 from launchers.stages.hang import _looking, watching
 from launchers.system.step_board import Phase, StepBoard
@@ -42,3 +48,20 @@ def test_the_evidence_stays_on_the_nodes_own_disk_and_goes(tmp_path: Path) -> No
         assert folder.is_dir() and tmp_path not in folder.parents
         assert watch.env["TORCH_FR_DUMP_TEMP_FILE"].startswith(str(folder))
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("culprit", [0, 1])
+def test_a_node_that_ends_before_the_decision_still_ends_with_the_hang(
+    tmp_path: Path, culprit: int
+) -> None:
+    member = replace(SETTINGS, place=replace(SETTINGS.place, rank=1, nodes=2))
+    board = StepBoard.make(tmp_path / "board", 1)
+    hangs = HangAgreement(2, lambda message: None, is_leader=False)
+    peers = PeerMonitor(hangs=hangs)
+    with watching(member, board, peers, tmp_path, {}) as watch:
+        hangs.hear(0, {"hang": "gather"})
+        peers.record_loss(Loss(who="rank 0", cause="ended because another rank failed"))
+    end = {"hang": "end", "node": culprit, "cause": "hang: rank 2 is stopped"}
+    threading.Timer(0.5, hangs.hear, (0, end)).start()
+    error = watch.verdict(peers)
+    assert (error and error.code) == (Exit.HANG if culprit == 1 else None)
