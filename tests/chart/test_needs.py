@@ -113,6 +113,21 @@ def test_env_from_is_of_the_launcher_and_the_charts_variables_win() -> None:
     assert {"DPO_NODES", "DPO_MASTER_ADDR"} <= names
 
 
+def test_the_launcher_knows_which_variables_env_from_brings() -> None:
+    given = [
+        {"secretRef": {"name": "tracker"}, "prefix": "WANDB_"},
+        {"configMapRef": {"name": "b"}},
+    ]
+    after = specs({"envFrom": given})
+    for role in ROLES:
+        env = {v["name"]: v.get("value") for v in after[role]["containers"][0]["env"]}
+        assert env["DPO_ENV_FROM"] == "Secret/tracker=WANDB_,ConfigMap/b="
+        assert set(env["DPO_ENV_NAMES"].split(",")) == set(env)
+    before = specs({})
+    names = {v["name"] for role in ROLES for v in before[role]["containers"][0]["env"]}
+    assert not names & {"DPO_ENV_FROM", "DPO_ENV_NAMES"}
+
+
 def test_init_containers_are_merged_by_name_over_the_profiles() -> None:
     profile = {"network": {"profile": "gke-tcpxo"}}
     before = pod(render(BASE, profile))["initContainers"]
