@@ -99,7 +99,8 @@ SHARED: Mapping[str, Schema] = {
         pattern="^iqn[.][0-9]{4}-[0-9]{2}[.][-A-Za-z0-9.]+(:[^,;*&$|\\s]+)$"
         "|^eui[.][A-Za-z0-9]{16}$|^naa[.][A-Za-z0-9]{32}$"
     ),
-    "labelName": text(maxLength=317, pattern=f"^({SUBDOMAIN}/)?{LABEL}$"),
+    "labelName": text(maxLength=317, pattern=f"^({SUBDOMAIN}/)?{LABEL}$")
+    | {"not": {"pattern": "^[^/]{254}"}},
     "labelValue": text(pattern=f"^$|^{LABEL}$"),
     "open": {"not": {"pattern": CREDENTIAL}},
     "portName": text(maxLength=15, pattern="^[a-z0-9]+(-[a-z0-9]+)*$")
