@@ -63,6 +63,10 @@ _FORMS = tuple(
         r"\b(?:sk|rk|pk)[-_](?:live[-_]|test[-_]|proj-|ant-)?[\w\-]{16,}",
         r"\b(?:AKIA|ASIA)[0-9A-Z]{12,}",
         r"\bAIza[\w\-]{20,}",
+        r"\b(?:npm|gsk)_[0-9A-Za-z]{16,}",
+        r"\bdckr_pat_[\w\-]{6,}",
+        r"\bpypi-AgE[\w\-]{6,}",  # every API token of PyPI begins so
+        r"\bnvapi-[\w\-]{6,}",
         r"\bLTAI[0-9A-Za-z]{12,}",
         r"\beyJ[\w\-]{8,}\.[\w\-]{4,}(?:\.[\w\-]*)?",  # JSON web token
         r"(?i:(?<=\bBearer )|(?<=\bBasic ))[\w\-.~+/=]{6,}",

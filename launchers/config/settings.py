@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from launchers import PACKAGE, suggestion
+from launchers.config import env_from
 from launchers.config import hang as hang_settings
 from launchers.config import preflight as preflight_settings
 from launchers.config.env import integer, port, required, switch
@@ -63,6 +64,8 @@ _SETTINGS = (
     "DPO_LOCAL_CHECKPOINTS",
     "DPO_LOCAL_BYTES",
     "DPO_RELEASE_RECORD",
+    env_from.NAMES,
+    env_from.SOURCES,
 )
 _USER_SETTINGS = ("DPO_ACCEPT_PATCHES",)
 """Set by the user in ``extraEnv``, read in training processes (``upstream/patches.py``)."""
@@ -184,6 +187,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
     Raises:
         LaunchError: CONFIG, naming the setting, what was given and what is allowed.
     """
+    env_from.refuse(env)
     _refuse_renamed(env)
     _refuse_unknown(env)
     secret = env.get("DPO_CODE_SECRET", "")

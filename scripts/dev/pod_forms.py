@@ -63,6 +63,8 @@ CREDENTIAL = (
     "(^|[^A-Za-z0-9_-])(hf_[A-Za-z0-9]{16,}|gh[opsur]_[A-Za-z0-9]{16,}"
     "|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{16,}|(AKIA|ASIA)[0-9A-Z]{16}"
     "|xox[abeprs]-[A-Za-z0-9-]{8,}|sk-[A-Za-z0-9_-]{20,}|AIza[0-9A-Za-z_-]{30,}"
+    "|npm_[A-Za-z0-9]{16,}|gsk_[A-Za-z0-9]{16,}|dckr_pat_[A-Za-z0-9_-]{16,}"
+    "|pypi-AgE[A-Za-z0-9_-]{16,}|nvapi-[A-Za-z0-9_-]{16,}"
     "|ms-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-|eyJ[A-Za-z0-9_-]{8,}[.]eyJ[A-Za-z0-9_-]{8,}[.])"
     '|-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY|[A-Za-z][A-Za-z0-9+.-]*://[^/\\s:@"]*:[^/\\s@"]+@'
 )
@@ -97,7 +99,8 @@ SHARED: Mapping[str, Schema] = {
         pattern="^iqn[.][0-9]{4}-[0-9]{2}[.][-A-Za-z0-9.]+(:[^,;*&$|\\s]+)$"
         "|^eui[.][A-Za-z0-9]{16}$|^naa[.][A-Za-z0-9]{32}$"
     ),
-    "labelName": text(maxLength=317, pattern=f"^({SUBDOMAIN}/)?{LABEL}$"),
+    "labelName": text(maxLength=317, pattern=f"^({SUBDOMAIN}/)?{LABEL}$")
+    | {"not": {"pattern": "^[^/]{254}"}},
     "labelValue": text(pattern=f"^$|^{LABEL}$"),
     "open": {"not": {"pattern": CREDENTIAL}},
     "portName": text(maxLength=15, pattern="^[a-z0-9]+(-[a-z0-9]+)*$")

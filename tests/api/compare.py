@@ -61,7 +61,7 @@ class Comparison:
         """Draw one layer of values for each seed; the sections take turns."""
         renderer = self.workers[0][0]
         rendered = objects(renderer.ask(merged({}), self.chart).objects)
-        [base] = [pod for pod in rendered if pod["metadata"]["name"] == "node"]
+        [base] = [o for o in rendered if (o["kind"], o["metadata"]["name"]) == ("Pod", "node")]
         names = list(SECTIONS)
         idle = queue.SimpleQueue[tuple[Renderer, Server]]()
         for worker in self.workers:
@@ -99,7 +99,7 @@ class Comparison:
 def objects(rendered: list[Document]) -> Iterator[Document]:
     """Yield what API servers check: the objects, and the Jobs and pods that the JobSet creates."""
     for document in rendered:
-        yield document
+        yield _with_account(document) if document["kind"] == "Pod" else document
         if document["kind"] != "JobSet":
             continue
         for job in document["spec"]["replicatedJobs"]:
@@ -108,8 +108,14 @@ def objects(rendered: list[Document]) -> Iterator[Document]:
             yield {"apiVersion": "batch/v1", "kind": "Job", "metadata": made, "spec": spec}
             pod = job["template"]["spec"]["template"]
             metadata = {**pod["metadata"], "name": job["name"]}
-            spec = {"serviceAccountName": "default", **pod["spec"]}  # as the admission plugin does
-            yield {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+            yield _with_account(
+                {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": pod["spec"]}
+            )
+
+
+def _with_account(pod: Document) -> Document:
+    """Return a pod with a service account, which the disabled admission plugin would set."""
+    return {**pod, "spec": {"serviceAccountName": "default", **pod["spec"]}}
 
 
 def _by_schema(values: Document) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tests.api import single_keys
 from tests.api.parts import LABEL_VALUES, LABELS, LONG, NAMES, PATHS, TEXTS, Parts, Pool
 from tests.chart.helm import Document
 
@@ -309,6 +310,7 @@ SECTIONS: Mapping[str, Section] = {
         place=_place_security,
     ),
     "serviceAccount": Section(draw=_service_account),
+    "single keys": Section(draw=single_keys.draw),
     "tmp": Section(draw=lambda parts: {"tmp": {"sizeLimit": parts.quantity()}}),
     "tolerations": Section(
         draw=lambda parts: {"tolerations": parts.some(lambda: parts.of("Toleration"), 3)},

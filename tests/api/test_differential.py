@@ -14,7 +14,7 @@ import pytest
 from tests.api.compare import Comparison, Outcome
 from tests.api.running import comparison, missing
 
-CASES = int(os.environ.get("CASES", "140"))
+CASES = int(os.environ.get("CASES", "145"))
 SEED = int(os.environ.get("CASES_SEED", "0"))
 
 pytestmark = pytest.mark.skipif(
@@ -34,7 +34,7 @@ def test_the_server_refuses_nothing_that_the_chart_accepts(running: Comparison) 
     assert [outcome for outcome in outcomes if outcome.verdict == "server"] == []
     # Parts that are all refused, or all accepted, would show nothing.
     seen = Counter(outcome.verdict for outcome in outcomes)
-    assert min(seen["none"], seen["both"]) > 0.2 * CASES, seen
+    assert min(seen["none"], seen["both"]) > 0.15 * CASES, seen
     assert seen["chart"] < 0.1 * CASES, seen
 
 

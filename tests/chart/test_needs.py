@@ -113,6 +113,21 @@ def test_env_from_is_of_the_launcher_and_the_charts_variables_win() -> None:
     assert {"DPO_NODES", "DPO_MASTER_ADDR"} <= names
 
 
+def test_the_launcher_knows_which_variables_env_from_brings() -> None:
+    given = [
+        {"secretRef": {"name": "tracker"}, "prefix": "WANDB_"},
+        {"configMapRef": {"name": "b"}},
+    ]
+    after = specs({"envFrom": given})
+    for role in ROLES:
+        env = {v["name"]: v.get("value") for v in after[role]["containers"][0]["env"]}
+        assert env["DPO_ENV_FROM"] == "Secret/tracker=WANDB_,ConfigMap/b="
+        assert set(env["DPO_ENV_NAMES"].split(",")) == set(env)
+    before = specs({})
+    names = {v["name"] for role in ROLES for v in before[role]["containers"][0]["env"]}
+    assert not names & {"DPO_ENV_FROM", "DPO_ENV_NAMES"}
+
+
 def test_init_containers_are_merged_by_name_over_the_profiles() -> None:
     profile = {"network": {"profile": "gke-tcpxo"}}
     before = pod(render(BASE, profile))["initContainers"]
@@ -196,6 +211,15 @@ def test_sizes_of_memory_and_tmp() -> None:
     volumes = {v["name"]: v for v in pod(render(BASE, sizes))["volumes"]}
     assert volumes["shm"]["emptyDir"]["sizeLimit"] == "512Ki"
     assert volumes["tmp"]["emptyDir"] == {"sizeLimit": "20Gi"}
+
+
+def test_a_size_without_a_unit_stays_a_text() -> None:
+    # YAML would make it a number, and the CRD of JobSets takes whole numbers and texts.
+    sizes = {"sharedMemory": {"sizeLimit": "0.5"}, "tmp": {"sizeLimit": "1.5"}}
+    volumes = {
+        v["name"]: v["emptyDir"] for v in pod(render(BASE, sizes))["volumes"] if "emptyDir" in v
+    }
+    assert (volumes["shm"]["sizeLimit"], volumes["tmp"]["sizeLimit"]) == ("0.5", "1.5")
 
 
 def test_the_network_policy_allows_the_gang_and_dns() -> None:

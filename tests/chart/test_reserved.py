@@ -6,6 +6,7 @@ import re
 
 import pytest
 
+from launchers.config import env_from
 from launchers.config.settings import _SETTINGS, Code
 from launchers.exits import LaunchError
 from launchers.stages.clone import _check
@@ -13,8 +14,7 @@ from tests.chart.helm import Document, Refused, merged, render, template
 
 ENVIRONMENT = [
     *_SETTINGS,
-    *("JOB_COMPLETION_INDEX", "NODE_RANK", "RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE"),
-    *("GROUP_RANK", "MASTER_ADDR", "MASTER_PORT", "NNODES", "NPROC_PER_NODE"),
+    *("JOB_COMPLETION_INDEX", *env_from.RANKS, *(f"{prefix}X" for prefix in env_from.PREFIXES)),
     *("GPU_MODEL", "NETWORK_TRANSPORT", "NETWORK_FLOOR_GBS"),
     *("CUDA_VISIBLE_DEVICES", "PET_NNODES", "TORCHELASTIC_RUN_ID", "DPO_ANY", "SKIP_ANY"),
     *("HF_TOKEN", "HF_HUB_TOKEN", "HUGGING_FACE_HUB_TOKEN", "HUGGINGFACE_HUB_TOKEN"),

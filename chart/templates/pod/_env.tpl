@@ -86,5 +86,23 @@ gets neither the network's variables nor tokens. Takes (root, role).
 {{- $_ := set $env $name (dict "valueFrom" (dict "secretKeyRef" $reference)) }}
 {{- end }}
 {{- end }}
+{{- with ternary $v.envFrom list (not $isTest) }}
+{{- $_ := set $env "DPO_ENV_FROM" (include "megatron-dpo.env.sources" .) }}
+{{- $_ := set $env "DPO_ENV_NAMES" (append (keys $env) "DPO_ENV_NAMES" | sortAlpha | join ",") }}
+{{- end }}
 {{- toJson $env }}
+{{- end }}
+
+{{/*
+The sources of envFrom as KIND/NAME=PREFIX, separated by commas. The launcher refuses reserved variables among those that
+they bring: the chart cannot read the keys of a Secret (launchers/config/env_from.py). Takes envFrom.
+*/}}
+{{- define "megatron-dpo.env.sources" -}}
+{{- $sources := list -}}
+{{- range $entry := . }}
+{{- range $field, $kind := dict "configMapRef" "ConfigMap" "secretRef" "Secret" }}
+{{- with get $entry $field }}{{ $sources = append $sources (printf "%s/%s=%s" $kind .name ($entry.prefix | default "")) }}{{ end }}
+{{- end }}
+{{- end }}
+{{- join "," $sources }}
 {{- end }}

@@ -23,14 +23,14 @@
 - name: shm
   emptyDir:
     medium: Memory
-    sizeLimit: {{ $v.sharedMemory.sizeLimit }}
+    sizeLimit: {{ $v.sharedMemory.sizeLimit | quote }}
 {{- end }}
 {{- if and (eq .role "node") (include "megatron-dpo.local" .root) }}
 - name: local-checkpoints
   {{- include "megatron-dpo.local" .root | nindent 2 }}
 {{- end }}
 - name: tmp
-  emptyDir: {{ with $v.tmp.sizeLimit }}{sizeLimit: {{ . }}}{{ else }}{}{{ end }}
+  emptyDir: {{ with $v.tmp.sizeLimit }}{sizeLimit: {{ quote . }}}{{ else }}{}{{ end }}
 {{- if $isTest }}
 - name: release
   secret:

@@ -89,8 +89,11 @@
 {{- end }}
 {{- end }}
 
-{{/* Non-empty for the name of a resource that a container can request. */}}
+{{/*
+Non-empty for the name of a resource that a container can request. The name of its quota, requests.NAME, must be
+valid too: 253 characters before the slash.
+*/}}
 {{- define "megatron-dpo.isResource" -}}
 {{- if regexMatch "^(cpu|memory|ephemeral-storage|hugepages-[1-9][0-9]*[KMG]i)$" . }}yes
-{{- else if and (contains "/" .) (include "megatron-dpo.isLabel" .) (not (regexMatch "^(requests[.]|([a-z0-9.-]*[.])?kubernetes[.]io/)" .)) }}yes{{ end }}
+{{- else if and (contains "/" .) (include "megatron-dpo.isLabel" .) (not (regexMatch "^(requests[.]|([a-z0-9.-]*[.])?kubernetes[.]io/|[^/]{245})" .)) }}yes{{ end }}
 {{- end }}

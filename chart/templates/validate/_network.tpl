@@ -56,6 +56,8 @@
 - network.resourceName: {{ $name }} is gpuResource, whose count is gpusPerNode; use the fabric's device or network.resourceName: "" [network-device-is-gpu]
 {{- else if not (include "megatron-dpo.isExtended" $name) }}
 - network.resources: {{ $name }} is not a device; use resources.limits.{{ $name }} [network-resource-no-device]
+{{- else if not (include "megatron-dpo.isResource" $name) }}
+- network.resources: {{ $name }} is not a resource; use the name of a device plugin, such as rdma/hca [resource-name]
 {{- else if eq (toString $count) "0" }}
 - network.resourceName: {{ $name }} has no count with profile {{ $user.profile }}; set network.resourceName: "" if the fabric needs no device, or network.resourceCount: 1 [network-device-no-count]
 {{- end }}

@@ -46,6 +46,13 @@
 {{- if gt $searches 2048 }}
 - dnsConfig.searches: {{ $searches }} characters, and Kubernetes accepts 2048; remove some [dns-searches]
 {{- end }}
+{{- $addresses := list }}
+{{- range $position, $alias := .Values.hostAliases }}
+{{- if has .ip $addresses }}
+- hostAliases[{{ $position }}].ip: {{ .ip }} has an entry above; add the names to its hostnames [host-alias-twice]
+{{- end }}
+{{- $addresses = append $addresses .ip }}
+{{- end }}
 {{- $claims := list }}
 {{- range $position, $claim := .Values.resourceClaims }}
 {{- if has .name $claims }}

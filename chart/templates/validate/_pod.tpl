@@ -121,5 +121,5 @@ GPUs. Takes (key, given).
 
 {{/* Non-empty for a valid name of a label, an annotation or a taint. */}}
 {{- define "megatron-dpo.isLabel" -}}
-{{- if regexMatch "^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9._]{0,61}[A-Za-z0-9])?$" . }}yes{{ end }}
+{{- if and (regexMatch "^([a-z0-9]([-a-z0-9]*[a-z0-9])?([.][a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?[A-Za-z0-9]([-A-Za-z0-9._]{0,61}[A-Za-z0-9])?$" .) (not (regexMatch "^[^/]{254}" .)) }}yes{{ end }}
 {{- end }}

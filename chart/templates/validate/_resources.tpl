@@ -1,5 +1,8 @@
 {{/* Merged requests and limits that the API server would refuse. */}}
 {{- define "megatron-dpo.validate.resources" -}}
+{{- if not (include "megatron-dpo.isResource" .Values.gpuResource) }}
+- gpuResource: {{ .Values.gpuResource }} is not a resource; use the name of a device plugin, such as nvidia.com/gpu [resource-name]
+{{- end }}
 {{- range $path, $role := dict "resources" "node" "stages.resources" "clone" "test.resources" "test" }}
 {{- $user := (include "megatron-dpo.role" (dict "root" $ "role" $role) | fromJson).resources }}
 {{- $names := concat (keys ($user.requests | default dict)) (keys ($user.limits | default dict)) | uniq | sortAlpha }}
