@@ -43,6 +43,9 @@ and after a save that outlasts the pod's grace period."""
 LOSS_REPORT_TIMEOUT_SECONDS = 35.0
 """Time in which a lost peer may report its end after the collective broke: its torchrun takes up to
 30 s to end its other workers."""
+SIGNLESS_SECONDS = 2.0
+"""The same where no log has a sign of a broken collective: then this node most likely ended first.
+"""
 SETTLE_SECONDS = 1.0
 """Time in which torchrun may fail by itself when another rank has failed: what its workers have
 logged counts, since a user error rules out a restart."""
@@ -192,9 +195,8 @@ def _failure(
     found = failures.why(ranks, agent_log, started=started, oom_kills=oom_kills, code=code or 0)
     if found is not None and found.code in USER:
         return found.error()
-    is_cascade = found is None or found.cascade
-    waits = is_cascade and not peers.restarts.is_enabled
-    if peers.loss is not None or (waits and peers.lost.wait(LOSS_REPORT_TIMEOUT_SECONDS)):
+    patience = _patience(found) if not peers.restarts.is_enabled else 0.0
+    if peers.loss is not None or (patience and peers.lost.wait(patience)):
         assert peers.loss is not None
         return peers.loss.error()
     if found is None:
@@ -202,3 +204,10 @@ def _failure(
             Exit.PEER, "training failed without an exception", f"check {ranks}", id="train-failed"
         )
     return found.error(logs=ranks)
+
+
+def _patience(found: failures.Verdict | None) -> float:
+    """Return the seconds to wait for a peer that may have ended first."""
+    if found is None:
+        return SIGNLESS_SECONDS
+    return LOSS_REPORT_TIMEOUT_SECONDS if found.cascade else 0.0

@@ -65,6 +65,8 @@ _TABLE_END = re.compile(
     rb"^Root Cause \(first observed failure\):$.*^=+$", re.DOTALL | re.MULTILINE
 )
 """``torch/distributed/elastic/multiprocessing/errors/__init__.py: _MSG_FORMAT_TEMPLATE``."""
+_TEE = re.compile(r"\[\w*?\d+\]:")
+"""Begins a worker's line in torchrun's output."""
 _ABORTS = frozenset(rule.id for rule in CAUSES if rule.in_log)
 _MEGATRON_EXITS = (16, 17)
 """``megatron/core/rerun_state_machine.py``: a result differed, or it has to be computed again."""
@@ -238,9 +240,30 @@ def why(
             None if that is not known.
         code: torchrun's exit code; that of a signal is negative.
     """
+    away = _away(ranks.parent)
+    if away is not None:
+        return away
     texts = [tail(path) for path in sorted(ranks.rglob("stderr.log"))]
     agent = tail(agent_log)
     return attribute(texts, agent, started=started, oom_kills=oom_kills, code=code)
+
+
+def _away(folder: Path) -> Verdict | None:
+    """Return the verdict if the attempt's folder, which the launcher has made, cannot be found.
+
+    Paths that training misses then are not the user's, and no log can be read.
+    """
+    try:
+        folder.stat()
+    except OSError as error:
+        return Verdict(
+            code=Exit.IO,
+            id="workspace-away",
+            cause=f"{folder}, which this attempt has made, is gone: {error.strerror}",
+            remedy="check the mount of the workspace on this node, and its server",
+            failure_class=FailureClass.STORAGE,
+        )
+    return None
 
 
 def attribute(
@@ -256,7 +279,8 @@ def attribute(
     A rank killed by a signal takes precedence over exceptions in its log, which were caught. But
     NCCL's watchdog aborts a rank whose peer is gone, which is a cascade, or a rank whose log states
     why: a collective timed out, a GPU failed, memory ran out. A torchrun that was killed itself
-    leaves no table; then its own signal counts.
+    leaves no table; then its own signal counts. Without any other sign, torchrun itself may have
+    lost the connection to its peers.
 
     Args:
         texts: the end of each rank's stderr.
@@ -287,6 +311,8 @@ def attribute(
             cascade=True,
             failure_class=FailureClass.PREEMPTION,
         )
+    if number == 0 and found is None:
+        return _of_agent(agent, started=started)
     if number in (0, signal.SIGTERM) or (found is not None and found.tells_abort):
         return found
     return Verdict(
@@ -295,6 +321,13 @@ def attribute(
         cause=f"a training process was killed by {signal_name(number)}",
         remedy="check the rank's log",
     )
+
+
+def _of_agent(agent: str, *, started: bool) -> Verdict | None:
+    """Classify an exception of torchrun itself, if it is a cascade: others stand in its table."""
+    own = "\n".join(line for line in agent.splitlines() if not _TEE.match(line))
+    found = verdict(own, started=started)
+    return found if found is not None and found.cascade else None
 
 
 def _signal(code: int) -> int:

@@ -8,6 +8,9 @@ from typing import Any
 
 from launchers.metrics.rows import Row
 
+SILENT_SECONDS = 30.0
+"""Time without a step before the next fault, after which this one has ended the attempt."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
@@ -43,15 +46,42 @@ def recovery(rows: Sequence[Row], event: Event, until: float) -> dict[str, Any]:
         event: the fault.
         until: Unix time of the next fault, or the end.
     """
-    before = max((row.step for row in rows if row.time <= event.time), default=0)
-    after = [row for row in rows if event.time < row.time <= until]
-    new = [row.time for row in after if row.step > before]
+    done = [row for row in rows if row.time <= event.time]
+    before = max((row.step for row in done), default=0)
+    new = next_new(rows, event.time, until)
+    end = max(until, new.time) if new else until
+    after = [row for row in rows if event.time < row.time <= end]
     return {
         "fault": event.name,
-        "next_step_s": round(min(new) - event.time, 1) if new else None,
+        "next_step_s": round(new.time - event.time, 1) if new else None,
         "steps_again": sum(row.step <= before for row in after),
         "attempts": sorted({row.attempt for row in after}),
     }
+
+
+def next_new(rows: Sequence[Row], begin: float, until: float) -> Row | None:
+    """Return the first step after a fault that no earlier attempt has done; None without one.
+
+    If the fault ends the attempt it is a step of a later one, also after the next fault: some steps
+    still end while a pod is deleted or the peers of a dead process wait.
+
+    Args:
+        rows: of all attempts.
+        begin: Unix time of the fault.
+        until: that of the next fault, or the end.
+    """
+    attempt = max((row.attempt for row in rows if row.time <= begin), default=0)
+    old = [row for row in rows if row.attempt <= attempt]
+    last = max((row.time for row in old if row.time <= until), default=begin)
+    later = [row for row in rows if row.attempt > attempt]
+    begins = min((row.time for row in later), default=float("inf"))
+    if later and (begins <= until or until - last > SILENT_SECONDS):
+        done = max((row.step for row in old), default=0)
+        new = [row for row in later if row.step > done]
+    else:
+        done = max((row.step for row in rows if row.time <= begin), default=0)
+        new = [row for row in rows if begin < row.time <= until and row.step > done]
+    return min(new, key=lambda row: row.time, default=None)
 
 
 def differences(reference: Sequence[Row], rows: Sequence[Row]) -> list[str]:

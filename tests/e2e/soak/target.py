@@ -6,6 +6,7 @@ import contextlib
 import os
 import random
 import signal
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from tests.e2e.runs import Pod, Run
 
 TRAINER = "rlhf.py"
 """Program of ms-swift in the command line of a training process."""
+AGENT = "torch.distributed.run"
+"""In the command line of torchrun, which names the program, too."""
 LAUNCHER = ("-m", "launchers", "run")
 
 
@@ -40,6 +43,14 @@ def processes(pod: str) -> list[Process]:
     return sorted(found, key=lambda each: each.pid)
 
 
+def trainer_of(found: Sequence[Process]) -> int | None:
+    """Return the first process of a pod that trains: not torchrun, which starts it."""
+    for each in found:
+        if AGENT not in each.argv and any(TRAINER in word for word in each.argv):
+            return each.pid
+    return None
+
+
 @dataclass(frozen=True, kw_only=True)
 class Target:
     """One side of the soak."""
@@ -55,8 +66,7 @@ class Target:
 
     def trainer(self, pod: str) -> int | None:
         """Return the training process of a pod."""
-        found = (each.pid for each in processes(pod) if any(TRAINER in w for w in each.argv))
-        return next(found, None)
+        return trainer_of(processes(pod))
 
     def launcher(self, pod: str) -> int | None:
         """Return process 1 of a pod."""

@@ -148,6 +148,7 @@ def save_on_disks(root: Path, step: int, version: int, copied: int, record: Reco
         node_disk.copy_shards(root / f"disk-{rank}" / folder.name, folder, rank)
     if copied == 2:
         checkpoint.seal(folder, step)
+        record.promise("sealed", step)
 
 
 def disks_of_nodes(root: Path, record: Recording) -> None:
@@ -163,11 +164,7 @@ def disks_of_nodes(root: Path, record: Recording) -> None:
 def whole_from_disks(root: Path, promises: Promises) -> None:
     """Complete what both nodes have, as the launchers do; all files are of one save."""
     checkpoints = root / "checkpoints"
-    for rank in (0, 1):
-        node_disk.push(root / f"disk-{rank}", checkpoints)
-    with patch.object(node_disk, "VISIBLE_SECONDS", 0):
-        node_disk.finish(checkpoints)
-    found = resume.choose(checkpoints, seconds=10)
+    found = _finished(root, checkpoints)
     _judge(found, promises)
     for rank in (0, 1) if found is not None else ():
         assert found is not None
@@ -175,6 +172,22 @@ def whole_from_disks(root: Path, promises: Promises) -> None:
         files = [(near / name).read_bytes() for name in SHARDS]
         saves = [[content(found.step, name, version) for name in SHARDS] for version in (1, 2)]
         require(files in saves, f"{found.path.name} mixes files of two saves")
+
+
+def whole_without_a_node(root: Path, promises: Promises) -> None:
+    """Lose a node with its disk: what is complete on the workspace is there, the rest given up."""
+    disk.remove(root / "disk-1")
+    found = _finished(root, root / "checkpoints")
+    _judge(found, {"step": promises.get("sealed")})
+
+
+def _finished(root: Path, checkpoints: Path) -> checkpoint.Checkpoint | None:
+    """Copy what the disks have to the workspace; return the checkpoint that a start chooses."""
+    for rank in (0, 1):
+        node_disk.push(root / f"disk-{rank}", checkpoints)
+    with patch.object(node_disk, "VISIBLE_SECONDS", 0):
+        node_disk.finish(checkpoints)
+    return resume.choose(checkpoints, seconds=10)
 
 
 # Outputs of stages: made, made anew from other inputs, repaired.
@@ -281,6 +294,7 @@ ALL = (
     Scenario(name="checkpoints", run=saves_and_deletions, check=whole_by_sizes),
     Scenario(name="checkpoint saved again", run=damaged_and_saved_again, check=whole_by_digests),
     Scenario(name="nodes' disks", run=disks_of_nodes, check=whole_from_disks),
+    Scenario(name="a node's disk lost", run=disks_of_nodes, check=whole_without_a_node),
     Scenario(name="outputs of stages", run=outputs, check=whole_outputs),
     Scenario(name="replaced files", run=replacements, check=whole_replacements),
     Scenario(name="lock", run=locks, check=free_lock),

@@ -8,7 +8,7 @@ import pytest
 from launchers.exits import Exit, FailureClass
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.gang.protocol import Loss
-from launchers.stages.train import _failure
+from launchers.stages.train import SIGNLESS_SECONDS, _failure
 
 
 def logs(folder: Path, *texts: str) -> Path:
@@ -127,7 +127,47 @@ def test_a_cascade_waits_for_the_culprits_name(tmp_path: Path) -> None:
 def test_an_end_without_an_exception_says_where_to_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("launchers.stages.train.LOSS_REPORT_TIMEOUT_SECONDS", 0.0)
+    monkeypatch.setattr("launchers.stages.train.SIGNLESS_SECONDS", 0.01)
     error = _failure(logs(tmp_path, "no exception"), PeerMonitor(), started=True)
     assert error.code == Exit.PEER
     assert str(tmp_path / "node-0") in error.remedy
+
+
+def test_an_end_without_a_sign_of_a_peer_is_reported_in_seconds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waited: list[float | None] = []
+
+    def wait(peers: object, seconds: float | None = None) -> bool:
+        waited.append(seconds)
+        return False
+
+    monkeypatch.setattr("threading.Event.wait", wait)
+    _failure(logs(tmp_path, ""), PeerMonitor(), started=True, code=1)
+    assert waited == [SIGNLESS_SECONDS]
+    assert SIGNLESS_SECONDS < 5
+
+
+def test_a_torchrun_that_lost_its_peers_itself_waits_for_the_culprits_name(tmp_path: Path) -> None:
+    ranks = logs(tmp_path, "")
+    ranks.with_suffix(".log").write_text(
+        "[default0]:RuntimeError: caught\n"
+        "torch.distributed.DistNetworkError: Connection reset by peer\n"
+    )
+    peers = PeerMonitor()
+    lost = Loss(who="rank 3", cause="out of disk")
+    threading.Timer(SIGNLESS_SECONDS + 1.0, peers.record_loss, (lost,)).start()
+    error = _failure(ranks, peers, started=True, code=1)
+    assert error.cause == "rank 3 ended: out of disk"
+
+
+def test_a_workspace_that_is_away_is_no_missing_path_of_the_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def wait(peers: object, seconds: float) -> bool:
+        raise AssertionError(seconds)
+
+    monkeypatch.setattr("threading.Event.wait", wait)
+    error = _failure(tmp_path / "away" / "node-0", PeerMonitor(), started=False, code=1)
+    assert (error.code, error.id) == (Exit.IO, "workspace-away")
+    assert error.failure_class == FailureClass.STORAGE
