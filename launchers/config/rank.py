@@ -202,7 +202,7 @@ def _several(given: str) -> LaunchError:
         Exit.CONFIG,
         f"{given}: several launchers were started on this node",
         "start one launcher per node (srun --ntasks-per-node=1, mpirun --npernode 1, torchrun "
-        "--nproc-per-node 1) and set DPO_GPUS_PER_NODE: it starts one process per GPU itself",
+        "--nproc-per-node 1): it starts one process per GPU itself",
         id="launch-several-per-node",
     )
 

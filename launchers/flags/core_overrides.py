@@ -8,12 +8,19 @@ is refused. ``chart/templates/recipe/_overrides.tpl`` says the same.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from launchers.config.flag_value import Value
 from launchers.refusal import Refusal
 
+PARALLEL = (
+    *("context_parallel_size", "expert_model_parallel_size", "expert_tensor_parallel_size"),
+    *("pipeline_model_parallel_size", "sequence_parallel", "tensor_model_parallel_size"),
+    "virtual_pipeline_model_parallel_size",
+)
+"""Fields that megatron-core's process groups have to agree with: they are flags of ms-swift, from
+which it makes the groups (``swift/megatron/utils/megatron_lm_utils.py: _initialize_mpu``)."""
 _SWITCHES = ("true", "false", "yes", "no", "on", "off")
 
 
@@ -32,7 +39,7 @@ def read(value: Value) -> Mapping[str, Any] | None:
 
 
 def wrong(flag: str, value: Value) -> list[Refusal]:
-    """Return a refusal of a value that is not a map, or of each switch in it that is a string.
+    """Return a refusal of a value that is not a map, or of wrong keys and switches in it.
 
     megatron-core's configuration converts nothing (``transformer_config.py``): a text is on.
 
@@ -46,13 +53,24 @@ def wrong(flag: str, value: Value) -> list[Refusal]:
         given = " ".join(value) if isinstance(value, list) else value
         says = "is not a map; use key: value lines below it or a JSON object"
         return [Refusal(id="overrides-map", path=f"recipe.args.{flag}", says=f'"{given}" {says}')]
+    path = f"recipe.args.{flag}"
     return [
-        Refusal(
-            id="overrides-text",
-            path=f"recipe.args.{flag}.{key}",
-            says=f'"{found[key]}" is a string, which megatron-core treats as true; '
+        Refusal(id=id, path=f"{path}.{key}", says=says)
+        for key in sorted(found, key=str)
+        for id, says in _wrong_key(key, found[key])
+    ]
+
+
+def _wrong_key(key: str, value: Any) -> Iterator[tuple[str, str]]:
+    if key in PARALLEL:
+        yield (
+            "overrides-parallel",
+            f"would differ from the process groups, which are made from the flag; set "
+            f"recipe.args.{key}",
+        )
+    if isinstance(value, str) and value.lower() in _SWITCHES:
+        yield (
+            "overrides-text",
+            f'"{value}" is a string, which megatron-core treats as true; '
             "use true or false without quotes",
         )
-        for key in sorted(found, key=str)
-        if isinstance(found[key], str) and found[key].lower() in _SWITCHES
-    ]

@@ -36,6 +36,11 @@ def refusal(
             Exit.CONFIG,
             f"{peer.name} belongs to a gang of {peer.nodes} nodes, not of {own.nodes}",
         )
+    if peer.processes != own.processes:
+        return Exit.CONFIG, (
+            f"{peer.name} starts {peer.processes} training processes and rank 0 {own.processes}: "
+            "set DPO_GPUS_PER_NODE to the same number on all nodes"
+        )
     if peer.digest != own.digest:
         return Exit.CONFIG, (
             f"{peer.name} has another recipe or launcher ({peer.digest[:12]}) than rank 0 "

@@ -109,6 +109,8 @@ class Hello:
     run: str
     rank: int
     nodes: int
+    processes: int
+    """Training processes of this rank: equal on all ranks, as torchrun and Megatron require."""
     digest: str
     """Digest of recipe and launcher: equal on all ranks, or they would train different things."""
     pod: str
@@ -127,6 +129,7 @@ class Hello:
             run=settings.run,
             rank=settings.place.rank,
             nodes=settings.place.nodes,
+            processes=settings.nproc_per_node,
             digest=digest,
             pod=settings.pod,
             node=settings.node,
@@ -140,12 +143,13 @@ class Hello:
     def from_wire(cls, message: Message) -> Hello | None:
         """Parse the message; None when it is malformed: any program may connect to the port.
 
-        >>> hello = Hello(run="r", rank=1, nodes=2, digest="d", pod="", node="")
+        >>> hello = Hello(run="r", rank=1, nodes=2, processes=8, digest="d", pod="", node="")
         >>> Hello.from_wire(hello.to_wire()).name
         'rank 1'
         """
         fields = message.get("hello")
-        types = {"run": str, "rank": int, "nodes": int, "digest": str, "pod": str, "node": str}
+        numbers = dict.fromkeys(("rank", "nodes", "processes"), int)
+        types = numbers | dict.fromkeys(("run", "digest", "pod", "node"), str)
         if not isinstance(fields, dict) or fields.keys() != types.keys():
             return None
         if not all(isinstance(fields[name], type_) for name, type_ in types.items()):

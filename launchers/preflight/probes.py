@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import itertools
 import os
 import re
 import resource
 import shutil
 import subprocess
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 
+from launchers import logs
 from launchers.config.recipe import Backend
+from launchers.config.settings import Settings
+from launchers.exits import Exit, LaunchError
 from launchers.preflight.nvidia_smi import Smi, parse
 
 SMI = ("nvidia-smi", "-q", "-x")
@@ -200,3 +204,59 @@ def _xids() -> tuple[str, ...]:
             os.close(log)
     found = (re.search(r"NVRM: Xid.*", line) for line in lines)
     return tuple(match.group(0)[:200] for match in found if match)
+
+
+def with_gpus(settings: Settings, env: Mapping[str, str]) -> Settings:
+    """Return the settings with a process for each GPU that CUDA sees, unless a number was given.
+
+    ``DPO_GPUS_PER_NODE=0`` trains on CPU. The pods of a JobSet always have the variable.
+
+    Raises:
+        LaunchError: PREFLIGHT, nvidia-smi does not answer.
+    """
+    if settings.gpus_per_node or "DPO_GPUS_PER_NODE" in env:
+        return settings
+    gpus = count_gpus(env)
+    if gpus:
+        logs.info("GPUs counted, a process for each", gpus=gpus, change="DPO_GPUS_PER_NODE")
+    return replace(settings, gpus_per_node=gpus)
+
+
+def count_gpus(env: Mapping[str, str]) -> int:
+    """Count the GPUs that CUDA would see on this host.
+
+    CUDA ignores what follows the first invalid entry of ``CUDA_VISIBLE_DEVICES`` (CUDA C++
+    Programming Guide, "CUDA Environment Variables"); ``-1`` is how it is told to see none.
+
+    >>> [count_gpus({"CUDA_VISIBLE_DEVICES": text}) for text in ("0,1", "", "-1", "0,-1,2")]
+    [2, 0, 0, 1]
+
+    Raises:
+        LaunchError: PREFLIGHT, nvidia-smi does not answer.
+    """
+    chosen = env.get("CUDA_VISIBLE_DEVICES")
+    if chosen is not None:
+        words = (word.strip() for word in chosen.split(","))
+        return len(list(itertools.takewhile(_is_device, words)))
+    if shutil.which("nvidia-smi", path=env.get("PATH")) is None:
+        return 0
+    try:
+        done = subprocess.run(
+            ["nvidia-smi", "-L"],
+            env=dict(env),
+            capture_output=True,
+            text=True,
+            timeout=SMI_TIMEOUT_SECONDS,
+        )
+    except subprocess.TimeoutExpired:
+        raise LaunchError(
+            Exit.PREFLIGHT,
+            f"nvidia-smi -L did not answer within {SMI_TIMEOUT_SECONDS:.0f} s",
+            "check the host's NVIDIA driver, or set DPO_GPUS_PER_NODE",
+            id="nvidia-smi-timeout",
+        ) from None
+    return sum(line.startswith("GPU ") for line in done.stdout.splitlines())
+
+
+def _is_device(word: str) -> bool:
+    return word.isdecimal() or word.startswith(("GPU-", "MIG-"))

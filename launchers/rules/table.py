@@ -25,6 +25,7 @@ from launchers.rules.moe import EIGHT_BITS, EXPERTS, GATHER
 from launchers.rules.optimizer import OPTIMIZER, RANGES, SCHEDULE
 from launchers.rules.pair_weights import WEIGHTS, WEIGHTS_ELSEWHERE
 from launchers.rules.parallelism import DENSE, GBS, MBS, PIPELINE, RECOMPUTE, SIZES, TENSOR, WORLD
+from launchers.rules.preference import IGNORED, LOSSES
 from launchers.rules.reference import REFERENCES, REFERENCES_ELSEWHERE
 
 SWIFT = "4.4.1"
@@ -38,10 +39,11 @@ ROWS: dict[str, tuple[Rule, ...]] = {
         *(*SIZES, *RANGES, *WORLD, *PIPELINE, *TENSOR, *RECOMPUTE, *EXPERTS),
         *(*EIGHT_BITS, *OPTIMIZER, *DATA, *SCHEDULE, *LOSS, *SAVING),
         *(*ELSEWHERE, *REFERENCES, *WEIGHTS, *GATHER, *ADAPTER, *EVALUATION, *ON_MEGATRON),
+        *(*LOSSES, *IGNORED),
     ),
     "transformers": (
         *(*TRANSFORMERS, *ELSEWHERE, *REFERENCES_ELSEWHERE, *WEIGHTS_ELSEWHERE),
-        *(*EVALUATION, *ON_TRANSFORMERS),
+        *(*EVALUATION, *ON_TRANSFORMERS, *LOSSES),
     ),
 }
 """Backend to the rules that need no model, of all releases; ``rows`` has those of one, in the order
@@ -62,7 +64,7 @@ _MEGATRON = {
     "adam_beta2": "0.95",
     **{"lr_decay_style": "cosine", "weight_decay_incr_style": "constant", "logging_steps": "5"},
     **{"save_strategy": "steps", "freeze_parameters_ratio": "0.0", "split_dataset_ratio": "0.0"},
-    **{"f_divergence_type": "reverse_kl", "tuner_type": "full"},
+    **{"f_divergence_type": "reverse_kl", "tuner_type": "full", "label_smoothing": "0.0"},
     **dict.fromkeys(
         ("padding_free", "train_dataloader_shuffle", "save_safetensors", "moe_grouped_gemm"), "true"
     ),
@@ -72,6 +74,7 @@ _MEGATRON = {
 _TRANSFORMERS = {
     **{"per_device_train_batch_size": "1", "save_strategy": "steps", "max_steps": "-1"},
     **{"rlhf_type": "dpo", "split_dataset_ratio": "0.0", "sequence_parallel_size": "1"},
+    "label_smoothing": "0",
 }
 DEFAULTS: dict[str, dict[str, str]] = {"megatron": _MEGATRON, "transformers": _TRANSFORMERS}
 """Backend to the defaults of what rules read, the same in each release of ms-swift that was read; a

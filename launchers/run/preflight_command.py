@@ -8,8 +8,6 @@ of a run on its very nodes, and leaves the report in the run's folder.
 
 from __future__ import annotations
 
-import shutil
-import subprocess
 import time
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,16 +15,15 @@ from dataclasses import replace
 from launchers import logs, version
 from launchers.config.recipe import Recipe, load
 from launchers.config.settings import Settings
-from launchers.exits import Exit, LaunchError
 from launchers.gang.leader import Leader
 from launchers.gang.member import Member
 from launchers.gang.protocol import Hello, StartMessage
 from launchers.preflight.preflight import Preflight
+from launchers.preflight.probes import with_gpus
 from launchers.progress.progress import Progress, reporting
 from launchers.run.run import leaving
 from launchers.stages.attempt import next_attempt
 
-SMI_TIMEOUT_SECONDS = 20
 DEFAULTS = {"DPO_RUN": "preflight", "DPO_WORKSPACE": "."}
 """Defaults of settings that ``run`` requires."""
 
@@ -38,8 +35,7 @@ def preflight(settings: Settings, env: Mapping[str, str]) -> None:
         LaunchError: the checks that failed.
     """
     settings = replace(settings, workspace=settings.workspace.resolve())
-    if not settings.gpus_per_node and "DPO_GPUS_PER_NODE" not in env:
-        settings = replace(settings, gpus_per_node=_count_gpus(env))
+    settings = with_gpus(settings, env)
     backend = load(settings.recipe).backend if settings.recipe.exists() else None
     hello = Hello.of_rank(settings, version.own_digest(settings.launcher_digest))
     checks = Preflight(settings, backend, hello, env)
@@ -88,24 +84,3 @@ def _follow(settings: Settings, checks: Preflight) -> None:
         member.ready(checks.answer(start.preflight))
         folder = settings.work.attempts / str(start.attempt)
         checks.collective(folder, start.preflight, member.peers)
-
-
-def _count_gpus(env: Mapping[str, str]) -> int:
-    """Count the GPUs that CUDA would see on this host."""
-    chosen = env.get("CUDA_VISIBLE_DEVICES")
-    if chosen is not None:
-        return len([word for word in chosen.split(",") if word.strip()])
-    if shutil.which("nvidia-smi", path=env.get("PATH")) is None:
-        return 0
-    try:
-        done = subprocess.run(
-            ["nvidia-smi", "-L"], capture_output=True, text=True, timeout=SMI_TIMEOUT_SECONDS
-        )
-    except subprocess.TimeoutExpired:
-        raise LaunchError(
-            Exit.PREFLIGHT,
-            "nvidia-smi -L did not answer within 20 s",
-            "check the host's NVIDIA driver",
-            id="nvidia-smi-timeout",
-        ) from None
-    return sum(line.startswith("GPU ") for line in done.stdout.splitlines())

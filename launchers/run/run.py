@@ -23,6 +23,7 @@ from launchers.inputs.paths import inputs_of
 from launchers.inputs.preconditions import check, check_model
 from launchers.metrics.evaluations import Measure
 from launchers.preflight.preflight import Preflight
+from launchers.preflight.probes import with_gpus
 from launchers.progress.exporter import exporting
 from launchers.progress.notify import notifying
 from launchers.progress.progress import Progress, reporting
@@ -64,6 +65,7 @@ def run(settings: Settings, recipe: Recipe, env: Mapping[str, str]) -> None:
         LaunchError: why the run ended without success.
     """
     deadline = time.monotonic() + settings.gang_deadline
+    settings = with_gpus(settings, env)
     if settings.place.rank == 0:
         lead(settings, recipe, env, deadline)
     else:

@@ -19,7 +19,7 @@ from launchers.gang.member import Member
 from launchers.gang.protocol import Closed, Connection, Hello, StartMessage
 from launchers.preflight.gang_probes import free_port
 
-OWN = Hello(run="r", rank=0, nodes=3, digest="d" * 64, pod="r-node-0-0", node="n0")
+OWN = Hello(run="r", rank=0, nodes=3, processes=8, digest="d" * 64, pod="r-node-0-0", node="n0")
 
 
 def peer(rank: int, **change: str | int) -> Hello:
@@ -107,6 +107,12 @@ def test_missing_ranks_are_named() -> None:
         with pytest.raises(LaunchError, match="rank 1 did not join, rank 2 joined but") as late:
             lead.start(StartMessage(attempt=1), time.monotonic() + 0.2)
         assert late.value.code == Exit.UNAVAILABLE
+
+
+def test_a_rank_with_another_number_of_processes_is_refused() -> None:
+    no = refusal(OWN, peer(1, processes=4), {}, generation="")
+    assert no is not None and no[0] == Exit.CONFIG and "4 training processes" in no[1]
+    assert refusal(OWN, peer(1), {}, generation="") is None
 
 
 def test_a_duplicate_rank_is_refused_by_name() -> None:

@@ -22,7 +22,7 @@ from launchers.gang.member import Member
 from launchers.gang.protocol import Hello, StartMessage
 from launchers.preflight.gang_probes import free_port
 
-OWN = Hello(run="r", rank=0, nodes=2, digest="d" * 64, pod="r-node-0-0", node="n0")
+OWN = Hello(run="r", rank=0, nodes=2, processes=8, digest="d" * 64, pod="r-node-0-0", node="n0")
 PEER = replace(OWN, rank=1, pod="r-node-0-1")
 FLOOD = 10_000
 

@@ -1,0 +1,66 @@
+"""Rules of the preference loss's own numbers, and of flags that Megatron's trainer ignores.
+
+Sources are abbreviated as in ``rules/parallelism.py``.
+"""
+
+from __future__ import annotations
+
+from launchers.rules.engine import RLHF, Conflict, Range, Rule, given, on, one_of, under
+
+_WITH_BETA = one_of("rlhf_type", "dpo", "kto", "orpo", "cpo", "simpo")
+_QUANTIZATION = (
+    *("quant_method", "quant_bits", "hqq_axis", "bnb_4bit_compute_dtype"),
+    "bnb_4bit_quant_storage",
+)
+
+LOSSES: tuple[Rule, ...] = (
+    Conflict(
+        id="beta-positive",
+        flag="beta",
+        when=(RLHF, _WITH_BETA, under("beta", "1e-9")),
+        says="{beta} is not above 0: at 0 every pair has the same loss, and below 0 the rejected "
+        "answer is rewarded; 0.1 is usual",
+        source="SW rlhf_trainers/dpo_trainer.py:dpo_loss: -logsigmoid(beta * logits), no check",
+    ),
+    Range(
+        id="rpo-alpha",
+        flag="rpo_alpha",
+        noun="weight of the chosen answer's likelihood",
+        when=(RLHF,),
+        source="SW megatron/trainers/dpo_trainer.py: loss + rpo_alpha * nll_loss, no check",
+    ),
+    Range(
+        id="label-smoothing",
+        flag="label_smoothing",
+        noun="share of pairs whose answers are taken to be swapped",
+        high="0.5",
+        below=True,
+        when=(RLHF,),
+        source="SW rlhf_trainers/dpo_trainer.py:dpo_loss: at 0.5 the gradient of a pair with equal "
+        "log-probabilities is 0, above it the rejected answer is rewarded; no check",
+    ),
+)
+"""Rules of both backends."""
+IGNORED: tuple[Rule, ...] = (
+    Conflict(
+        id="sync-ref-model",
+        flag="sync_ref_model",
+        when=(RLHF, on("sync_ref_model")),
+        says="is ignored by the Megatron trainers, whose reference stays as it is; remove it, or "
+        "use recipe.backend: transformers",
+        source="SW megatron_args.py declares it; only _init_grpo reads it, to refuse it",
+    ),
+    *(
+        Conflict(
+            id="quantization-megatron",
+            flag=flag,
+            when=(given(flag),),
+            says="is ignored by the Megatron trainers, which load the weights themselves; remove "
+            "it, or use recipe.backend: transformers",
+            source="SW arguments/base_args/quant_args.py is read by model_args.py: "
+            "get_model_kwargs, which swift/megatron does not call",
+        )
+        for flag in _QUANTIZATION
+    ),
+)
+"""Rules of flags that the Megatron backend accepts and ignores."""
