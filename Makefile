@@ -255,6 +255,10 @@ release: ## set VERSION=x.y.z, build package, wheel, SBOM and digests in dist/ (
 	@.venv/bin/python -m scripts.dev.release $(if $(SIGN_KEY),--sign $(SIGN_KEY)) $(if $(PUBLISH),--publish) \
 		$(or $(VERSION),$(error VERSION is empty; write make release VERSION=x.y.z))
 
+release-check: ## sign the package in a registry here, verify it, read its SBOM back; builds cosign, 4 minutes
+	$(call build,chart $(TESTS) $(HELM) $(HELM3) $(addprefix $(STAMPS)/go-,cosign registry))
+	@.venv/bin/python -m pytest tests/scripts/dev/release $(PYTEST)
+
 ##@ Set up
 setup: ## install all tools; other targets install what they need
 	$(call build,$(TESTS) $(TRAIN) $(ORACLE) $(ORACLE_NEXT) $(ENGINES) $(TRACKERS) $(HELM) $(HELM3) $(CHECKERS) $(EDITOR))
@@ -341,4 +345,4 @@ $(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
 	@scripts/tools/go.sh $*
 	@touch $@
 
-.PHONY: help demo chart demo-clean render test test-next test-chart refusals attribution faults crash fuzz differential e2e e2e-next soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema values-table release clean
+.PHONY: help demo chart demo-clean render test test-next test-chart refusals attribution faults crash fuzz differential e2e e2e-next soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema values-table release release-check clean
