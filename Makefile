@@ -229,6 +229,12 @@ values-table: ## rewrite the table of chart/VALUES.md from chart/values.yaml
 	$(call build,$(COMMAND))
 	@.venv/bin/python -m scripts.dev.values_table
 
+screenshots: ## rewrite the pictures of values/completion in a headless Chromium (node, npm, chromium)
+	$(call build,$(STAMPS)/screens)
+	@cp tests/editor/screens/*.js .tools/screens
+	@cd .tools/screens && node take.js \
+		"$$(type -P chromium google-chrome | head -1)" $(CURDIR)/chart/values.schema.json $(CURDIR)/values/completion
+
 locks: $(UV) ## rewrite the locks from pyproject.toml
 	@$(LOCK) -o launchers/requirements-cpu.txt --group train
 	@$(LOCK) -o launchers/requirements-cpu-$(NEXT).txt --group train-next
@@ -254,6 +260,10 @@ release: ## set VERSION=x.y.z, build package, wheel, SBOM and digests in dist/ (
 	$(call build,$(COMMAND) $(HELM))
 	@.venv/bin/python -m scripts.dev.release $(if $(SIGN_KEY),--sign $(SIGN_KEY)) $(if $(PUBLISH),--publish) \
 		$(or $(VERSION),$(error VERSION is empty; write make release VERSION=x.y.z))
+
+release-check: ## sign the package in a registry here, verify it, read its SBOM back; builds cosign, 4 minutes
+	$(call build,chart $(TESTS) $(HELM) $(HELM3) $(addprefix $(STAMPS)/go-,cosign registry))
+	@.venv/bin/python -m pytest tests/scripts/dev/release $(PYTEST)
 
 ##@ Set up
 setup: ## install all tools; other targets install what they need
@@ -326,6 +336,13 @@ $(STAMPS)/editor: tests/editor/package-lock.json
 	@npm ci --prefix .tools/editor --cache .tools/npm --ignore-scripts --no-audit --no-fund --silent
 	@touch $@
 
+$(STAMPS)/screens: tests/editor/screens/package-lock.json
+	@echo "setup: .tools/screens, an editor in a page"
+	@mkdir -p $(STAMPS) .tools/screens
+	@cp tests/editor/screens/package.json tests/editor/screens/package-lock.json .tools/screens
+	@npm ci --prefix .tools/screens --cache .tools/npm --ignore-scripts --no-audit --no-fund --silent
+	@touch $@
+
 $(HELM): scripts/tools/helm.sh
 	@mkdir -p $(STAMPS)
 	@scripts/tools/helm.sh main
@@ -341,4 +358,4 @@ $(STAMPS)/go-%: scripts/tools/go.sh $$(wildcard tests/e2e/tools/$$*/*)
 	@scripts/tools/go.sh $*
 	@touch $@
 
-.PHONY: help demo chart demo-clean render test test-next test-chart refusals attribution faults crash fuzz differential e2e e2e-next soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema values-table release clean
+.PHONY: help demo chart demo-clean render test test-next test-chart refusals attribution faults crash fuzz differential e2e e2e-next soak bench-cluster bench-gpu bench-8gpu figures cluster cluster-down lint types calibrate golden flags locks package wheel setup differential-api pod-schema values-table screenshots release release-check clean

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -16,9 +14,10 @@ import yaml
 from scripts.dev.release import package, provenance
 from scripts.helm import ROOT
 from scripts.problem import Problem
-from tests.chart.helm import KUBERNETES, require
+from tests.chart.helm import KUBERNETES
+from tests.scripts.dev.release import loopback
+from tests.scripts.dev.release.loopback import helm
 
-REGISTRY = ROOT / ".tools" / "cluster" / "bin" / "registry"
 VALUES = ROOT / "values" / "a100-2node.yaml"
 USER = "signer@dpo.test"
 
@@ -26,14 +25,8 @@ USER = "signer@dpo.test"
 @pytest.fixture(scope="module")
 def registry() -> Iterator[str]:
     """Return the address of a registry on loopback that ends with the tests."""
-    if not REGISTRY.exists():
-        pytest.skip("no .tools/cluster/bin/registry: `make test` builds it where Go is")
-    pipe = subprocess.PIPE
-    with subprocess.Popen([REGISTRY], stdin=pipe, stdout=pipe, text=True) as server:
-        assert server.stdin is not None and server.stdout is not None
-        yield f"oci://{server.stdout.readline().strip()}/charts"
-        server.stdin.close()
-        server.wait(10)
+    with loopback.serving() as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
@@ -62,22 +55,12 @@ def signed(keyring: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
-def helm(*arguments: str, home: Path, which: str = "helm") -> subprocess.CompletedProcess[str]:
-    """Run Helm with folders of its own."""
-    env = {"PATH": os.environ["PATH"], "HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
-    command = [require(which), *arguments]
-    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=110)
-
-
 def test_a_release_goes_through_a_registry(
     registry: str, signed: Path, keyring: Path, tmp_path: Path
 ) -> None:
-    pushed = helm("push", str(signed), registry, "--plain-http", home=tmp_path)
-    assert pushed.returncode == 0, pushed.stderr
-    digest = re.search(r"Digest: (sha256:[0-9a-f]{64})", pushed.stdout + pushed.stderr)
-    assert digest is not None
+    digest = loopback.push(signed, registry, tmp_path)
     version = signed.stem.removeprefix("megatron-dpo-")
-    target = f"{registry}/megatron-dpo"
+    target = f"oci://{registry}/charts/megatron-dpo"
     pulled = helm(
         *("pull", target, "--version", version, "--plain-http", "--verify", "--keyring"),
         *(str(keyring), "--destination", str(tmp_path)),
@@ -87,9 +70,7 @@ def test_a_release_goes_through_a_registry(
     assert (tmp_path / signed.name).read_bytes() == signed.read_bytes()
     # By digest, as the README says: what was signed is what is installed.
     flags = ("--values", str(VALUES), "--kube-version", KUBERNETES)
-    remote = helm(
-        *("template", "run", f"{target}@{digest[1]}", "--plain-http", *flags), home=tmp_path
-    )
+    remote = helm(*("template", "run", f"{target}@{digest}", "--plain-http", *flags), home=tmp_path)
     local = helm("template", "run", str(ROOT / "chart"), *flags, home=tmp_path)
     assert remote.returncode == 0, remote.stderr
     assert list(yaml.safe_load_all(remote.stdout)) == list(yaml.safe_load_all(local.stdout))
