@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from launchers.exits import Exit
 from launchers.flags import features
 from launchers.system.failures import verdict
@@ -100,6 +102,29 @@ def test_an_uncaught_exception_ends_the_process_at_once(tmp_path: Path) -> None:
     done = load(tmp_path, features.PLUGIN, last, environment=environment)
     assert done.returncode == 1
     assert done.stderr.count("RuntimeError: the gate has no tokens") == 1
+
+
+HOSTILE = {
+    "hides it": "sys.excepthook = lambda *error: None",
+    "raises": "sys.excepthook = lambda *error: 1 / 0",
+    "never returns": "sys.excepthook = lambda *error: time.sleep(600)",
+    "ends well": "sys.excepthook = lambda *error: os._exit(0)",
+    "closed streams": "sys.stdout = sys.__stdout__ = None; sys.__stderr__.close()",
+    "stdout that raises": "sys.stdout = type('Out', (), {'flush': lambda self: 1 / 0})()",
+}
+
+
+@pytest.mark.parametrize("hook", HOSTILE.values(), ids=HOSTILE)
+def test_no_hook_of_a_plugin_hides_an_uncaught_exception(tmp_path: Path, hook: str) -> None:
+    plugin = tmp_path / "raise_last.py"
+    start = "threading.Thread(target=time.sleep, args=(600,)).start()"
+    error = "raise RuntimeError('the gate has no tokens')"
+    plugin.write_text("\n".join(["import os, sys, threading, time", hook, start, error]))
+    environment = {features.VARIABLE: "merge_last", "RANK": "1"}
+    done = load(tmp_path, features.PLUGIN, plugin, environment=environment)
+    assert done.returncode == 1
+    found = verdict(done.stderr, started=True)
+    assert found is not None and found.cause == "RuntimeError: the gate has no tokens"
 
 
 def test_without_the_launcher_nothing_is_installed(tmp_path: Path) -> None:
