@@ -7,6 +7,8 @@ import sys
 if __name__ == "__main__":
     # The kernel drops a SIGTERM to PID 1 until there is a handler, and the imports take a while.
     signal.signal(signal.SIGTERM, lambda number, _: os._exit(128 + number))
+    # The chart's command blocks it, so that one which arrives before this handler stays pending.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
 
     from launchers.command import main
     from launchers.system import process

@@ -91,6 +91,7 @@ BundledCluster = Annotated[
     bool, typer.Option("--cluster/--no-cluster", help="Also read the run's objects.")
 ]
 ReportFormat = Annotated[Format, typer.Option("--output", "-o", help="Kind of document.")]
+ReportJson = Annotated[bool, typer.Option("--json", help="The same as -o json.")]
 ReportFile = Annotated[
     Path | None,
     typer.Option("--file", help="Write here; default: report-RUN.html, others to the terminal."),
@@ -232,6 +233,7 @@ def report(
     source: run_verbs.Sources = run_verbs.Source.AUTO,
     output: ReportFormat = Format.HTML,
     file: ReportFile = None,
+    as_json: ReportJson = False,
 ) -> None:
     """Write the report of runs: one page that needs no network, Markdown or JSON.
 
@@ -246,7 +248,7 @@ def report(
         namespace=namespace,
         context=context,
         source=Source(source.value),
-        format=output,
+        format=Format.JSON if as_json else output,
         file=file,
     )
     raise typer.Exit(reporting.run(request, terminal()))
@@ -262,6 +264,7 @@ def bundle(
     cluster: BundledCluster = True,
     namespace: Namespace = None,
     context: Context = None,
+    as_json: Json = False,
 ) -> None:
     """Pack a run for a bug report: records, logs and the objects of the cluster.
 
@@ -282,7 +285,7 @@ def bundle(
         file=file,
         cluster=_objects(Path(run).name, namespace, context) if cluster else {},
     )
-    raise typer.Exit(bundling.run(request, terminal()))
+    raise typer.Exit(bundling.run(request, terminal(), as_data=as_json))
 
 
 def _objects(run: str, namespace: str | None, context: str | None) -> dict[str, Any]:
@@ -294,7 +297,8 @@ def _objects(run: str, namespace: str | None, context: str | None) -> dict[str, 
     try:
         return documents(connect(context, namespace), run) if is_name(run) else {}
     except Problem as problem:
-        terminal().print(f"cluster not read: {problem}", soft_wrap=True, highlight=False)
+        console = Console(stderr=True, soft_wrap=True)
+        console.print(f"cluster not read: {problem}", markup=False, highlight=False)
         return {}
 
 

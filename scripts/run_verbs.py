@@ -110,6 +110,7 @@ Workspace = Annotated[
 ]
 Sources = Annotated[Source, typer.Option("--source", help="How the workspace is read.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
+JsonLines = Annotated[bool, typer.Option("--json", help="Print each line as a JSON document.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
 Values = Annotated[
     list[Path] | None,
@@ -189,6 +190,7 @@ def submit(
     dry_run: DryRun = False,
     wait: Wait = False,
     until: UntilOption = None,
+    as_json: Json = False,
 ) -> None:
     """Plan, check and install a run, then say why it waits."""
     from scripts.observe.command import Target
@@ -203,7 +205,7 @@ def submit(
         dry_run=dry_run,
         until=goal,
     )
-    raise typer.Exit(command.run(request, terminal()))
+    raise typer.Exit(command.run(request, terminal(), as_data=as_json))
 
 
 def list_runs(
@@ -263,41 +265,67 @@ def logs(
     follow: Follow = False,
     grep: Grep = None,
     tail: Tail = None,
+    as_json: JsonLines = False,
 ) -> None:
     """Print the output of ranks, each line with its rank."""
     from scripts.logs import command
 
     chosen = command.Selection(
-        rank=rank, all_ranks=all_ranks, attempt=attempt, follow=follow, grep=grep, tail=tail
+        rank=rank,
+        all_ranks=all_ranks,
+        attempt=attempt,
+        follow=follow,
+        grep=grep,
+        tail=tail,
+        as_data=as_json,
     )
     target = _target(run, namespace, context, workspace, source)
     raise typer.Exit(command.run(target, chosen))
 
 
-def stop(run: Run, namespace: Namespace = None, context: Context = None, yes: Yes = False) -> None:
+def stop(
+    run: Run,
+    namespace: Namespace = None,
+    context: Context = None,
+    as_json: Json = False,
+    yes: Yes = False,
+) -> None:
     """Stop a run: its ranks save, its GPUs become free, its files stay."""
     from scripts.control import command
 
     target = _target(run, namespace, context, None, Source.API)
-    raise typer.Exit(command.stop(target, terminal(), _asking(yes)))
+    done = command.stop(target, terminal(), _asking(yes, as_json), as_data=as_json)
+    raise typer.Exit(done)
 
 
 def resume(
-    run: Run, namespace: Namespace = None, context: Context = None, yes: Yes = False
+    run: Run,
+    namespace: Namespace = None,
+    context: Context = None,
+    as_json: Json = False,
+    yes: Yes = False,
 ) -> None:
     """Put a stopped run back into its queue."""
     from scripts.control import command
 
     target = _target(run, namespace, context, None, Source.API)
-    raise typer.Exit(command.resume(target, terminal(), _asking(yes)))
+    done = command.resume(target, terminal(), _asking(yes, as_json), as_data=as_json)
+    raise typer.Exit(done)
 
 
-def rerun(run: Run, namespace: Namespace = None, context: Context = None, yes: Yes = False) -> None:
+def rerun(
+    run: Run,
+    namespace: Namespace = None,
+    context: Context = None,
+    as_json: Json = False,
+    yes: Yes = False,
+) -> None:
     """Start a run that has ended again; it resumes from its newest checkpoint."""
     from scripts.control import command
 
     target = _target(run, namespace, context, None, Source.API)
-    raise typer.Exit(command.rerun(target, terminal(), _asking(yes)))
+    done = command.rerun(target, terminal(), _asking(yes, as_json), as_data=as_json)
+    raise typer.Exit(done)
 
 
 def clean(

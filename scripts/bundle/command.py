@@ -17,7 +17,7 @@ from rich.console import Console
 from scripts import redact
 from scripts.bundle import logs, objects, selection
 from scripts.bundle.selection import Entry
-from scripts.observe.command import Target
+from scripts.observe.command import Target, print_json
 from scripts.observe.source import Source
 from scripts.plan.units import bytes_text
 from scripts.problem import Problem
@@ -25,6 +25,8 @@ from scripts.redact import Redactor
 from scripts.report.locate import located
 
 CONTENTS = "CONTENTS.md"
+SCHEMA = 1
+"""Version of the JSON; rises when a field is removed or changes its meaning."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,8 +56,8 @@ class Bundle:
     left_out: Sequence[Entry]
 
 
-def run(request: Request, console: Console) -> int:
-    """Write the archive; return the exit status."""
+def run(request: Request, console: Console, *, as_data: bool = False) -> int:
+    """Write the archive, print its contents or a JSON document; return the exit status."""
     target = Target(
         run=request.run,
         namespace=request.namespace,
@@ -68,10 +70,31 @@ def run(request: Request, console: Console) -> int:
         bundle = build(work.home, _documents(request), os.environ)
     file = request.file or Path(f"bundle-{work.run}.tar.gz")
     file.write_bytes(archive(bundle, f"bundle-{work.run}"))
+    if as_data:
+        print_json(console, document(bundle, work.run, file))
+        return 0
     console.print(contents(bundle), highlight=False)
     console.print(f"{file.resolve()} ({bytes_text(file.stat().st_size)})", soft_wrap=True)
     console.print("Read it before you send it: no rule finds every secret.")
     return 0
+
+
+def document(bundle: Bundle, run: str, file: Path) -> Mapping[str, Any]:
+    """Return what a written bundle holds as JSON data; sizes are bytes."""
+    return {
+        "schema": SCHEMA,
+        "run": run,
+        "file": str(file.resolve()),
+        "bytes": file.stat().st_size,
+        "files": [
+            {"name": name, "bytes": len(content), "shortened": name in bundle.shortened}
+            for name, content in bundle.files.items()
+        ],
+        "left_out": [
+            {"name": each.name, "bytes": each.size, "reason": each.reason}
+            for each in bundle.left_out
+        ],
+    }
 
 
 def build(home: Path, documents: Mapping[str, Any], env: Mapping[str, str]) -> Bundle:

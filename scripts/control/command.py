@@ -5,6 +5,8 @@ from __future__ import annotations
 import getpass
 import subprocess
 import time
+from collections.abc import Mapping
+from typing import Any
 
 from rich.console import Console
 
@@ -14,33 +16,37 @@ from scripts.control.cleaning import Ask
 from scripts.doctor.api import Answer, Api
 from scripts.helm import find_helm
 from scripts.manifest import Release, parse_release
-from scripts.observe.command import Exit, Target, observe
+from scripts.observe.command import Exit, Target, observe, print_json
 from scripts.problem import Problem
 
 GONE_SECONDS = 600.0
 """Limit of waiting until a removed JobSet is gone: its pods may still be saving."""
 POLL_SECONDS = 1.0
+SCHEMA = 1
+"""Version of the JSON; rises when a field is removed or changes its meaning."""
 
 
-def stop(target: Target, console: Console, ask: Ask) -> int:
+def stop(target: Target, console: Console, ask: Ask, *, as_data: bool = False) -> int:
     """Stop a run; its files stay, and `resume` continues it."""
     api = target.connect()
     view, _ = observe(target, api, queue=False, reader=False)
-    return _do(api, actions.stop(view, getpass.getuser()), console, ask)
+    action = actions.stop(view, getpass.getuser())
+    return _do(api, target.run, action, console, ask, as_data=as_data)
 
 
-def resume(target: Target, console: Console, ask: Ask) -> int:
+def resume(target: Target, console: Console, ask: Ask, *, as_data: bool = False) -> int:
     """Put a stopped run back into its queue."""
     api = target.connect()
     view, _ = observe(target, api, queue=False, reader=False)
-    return _do(api, actions.resume(view), console, ask)
+    return _do(api, target.run, actions.resume(view), console, ask, as_data=as_data)
 
 
-def rerun(target: Target, console: Console, ask: Ask) -> int:
+def rerun(target: Target, console: Console, ask: Ask, *, as_data: bool = False) -> int:
     """Start a run that has ended again."""
     api = target.connect()
     view, _ = observe(target, api, queue=False, reader=False)
-    return _do(api, actions.rerun(view, installed(api, target.run)), console, ask)
+    action = actions.rerun(view, installed(api, target.run))
+    return _do(api, target.run, action, console, ask, as_data=as_data)
 
 
 def installed(api: Api, run: str) -> Release:
@@ -57,9 +63,13 @@ def installed(api: Api, run: str) -> Release:
     return parse_release(done.stdout)
 
 
-def _do(api: Api, action: Action, console: Console, ask: Ask) -> int:
-    console.print(action.says, soft_wrap=True, highlight=False)
+def _do(api: Api, run: str, action: Action, console: Console, ask: Ask, *, as_data: bool) -> int:
+    """Say what is done, ask, do it; with ``as_data`` print one JSON document once it is done."""
+    if not as_data:
+        console.print(action.says, soft_wrap=True, highlight=False)
     if not action.changes:
+        if as_data:
+            print_json(console, document(api, run, action))
         return int(Exit.OK)
     if not ask("Continue?"):
         console.print("nothing was changed")
@@ -74,8 +84,23 @@ def _do(api: Api, action: Action, console: Console, ask: Ask) -> int:
             raise Problem(f"{change.permission} was refused: {answer.why}")
         if change.method == "DELETE":
             _await_gone(api, change.path)
-    console.print("done")
+    if as_data:
+        print_json(console, document(api, run, action))
+    else:
+        console.print("done")
     return int(Exit.OK)
+
+
+def document(api: Api, run: str, action: Action) -> Mapping[str, Any]:
+    """Return what was done as JSON data; `requests` is empty if nothing was changed."""
+    return {
+        "schema": SCHEMA,
+        "context": api.context,
+        "namespace": api.namespace,
+        "run": run,
+        "says": action.says,
+        "requests": [{"method": each.method, "path": each.path} for each in action.changes],
+    }
 
 
 def _send(api: Api, change: Change) -> Answer:

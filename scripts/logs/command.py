@@ -29,6 +29,8 @@ class Selection:
     follow: bool = False
     grep: str | None = None
     tail: int | None = None
+    as_data: bool = False
+    """Each line as a JSON document of one line (`lines.py`)."""
 
 
 def run(target: Target, chosen: Selection) -> int:
@@ -42,7 +44,10 @@ def run(target: Target, chosen: Selection) -> int:
     view, _ = observe(target, api, queue=False, reader=False)
     ranks = _ranks(view, chosen)
     width = len(str(max(ranks)))
-    formats = {each: Format(rank=each, width=width, pattern=pattern) for each in ranks}
+    formats = {
+        each: Format(rank=each, width=width, pattern=pattern, as_data=chosen.as_data)
+        for each in ranks
+    }
     if chosen.attempt is None and view.jobset:
         reader = Reader(
             api=api,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -10,6 +11,8 @@ from scripts.problem import Problem
 
 MAX_LINE_BYTES = 1024 * 1024
 """A longer line is printed in parts: a progress bar may never end one."""
+SCHEMA = 1
+"""Version of the JSON; rises when a field is removed or changes its meaning."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,15 +24,22 @@ class Format:
     """Digits of the highest rank."""
     pattern: re.Pattern[str] | None = None
     """Only lines that contain it."""
+    as_data: bool = False
+    """Each line as a JSON document of one line."""
 
     def apply(self, lines: Iterable[str]) -> str:
         r"""Return the lines that match, each with its rank.
 
         >>> Format(rank=3, width=2, pattern=re.compile("loss")).apply(["loss 1", "x"])
         'rank  3 | loss 1\n'
+        >>> Format(rank=3, as_data=True).apply(["a b"])
+        '{"schema": 1, "rank": 3, "line": "a b"}\n'
         """
-        prefix = f"rank {self.rank:>{self.width}} | "
         found = lines if self.pattern is None else filter(self.pattern.search, lines)
+        if self.as_data:
+            begin = f'{{"schema": {SCHEMA}, "rank": {self.rank}, "line": '
+            return "".join(f"{begin}{json.dumps(line)}}}\n" for line in found)
+        prefix = f"rank {self.rank:>{self.width}} | "
         return "".join(f"{prefix}{line}\n" for line in found)
 
 

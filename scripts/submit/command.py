@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
 
 from scripts.doctor import command as doctor
-from scripts.doctor.findings import Level, Report
+from scripts.doctor.findings import Finding, Level, Report
 from scripts.doctor.findings import show as show_findings
 from scripts.helm import CHART, find_helm
-from scripts.observe.command import Exit, Target, notes, observe
+from scripts.observe.command import Exit, Target, notes, observe, print_json
 from scripts.observe.view import View
 from scripts.plan import command as planning
 from scripts.problem import Problem
 from scripts.submit.follow import Until, follow
 from scripts.submit.webhook import QueueMessages
+from scripts.why.reasons import Reason
 
+SCHEMA = 1
+"""Version of the JSON; rises when a field is removed or changes its meaning."""
 EXISTS = "release-exists"
 """Finding of the doctor that an upgrade may ignore: the chart refuses what it cannot change."""
 
@@ -36,17 +40,65 @@ class Request:
     until: Until = Until.SUBMITTED
 
 
-def run(request: Request, console: Console) -> int:
+@dataclass(kw_only=True)
+class Outcome:
+    """Result of a submission so far."""
+
+    context: str | None
+    namespace: str | None
+    refused: str | None = None
+    """`plan` or `doctor`: what refused it."""
+    command: Sequence[str] = ()
+    """Helm's, empty if it was refused before."""
+    submitted: bool = False
+    findings: Sequence[Finding] = ()
+    states: list[Mapping[str, Any]] = field(default_factory=list)
+    """Each state that was seen, in order: `time` (Unix), `id`, `kind`, `sentence`, `remedy`."""
+
+    def see(self, view: View, first: Reason) -> None:
+        """Record a state, unless it is still the last one."""
+        if self.states and self.states[-1]["id"] == first.id:
+            return
+        told = {"sentence": first.sentence, "remedy": first.remedy}
+        self.states.append({"time": view.now, "id": first.id, "kind": first.kind.value, **told})
+
+
+def run(request: Request, console: Console, *, as_data: bool = False) -> int:
     """Submit a run.
+
+    Args:
+        request: what is submitted.
+        console: where to print.
+        as_data: print one JSON document at the end; what else is printed goes to stderr.
 
     Raises:
         Problem: the chart refuses the values, or Helm fails.
     """
+    outcome = Outcome(context=request.target.context, namespace=request.target.namespace)
+    if not as_data:
+        return _submit(request, console, outcome)
+    code = _submit(request, Console(stderr=True, markup=False, emoji=False), outcome)
+    print_json(console, document(request, outcome))
+    return code
+
+
+def document(request: Request, outcome: Outcome) -> Mapping[str, Any]:
+    """Return a submission as JSON data."""
+    return {
+        "schema": SCHEMA,
+        "run": request.target.run,
+        "dry_run": request.dry_run,
+        **asdict(outcome),
+    }
+
+
+def _submit(request: Request, console: Console, outcome: Outcome) -> int:
     target = request.target
     if not request.files and not request.sets:
         raise Problem("no values given; use e.g. -f values/a100-2node.yaml")
     planned = planning.Request(run=target.run, files=request.files, sets=request.sets)
     if planning.run(planned, console):
+        outcome.refused = "plan"
         return int(Exit.FAILED)
     report = doctor.diagnose(
         doctor.Request(
@@ -58,15 +110,19 @@ def run(request: Request, console: Console) -> int:
         )
     )
     show_findings(report, console)
+    outcome.context, outcome.namespace = report.context, report.namespace
+    outcome.findings = report.findings
     if failures(report):
+        outcome.refused = "doctor"
         return int(Exit.FAILED)
-    command = install(request, report.context, report.namespace)
+    outcome.command = command = install(request, report.context, report.namespace)
     if request.dry_run:
         console.print(f"would run: {' '.join(command)}", soft_wrap=True, highlight=False)
         return int(Exit.OK)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise Problem(f"helm upgrade --install failed:\n{done.stderr.strip()}")
+    outcome.submitted = True
     place = f"namespace {report.namespace} of {report.context}"
     console.print(f"submitted {target.run} to {place}", soft_wrap=True, highlight=False)
     api = replace(target, namespace=report.namespace, context=report.context).connect()
@@ -76,10 +132,15 @@ def run(request: Request, console: Console) -> int:
         return view, notes(view, reading)
 
     if request.until is Until.SUBMITTED:
-        return follow(look, request.until, console)
+        return follow(look, request.until, console, outcome.see)
     messages = QueueMessages(api=api, note=lambda text: _note(text, console))
+
+    def tell(view: View, first: Reason) -> None:
+        outcome.see(view, first)
+        messages.look(view, first)
+
     try:
-        return follow(look, request.until, console, messages.look)
+        return follow(look, request.until, console, tell)
     finally:
         messages.close()
 
