@@ -39,11 +39,15 @@ class PeerMonitor:
     restarts: RestartAgreement = field(default_factory=lambda: RestartAgreement(1, lambda _: None))
     """This rank's part in the agreement to start the training processes again."""
     _stopped: threading.Event = field(default_factory=threading.Event)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def record_loss(self, loss: Loss) -> None:
         """Record the first loss; later ones are its consequences."""
-        if self.loss is None and not self._stopped.is_set():
-            self.loss = loss
+        with self._lock:
+            is_first = self.loss is None and not self._stopped.is_set()
+            if is_first:
+                self.loss = loss
+        if is_first:
             logs.warning("peer lost", peer=loss.who, cause=loss.cause)
             self.lost.set()
 

@@ -97,6 +97,9 @@ class RestartAgreement:
         self._ended: dict[int, Ended] = {}
         self._finished: set[int] = set()
         self._answer: Begin | Declined | None = None
+        self._is_telling = False
+        """Whether rank 0 still sends that all must end: its decision must not overtake it, or a
+        rank would end the processes that it has just started."""
         self.is_enabled = False
         """Whether this rank asks for a restart when its training processes fail."""
         self.patience = AGREEMENT_SECONDS
@@ -173,11 +176,15 @@ class RestartAgreement:
                 self.settles, self.is_asked = not ended.is_external, True
             self._ended[rank] = ended
             is_over = 0 in self._finished
+            self._is_telling = self._is_telling or (is_first and not is_over)
             self._change.notify_all()
         if is_over:
             self._decline("rank 0 has finished training", ended)
         elif is_first:
             self._send({"restart": "end", "settles": not ended.is_external})
+            with self._change:
+                self._is_telling = False
+                self._change.notify_all()
 
     def _finish(self, rank: int) -> None:
         with self._change:
@@ -200,7 +207,8 @@ class RestartAgreement:
         return self._answer is not None or 0 in self._finished
 
     def _has_all(self) -> bool:
-        return len(self._ended.keys() | self._finished) == self._nodes
+        everyone = len(self._ended.keys() | self._finished) == self._nodes
+        return everyone and not self._is_telling
 
     def _missing(self) -> str:
         """Return why rank 0 can't decide for all; empty if it can."""

@@ -52,6 +52,14 @@ ROUNDING = (
     *("bf16", "fp16", "fp8_param_gather", "fp4_format", "fp4_recipe", "fp4_param_gather"),
 )
 """Arguments of ms-swift that change how the same numbers are rounded."""
+LATER = (
+    # the loader of the model, and with it template and architecture
+    "model_type",
+    # packs in one forward pass; scales of fp8, which depend on the passes before; the router
+    *("micro_batch_size", "fp8_amax_history_len", "fp8_amax_compute_algo"),
+    "moe_router_load_balancing_type",
+)
+"""Arguments of ms-swift that change the numbers, and that stores had not had at first."""
 FEATURES = ("equal_packs", "grouped_product", "pack_lengths", "rank_order")
 """The launcher's features that compute the forward pass with other kernels, or on other padding."""
 _KERNELS = re.compile(
@@ -59,7 +67,7 @@ _KERNELS = re.compile(
     r"|CUBLASLT_WORKSPACE_SIZE|NVIDIA_TF32_OVERRIDE|TORCH_ALLOW_TF32_CUBLAS_OVERRIDE"
 )
 """Environment variables that choose kernels, or the order in which ranks add."""
-ADDED = (*ROUNDING, *PACKAGES[1:], "features", "GPU", "kernels")
+ADDED = (*ROUNDING, *LATER, *PACKAGES[1:], "features", "GPU", "kernels")
 """Facts that stores had not had at first: a run with Transformer Engine 2.12.0 found the store of
 2.16.1, and its first loss was 0.692919 instead of ln 2 (tests/gpu/NOTES.md)."""
 
@@ -100,7 +108,7 @@ def facts_of(args: object, home: Path, machine: Machine) -> dict[str, str]:
     Raises:
         OSError: a file cannot be read.
     """
-    arguments = {name: _word(getattr(args, name, None)) for name in (*ARGUMENTS, *ROUNDING)}
+    arguments = {name: _word(getattr(args, name, None)) for name in (*ARGUMENTS, *ROUNDING, *LATER)}
     sets = [*_list(args, "dataset"), "|", *_list(args, "val_dataset")]
     cached = [*_list(args, "cached_dataset"), "|", *_list(args, "cached_val_dataset")]
     plugins = users_plugins(_list(args, "external_plugins"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
@@ -14,7 +14,14 @@ from launchers.gang import restart_agreement
 from launchers.gang.leader import Leader
 from launchers.gang.member import Member
 from launchers.gang.peer_monitor import PeerMonitor
-from launchers.gang.restart_agreement import Begin, Declined, Ended, first_of
+from launchers.gang.protocol import Message
+from launchers.gang.restart_agreement import (
+    Begin,
+    Declined,
+    Ended,
+    RestartAgreement,
+    first_of,
+)
 from tests.launchers.gang.test_barrier import eventually, led, started
 
 KILLED = Ended(who="rank 1", code=1, cause="killed by SIGKILL", is_cascade=False)
@@ -183,3 +190,24 @@ def test_what_rank_0_refuses_is_raised_on_rank_0() -> None:
 def test_the_first_end_is_that_with_a_cause_of_its_own() -> None:
     assert first_of([CASCADE, KILLED, OWN]) == KILLED
     assert first_of([CASCADE, OWN]) == CASCADE
+
+
+def test_the_decision_never_overtakes_the_request_to_end() -> None:
+    """Both ranks fail at once, and the thread that hears of rank 1 is slow to send."""
+    sent: list[object] = []
+    asked = threading.Event()
+
+    def send(message: Message) -> None:
+        if message["restart"] == "end":
+            asked.set()
+            time.sleep(0.3)
+        sent.append(message["restart"])
+
+    lead = RestartAgreement(2, send)
+    report = {"restart": "ended", **asdict(KILLED)}
+    reader = threading.Thread(target=lead.hear, args=(1, report))
+    reader.start()
+    assert asked.wait(5)
+    assert lead.agree(OWN, threading.Event(), lambda _: BEGIN) == BEGIN
+    reader.join(5)
+    assert sent == ["end", "begin"]

@@ -13,6 +13,7 @@ from launchers.training.reference.fingerprint import (
     ADDED,
     ARGUMENTS,
     FEATURES,
+    LATER,
     ROUNDING,
     SAMPLE,
     differences,
@@ -46,7 +47,7 @@ def test_facts_follow_what_the_numbers_follow_from(tmp_path: Path) -> None:
         name(dataset=[str(tmp_path / "pairs.jsonl#7")]),
         name(val_dataset=[str(other)]),
         name(external_plugins=[str(plugin)]),
-        *(name(**{argument: "other"}) for argument in ROUNDING),
+        *(name(**{argument: "other"}) for argument in (*ROUNDING, *LATER)),
     ]
     assert len({base, *seen}) == len(seen) + 1
 
@@ -104,7 +105,7 @@ def test_equal_data_elsewhere_is_the_same_data(tmp_path: Path) -> None:
 @needs_training
 def test_every_argument_is_one_of_ms_swift() -> None:
     known = installed.flags(swift_classes(), "MegatronRLHFArguments")
-    assert {*ARGUMENTS, *ROUNDING} - set(known) == set()
+    assert {*ARGUMENTS, *ROUNDING, *LATER} - set(known) == set()
 
 
 def test_a_large_file_is_known_by_its_size_and_three_places(tmp_path: Path) -> None:
