@@ -259,7 +259,8 @@ def reader_pod(
                     "name": "reader",
                     "image": launcher["image"],
                     "imagePullPolicy": "IfNotPresent",
-                    "command": list(command),
+                    # Kubernetes expands $(NAME) and $$ here, unlike in exec.
+                    "command": [each.replace("$", "$$") for each in command],
                     "resources": {"requests": small, "limits": small},
                     "securityContext": security,
                     "volumeMounts": [

@@ -1,9 +1,11 @@
-"""submit, list, status, why, logs, stop and resume on a real cluster."""
+"""submit, list, status, why, logs, report, clean, stop and resume on a real cluster."""
 
 from __future__ import annotations
 
 import pytest
 
+from launchers.metrics import rows
+from launchers.metrics.rows import Row
 from scripts.observe.command import Exit
 from tests.e2e import queues, standin
 from tests.e2e.measured import measured
@@ -21,7 +23,7 @@ ONE_NODE = {
 }
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(300)
 @pytest.mark.level("baseline")
 def test_a_run_is_submitted_seen_stopped_resumed_and_ends(unqueued: Space) -> None:
     """At the Pod Security level `baseline`, which the reader pod has to meet, too."""
@@ -36,6 +38,8 @@ def test_a_run_is_submitted_seen_stopped_resumed_and_ends(unqueued: Space) -> No
     run.training()
     _seen_in_each_way(run)
     _logged(run)
+    _reported(run, "exec", steps=100)
+    _cleaned(run)
     stopped = megatron_dpo(unqueued, "stop", "dpo", "--yes")
     assert stopped.code == Exit.OK and "SIGTERM" in stopped.out, stopped
     explained(unqueued, "dpo", "stopped", Exit.WAITING)
@@ -46,6 +50,7 @@ def test_a_run_is_submitted_seen_stopped_resumed_and_ends(unqueued: Space) -> No
     standin.order(run, "succeed")
     run.ended()
     explained(unqueued, "dpo", "succeeded", Exit.OK)
+    _reported(run, "pod", steps=60_000)
     old = megatron_dpo(unqueued, "logs", "dpo", "--attempt", "1", "--rank", "1")
     assert old.code == 0 and "rank 1 | " in old.out, old
 
@@ -66,12 +71,59 @@ def _seen_in_each_way(run: Run) -> None:
         if source != "api":
             assert found["stage"] == "train"
             assert [each["number"] for each in found["attempts"]] == [1]
-    pods = [item["metadata"]["name"] for item in space.kubectl.items("pods")]
-    assert not any("reader" in name for name in pods)
+    _no_reader(run)
     listed = megatron_dpo(space, "list", "--json").document["runs"]
     assert [(each["run"], each["state"], each["stage"]) for each in listed] == [
         ("dpo", "running", "train")
     ]
+
+
+def _reported(run: Run, source: str, steps: int) -> None:
+    """Report the run with rows of its own, which the stand-in for torchrun does not write."""
+    made = (
+        Row(step=step, total=steps, attempt=1, time=1.8e9 + step, seconds=1.0, values={"loss": 0.5})
+        for step in range(1, steps + 1)
+    )
+    text = "".join(f"{rows.line(each)}\n" for each in made)
+    (run.home / "metrics.jsonl").write_text(text, encoding="utf-8")
+    with measured(f"megatron-dpo report --source {source}, {steps} steps"):
+        said = megatron_dpo(run.space, "report", "dpo", "--json", "--source", source)
+    assert said.code == 0, said
+    [found] = said.document["runs"]
+    assert found["place"].startswith({"exec": "exec in pod dpo-", "pod": "reader pod dpo-"}[source])
+    assert found["curves"]["loss"]["recorded"] == steps and found["state"]
+    page = run.space.folder / f"{source}.html"
+    said = megatron_dpo(run.space, "report", "dpo", "--source", source, "--file", str(page))
+    assert said.code == 0 and "</html>" in page.read_text(encoding="utf-8"), said
+    _no_reader(run)
+
+
+def _cleaned(run: Run) -> None:
+    """Runs that have ended are removed through a pod of this one, which itself may resume."""
+    for source, how in (("exec", "exec in pod dpo-"), ("pod", "a reader pod of dpo")):
+        old = run.home.parent / f"old-{source}"
+        (old / "export").mkdir(parents=True)
+        (old / "export" / "weights").write_bytes(b"x" * 4096)
+        for folder in (old, old / "export"):
+            folder.chmod(0o777)  # the pods are not of this user
+        (old / "progress.json").write_text('{"state": "succeeded"}', encoding="utf-8")
+        through = ("clean", "--through", "dpo", "--source", source, "--json")
+        listed = megatron_dpo(run.space, *through)
+        assert listed.code == 0 and listed.document["workspace"].startswith(how), listed
+        held = {each["run"]: each for each in listed.document["runs"]}
+        assert set(held) == {"dpo", old.name} and held["dpo"]["may_resume"], listed
+        assert held[old.name]["bytes"]["export"] == 4096
+        refused = megatron_dpo(run.space, *through, "dpo", "--yes")
+        assert refused.code == Exit.FAILED and run.home.is_dir(), refused
+        removed = megatron_dpo(run.space, *through, old.name, "--yes")
+        assert removed.code == 0 and removed.document["removed"] == [old.name], removed
+        assert not old.exists()
+    _no_reader(run)
+
+
+def _no_reader(run: Run) -> None:
+    pods = [item["metadata"]["name"] for item in run.space.kubectl.items("pods")]
+    assert not any("reader" in name for name in pods)
 
 
 def _logged(run: Run) -> None:

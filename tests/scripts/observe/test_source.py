@@ -8,7 +8,14 @@ import pytest
 
 from scripts.doctor.api import Api
 from scripts.observe.cluster import gather
-from scripts.observe.source import Source, folder_in_pod, read_files, reader_pod, run_in_pod
+from scripts.observe.source import (
+    Source,
+    folder_in_pod,
+    read_by_pod,
+    read_files,
+    reader_pod,
+    run_in_pod,
+)
 from scripts.observe.view import View
 from scripts.problem import Problem
 from tests.scripts.doctor.healthy import release
@@ -144,6 +151,18 @@ def test_the_reader_pod_is_restricted_and_bounded_and_no_gang_of_kueue() -> None
     assert container["volumeMounts"][0]["readOnly"] is True
     assert not any("gpu" in name for name in container["resources"]["limits"])
     assert not any("kueue" in name or "jobset" in name for name in made["metadata"]["labels"])
+
+
+def test_what_kubernetes_would_expand_reaches_the_reader_pods_program(
+    api: Api, cluster: Cluster
+) -> None:
+    """A packed program or a pattern may hold `$$`, which Kubernetes makes one `$`, or `$(NAME)`."""
+    run = View(gather(api, "dpo"))
+    words = ["a$$b", "$(HOME)", "x$"]
+    _, text = read_by_pod(api, run, ["printf", "%s ", *words])
+    assert text.split() == words
+    [made] = [content for _, _, content in cluster.changes if content.get("kind") == "Pod"]
+    assert made["spec"]["containers"][0]["command"][2:] == ["a$$$$b", "$$(HOME)", "x$$"]
 
 
 def test_a_reader_pod_is_refused_where_it_would_see_nothing() -> None:
