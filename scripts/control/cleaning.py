@@ -29,6 +29,7 @@ from scripts.observe.source import (
 from scripts.observe.view import View, terminal_state
 from scripts.plan.units import bytes_text
 from scripts.problem import Problem
+from scripts.why.reasons import no_run
 
 SCHEMA = 1
 Ask = Callable[[str], bool]
@@ -94,9 +95,8 @@ def find(target: Target) -> Place:
     view, _ = observe(replace(target, source=Source.API), api, queue=False, reader=False)
     if not view.jobset:
         raise Problem(
-            f"there is no run {target.run} in namespace {view.namespace} whose pods mount the "
-            "workspace; give another one by --through (`megatron-dpo list`), or the folder where "
-            "the workspace is mounted by --workspace"
+            f"{no_run(view)} A run whose pods mount the workspace is given by --through "
+            "(`megatron-dpo list`), the folder where the workspace is mounted by --workspace"
         )
     pod = running_pod(view) if target.source is not Source.POD else ""
     if target.source is Source.EXEC and not pod:

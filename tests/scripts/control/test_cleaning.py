@@ -144,7 +144,7 @@ def test_the_list_and_the_removal_as_json(root: Path) -> None:
 
 
 def test_a_place_that_is_none_is_refused_with_what_there_is(root: Path, cluster: Cluster) -> None:
-    with pytest.raises(Problem, match=r"no run dpo-41 in namespace team whose pods .* --through"):
+    with pytest.raises(Problem, match=r"no run dpo-41 in namespace team .* Use dpo; .* --through"):
         cleaned("dpo-41", target=Target(run="dpo-41"))
     with pytest.raises(Problem, match="is not mounted here"):
         cleaned(target=Target(run=""))
