@@ -6,6 +6,7 @@ A verb imports its package when it runs: `status` and the completion of names wo
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import sys
@@ -27,6 +28,7 @@ app = typer.Typer(
     pretty_exceptions_show_locals=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+TOO_LONG = "{} ...: a path of at most 4,096 bytes is allowed, each of its names at most 255"
 LOCAL_WORKSPACE = Path(".demo/local")
 
 Values = Annotated[
@@ -331,9 +333,10 @@ run_verbs.register(app)
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command; an expected failure prints one message and exits with 1.
 
-    Errors of the operating system (a full disk, a file in place of a folder) are expected too. A
-    terminal whose locale is not UTF-8 shows question marks for bars and boxes. A reader that closes
-    the pipe, such as `head`, has what it wants: nothing is said.
+    A path that no file can have exits with 2. Errors of the operating system (a full disk, a
+    file in place of a folder) are expected too. A terminal whose locale is not UTF-8 shows
+    question marks for bars and boxes. A reader that closes the pipe, such as `head`, has what
+    it wants: nothing is said.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -346,8 +349,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise SystemExit(1) from None
     except (Problem, OSError) as problem:
         console = Console(stderr=True, soft_wrap=True)
-        console.print(f"error: {problem}", markup=False, highlight=False)
-        raise SystemExit(1) from None
+        is_too_long = isinstance(problem, OSError) and problem.errno == errno.ENAMETOOLONG
+        said = TOO_LONG.format(str(problem)[:100]) if is_too_long else str(problem)
+        console.print(f"error: {said}", markup=False, highlight=False)
+        raise SystemExit(2 if is_too_long else 1) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
 

@@ -18,6 +18,7 @@ from scripts.helm import find_helm
 from scripts.manifest import Release, parse_release
 from scripts.observe.command import Exit, Target, observe, print_json
 from scripts.problem import Problem
+from scripts.why.reasons import no_run
 
 GONE_SECONDS = 600.0
 """Limit of waiting until a removed JobSet is gone: its pods may still be saving."""
@@ -45,7 +46,11 @@ def rerun(target: Target, console: Console, ask: Ask, *, as_data: bool = False) 
     """Start a run that has ended again."""
     api = target.connect()
     view, _ = observe(target, api, queue=False, reader=False)
-    action = actions.rerun(view, installed(api, target.run))
+    try:
+        release = installed(api, target.run)
+    except Problem as problem:
+        raise Problem(str(problem) if view.jobset else f"{no_run(view)} {problem}") from None
+    action = actions.rerun(view, release)
     return _do(api, target.run, action, console, ask, as_data=as_data)
 
 

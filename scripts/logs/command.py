@@ -14,7 +14,7 @@ from scripts.observe.changes import changes
 from scripts.observe.command import Exit, Target, observe
 from scripts.observe.view import View
 from scripts.problem import Problem
-from scripts.why.reasons import explain
+from scripts.why.reasons import no_run
 from scripts.why.words import addressed
 
 
@@ -72,8 +72,7 @@ def _ranks(view: View, chosen: Selection) -> list[int]:
         Problem: there is no such run or rank.
     """
     if not view.jobset and not (view.files and view.files.exists):
-        first = explain(view)[0]
-        raise Problem(f"{first.sentence} {first.remedy}")
+        raise Problem(no_run(view))
     nodes = view.nodes or 1
     if not view.jobset and view.files and view.files.attempts:
         nodes = len(view.files.attempts[-1].logs) or 1

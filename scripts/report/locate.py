@@ -18,6 +18,7 @@ from scripts.observe.source import Source
 from scripts.observe.view import View
 from scripts.problem import Problem
 from scripts.report import reading
+from scripts.why.reasons import no_run
 
 MOUNTED = (Source.AUTO, Source.MOUNT)
 
@@ -51,6 +52,8 @@ def located(target: Target, patterns: Sequence[str], cut: int = 0) -> Iterator[C
         try:
             api = target.connect()
             view = View(gather(api, target.run, queue=False))
+            if not view.jobset:
+                raise Problem(no_run(view))
             copy = copied(api, view, patterns, source=target.source, cut=cut)
             found = stack.enter_context(copy)
         except Problem as problem:

@@ -90,3 +90,9 @@ def explain(view: View) -> list[Reason]:
         if state.id in absence.CONDITIONS:
             break  # nothing else could be read
     return found
+
+
+def no_run(view: View) -> str:
+    """Return why there is no run, as `why` says it, with the nearest names."""
+    first = explain(view)[0]
+    return f"{first.sentence} {first.remedy}"

@@ -77,6 +77,27 @@ def test_a_number_that_no_dataset_has_is_a_wrong_flag(words: tuple[str, str]) ->
     assert end("plan", *words) == 2
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("report", "a" * 5000, "--source", "mount"),
+        ("bundle", "a" * 300, "--no-cluster"),
+        ("report", "dpo", "--source", "mount", "--workspace", "w" * 300),
+        ("clean", "--workspace", "w" * 300),
+        ("plan", "-f", "f" * 5000),
+        ("doctor", "-f", "f" * 5000),
+        ("status", "a" * 300),
+        ("stop", "a" * 300),
+    ],
+    ids=lambda words: f"{words[0]} {words[1][:3]}",
+)
+def test_a_path_or_name_that_is_too_long_is_a_wrong_argument(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert end(*words) == 2
+    assert len(capsys.readouterr().err) < 1200
+
+
 @pytest.mark.parametrize("verb", [(), ("plan",)])
 def test_h_is_help(verb: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
     assert end(*verb, "-h") == 0

@@ -80,6 +80,14 @@ def test_a_run_that_is_not_there_or_has_no_workload_is_refused() -> None:
         actions.stop(view(jobset(), pods=BOTH), "ann")
 
 
+def test_a_name_that_is_misspelt_is_met_with_the_nearest(api: Api) -> None:
+    """Of the namespace's runs, in each verb that needs one."""
+    target = replace(TARGET, run="dpp")
+    for verb in (command.stop, command.resume, command.rerun):
+        with pytest.raises(Problem, match=r"no run dpp in namespace team .* Use dpo;"):
+            verb(target, quiet(), lambda question: True)
+
+
 def test_resuming_undoes_what_stopped_the_run() -> None:
     queued = actions.resume(
         view(suspended(), workloads=[evicted("Deactivated", "x", active=False)])

@@ -68,6 +68,8 @@ def test_rank_0_is_printed_or_another_or_all_each_line_with_its_rank(
     both = printed(capsys, Selection(all_ranks=True, grep="^loss"))
     assert sorted(both.splitlines()) == ["rank 0 | loss 0.0", "rank 1 | loss 0.1"]
     assert printed(capsys, Selection(tail=1)) == "rank 0 | loss 0.0\n"
+    for attempt in (None, 1):
+        assert printed(capsys, Selection(tail=0, attempt=attempt, all_ranks=True)) == ""
 
 
 def test_a_rank_attempt_or_pattern_that_is_none_is_refused_with_what_there_is(api: Api) -> None:

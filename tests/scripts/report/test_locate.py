@@ -207,5 +207,5 @@ def test_an_archive_writes_nothing_outside_of_its_folder(text: str, tmp_path: Pa
 
 def test_a_run_that_is_not_there_is_refused(api: Api) -> None:
     target = Target(run="other", source=Source.EXEC)
-    with pytest.raises(Problem, match="no pod of run other"), located(target, command.FILES):
+    with pytest.raises(Problem, match="no run other .* Use dpo;"), located(target, command.FILES):
         pass
