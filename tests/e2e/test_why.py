@@ -1,0 +1,56 @@
+"""`why` on objects of a real API server: each state that needs neither Kueue nor the workspace."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+from tests.e2e import volumes
+from tests.e2e.measured import measured
+from tests.e2e.planted import plant, renamed
+from tests.e2e.see import Said, megatron_dpo
+from tests.e2e.space import Space
+from tests.scripts.why.states import STATES
+
+ENDED = (
+    *("no-progress", "gpu-memory", "user-error", "hang", "host-memory", "gang-incomplete"),
+    *("storage-failed", "hub-unavailable", "pod-evicted", "terminated", "rank-failed"),
+    *("jobset-user-rule", "restarts-exhausted", "jobset-failed"),
+)
+WAITING = (
+    *("suspended", "pods-refused-security", "pods-refused-quota", "pods-refused-webhook"),
+    *("pods-refused", "scheduling-gated", "unschedulable-resources"),
+    *("unschedulable-taint", "unschedulable-affinity", "unschedulable", "image-name-invalid"),
+    *("image-pull-denied", "image-pull", "secret-missing", "config-map-missing", "key-missing"),
+    *("mount-failed", "container-not-started", "init-container", "node-lost", "starting"),
+    *("restarting", "pods-awaited"),
+)
+GOING = ("ending", "running")
+
+
+AT_ONCE = 8
+"""Runs of which all are explained before the garbage collector removes their pods."""
+
+
+def test_why_names_each_planted_state_first(empty: Space) -> None:
+    volumes.claim(empty, "training")
+    names = {id: f"s{number}" for number, id in enumerate((*ENDED, *WAITING, *GOING))}
+    assert len(names) == 39
+    said: dict[str, Said] = {}
+    with measured(f"megatron-dpo why, {len(names)} planted states"), ThreadPoolExecutor(2) as pool:
+        for first in range(0, len(names), AT_ONCE):
+            some = dict(list(names.items())[first : first + AT_ONCE])
+            plant(empty.kubectl, {name: STATES[id][0]() for id, name in some.items()})
+            said |= zip(some, pool.map(partial(_why, empty), some.values()), strict=True)
+    wrong = {}
+    for id, name in names.items():
+        reasons = said[id].document["reasons"] if said[id].out else []
+        fact = renamed(STATES[id][1], name)
+        is_right = reasons and reasons[0]["id"] == id and fact in reasons[0]["sentence"]
+        if not is_right or not reasons[0]["remedy"]:
+            wrong[id] = (fact, reasons[:1], said[id].err)
+    assert wrong == {}
+
+
+def _why(space: Space, name: str) -> Said:
+    return megatron_dpo(space, "why", name, "--json", "--source", "api")
