@@ -17,6 +17,7 @@ from typing import Any, TypeGuard
 import yaml
 
 from launchers.flags import installed
+from launchers.flags.core_overrides import PARALLEL
 from launchers.flags.flag_types import Kind
 from launchers.flags.renames import OWNED, RENAMED, secret_advice
 from launchers.rules import table as rules
@@ -191,6 +192,7 @@ def _backend(backend: str, version: str, classes: installed.Classes) -> Table:
         "renamed": {old: new.advice for old, new in sorted(RENAMED[backend].items())},
         "secret": {name: advice for name, advice in secret.items() if advice},
         "overrides": rules.OVERRIDES[backend],
+        "notOverridden": sorted(PARALLEL) if rules.OVERRIDES[backend] else [],
         "defaults": dict(sorted(rules.DEFAULTS[backend].items())),
         "rules": [
             {"kind": type(rule).__name__, **row(asdict(rule))}

@@ -47,6 +47,8 @@ KINDS = {
     "serviceaccount-v1": ("", "ServiceAccount"),
     "networkpolicy-networking-v1": ("networking.k8s.io", "NetworkPolicy"),
     "limitrange-v1": ("", "LimitRange"),
+    "role-rbac-v1": ("rbac.authorization.k8s.io", "Role"),
+    "rolebinding-rbac-v1": ("rbac.authorization.k8s.io", "RoleBinding"),
 }
 """Kinds that the chart renders, and those that JobSet creates; others are refused."""
 

@@ -15,15 +15,9 @@ if it is neither. Helm's fromJson reports an error under the key Error.
 {{ include "megatron-dpo.overrides.map" . | default "{}" | fromJson | keys | sortAlpha | toJson }}
 {{- end }}
 
-{{/* Fields that the process groups have to agree with: launchers/flags/core_overrides.py has the same. */}}
-{{- define "megatron-dpo.overrides.parallel" -}}
-["context_parallel_size", "expert_model_parallel_size", "expert_tensor_parallel_size", "pipeline_model_parallel_size",
- "sequence_parallel", "tensor_model_parallel_size", "virtual_pipeline_model_parallel_size"]
-{{- end }}
-
 {{/*
 Refuse anything but a map, fields of it that are flags of ms-swift, and text in it that means true or false.
-Takes (flag, map).
+Takes (flag, map, not): not lists those fields.
 */}}
 {{- define "megatron-dpo.validate.overrides" -}}
 {{- $map := include "megatron-dpo.overrides.map" .map -}}
@@ -32,7 +26,7 @@ Takes (flag, map).
 - recipe.args.{{ .flag }}: "{{ include "megatron-dpo.flagText" .map }}" is not a map; use key: value lines below it or a JSON object [overrides-map]
 {{- else }}
 {{- range $key, $value := fromJson $map }}
-{{- if has $key (include "megatron-dpo.overrides.parallel" . | fromJsonArray) }}
+{{- if has $key $.not }}
 - recipe.args.{{ $.flag }}.{{ $key }}: would differ from the process groups, which are made from the flag; set recipe.args.{{ $key }} [overrides-parallel]
 {{- end }}
 {{- if and (kindIs "string" $value) (has (toString $value | lower) (list "true" "false" "yes" "no" "on" "off")) }}

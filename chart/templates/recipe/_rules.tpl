@@ -20,7 +20,7 @@ Takes (backend, recipe, nodes, gpus).
 {{- end }}
 {{- end }}
 {{- $overrides := get $recipe.args .backend.overrides -}}
-{{- include "megatron-dpo.validate.overrides" (dict "flag" .backend.overrides "map" $overrides) }}
+{{- include "megatron-dpo.validate.overrides" (dict "flag" .backend.overrides "map" $overrides "not" .backend.notOverridden) }}
 {{- $facts := dict "texts" $texts "nodes" .nodes "gpus" .gpus "world" (mul .nodes .gpus) -}}
 {{- $overridden := include "megatron-dpo.overrides.keys" $overrides | fromJsonArray -}}
 {{- range .backend.rules }}

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 import pytest
 
-from launchers.flags.core_overrides import PARALLEL
 from launchers.rules import table
-from scripts.helm import ROOT
 
 FLAG = "megatron_extra_kwargs"
 
@@ -36,9 +33,3 @@ def test_a_size_of_the_process_groups_is_refused_by_its_flag() -> None:
     assert refused({"tensor_model_parallel_size": 2}) == [
         ("overrides-parallel", f"recipe.args.{FLAG}.tensor_model_parallel_size")
     ]
-
-
-def test_the_chart_refuses_the_same_sizes() -> None:
-    text = (ROOT / "chart/templates/recipe/_overrides.tpl").read_text()
-    listed = text.partition('"megatron-dpo.overrides.parallel" -}}')[2].partition("{{- end }}")[0]
-    assert re.findall(r'"(\w+)"', listed) == list(PARALLEL)
