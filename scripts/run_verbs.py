@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -283,6 +283,20 @@ def logs(
     raise typer.Exit(command.run(target, chosen))
 
 
+def _change(
+    change: Callable[..., int],
+    run: str,
+    namespace: str | None,
+    context: str | None,
+    *,
+    as_json: bool,
+    yes: bool,
+) -> NoReturn:
+    """Change a run by a function of `scripts.control.command`; exit with its status."""
+    target = _target(run, namespace, context, None, Source.API)
+    raise typer.Exit(change(target, terminal(), _asking(yes, as_json), as_data=as_json))
+
+
 def stop(
     run: Run,
     namespace: Namespace = None,
@@ -293,9 +307,7 @@ def stop(
     """Stop a run: its ranks save, its GPUs become free, its files stay."""
     from scripts.control import command
 
-    target = _target(run, namespace, context, None, Source.API)
-    done = command.stop(target, terminal(), _asking(yes, as_json), as_data=as_json)
-    raise typer.Exit(done)
+    _change(command.stop, run, namespace, context, as_json=as_json, yes=yes)
 
 
 def resume(
@@ -308,9 +320,7 @@ def resume(
     """Put a stopped run back into its queue."""
     from scripts.control import command
 
-    target = _target(run, namespace, context, None, Source.API)
-    done = command.resume(target, terminal(), _asking(yes, as_json), as_data=as_json)
-    raise typer.Exit(done)
+    _change(command.resume, run, namespace, context, as_json=as_json, yes=yes)
 
 
 def rerun(
@@ -323,9 +333,7 @@ def rerun(
     """Start a run that has ended again; it resumes from its newest checkpoint."""
     from scripts.control import command
 
-    target = _target(run, namespace, context, None, Source.API)
-    done = command.rerun(target, terminal(), _asking(yes, as_json), as_data=as_json)
-    raise typer.Exit(done)
+    _change(command.rerun, run, namespace, context, as_json=as_json, yes=yes)
 
 
 def clean(

@@ -65,7 +65,7 @@ def _wrong_key(key: str, value: Any) -> Iterator[tuple[str, str]]:
     if key in PARALLEL:
         yield (
             "overrides-parallel",
-            f"would differ from the process groups, which are made from the flag; set "
+            "would differ from the process groups, which are made from the flag; set "
             f"recipe.args.{key}",
         )
     if isinstance(value, str) and value.lower() in _SWITCHES:

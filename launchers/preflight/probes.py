@@ -226,7 +226,7 @@ def count_gpus(env: Mapping[str, str]) -> int:
     """Count the GPUs that CUDA would see on this host.
 
     CUDA ignores what follows the first invalid entry of ``CUDA_VISIBLE_DEVICES`` (CUDA C++
-    Programming Guide, "CUDA Environment Variables"); ``-1`` is how it is told to see none.
+    Programming Guide, "CUDA Environment Variables"); ``-1`` hides all of them.
 
     >>> [count_gpus({"CUDA_VISIBLE_DEVICES": text}) for text in ("0,1", "", "-1", "0,-1,2")]
     [2, 0, 0, 1]

@@ -59,8 +59,8 @@ class Outcome:
         """Record a state, unless it is still the last one."""
         if self.states and self.states[-1]["id"] == first.id:
             return
-        told = {"sentence": first.sentence, "remedy": first.remedy}
-        self.states.append({"time": view.now, "id": first.id, "kind": first.kind.value, **told})
+        words = {"sentence": first.sentence, "remedy": first.remedy}
+        self.states.append({"time": view.now, "id": first.id, "kind": first.kind.value, **words})
 
 
 def run(request: Request, console: Console, *, as_data: bool = False) -> int:

@@ -11,7 +11,7 @@ import pytest
 from tests.chart.helm import CHART, KUBERNETES, ROOT, require
 
 LIMIT = 0.5
-"""Seconds of processor time; 0.2 to 0.3 measured, of which Helm without a chart takes 0.06."""
+"""Seconds of processor time; 0.2 to 0.3 measured; Helm without a chart takes 0.06."""
 TRIES = 5
 """Renders at most: other work on the machine slows one down, and no render is faster than it is."""
 

@@ -29,7 +29,7 @@ GOING = ("ending", "running")
 
 
 AT_ONCE = 8
-"""Runs of which all are explained before the garbage collector removes their pods."""
+"""Runs at once, so few that all are explained before the garbage collector removes their pods."""
 
 
 def test_why_names_each_planted_state_first(empty: Space) -> None:
