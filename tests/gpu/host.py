@@ -23,7 +23,10 @@ ENV = {
     "TORCH_SYMM_MEM_DISABLE_MULTICAST": "1",
     "NVSHMEM_DISABLE_NVLS": "1",
 }
-PACKAGES = ("torch", "ms-swift", "megatron-core", "transformer-engine", "mcore-bridge")
+PACKAGES = (
+    *("torch", "ms-swift", "megatron-core", "transformer-engine", "mcore-bridge"),
+    *("apex", "flash-attn"),
+)
 
 
 def about() -> dict[str, Any]:

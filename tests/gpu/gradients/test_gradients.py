@@ -90,6 +90,18 @@ def test_sides_within_the_spread_end_with_0_and_mistakes_are_found(
     assert done.stdout.strip() in out
 
 
+@pytest.mark.parametrize(("mode", "expected"), [("", 0), ("scaled", 1)])
+def test_a_side_whose_package_is_installed_is_judged_like_ours(
+    go: Go, monkeypatch: pytest.MonkeyPatch, mode: str, expected: int
+) -> None:
+    assert "ours-flash" not in [side.name for side in plan.read(2)]
+    monkeypatch.setattr(host, "version", {"flash-attn": "2.8.3"}.get)
+    code, record = go(**{"ours_flash": mode} if mode else {})
+    assert record["runs"]["ours-flash"]["flags"]["attention_backend"] == "flash"
+    assert code == expected
+    assert all(each.startswith("ours-flash: ") for each in record["judged"]["wrong"])
+
+
 @pytest.mark.parametrize(
     ("changed", "wrong"),
     [

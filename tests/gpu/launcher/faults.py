@@ -51,9 +51,7 @@ def launches(options: argparse.Namespace) -> list[Launch]:
     Raises:
         ValueError: the GPUs cannot be divided, or the profile cannot be read.
     """
-    nodes = min(2, options.gpus)
-    if options.gpus < 1 or options.gpus % nodes:
-        raise ValueError(f"--gpus {options.gpus} can't be shared by two nodes; write 1 or even")
+    nodes, each = launch.spread(options.gpus)
     own = {
         **bench_shared.resumable_flags(STEPS, SAVES),
         **bench_shared.SHORT_PACKS,
@@ -63,7 +61,7 @@ def launches(options: argparse.Namespace) -> list[Launch]:
             name=f"visit-{options.label}",
             profile=bench_profiles.parse(options.profile),
             nodes=nodes,
-            gpus_per_node=options.gpus // nodes,
+            gpus_per_node=each,
             model=launch_run.model_folder(options.layers),
             data=launch_run.data_file(options.pairs),
             args=own,

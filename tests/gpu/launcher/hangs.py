@@ -50,6 +50,7 @@ def launches(options: argparse.Namespace) -> list[Launch]:
     Raises:
         ValueError: the GPUs cannot be divided, or the profile cannot be read.
     """
+    launch.half(options.gpus)  # a collective has partners
     return [launch_run.with_faults(options, PLACED, "hang_fault", steps=STEPS, saves=SAVES)]
 
 

@@ -39,8 +39,20 @@ def half(gpus: int) -> int:
         ValueError: the number is odd or 0.
     """
     if gpus < 2 or gpus % 2:
-        raise ValueError(f"--gpus {gpus} cannot be divided between two nodes; use an even number")
+        raise ValueError(f"--gpus {gpus} cannot be divided between two nodes; write an even number")
     return gpus // 2
+
+
+def spread(gpus: int) -> tuple[int, int]:
+    """Return the nodes and the GPUs of each: two nodes, or one with a single GPU.
+
+    Raises:
+        ValueError: the number is odd or 0.
+
+    >>> spread(1), spread(4)
+    ((1, 1), (2, 2))
+    """
+    return (1, 1) if gpus == 1 else (2, half(gpus))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,10 +3,11 @@
     python3 -m tests.gpu.launcher.matrix TOKENIZER RESULTS --gpus 2 --profile FILE[,FILE]
     [--only NAME,NAME] [--seeds N] [--settle SECONDS] [--limit SECONDS]
 
-A tiny model on two "nodes". ``plugins/swift_fault.py`` injects the next fault after each new
-checkpoint, so that every attempt gets further and the gang starts again in place; a run that ends
-before its last fault is followed by a run with the others. RESULTS gets ``bench-<label>.json``:
-what happened, and what differs from the catalogue. A fault takes 40 s; the limit is that of all.
+A tiny model on two "nodes", or on one with 1 GPU. ``plugins/swift_fault.py`` injects the next fault
+after each new checkpoint, so that every attempt gets further and the gang starts again in place; a
+run that ends before its last fault is followed by a run with the others. RESULTS gets
+``bench-<label>.json``: what happened, and what differs from the catalogue. A fault
+takes 40 s; the limit is that of all.
 """
 
 from __future__ import annotations
@@ -98,8 +99,10 @@ def launches(options: argparse.Namespace) -> list[Launch]:
     ]
 
 
-def schedule(faults: Sequence[Fault], seed: int, settle: float = 0.0) -> list[Planned]:
-    """Place the faults, one after each checkpoint; choose rank and step by the seed.
+def schedule(
+    faults: Sequence[Fault], seed: int, settle: float = 0.0, ranks: int = 2
+) -> list[Planned]:
+    """Place the faults, one after each checkpoint; choose rank, of so many, and step by the seed.
 
     A fault before the first checkpoint comes first, one that ends the run last.
     """
@@ -108,9 +111,10 @@ def schedule(faults: Sequence[Fault], seed: int, settle: float = 0.0) -> list[Pl
     for fault in order:
         chance = random.Random(f"{fault.name} {seed}")
         chosen = {key: chance.choice(values) for key, values in sorted(fault.spread.items())}
+        rank = chosen["rank"] % ranks
         after = SAVES if fault.inject["at"] == "save" else chosen["step"]
         step = SAVES * number + after
-        planned.append(Planned(fault=fault, rank=chosen["rank"], step=step, settle=settle))
+        planned.append(Planned(fault=fault, rank=rank, step=step, settle=settle))
         number += 1
     return planned
 
@@ -229,12 +233,17 @@ def complaints(fault: Fault, seen: dict[str, Any]) -> Iterator[str]:
 
 
 def matrix(
-    run: Run, faults: Sequence[Fault], seed: int, deadline: float, settle: float = 0.0
+    run: Run,
+    faults: Sequence[Fault],
+    seed: int,
+    deadline: float,
+    settle: float = 0.0,
+    ranks: int = 2,
 ) -> Iterator[dict[str, Any]]:
     """Inject all faults, in as many runs as that takes; yield what happened to each."""
     pending = list(faults)
     while pending:
-        planned = schedule(pending, seed, settle)
+        planned = schedule(pending, seed, settle, ranks)
         limit = time.time() + 60 + sum(each.fault.seconds + settle for each in planned)
         end, code, left = inject(run, planned, min(limit, deadline))
         notes = injected()
@@ -273,7 +282,7 @@ def main(words: Sequence[str] | None = None) -> int:
     path = options.results / f"bench-{options.label}.json"
     deadline = time.time() + options.limit
     for seed in range(options.seeds):
-        for seen in matrix(run, chosen, seed, deadline, options.settle):
+        for seen in matrix(run, chosen, seed, deadline, options.settle, options.gpus):
             results.append(seen)
             document = {
                 **about,

@@ -22,7 +22,7 @@ from scripts.local.volumes import TERMINATION_LOG
 from tests.gpu.bench import profiles as bench_profiles
 from tests.gpu.bench import shared as bench_shared
 from tests.gpu.bench.run import inherited
-from tests.gpu.launcher.launch import WORKSPACE, Launch, half, manifest_of
+from tests.gpu.launcher.launch import WORKSPACE, Launch, manifest_of, spread
 from tests.gpu.model import pairs
 
 VOCABULARY = 151_936
@@ -162,7 +162,7 @@ def with_faults(
     saves: int,
     settle: float = 0.0,
 ) -> Launch:
-    """Return the run of a tiny model on two nodes in which a plugin injects faults.
+    """Return the run of a tiny model on ``spread``'s nodes in which a plugin injects faults.
 
     Args:
         options: of ``launch.parser``.
@@ -175,7 +175,7 @@ def with_faults(
     Raises:
         ValueError: the GPUs cannot be divided, or the profile cannot be read.
     """
-    each = half(options.gpus)
+    nodes, each = spread(options.gpus)
     profile = bench_profiles.parse(options.profile)
     floors = {
         f"restarts.hang.floors.{phase}": seconds + round(settle)
@@ -184,7 +184,7 @@ def with_faults(
     return Launch(
         name=f"visit-{options.label}",
         profile=replace(profile, changes={**profile.changes, **floors}),
-        nodes=2,
+        nodes=nodes,
         gpus_per_node=each,
         model=model_folder(0),
         data=data_file(options.pairs),

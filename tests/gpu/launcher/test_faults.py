@@ -121,5 +121,5 @@ def test_each_thing_that_must_hold_is_looked_at() -> None:
 
 def test_an_odd_number_of_gpus_is_refused() -> None:
     options = argparse.Namespace(gpus=3, label="x", profile="a.yaml", pairs=1)
-    with pytest.raises(ValueError, match="write 1 or even"):
+    with pytest.raises(ValueError, match="write an even number"):
         faults.launches(options)

@@ -54,6 +54,13 @@ def test_a_new_checkpoint_lies_between_two_faults(seed: int) -> None:
     assert {each.rank for each in planned} <= {0, 1}
 
 
+def test_with_one_gpu_every_fault_is_on_rank_0() -> None:
+    assert {each.rank for each in matrix.schedule(ALL, 1, ranks=1)} == {0}
+    options = matrix.arguments(["t", "r", "--profile", "values/demo-megatron.yaml", "--gpus", "1"])
+    (made,) = matrix.launches(options)
+    assert (made.nodes, made.gpus_per_node) == (1, 1)
+
+
 def test_without_a_fault_in_the_first_save_the_first_window_is_left_out() -> None:
     (planned,) = matrix.schedule([fault("rank-killed")], 0)
     assert matrix.SAVES < planned.step <= 2 * matrix.SAVES

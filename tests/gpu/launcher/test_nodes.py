@@ -24,7 +24,7 @@ from tests.gpu.model import random_model
 
 PROBED = ("hangs", "saves", "matrix", "restart")
 """Runs with a plugin of tests/gpu/plugins that measures or injects faults."""
-LAUNCHES = list(pack_visits.launches(["2gpu", "4gpu", "8gpu"]))
+LAUNCHES = list(pack_visits.launches(["1gpu", "2gpu", "4gpu", "8gpu"]))
 
 
 def test_every_visit_goes_through_the_launcher_on_one_and_two_nodes_and_with_faults() -> None:
@@ -35,7 +35,15 @@ def test_every_visit_goes_through_the_launcher_on_one_and_two_nodes_and_with_fau
     saves = ("saves-before", 1), ("saves-now", 1)
     faults = ("matrix", 2), ("matrix-local", 2), ("restart", 2), ("restart-standby", 2)
     own = ("hangs", 2), *saves, *faults, ("rehearse", 1)
-    runs = {2: (*both, *in_place, *own), 4: (*both, *in_place, *large), 8: both}
+    alone = tuple(
+        (line, 1) for line in ("faults-lora", "faults", "faults-in-place", "matrix", "restart")
+    )
+    runs = {
+        1: (*alone, ("restart-standby", 1)),
+        2: (*both, *in_place, *own),
+        4: (*both, *in_place, *large),
+        8: both,
+    }
     assert found == [
         (f"visit-{gpus}gpu-{run}", count, gpus // count)
         for gpus, lines in runs.items()

@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 
 from launchers.config.rank import Place
-from tests.gpu import side_by_side
+from tests.gpu import host, side_by_side
 from tests.gpu.bench import profiles as bench_profiles
 from tests.gpu.bench import run as bench_run
 from tests.gpu.bench.profiles import ROOT, Profile
@@ -20,7 +20,7 @@ from tests.gpu.bench.shared import Bench
 from tests.gpu.learning import data
 
 FILE = Path(__file__).with_name("learning.yaml")
-KEYS = ("features", "flags")
+KEYS = ("features", "flags", "package")
 PORT = 29600
 """Port of the first run; each run has ten."""
 GPUS = 2
@@ -51,6 +51,8 @@ def read(
 ) -> list[Run]:
     """Return the runs, all sides of a seed together, in the order in which they start.
 
+    A side whose ``package`` is not installed is left out.
+
     Args:
         seeds: of data order and weights.
         only: names of sides; all if empty.
@@ -69,7 +71,11 @@ def read(
         if wrong := sorted(side.keys() - set(KEYS)):
             raise ValueError(f"{file.name}: {name}.{wrong[0]} is not one of {', '.join(KEYS)}")
     files = tuple(str((file.parent / each).resolve()) for each in plan["files"])
-    wanted = [name for name in sides if not only or name in only]
+    wanted = [
+        name
+        for name, side in sides.items()
+        if (not only or name in only) and ("package" not in side or host.version(side["package"]))
+    ]
     pairs = [(name, seed) for seed in seeds for name in wanted]
     return [
         Run(side=name, seed=seed, number=number, profile=_profile(plan, files, name, seed))
