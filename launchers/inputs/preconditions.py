@@ -255,11 +255,13 @@ def core_version() -> str:
 
 
 def _context(settings: Settings, recipe: Recipe, shape: ModelConfig | None) -> table.Context:
+    card = settings.preflight.card
     return table.Context.of(
         recipe,
         shape=shape,
         nodes=settings.place.nodes,
         gpus_per_node=settings.nproc_per_node,
+        gpu_model=card.name if card else "",
         core=core_version(),
         swift=source.version("ms-swift"),
     )

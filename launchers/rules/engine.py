@@ -18,6 +18,9 @@ from launchers.flags.core_overrides import read
 from launchers.flags.flag_types import is_number, is_size, is_whole
 from launchers.refusal import Refusal
 
+GPU_MODEL = "gpuModel"
+"""The chart's value, which a condition may ask for like a flag."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Facts:
@@ -64,6 +67,7 @@ def facts(
     nodes: int,
     gpus: int,
     own: Mapping[str, str],
+    gpu_model: str = "",
     overrides: str = "",
 ) -> Facts:
     """Collect the facts of a recipe; what is given as empty counts as missing.
@@ -74,11 +78,12 @@ def facts(
         nodes: pods of the gang.
         gpus: processes of each pod.
         own: the recipe's own keys, as ``Recipe.own`` returns them.
+        gpu_model: the chart's ``gpuModel``; empty if it is not known.
         overrides: the flag whose map goes straight into megatron-core's configuration.
     """
     given = {name: text for name, value in args.items() if (text := spell(value))}
     return Facts(
-        texts={**defaults, **own, **given},
+        texts={**defaults, **own, GPU_MODEL: gpu_model, **given},
         nodes=nodes,
         gpus=gpus,
         overridden=frozenset(read(args.get(overrides, "")) or ()),
@@ -201,7 +206,7 @@ class Rule:
 
 
 def _is_flag(name: str) -> bool:
-    return name != "world" and not name.startswith(OWN)
+    return name not in ("world", GPU_MODEL) and not name.startswith(OWN)
 
 
 _FLAG_FIELDS = ("flag", "total", "factors", "replica", "least", "most")

@@ -6,8 +6,10 @@ tokens is explained in ``training/packs/equal_packs.py``.
 
 from __future__ import annotations
 
+from launchers.config.gpu_models import GPU_MODELS
 from launchers.flags.equal_packs import DISPATCHER, NAME
 from launchers.rules.engine import (
+    GPU_MODEL,
     NOT_RLHF,
     RLHF,
     Conflict,
@@ -66,7 +68,29 @@ EXPERTS: tuple[Rule, ...] = (
         source="MC router.py compares the names: a misspelt one balances nothing, in silence",
     ),
 )
+
+
+def _below(capability: int) -> list[str]:
+    """Return the GPU models of a lower compute capability, such as 89 for 8.9."""
+    return [card.name for card in GPU_MODELS.values() if int(card.arch[2:]) < capability]
+
+
 EIGHT_BITS: tuple[Rule, ...] = (
+    *(
+        Conflict(
+            id="format-gpu-model",
+            flag=flag,
+            when=(given(flag), *recipe, one_of(GPU_MODEL, *_below(least))),
+            says=f"a GPU of compute capability {least / 10} or higher is required, and gpuModel is "
+            f"{{{GPU_MODEL}}}; remove this flag, or train on other GPUs",
+            source="TE 2.16 quantization.py: check_recipe_support fails in the first forward pass",
+        )
+        for flag, recipe, least in (
+            ("fp8_format", (), 89),
+            ("fp8_format", (one_of("fp8_recipe", "mxfp8"),), 100),
+            ("fp4_format", (), 100),
+        )
+    ),
     *(
         Conflict(
             id="param-gather-format",

@@ -100,6 +100,8 @@ class Context:
     """``megatron`` or ``transformers``."""
     own: Mapping[str, str] = field(default_factory=lambda: dict(PLAIN))
     """The recipe's own keys (``Recipe.own``)."""
+    gpu_model: str = ""
+    """The chart's ``gpuModel``; empty if it is not known."""
     core: str = CORE
     """Version of megatron-core."""
     swift: str = SWIFT
@@ -113,6 +115,7 @@ class Context:
         shape: ModelConfig | None,
         nodes: int,
         gpus_per_node: int,
+        gpu_model: str = "",
         core: str = CORE,
         swift: str = "",
     ) -> Context:
@@ -123,6 +126,7 @@ class Context:
             shape: the model's sizes; None while they are not known.
             nodes: pods of the gang.
             gpus_per_node: processes of each pod.
+            gpu_model: the chart's ``gpuModel``; empty if it is not known.
             core: version of megatron-core.
             swift: version of ms-swift; that of the recipe if it is empty.
         """
@@ -132,6 +136,7 @@ class Context:
             gpus_per_node=gpus_per_node,
             backend=recipe.backend,
             own=recipe.own,
+            gpu_model=gpu_model,
             core=core,
             swift=swift or recipe.swift_version or SWIFT,
         )
@@ -221,6 +226,7 @@ def _facts(args: Mapping[str, Value], context: Context) -> Facts:
         nodes=context.nodes,
         gpus=context.gpus_per_node,
         own=context.own,
+        gpu_model=context.gpu_model,
         overrides=OVERRIDES[context.backend],
     )
 

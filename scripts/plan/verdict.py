@@ -44,6 +44,7 @@ def judge(submission: Submission, plan: Plan) -> Verdict:
         shape=plan.job.shape,
         nodes=submission.nodes,
         gpus_per_node=max(1, submission.gpus_per_node),
+        gpu_model=plan.card.name if plan.card else "",
     )
     broken = table.check(recipe.args, context)
     memory = [] if broken else [*_gpu(plan), *_host(submission, plan)]

@@ -23,7 +23,7 @@ accepts. No flag is named here.
 {{- end }}
 {{- end }}
 {{- end }}
-{{- include "megatron-dpo.validate.rules" (dict "backend" $backend "recipe" $recipe "nodes" (int .Values.nodes) "gpus" (max 1 (int .Values.gpusPerNode))) }}
+{{- include "megatron-dpo.validate.rules" (dict "backend" $backend "recipe" $recipe "nodes" (int .Values.nodes) "gpus" (max 1 (int .Values.gpusPerNode)) "gpuModel" .Values.gpuModel) }}
 {{- end }}
 
 {{/* Adds to the shared table of a backend what one release has of its own. Takes (shared, own); prints nothing. */}}

@@ -1,7 +1,7 @@
 {{/*
 Rules between the flags, from the table; launchers/rules evaluates the same rows with the same messages. Multiple and Range hold
 for every release of ms-swift, the others for the pinned one only (recipe.checkFlags).
-Takes (backend, recipe, nodes, gpus).
+Takes (backend, recipe, nodes, gpus, gpuModel).
 */}}
 {{- define "megatron-dpo.validate.rules" -}}
 {{- $recipe := .recipe -}}
@@ -11,6 +11,7 @@ Takes (backend, recipe, nodes, gpus).
   "recipe.reference" ($recipe.reference | default "online")
   "recipe.export" ($recipe.export | default "last")
   "recipe.pairWeights" ($recipe.pairWeights | default "equal")
+  "gpuModel" (.gpuModel | default "")
 -}}
 {{- $texts := merge $own (deepCopy .backend.defaults) -}}
 {{- range $flag, $value := $recipe.args }}
