@@ -198,7 +198,7 @@ CAUSES = (
         "libraries-differ",
         FailureClass.USER,
         Exit.CONFIG,
-        r"undefined symbol: |version `\S+' not found",
+        r"undefined symbol: |version `\S+' not found|Could not find shared object file",
         "use an image whose libraries fit together: a package was built for other releases",
         early=True,
     ),

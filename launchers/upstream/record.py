@@ -12,7 +12,13 @@ from launchers.upstream import source
 from launchers.upstream.patches import Function, Verdict
 from launchers.upstream.table import of_feature
 
-PACKAGES = ("ms-swift", "mcore-bridge", "megatron-core", "transformer-engine", "torch")
+KERNELS = ("apex", "flash-attn", "flash-attn-3", "flash-attn-4")
+"""Optional distributions that bring kernels: apex of norms and fused gradient accumulation,
+flash-attn and its successors, which Transformer Engine looks for by these names, of attention."""
+PACKAGES = (
+    *("ms-swift", "mcore-bridge", "megatron-core", "transformer-engine", "torch"),
+    *KERNELS,
+)
 """Distributions whose version may change the numbers of a run."""
 ALLOW_VARIABLE = "DPO_ALLOW_VERSION_CHANGE"
 """Environment variable of the training processes: ``1`` if the recipe's ``allowVersionChange`` is
@@ -23,12 +29,12 @@ RUN_ON_GPUS = {
     "megatron-core": ("0.18.0", "0.19.2"),
     "transformer-engine": ("2.12.0", "2.16.1"),
     "torch": ("2.11.0",),
-    "apex": (),
-    **dict.fromkeys(("flash-attn", "flash-attn-3", "flash-attn-4"), ()),
+    "apex": ("0.1",),
+    "flash-attn": ("2.8.3",),
+    "flash-attn-3": (),
+    "flash-attn-4": (),
 }
-"""The releases that the runs of tests/gpu have had; none had the packages without a release. Apex
-brings kernels of norms and fused gradient accumulation, flash-attn and its successors, which
-Transformer Engine looks for by these names, another attention."""
+"""The releases that the runs of tests/gpu have had; none had the packages without a release."""
 NEVER_RUN = "never run on a GPU by this project"
 LAUNCHER = "launcher"
 """Key of the launcher's digest: it is recorded, and a resume may have another one."""
@@ -75,8 +81,8 @@ def read(path: Path) -> dict[str, Any]:
 def differences(before: Mapping[str, Any], features: Iterable[str]) -> list[str]:
     """Compare a checkpoint's record with the installed packages; return a sentence for each change.
 
-    Patches and functions that only one of the two sides knows are left out: they come from another
-    launcher or another ``recipe.reference``, not from another upstream.
+    Patches, functions and packages that only one of the two sides knows are left out: they come
+    from another launcher or another ``recipe.reference``, not from another upstream.
 
     Args:
         before: the checkpoint's record, as ``read`` returns it.
@@ -87,8 +93,8 @@ def differences(before: Mapping[str, Any], features: Iterable[str]) -> list[str]
 
 def _changed_versions(before: Mapping[str, str]) -> Iterator[str]:
     for name in PACKAGES:
-        old, new = before.get(name, ""), source.version(name)
-        if old != new:
+        old, new = before.get(name), source.version(name)
+        if old is not None and old != new:
             yield f"{name} {old or '(none)'}, now {new or '(none)'}"
 
 

@@ -24,6 +24,7 @@ from tests.launchers.training import ranks_on_cpu
 from tests.launchers.training_environment import needs_oracle, needs_training
 
 FAKE = str(Path(__file__).with_name("fake_step.py"))
+RESULTS = ROOT / "tests" / "gpu" / "results"
 MISTAKES = {"control-beta": "scaled", "control-weights": "apart"}
 Go = Callable[..., tuple[int, dict[str, Any]]]
 
@@ -100,6 +101,19 @@ def test_a_side_whose_package_is_installed_is_judged_like_ours(
     assert record["runs"]["ours-flash"]["flags"]["attention_backend"] == "flash"
     assert code == expected
     assert all(each.startswith("ours-flash: ") for each in record["judged"]["wrong"])
+
+
+@pytest.mark.parametrize(
+    "file", sorted(RESULTS.glob("gradients-*.json")), ids=lambda file: file.stem
+)
+def test_results_pass_when_they_are_judged_again(file: Path) -> None:
+    record = json.loads(file.read_text(encoding="utf-8"))
+    compared = {name: errors.rows(each) for name, each in record["compared"].items()}
+    judged = judge.judge(record["runs"], compared)
+    assert judged["passed"] and judged["wrong"] == record["judged"]["wrong"] == []
+    kernels = {name for name in ("apex", "flash-attn") if record["versions"].get(name)}
+    assert ("ours-flash" in record["runs"]) == ("flash-attn" in kernels)
+    assert ("apex" in kernels) == ("apex" in file.stem)
 
 
 @pytest.mark.parametrize(
