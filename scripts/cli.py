@@ -38,7 +38,7 @@ Values = Annotated[
 Sets = Annotated[
     list[str] | None, typer.Option("--set", help="key=value, overrides the files, as in Helm.")
 ]
-Run = Annotated[str, typer.Option("--run", help="Name of the run (the Helm release).")]
+Run = run_verbs.Submitted
 Rendered = Annotated[Path | None, typer.Option(help="Rendered manifest, instead of values files.")]
 Workspace = Annotated[Path, typer.Option(help="Folder used as the shared volume.")]
 Python = Annotated[
@@ -46,9 +46,6 @@ Python = Annotated[
 ]
 GpuResource = Annotated[str, typer.Option(help="Resource that counts as a GPU.")]
 Verbose = Annotated[bool, typer.Option("--verbose", help="Print all output of the pods.")]
-Submitted = Annotated[
-    str, typer.Option("--run", help="Name of the planned run (the Helm release).")
-]
 Namespace = run_verbs.Namespace
 Context = run_verbs.Context
 Gpu = Annotated[str, typer.Option("--gpu", help="GPU model, such as a100-80g; default: gpuModel.")]
@@ -137,7 +134,7 @@ def local(
 def doctor(
     files: Values = None,
     sets: Sets = None,
-    run: Submitted = "dpo",
+    run: Run = "dpo",
     namespace: Namespace = None,
     context: Context = None,
     as_json: Json = False,
@@ -158,7 +155,7 @@ def doctor(
 def rehearse(
     files: Values = None,
     sets: Sets = None,
-    run: Submitted = "dpo",
+    run: Run = "dpo",
     namespace: Namespace = None,
     context: Context = None,
     keep: Keep = False,

@@ -70,11 +70,13 @@ def opened(
 def close(space: Space) -> None:
     """Uninstall the runs, wait until their pods are gone, then remove the rest."""
     kubectl = space.kubectl
-    kubectl.delete("jobsets", "--all", "--cascade=foreground")
-    kubectl.delete("pods", "--all")
-    kubectl.delete("namespace", space.name, wait=False)
-    for name in (*space.queues, *space.volumes):
-        kubectl.delete(name, wait=False)
+    try:
+        kubectl.delete("jobsets", "--all", "--cascade=foreground")
+        kubectl.delete("pods", "--all")
+        kubectl.delete("namespace", space.name, wait=False)
+    finally:  # also where a pod outlasts kubectl: a queue left behind disturbs later tests
+        for name in (*space.queues, *space.volumes):
+            kubectl.delete(name, wait=False)
     for number in range(len(space.volumes)):
         folder = space.cluster.layout.shared / space.volumes[number].partition("/")[2]
         shutil.rmtree(folder)

@@ -252,6 +252,7 @@ def test_what_is_not_a_name_is_a_wrong_use_and_reaches_neither_api_nor_disk(
         *(("status", "dpo", option, name) for option in ("--namespace",) if name),
         *(("clean", "--through", name),) * bool(name),
         ("clean", "--yes", "--", "dpo", name),
+        *((verb, "--run", name) for verb in ("plan", "submit", "local") if name),
     ):
         with pytest.raises(SystemExit) as ended:
             cli.main(list(words))
