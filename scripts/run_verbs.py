@@ -56,7 +56,7 @@ def _complete_run(context: typer.Context, incomplete: str) -> list[str]:
     return sorted(name for name in names if name.startswith(incomplete))
 
 
-def check_name(context: typer.Context, option: typer.CallbackParam, given: str) -> str:
+def _check_name(context: typer.Context, option: typer.CallbackParam, given: str) -> str:
     """Return the name of a run or namespace; it becomes a part of paths on disk and in the API.
 
     Raises:
@@ -72,7 +72,7 @@ def check_name(context: typer.Context, option: typer.CallbackParam, given: str) 
 def _check_names(
     context: typer.Context, option: typer.CallbackParam, given: list[str] | None
 ) -> list[str]:
-    """Return the names of runs, see `check_name`."""
+    """Return the names of runs, see `_check_name`."""
     for each in given or []:
         if not context.resilient_parsing and not is_name(each):
             raise typer.BadParameter(_not_a_name(each))
@@ -91,13 +91,13 @@ Run = Annotated[
     typer.Argument(
         help="Name of the run (the Helm release).",
         autocompletion=_complete_run,
-        callback=check_name,
+        callback=_check_name,
     ),
 ]
 Namespace = Annotated[
     str | None,
     typer.Option(
-        "--namespace", "-n", help="Default: the context's namespace.", callback=check_name
+        "--namespace", "-n", help="Default: the context's namespace.", callback=_check_name
     ),
 ]
 Context = Annotated[
@@ -125,7 +125,7 @@ UntilOption = Annotated[
     Until | None, typer.Option("--until", help="Return at the first step, or the end.")
 ]
 Submitted = Annotated[
-    str, typer.Option("--run", help="Name of the run (the Helm release).", callback=check_name)
+    str, typer.Option("--run", help="Name of the run (the Helm release).", callback=_check_name)
 ]
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Print again every 5 s.")]
 Rank = Annotated[int, typer.Option("--rank", min=0, help="The rank to print.")]
@@ -147,7 +147,7 @@ Through = Annotated[
     typer.Option(
         help="Run whose pods mount the workspace, if it is not mounted here; default: RUN.",
         autocompletion=_complete_run,
-        callback=check_name,
+        callback=_check_name,
     ),
 ]
 
