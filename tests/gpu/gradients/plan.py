@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-import yaml
-
 from tests.gpu.bench import profiles as bench_profiles
 from tests.gpu.bench.shared import Bench
 from tests.gpu.learning import plan as learning_plan
@@ -30,17 +28,9 @@ def read(gpus: int, only: Sequence[str] = (), file: Path = FILE) -> list[Variant
     Raises:
         ValueError: a side, a key, a feature or the number of GPUs is unknown.
     """
-    of_host = yaml.safe_load(file.read_text(encoding="utf-8"))["gpus"]
-    if gpus not in of_host:
-        known = " or ".join(map(str, of_host))
-        raise ValueError(f"{file.name} is for hosts of {known} GPUs, and this one has {gpus}")
     return [
-        Variant(
-            profile=replace(
-                run.profile, name=run.side, changes={**run.profile.changes, **of_host[gpus]}
-            )
-        )
-        for run in learning_plan.read([SEED], only, file=file)
+        Variant(profile=replace(run.profile, name=run.side))
+        for run in learning_plan.read([SEED], gpus, only, file=file)
     ]
 
 

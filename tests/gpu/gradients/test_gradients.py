@@ -204,7 +204,7 @@ def test_ours_is_the_shipped_profile_and_all_sides_have_the_same_pairs() -> None
     ("words", "gpus", "cause"),
     [
         (["--only", "theirs"], 2, "no side theirs"),
-        ([], 4, "for hosts of 1 or 2 GPUs, and this one has 4"),
+        ([], 4, "for runs of 1 or 2 GPUs, and 4 were given"),
     ],
 )
 def test_what_can_not_run_is_refused_before_anything_is_written(

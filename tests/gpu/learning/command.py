@@ -2,8 +2,8 @@
 
 SOURCES is the folder ``sources`` of ``tests.gpu.launcher.pack``: pairs from Python's docstrings,
 those held out, and their tokenizer. Each side of ``learning.yaml`` trains the same small Qwen3-MoE
-on the same pairs with each seed; every run uses two GPUs, several run at once. A run's checkpoint
-is scored on the held-out pairs by transformers in fp32 (``score.py``).
+on the same pairs with each seed; a run uses two GPUs, or the only one; several run at once. A run's
+checkpoint is scored on the held-out pairs by transformers in fp32 (``score.py``).
 RESULTS/learning-<N>gpu.json is rewritten after each run; exit code 1 unless every run of ours and
 of upstream reaches the required accuracy and all figures are equivalent (``judge.py``).
 """
@@ -31,7 +31,7 @@ from tests.gpu.bench import profiles as bench_profiles
 from tests.gpu.bench import read as bench_read
 from tests.gpu.bench.shared import Bench
 from tests.gpu.learning import data, judge, plan
-from tests.gpu.learning.plan import GPUS, Run
+from tests.gpu.learning.plan import Run
 from tests.gpu.model import random_model
 
 HOME = Path("/data/learning")
@@ -67,8 +67,8 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         seeds = [int(seed) for seed in options.seeds.split(",")]
         changes = dict(bench_profiles.change(text) for text in options.change)
-        runs = plan.read(seeds, list(filter(None, options.sides.split(","))), changes)
         bench = setting(options, made, about["gpus"])
+        runs = plan.read(seeds, bench.gpus, list(filter(None, options.sides.split(","))), changes)
         plan.refuse(bench, runs)
     except (LaunchError, ValueError, OSError) as error:
         print(f"learning: {error}", file=sys.stderr)
@@ -99,11 +99,10 @@ def setting(options: argparse.Namespace, made: Sources, seen: Sequence[str]) -> 
     """Return the settings that all runs share; model and pairs are those of a seed.
 
     Raises:
-        ValueError: there are fewer than two GPUs, or their model is unknown.
+        ValueError: there is no GPU, or its model is unknown.
         OSError: there is no tokenizer, or there are no pairs.
     """
-    if len(seen) < GPUS:
-        raise ValueError(f"this host has {len(seen)} GPUs and a run needs {GPUS}")
+    gpus = plan.gpus_of_run(len(seen))
     card = gpu_models.by_smi_name(seen[0].split(",")[0])
     if card is None:
         raise ValueError(f"{seen[0]} is not in launchers/config/gpu_models.py")
@@ -116,7 +115,7 @@ def setting(options: argparse.Namespace, made: Sources, seen: Sequence[str]) -> 
         data=files.pairs,
         shape=model_config.parse(random_model.config(data.shape(made))),
         card=card,
-        gpus=GPUS,
+        gpus=gpus,
         steps=options.steps,
         warm_up=0,
     )
@@ -130,8 +129,8 @@ def train(
     record: dict[str, Any],
 ) -> None:
     """Train and score all; write the record after each run."""
-    gpus, by_name = len(record["gpus"]), {run.name: run for run in runs}
-    path = options.results / f"learning-{gpus}gpu.json"
+    host_gpus, by_name = len(record["gpus"]), {run.name: run for run in runs}
+    path = options.results / f"learning-{host_gpus}gpu.json"
     options.results.mkdir(parents=True, exist_ok=True)
 
     def after(name: str, end: side_by_side.Ended) -> None:
@@ -141,7 +140,13 @@ def train(
 
     side_by_side.run(
         [
-            plan.command(bench, run, plan.gpus_of(run.number, gpus), options.caches, made.held_out)
+            plan.command(
+                bench,
+                run,
+                plan.gpus_of(run.number, host_gpus, bench.gpus),
+                options.caches,
+                made.held_out,
+            )
             for run in runs
         ],
         at_once=options.at_once,

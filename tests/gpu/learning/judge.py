@@ -3,7 +3,8 @@
 Compared are pairs of runs with one seed: the same weights, pairs and order of pairs. Each figure's
 differences over the seeds are tested for equivalence (``equivalence.py``) with a bound that was
 chosen before the measurement. The same is reported for upstream with other kernels (``kernels``),
-which is upstream's own spread, and for a run with a mistake (``control``), which must not pass.
+which is upstream's own spread, for the shipped weights of pairs (``equal-weights``), which are
+another loss and need the accuracy only, and for a mistake (``control``), which must not pass.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from typing import Any
 
 from tests.gpu.learning.equivalence import FEWEST, equivalence
 
-OURS, UPSTREAM, KERNELS, CONTROL = "ours", "upstream", "kernels", "control"
+OURS, UPSTREAM, KERNELS, EQUAL = "ours", "upstream", "kernels", "equal-weights"
+CONTROL = "control"
 REQUIRED_ACCURACY = 0.95
 SEEDS = 3
 """Fewest seeds with both sides."""
@@ -79,7 +81,7 @@ def judge(runs: Mapping[str, Run]) -> dict[str, Any]:
             ``after`` (``score.py``).
     """
     done = {(run["side"], run["seed"]): run for run in runs.values() if run["finished"]}
-    tests = {side: compared(done, side) for side in (OURS, KERNELS, CONTROL)}
+    tests = {side: compared(done, side) for side in (OURS, KERNELS, EQUAL, CONTROL)}
     wrong = [*_runs_wrong(runs), *_tests_wrong(tests)]
     return {"passed": not wrong, "wrong": wrong, "tests": tests}
 
@@ -103,7 +105,7 @@ def _runs_wrong(runs: Mapping[str, Run]) -> list[str]:
     wrong = [f"{name}: {run['ended']}" for name, run in runs.items() if not run["finished"]]
     for name, run in runs.items():
         accuracy = run["after"]["accuracy"] if run["finished"] else 1.0
-        if run["side"] in (OURS, UPSTREAM) and accuracy < REQUIRED_ACCURACY:
+        if run["side"] in (OURS, UPSTREAM, EQUAL) and accuracy < REQUIRED_ACCURACY:
             wrong.append(f"{name}: held-out accuracy {accuracy:.3f} is below {REQUIRED_ACCURACY}")
         if run["finished"] and run["kept"] == [] and run["loaded"]:
             wrong.append(f"{name}: loaded {', '.join(run['loaded'])}")
@@ -133,12 +135,12 @@ def table(found: Mapping[str, Any]) -> str:
     for side, tests in found["tests"].items():
         for name, test in tests.items():
             if "count" not in test:
-                lines.append(f"{side:9}{name:25} has no ratio")
+                lines.append(f"{side:14}{name:25} has no ratio")
                 continue
             span = f"{test['low']:+.5f} to {test['high']:+.5f}"
             said = "equivalent" if test["equivalent"] else "DIFFERENT"
             lines.append(
-                f"{side:9}{name:25} {test['mean']:+.5f} ({span}) within {test['bound']:.3f}: "
+                f"{side:14}{name:25} {test['mean']:+.5f} ({span}) within {test['bound']:.3f}: "
                 f"{said}, {test['count']} seeds, power {test['power']:.2f}"
             )
     return "\n".join([*lines, *found["wrong"], "passed" if found["passed"] else "FAILED"])

@@ -23,8 +23,6 @@ FILE = Path(__file__).with_name("learning.yaml")
 KEYS = ("features", "flags", "package")
 PORT = 29600
 """Port of the first run; each run has ten."""
-GPUS = 2
-"""GPUs of a run: two ranks of experts."""
 SCORE_THREADS = 8
 
 
@@ -43,8 +41,22 @@ class Run:
         return f"{self.side}-{self.seed}"
 
 
+def gpus_of_run(host_gpus: int, file: Path = FILE) -> int:
+    """Return the GPUs of a run: the largest number of ``gpus`` that the host has.
+
+    Raises:
+        ValueError: the host has fewer than any.
+    """
+    numbers: dict[int, Any] = yaml.safe_load(file.read_text(encoding="utf-8"))["gpus"]
+    fitting = [number for number in numbers if number <= host_gpus]
+    if not fitting:
+        raise ValueError(f"this host has {host_gpus} GPUs and a run needs {min(numbers)}")
+    return max(fitting)
+
+
 def read(
     seeds: Sequence[int],
+    gpus: int,
     only: Sequence[str] = (),
     changes: Mapping[str, Any] | None = None,
     file: Path = FILE,
@@ -55,14 +67,18 @@ def read(
 
     Args:
         seeds: of data order and weights.
+        gpus: of a run, a key of ``gpus``, whose flags win over all others.
         only: names of sides; all if empty.
         changes: flags or paths of values of all sides; those of a side win.
         file: the sides.
 
     Raises:
-        ValueError: a side, a key or a feature is unknown.
+        ValueError: a side, a key, a feature or the number of GPUs is unknown.
     """
     plan = yaml.safe_load(file.read_text(encoding="utf-8"))
+    if gpus not in plan["gpus"]:
+        known = " or ".join(map(str, plan["gpus"]))
+        raise ValueError(f"{file.name} is for runs of {known} GPUs, and {gpus} were given")
     plan["shared"] |= changes or {}
     sides: dict[str, dict[str, Any]] = plan["sides"]
     if unknown := sorted(set(only) - sides.keys()):
@@ -78,14 +94,16 @@ def read(
     ]
     pairs = [(name, seed) for seed in seeds for name in wanted]
     return [
-        Run(side=name, seed=seed, number=number, profile=_profile(plan, files, name, seed))
+        Run(side=name, seed=seed, number=number, profile=_profile(plan, files, name, seed, gpus))
         for number, (name, seed) in enumerate(pairs)
     ]
 
 
-def _profile(plan: dict[str, Any], files: tuple[str, ...], name: str, seed: int) -> Profile:
+def _profile(
+    plan: dict[str, Any], files: tuple[str, ...], name: str, seed: int, gpus: int
+) -> Profile:
     side = plan["sides"][name]
-    changes = {**plan["shared"], "seed": seed, **side.get("flags", {})}
+    changes = {**plan["shared"], "seed": seed, **side.get("flags", {}), **plan["gpus"][gpus]}
     kept = bench_profiles.kept(side["features"]) if "features" in side else None
     return Profile(name=f"{name}-{seed}", files=files, changes=changes, kept=kept)
 
@@ -158,11 +176,11 @@ def scoring(run: Run, held_out: Path, base: Path, export: Path, out: Path) -> li
     ]
 
 
-def gpus_of(number: int, gpus: int) -> list[int]:
-    """Return the GPUs of a run: the runs take turns over the host's pairs of GPUs.
+def gpus_of(number: int, host_gpus: int, gpus: int) -> list[int]:
+    """Return the GPUs of a run: the runs take turns over the host's groups of ``gpus`` GPUs.
 
-    >>> gpus_of(0, 4), gpus_of(1, 4), gpus_of(2, 4), gpus_of(1, 2)
-    ([0, 1], [2, 3], [0, 1], [0, 1])
+    >>> gpus_of(0, 4, 2), gpus_of(1, 4, 2), gpus_of(2, 4, 2), gpus_of(1, 2, 2), gpus_of(1, 1, 1)
+    ([0, 1], [2, 3], [0, 1], [0, 1], [0])
     """
-    first = number % (gpus // GPUS) * GPUS
-    return list(range(first, first + GPUS))
+    first = number % (host_gpus // gpus) * gpus
+    return list(range(first, first + gpus))

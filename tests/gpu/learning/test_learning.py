@@ -48,11 +48,23 @@ def modes() -> dict[str, str]:
 
 
 @pytest.fixture
-def go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sources: Path, modes: dict[str, str]) -> Go:
-    """Run the command with four fake H200 and trainings that write at once."""
+def gpus() -> int:
+    """GPUs of the fake host."""
+    return 4
+
+
+@pytest.fixture
+def go(
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    sources: Path,
+    modes: dict[str, str],
+    gpus: int,
+) -> Go:
+    """Run the command with fake H200 and trainings that write at once."""
 
     def torchrun(place: object, *, nproc: int, log_dir: Path, **_: object) -> list[str]:
-        assert nproc == 2
+        assert nproc == min(gpus, 2)
         folder = log_dir.parent
         mode = modes.get(folder.name, "as asked")
         return [sys.executable, FAKE, "train", folder.name, str(STEPS), mode, str(folder)]
@@ -64,7 +76,7 @@ def go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sources: Path, modes: di
 
     monkeypatch.setattr(command_line, "torchrun", torchrun)
     monkeypatch.setattr(plan, "scoring", scoring)
-    about = {"gpus": ["NVIDIA H200, 580.1"] * 4, "versions": {}}
+    about = {"gpus": ["NVIDIA H200, 580.1"] * gpus, "versions": {}}
     monkeypatch.setattr(host, "about", lambda: dict(about))
     monkeypatch.setattr(bench_run, "swift_folder", lambda: tmp_path / "swift")
     monkeypatch.setattr(command, "LEAD", 0.0)
@@ -76,7 +88,7 @@ def go(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, sources: Path, modes: di
         home = ["--home", str(tmp_path / "home"), "--caches", str(tmp_path / "caches")]
         own = [str(sources), str(tmp_path / "results"), "--steps", str(STEPS), *home]
         code = command.main([*own, *words])
-        text = (tmp_path / "results" / "learning-4gpu.json").read_text()
+        text = (tmp_path / "results" / f"learning-{gpus}gpu.json").read_text()
         return code, json.loads(text)
 
     return run
@@ -88,7 +100,7 @@ def test_sides_that_agree_end_with_0_and_a_mistake_is_found(
     modes |= {f"control-{seed}": "apart" for seed in (1, 2, 3)}
     code, record = go("--seeds", "1,2,3")
     assert (code, record["judged"]["wrong"]) == (0, [])
-    assert len(record["runs"]) == 12
+    assert len(record["runs"]) == 15
     tests = record["judged"]["tests"]
     assert tests["ours"]["held-out margin"]["equivalent"]
     assert tests["kernels"]["held-out margin"]["seeds"] == [1, 2, 3]
@@ -100,7 +112,7 @@ def test_sides_that_agree_end_with_0_and_a_mistake_is_found(
     assert ours["pairs_per_step"] == [44] * STEPS
     assert record["command"].startswith("python3 -m tests.gpu.learning SOURCES RESULTS --steps")
     out = capsys.readouterr().out
-    assert out.rstrip().endswith("passed") and "control  held-out margin" in out
+    assert out.rstrip().endswith("passed") and "control       held-out margin" in out
     words = [sys.executable, "-m", "tests.gpu.learning.judge"]
     again = subprocess.run(
         [*words, str(tmp_path / "results" / "learning-4gpu.json")],
@@ -110,6 +122,37 @@ def test_sides_that_agree_end_with_0_and_a_mistake_is_found(
         check=True,
     )
     assert again.stdout.strip() in out
+
+
+@pytest.mark.parametrize("gpus", [1])
+def test_on_one_gpu_a_run_has_all_experts_and_nothing_to_gather(go: Go) -> None:
+    code, record = go("--seeds", "1,2,3", "--sides", "ours,upstream")
+    assert (code, record["judged"]["wrong"]) == (0, [])
+    flags = record["runs"]["ours-1"]["changes"]
+    assert flags["expert_model_parallel_size"] == 1
+    assert flags["moe_token_dispatcher_type"] == "alltoall"
+
+
+@pytest.mark.parametrize("gpus", [0])
+def test_without_a_gpu_nothing_starts(
+    go: Go, sources: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command.main([str(sources), str(tmp_path / "r")]) == 2
+    assert "this host has 0 GPUs and a run needs 1" in capsys.readouterr().err
+
+
+def test_equal_weights_need_the_accuracy_but_not_the_loss_of_upstream() -> None:
+    found = runs()
+    for seed in (1, 2, 3):
+        like = found[f"ours-{seed}"]
+        other = like["after"] | {"loss": 0.2}
+        found[f"equal-weights-{seed}"] = like | {"side": "equal-weights", "after": other}
+    judged = judge.judge(found)
+    assert judged["wrong"] == []
+    assert not judged["tests"]["equal-weights"]["held-out loss"]["equivalent"]
+    found["equal-weights-2"]["after"]["accuracy"] = 0.9
+    wrong = judge.judge(found)["wrong"]
+    assert wrong == ["equal-weights-2: held-out accuracy 0.900 is below 0.95"]
 
 
 def test_one_that_learns_something_else_ends_with_1(go: Go, modes: dict[str, str]) -> None:
@@ -195,7 +238,7 @@ def test_a_control_that_passes_fails_the_comparison() -> None:
 
 
 def test_ours_is_the_shipped_profile_and_upstream_differs_by_what_it_has_not() -> None:
-    made = {run.side: run for run in plan.read([7])}
+    made = {run.side: run for run in plan.read([7], 2)}
     own = own_flags(STEPS)
     parsed = {name: profiles.recipe(run.profile.values(), own) for name, run in made.items()}
     ours, upstream = parsed["ours"].args, parsed["upstream"].args
