@@ -68,6 +68,7 @@ def log_probabilities(model: Any, tokenizer: Any, rows: list[Encoded]) -> list[f
             tokens, head = rows[row]
             ids[place, : len(tokens)] = torch.tensor(tokens)
             counted[place, head : len(tokens)] = True
+        ids, counted = ids.to(model.device), counted.to(model.device)
         with torch.no_grad():  # padding is on the right: causal attention never sees it
             logits = model(input_ids=ids).logits[:, :-1][counted[:, 1:]]
             values = -torch.nn.functional.cross_entropy(

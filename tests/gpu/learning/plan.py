@@ -23,7 +23,6 @@ FILE = Path(__file__).with_name("learning.yaml")
 KEYS = ("features", "flags", "package")
 PORT = 29600
 """Port of the first run; each run has ten."""
-SCORE_THREADS = 8
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,14 +162,13 @@ def command(
 
 
 def scoring(run: Run, held_out: Path, base: Path, export: Path, out: Path) -> list[str]:
-    """Return the command that scores a checkpoint on the CPU.
+    """Return the command that scores a checkpoint.
 
     Its beta is the profile's, whatever a side trains with: the margin of another must differ.
     """
     shipped = Profile(name=run.name, files=run.profile.files, changes={})
     beta = bench_profiles.recipe(shipped.values(), {}).arg("beta", "0.1")
     return [
-        *("env", f"OMP_NUM_THREADS={SCORE_THREADS}", "CUDA_VISIBLE_DEVICES="),
         *(sys.executable, "-m", "tests.gpu.learning.score"),
         *(str(held_out), str(base), str(export), beta, str(out)),
     ]

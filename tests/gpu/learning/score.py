@@ -1,5 +1,7 @@
 """Held-out figures of a checkpoint, by transformers alone and in fp32, with no code of the trainer.
 
+It runs on the first visible GPU, else on the CPU, where ten at once exceeded their trainings' time.
+
 Run as ``python -m tests.gpu.learning.score HELDOUT.jsonl BASE EXPORT BETA OUT.json``. Accuracy is
 the share of pairs with log p(chosen) > log p(rejected); margin and loss are DPO's, against the base
 (Rafailov et al. 2023, equation 7, without the NLL term of ``rpo_alpha``); ``chosen`` is the mean
@@ -52,7 +54,8 @@ def sums(folder: Path, base: Path, pairs: Sequence[Pair]) -> Sums:
     from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
     tokenizer, config = AutoTokenizer.from_pretrained(base), AutoConfig.from_pretrained(base)
-    model = AutoModelForCausalLM.from_pretrained(folder, config=config, dtype=torch.float32).eval()
+    model = AutoModelForCausalLM.from_pretrained(folder, config=config, dtype=torch.float32)
+    model.to("cuda" if torch.cuda.is_available() else "cpu").eval()
     texts = [(pair.prompt, pair.chosen) for pair in pairs]
     texts += [(pair.prompt, pair.rejected) for pair in pairs]
     rows = [demo_score.encode(tokenizer, prompt, answer) for prompt, answer in texts]
