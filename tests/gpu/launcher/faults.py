@@ -99,7 +99,7 @@ def kill_rank(run: Run, process: subprocess.Popen[bytes], limit: float) -> dict[
         return max(steps, default=0) >= KILL_AT
 
     wait_for(f"step {KILL_AT}", has_come_far, limit, process)
-    found = launch_run.ranks()
+    found = launch_run.ranks(process.pid)
     if not found:
         raise TimeoutError("no training rank was found to be killed")
     killed = launch_run.kill(found[-1], signal.SIGKILL)

@@ -18,6 +18,8 @@ from typing import Any
 from launchers.metrics import rows as metrics
 from launchers.metrics.rows import Row
 from launchers.storage import checkpoint
+from launchers.system.proc_stat import read_stat
+from launchers.system.process import descendants
 from scripts.local.volumes import TERMINATION_LOG
 from tests.gpu.bench import profiles as bench_profiles
 from tests.gpu.bench import shared as bench_shared
@@ -111,16 +113,21 @@ def open_run(launch: Launch, packed: Path, results: Path) -> Run:
     return run
 
 
-def ranks() -> list[int]:
-    """List the training ranks of this machine: the direct children of torchrun's agents."""
-    lines, parents = {}, {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            pid = int(folder.name)
-            lines[pid] = (folder / "cmdline").read_bytes().decode(errors="replace")
-            parents[pid] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+def ranks(root: int) -> list[int]:
+    """List the training ranks of a process tree: the direct children of torchrun's agents."""
+    lines = {pid: _command_line(pid) for pid in (root, *descendants(root))}
     agents = {pid for pid, line in lines.items() if "torch.distributed.run" in line}
-    return sorted(p for p in lines if parents.get(p) in agents and "rlhf.py" in lines[p])
+    return sorted(
+        pid
+        for pid, line in lines.items()
+        if "rlhf.py" in line and (stat := read_stat(pid)) and stat.parent in agents
+    )
+
+
+def _command_line(pid: int) -> str:
+    with contextlib.suppress(OSError):  # it has ended
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+    return ""
 
 
 def wait_for(

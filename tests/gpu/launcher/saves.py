@@ -159,7 +159,7 @@ def now(run: Run, limit: float) -> dict[str, Any]:
         return has_begun and run.newest() == SAVES
 
     wait_for("a write of the second checkpoint", is_writing, limit, process)
-    found = launch_run.ranks()
+    found = launch_run.ranks(process.pid)
     if not found:
         raise TimeoutError("no training rank was found to be killed")
     killed = launch_run.kill(found[-1], signal.SIGKILL)

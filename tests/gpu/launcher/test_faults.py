@@ -2,6 +2,8 @@
 
 import argparse
 import copy
+import signal
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +14,8 @@ import pytest
 from launchers.metrics.rows import Row
 from launchers.system.process import adopt_orphans, kill_descendants
 from tests.gpu.launcher import faults, judge
+from tests.gpu.launcher import run as launch_run
+from tests.gpu.launcher.fake_launch import CHILD
 from tests.gpu.launcher.run import Run
 
 
@@ -123,3 +127,16 @@ def test_an_odd_number_of_gpus_is_refused() -> None:
     options = argparse.Namespace(gpus=3, label="x", profile="a.yaml", pairs=1)
     with pytest.raises(ValueError, match="write an even number"):
         faults.launches(options)
+
+
+def test_only_the_ranks_of_this_run_are_found(tmp_path: Path) -> None:
+    ready = tmp_path / "ready"
+    rank = f"import pathlib, time; pathlib.Path({str(ready)!r}).touch(); time.sleep(60)"
+    agent = [sys.executable, "-c", CHILD, rank, "torch.distributed.run"]
+    with subprocess.Popen(agent) as other, subprocess.Popen(["sleep", "60"]) as run:
+        launch_run.wait_for("a rank", ready.exists, 20)
+        assert launch_run.ranks(run.pid) == []
+        (found,) = launch_run.ranks(other.pid)
+        launch_run.kill(found, signal.SIGKILL)
+        assert other.wait(20) == 0
+        run.kill()

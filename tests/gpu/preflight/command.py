@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from launchers.system.process import descendants
 from tests.gpu import host
 from tests.gpu.preflight.cases import CASES, Case
 
@@ -100,12 +101,12 @@ def stop_last(world: int, folder: Path) -> None:
         if time.monotonic() > until:
             return
         time.sleep(0.005)
-    for entry in Path("/proc").glob("[0-9]*"):
+    for pid in descendants(os.getpid()):
         with contextlib.suppress(OSError):
-            command = (entry / "cmdline").read_bytes()
-            variables = (entry / "environ").read_bytes().split(b"\0")
+            command = Path(f"/proc/{pid}/cmdline").read_bytes()
+            variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
             if b"preflight_collective" in command and f"RANK={world - 1}".encode() in variables:
-                os.kill(int(entry.name), signal.SIGSTOP)
+                os.kill(pid, signal.SIGSTOP)
 
 
 def run(name: str, case: Case, gpus: list[str], results: Path) -> dict[str, Any]:
