@@ -89,7 +89,7 @@ def run_killed(packed: Path, name: str, log: Path) -> dict[str, Any]:
     about = files(packed, name, log)
     whole = about.start()
     wait_for("step 12", lambda: about.newest() > 0 and len(steps(name)) > 11, 300, whole)
-    os.kill(ranks()[-1], signal.SIGKILL)
+    os.kill(ranks(whole.pid)[-1], signal.SIGKILL)
     begin = time.monotonic()
     # the other ranks may still log steps: wait for a step of the next attempt
     wait_for("second attempt", (about.home / "attempts" / "2").exists, 300, whole)
