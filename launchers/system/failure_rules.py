@@ -153,6 +153,24 @@ CAUSES = (
         "check the node's GPUs and driver",
     ),
     _rule(
+        "device-assertion",
+        FailureClass.UNKNOWN,
+        Exit.PEER,
+        r": block: \[\d+,\d+,\d+\], thread: \[\d+,\d+,\d+\] Assertion ",
+        "check the token ids and labels against the vocabulary: an index or a value is out of "
+        "range; extraEnv.CUDA_LAUNCH_BLOCKING=1 shows the call",
+        in_log=True,
+    ),
+    _rule(
+        "cuda-error",
+        FailureClass.UNKNOWN,
+        Exit.PEER,
+        # of NCCL's watchdog, which finds the error of a kernel of its own rank
+        r"terminated with exception: CUDA error: ",
+        "extraEnv.CUDA_LAUNCH_BLOCKING=1 shows the call; check the node's GPUs if it fails again",
+        in_log=True,
+    ),
+    _rule(
         "port-taken",
         FailureClass.INFRA,
         Exit.PREFLIGHT,

@@ -67,6 +67,8 @@ _TABLE_END = re.compile(
 """``torch/distributed/elastic/multiprocessing/errors/__init__.py: _MSG_FORMAT_TEMPLATE``."""
 _TEE = re.compile(r"\[\w*?\d+\]:")
 """Begins a worker's line in torchrun's output."""
+_PROGRESS = re.compile(r".*\d%\|.*\| \d+/\d+ \[[^\]]*\]")
+"""The bar of tqdm, which ends without a new line."""
 _ABORTS = frozenset(rule.id for rule in CAUSES if rule.in_log)
 _MEGATRON_EXITS = (16, 17)
 """``megatron/core/rerun_state_machine.py``: a result differed, or it has to be computed again."""
@@ -188,7 +190,7 @@ def _first_match(
 def _of_lines(text: str, *, started: bool) -> Verdict | None:
     """Classify by a line that states the cause: C++ threads and the driver raise no exception."""
     rules = [rule for rule in CAUSES if rule.in_log]
-    lines = [" ".join(line.split()) for line in text.splitlines()]
+    lines = [" ".join(_PROGRESS.sub("", line).split()) for line in text.splitlines()]
     by_rule = ((rule, line) for rule in rules for line in lines if rule.pattern.search(line))
     rule, line = next(by_rule, (None, ""))
     return _first_match([rule], [line], started=started) if rule else None

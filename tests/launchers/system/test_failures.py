@@ -155,6 +155,31 @@ def test_a_log_without_an_exception_says_nothing() -> None:
     assert verdict("all well\n", started=True) is None
 
 
+BAR = "Train:  22%|██▏       | 21/96 [00:11<01:00,  1.24it/s]"
+ASSERTION = (
+    "/pytorch/IndexKernel.cu:111: operator(): block: [0,0,0], thread: [0,0,0] Assertion "
+    '`index < sizes[i] && "index out of bounds"` failed.'
+)
+
+
+def test_an_assertion_in_a_kernel_is_the_cause_of_what_the_watchdog_then_finds() -> None:
+    what = "Process group watchdog thread terminated with exception: CUDA error: x"
+    ended = f"terminate called after throwing an instance of 'c10::E'\n  what():  NCCL {what}\n"
+    found = verdict(f"{BAR}{ASSERTION}\n{ended}", started=True)
+    assert found is not None
+    assert (found.id, found.cause, found.cascade) == ("device-assertion", ASSERTION, False)
+    found = verdict(ended, started=True)
+    assert found is not None
+    assert (found.id, found.cascade) == ("cuda-error", False)
+
+
+def test_an_assertion_in_a_kernel_is_the_cause_of_the_exception_of_a_later_call() -> None:
+    last = "torch.AcceleratorError: CUDA error: device-side assert triggered"
+    found = verdict(f"{ASSERTION}\n{TRACE}{last}\n", started=False)
+    assert found is not None
+    assert (found.id, found.cause) == ("device-assertion", ASSERTION)
+
+
 def test_the_cause_comes_before_its_cascade() -> None:
     cascade = Verdict(code=Exit.PEER, id="cascade", cause="NCCL", remedy="", cascade=True)
     unknown = Verdict(code=Exit.PEER, id="exception", cause="segfault", remedy="")
