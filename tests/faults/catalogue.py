@@ -49,6 +49,8 @@ class Fault:
     seconds: float
     """Deadline of the whole run."""
     nodes: int = 2
+    ranks: int = 1
+    """Fewest ranks that can have it."""
     needs: tuple[str, ...] = ()
     """``root``: mounts of its own."""
     quick: bool = False

@@ -1,13 +1,14 @@
 """The faults of ``tests/faults/catalogue/gpu.yaml``, one after the other in a run of the launcher.
 
     python3 -m tests.gpu.launcher.matrix TOKENIZER RESULTS --gpus 2 --profile FILE[,FILE]
-    [--only NAME,NAME] [--seeds N] [--settle SECONDS] [--limit SECONDS]
+    [--only NAME,NAME] [--seeds N] [--first-seed N] [--layers N] [--settle SECONDS]
+    [--limit SECONDS]
 
-A tiny model on two "nodes", or on one with 1 GPU. ``plugins/swift_fault.py`` injects the next fault
-after each new checkpoint, so that every attempt gets further and the gang starts again in place; a
-run that ends before its last fault is followed by a run with the others. RESULTS gets
-``bench-<label>.json``: what happened, and what differs from the catalogue. A fault
-takes 40 s; the limit is that of all.
+A tiny model, or one of ``--layers``, on two "nodes", or on one with 1 GPU.
+``plugins/swift_fault.py`` injects the next fault after each new checkpoint, so that every attempt
+gets further and the gang starts again in place; a run that ends before its last fault is followed
+by a run with the others. RESULTS gets ``bench-<label>.json``: what happened, and what differs from
+the catalogue. A fault takes 40 s; the limit is that of all.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,9 @@ FOLDER = WORKSPACE / "fault"
 """Holds ``faults.json`` for the plugin, and for each injected fault a note with the time."""
 ENDLESS_SECONDS = 90.0
 """Time after a fault without any further step after which a run counts as endless."""
+
+START_SECONDS = 120.0
+"""Time for the start and the end of a run, beside that of its faults."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,14 +79,27 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse the command line."""
     made = launch.parser("matrix")
     made.add_argument("--only", default="", help="names of faults, with commas; all by default")
-    made.add_argument("--seeds", type=int, default=1)
+    made.add_argument("--seeds", type=int, default=1, help="number of runs with all faults")
+    made.add_argument("--first-seed", type=int, default=0)
+    made.add_argument("--layers", type=int, default=0, help="0 is a tiny model")
     made.add_argument("--settle", type=float, default=0.0, help="seconds before each fault")
     return made.parse_args(words)
 
 
-def steps_of(count: int) -> int:
-    """Return the steps of a run with this number of faults."""
-    return SAVES * (count + 1)
+def chosen(options: argparse.Namespace) -> list[Fault]:
+    """Return the faults that are asked for and that so many ranks can have."""
+    only = [name for name in options.only.split(",") if name]
+    return [
+        each
+        for each in catalogue.load("gpu")
+        if each.ranks <= options.gpus and (not only or each.name in only)
+    ]
+
+
+def steps_of(faults: Sequence[Fault]) -> int:
+    """Return the steps of a run with these faults: after the last one there is a new step."""
+    has_fault_in_save = any(each.inject["at"] == "save" for each in faults)
+    return SAVES * (len(faults) + 1 + has_fault_in_save)
 
 
 def launches(options: argparse.Namespace) -> list[Launch]:
@@ -91,22 +108,22 @@ def launches(options: argparse.Namespace) -> list[Launch]:
     Raises:
         ValueError: the GPUs cannot be divided, or the profile cannot be read.
     """
-    steps = steps_of(len(catalogue.load("gpu")))
-    return [
-        launch_run.with_faults(
-            options, PLACED, "fault", steps=steps, saves=SAVES, settle=options.settle
-        )
-    ]
+    steps = steps_of(chosen(options))
+    made = launch_run.with_faults(
+        options, PLACED, "fault", steps=steps, saves=SAVES, settle=options.settle
+    )
+    return [replace(made, model=launch_run.model_folder(options.layers))]
 
 
 def schedule(
     faults: Sequence[Fault], seed: int, settle: float = 0.0, ranks: int = 2
 ) -> list[Planned]:
-    """Place the faults, one after each checkpoint; choose rank, of so many, and step by the seed.
+    """Place the faults, one after each checkpoint; the seed chooses order, ranks and steps.
 
     A fault before the first checkpoint comes first, one that ends the run last.
     """
-    order = sorted(faults, key=lambda each: (not _is_first(each), each.expect.outcome == "failed"))
+    order = random.Random(seed).sample(faults, len(faults))
+    order.sort(key=lambda each: (not _is_first(each), each.expect.outcome == "failed"))
     number, planned = 0 if order and _is_first(order[0]) else 1, []
     for fault in order:
         chance = random.Random(f"{fault.name} {seed}")
@@ -244,7 +261,7 @@ def matrix(
     pending = list(faults)
     while pending:
         planned = schedule(pending, seed, settle, ranks)
-        limit = time.time() + 60 + sum(each.fault.seconds + settle for each in planned)
+        limit = time.time() + START_SECONDS + sum(each.fault.seconds + settle for each in planned)
         end, code, left = inject(run, planned, min(limit, deadline))
         notes = injected()
         missed = [] if notes else planned[:1]
@@ -269,24 +286,24 @@ def main(words: Sequence[str] | None = None) -> int:
         if short := launch_run.seen_gpus(options.gpus, about["gpus"]):
             raise ValueError(short)
         run = launch_run.open_run(launches(options)[0], options.packed, options.results)
-        launch_run.prepare(options.tokenizer, 0, options.pairs)
+        launch_run.prepare(options.tokenizer, options.layers, options.pairs)
         PLACED.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(PLUGIN, PLACED)
     except (Problem, ValueError, OSError) as error:
         print(f"matrix: {error}", file=sys.stderr)
         return 2
     adopt_orphans()
-    only = [name for name in options.only.split(",") if name]
-    chosen = [each for each in catalogue.load("gpu") if not only or each.name in only]
+    faults, seeds = chosen(options), range(options.first_seed, options.first_seed + options.seeds)
     results: list[dict[str, Any]] = []
     path = options.results / f"bench-{options.label}.json"
     deadline = time.time() + options.limit
-    for seed in range(options.seeds):
-        for seen in matrix(run, chosen, seed, deadline, options.settle, options.gpus):
+    for seed in seeds:
+        for seen in matrix(run, faults, seed, deadline, options.settle, options.gpus):
             results.append(seen)
             document = {
                 **about,
                 "gpus_used": options.gpus,
+                "layers": options.layers,
                 "floors": launch_run.FLOORS,
                 "settle_s": options.settle,
                 "standbys_used": run.log.read_text(errors="replace").count("standby used"),

@@ -35,11 +35,12 @@ def test_every_visit_goes_through_the_launcher_on_one_and_two_nodes_and_with_fau
     saves = ("saves-before", 1), ("saves-now", 1)
     faults = ("matrix", 2), ("matrix-local", 2), ("restart", 2), ("restart-standby", 2)
     own = ("hangs", 2), *saves, *faults, ("rehearse", 1)
-    alone = tuple(
-        (line, 1) for line in ("faults-lora", "faults", "faults-in-place", "matrix", "restart")
+    alone = (
+        *("faults-lora", "faults", "faults-in-place", "matrix", "matrix-1", "matrix-2"),
+        *("restart", "restart-standby", "restart-2-layers"),
     )
     runs = {
-        1: (*alone, ("restart-standby", 1)),
+        1: tuple((line, 1) for line in alone),
         2: (*both, *in_place, *own),
         4: (*both, *in_place, *large),
         8: both,
