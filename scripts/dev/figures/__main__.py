@@ -25,7 +25,7 @@ def page(text: str, rows: Sequence[Predicted], found: Sequence[Run]) -> str:
         "predicted": table.predicted(rows, found),
         "headline": table.headline(found),
         "measured": table.ran(found),
-        "learning": learning.summary(learning.newest()),
+        "learning": learning.summary(learning.newest_first()),
     }
     return filled(text, blocks)
 
@@ -41,7 +41,7 @@ def main() -> int:
     PAGE.write_text(text, encoding="utf-8")
     draw(rows, found, PLOT)
     written = [PAGE, PLOT, *gpu_report.write()]
-    if (proof := learning.newest()) is not None:
+    for proof in learning.newest_first()[:1]:
         learning.draw(proof, LEARNING_PLOT)
         written.append(LEARNING_PLOT)
     try:

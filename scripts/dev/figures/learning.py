@@ -1,4 +1,4 @@
-"""Table and plot of the proof of learning: ``tests/gpu/results/learning-*gpu.json``."""
+"""Tables and plot of the proof of learning: ``tests/gpu/results/learning-*gpu.json``."""
 
 from __future__ import annotations
 
@@ -19,28 +19,34 @@ Record = Mapping[str, Any]
 NONE = "None yet."
 OURS, UPSTREAM = "ours", "upstream"
 COLOURS = {OURS: "#4477aa", UPSTREAM: "#ee6677"}
-COLUMNS = (
-    *("figure", "ours", "upstream", "difference, 90 % interval", "bound", "power", "result"),
-    *("upstream with other kernels", "control"),
-)
+COLUMNS = ("figure", "ours", "upstream", "difference, 90 % interval", "bound", "power", "result")
+OTHERS = {
+    "kernels": "upstream with other kernels",
+    "equal-weights": "equal weights of pairs",
+    "control": "control",
+}
+"""Sides that are reported beside the test, and the headings of their columns."""
 
 
-def newest(folder: Path = RESULTS) -> Record | None:
-    """Return the result with the most GPUs; None if there is none."""
-    found = sorted(folder.glob("learning-*gpu.json"))
-    if not found:
-        return None
-    record: dict[str, Any] = json.loads(found[-1].read_text(encoding="utf-8"))
-    return record
+def newest_first(folder: Path = RESULTS) -> list[Record]:
+    """Return the results, the newest first."""
+    found = [json.loads(path.read_text("utf-8")) for path in folder.glob("learning-*gpu.json")]
+    return sorted(found, key=lambda record: str(record["when"]), reverse=True)
 
 
-def summary(record: Record | None) -> str:
-    """Return a line for each compared figure: means over the seeds, the test, and its controls."""
-    if record is None:
-        return NONE
-    tests = record["judged"]["tests"]
-    others = [tests.get(side, {}) for side in ("kernels", "control")]
-    return table(COLUMNS, [_line(name, test, others) for name, test in tests[OURS].items()])
+def summary(records: Sequence[Record]) -> str:
+    """Return a table for each result."""
+    return "\n\n".join(map(_summary, records)) or NONE
+
+
+def _summary(record: Record) -> str:
+    """Return a line for each compared figure: means over the seeds, the test, and other sides."""
+    tests, versions = record["judged"]["tests"], record["versions"]
+    others = {title: tests[side] for side, title in OTHERS.items() if tests.get(side)}
+    stack = f"ms-swift {versions['ms-swift']}, Transformer Engine {versions['transformer-engine']}"
+    cards = f"{len(record['gpus'])} x {record['gpus'][0].split(',')[0]}"
+    lines = [_line(name, test, list(others.values())) for name, test in tests[OURS].items()]
+    return f"{record['when'][:10]}, {cards}, {stack}:\n\n{table((*COLUMNS, *others), lines)}"
 
 
 def _line(name: str, test: Record, others: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

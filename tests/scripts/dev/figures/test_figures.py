@@ -167,19 +167,29 @@ def proof() -> dict[str, Any]:
         for seed in (1, 2)
     }
     tests = {"ours": {"held-out accuracy": test}, "kernels": {}, "control": {}}
-    return {"runs": runs, "judged": {"passed": True, "wrong": [], "tests": tests}}
+    return {
+        "when": "2026-11-22T18:47:27+00:00",
+        "gpus": ["NVIDIA H200, 580.159.04"] * 4,
+        "versions": {"ms-swift": "4.4.1", "transformer-engine": "2.16.1"},
+        "runs": runs,
+        "judged": {"passed": True, "wrong": [], "tests": tests},
+    }
 
 
-def test_the_proof_of_learning_has_a_table_and_a_plot(tmp_path: Path) -> None:
-    assert learning.newest(tmp_path) is None and learning.summary(None) == "None yet."
+def test_the_proof_of_learning_has_tables_and_a_plot(tmp_path: Path) -> None:
+    assert learning.newest_first(tmp_path) == [] and learning.summary([]) == "None yet."
+    newer = proof() | {"when": "2026-11-24T04:35:40+00:00", "gpus": ["NVIDIA H200, 580.159.04"]}
+    newer["judged"]["tests"]["control"] = newer["judged"]["tests"]["ours"]
+    (tmp_path / "learning-1gpu.json").write_text(json.dumps(newer))
     (tmp_path / "learning-4gpu.json").write_text(json.dumps(proof()))
-    record = learning.newest(tmp_path)
-    assert record is not None
-    (line,) = learning.summary(record).splitlines()[2:]
-    assert line == (
-        "| held-out accuracy | 0.975 | 0.98 | -0.0050, -0.0300 to +0.0200 | 0.05 | 0.90 "
-        "| equivalent |  |  |"
-    )
+    record, older = records = learning.newest_first(tmp_path)
+    assert (record, older) == (newer, proof())
+    line = "| held-out accuracy | 0.975 | 0.98 | -0.0050, -0.0300 to +0.0200 | 0.05 | 0.90 |"
+    first, second = learning.summary(records).split("\n\n2026-11-22, ")
+    assert first.startswith("2026-11-24, 1 x NVIDIA H200, ms-swift 4.4.1, ")
+    assert first.splitlines()[-1] == f"{line} equivalent | -0.0300 to +0.0200 |"
+    assert "| result | control |" in first and "| result |\n" in second
+    assert second.splitlines()[-1] == f"{line} equivalent |"
     path = tmp_path / "plot.svg"
     learning.draw(record, path)
     text = path.read_text(encoding="utf-8")
