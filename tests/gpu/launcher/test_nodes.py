@@ -37,7 +37,7 @@ def test_every_visit_goes_through_the_launcher_on_one_and_two_nodes_and_with_fau
     own = ("hangs", 2), *saves, *faults, ("rehearse", 1)
     alone = (
         *("faults-lora", "faults", "faults-in-place", "matrix", "matrix-1", "matrix-2"),
-        *("restart", "restart-standby", "restart-2-layers"),
+        *("restart", "restart-standby", "restart-2-layers", "rehearse"),
     )
     runs = {
         1: tuple((line, 1) for line in alone),
