@@ -4,8 +4,9 @@
 complete checkpoint, writes one row per step, starts a checkpoint and completes it after a delay. It
 has a child named like torchrun's agent, which has a child named like a rank; when that is killed,
 the next attempt begins.
-SIGTERM in a save ends it once the save is complete. MODE ``tears`` leaves the checkpoint incomplete
-then; ``forgets`` resumes one step late; ``drifts`` has other losses in the third attempt.
+SIGTERM in a save ends it once the save is complete, in a step once that is saved. MODE ``tears``
+leaves the checkpoint incomplete then; ``loses`` does not save the step; ``forgets`` resumes one
+step late; ``drifts`` has other losses in the third attempt.
 """
 
 from __future__ import annotations
@@ -49,7 +50,12 @@ def attempt(home: Path, steps: int, saves: int, mode: str) -> bool:
             for step in range(begin + 1, steps + 1):
                 if running.poll() is not None:
                     return False
-                time.sleep(0.15)
+                try:
+                    time.sleep(0.15)
+                except Stopped:
+                    if mode != "loses":
+                        save(folder / f"checkpoint-{step - 1}", step - 1, mode)
+                    raise
                 loss = 0.69 - step / 1000 + (mode == "drifts" and number > 2) / 100
                 row = Row(
                     step=step,

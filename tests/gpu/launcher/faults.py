@@ -1,13 +1,15 @@
-"""Faults of one run through the launcher: SIGTERM during a save, and kill -9 of a rank.
+"""Faults of one run through the launcher: SIGTERM in a save or in a step, and kill -9 of a rank.
 
     python3 -m tests.gpu.launcher.faults TOKENIZER RESULTS --gpus 2 --profile FILE[,FILE]
+    [--stop-in save|step]
 
 A tiny model, or one of ``--layers``, on two "nodes", or on one with 1 GPU, saves every fourth step.
 The first start is stopped as soon as the folder of the second checkpoint appears: it must finish
-this save. The second start must resume from it and loses a rank at step 10. The restart, in place
-or the JobSet's (``restarts.inPlace=0`` in the profile), must resume from it, too, and finish the
-run. RESULTS gets ``bench-<label>.json``: exit codes, seconds to the next new step, losses of
-repeated steps, and for an adapter whether the export is the merged model.
+this save; or after step 6, between two saves: it must save the step that it is in. The second start
+must resume from it and loses a rank at step 10. The restart, in place or the JobSet's
+(``restarts.inPlace=0`` in the profile), must resume from it, too, and finish the run. RESULTS gets
+``bench-<label>.json``: exit codes, seconds to the next new step, losses of repeated steps, and for
+an adapter whether the export is the merged model.
 """
 
 from __future__ import annotations
@@ -32,8 +34,9 @@ from tests.gpu.launcher import run as launch_run
 from tests.gpu.launcher.launch import Launch
 from tests.gpu.launcher.run import Run, wait_for
 
-STEPS, SAVES, KILL_AT = 14, 4, 10
-"""Steps of the run, steps between saves, and the step at which a rank is killed."""
+STEPS, SAVES, STOP_AT, KILL_AT = 14, 4, 6, 10
+"""Steps of the run, steps between saves, the steps after which it is stopped (``--stop-in step``)
+and a rank is killed."""
 STOPPED, KILLED, LAST = 1, 2, 3
 """Attempts: stopped by SIGTERM, loses a rank, finishes the run."""
 
@@ -42,6 +45,7 @@ def arguments(words: Sequence[str] | None = None) -> argparse.Namespace:
     """Parse the command line."""
     parser = launch.parser("faults")
     parser.add_argument("--layers", type=int, default=0, help="0 is a tiny model")
+    parser.add_argument("--stop-in", choices=["save", "step"], default="save")
     return parser.parse_args(words)
 
 
@@ -69,14 +73,29 @@ def launches(options: argparse.Namespace) -> list[Launch]:
     ]
 
 
-def stop_in_save(run: Run, process: subprocess.Popen[bytes], limit: float) -> dict[str, Any]:
-    """Send SIGTERM when the second checkpoint is started; return the state afterwards."""
+def stop(
+    run: Run, process: subprocess.Popen[bytes], limit: float, moment: str = "save"
+) -> dict[str, Any]:
+    """Send SIGTERM; return the state afterwards.
+
+    Args:
+        run: the run.
+        process: its local runner.
+        limit: seconds to wait for the moment.
+        moment: ``save``, when the second checkpoint is started, or ``step``, after step 6.
+    """
 
     def is_saving() -> bool:
         return run.newest() > 0 and bool(run.unsealed())
 
-    wait_for("a second checkpoint", is_saving, limit, process)
-    newest, started = run.newest(), run.unsealed()
+    def is_between_saves() -> bool:
+        return run.newest() > 0 and not run.unsealed() and last_step(run) >= STOP_AT
+
+    if moment == "save":
+        wait_for("a second checkpoint", is_saving, limit, process)
+    else:
+        wait_for(f"step {STOP_AT}", is_between_saves, limit, process)
+    newest, started, step = run.newest(), run.unsealed(), last_step(run)
     sent = launch_run.kill(process.pid, signal.SIGTERM)
     code = process.wait(120)
     return {
@@ -85,20 +104,22 @@ def stop_in_save(run: Run, process: subprocess.Popen[bytes], limit: float) -> di
         "pods": [end["code"] for end in run.ends()],
         "ends": run.ends(),
         "started": started,
+        "step": step,
         "unsealed": run.unsealed(),
         "newest_before": newest,
         "newest": run.newest(),
     }
 
 
+def last_step(run: Run, attempt: int = STOPPED) -> int:
+    """Return the last step that an attempt has finished; 0 before its first."""
+    return max((row.step for row in run.rows() if row.attempt == attempt), default=0)
+
+
 def kill_rank(run: Run, process: subprocess.Popen[bytes], limit: float) -> dict[str, Any]:
     """Kill the last rank after the second attempt has finished step 10."""
 
-    def has_come_far() -> bool:
-        steps = [row.step for row in run.rows() if row.attempt == KILLED]
-        return max(steps, default=0) >= KILL_AT
-
-    wait_for(f"step {KILL_AT}", has_come_far, limit, process)
+    wait_for(f"step {KILL_AT}", lambda: last_step(run, KILLED) >= KILL_AT, limit, process)
     found = launch_run.ranks(process.pid)
     if not found:
         raise TimeoutError("no training rank was found to be killed")
@@ -106,14 +127,14 @@ def kill_rank(run: Run, process: subprocess.Popen[bytes], limit: float) -> dict[
     return {"killed": killed, "ranks": len(found), "newest": run.newest()}
 
 
-def flow(run: Run, limit: float, record: dict[str, Any]) -> None:
+def flow(run: Run, limit: float, record: dict[str, Any], moment: str = "save") -> None:
     """Inject both faults into the run; update the record after each.
 
     Raises:
         TimeoutError, subprocess.TimeoutExpired: an expected event did not happen in time.
     """
     process = run.start()
-    record["stop"] = stop_in_save(run, process, limit)
+    record["stop"] = stop(run, process, limit, moment)
     process = run.start()
     record["kill"] = kill_rank(run, process, limit)
     record["exit"] = process.wait(limit)
@@ -159,7 +180,7 @@ def main(words: Sequence[str] | None = None) -> int:
     record["restarts_in_place"] = chosen.profile.values()["restarts"]["inPlace"]
     adopt_orphans()
     try:
-        flow(run, options.limit, record)
+        flow(run, options.limit, record, options.stop_in)
     except (TimeoutError, subprocess.TimeoutExpired) as error:
         record["error"] = str(error)
         record["tail"] = run.log.read_text(errors="replace")[-2500:]

@@ -1,4 +1,4 @@
-"""Checks after a stop during a save and after the loss of a rank. Pure."""
+"""Checks after a stop, in a save or in a step, and after the loss of a rank. Pure."""
 
 from __future__ import annotations
 
@@ -93,9 +93,15 @@ def _of_stop(seen: Mapping[str, Any]) -> list[str]:
     problems = []
     if seen["exit"] != 143 or any(code != Exit.PREEMPTED for code in seen["pods"]):
         problems.append(f"SIGTERM ended the run with {seen['exit']}, its pods with {seen['pods']}")
-    if seen["unsealed"] or [f"checkpoint-{seen['newest']}"] != seen["started"]:
+    if seen["started"]:
+        is_saved = seen["started"] == [f"checkpoint-{seen['newest']}"]
+        where = f"in the save of {seen['started']}"
+    else:
+        is_saved = seen["newest"] >= seen["step"]
+        where = f"after step {seen['step']}"
+    if seen["unsealed"] or not is_saved:
         problems.append(
-            f"SIGTERM in the save of {seen['started']} left {seen['unsealed']} incomplete, and "
+            f"SIGTERM {where} left {seen['unsealed']} incomplete, and "
             f"checkpoint {seen['newest']} is the newest complete one"
         )
     again = seen.get("repeated") or {"first": None, "steps": []}

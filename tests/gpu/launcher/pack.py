@@ -1,7 +1,8 @@
 """Sources and rendered manifests of ``stages.py`` for a GPU host without network.
 
-Run ``python -m tests.gpu.launcher.pack FOLDER`` where Helm and the CPU training environment are;
-copy the repository and FOLDER to the host.
+Run ``python -m tests.gpu.launcher.pack FOLDER [RUN ...] [--values FILE ...]`` where Helm and the
+CPU training environment are; copy the repository and FOLDER to the host. Values files override
+those of the runs, for example to fit the ``tiny-*`` runs to a host with 2 GPUs.
 """
 
 from __future__ import annotations
@@ -72,19 +73,24 @@ def main() -> None:
     """Write sources and manifests to the folder of the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.gpu.launcher.pack")
     parser.add_argument("folder", type=Path, help="to bring to the host")
-    folder: Path = parser.parse_args().folder.resolve()
+    parser.add_argument("names", nargs="*", metavar="RUN", help="all by default")
+    parser.add_argument("--values", type=Path, action="append", default=[], metavar="FILE")
+    options = parser.parse_args()
+    if unknown := set(options.names) - set(RUNS):
+        parser.error(f"{', '.join(sorted(unknown))} is not a run; use {', '.join(RUNS)}")
+    folder: Path = options.folder.resolve()
     made = Sources(root=folder / "sources")
     sources.make_pairs(made)
     sources.make_model(made, training_python(ROOT))  # for its tokenizer
     commit = sources.make_code(made)
     (folder / "manifests").mkdir(exist_ok=True)
     with tempfile.TemporaryDirectory() as scratch:
-        for name, layers in RUNS.items():
+        for name in options.names or RUNS:
             files = [VALUES]
-            for number, layer in enumerate([host_values(commit), *layers]):
+            for number, layer in enumerate([host_values(commit), *RUNS[name]]):
                 files.append(Path(scratch) / f"{name}-{number}.yaml")
                 files[-1].write_text(yaml.safe_dump(layer), encoding="utf-8")
-            manifest = template(name, files, [])
+            manifest = template(name, [*files, *options.values], [])
             (folder / "manifests" / f"{name}.yaml").write_text(manifest, encoding="utf-8")
             print(folder / "manifests" / f"{name}.yaml")
 

@@ -32,7 +32,7 @@ class Fake(Run):
         return [sys.executable, "-m", "tests.gpu.launcher.fake_launch", *words, self.mode]
 
 
-def survive(tmp_path: Path, mode: str) -> dict[str, Any]:
+def survive(tmp_path: Path, mode: str, moment: str = "save") -> dict[str, Any]:
     run = Fake(
         name="r", manifest=tmp_path, log=tmp_path / "log", workspace=tmp_path / "w", mode=mode
     )
@@ -40,7 +40,7 @@ def survive(tmp_path: Path, mode: str) -> dict[str, Any]:
     record: dict[str, Any] = {}
     adopt_orphans()
     try:
-        faults.flow(run, 30, record)
+        faults.flow(run, 30, record, moment)
     except TimeoutError as error:
         record["error"] = str(error)
     finally:
@@ -62,6 +62,20 @@ def test_a_run_that_survives_both_faults_is_told_in_seconds(tmp_path: Path) -> N
         and kill["last"] >= faults.KILL_AT
     )
     assert 0 < kill["first_step_s"] < kill["new_step_s"] < 30
+
+
+def test_a_stop_in_a_step_saves_that_step(tmp_path: Path) -> None:
+    record = survive(tmp_path, "well", "step")
+    assert judge.complaints(record, faults.STEPS) == []
+    stop = record["stop"]
+    assert (stop["newest_before"], stop["started"], stop["unsealed"]) == (4, [], [])
+    assert stop["newest"] >= stop["step"] >= faults.STOP_AT
+    assert stop["repeated"]["first"] == stop["newest"] + 1 and stop["repeated"]["steps"] == []
+
+
+def test_a_stop_in_a_step_that_is_not_saved_is_said(tmp_path: Path) -> None:
+    said = "\n".join(judge.complaints(survive(tmp_path, "loses", "step"), faults.STEPS))
+    assert "SIGTERM after step 6 left [] incomplete, and checkpoint 4 is the newest" in said
 
 
 @pytest.mark.parametrize(
