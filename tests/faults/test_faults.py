@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -79,6 +80,19 @@ def test_each_fault_of_gpus_is_one_that_the_plugin_injects() -> None:
     for fault in catalogue.load("gpu"):
         assert f'case "{fault.inject["do"]}":' in known
         assert fault.inject["at"] in ("step", "save")
+
+
+def test_each_fault_of_gpus_was_injected_three_times_and_stands_on_the_page() -> None:
+    injected: dict[str, set[tuple[str, int]]] = {}
+    for path in (ROOT / "tests" / "gpu" / "results").glob("matrix-*.json"):
+        for each in json.loads(path.read_text(encoding="utf-8"))["runs"]:
+            if each.get("outcome") in ("resumed", "failed", "unaffected"):
+                injected.setdefault(each["name"], set()).add((path.name, each["seed"]))
+    page = (ROOT / "tests" / "faults" / "results" / "gpu.md").read_text(encoding="utf-8")
+    for fault in catalogue.load("gpu"):
+        runs = 1 if fault.ranks > 1 else 3
+        assert len(injected.get(fault.name, ())) >= runs, fault.name
+        assert f"| {fault.name} |" in page
 
 
 def test_the_table_has_a_row_for_each_fault() -> None:
