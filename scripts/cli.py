@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -18,7 +19,7 @@ import typer
 from rich.console import Console
 
 from scripts import run_verbs
-from scripts.problem import Problem
+from scripts.problem import Problem, UnknownState
 from scripts.report.formats import Format
 from scripts.terminal import terminal
 
@@ -328,12 +329,12 @@ run_verbs.register(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; an expected failure prints one message and exits with 1.
+    """Run the command; an expected failure prints one message and exits with its code, mostly 1.
 
-    A path that no file can have exits with 2. Errors of the operating system (a full disk, a
-    file in place of a folder) are expected too. A terminal whose locale is not UTF-8 shows
-    question marks for bars and boxes. A reader that closes the pipe, such as `head`, has what
-    it wants: nothing is said.
+    With ``--json`` a state that is unknown is a document, too. A path that no file can have exits
+    with 2. Errors of the operating system (a full disk, a file in place of a folder) are expected
+    too. A terminal whose locale is not UTF-8 shows question marks for bars and boxes. A reader that
+    closes the pipe, such as `head`, has what it wants: nothing is said.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -349,7 +350,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         is_too_long = isinstance(problem, OSError) and problem.errno == errno.ENAMETOOLONG
         said = TOO_LONG.format(str(problem)[:100]) if is_too_long else str(problem)
         console.print(f"error: {said}", markup=False, highlight=False)
-        raise SystemExit(2 if is_too_long else 1) from None
+        code = problem.code if isinstance(problem, Problem) else 1
+        if code == UnknownState.code and "--json" in (
+            sys.argv[1:] if arguments is None else arguments
+        ):
+            print(json.dumps({"schema": 1, "state": "unknown", "why": said}))
+        raise SystemExit(2 if is_too_long else code) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
 

@@ -14,7 +14,7 @@ from scripts.observe.changes import changes
 from scripts.observe.command import Exit, Target, observe
 from scripts.observe.view import View
 from scripts.problem import Problem
-from scripts.why.reasons import no_run
+from scripts.why.reasons import missing_run
 from scripts.why.words import addressed
 
 
@@ -40,7 +40,7 @@ def run(target: Target, chosen: Selection) -> int:
         Problem: the run or rank does not exist, or no log can be read.
     """
     pattern = compile_pattern(chosen.grep)
-    api = target.connect()
+    api = target.reach()
     view, _ = observe(target, api, queue=False, reader=False)
     ranks = _ranks(view, chosen)
     width = len(str(max(ranks)))
@@ -72,7 +72,7 @@ def _ranks(view: View, chosen: Selection) -> list[int]:
         Problem: there is no such run or rank.
     """
     if not view.jobset and not (view.files and view.files.exists):
-        raise Problem(no_run(view))
+        raise missing_run(view)
     nodes = view.nodes or 1
     if not view.jobset and view.files and view.files.attempts:
         nodes = len(view.files.attempts[-1].logs) or 1

@@ -12,6 +12,7 @@ from launchers.metrics import evaluations, rows
 from launchers.metrics.evaluations import Evaluation
 from launchers.metrics.rows import Row
 from launchers.stages import attempt_record
+from scripts.control.contents import is_name
 from scripts.observe import collect
 from scripts.problem import Problem
 
@@ -116,6 +117,11 @@ class RunFiles:
     """Errors of the file system."""
     known: tuple[str, ...] = ()
     """Names of all runs on the workspace."""
+    root: str = ""
+    """Folder of the workspace where it was read."""
+    heartbeat: float | None = None
+    """Unix time at which the launcher that leads the run last touched `run.lock`; None without
+    a lock: no launcher leads it, or its host shows none."""
 
     @property
     def training(self) -> Document:
@@ -142,9 +148,24 @@ def read_run(root: Path, run: str) -> RunFiles:
     Raises:
         Problem: the folder is not a workspace.
     """
+    _check_folder(root)
+    return parse_run(collect.collect(root, run))
+
+
+def run_names(root: Path) -> list[str]:
+    """Return the sorted names of the runs of a workspace that is mounted here.
+
+    Raises:
+        Problem: the folder is not a workspace.
+    """
+    _check_folder(root)
+    found = collect.names(root / "runs", [])
+    return [name for name in found if is_name(name) and (root / "runs" / name).is_dir()]
+
+
+def _check_folder(root: Path) -> None:
     if not root.is_dir():
         raise Problem(f"{root} is not a folder; give the folder where the workspace is mounted")
-    return parse_run(collect.collect(root, run))
 
 
 def parse_run(document: Document) -> RunFiles:
@@ -183,6 +204,8 @@ def parse_run(document: Document) -> RunFiles:
         torn=tuple(torn),
         problems=tuple(document.get("problems") or ()),
         known=tuple(document.get("runs") or ()),
+        root=str(document.get("root") or ""),
+        heartbeat=document.get("heartbeat"),
     )
 
 

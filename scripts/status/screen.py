@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from scripts.observe.command import place
 from scripts.plan.bars import EMPTY, FULL
 from scripts.plan.units import bytes_text, time_text
 from scripts.status.summary import Local, Measured, Saved, Status
@@ -34,7 +35,7 @@ def show(status: Status, console: Console, how: str, notes: list[str]) -> None:
         (status.run, "bold"),
         "  ",
         (status.state.value, COLOURS[status.state]),
-        f"  namespace {status.namespace} of {status.context}",
+        f"  {place(status.namespace, status.context)}",
     )
     console.print(heading)
     grid = Table.grid(padding=(0, 1))
