@@ -12,6 +12,7 @@ from launchers.metrics import evaluations, rows
 from launchers.metrics.evaluations import Evaluation
 from launchers.metrics.rows import Row
 from launchers.stages import attempt_record
+from scripts import json_text
 from scripts.control.contents import is_name
 from scripts.observe import collect
 from scripts.problem import Problem
@@ -178,6 +179,7 @@ def parse_run(document: Document) -> RunFiles:
         raise Problem(f"the reader's document is not version {collect.VERSION}")
     files: Document = document.get("files") or {}
     torn: list[str] = []
+    problems = list(document.get("problems") or ())
     metrics: Document = document.get("metrics") or {}
     tail = list(metrics.get("tail") or [])
     recent = tuple(rows.newest(tail))
@@ -191,9 +193,9 @@ def parse_run(document: Document) -> RunFiles:
         run=str(document["run"]),
         exists=bool(document.get("exists")),
         now=float(document["now"]),
-        progress=_progress(_object("progress.json", files, torn), torn),
-        plan=_object("plan.json", files, torn),
-        inputs=_object("inputs.json", files, torn),
+        progress=_progress(_object("progress.json", files, torn, problems), torn),
+        plan=_object("plan.json", files, torn, problems),
+        inputs=_object("inputs.json", files, torn, problems),
         row=recent[-1] if recent else None,
         recent=recent,
         evaluations=tuple(steps),
@@ -202,7 +204,7 @@ def parse_run(document: Document) -> RunFiles:
         has_export=bool(document.get("export")),
         metrics_bytes=int(metrics.get("bytes") or 0),
         torn=tuple(torn),
-        problems=tuple(document.get("problems") or ()),
+        problems=tuple(problems),
         known=tuple(document.get("runs") or ()),
         root=str(document.get("root") or ""),
         heartbeat=document.get("heartbeat"),
@@ -232,19 +234,26 @@ def parse_end(text: str | None) -> End | None:
 
 
 def _json(text: str | None) -> Document | None:
+    return _read(text)[0]
+
+
+def _read(text: str | None) -> tuple[Document | None, int]:
+    """Return the object of a text, and how many of its numbers were not finite."""
     try:
-        found = json.loads(text or "")
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
+        found, left_out = json_text.parse(text or "")
+    except (ValueError, RecursionError):
+        return None, 0
+    return (found, left_out) if isinstance(found, dict) else (None, 0)
 
 
-def _object(name: str, files: Document, torn: list[str]) -> Document:
-    """Return the object of a JSON file; note its name if it is torn."""
+def _object(name: str, files: Document, torn: list[str], problems: list[str]) -> Document:
+    """Return the object of a JSON file; note its name if it is torn or has no finite numbers."""
     text = files.get(name)
-    found = _json(text)
+    found, left_out = _read(text)
     if text is not None and found is None:
         torn.append(name)
+    if left_out:
+        problems.append(f"{name}: {json_text.NOT_FINITE}")
     return found or {}
 
 
@@ -253,13 +262,17 @@ _PARTS: Mapping[str, Any] = {"phases": (int, float), "stages": Mapping, "trainin
 
 
 def _progress(found: Document, torn: list[str]) -> Document:
-    """Return progress.json without what has another type than the launcher writes; note it."""
+    """Return progress.json without what has another type than the launcher writes; note it.
+
+    A number that was not finite is null here, and no reason for a note about the type.
+    """
     kept = dict(found)
     for name in _PARTS.keys() & found.keys():
-        part = found[name] if isinstance(found[name], Mapping) else {}
-        kept[name] = {key: each for key, each in part.items() if isinstance(each, _PARTS[name])}
-    if kept != found:
-        torn.append("progress.json")
+        part, kinds = found[name], _PARTS[name]
+        given = part if isinstance(part, Mapping) else {}
+        kept[name] = {key: each for key, each in given.items() if isinstance(each, kinds)}
+        if part is not given or any(given[key] is not None for key in given.keys() - kept[name]):
+            torn.append("progress.json")
     return kept
 
 

@@ -194,7 +194,7 @@ def _points(run: RunRecord, name: str) -> Points:
     pairs = [
         (float(each.step), value)
         for each in run.evaluations
-        if (value := each.values.get(key)) is not None
+        if (value := each.values.get(key)) is not None and math.isfinite(value)
     ]
     values = tuple(value for _, value in pairs)
     return Points(

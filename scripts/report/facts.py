@@ -58,13 +58,7 @@ def figures(run: RunRecord) -> Iterator[Row]:
         held = last.summary()
         yield "Held-out accuracy", plain(held["accuracy"]), f"step {last.step}"
         yield "Held-out margin", plain(held["margin"]), f"step {last.step}"
-    loss = run.curves.get("loss")
-    if loss is not None:
-        yield (
-            "Training loss",
-            plain(loss.last),
-            "last step" if not loss.is_reduced else "last steps",
-        )
+    yield from _training_loss(run)
     speed = run.medians.get("tokens_per_second_per_gpu")
     if speed is not None:
         yield "Speed", plain(speed), f"tokens/s per {unit(run)}, median"
@@ -78,6 +72,20 @@ def figures(run: RunRecord) -> Iterator[Row]:
     left = run.training.get("eta_seconds")
     if isinstance(left, int | float) and left and run.progress.get("state") == "running":
         yield "Remaining", time_text(left), "at the speed of the last steps"
+
+
+def _training_loss(run: RunRecord) -> Iterator[Row]:
+    """Yield the last loss; one that is not the last step's says so."""
+    loss, missing = run.curves.get("loss"), run.missing.get("loss")
+    if loss is not None:
+        last = "last step" if not loss.is_reduced else "last steps"
+        if missing is not None and missing.last == run.step:
+            last = f"last finite one; step {run.step:,} has none"
+        yield "Training loss", plain(loss.last), last
+    for name, label in (("loss", "loss"), ("grad_norm", "gradient norm")):
+        if (without := run.missing.get(name)) is not None:
+            count = f"{without.steps:,} step{'s' * (without.steps != 1)}"
+            yield f"Without a finite {label}", count, f"last: step {without.last:,}"
 
 
 def planned(run: RunRecord) -> Iterator[Row]:
@@ -97,7 +105,7 @@ def planned(run: RunRecord) -> Iterator[Row]:
         ),
         ("MFU", speed.get("mfu"), run.medians.get("mfu")),
         ("GPU memory, GiB", part(run.plan, "memory").get("total_gib"), run.peak_gib),
-        ("steps", length.get("steps"), float(run.total) if run.total else None),
+        ("steps", length.get("steps"), float(run.step) if run.total else None),
         ("training, s", hours * 3600 if isinstance(hours, int | float) else None, whole),
         (
             "one evaluation, s",

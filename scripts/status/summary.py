@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -181,7 +182,7 @@ def summarise(view: View, domains: Mapping[str, str] | None = None) -> Status:
             value=_number(training.get("step_seconds")),
             planned=_number(speed.get("step_seconds")),
         ),
-        loss=row.values.get("loss") if row else _number(training.get("loss")),
+        loss=_number(row.values.get("loss") if row else training.get("loss")),
         accuracy=_number(training.get("accuracy")),
         margin=_number(training.get("margin")),
         held_out=_part(training, "held_out"),
@@ -208,7 +209,11 @@ def _part(document: Numbers, name: str) -> Numbers:
 
 
 def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
+    try:
+        found = float(value) if isinstance(value, int | float) else math.nan
+    except OverflowError:
+        return None
+    return found if math.isfinite(found) else None
 
 
 def _whole(value: object) -> int | None:
