@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from scripts.report.columns import Points
@@ -64,6 +64,8 @@ class Drawing:
     """Steps at which a later attempt began."""
 
 
+PROCESS = "per process"
+"""In a unit; a process has one GPU, if there are GPUs."""
 HELD_OUT = "held-out pairs"
 BATCH = "training batches"
 CHARTS = (
@@ -115,12 +117,19 @@ CHARTS = (
     Chart(
         id="speed",
         title="Speed",
-        unit="tokens/s per process",
+        unit=f"tokens/s {PROCESS}",
         series={"tokens_per_second_per_gpu": "real tokens"},
-        note="A process has one GPU, if there are GPUs. Chosen and rejected tokens, each once, "
-        "without padding.",
+        note="Chosen and rejected tokens, each once, without padding.",
     ),
-    Chart(id="mfu", title="MFU", unit="of the GPU's dense bf16 peak", series={"mfu": "MFU"}),
+    Chart(
+        id="mfu",
+        title="MFU",
+        unit="of the GPU's dense bf16 peak",
+        series={"mfu": "MFU"},
+        note="Counts the forward pass of the reference in steps that run it: a third more FLOPs "
+        "per token if all parameters are trained. So MFU follows tokens/s only between runs that "
+        "both do, or both do not.",
+    ),
     Chart(id="seconds", title="Step time", unit="s", series={"seconds": "seconds"}, log=True),
     Chart(
         id="memory",
@@ -164,6 +173,8 @@ def absent(runs: Sequence[RunRecord]) -> list[str]:
 
 
 def _drawing(chart: Chart, runs: Sequence[RunRecord]) -> Drawing:
+    if all(run.has_gpus for run in runs):
+        chart = replace(chart, unit=chart.unit.replace(PROCESS, "per GPU"))
     found = [
         Series(
             run=index,

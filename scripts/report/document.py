@@ -12,7 +12,7 @@ The shape, version 1; `schema` rises when a field changes its meaning or goes:
                     kept_seconds, lost_steps, lost_seconds, evaluation_seconds,
                     end{rank, code, class, id, cause, remedy}}],
           effective (share of the time since the first start, in steps that count),
-          time{began, seconds, totals{waited, started, trained, between, lost}},
+          time{began, seconds, totals{waited, started, trained, between, lost, after}},
           planned[{measure, plan, actual, ratio}],
           versions{package: version}, checkpoints[], digests[{name, size, sha256}],
           progress, plan, changes[], notes[]}]

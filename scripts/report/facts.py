@@ -11,7 +11,7 @@ from launchers.progress.phases import durations
 from scripts.plan.units import bytes_text, time_text
 from scripts.report import timeline
 from scripts.report.curves import part
-from scripts.report.numbers import percent, plain
+from scripts.report.numbers import count, percent, plain
 from scripts.report.record import Attempt, RunRecord
 
 Row = tuple[str, ...]
@@ -172,13 +172,13 @@ def environment(run: RunRecord) -> Iterator[tuple[str, str]]:
         yield "data", ", ".join(map(str, recipe.get("dataset") or []))
         if recipe.get("reference"):
             yield "reference", str(recipe["reference"])
-    if model.get("parameters"):
-        active = f", {float(model['active_parameters']) / 1e9:.3g} B active"
+    if _count(model.get("parameters")):
+        whole, active = (_count(model.get(name)) for name in ("parameters", "active_parameters"))
+        active = f", {active} active" if active and active != whole else ""
         experts = f", {model.get('experts')} experts" if model.get("experts") else ""
         yield (
             "parameters",
-            f"{float(model['parameters']) / 1e9:.4g} B{active}, {model.get('layers')} layers"
-            f"{experts}",
+            f"{whole}{active}, {model.get('layers')} layers{experts}",
         )
     layout = part(run.plan, "layout")
     if layout:
@@ -190,6 +190,10 @@ def environment(run: RunRecord) -> Iterator[tuple[str, str]]:
         if isinstance(when, int | float):
             yield name, clock(when)
     yield "files", run.place
+
+
+def _count(value: object) -> str:
+    return count(float(value)) if isinstance(value, int | float) else ""
 
 
 def clock(when: float) -> str:

@@ -20,6 +20,18 @@ def plain(value: float | None) -> str:
     return f"{value:.4g}"
 
 
+def count(value: float) -> str:
+    """Return a large number in thousands (k), millions (M) or billions (B).
+
+    >>> count(557_800), count(30_532_122_624), count(128)
+    ('557.8 k', '30.53 B', '128')
+    """
+    for factor, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= factor:
+            return f"{value / factor:.4g} {unit}"
+    return f"{value:g}"
+
+
 def percent(value: float | None) -> str:
     """Return a fraction in percent.
 
@@ -61,9 +73,11 @@ def powers(low: float, high: float) -> list[float]:
 def short(value: float) -> str:
     """Return the label of a tick.
 
-    >>> short(12000.0), short(0.2), short(2.0), short(1.5e6), short(5e-06)
-    ('12k', '0.2', '2', '1.5M', '5e-6')
+    >>> short(12000.0), short(0.2), short(2.0), short(1.5e6), short(5e-06), short(2e243)
+    ('12k', '0.2', '2', '1.5M', '5e-6', '2e243')
     """
+    if abs(value) >= 1e12:
+        return f"{value:.3g}".replace("e+", "e")
     for factor, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= factor:
             return f"{value / factor:g}{unit}"
