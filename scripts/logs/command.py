@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scripts.doctor.api import Api
-from scripts.logs.files import read_log
+from scripts.logs.files import Wanted, read_log
 from scripts.logs.follow import Reader
 from scripts.logs.lines import Format, batches, compile_pattern
 from scripts.observe.changes import changes
@@ -59,7 +59,7 @@ def run(target: Target, chosen: Selection) -> int:
         reader.read(_write)
         formats = {each: formats[each] for each in sorted(reader.missing)}
         for why in sorted(set(reader.missing.values())):
-            print(why, file=sys.stderr)
+            _note(why)
     if formats:
         _print_files(api, view, target, chosen, list(formats.values()))
     return int(Exit.OK)
@@ -100,15 +100,18 @@ def _print_files(
         see = addressed(f"`megatron-dpo why {view.run}`", view)
         raise Problem(f"run {view.run} has no log yet; see {see}")
     for note in changes(view):
-        print(note, file=sys.stderr)
+        _note(note)
     if attempt in attempts:
-        print(f"from the files of attempt {attempt}", file=sys.stderr)
+        _note(f"from the files of attempt {attempt}")
     for form in formats:
-        blocks = read_log(
-            api, view, attempt, form.rank, target.workspace, target.source, chosen.tail
-        )
+        wanted = Wanted(attempt=attempt, rank=form.rank, tail=chosen.tail, grep=chosen.grep)
+        blocks = read_log(api, view, wanted, target.workspace, target.source, _note)
         for lines in batches(blocks):
             _write(form.apply(lines))
+
+
+def _note(text: str) -> None:
+    print(text, file=sys.stderr)
 
 
 def _write(text: str) -> None:
