@@ -19,6 +19,7 @@ import typer
 from rich.console import Console
 
 from scripts import run_verbs
+from scripts.completion import complete_run_or_folder
 from scripts.problem import Problem, UnknownState
 from scripts.report.formats import Format
 from scripts.terminal import terminal
@@ -71,7 +72,12 @@ Swift = Annotated[
 Keep = Annotated[bool, typer.Option("--keep", help="Leave the rehearsal's pods in the cluster.")]
 Here = Annotated[bool, typer.Option("--local", help="On this machine, each pod as a process.")]
 Runs = Annotated[
-    list[str], typer.Argument(help="Runs of the workspace, or folders of runs.", show_default=False)
+    list[str],
+    typer.Argument(
+        help="Runs of the workspace, or folders of runs.",
+        show_default=False,
+        autocompletion=complete_run_or_folder,
+    ),
 ]
 RunsWorkspace = Annotated[
     Path,
@@ -82,7 +88,12 @@ RunsWorkspace = Annotated[
     ),
 ]
 BundledRun = Annotated[
-    str, typer.Argument(help="Run of the workspace, or the folder of a run.", show_default=False)
+    str,
+    typer.Argument(
+        help="Run of the workspace, or the folder of a run.",
+        show_default=False,
+        autocompletion=complete_run_or_folder,
+    ),
 ]
 BundleFile = Annotated[
     Path | None, typer.Option("--file", help="Write here; default: bundle-RUN.tar.gz.")

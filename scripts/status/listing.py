@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -32,6 +33,7 @@ from scripts.why.command import COLOURS
 SCHEMA = 1
 READERS = 8
 """Runs whose progress is read at once."""
+UNBOUNDED = 10_000
 WIDE = 100
 """Columns from which all columns are shown."""
 
@@ -202,16 +204,22 @@ def line(status: Status) -> Line:
 
 
 def show(lines: Sequence[Line], seen: Api | Snapshot, console: Console) -> None:
-    """Print the lines, on a narrow terminal without the columns that matter least."""
+    """Print the lines, on a narrow terminal without the columns that matter least.
+
+    What is no terminal, such as a pipe, has no width: it gets whole lines of all columns.
+    """
     if not lines:
         console.print(f"no runs in {place(seen.namespace, seen.context)}", highlight=False)
         return
-    is_wide = console.width >= WIDE
+    is_wide = console.width >= WIDE or not console.is_terminal
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for name in (name for name, wide in COLUMNS.items() if is_wide or not wide):
         table.add_column(name, overflow="fold")
     for each in lines:
         table.add_row(*(cell for name, cell in _cells(each) if is_wide or not COLUMNS[name]))
+    if not console.is_terminal:
+        whole = console.options.update(max_width=UNBOUNDED)
+        console.width = max(console.width, Measurement.get(console, whole, table).maximum)
     console.print(table)
 
 

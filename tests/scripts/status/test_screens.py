@@ -84,7 +84,7 @@ def console(request: pytest.FixtureRequest, width: int) -> Console:
         width=width,
         markup=False,
         emoji=False,
-        force_terminal=request.param,
+        force_terminal=True,
         color_system="standard" if request.param else None,
     )
 
