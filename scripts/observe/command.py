@@ -82,13 +82,14 @@ def observe(
     return View(view.snapshot, reading.files), reading
 
 
-def place(namespace: str, context: str) -> str:
+def place(namespace: str, context: str, preposition: str = "") -> str:
     """Return where a run is looked for.
 
-    >>> place("team", "here"), place("team", "")
-    ('namespace team of here', 'no cluster')
+    >>> place("team", "here", "in "), place("team", "")
+    ('in namespace team of here', 'without a cluster')
     """
-    return f"namespace {namespace} of {context}" if namespace and context else "no cluster"
+    is_known = namespace and context
+    return f"{preposition}namespace {namespace} of {context}" if is_known else "without a cluster"
 
 
 def notes(view: View, reading: Reading) -> list[str]:

@@ -209,7 +209,7 @@ def show(lines: Sequence[Line], seen: Api | Snapshot, console: Console) -> None:
     What is no terminal, such as a pipe, has no width: it gets whole lines of all columns.
     """
     if not lines:
-        console.print(f"no runs in {place(seen.namespace, seen.context)}", highlight=False)
+        console.print(f"no runs {place(seen.namespace, seen.context, 'in ')}", highlight=False)
         return
     is_wide = console.width >= WIDE or not console.is_terminal
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")

@@ -75,8 +75,8 @@ def document(view: View, reading: Reading, reasons: Sequence[Reason]) -> Mapping
 
 def show(console: Console, view: View, reading: Reading, reasons: Sequence[Reason]) -> None:
     """Print each reason with its remedy, then what limits the report."""
-    where = place(view.namespace, view.snapshot.context)
-    console.print(Text(f"run {view.run} in {where}", style="bold"))
+    where = place(view.namespace, view.snapshot.context, "in ")
+    console.print(Text(f"run {view.run} {where}", style="bold"))
     grid = Table.grid(padding=(0, 1))
     grid.add_column(width=INDENT)
     grid.add_column(overflow="fold")

@@ -91,7 +91,7 @@ def test_a_mounted_run_is_shown_without_a_cluster_and_says_why_none_was_asked(
 def test_a_person_reads_where_the_numbers_are_from(run: Run, work: Workspace) -> None:
     code, out, _ = run("none", "status", "dpo-42", "--workspace", str(work.root))
     text = " ".join(out.split())
-    assert code == 0 and "dpo-42 done no cluster" in text
+    assert code == 0 and "dpo-42 done without a cluster" in text
     assert f"No cluster was asked: {NO_KUBECONFIG}." in text
     code, out, _ = run("none", "list", "--workspace", str(work.root))
     assert code == 0 and "dpo-42" in out and "files-succeeded" in out
