@@ -68,6 +68,11 @@ PROCESS = "per process"
 """In a unit; a process has one GPU, if there are GPUs."""
 HELD_OUT = "held-out pairs"
 BATCH = "training batches"
+MFU_NOTE = (
+    "MFU counts the forward pass of the reference in steps that run it: a third more FLOPs per "
+    "token if all parameters are trained. It follows tokens/s only between runs that both do, or "
+    "both do not."
+)
 CHARTS = (
     Chart(
         id="loss",
@@ -126,9 +131,7 @@ CHARTS = (
         title="MFU",
         unit="of the GPU's dense bf16 peak",
         series={"mfu": "MFU"},
-        note="Counts the forward pass of the reference in steps that run it: a third more FLOPs "
-        "per token if all parameters are trained. So MFU follows tokens/s only between runs that "
-        "both do, or both do not.",
+        note=MFU_NOTE,
     ),
     Chart(id="seconds", title="Step time", unit="s", series={"seconds": "seconds"}, log=True),
     Chart(

@@ -5,7 +5,8 @@ The shape, version 1; `schema` rises when a field changes its meaning or goes:
     schema
     runs[{name, place, state, code, why, step, total, world, tokens, peak_gib,
           medians{seconds, tokens_per_second_per_gpu, mfu, fill},
-          missing{column: {steps, last}} (of loss and grad_norm: steps without a finite value),
+          missing{column: {steps, last, is_newest}} (of loss and grad_norm: logged steps without a
+          finite value),
           curves{column: {recorded, steps[], means[], lows[], highs[]}},
           evaluations[{step, attempt, time, seconds, values{name: number}}],
           attempts[{number, resumed, began, trained_from, trained_until, first_step, last_step,

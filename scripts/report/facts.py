@@ -63,7 +63,8 @@ def figures(run: RunRecord) -> Iterator[Row]:
     if speed is not None:
         yield "Speed", plain(speed), f"tokens/s per {unit(run)}, median"
     if "mfu" in run.medians:
-        yield "MFU", percent(run.medians["mfu"]), "median"
+        counted = {"online": ", with the reference's pass", "precomputed": ", of the policy alone"}
+        yield "MFU", percent(run.medians["mfu"]), f"median{counted.get(reference(run), '')}"
     if run.peak_gib is not None:
         yield "GPU memory", f"{plain(run.peak_gib)} GiB", "peak of the largest rank"
     share = timeline.effective(run)
@@ -79,13 +80,18 @@ def _training_loss(run: RunRecord) -> Iterator[Row]:
     loss, missing = run.curves.get("loss"), run.missing.get("loss")
     if loss is not None:
         last = "last step" if not loss.is_reduced else "last steps"
-        if missing is not None and missing.last == run.step:
-            last = f"last finite one; step {run.step:,} has none"
+        if missing is not None and missing.is_newest:
+            last = f"last finite one; step {missing.last:,} has none"
         yield "Training loss", plain(loss.last), last
     for name, label in (("loss", "loss"), ("grad_norm", "gradient norm")):
         if (without := run.missing.get(name)) is not None:
             count = f"{without.steps:,} step{'s' * (without.steps != 1)}"
             yield f"Without a finite {label}", count, f"last: step {without.last:,}"
+
+
+def reference(run: RunRecord) -> str:
+    """Return how the reference's log-probabilities come: `online`, in each step, `precomputed`."""
+    return str(part(run.plan, "recipe").get("reference") or "")
 
 
 def planned(run: RunRecord) -> Iterator[Row]:

@@ -52,6 +52,8 @@ class Metrics:
     columns: dict[str, array[float]] = field(
         default_factory=lambda: {name: array("d") for name in (*MEASURED, *TRAINER)}
     )
+    logged: array[int] = field(default_factory=lambda: array("b"))
+    """Whether the trainer logged a step: not each one, with `logging_steps` above 1."""
     tokens: array[int] = field(default_factory=lambda: array("q"))
     """Real tokens of each step; -1 where they were not counted."""
     evaluations: list[Evaluation] = field(default_factory=list)
@@ -89,6 +91,7 @@ class Metrics:
             self.columns[name].append(_number(getattr(row, name)))
         for name in TRAINER:
             self.columns[name].append(_number(row.values.get(name)))
+        self.logged.append("loss" in row.values)
         self.tokens.append(-1 if row.tokens is None else int(row.tokens))
         self.last = row
 
@@ -97,6 +100,7 @@ class Metrics:
         self.steps.pop()
         self.times.pop()
         self.tokens.pop()
+        self.logged.pop()
         attempt = self.trained[self.attempts.pop()]
         attempt.lost_steps += 1
         attempt.lost_seconds += self.columns["seconds"][-1]

@@ -127,12 +127,16 @@ def from_metrics(metrics: Metrics) -> dict[str, Any]:
 
 
 def _missing(metrics: Metrics, name: str) -> Missing:
-    """Return the steps whose row has no finite value, although others have one."""
-    column = metrics.columns[name]
-    without = [
-        step for step, value in zip(metrics.steps, column, strict=True) if not math.isfinite(value)
-    ]
-    return Missing(steps=len(without), last=without[-1] if without else 0)
+    """Return the steps that the trainer logged without a finite value."""
+    finite = {True: 0, False: 0}
+    count = 0
+    for step, value, is_logged in zip(
+        metrics.steps, metrics.columns[name], metrics.logged, strict=True
+    ):
+        if is_logged:
+            is_finite = math.isfinite(value)
+            finite[is_finite], count = step, count + (not is_finite)
+    return Missing(steps=count, last=finite[False], is_newest=finite[False] > finite[True])
 
 
 def _medians(metrics: Metrics) -> dict[str, float]:

@@ -49,6 +49,8 @@ class Missing:
     """Their number."""
     last: int
     """The last of them."""
+    is_newest: bool
+    """Whether no later step has one that is finite."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +72,7 @@ class RunRecord:
     curves: Mapping[str, Points] = field(default_factory=dict)
     """By name of the column in ``metrics.jsonl``."""
     missing: Mapping[str, Missing] = field(default_factory=dict)
-    """By column, for the loss and the gradient norm: steps that have none."""
+    """By column, for the loss and the gradient norm: steps that were logged without one."""
     evaluations: Sequence[Evaluation] = ()
     attempts: Sequence[Attempt] = ()
     rows: int = 0

@@ -62,8 +62,8 @@ def _lines(status: Status, width: int) -> Iterator[tuple[str, Text]]:
         yield "step", _bar(status, BAR[width >= WIDE])
     if status.loss is not None:
         yield "training", Text(_quality("loss", status.loss, status.accuracy, status.margin))
-    elif status.step:
-        yield "training", Text(f"step {status.step} has no finite loss", style="yellow")
+    elif status.lacks_loss is not None:
+        yield "training", Text(f"step {status.lacks_loss} has no finite loss", style="yellow")
     for name in ("last", "best"):
         found = status.held_out.get(name)
         if isinstance(found, Mapping):

@@ -18,8 +18,11 @@ Section = Callable[[Sequence[RunRecord], Sequence[str]], Html | None]
 
 def result(runs: Sequence[RunRecord], names: Sequence[str]) -> Html:
     """Return what became of each run."""
+    references = {facts.reference(run) for run in runs if "mfu" in run.medians}
     return tag(
-        "div", [_result(run, name, len(runs)) for run, name in zip(runs, names, strict=True)]
+        "div",
+        [_result(run, name, len(runs)) for run, name in zip(runs, names, strict=True)],
+        tag("p", curves.MFU_NOTE, class_="note") if len(references) > 1 else None,
     )
 
 

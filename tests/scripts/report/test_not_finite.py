@@ -104,7 +104,7 @@ def test_a_last_step_without_a_loss_is_named(tmp_path: Path) -> None:
     for kind in (Format.HTML, Format.MARKDOWN):
         assert "Without a finite loss" in command.render([run], kind)
     found = strict(command.render([run], Format.JSON))["runs"][0]
-    assert found["missing"] == {"loss": {"steps": 1, "last": 20}}
+    assert found["missing"] == {"loss": {"steps": 1, "last": 20, "is_newest": True}}
     shown = seen(work)
     assert summarise(shown).loss is None
     console = Console(file=io.StringIO(), width=100)
@@ -124,6 +124,23 @@ def test_a_loss_that_is_missing_earlier_does_not_touch_the_last(tmp_path: Path) 
     assert figures["Training loss"] == ("0.2", "last step")
     assert figures["Without a finite loss"] == ("1 step", "last: step 15")
     assert figures["Without a finite gradient norm"] == ("1 step", "last: step 15")
+
+
+def test_a_step_that_the_trainer_did_not_log_lacks_nothing(tmp_path: Path) -> None:
+    """With `logging_steps: 2` each second row has the launcher's own numbers alone."""
+    work = plant(tmp_path)
+    lines = [json.loads(line) for line in work.metrics.read_text().splitlines()]
+    for line in lines:
+        if "seconds" in line and line["step"] % 2 == 0:
+            line["grad_norm"] = None
+            for name in [each for each in line if "/" in each] + ["loss"]:
+                del line[name]
+    work.metrics.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    run = reading.read(work)
+    assert len(run.curves["loss"].steps) == 10 and run.missing == {}
+    status = summarise(seen(work))
+    assert (status.step, status.lacks_loss) == (20, None)
+    assert status.loss == pytest.approx(0.225)
 
 
 def test_planned_steps_are_compared_with_those_that_were_trained(tmp_path: Path) -> None:

@@ -112,7 +112,25 @@ def test_units_are_those_of_what_is_shown(run: RunRecord) -> None:
     on_cpu = replace(run, plan={}, peak_gib=None)
     assert shown(run) == {"tokens/s per GPU"}
     assert shown(on_cpu) == shown(run, on_cpu) == {"tokens/s per process"}
-    assert "Counts the forward pass of the reference" in command.render([run])
+
+
+def test_an_mfu_says_whether_it_counts_the_references_pass(run: RunRecord) -> None:
+    """Of runs that differ in it, MFU does not follow the tokens per second."""
+
+    def with_reference(kind: str) -> RunRecord:
+        return replace(run, plan={**run.plan, "recipe": {"reference": kind}})
+
+    online, precomputed = with_reference("online"), with_reference("precomputed")
+    notes = [
+        note
+        for each in (run, online, precomputed)
+        for label, _, note in facts.figures(each)
+        if label == "MFU"
+    ]
+    assert notes == ["median", "median, with the reference's pass", "median, of the policy alone"]
+    note = html.escape(curves.MFU_NOTE)
+    assert command.render([online, precomputed]).count(note) == 2, "also without a curve of it"
+    assert command.render([online, online]).count(note) == 1
 
 
 def test_a_number_of_parameters_has_a_unit_that_fits_it(run: RunRecord) -> None:
