@@ -87,7 +87,8 @@ def _lines(status: Status, width: int) -> Iterator[tuple[str, Text]]:
         )
     if status.stages:
         yield "stages", Text(", ".join(_stages(status)))
-    yield "restarts", Text(_restarts(status))
+    if status.nodes:  # of a JobSet; without one there is nothing that counts them
+        yield "restarts", Text(_restarts(status))
 
 
 def _bar(status: Status, columns: int) -> Text:

@@ -91,7 +91,7 @@ def test_a_mounted_run_is_shown_without_a_cluster_and_says_why_none_was_asked(
 def test_a_person_reads_where_the_numbers_are_from(run: Run, work: Workspace) -> None:
     code, out, _ = run("none", "status", "dpo-42", "--workspace", str(work.root))
     text = " ".join(out.split())
-    assert code == 0 and "dpo-42 done without a cluster" in text
+    assert code == 0 and "dpo-42 done without a cluster" in text and "restarts" not in text
     assert f"No cluster was asked: {NO_KUBECONFIG}." in text
     code, out, _ = run("none", "list", "--workspace", str(work.root))
     assert code == 0 and "dpo-42" in out and "files-succeeded" in out
@@ -118,6 +118,15 @@ def test_the_state_of_files_is_that_of_their_heartbeat(run: Run, work: Workspace
     assert state() == (0, "files-running")
     note(work, state="failed", code=65, why="no pairs")
     assert state() == (1, "files-failed")
+
+
+def test_a_watch_follows_the_files_until_the_run_has_ended(
+    run: Run, work: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    note(work, state="running", updated=time.time())
+    monkeypatch.setattr("time.sleep", lambda seconds: note(work, state="failed", code=65))
+    code, out, _ = run("none", "status", "dpo-42", "--watch", "--workspace", str(work.root))
+    assert code == 1 and out.index("the run is in stage train") < out.index("the run failed")
 
 
 def test_the_list_holds_each_run_of_the_mount(run: Run, work: Workspace) -> None:
