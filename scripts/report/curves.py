@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from scripts.report.columns import Points
+from scripts.report.numbers import LARGEST
 from scripts.report.record import RunRecord
 
 EVALUATED = "eval:"
@@ -208,7 +209,7 @@ def _points(run: RunRecord, name: str) -> Points:
     pairs = [
         (float(each.step), value)
         for each in run.evaluations
-        if (value := each.values.get(key)) is not None and math.isfinite(value)
+        if (value := each.values.get(key)) is not None and abs(value) < LARGEST
     ]
     values = tuple(value for _, value in pairs)
     return Points(
@@ -229,9 +230,10 @@ def _lines(chart: str, run: RunRecord) -> Iterator[Line]:
         "seconds": speed.get("step_seconds"),
         "memory": memory.get("total_gib"),
     }.get(chart)
-    if isinstance(planned, int | float) and math.isfinite(planned):
+    if isinstance(planned, int | float) and abs(planned) < LARGEST:
         yield Line(label="plan", value=planned)
-    if chart == "memory" and isinstance(card := memory.get("card_gib"), int | float):
+    card = memory.get("card_gib")
+    if chart == "memory" and isinstance(card, int | float) and abs(card) < LARGEST:
         yield Line(label="GPU", value=card)
     args = part(part(run.plan, "recipe"), "args")
     if chart == "loss" and args.get("rlhf_type") == "dpo" and _is_plain(args):

@@ -14,6 +14,7 @@ from pathlib import Path
 from launchers.metrics import evaluations, rows
 from launchers.metrics.evaluations import Evaluation
 from launchers.metrics.rows import Row
+from scripts.report import numbers
 
 MEASURED = (
     *("seconds", "tokens_per_second_per_gpu", "mfu", "allocated_gib", "reserved_gib", "fill"),
@@ -119,11 +120,12 @@ class Metrics:
 
 
 def _number(value: float | None) -> float:
-    """Return NaN for what is missing, and for numbers too large for a float."""
+    """Return NaN for what is missing, and for numbers that are too large to be drawn."""
     try:
-        return math.nan if value is None else float(value)
+        found = math.nan if value is None else float(value)
     except (TypeError, ValueError, OverflowError):
         return math.nan
+    return found if abs(found) < numbers.LARGEST else math.nan
 
 
 def read_lines(lines: Iterable[str]) -> Metrics:

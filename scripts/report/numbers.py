@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 
+LARGEST = 1e300
+"""Larger numbers count as not finite: the range of two of them may have none. A float32 ends at
+3.4e38."""
+
 
 def plain(value: float | None) -> str:
     """Return a number with four significant digits and thousands separated.

@@ -150,6 +150,25 @@ def test_planned_steps_are_compared_with_those_that_were_trained(tmp_path: Path)
     assert ("steps", "20", "1", "× 0.05") in facts.planned(reading.read(work))
 
 
+@pytest.mark.parametrize("values", [(1.7e308, -1.7e308), (1.7e308,) * 2, (9e299, -9e299)])
+def test_numbers_at_the_end_of_a_float_have_a_page(
+    tmp_path: Path, values: tuple[float, float]
+) -> None:
+    work = plant(tmp_path)
+    lines = [json.loads(line) for line in work.metrics.read_text().splitlines()]
+    for at, line in enumerate(lines):
+        names = ("grad_norm", "loss") if "seconds" in line else ("eval_loss",)
+        line.update(dict.fromkeys(names, values[at % 2]))
+    work.metrics.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    memory = {"total_gib": values[0], "card_gib": values[1]}
+    work.plan.write_text(json.dumps({**plan(), "memory": memory}))
+    run = reading.read(work)
+    for kind in Format:
+        assert "dpo-42" in command.render([run], kind)
+    is_drawn = abs(values[0]) < 1e300
+    assert ("loss" in run.curves) is is_drawn and ("loss" in run.missing) is not is_drawn
+
+
 def test_a_mean_of_the_largest_numbers_is_finite() -> None:
     found = reduce([1, 2, 3], [1.7e308] * 3, columns=1)
     assert found.means == pytest.approx((1.7e308,))
