@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import os
 import sys
 from collections.abc import Sequence
@@ -18,7 +19,8 @@ import typer
 from rich.console import Console
 
 from scripts import run_verbs
-from scripts.problem import Problem
+from scripts.completion import complete_run_or_folder
+from scripts.problem import Problem, UnknownState
 from scripts.report.formats import Format
 from scripts.terminal import terminal
 
@@ -70,7 +72,12 @@ Swift = Annotated[
 Keep = Annotated[bool, typer.Option("--keep", help="Leave the rehearsal's pods in the cluster.")]
 Here = Annotated[bool, typer.Option("--local", help="On this machine, each pod as a process.")]
 Runs = Annotated[
-    list[str], typer.Argument(help="Runs of the workspace, or folders of runs.", show_default=False)
+    list[str],
+    typer.Argument(
+        help="Runs of the workspace, or folders of runs.",
+        show_default=False,
+        autocompletion=complete_run_or_folder,
+    ),
 ]
 RunsWorkspace = Annotated[
     Path,
@@ -81,7 +88,12 @@ RunsWorkspace = Annotated[
     ),
 ]
 BundledRun = Annotated[
-    str, typer.Argument(help="Run of the workspace, or the folder of a run.", show_default=False)
+    str,
+    typer.Argument(
+        help="Run of the workspace, or the folder of a run.",
+        show_default=False,
+        autocompletion=complete_run_or_folder,
+    ),
 ]
 BundleFile = Annotated[
     Path | None, typer.Option("--file", help="Write here; default: bundle-RUN.tar.gz.")
@@ -328,12 +340,12 @@ run_verbs.register(app)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command; an expected failure prints one message and exits with 1.
+    """Run the command; an expected failure prints one message and exits with its code, mostly 1.
 
-    A path that no file can have exits with 2. Errors of the operating system (a full disk, a
-    file in place of a folder) are expected too. A terminal whose locale is not UTF-8 shows
-    question marks for bars and boxes. A reader that closes the pipe, such as `head`, has what
-    it wants: nothing is said.
+    With ``--json`` a state that is unknown is a document, too. A path that no file can have exits
+    with 2. Errors of the operating system (a full disk, a file in place of a folder) are expected
+    too. A terminal whose locale is not UTF-8 shows question marks for bars and boxes. A reader that
+    closes the pipe, such as `head`, has what it wants: nothing is said.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -349,7 +361,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         is_too_long = isinstance(problem, OSError) and problem.errno == errno.ENAMETOOLONG
         said = TOO_LONG.format(str(problem)[:100]) if is_too_long else str(problem)
         console.print(f"error: {said}", markup=False, highlight=False)
-        raise SystemExit(2 if is_too_long else 1) from None
+        code = problem.code if isinstance(problem, Problem) else 1
+        if code == UnknownState.code and "--json" in (
+            sys.argv[1:] if arguments is None else arguments
+        ):
+            print(json.dumps({"schema": 1, "state": "unknown", "why": said}))
+        raise SystemExit(2 if is_too_long else code) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
+from scripts.completion import complete_run
 from scripts.control.contents import is_name
 from scripts.terminal import terminal
 
@@ -39,21 +40,6 @@ class Until(StrEnum):
 
     FIRST_STEP = "first-step"
     DONE = "done"
-
-
-def _complete_run(context: typer.Context, incomplete: str) -> list[str]:
-    """Return names of runs for shell completion; none where the cluster does not answer."""
-    from scripts.doctor.api import JOBSETS, connect
-    from scripts.observe.cluster import CHART, CHART_LABEL
-    from scripts.problem import Problem
-
-    try:
-        api = connect(context.params.get("context"), context.params.get("namespace"))
-    except Problem:
-        return []
-    found = api.get(JOBSETS.path(api.namespace), labelSelector=f"{CHART_LABEL}={CHART}")
-    names = [str(each["metadata"]["name"]) for each in found.items]
-    return sorted(name for name in names if name.startswith(incomplete))
 
 
 def _check_name(context: typer.Context, option: typer.CallbackParam, given: str) -> str:
@@ -90,7 +76,7 @@ Run = Annotated[
     str,
     typer.Argument(
         help="Name of the run (the Helm release).",
-        autocompletion=_complete_run,
+        autocompletion=complete_run,
         callback=_check_name,
     ),
 ]
@@ -139,14 +125,17 @@ Tail = Annotated[int | None, typer.Option("--tail", min=0, help="Last lines of e
 Removed = Annotated[
     list[str] | None,
     typer.Argument(
-        help="Runs to remove; none: only list.", show_default=False, callback=_check_names
+        help="Runs to remove; none: only list.",
+        show_default=False,
+        autocompletion=complete_run,
+        callback=_check_names,
     ),
 ]
 Through = Annotated[
     str,
     typer.Option(
         help="Run whose pods mount the workspace, if it is not mounted here; default: RUN.",
-        autocompletion=_complete_run,
+        autocompletion=complete_run,
         callback=_check_name,
     ),
 ]

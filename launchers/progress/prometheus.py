@@ -24,6 +24,11 @@ _TRAINING = {
     "tokens_per_second_per_gpu": "Real tokens per second and process of the last step.",
     "mfu": "Model FLOP utilisation of the last step, as a fraction.",
     "data_share": "Fraction of the last step that waited for data.",
+    "reserved_gib": "Peak GPU memory that the allocator holds on the largest rank, in GiB.",
+    "fill": "Real tokens over the capacity of the last step's packs.",
+    "expert_load": "Largest over mean number of rows of an expert, averaged over the layers.",
+    "expert_load_worst": "The same ratio in the layer where it is highest.",
+    "grad_norm": "Gradient norm of the last step, before clipping.",
     "goodput": "Fraction of the time since the first start spent in steps that count.",
 }
 """Numbers of the state of training (``training.py``) and their help."""

@@ -19,6 +19,8 @@ from launchers.system.threads import repeat
 
 INTERVAL_SECONDS = 10.0
 """Seconds between two readings of the file."""
+MEASURED = ("reserved_gib", "fill", "expert_load", "expert_load_worst", "grad_norm")
+"""Further numbers of the last step's row, under their names in ``metrics/rows.py``."""
 RECENT_STEPS = 20
 """Number of last steps whose median duration gives the remaining time."""
 
@@ -94,6 +96,7 @@ class Timeline:
             "tokens_per_second_per_gpu": last.tokens_per_second_per_gpu,
             "mfu": last.mfu,
             "data_share": round(waited / last.seconds, 6) if waited is not None else None,
+            **{name: getattr(last, name) for name in MEASURED},
             "goodput": round(productive / max(now - first_started, productive), 6),
             "held_out": evaluations.summary(self.evaluations, self.measure) or None,
         }

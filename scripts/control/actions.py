@@ -17,7 +17,7 @@ from scripts.manifest import Release
 from scripts.observe.view import View
 from scripts.problem import Problem
 from scripts.why.holding import STOPPED_BY, is_inactive
-from scripts.why.reasons import no_run
+from scripts.why.reasons import missing_run
 from scripts.why.words import addressed
 
 UNINSTALL = "`helm uninstall {run} -n {space} --cascade foreground --wait`"
@@ -182,7 +182,7 @@ def _checksums(jobset: Object) -> Mapping[str, str]:
 
 def _existing(view: View) -> Object:
     if not view.jobset:
-        raise Problem(no_run(view))
+        raise missing_run(view)
     return view.jobset
 
 

@@ -29,6 +29,7 @@ from scripts.observe.source import (
 from scripts.observe.view import View, terminal_state
 from scripts.plan.units import bytes_text
 from scripts.problem import Problem
+from scripts.why.reasons import missing_run
 
 SCHEMA = 1
 Ask = Callable[[str], bool]
@@ -93,6 +94,8 @@ def find(target: Target) -> Place:
     api = target.connect()
     view, _ = observe(replace(target, source=Source.API), api, queue=False, reader=False)
     if not view.jobset:
+        if not view.snapshot.answer("get jobsets").absent:
+            raise missing_run(view)
         raise Problem(
             f"there is no run {target.run} in namespace {view.namespace} whose pods mount the "
             "workspace; give another one by --through (`megatron-dpo list`), or the folder where "

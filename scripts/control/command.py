@@ -18,7 +18,7 @@ from scripts.helm import find_helm
 from scripts.manifest import Release, parse_release
 from scripts.observe.command import Exit, Target, observe, print_json
 from scripts.problem import Problem
-from scripts.why.reasons import no_run
+from scripts.why.reasons import missing_run, no_run
 
 GONE_SECONDS = 600.0
 """Limit of waiting until a removed JobSet is gone: its pods may still be saving."""
@@ -46,6 +46,8 @@ def rerun(target: Target, console: Console, ask: Ask, *, as_data: bool = False) 
     """Start a run that has ended again."""
     api = target.connect()
     view, _ = observe(target, api, queue=False, reader=False)
+    if not view.is_answered:
+        raise missing_run(view)
     try:
         release = installed(api, target.run)
     except Problem as problem:

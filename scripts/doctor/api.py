@@ -17,7 +17,7 @@ from kubernetes.stream import ws_client
 from urllib3.exceptions import HTTPError
 
 from scripts.manifest import KUEUE
-from scripts.problem import Problem
+from scripts.problem import Problem, UnknownState
 
 Object = Mapping[str, Any]
 JOBSET = "jobset.x-k8s.io"
@@ -143,10 +143,15 @@ class Answer:
         return found
 
     @property
-    def why(self) -> str:
-        """The reason of a refusal, on one line."""
+    def cause(self) -> str:
+        """The reason of a refusal or of a lost connection, on one line."""
         text = str(self.content.get("message") or f"the API server answered {self.status}")
         return " ".join(text.split())
+
+    @property
+    def why(self) -> str:
+        """The cause for a sentence that does not say whether a server answered."""
+        return self.cause if self.status else f"no answer ({self.cause})"
 
     def item(self, name: str) -> Answer:
         """Return one object of a list; the list's own refusal if it was refused.
@@ -174,6 +179,8 @@ class Api:
     namespace: str
     chosen: frozenset[str] = frozenset()
     """`context`, `namespace`: those that are not what the kubeconfig selects by itself."""
+    unselected: str = ""
+    """Why no cluster is selected; then no request is sent. Empty if one is."""
 
     def get(self, path: str, **query: str) -> Answer:
         """Read an object or a list."""
@@ -246,6 +253,8 @@ class Api:
         query: Mapping[str, str],
         body: Object | None = None,
     ) -> Answer:
+        if self.unselected:
+            return Answer(status=0, content={"message": self.unselected})
         try:
             response = self._send(method, path, query, body)
             content = _content(response.read())
@@ -288,7 +297,7 @@ def connect(context: str | None, namespace: str | None) -> Api:
         namespace: None for the context's.
 
     Raises:
-        Problem: the context does not exist, or the kubeconfig can't be read.
+        UnknownState: the context does not exist, or the kubeconfig can't be read.
     """
     # The client is untyped; the aliases are named for what the functions return.
     list_contexts: Callable[[], Any] = config.list_kube_config_contexts
@@ -297,15 +306,17 @@ def connect(context: str | None, namespace: str | None) -> Api:
         contexts, active = list_contexts()
         known = {each["name"]: each for each in contexts}
         if context and context not in known:
-            raise Problem(f"no context {context}; the kubeconfig has {', '.join(sorted(known))}")
+            names = ", ".join(sorted(known))
+            raise UnknownState(f"no context {context}; the kubeconfig has {names}")
         chosen = known[context] if context else active
         made = new_client(context=chosen["name"])
     except ConfigException as error:
-        raise Problem(
-            f"{str(error).rstrip('.')}; set KUBECONFIG, or `kubectl config use-context`"
-        ) from None
+        said = str(error).rstrip(".")
+        why = "there is no kubeconfig" if "No configuration found" in said else said
+        raise UnknownState(f"{why}; set KUBECONFIG, or `kubectl config use-context`") from None
     except (yaml.YAMLError, UnicodeDecodeError, TypeError) as error:
-        raise Problem(f"the file of KUBECONFIG is not a kubeconfig: {error}") from None
+        why = " ".join(str(error).split())
+        raise UnknownState(f"the file of KUBECONFIG is not a kubeconfig: {why}") from None
     made.configuration.retries = False
     made.rest_client = client.rest.RESTClientObject(made.configuration)
     usual = chosen["context"].get("namespace") or "default"
@@ -317,6 +328,11 @@ def connect(context: str | None, namespace: str | None) -> Api:
         namespace=given,
         chosen=frozenset(name for name, is_other in other.items() if is_other),
     )
+
+
+def unconnected(context: str | None, namespace: str | None, why: str) -> Api:
+    """Return an API that answers no request, for what can be read without a cluster."""
+    return Api(client=None, context=context or "", namespace=namespace or "", unselected=why)
 
 
 def _content(text: bytes | None) -> dict[str, Any]:
@@ -353,4 +369,4 @@ def _unix_time(header: str | None) -> float | None:
 def _cause(error: BaseException) -> str:
     """Return the innermost cause of a connection error, without the objects urllib3 prints."""
     reason = getattr(error, "reason", None) or error
-    return f"no answer ({str(reason).rpartition(': ')[2]})"
+    return str(reason).rpartition(": ")[2]

@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from scripts.doctor.api import Api
-from scripts.logs.files import read_log
+from scripts.logs.files import Wanted, read_log
 from scripts.logs.follow import Reader
 from scripts.logs.lines import Format, batches, compile_pattern
 from scripts.observe.changes import changes
 from scripts.observe.command import Exit, Target, observe
 from scripts.observe.view import View
 from scripts.problem import Problem
-from scripts.why.reasons import no_run
+from scripts.why.reasons import missing_run
 from scripts.why.words import addressed
 
 
@@ -40,7 +40,7 @@ def run(target: Target, chosen: Selection) -> int:
         Problem: the run or rank does not exist, or no log can be read.
     """
     pattern = compile_pattern(chosen.grep)
-    api = target.connect()
+    api = target.reach()
     view, _ = observe(target, api, queue=False, reader=False)
     ranks = _ranks(view, chosen)
     width = len(str(max(ranks)))
@@ -59,7 +59,7 @@ def run(target: Target, chosen: Selection) -> int:
         reader.read(_write)
         formats = {each: formats[each] for each in sorted(reader.missing)}
         for why in sorted(set(reader.missing.values())):
-            print(why, file=sys.stderr)
+            _note(why)
     if formats:
         _print_files(api, view, target, chosen, list(formats.values()))
     return int(Exit.OK)
@@ -72,7 +72,7 @@ def _ranks(view: View, chosen: Selection) -> list[int]:
         Problem: there is no such run or rank.
     """
     if not view.jobset and not (view.files and view.files.exists):
-        raise Problem(no_run(view))
+        raise missing_run(view)
     nodes = view.nodes or 1
     if not view.jobset and view.files and view.files.attempts:
         nodes = len(view.files.attempts[-1].logs) or 1
@@ -100,15 +100,18 @@ def _print_files(
         see = addressed(f"`megatron-dpo why {view.run}`", view)
         raise Problem(f"run {view.run} has no log yet; see {see}")
     for note in changes(view):
-        print(note, file=sys.stderr)
+        _note(note)
     if attempt in attempts:
-        print(f"from the files of attempt {attempt}", file=sys.stderr)
+        _note(f"from the files of attempt {attempt}")
     for form in formats:
-        blocks = read_log(
-            api, view, attempt, form.rank, target.workspace, target.source, chosen.tail
-        )
+        wanted = Wanted(attempt=attempt, rank=form.rank, tail=chosen.tail, grep=chosen.grep)
+        blocks = read_log(api, view, wanted, target.workspace, target.source, _note)
         for lines in batches(blocks):
             _write(form.apply(lines))
+
+
+def _note(text: str) -> None:
+    print(text, file=sys.stderr)
 
 
 def _write(text: str) -> None:

@@ -2,74 +2,143 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from launchers.config.workspace import Workspace
 from scripts.doctor.api import BLOCK_BYTES, Api
+from scripts.logs import part
 from scripts.observe.source import (
-    PYTHON,
     Source,
     folder_in_pod,
+    program,
     read_by_pod,
     run_in_pod,
     running_pod,
 )
 from scripts.observe.view import View
+from scripts.plan.units import bytes_text
 from scripts.problem import Problem
 
-PRINT = """
-import collections, shutil, sys
-with open(sys.argv[1], 'rb') as log:
-    if len(sys.argv) > 2:
-        sys.stdout.buffer.writelines(collections.deque(log, int(sys.argv[2])))
-    else:
-        shutil.copyfileobj(log, sys.stdout.buffer)
-"""
-"""Program that prints a file, or its last lines."""
+EXEC_BYTES = 4 * 2**20
+"""Largest part that one exec returns; a log is read in as many parts as it takes."""
+POD_BYTES = 6 * 2**20
+"""What a reader pod prints: the kubelet keeps 10 MiB of a pod's log (`containerLogMaxSize`)."""
+PART_SECONDS = {"exec": 10.0, "pod": 30.0}
+"""Limits of a search in a pod, well below the lifetime of the command or of the pod."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """The log of a rank in an attempt, and the lines of it."""
+
+    attempt: int
+    rank: int
+    tail: int | None = None
+    """Its last lines only; None for all."""
+    grep: str | None = None
+    """Only lines with this pattern; None for all."""
 
 
 def read_log(
     api: Api,
     view: View,
-    attempt: int,
-    rank: int,
+    wanted: Wanted,
     mounted: Path | None,
     source: Source,
-    tail: int | None = None,
+    note: Callable[[str], None],
 ) -> Iterator[bytes]:
     """Yield the log of one rank's training in an attempt, in blocks.
+
+    In a pod the lines are chosen there; of a mounted file all are returned.
 
     Args:
         api: the cluster.
         view: the run with its files.
-        attempt: number of the attempt.
-        rank: number of the rank.
+        wanted: the log and its lines.
         mounted: folder where the workspace is mounted here; None for nowhere.
         source: how the workspace may be read.
-        tail: its last lines only; None for all.
+        note: takes a sentence about lines that are left out.
 
     Raises:
         Problem: the attempt has no such log, or it can't be read.
     """
     known = {each.number: each for each in view.files.attempts} if view.files else {}
-    name = f"node-{rank}.log"
-    if attempt not in known:
+    name = f"node-{wanted.rank}.log"
+    if wanted.attempt not in known:
         given = ", ".join(map(str, known)) or "none"
-        raise Problem(f"run {view.run} has no attempt {attempt}; its attempts: {given}")
-    if name not in known[attempt].logs:
-        kept = ", ".join(known[attempt].logs) or "none"
-        raise Problem(f"attempt {attempt} has no log of rank {rank}; its logs: {kept}")
+        raise Problem(f"run {view.run} has no attempt {wanted.attempt}; its attempts: {given}")
+    if name not in known[wanted.attempt].logs:
+        kept = ", ".join(known[wanted.attempt].logs) or "none"
+        raise Problem(
+            f"attempt {wanted.attempt} has no log of rank {wanted.rank}; its logs: {kept}"
+        )
     if mounted is not None and source in (Source.AUTO, Source.MOUNT):
-        file = Workspace(root=mounted, run=view.run).attempts / str(attempt) / name
-        yield from _blocks(file) if tail is None else _last_lines(file, tail)
+        file = Workspace(root=mounted, run=view.run).attempts / str(wanted.attempt) / name
+        yield from _blocks(file) if wanted.tail is None else _last_lines(file, wanted.tail)
         return
     root = Path(folder_in_pod(view))
-    path = Workspace(root=root, run=view.run).attempts / str(attempt) / name
-    command = [*PYTHON, PRINT, str(path), *([] if tail is None else [str(tail)])]
+    path = Workspace(root=root, run=view.run).attempts / str(wanted.attempt) / name
     pod = running_pod(view) if source in (Source.AUTO, Source.EXEC) else ""
-    yield run_in_pod(api, pod, command) if pod else read_by_pod(api, view, command)[1].encode()
+    if pod:
+        yield from _by_exec(api, pod, path, wanted)
+    else:
+        yield _by_pod(api, view, path, wanted, note)
+
+
+def _request(path: Path, wanted: Wanted, way: str, limit: int) -> dict[str, Any]:
+    return {
+        "path": str(path),
+        "offset": 0,
+        "tail": wanted.tail,
+        "pattern": wanted.grep,
+        "limit": limit,
+        "seconds": PART_SECONDS[way],
+        "last": way == "pod",
+    }
+
+
+def _by_exec(api: Api, pod: str, path: Path, wanted: Wanted) -> Iterator[bytes]:
+    """Yield the parts of a log; a part may be empty where few lines match."""
+    request = _request(path, wanted, "exec", EXEC_BYTES)
+    while True:
+        about, found = _parse(run_in_pod(api, pod, program(part, json.dumps(request))))
+        yield found
+        if about["next"] is None:
+            return
+        request |= {"offset": about["next"], "tail": None}
+
+
+def _by_pod(api: Api, view: View, path: Path, wanted: Wanted, note: Callable[[str], None]) -> bytes:
+    """Return the end of a log, as much of it as a reader pod prints."""
+    request = _request(path, wanted, "pod", POD_BYTES)
+    about, found = _parse(read_by_pod(api, view, program(part, json.dumps(request)))[1].encode())
+    log = f"{path.name} of attempt {wanted.attempt}"
+    if about["omitted"]:
+        note(
+            f"{log}: the first {bytes_text(about['omitted'])} are left out, as a reader pod prints "
+            f"{bytes_text(POD_BYTES)}; --grep chooses lines, --source exec or --workspace reads all"
+        )
+    if about["next"] is not None:
+        seconds = PART_SECONDS["pod"]
+        note(f"{log}: what {seconds:.0f} s did not suffice to search is left out")
+    return found
+
+
+def _parse(output: bytes) -> tuple[dict[str, Any], bytes]:
+    """Return what a part is, and the part."""
+    head, _, found = output.partition(b"\n")
+    try:
+        about = json.loads(head)
+    except ValueError:
+        about = None
+    if not isinstance(about, dict) or "next" not in about:
+        raise Problem("the pod's output lacks its begin: its log was rotated (containerLogMaxSize)")
+    return about, found
 
 
 def _last_lines(path: Path, count: int) -> Iterator[bytes]:

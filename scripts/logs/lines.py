@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from scripts.problem import Problem
+from scripts.problem import WrongUse
 
 MAX_LINE_BYTES = 1024 * 1024
 """A longer line is printed in parts: a progress bar may never end one."""
@@ -47,12 +47,12 @@ def compile_pattern(text: str | None) -> re.Pattern[str] | None:
     """Return the pattern of `--grep`.
 
     Raises:
-        Problem: it is not a regular expression.
+        WrongUse: it is not a regular expression.
     """
     try:
         return None if text is None else re.compile(text)
     except re.error as error:
-        raise Problem(f"--grep {text!r} is not a regular expression: {error}") from None
+        raise WrongUse(f"--grep {text!r} is not a regular expression: {error}") from None
 
 
 def batches(blocks: Iterable[bytes]) -> Iterator[list[str]]:

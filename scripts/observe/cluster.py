@@ -61,6 +61,8 @@ class Snapshot:
     """Unix time by the API server's clock, by which the objects' times are compared."""
     chosen: frozenset[str] = frozenset()
     """`context`, `namespace`: those that a command has to name, see `Api`."""
+    unselected: str = ""
+    """Why no cluster is selected, see `Api`; empty if one is."""
     skew: float = 0.0
     """Seconds by which this machine's clock is ahead of the server's."""
     answers: Mapping[str, Answer] = field(default_factory=dict)
@@ -148,16 +150,20 @@ def gather(api: Api, run: str, *, queue: bool = True) -> Snapshot:
     """
     sent_at = time.time()
     answers = _ask(api, _of_run(api.namespace, run))
+    is_silent = answers["get jobsets"].status == 0
     now = answers["get jobsets"].time
     found = Snapshot(
         context=api.context,
         namespace=api.namespace,
         run=run,
         chosen=api.chosen,
+        unselected=api.unselected,
         now=now or sent_at,
         skew=sent_at - now if now else 0.0,
         answers=answers,
     )
+    if is_silent:
+        return found  # each further request would wait for its time limit, too
     for wanted in (_of_jobset, _of_queue, _of_own_namespace) if queue else (_of_jobset,):
         found = replace(found, answers={**found.answers, **_ask(api, wanted(found))})
     leader = _leader(found)

@@ -46,6 +46,7 @@ def collect(root: Path, run: str) -> Fields:
         "run": run,
         "now": time.time(),
         "exists": home.is_dir(),
+        "root": str(root),
         "runs": names(home.parent, problems),
         "problems": problems,
     }
@@ -58,6 +59,7 @@ def collect(root: Path, run: str) -> Fields:
             "metrics": metrics(home / "metrics.jsonl", resumes, problems),
             "checkpoints": checkpoints(home / "checkpoints", problems),
             "export": (home / "export").is_dir(),
+            "heartbeat": heartbeat(home),
         }
     return document
 
@@ -100,6 +102,15 @@ def modified(path: Path) -> float | None:
         return path.stat().st_mtime
     except OSError:
         return None
+
+
+def heartbeat(home: Path) -> float | None:
+    """Return when the launcher that leads the run last touched its lock; None without a lock.
+
+    A lock that was taken over is a chain of files, `launchers/storage/lock.py`.
+    """
+    found = [modified(path) for path in home.glob("run.lock*")]
+    return max((when for when in found if when is not None), default=None)
 
 
 def attempts(folder: Path, problems: list[str]) -> list[Fields]:

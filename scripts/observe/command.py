@@ -11,11 +11,12 @@ from typing import Any
 
 from rich.console import Console
 
-from scripts.doctor.api import Api, connect
+from scripts.doctor.api import Api, connect, unconnected
 from scripts.observe.changes import changes, config_map_name
 from scripts.observe.cluster import gather, with_config_map
 from scripts.observe.source import Reading, Source, read_files
 from scripts.observe.view import View
+from scripts.problem import UnknownState
 
 SKEW_SECONDS = 60.0
 """Difference of two clocks that is worth a note."""
@@ -48,8 +49,19 @@ class Target:
     source: Source = Source.AUTO
 
     def connect(self) -> Api:
-        """Return the cluster; no request is sent."""
+        """Return the cluster; no request is sent.
+
+        Raises:
+            UnknownState: the kubeconfig selects none.
+        """
         return connect(self.context, self.namespace)
+
+    def reach(self) -> Api:
+        """Return the cluster, or an API without answers where the kubeconfig selects none."""
+        try:
+            return self.connect()
+        except UnknownState as problem:
+            return unconnected(self.context, self.namespace, str(problem))
 
 
 def observe(
@@ -68,6 +80,16 @@ def observe(
     if view.gang and reading.files and reading.files.progress.get("digest"):
         view = View(with_config_map(api, view.snapshot, config_map_name(target.run)))
     return View(view.snapshot, reading.files), reading
+
+
+def place(namespace: str, context: str, preposition: str = "") -> str:
+    """Return where a run is looked for.
+
+    >>> place("team", "here", "in "), place("team", "")
+    ('in namespace team of here', 'without a cluster')
+    """
+    is_known = namespace and context
+    return f"{preposition}namespace {namespace} of {context}" if is_known else "without a cluster"
 
 
 def notes(view: View, reading: Reading) -> list[str]:

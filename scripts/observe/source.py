@@ -27,7 +27,7 @@ from scripts.observe import collect
 from scripts.observe.cluster import is_true
 from scripts.observe.view import LAUNCHER, View
 from scripts.observe.workspace import RunFiles, parse_run, read_run
-from scripts.problem import Problem
+from scripts.problem import Problem, WrongUse
 
 EXEC_SECONDS = 20.0
 """Limit of a program in a pod of the run."""
@@ -85,12 +85,13 @@ def read_files(
     """
     if mounted is not None and source in (Source.AUTO, Source.MOUNT):
         files = read_run(mounted, view.run)
-        has_none = not files.exists and may_have_files(view)
-        absent = (f"{mounted} has no runs/{view.run}; is it the workspace of this run?",)
+        has_none = not files.exists and (may_have_files(view) or not view.is_answered)
+        known = f"; its runs: {', '.join(files.known[:10])}" if files.known else ""
+        absent = (f"{mounted} has no runs/{view.run}; is it the workspace of this run?{known}",)
         how = f"mounted at {mounted}"
         return Reading(files=files, how=how, notes=absent if has_none else ())
     if source is Source.MOUNT:
-        raise Problem("no folder given; use --workspace with the folder of the workspace")
+        raise WrongUse("no folder given; use --workspace with the folder of the workspace")
     notes: list[str] = []
     pod = running_pod(view) if view.gang else ""
     if source is Source.EXEC and view.gang and not pod:
@@ -111,7 +112,7 @@ def read_files(
             notes.append(str(problem))
     if notes and source not in (Source.AUTO, Source.API):
         raise Problem("; ".join(notes))
-    how = "not read; what follows is from the API alone"
+    how = "not read; what follows is from the API alone" if view.is_answered else "not read"
     return Reading(files=None, how=how, notes=tuple(notes))
 
 

@@ -86,6 +86,11 @@ class View:
         return self.snapshot.jobset
 
     @property
+    def is_answered(self) -> bool:
+        """Return whether an API server answered, also by a refusal."""
+        return self.snapshot.answer("get jobsets").status != 0
+
+    @property
     def queue(self) -> str:
         """Return the LocalQueue of the run; empty for none."""
         return queue_name(self.jobset) if self.jobset else ""

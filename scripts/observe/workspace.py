@@ -12,6 +12,8 @@ from launchers.metrics import evaluations, rows
 from launchers.metrics.evaluations import Evaluation
 from launchers.metrics.rows import Row
 from launchers.stages import attempt_record
+from scripts import json_text
+from scripts.control.contents import is_name
 from scripts.observe import collect
 from scripts.problem import Problem
 
@@ -116,6 +118,11 @@ class RunFiles:
     """Errors of the file system."""
     known: tuple[str, ...] = ()
     """Names of all runs on the workspace."""
+    root: str = ""
+    """Folder of the workspace where it was read."""
+    heartbeat: float | None = None
+    """Unix time at which the launcher that leads the run last touched `run.lock`; None without
+    a lock: no launcher leads it, or its host shows none."""
 
     @property
     def training(self) -> Document:
@@ -142,9 +149,24 @@ def read_run(root: Path, run: str) -> RunFiles:
     Raises:
         Problem: the folder is not a workspace.
     """
+    _check_folder(root)
+    return parse_run(collect.collect(root, run))
+
+
+def run_names(root: Path) -> list[str]:
+    """Return the sorted names of the runs of a workspace that is mounted here.
+
+    Raises:
+        Problem: the folder is not a workspace.
+    """
+    _check_folder(root)
+    found = collect.names(root / "runs", [])
+    return [name for name in found if is_name(name) and (root / "runs" / name).is_dir()]
+
+
+def _check_folder(root: Path) -> None:
     if not root.is_dir():
         raise Problem(f"{root} is not a folder; give the folder where the workspace is mounted")
-    return parse_run(collect.collect(root, run))
 
 
 def parse_run(document: Document) -> RunFiles:
@@ -157,6 +179,7 @@ def parse_run(document: Document) -> RunFiles:
         raise Problem(f"the reader's document is not version {collect.VERSION}")
     files: Document = document.get("files") or {}
     torn: list[str] = []
+    problems = list(document.get("problems") or ())
     metrics: Document = document.get("metrics") or {}
     tail = list(metrics.get("tail") or [])
     recent = tuple(rows.newest(tail))
@@ -170,9 +193,9 @@ def parse_run(document: Document) -> RunFiles:
         run=str(document["run"]),
         exists=bool(document.get("exists")),
         now=float(document["now"]),
-        progress=_progress(_object("progress.json", files, torn), torn),
-        plan=_object("plan.json", files, torn),
-        inputs=_object("inputs.json", files, torn),
+        progress=_progress(_object("progress.json", files, torn, problems), torn),
+        plan=_object("plan.json", files, torn, problems),
+        inputs=_object("inputs.json", files, torn, problems),
         row=recent[-1] if recent else None,
         recent=recent,
         evaluations=tuple(steps),
@@ -181,8 +204,10 @@ def parse_run(document: Document) -> RunFiles:
         has_export=bool(document.get("export")),
         metrics_bytes=int(metrics.get("bytes") or 0),
         torn=tuple(torn),
-        problems=tuple(document.get("problems") or ()),
+        problems=tuple(problems),
         known=tuple(document.get("runs") or ()),
+        root=str(document.get("root") or ""),
+        heartbeat=document.get("heartbeat"),
     )
 
 
@@ -209,19 +234,26 @@ def parse_end(text: str | None) -> End | None:
 
 
 def _json(text: str | None) -> Document | None:
+    return _read(text)[0]
+
+
+def _read(text: str | None) -> tuple[Document | None, int]:
+    """Return the object of a text, and how many of its numbers were not finite."""
     try:
-        found = json.loads(text or "")
-    except ValueError:
-        return None
-    return found if isinstance(found, dict) else None
+        found, left_out = json_text.parse(text or "")
+    except (ValueError, RecursionError):
+        return None, 0
+    return (found, left_out) if isinstance(found, dict) else (None, 0)
 
 
-def _object(name: str, files: Document, torn: list[str]) -> Document:
-    """Return the object of a JSON file; note its name if it is torn."""
+def _object(name: str, files: Document, torn: list[str], problems: list[str]) -> Document:
+    """Return the object of a JSON file; note its name if it is torn or has no finite numbers."""
     text = files.get(name)
-    found = _json(text)
+    found, left_out = _read(text)
     if text is not None and found is None:
         torn.append(name)
+    if left_out:
+        problems.append(f"{name}: {json_text.NOT_FINITE}")
     return found or {}
 
 
@@ -230,13 +262,17 @@ _PARTS: Mapping[str, Any] = {"phases": (int, float), "stages": Mapping, "trainin
 
 
 def _progress(found: Document, torn: list[str]) -> Document:
-    """Return progress.json without what has another type than the launcher writes; note it."""
+    """Return progress.json without what has another type than the launcher writes; note it.
+
+    A number that was not finite is null here, and no reason for a note about the type.
+    """
     kept = dict(found)
     for name in _PARTS.keys() & found.keys():
-        part = found[name] if isinstance(found[name], Mapping) else {}
-        kept[name] = {key: each for key, each in part.items() if isinstance(each, _PARTS[name])}
-    if kept != found:
-        torn.append("progress.json")
+        part, kinds = found[name], _PARTS[name]
+        given = part if isinstance(part, Mapping) else {}
+        kept[name] = {key: each for key, each in given.items() if isinstance(each, kinds)}
+        if part is not given or any(given[key] is not None for key in given.keys() - kept[name]):
+            torn.append("progress.json")
     return kept
 
 

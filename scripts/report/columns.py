@@ -7,7 +7,7 @@ line is an average of all steps, not a sample of them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 COLUMNS = 360
@@ -37,6 +37,13 @@ class Points:
         return self.means[-1] if self.means else None
 
 
+def _mean(values: Sequence[float]) -> float:
+    try:
+        return math.fsum(values) / len(values)
+    except OverflowError:  # the sum of finite numbers may not be one
+        return math.fsum(value / len(values) for value in values)
+
+
 def reduce(
     steps: Iterable[int],
     values: Iterable[float],
@@ -61,7 +68,7 @@ def reduce(
     groups = [kept[at : at + size] for at in range(0, len(kept), size)]
     return Points(
         steps=tuple((group[0][0] + group[-1][0]) / 2 for group in groups),
-        means=tuple(math.fsum(value for _, value in group) / len(group) for group in groups),
+        means=tuple(_mean([value for _, value in group]) for group in groups),
         lows=tuple(min(value for _, value in group) for group in groups),
         highs=tuple(max(value for _, value in group) for group in groups),
         recorded=len(kept),

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from scripts.report.columns import Points
+from scripts.report.numbers import LARGEST
 from scripts.report.record import RunRecord
 
 EVALUATED = "eval:"
@@ -64,8 +65,15 @@ class Drawing:
     """Steps at which a later attempt began."""
 
 
+PROCESS = "per process"
+"""In a unit; a process has one GPU, if there are GPUs."""
 HELD_OUT = "held-out pairs"
 BATCH = "training batches"
+MFU_NOTE = (
+    "MFU counts the forward pass of the reference in steps that run it: a third more FLOPs per "
+    "token if all parameters are trained. It follows tokens/s only between runs that both do, or "
+    "both do not."
+)
 CHARTS = (
     Chart(
         id="loss",
@@ -115,12 +123,17 @@ CHARTS = (
     Chart(
         id="speed",
         title="Speed",
-        unit="tokens/s per process",
+        unit=f"tokens/s {PROCESS}",
         series={"tokens_per_second_per_gpu": "real tokens"},
-        note="A process has one GPU, if there are GPUs. Chosen and rejected tokens, each once, "
-        "without padding.",
+        note="Chosen and rejected tokens, each once, without padding.",
     ),
-    Chart(id="mfu", title="MFU", unit="of the GPU's dense bf16 peak", series={"mfu": "MFU"}),
+    Chart(
+        id="mfu",
+        title="MFU",
+        unit="of the GPU's dense bf16 peak",
+        series={"mfu": "MFU"},
+        note=MFU_NOTE,
+    ),
     Chart(id="seconds", title="Step time", unit="s", series={"seconds": "seconds"}, log=True),
     Chart(
         id="memory",
@@ -164,6 +177,8 @@ def absent(runs: Sequence[RunRecord]) -> list[str]:
 
 
 def _drawing(chart: Chart, runs: Sequence[RunRecord]) -> Drawing:
+    if all(run.has_gpus for run in runs):
+        chart = replace(chart, unit=chart.unit.replace(PROCESS, "per GPU"))
     found = [
         Series(
             run=index,
@@ -194,7 +209,7 @@ def _points(run: RunRecord, name: str) -> Points:
     pairs = [
         (float(each.step), value)
         for each in run.evaluations
-        if (value := each.values.get(key)) is not None
+        if (value := each.values.get(key)) is not None and abs(value) < LARGEST
     ]
     values = tuple(value for _, value in pairs)
     return Points(
@@ -215,9 +230,10 @@ def _lines(chart: str, run: RunRecord) -> Iterator[Line]:
         "seconds": speed.get("step_seconds"),
         "memory": memory.get("total_gib"),
     }.get(chart)
-    if isinstance(planned, int | float) and math.isfinite(planned):
+    if isinstance(planned, int | float) and abs(planned) < LARGEST:
         yield Line(label="plan", value=planned)
-    if chart == "memory" and isinstance(card := memory.get("card_gib"), int | float):
+    card = memory.get("card_gib")
+    if chart == "memory" and isinstance(card, int | float) and abs(card) < LARGEST:
         yield Line(label="GPU", value=card)
     args = part(part(run.plan, "recipe"), "args")
     if chart == "loss" and args.get("rlhf_type") == "dpo" and _is_plain(args):

@@ -5,13 +5,15 @@ The shape, version 1; `schema` rises when a field changes its meaning or goes:
     schema
     runs[{name, place, state, code, why, step, total, world, tokens, peak_gib,
           medians{seconds, tokens_per_second_per_gpu, mfu, fill},
+          missing{column: {steps, last, is_newest}} (of loss and grad_norm: logged steps without a
+          finite value),
           curves{column: {recorded, steps[], means[], lows[], highs[]}},
           evaluations[{step, attempt, time, seconds, values{name: number}}],
           attempts[{number, resumed, began, trained_from, trained_until, first_step, last_step,
                     kept_seconds, lost_steps, lost_seconds, evaluation_seconds,
                     end{rank, code, class, id, cause, remedy}}],
           effective (share of the time since the first start, in steps that count),
-          time{began, seconds, totals{waited, started, trained, between, lost}},
+          time{began, seconds, totals{waited, started, trained, between, lost, after}},
           planned[{measure, plan, actual, ratio}],
           versions{package: version}, checkpoints[], digests[{name, size, sha256}],
           progress, plan, changes[], notes[]}]
@@ -54,6 +56,7 @@ def _run(run: RunRecord, name: str) -> dict[str, Any]:
         "tokens": run.tokens,
         "peak_gib": run.peak_gib,
         "medians": dict(run.medians),
+        "missing": {column: vars(each) for column, each in run.missing.items()},
         "curves": {
             column: {
                 "recorded": points.recorded,

@@ -11,7 +11,7 @@ from launchers.progress.phases import durations
 from scripts.plan.units import bytes_text, time_text
 from scripts.report import timeline
 from scripts.report.curves import part
-from scripts.report.numbers import percent, plain
+from scripts.report.numbers import count, percent, plain
 from scripts.report.record import Attempt, RunRecord
 
 Row = tuple[str, ...]
@@ -58,18 +58,13 @@ def figures(run: RunRecord) -> Iterator[Row]:
         held = last.summary()
         yield "Held-out accuracy", plain(held["accuracy"]), f"step {last.step}"
         yield "Held-out margin", plain(held["margin"]), f"step {last.step}"
-    loss = run.curves.get("loss")
-    if loss is not None:
-        yield (
-            "Training loss",
-            plain(loss.last),
-            "last step" if not loss.is_reduced else "last steps",
-        )
+    yield from _training_loss(run)
     speed = run.medians.get("tokens_per_second_per_gpu")
     if speed is not None:
         yield "Speed", plain(speed), f"tokens/s per {unit(run)}, median"
     if "mfu" in run.medians:
-        yield "MFU", percent(run.medians["mfu"]), "median"
+        counted = {"online": ", with the reference's pass", "precomputed": ", of the policy alone"}
+        yield "MFU", percent(run.medians["mfu"]), f"median{counted.get(reference(run), '')}"
     if run.peak_gib is not None:
         yield "GPU memory", f"{plain(run.peak_gib)} GiB", "peak of the largest rank"
     share = timeline.effective(run)
@@ -78,6 +73,25 @@ def figures(run: RunRecord) -> Iterator[Row]:
     left = run.training.get("eta_seconds")
     if isinstance(left, int | float) and left and run.progress.get("state") == "running":
         yield "Remaining", time_text(left), "at the speed of the last steps"
+
+
+def _training_loss(run: RunRecord) -> Iterator[Row]:
+    """Yield the last loss; one that is not the last step's says so."""
+    loss, missing = run.curves.get("loss"), run.missing.get("loss")
+    if loss is not None:
+        last = "last step" if not loss.is_reduced else "last steps"
+        if missing is not None and missing.is_newest:
+            last = f"last finite one; step {missing.last:,} has none"
+        yield "Training loss", plain(loss.last), last
+    for name, label in (("loss", "loss"), ("grad_norm", "gradient norm")):
+        if (without := run.missing.get(name)) is not None:
+            count = f"{without.steps:,} step{'s' * (without.steps != 1)}"
+            yield f"Without a finite {label}", count, f"last: step {without.last:,}"
+
+
+def reference(run: RunRecord) -> str:
+    """Return how the reference's log-probabilities come: `online`, in each step, `precomputed`."""
+    return str(part(run.plan, "recipe").get("reference") or "")
 
 
 def planned(run: RunRecord) -> Iterator[Row]:
@@ -97,7 +111,7 @@ def planned(run: RunRecord) -> Iterator[Row]:
         ),
         ("MFU", speed.get("mfu"), run.medians.get("mfu")),
         ("GPU memory, GiB", part(run.plan, "memory").get("total_gib"), run.peak_gib),
-        ("steps", length.get("steps"), float(run.total) if run.total else None),
+        ("steps", length.get("steps"), float(run.step) if run.total else None),
         ("training, s", hours * 3600 if isinstance(hours, int | float) else None, whole),
         (
             "one evaluation, s",
@@ -164,13 +178,13 @@ def environment(run: RunRecord) -> Iterator[tuple[str, str]]:
         yield "data", ", ".join(map(str, recipe.get("dataset") or []))
         if recipe.get("reference"):
             yield "reference", str(recipe["reference"])
-    if model.get("parameters"):
-        active = f", {float(model['active_parameters']) / 1e9:.3g} B active"
+    if _count(model.get("parameters")):
+        whole, active = (_count(model.get(name)) for name in ("parameters", "active_parameters"))
+        active = f", {active} active" if active and active != whole else ""
         experts = f", {model.get('experts')} experts" if model.get("experts") else ""
         yield (
             "parameters",
-            f"{float(model['parameters']) / 1e9:.4g} B{active}, {model.get('layers')} layers"
-            f"{experts}",
+            f"{whole}{active}, {model.get('layers')} layers{experts}",
         )
     layout = part(run.plan, "layout")
     if layout:
@@ -182,6 +196,10 @@ def environment(run: RunRecord) -> Iterator[tuple[str, str]]:
         if isinstance(when, int | float):
             yield name, clock(when)
     yield "files", run.place
+
+
+def _count(value: object) -> str:
+    return count(float(value)) if isinstance(value, int | float) else ""
 
 
 def clock(when: float) -> str:

@@ -18,7 +18,7 @@ from scripts.observe.source import Source
 from scripts.observe.view import View
 from scripts.problem import Problem
 from scripts.report import reading
-from scripts.why.reasons import no_run
+from scripts.why.reasons import missing_run
 
 MOUNTED = (Source.AUTO, Source.MOUNT)
 
@@ -53,11 +53,11 @@ def located(target: Target, patterns: Sequence[str], cut: int = 0) -> Iterator[C
             api = target.connect()
             view = View(gather(api, target.run, queue=False))
             if not view.jobset:
-                raise Problem(no_run(view))
+                raise missing_run(view)
             copy = copied(api, view, patterns, source=target.source, cut=cut)
             found = stack.enter_context(copy)
         except Problem as problem:
-            raise Problem(f"{absent}; through the cluster: {problem}") from None
+            raise type(problem)(f"{absent}; through the cluster: {problem}") from None
         yield found
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from launchers.metrics import evaluations, rows
 from launchers.metrics.evaluations import Evaluation
 from launchers.metrics.rows import Row
+from scripts.report import numbers
 
 MEASURED = (
     *("seconds", "tokens_per_second_per_gpu", "mfu", "allocated_gib", "reserved_gib", "fill"),
@@ -52,6 +53,8 @@ class Metrics:
     columns: dict[str, array[float]] = field(
         default_factory=lambda: {name: array("d") for name in (*MEASURED, *TRAINER)}
     )
+    logged: array[int] = field(default_factory=lambda: array("b"))
+    """Whether the trainer logged a step: not each one, with `logging_steps` above 1."""
     tokens: array[int] = field(default_factory=lambda: array("q"))
     """Real tokens of each step; -1 where they were not counted."""
     evaluations: list[Evaluation] = field(default_factory=list)
@@ -89,6 +92,7 @@ class Metrics:
             self.columns[name].append(_number(getattr(row, name)))
         for name in TRAINER:
             self.columns[name].append(_number(row.values.get(name)))
+        self.logged.append("loss" in row.values)
         self.tokens.append(-1 if row.tokens is None else int(row.tokens))
         self.last = row
 
@@ -97,6 +101,7 @@ class Metrics:
         self.steps.pop()
         self.times.pop()
         self.tokens.pop()
+        self.logged.pop()
         attempt = self.trained[self.attempts.pop()]
         attempt.lost_steps += 1
         attempt.lost_seconds += self.columns["seconds"][-1]
@@ -115,11 +120,12 @@ class Metrics:
 
 
 def _number(value: float | None) -> float:
-    """Return NaN for what is missing, and for numbers too large for a float."""
+    """Return NaN for what is missing, and for numbers that are too large to be drawn."""
     try:
-        return math.nan if value is None else float(value)
+        found = math.nan if value is None else float(value)
     except (TypeError, ValueError, OverflowError):
         return math.nan
+    return found if abs(found) < numbers.LARGEST else math.nan
 
 
 def read_lines(lines: Iterable[str]) -> Metrics:

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import math
 
+LARGEST = 1e300
+"""Larger numbers count as not finite: the range of two of them may have none. A float32 ends at
+3.4e38."""
+
 
 def plain(value: float | None) -> str:
     """Return a number with four significant digits and thousands separated.
@@ -18,6 +22,18 @@ def plain(value: float | None) -> str:
     if abs(value) >= 1000:
         return f"{value:,.0f}"
     return f"{value:.4g}"
+
+
+def count(value: float) -> str:
+    """Return a large number in thousands (k), millions (M) or billions (B).
+
+    >>> count(557_800), count(30_532_122_624), count(128)
+    ('557.8 k', '30.53 B', '128')
+    """
+    for factor, unit in ((1e9, "B"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= factor:
+            return f"{value / factor:.4g} {unit}"
+    return f"{value:g}"
 
 
 def percent(value: float | None) -> str:
@@ -61,9 +77,11 @@ def powers(low: float, high: float) -> list[float]:
 def short(value: float) -> str:
     """Return the label of a tick.
 
-    >>> short(12000.0), short(0.2), short(2.0), short(1.5e6), short(5e-06)
-    ('12k', '0.2', '2', '1.5M', '5e-6')
+    >>> short(12000.0), short(0.2), short(2.0), short(1.5e6), short(5e-06), short(2e243)
+    ('12k', '0.2', '2', '1.5M', '5e-6', '2e243')
     """
+    if abs(value) >= 1e12:
+        return f"{value:.3g}".replace("e+", "e")
     for factor, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= factor:
             return f"{value / factor:g}{unit}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import math
 import statistics
 from collections.abc import Mapping
@@ -16,14 +15,17 @@ from launchers.progress import phases
 from launchers.stages import attempt_record
 from launchers.stages.attempt_record import End
 from launchers.storage import checkpoint, marker
+from scripts import json_text
 from scripts.problem import Problem
 from scripts.redact import Redactor
 from scripts.report import metrics_file
 from scripts.report.columns import reduce
 from scripts.report.metrics_file import Metrics, Trained
-from scripts.report.record import Attempt, RunRecord
+from scripts.report.record import Attempt, Missing, RunRecord
 
 PACKING = "packing.json"
+CHECKED = ("loss", "grad_norm")
+"""Columns of `metrics.jsonl` in which a step without a finite value is an event."""
 NOTHING_KNOWN = Redactor()
 """Knows no exact values; the default, as it is immutable."""
 _SIGNS = ("progress.json", "metrics.jsonl", "plan.json")
@@ -40,7 +42,7 @@ class _Files:
     def read(self, path: Path) -> Mapping[str, Any]:
         """Return the JSON object of a file; empty without one, noted if it is not one."""
         try:
-            document = json.loads(path.read_text(encoding="utf-8"))
+            document, left_out = json_text.parse(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             return {}
         except (OSError, ValueError, RecursionError) as error:
@@ -49,6 +51,8 @@ class _Files:
         if not isinstance(document, dict):
             self.notes.append(f"{path.name}: not a JSON object")
             return {}
+        if left_out:
+            self.notes.append(f"{path.name}: {json_text.NOT_FINITE}")
         found: Mapping[str, Any] = self.redactor.data(document)
         return found
 
@@ -110,6 +114,7 @@ def from_metrics(metrics: Metrics) -> dict[str, Any]:
             for name, values in metrics.columns.items()
             if (found := reduce(metrics.steps, values)).steps
         },
+        "missing": {name: lack for name in CHECKED if (lack := _missing(metrics, name)).steps},
         "evaluations": metrics.evaluations,
         "rows": len(metrics.steps),
         "step": last.step if last else 0,
@@ -119,6 +124,19 @@ def from_metrics(metrics: Metrics) -> dict[str, Any]:
         "medians": _medians(metrics),
         "peak_gib": _peak(metrics),
     }
+
+
+def _missing(metrics: Metrics, name: str) -> Missing:
+    """Return the steps that the trainer logged without a finite value."""
+    finite = {True: 0, False: 0}
+    count = 0
+    for step, value, is_logged in zip(
+        metrics.steps, metrics.columns[name], metrics.logged, strict=True
+    ):
+        if is_logged:
+            is_finite = math.isfinite(value)
+            finite[is_finite], count = step, count + (not is_finite)
+    return Missing(steps=count, last=finite[False], is_newest=finite[False] > finite[True])
 
 
 def _medians(metrics: Metrics) -> dict[str, float]:

@@ -42,6 +42,18 @@ class Attempt:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Missing:
+    """Steps without a value that is finite."""
+
+    steps: int
+    """Their number."""
+    last: int
+    """The last of them."""
+    is_newest: bool
+    """Whether no later step has one that is finite."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunRecord:
     """One run."""
 
@@ -59,6 +71,8 @@ class RunRecord:
     """Steps of the complete checkpoints that are kept."""
     curves: Mapping[str, Points] = field(default_factory=dict)
     """By name of the column in ``metrics.jsonl``."""
+    missing: Mapping[str, Missing] = field(default_factory=dict)
+    """By column, for the loss and the gradient norm: steps that were logged without one."""
     evaluations: Sequence[Evaluation] = ()
     attempts: Sequence[Attempt] = ()
     rows: int = 0

@@ -1,4 +1,4 @@
-"""Breakdown of a run's time, from its first start to the end of its last step."""
+"""Breakdown of a run's time, from its first start to the launcher's last record of training."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Literal
 
 from scripts.report.record import Attempt, RunRecord
 
-Kind = Literal["waited", "started", "trained", "between", "lost"]
+Kind = Literal["waited", "started", "trained", "between", "lost", "after"]
 KINDS: Mapping[Kind, str] = {
     "trained": "training steps that count",
     "between": "evaluating, saving and logging between steps",
     "started": "starting: from the training processes to the first step",
     "waited": "before an attempt: queue, pods, stages, gang; after one also its last save",
     "lost": "lost: steps that a later attempt trained again",
+    "after": "after the last step: its save, until the launcher's last record of training",
 }
 """Kinds of time, and their description."""
 SHORT: Mapping[Kind, str] = {
@@ -23,6 +24,7 @@ SHORT: Mapping[Kind, str] = {
     "started": "started",
     "waited": "waited",
     "lost": "lost",
+    "after": "after the last step",
 }
 
 
@@ -74,24 +76,39 @@ def build(run: RunRecord) -> Timeline | None:
         for span in _spans(attempt, at, began):
             spans.append(span)
             at = began + span.end
-    totals: dict[Kind, float] = dict.fromkeys(KINDS, 0.0)
+    kept = sum(a.kept_seconds for a in run.attempts)
+    recorded = _recorded(run, kept)
+    if recorded is not None and recorded > at:
+        last = run.attempts[-1].number
+        spans.append(Span(attempt=last, kind="after", begin=at - began, end=recorded - began))
+        at = recorded
+    always: list[Kind] = [kind for kind in KINDS if kind != "after"]
+    totals: dict[Kind, float] = dict.fromkeys(always, 0.0)
     for span in spans:
-        totals[span.kind] += span.seconds
-    counted = min(totals["trained"], sum(a.kept_seconds for a in run.attempts))
+        totals[span.kind] = totals.get(span.kind, 0.0) + span.seconds
+    counted = min(totals["trained"], kept)
     totals["between"] += totals["trained"] - counted
     totals["trained"] = counted
     return Timeline(began=began, seconds=at - began, spans=spans, totals=totals)
 
 
-def effective(run: RunRecord) -> float | None:
-    """Return the effective training time, as a share; None without a step.
+def _recorded(run: RunRecord, kept: float) -> float | None:
+    """Return when the launcher computed its goodput (``launchers/progress/training.py``).
 
-    It is the launcher's number (``launchers/progress/training.py``), which `megatron-dpo status`
-    shows, too. A result of tests/gpu has none: there it is the trained share of the timeline.
+    That is the seconds of steps that count over the time since the first start. With this moment
+    as the end of the timeline the trained share is the number that `megatron-dpo status` shows.
     """
     found = run.training.get("goodput")
-    if isinstance(found, int | float):
-        return float(found)
+    if not isinstance(found, int | float) or not 0 < found <= 1 or run.started is None:
+        return None
+    return run.started + kept / found
+
+
+def effective(run: RunRecord) -> float | None:
+    """Return the effective training time: the trained share of the timeline; None without one.
+
+    It is the launcher's number, unless the run was killed before the launcher read its last steps.
+    """
     timeline = build(run)
     return timeline.share("trained") if timeline else None
 

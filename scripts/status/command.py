@@ -17,6 +17,7 @@ from scripts.observe.view import View
 from scripts.status.screen import show
 from scripts.status.summary import Status, summarise
 from scripts.why.command import EXITS
+from scripts.why.reasons import Kind
 
 SCHEMA = 1
 """Version of the JSON; rises when a field is removed or changes its meaning."""
@@ -33,7 +34,7 @@ def run(target: Target, console: Console, *, as_data: bool = False, watch: bool 
         as_data: print one JSON document.
         watch: print again every `WATCH_SECONDS`, until the run has ended or Ctrl-C.
     """
-    api = target.connect()
+    api = target.reach()
     while True:
         # Without a terminal to clear, a watch is a series of reports; a reader pod for each of
         # them would be many.
@@ -45,7 +46,7 @@ def run(target: Target, console: Console, *, as_data: bool = False, watch: bool 
             print_json(console, document(status, view, reading))
         else:
             show(status, console, reading.how, notes(view, reading))
-        if not watch or view.terminal or not view.jobset:
+        if not watch or view.terminal or not (view.jobset or status.state is Kind.RUNNING):
             return int(EXITS[status.state])
         time.sleep(WATCH_SECONDS)
 

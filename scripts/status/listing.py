@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
@@ -19,17 +21,19 @@ from scripts.observe.cluster import (
     UID_LABEL,
     Snapshot,
 )
-from scripts.observe.command import Exit, Target, print_json
+from scripts.observe.command import Exit, Target, place, print_json
 from scripts.observe.source import Reading, Source, read_files
 from scripts.observe.view import View
+from scripts.observe.workspace import run_names
 from scripts.plan.units import time_text
-from scripts.problem import Problem
+from scripts.problem import Problem, UnknownState
 from scripts.status.summary import Status, summarise
 from scripts.why.command import COLOURS
 
 SCHEMA = 1
 READERS = 8
 """Runs whose progress is read at once."""
+UNBOUNDED = 10_000
 WIDE = 100
 """Columns from which all columns are shown."""
 
@@ -60,27 +64,45 @@ def run(target: Target, console: Console, *, as_data: bool = False) -> int:
     Progress is read from a mounted workspace, otherwise by exec in the pods that run; without
     either, and with `--source api`, its columns are empty.
 
+    Without an answer of the API server the runs of a mounted workspace are listed by their files.
+
     Raises:
-        Problem: JobSets may not be listed, or there is no JobSet API.
+        Problem: there is no JobSet API, or the mounted folder is none.
     """
-    api = target.connect()
+    api = target.reach()
+    notes: list[str] = []
+    views: list[View] | None
+    code = Exit.OK
+    try:
+        views = snapshots(api)
+    except UnknownState as problem:
+        notes.append(str(problem))
+        views = _recorded(api, target)
+        code = Exit.UNKNOWN if views is None else Exit.OK
     with ThreadPoolExecutor(READERS) as pool:
-        found = list(pool.map(lambda view: _status(api, view, target), snapshots(api)))
+        found = list(pool.map(lambda view: _status(api, view, target), views or []))
     lines = [line(each) for each in found]
     if as_data:
         content = {"schema": SCHEMA, "context": api.context, "namespace": api.namespace}
-        print_json(console, {**content, "runs": [asdict(each) for each in lines]})
-    else:
+        content |= {"runs": [asdict(each) for each in lines], "notes": notes}
+        print_json(console, content)
+        return int(code)
+    if views is not None:
         show(lines, api, console)
-    return int(Exit.OK)
+    for note in notes:
+        console.print(Text(f"note: {note}", style="dim"), soft_wrap=True)
+    return int(code)
 
 
 def snapshots(api: Api) -> list[View]:
     """Return the runs of the namespace, from three lists.
 
     Raises:
-        Problem: JobSets may not be listed, or there is no JobSet API.
+        UnknownState: no API server answers, or JobSets may not be listed.
+        Problem: there is no JobSet API.
     """
+    if api.unselected:
+        raise UnknownState(f"no cluster was asked: {api.unselected}")
     space = api.namespace
     with ThreadPoolExecutor(4) as pool:
         jobsets, pods, workloads, groups = pool.map(
@@ -93,8 +115,32 @@ def snapshots(api: Api) -> list[View]:
             ],
         )
     if not jobsets.found:
-        raise Problem(f"the runs of namespace {space} cannot be listed: {jobsets.why}")
+        kind = Problem if jobsets.absent else UnknownState
+        raise kind(f"the runs of namespace {space} cannot be listed: {jobsets.why}")
     return [View(_snapshot(api, each, pods, workloads, groups, jobsets)) for each in jobsets.items]
+
+
+def _recorded(api: Api, target: Target) -> list[View] | None:
+    """Return the runs of a mounted workspace, by name; None without one.
+
+    Raises:
+        Problem: the folder is not a workspace.
+    """
+    if target.workspace is None or target.source not in (Source.AUTO, Source.MOUNT):
+        return None
+    now = time.time()
+    return [
+        View(
+            Snapshot(
+                context=api.context,
+                namespace=api.namespace,
+                run=name,
+                now=now,
+                unselected=api.unselected,
+            )
+        )
+        for name in run_names(target.workspace)
+    ]
 
 
 def _snapshot(
@@ -157,17 +203,23 @@ def line(status: Status) -> Line:
     )
 
 
-def show(lines: Sequence[Line], place: Api | Snapshot, console: Console) -> None:
-    """Print the lines, on a narrow terminal without the columns that matter least."""
+def show(lines: Sequence[Line], seen: Api | Snapshot, console: Console) -> None:
+    """Print the lines, on a narrow terminal without the columns that matter least.
+
+    What is no terminal, such as a pipe, has no width: it gets whole lines of all columns.
+    """
     if not lines:
-        console.print(f"no runs in namespace {place.namespace} of {place.context}")
+        console.print(f"no runs {place(seen.namespace, seen.context, 'in ')}", highlight=False)
         return
-    is_wide = console.width >= WIDE
+    is_wide = console.width >= WIDE or not console.is_terminal
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
     for name in (name for name, wide in COLUMNS.items() if is_wide or not wide):
         table.add_column(name, overflow="fold")
     for each in lines:
         table.add_row(*(cell for name, cell in _cells(each) if is_wide or not COLUMNS[name]))
+    if not console.is_terminal:
+        whole = console.options.update(max_width=UNBOUNDED)
+        console.width = max(console.width, Measurement.get(console, whole, table).maximum)
     console.print(table)
 
 

@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from scripts.observe.command import place
 from scripts.plan.bars import EMPTY, FULL
 from scripts.plan.units import bytes_text, time_text
 from scripts.status.summary import Local, Measured, Saved, Status
@@ -34,7 +35,7 @@ def show(status: Status, console: Console, how: str, notes: list[str]) -> None:
         (status.run, "bold"),
         "  ",
         (status.state.value, COLOURS[status.state]),
-        f"  namespace {status.namespace} of {status.context}",
+        f"  {place(status.namespace, status.context)}",
     )
     console.print(heading)
     grid = Table.grid(padding=(0, 1))
@@ -61,6 +62,8 @@ def _lines(status: Status, width: int) -> Iterator[tuple[str, Text]]:
         yield "step", _bar(status, BAR[width >= WIDE])
     if status.loss is not None:
         yield "training", Text(_quality("loss", status.loss, status.accuracy, status.margin))
+    elif status.lacks_loss is not None:
+        yield "training", Text(f"step {status.lacks_loss} has no finite loss", style="yellow")
     for name in ("last", "best"):
         found = status.held_out.get(name)
         if isinstance(found, Mapping):
@@ -84,7 +87,8 @@ def _lines(status: Status, width: int) -> Iterator[tuple[str, Text]]:
         )
     if status.stages:
         yield "stages", Text(", ".join(_stages(status)))
-    yield "restarts", Text(_restarts(status))
+    if status.nodes:  # of a JobSet; without one there is nothing that counts them
+        yield "restarts", Text(_restarts(status))
 
 
 def _bar(status: Status, columns: int) -> Text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -126,6 +127,9 @@ class Status:
     eta_seconds: float | None
     step_seconds: Measured
     loss: float | None
+    """Of the newest step that the trainer logged."""
+    lacks_loss: int | None
+    """That step, if its loss was not finite."""
     accuracy: float | None
     margin: float | None
     held_out: Numbers
@@ -155,6 +159,7 @@ def summarise(view: View, domains: Mapping[str, str] | None = None) -> Status:
     files = view.files or RunFiles(run=view.run, exists=False, now=view.now)
     reason = explain(view)[0]
     training, row, plan = files.training, files.row, files.plan
+    logged = next((each for each in reversed(files.recent) if "loss" in each.values), None)
     speed, memory = _part(plan, "speed"), _part(plan, "memory")
     created = (view.jobset.get("metadata") or {}).get("creationTimestamp")
     since = unix_time(created)
@@ -181,7 +186,8 @@ def summarise(view: View, domains: Mapping[str, str] | None = None) -> Status:
             value=_number(training.get("step_seconds")),
             planned=_number(speed.get("step_seconds")),
         ),
-        loss=row.values.get("loss") if row else _number(training.get("loss")),
+        loss=_number(logged.values.get("loss") if logged else training.get("loss")),
+        lacks_loss=logged.step if logged and _number(logged.values.get("loss")) is None else None,
         accuracy=_number(training.get("accuracy")),
         margin=_number(training.get("margin")),
         held_out=_part(training, "held_out"),
@@ -208,7 +214,11 @@ def _part(document: Numbers, name: str) -> Numbers:
 
 
 def _number(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) else None
+    try:
+        found = float(value) if isinstance(value, int | float) else math.nan
+    except OverflowError:
+        return None
+    return found if math.isfinite(found) else None
 
 
 def _whole(value: object) -> int | None:

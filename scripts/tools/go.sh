@@ -22,7 +22,7 @@ mkdir -p "$bin"
 new=$(mktemp -d "$bin/.$name.XXXXXX")
 trap 'rm -rf "$new"' EXIT
 case $name in
-  pause | registry | renderer) what=. ;; # programs of this repository
+  pause | promql | registry | renderer) what=. ;; # programs of this repository
   kubernetes | kubernetes-*) # without these flags its programs report v0.0.0, which a chart's kubeVersion refuses
     version=$(cd "$folder" && go list -m -f '{{.Version}}' k8s.io/kubernetes)
     base=k8s.io/component-base/version

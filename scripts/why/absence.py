@@ -5,16 +5,21 @@ from __future__ import annotations
 from launchers import suggestion
 from scripts.observe.cluster import EVERYWHERE
 from scripts.observe.view import View
-from scripts.why.words import Condition, Facts
+from scripts.why.words import Condition, Facts, clean
 
 JOBSET_GROUP = "jobset.x-k8s.io"
+
+
+def _no_cluster(view: View) -> Facts | None:
+    why = view.snapshot.unselected
+    return {"why": clean(why)} if why else None
 
 
 def _cluster_unreachable(view: View) -> Facts | None:
     answer = view.snapshot.answer("get jobsets")
     if answer.status != 0:
         return None
-    return {"context": view.snapshot.context, "why": answer.why}
+    return {"context": view.snapshot.context, "why": clean(answer.cause)}
 
 
 def _not_authenticated(view: View) -> Facts | None:
@@ -71,6 +76,7 @@ def _foreign_jobset(view: View) -> Facts | None:
 
 
 CONDITIONS: dict[str, Condition] = {
+    "no-cluster": _no_cluster,
     "cluster-unreachable": _cluster_unreachable,
     "not-authenticated": _not_authenticated,
     "jobset-api-missing": _jobset_api_missing,

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from scripts.observe.command import Exit, Target, notes, observe, print_json
+from scripts.observe.command import Exit, Target, notes, observe, place, print_json
 from scripts.observe.source import Reading
 from scripts.observe.view import View
 from scripts.why.reasons import Kind, Reason, explain
@@ -40,9 +40,9 @@ def run(target: Target, console: Console, *, as_data: bool = False) -> int:
     """Print the reasons for a run's state; return the exit code of the first.
 
     Raises:
-        Problem: the kubeconfig or the mounted folder can't be read.
+        Problem: the mounted folder can't be read.
     """
-    view, reading = observe(target, target.connect(), reader=False)
+    view, reading = observe(target, target.reach(), reader=False)
     reasons = explain(view)
     if as_data:
         print_json(console, document(view, reading, reasons))
@@ -75,8 +75,8 @@ def document(view: View, reading: Reading, reasons: Sequence[Reason]) -> Mapping
 
 def show(console: Console, view: View, reading: Reading, reasons: Sequence[Reason]) -> None:
     """Print each reason with its remedy, then what limits the report."""
-    place = f"run {view.run} in namespace {view.namespace} of {view.snapshot.context}"
-    console.print(Text(place, style="bold"))
+    where = place(view.namespace, view.snapshot.context, "in ")
+    console.print(Text(f"run {view.run} {where}", style="bold"))
     grid = Table.grid(padding=(0, 1))
     grid.add_column(width=INDENT)
     grid.add_column(overflow="fold")

@@ -11,13 +11,15 @@ from pathlib import Path
 import yaml
 
 from scripts.observe.view import View
-from scripts.why import absence, ending, holding, pods, queueing, refusal, running
+from scripts.problem import Problem, UnknownState
+from scripts.why import absence, ending, holding, pods, queueing, recorded, refusal, running
 from scripts.why.words import addressed
 
 Facts = Mapping[str, object]
 Condition = Callable[[View], Facts | None]
 TABLE = Path(__file__).parent / "states.yaml"
 CONDITIONS: Mapping[str, Condition] = {
+    **recorded.CONDITIONS,
     **absence.CONDITIONS,
     **ending.CONDITIONS,
     **holding.CONDITIONS,
@@ -87,7 +89,7 @@ def explain(view: View) -> list[Reason]:
                 remedy=addressed(state.remedy.format(**known), view),
             )
         )
-        if state.id in absence.CONDITIONS:
+        if state.id in absence.CONDITIONS or state.id in recorded.CONDITIONS:
             break  # nothing else could be read
     return found
 
@@ -96,3 +98,9 @@ def no_run(view: View) -> str:
     """Return why there is no run, as `why` says it, with the nearest names."""
     first = explain(view)[0]
     return f"{first.sentence} {first.remedy}"
+
+
+def missing_run(view: View) -> Problem:
+    """Return the failure of a verb that needs the run, with the exit code of `why`."""
+    is_unknown = explain(view)[0].kind is Kind.UNKNOWN
+    return (UnknownState if is_unknown else Problem)(no_run(view))

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from scripts.dev.figures import gpu_report, learning, table
+from scripts.dev.figures import gpu_report, learning, pictures, table
 from scripts.dev.figures.markdown import filled
 from scripts.dev.figures.measured import Run, runs
 from scripts.dev.figures.plot import draw
@@ -45,8 +45,7 @@ def main() -> int:
         learning.draw(proof, LEARNING_PLOT)
         written.append(LEARNING_PLOT)
     try:
-        gpu_report.picture()
-        written.append(gpu_report.PICTURE)
+        written += pictures.draw()
     except Problem as problem:
         print(problem, file=sys.stderr)
     for path in written:

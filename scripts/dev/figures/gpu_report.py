@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,14 +11,11 @@ from typing import Any
 from launchers.metrics import rows
 from launchers.metrics.rows import Row
 from scripts.dev.figures.measured import RESULTS
-from scripts.helm import ROOT
-from scripts.problem import Problem
+from scripts.dev.figures.pictures import FOLDER
 from scripts.report import metrics_file, reading
 from scripts.report.html import page
 from scripts.report.record import RunRecord
 
-FOLDER = ROOT / "values" / "reports"
-PICTURE = FOLDER / "bench-4gpu-split.png"
 PAGES: Mapping[str, Mapping[str, str]] = {
     "bench-4gpu-split": {"tuned": "with patches", "bare": "without patches"},
 }
@@ -44,31 +38,9 @@ def render(name: str) -> str:
     return page.render(runs, list(shown.values()))
 
 
-def picture(name: str = "bench-4gpu-split", to: Path = PICTURE) -> None:
-    """Write the top of a page as a PNG, by a headless Chromium.
-
-    Raises:
-        Problem: there is none.
-    """
-    chromium = shutil.which("chromium") or shutil.which("google-chrome")
-    if chromium is None:
-        raise Problem("no Chromium to draw the picture; apt-get install chromium")
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as profile:
-        subprocess.run(
-            [
-                *(chromium, "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
-                *(f"--user-data-dir={profile}", "--window-size=1240,1180"),
-                *(f"--screenshot={to}", (FOLDER / f"{name}.html").as_uri()),
-            ],
-            check=True,
-            capture_output=True,
-            timeout=120,
-        )
-
-
 def _run(record: Mapping[str, Any], key: str, label: str, file: str) -> RunRecord:
     run = record["runs"][key]
-    found = reading.from_metrics(metrics_file.read_lines(map(rows.line, _rows(run))))
+    found = reading.from_metrics(metrics_file.read_lines(map(rows.line, run_rows(run))))
     found["medians"]["mfu"] = run["mfu"]
     return RunRecord(
         **found,
@@ -80,7 +52,8 @@ def _run(record: Mapping[str, Any], key: str, label: str, file: str) -> RunRecor
     )
 
 
-def _rows(run: Mapping[str, Any]) -> Iterator[Row]:
+def run_rows(run: Mapping[str, Any]) -> Iterator[Row]:
+    """Yield the rows of the steps of a run, as far as its result has them."""
     log, steps = run["log"], run["each_step"]
     ends = itertools.accumulate(steps["seconds"])  # the result has no clock times
     for at, (end, seconds, tokens) in enumerate(

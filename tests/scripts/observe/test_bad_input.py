@@ -218,7 +218,7 @@ def test_clocks_that_differ_and_torn_files_are_noted(
 
 @pytest.mark.parametrize("verb", ["status", "why", "logs", "list"])
 @pytest.mark.parametrize("words", [("--context", "gone"), ()], ids=["option", "current"])
-def test_a_context_that_is_gone_is_one_line_with_those_that_there_are(
+def test_a_context_that_is_gone_is_named_with_those_that_there_are(
     verb: str,
     words: tuple[str, ...],
     tmp_path: Path,
@@ -233,10 +233,12 @@ def test_a_context_that_is_gone_is_one_line_with_those_that_there_are(
     run = () if verb == "list" else ("dpo",)
     with pytest.raises(SystemExit) as ended:
         cli.main([verb, *run, *words])
-    error = capsys.readouterr().err
-    assert ended.value.code == 1
-    assert error.startswith("error: ") and "gone" in error and error.count("\n") == 1
-    assert ("here, other" in error) is bool(words)
+    out, error = capsys.readouterr()
+    assert ended.value.code == 4
+    said = " ".join((out + error).split())
+    assert said.lower().count("no cluster was asked: ") == 1 and "gone" in said
+    assert ("here, other" in said) is bool(words)
+    assert error.count("\n") == (verb == "logs")
 
 
 NO_NAMES = ["", ".", "..", "../pods/dpo", "a/b", "x" * 300, "Ünï", "dpo\n", "d o", "a..b", "DPO"]

@@ -25,7 +25,7 @@ def jobset(**status: Any) -> Answer:
 
 QUEUED = Answer(status=200, content={"spec": {"suspend": True}})
 ABSENT = Answer(status=404)
-LOST = Answer(status=0, content={"message": "no answer"})
+LOST = Answer(status=0, content={"message": "Connection refused"})
 
 
 class FakeApi(Api):

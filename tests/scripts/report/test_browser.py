@@ -57,6 +57,25 @@ def test_the_page_fits_its_width_and_logs_no_error(
     assert shown.run("document.documentElement.scrollWidth") <= width
 
 
+@pytest.mark.parametrize("name", ["one", "two"])
+def test_the_plots_of_a_row_stand_on_one_line(
+    shown: Browser, pages: dict[str, Path], name: str
+) -> None:
+    """Some figures of a row have a legend or a note, others have none."""
+    shown.open(pages[name], width=1240)
+    places = shown.run(
+        "[...document.querySelectorAll('figure')].map(each => [each, each.querySelector('.plot')]"
+        ".map(part => Math.round(part.getBoundingClientRect().top)))"
+    )
+    rows: dict[int, set[int]] = {}
+    for figure, plot in places:
+        rows.setdefault(figure, set()).add(plot)
+    assert len(places) > len(rows) > 2
+    assert all(len(plots) == 1 for plots in rows.values()), rows
+    legends = shown.run("document.querySelectorAll('figure .keys').length")
+    assert 0 < legends < len(places)
+
+
 def test_a_figure_is_read_by_keyboard(shown: Browser, pages: dict[str, Path]) -> None:
     shown.open(pages["one"])
     for _ in range(40):

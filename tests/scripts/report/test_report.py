@@ -55,15 +55,102 @@ def test_the_times_sum_up_to_the_whole(run: RunRecord) -> None:
     assert begins == sorted(begins)
 
 
-def test_the_effective_training_time_is_the_launchers(run: RunRecord) -> None:
-    found = timeline.build(run)
+def with_goodput(run: RunRecord, goodput: object) -> RunRecord:
+    return replace(run, progress={**run.progress, "training": {"goodput": goodput}})
+
+
+def test_the_effective_training_time_is_the_launchers_and_the_timelines(run: RunRecord) -> None:
+    """The timeline ends where the launcher's number does: 40 s of steps of 200 s are 20 %."""
+    told = with_goodput(run, 0.2)
+    found = timeline.build(told)
     assert found is not None
-    assert timeline.effective(run) == found.share("trained")  # a result without the number
-    training = {**run.training, "goodput": 0.25}
-    told = replace(run, progress={**run.progress, "training": training})
-    assert timeline.effective(told) == document.build([told], ["a"])["runs"][0]["effective"] == 0.25
-    assert ("Effective training", "25 %") in {row[:2] for row in facts.figures(told)}
+    assert found.seconds == pytest.approx(200)
+    assert found.totals["after"] == pytest.approx(30)
+    assert sum(found.totals.values()) == pytest.approx(found.seconds)
+    assert found.share("trained") == pytest.approx(0.2)
+    assert timeline.effective(told) == document.build([told], ["a"])["runs"][0]["effective"]
+    assert ("Effective training", "20 %") in {row[:2] for row in facts.figures(told)}
+    shown = command.render([told])
+    assert re.findall(r"trained</th><td[^>]*>[^<]*</td><td[^>]*>(\d+ %)", shown) == ["20 %"]
+    assert "trained 40 s (20 %)" in command.render([told], Format.MARKDOWN)
+
+
+@pytest.mark.parametrize("goodput", [None, 0.25, 0, -1, 7, "x"])
+def test_a_number_of_before_the_last_steps_does_not_shorten_the_time(
+    run: RunRecord, goodput: object
+) -> None:
+    """As of a run that was killed before the launcher read its last rows."""
+    found = timeline.build(with_goodput(run, goodput))
+    assert found is not None and found == timeline.build(run)
+    assert timeline.effective(with_goodput(run, goodput)) == found.share("trained")
+    assert "after" not in found.totals
     assert timeline.effective(RunRecord(name="n", place="p")) is None
+
+
+def test_a_line_that_would_hide_another_run_is_dashed(tmp_path: Path) -> None:
+    one = reading.read(plant(tmp_path / "one"))
+    points = one.curves["grad_norm"]
+    shifted = replace(points, means=tuple(2 * each for each in points.means))
+    other = replace(one, curves={**one.curves, "grad_norm": shifted})
+    drawn = {each.chart.id: each for each in curves.drawings([one, other])}
+
+    def over(id: str) -> list[bool]:
+        return [chart.is_over(drawn[id], each) for each in drawn[id].series]
+
+    assert over("gradient") == [False, False]
+    assert over("mfu") == [False, True]
+    assert over("loss") == [False, False, True, True]
+    assert str(chart.draw(drawn["mfu"], ["a", "b"])).count('class="line c1 over"') == 1
+    assert "the later one is dashed" in command.render([one, other])
+    assert "the later one is dashed" not in command.render([one])
+
+
+def test_units_are_those_of_what_is_shown(run: RunRecord) -> None:
+    def shown(*runs: RunRecord) -> set[str]:
+        return {each.chart.unit for each in curves.drawings(runs) if each.chart.id == "speed"}
+
+    on_cpu = replace(run, plan={}, peak_gib=None)
+    assert shown(run) == {"tokens/s per GPU"}
+    assert shown(on_cpu) == shown(run, on_cpu) == {"tokens/s per process"}
+
+
+def test_an_mfu_says_whether_it_counts_the_references_pass(run: RunRecord) -> None:
+    """Of runs that differ in it, MFU does not follow the tokens per second."""
+
+    def with_reference(kind: str) -> RunRecord:
+        return replace(run, plan={**run.plan, "recipe": {"reference": kind}})
+
+    online, precomputed = with_reference("online"), with_reference("precomputed")
+    notes = [
+        note
+        for each in (run, online, precomputed)
+        for label, _, note in facts.figures(each)
+        if label == "MFU"
+    ]
+    assert notes == ["median", "median, with the reference's pass", "median, of the policy alone"]
+    note = html.escape(curves.MFU_NOTE)
+    assert command.render([online, precomputed]).count(note) == 2, "also without a curve of it"
+    assert command.render([online, online]).count(note) == 1
+
+
+def test_a_number_of_parameters_has_a_unit_that_fits_it(run: RunRecord) -> None:
+    def parameters(**model: object) -> str:
+        plan = {**run.plan, "model": {"layers": 2, **model}}
+        return dict(facts.environment(replace(run, plan=plan)))["parameters"]
+
+    assert parameters(parameters=557_800, active_parameters=557_800) == "557.8 k, 2 layers"
+    large = parameters(parameters=30_532_122_624, active_parameters=3_345_123_456, experts=128)
+    assert large == "30.53 B, 3.345 B active, 2 layers, 128 experts"
+
+
+def test_the_labels_of_a_huge_axis_are_powers() -> None:
+    points = reduce([1, 2], [1e234, 2.5e234])
+    spec = next(each for each in curves.CHARTS if each.id == "gradient")
+    drawing = curves.Drawing(
+        chart=spec, series=[curves.Series(run=0, part=0, label="x", points=points)]
+    )
+    labels = re.findall(r'class="y">([^<]*)<', str(chart.draw(drawing, ["a"])))
+    assert labels == ["0", "5e233", "1e234", "1.5e234", "2e234", "2.5e234"]
 
 
 def test_the_first_step_of_an_attempt_is_not_in_the_medians(run: RunRecord) -> None:

@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
+from scripts.helm import ROOT
+from scripts.observe.command import Target
 from scripts.observe.source import Reading
 from scripts.observe.view import View
 from scripts.observe.workspace import RunFiles, read_run
@@ -21,6 +24,7 @@ from scripts.why import command as why
 from scripts.why.reasons import explain
 from tests.scripts.observe.planted import NOW, RUNNING, jobset, pod, view
 from tests.scripts.observe.server import Cluster
+from tests.scripts.report.planted import plant, progress
 from tests.scripts.status import verbs
 from tests.scripts.status.recorded import make_run
 from tests.scripts.why.states import STATES
@@ -84,7 +88,7 @@ def console(request: pytest.FixtureRequest, width: int) -> Console:
         width=width,
         markup=False,
         emoji=False,
-        force_terminal=request.param,
+        force_terminal=True,
         color_system="standard" if request.param else None,
     )
 
@@ -132,3 +136,30 @@ def test_a_verb_prints_what_is_recorded(
     stage = verbs.Stage(cluster=cluster, workspace=workspace, patch=monkeypatch, console=console)
     verbs.DRAW[name](stage)
     compare(stage.clean(printed(console)), name, console, update=update_golden)
+
+
+def test_the_screens_of_the_readme_are_those_that_are_recorded() -> None:
+    text = (ROOT / "scripts" / "status" / "README.md").read_text(encoding="utf-8")
+    for name in ("status", "list"):
+        assert (GOLDEN / "120" / f"{name}.txt").read_text(encoding="utf-8") in text
+    first = (GOLDEN / "120" / "why.txt").read_text(encoding="utf-8").split("run dpo in ")[1]
+    assert f"run dpo in {first}" in text
+
+
+def test_the_screen_without_a_cluster_is_that_of_the_readme(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The workspace of the README is the test's folder."""
+    place = "kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
+    monkeypatch.setattr(place, str(tmp_path / "none"))
+    work = plant(tmp_path / "w", "dpo-42")
+    ended = {**progress("dpo-42"), "state": "failed", "code": 65, "why": "no pairs"}
+    work.progress.write_text(json.dumps(ended))
+    for record in work.attempts.glob("*/termination-*.json"):
+        record.unlink()
+    console = Console(file=io.StringIO(), width=120)
+    assert why.run(Target(run="dpo-42", workspace=work.root), console) == 1
+    text = (ROOT / "scripts" / "status" / "README.md").read_text(encoding="utf-8")
+    block = text.split("$ megatron-dpo why dpo-42 --workspace /mnt/workspace\n")[1].split("```")[0]
+    shown = printed(console).replace(str(work.root), "/mnt/workspace")
+    assert shown.split() == block.split()

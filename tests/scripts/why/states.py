@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from launchers.metrics.rows import Row
@@ -64,6 +65,19 @@ def files(**fields: Any) -> RunFiles:
 def progress(**fields: Any) -> Object:
     made = {"state": "running", "stage": "train", "attempt": 1, "updated": NOW}
     return {**made, "phases": {"container": NOW - 60, "gang": NOW - 40}, **fields}
+
+
+def recorded(document: Object, **fields: Any) -> View:
+    """A run whose files are mounted, and no kubeconfig."""
+    seen = view(get_jobsets=refused(0, "x"), files=files(**fields, root="/mnt/a b"))
+    assert seen.files is not None
+    stale = {**document, "updated": NOW - 90}
+    return unselected(View(seen.snapshot, replace(seen.files, progress=stale)))
+
+
+def unselected(seen: View) -> View:
+    """The same without a kubeconfig."""
+    return View(replace(seen.snapshot, unselected="no kubeconfig"), seen.files)
 
 
 def row(age: float) -> Row:
@@ -146,9 +160,29 @@ def three_ranks() -> Object:
 
 
 STATES: dict[str, tuple[Callable[[], View], str]] = {
+    "files-running": (
+        lambda: recorded(progress(stage="convert"), heartbeat=NOW - 6),
+        "stage convert; its last sign of life is 6.0 s old. No cluster was asked: no kubeconfig.",
+    ),
+    "files-silent": (
+        lambda: recorded(progress(), heartbeat=NOW - 90, row=row(90)),
+        "in stage train, step 34 of 107, and there has been no sign of life for 90 s. No cluster",
+    ),
+    "files-failed": (
+        lambda: recorded(progress(state="failed", code=65, why="no pairs.")),
+        "failed with exit code 65: no pairs. No cluster was asked",
+    ),
+    "files-succeeded": (
+        lambda: recorded(progress(state="succeeded"), has_export=True),
+        "succeeded: export/ holds the model. No cluster was asked",
+    ),
+    "no-cluster": (
+        lambda: unselected(view(get_jobsets=refused(0, "x"))),
+        "No cluster was asked: no kubeconfig.",
+    ),
     "cluster-unreachable": (
-        lambda: view(get_jobsets=refused(0, "no answer (Connection refused)")),
-        "Connection refused",
+        lambda: view(get_jobsets=refused(0, "Connection refused")),
+        "context here does not answer: Connection refused.",
     ),
     "not-authenticated": (lambda: view(get_jobsets=refused(401, "Unauthorized")), "here"),
     "jobset-api-missing": (

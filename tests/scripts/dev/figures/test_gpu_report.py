@@ -1,12 +1,14 @@
 """Report pages of the committed GPU results."""
 
-from scripts.dev.figures import gpu_report
+import struct
+
+from scripts.dev.figures import gpu_report, pictures
 
 
 def test_the_committed_pages_are_those_of_the_results() -> None:
     assert gpu_report.PAGES
     for name in gpu_report.PAGES:
-        committed = (gpu_report.FOLDER / f"{name}.html").read_text()
+        committed = (pictures.FOLDER / f"{name}.html").read_text()
         assert gpu_report.render(name) == committed, "run `make figures`"
 
 
@@ -17,6 +19,11 @@ def test_the_page_has_the_figures_of_the_result() -> None:
     assert "2.16.1" in page
 
 
-def test_the_picture_exists() -> None:
-    assert gpu_report.PICTURE.read_bytes().startswith(b"\x89PNG")
-    assert gpu_report.PICTURE.stat().st_size < 200_000
+def test_the_pictures_are_those_that_are_committed_with_their_sizes() -> None:
+    committed = {each.stem for each in pictures.FOLDER.glob("*.png")}
+    assert committed == set(pictures.PICTURES)
+    for name, wanted in pictures.PICTURES.items():
+        content = (pictures.FOLDER / f"{name}.png").read_bytes()
+        assert content.startswith(b"\x89PNG") and len(content) < 200_000
+        assert struct.unpack(">II", content[16:24]) == (wanted.width, wanted.height)
+        assert (pictures.FOLDER / f"{wanted.page}.html").is_file()

@@ -1,0 +1,36 @@
+"""Read JSON that a program wrote; numbers that are not finite, which JSON does not have, are null.
+
+Python writes and reads NaN and Infinity, and reads 1e999 as infinity; none of them can be printed
+again as JSON, compared, or shown.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+NOT_FINITE = "numbers that are not finite are left out"
+"""Note about a file that had some."""
+
+
+def parse(text: str) -> tuple[Any, int]:
+    """Return the document, and how many of its numbers were not finite.
+
+    >>> parse('{"loss": NaN, "eta": [1e999, 2.5], "n": 3}')
+    ({'loss': None, 'eta': [None, 2.5], 'n': 3}, 2)
+
+    Raises:
+        ValueError: it is not JSON.
+    """
+    left_out = 0
+
+    def finite(word: str) -> float | int | None:
+        nonlocal left_out
+        value = float(word)
+        if math.isfinite(value):
+            return int(word) if word.lstrip("-").isdecimal() else value
+        left_out += 1
+        return None
+
+    return json.loads(text, parse_constant=finite, parse_float=finite, parse_int=finite), left_out
