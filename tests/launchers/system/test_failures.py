@@ -234,6 +234,8 @@ def test_a_gpu_shared_by_two_ranks_is_the_users_error_before_the_first_step_only
     before, after = verdict(text, started=False), verdict(text, started=True)
     assert before is not None and before.code == Exit.CONFIG
     assert after is not None and after.cascade
+    another = verdict(f"{text}\ncode: -98, name: EADDRINUSE", started=True)
+    assert another is not None and another.id == "port-taken"
 
 
 @pytest.mark.parametrize(
