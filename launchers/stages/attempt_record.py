@@ -22,7 +22,6 @@ from launchers.storage.trainer_log import last_step
 from launchers.system.atomic_file import read_object, replace
 from launchers.system.process import Stopped
 
-START = "start.json"
 PEER_ENDED = ("peer-ended", "ended-for-peer", "cascade")
 """Ids of ends that name no cause of their own."""
 
@@ -71,7 +70,9 @@ def begin(folder: Path, resume: checkpoint.Checkpoint | None) -> None:
         resume: the checkpoint that it begins from.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    replace(folder / START, json.dumps({"resume": resume.step if resume else 0}) + "\n")
+    run = folder.parent.parent.name
+    noted = {"resume": resume.step if resume else 0, "run": run}
+    replace(folder / checkpoint.START, json.dumps(noted) + "\n")
 
 
 def end(work: Workspace, folder: Path, rank: int, error: LaunchError) -> None:
@@ -126,7 +127,7 @@ def read(folder: Path, *, saved: int, logged: int) -> AttemptRecord:
         saved: step of the newest complete checkpoint after its end.
         logged: its last step in ``metrics.jsonl``.
     """
-    resumed = _step(read_object(folder / START).get("resume"))
+    resumed = _step(read_object(folder / checkpoint.START).get("resume"))
     return AttemptRecord(
         number=int(folder.name),
         resumed=resumed,
