@@ -16,6 +16,7 @@ from pathlib import Path
 from launchers import logs, termination
 from launchers.config.workspace import Workspace
 from launchers.exits import FREE, USER, Exit, LaunchError
+from launchers.hang import workspace_watch
 from launchers.metrics import rows
 from launchers.storage import checkpoint
 from launchers.storage.trainer_log import last_step
@@ -77,6 +78,7 @@ def begin(folder: Path, resume: checkpoint.Checkpoint | None) -> None:
 
 def end(work: Workspace, folder: Path, rank: int, error: LaunchError) -> None:
     """Note why a rank ends; a full disk must not hide the reason, so an error is only logged."""
+    workspace_watch.note(error)
     found = termination.from_error(
         error, stage=error.stage or "train", rank=rank, step=last_step(work.checkpoints)
     )
