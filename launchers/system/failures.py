@@ -31,7 +31,7 @@ TAIL = 64 * 1024
 _EXCEPTION = re.compile(
     r"^(?:\[rank\d+\]:\s*)?"
     r"((?:\w+\.)*_*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Full|Timeout|Invalid|Enabled|ZipFile"
-    r"|GzipFile)|Exception|socket\.\w+|(?:\w+\.)+[eE]rror)(?::\s?(.*))?$"
+    r"|GzipFile|Unavailable|Resources|Requests)|Exception|socket\.\w+|(?:\w+\.)+[eE]rror)(?::\s?(.*))?$"
     rf"(?:\n(?:\[rank\d+\]:\s*)?{NOTE}\w+ \[[\w,-]*\](?: [\w-]+)?$)?",
     re.MULTILINE,
 )

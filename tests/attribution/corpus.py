@@ -18,7 +18,7 @@ from launchers.stages.git import GitError
 from launchers.system.failures import Verdict, attribute
 
 FOLDER = Path(__file__).parent / "corpus"
-PARTS = ("development", "held out", "later", "audit", "fresh")
+PARTS = ("development", "held out", "later", "audit", "fresh", "second")
 HELD_OUT = 3
 """One message of so many, chosen by digest, is held out: no pattern was written for it."""
 AGENT = "Root Cause (first observed failure):\n[0]:\n  exitcode  : {} (pid: 9)\n"

@@ -125,6 +125,7 @@ CAUSES = (
         Exit.PREFLIGHT,
         r"setup doesn't support bf16/gpu|libcuda\.so|No CUDA GPUs|no GPUs found|CUDA driver version"
         r"|NVIDIA driver on your system|no CUDA-capable device|no NVIDIA driver"
+        r"|MPS (?:client|server|control)"
         r"|busy or unavailable|system not yet init|driver mismatch|cudaGetDeviceCount"
         r"|CUDA unknown error|CUDA driver initialization failed|forward compatibility was attempted"
         r"|invalid device ordinal|no kernel image is available"
@@ -234,7 +235,9 @@ CAUSES = (
         rf"|os error {_SOCKET_ERRNO}|Consistency check failed: file should be of size"
         r"|download incomplete|urlopen error|\b(?:HTTP|status) (?:Error|code):? ?(?:429|5\d\d)\b"
         r"|^(?:aiohttp|anyio|botocore|http|httpcore|httpx|requests|urllib3)\.\S*"
-        r"(?:Timeout|Connect|Disconnect|Protocol|Payload|Read|Write|Network|Proxy)\w*Error",
+        r"(?:Timeout|(?:Connect|Disconnect|Protocol|Payload|Read|Write|Network|Proxy)\w*Error)"
+        r"|^google\.api_core\.exceptions\.(?:\w*Unavailable|\w*Timeout|TooMany\w*|Internal\w*): "
+        r"|Distant resource does not seem to be on",
         "check the pods' network access; a restart retries",
     ),
 )

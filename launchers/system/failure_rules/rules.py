@@ -47,7 +47,8 @@ RULES = (
         "workspace-fault",
         FailureClass.STORAGE,
         Exit.IO,
-        r"Input/output error|PytorchStreamWriter failed writing|Stale (?:NFS )?file handle"
+        r"Input/output error|disk I/O error|PytorchStreamWriter failed writing"
+        r"|Stale (?:NFS )?file handle"
         r"|PytorchStreamReader failed reading .*file read failed|SafetensorError: .*I/O error"
         r"|Errno 5\b|Errno 116\b"
         r"|Transport endpoint is not connected|Errno 107\b|Remote I/O error|Errno 121\b"
@@ -121,7 +122,8 @@ RULES = (
         r"|DataFilesNotFoundError|ArrowTypeError|ArrowNotImplementedError|MaxLengthError"
         r"|Failed to retrieve the dataset|ValueError: rejected_response|inputs\.rejected is None"
         r"|requires a train_dataset|AssertionError: (?:messages?|val_sample): "
-        r"|no samples? (?:left )?to consume|Couldn't cast|jinja2\.exceptions\.TemplateError",
+        r"|no samples? (?:left )?to consume|Couldn't cast|jinja2\.exceptions\.TemplateError"
+        r"|Error tokenizing data",
         "correct the dataset (recipe.dataset)",
     ),
     FailureRule(
@@ -130,7 +132,8 @@ RULES = (
         Exit.DATA,
         # later the first two may come from a server's response; the next are pandas', pyarrow's
         r"BadGzipFile|Compressed file ended|TProtocolException|zlib\.error|LZMAError"
-        r"|JSONDecodeError|UnicodeDecodeError|ValueError: Trailing data|Expected object or value"
+        r"|zstd decompress|JSONDecodeError|UnicodeDecodeError"
+        r"|ValueError: Trailing data|Expected object or value"
         r"|object of type 'NoneType' has no len",  # ms-swift, after all rows were filtered out
         "correct the dataset (recipe.dataset)",
         early=True,
@@ -158,9 +161,9 @@ RULES = (
         Exit.CONFIG,
         r"^(?:\w+\.)*_*(?:ModuleNotFoundError|ImportError|ValueError|TypeError|KeyError|SyntaxError"
         r"|AttributeError|AssertionError|NotImplementedError|NameError|IndexError|PicklingError"
-        r"|IndentationError|StrictDataclass\w*Error)"
-        r"|^(?:\w+\.)*\w*(?:Config|Usage|Validation|Scanner|Parser|Missing\w*|Unsupported\w*)"
-        r"(?:Error|Exception)|^RuntimeError: Failed to import"
+        r"|IndentationError|ZeroDivisionError|OverflowError|RecursionError|UnboundLocalError)"
+        r"|^(?:\w+\.)*\w*(?:Config|Usage|Validation|Scanner|Parser|Missing|Unsupported"
+        r"|StrictDataclass)\w*(?:Error|Exception)|^RuntimeError: Failed to import"
         r"|(?:is not|must be|should be) divisible by|args\.output_dir: .* already exists",
         RECIPE_REMEDY,
         early=True,
