@@ -10,16 +10,18 @@ network without a run. ``patches`` prints which patches of upstream fit the inst
 
 from __future__ import annotations
 
+import os
 import sys
 import traceback
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from launchers import logs, termination, version
 from launchers.config.recipe import load
 from launchers.config.settings import Settings, describe, from_env, refuse_contradictions
 from launchers.exits import Exit, LaunchError
-from launchers.hang import alive
+from launchers.hang import alive, workspace_watch
 from launchers.inputs.paths import importable, inputs_of
 from launchers.inputs.preconditions import check, check_model, log_command
 from launchers.run.check_image import check_image
@@ -31,8 +33,11 @@ from launchers.run.verify import verify
 from launchers.storage import disk
 from launchers.storage.trainer_log import last_step
 from launchers.system import process
+from launchers.system.threads import in_thread
 from launchers.upstream import patches, record, table
 
+STEP_SECONDS = 2.0
+"""Time for reading the last step from the workspace at the end."""
 CHECK_IMAGE = "check --image"
 COMMANDS = ("run", *STAGE_COMMANDS, "train", "check", CHECK_IMAGE, "verify", "preflight", "patches")
 
@@ -56,6 +61,7 @@ def main(argv: list[str], env: Mapping[str, str]) -> int:
         refuse_contradictions(settings)
         process.raise_on_signals(lambda stopped: _write_end(known, _stopped(stopped), command))
         process.adopt_orphans()
+        _watch_workspace(known, command)
         logs.info(f"{command} start", **describe(settings))
         with alive.beating(settings.alive_file), disk.reporting(settings.workspace):
             _act(command, settings, env)
@@ -133,6 +139,26 @@ def _end(settings: Settings | None, error: LaunchError, argv: list[str]) -> int:
 
 
 def _write_end(settings: Settings, error: LaunchError, stage: str) -> None:
-    step = last_step(settings.work.checkpoints)
-    end = termination.from_error(error, stage=stage, rank=settings.place.rank, step=step)
+    """Write the termination message, on this node: at once, and again with the last step."""
+    rank = settings.place.rank
+    end = termination.from_error(error, stage=stage, rank=rank)
     termination.write(settings.termination_log, end)
+    try:
+        step = in_thread(partial(last_step, settings.work.checkpoints), STEP_SECONDS)
+    except TimeoutError:
+        logs.warning("last step unknown", why="the workspace gives no answer")
+        return
+    termination.write(settings.termination_log, replace(end, step=step))
+
+
+def _watch_workspace(settings: Settings, command: str) -> None:
+    """End this process if the workspace gives no answer once training has ended."""
+
+    def end(error: LaunchError) -> None:
+        logs.error("workspace stalled", folder=settings.work.home, seconds=settings.stall_seconds)
+        code = _end(settings, error, [error.stage or command])
+        process.kill_descendants()
+        os._exit(code)
+
+    limit = settings.stall_seconds
+    workspace_watch.install(workspace_watch.WorkspaceWatch(settings.work.home, limit, end))

@@ -61,6 +61,7 @@ _SETTINGS = (
     "DPO_REHEARSE",
     "DPO_TEST_DEADLINE",
     "DPO_VERIFY_SECONDS",
+    "DPO_STALL_SECONDS",
     "DPO_LOCAL_CHECKPOINTS",
     "DPO_LOCAL_BYTES",
     "DPO_RELEASE_RECORD",
@@ -78,6 +79,7 @@ _SERVICE_URL = re.compile(r"(tcp|udp|sctp)://.+")
 DEFAULT_GRACE_SECONDS = 30
 """Kubernetes' and Slurm's default time from SIGTERM to SIGKILL."""
 DEFAULT_VERIFY_SECONDS = 20
+DEFAULT_STALL_SECONDS = 120
 DEFAULT_RESTARTS_IN_PLACE = 3
 """The chart's default, ``restarts.inPlace``."""
 REHEARSAL = "rehearsal"
@@ -144,6 +146,9 @@ class Settings:
     verify_seconds: int
     """Time in which a node compares its share of the checkpoint with its digests before a resume;
     0 compares nothing."""
+    stall_seconds: int
+    """Time after which a workspace that gives no answer ends the launcher, once training has ended;
+    a failover of a file server takes less."""
     release_record: Path | None
     """Helm's release record, mounted from its Secret: holds the time of installation."""
     local_checkpoints: Path | None = None
@@ -234,6 +239,7 @@ def from_env(env: Mapping[str, str]) -> Settings:
         jit_cache=switch({"DPO_JIT_CACHE": "1", **env}, "DPO_JIT_CACHE"),
         test_deadline=integer(env, "DPO_TEST_DEADLINE", 240),
         verify_seconds=integer(env, "DPO_VERIFY_SECONDS", DEFAULT_VERIFY_SECONDS, lowest=0),
+        stall_seconds=integer(env, "DPO_STALL_SECONDS", DEFAULT_STALL_SECONDS),
         release_record=Path(record) if record else None,
         local_checkpoints=Path(local) if local else None,
         rehearse=switch(env, "DPO_REHEARSE"),

@@ -16,13 +16,13 @@ from pathlib import Path
 from launchers import logs, termination
 from launchers.config.workspace import Workspace
 from launchers.exits import FREE, USER, Exit, LaunchError
+from launchers.hang import workspace_watch
 from launchers.metrics import rows
 from launchers.storage import checkpoint
 from launchers.storage.trainer_log import last_step
 from launchers.system.atomic_file import read_object, replace
 from launchers.system.process import Stopped
 
-START = "start.json"
 PEER_ENDED = ("peer-ended", "ended-for-peer", "cascade")
 """Ids of ends that name no cause of their own."""
 
@@ -71,11 +71,14 @@ def begin(folder: Path, resume: checkpoint.Checkpoint | None) -> None:
         resume: the checkpoint that it begins from.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    replace(folder / START, json.dumps({"resume": resume.step if resume else 0}) + "\n")
+    run = folder.parent.parent.name
+    noted = {"resume": resume.step if resume else 0, "run": run}
+    replace(folder / checkpoint.START, json.dumps(noted) + "\n")
 
 
 def end(work: Workspace, folder: Path, rank: int, error: LaunchError) -> None:
     """Note why a rank ends; a full disk must not hide the reason, so an error is only logged."""
+    workspace_watch.note(error)
     found = termination.from_error(
         error, stage=error.stage or "train", rank=rank, step=last_step(work.checkpoints)
     )
@@ -126,7 +129,7 @@ def read(folder: Path, *, saved: int, logged: int) -> AttemptRecord:
         saved: step of the newest complete checkpoint after its end.
         logged: its last step in ``metrics.jsonl``.
     """
-    resumed = _step(read_object(folder / START).get("resume"))
+    resumed = _step(read_object(folder / checkpoint.START).get("resume"))
     return AttemptRecord(
         number=int(folder.name),
         resumed=resumed,

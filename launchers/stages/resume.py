@@ -2,7 +2,8 @@
 
 Each node compares its share of the files with the digests of the manifest, within a time limit;
 the pages that it reads are then in its page cache. Rank 0 compares before it chooses: a damaged one
-gives way to the one before. Another rank ends the attempt, and the next one chooses again.
+gives way to the one before. Another rank ends the attempt, and the next one chooses again. One of
+another run gives way, too; where a run has no other, somebody put it there, and the run ends.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from pathlib import Path
 from launchers import logs
 from launchers.exits import Exit, FailureClass, LaunchError
 from launchers.storage import checkpoint, disk
-from launchers.storage.checkpoint import Checkpoint
+from launchers.storage.checkpoint import Checkpoint, Rejected
+
+FOREIGN = "checkpoint-foreign"
 
 
 def choose(
@@ -27,16 +30,32 @@ def choose(
         attempt: number of the attempt: another one compares other chunks first.
 
     Raises:
-        LaunchError: IO, QUOTA when the storage fails.
+        LaunchError: IO, QUOTA when the storage fails; CONFIG when all that are whole are of another
+            run.
     """
     while True:
         found = checkpoint.newest(checkpoints)
         step = found.step if found else -1
-        for no in checkpoint.rejected(checkpoints):
+        rejected = checkpoint.rejected(checkpoints)
+        for no in rejected:
             if checkpoint.step_of(no.path) > step:
                 logs.warning("checkpoint not chosen", name=no.path.name, id=no.id, cause=no.cause)
+        foreign = [no for no in rejected if no.id == FOREIGN]
+        if found is None and foreign:
+            raise _only_foreign(foreign[-1])
         if found is None or not _damage(found, seconds, part=0, parts=nodes, seed=attempt):
             return found
+
+
+def _only_foreign(found: Rejected) -> LaunchError:
+    """Return the refusal of a run that would ignore the only checkpoints it was given."""
+    return LaunchError(
+        Exit.CONFIG,
+        f"{found.path} cannot be resumed from: {found.cause}",
+        "to continue a run under another name, move its whole folder there, with inputs.json and "
+        "attempts; to train from the beginning, remove the checkpoint",
+        id=FOREIGN,
+    )
 
 
 def verify_share(found: Checkpoint, seconds: float, *, rank: int, nodes: int, attempt: int) -> None:

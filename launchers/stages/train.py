@@ -23,6 +23,7 @@ from launchers.flags.command_line import (
     training_flags,
 )
 from launchers.gang.peer_monitor import PeerMonitor
+from launchers.hang import workspace_watch
 from launchers.stages.attempt import Attempt
 from launchers.stages.hang import END_SECONDS, watching
 from launchers.stages.stop import stopping
@@ -96,6 +97,7 @@ def train(
         log = folder / f"{ranks.name}.log"
         child = Child(argv, {**inside, **own}, log, failures.is_reported, standby.start)
         grace = TERMINATION_GRACE_SECONDS
+        workspace_watch.pause()
         try:
             code = stop.wait(child, peers)
             settles = peers.restarts.is_asked and peers.restarts.settles
@@ -110,6 +112,7 @@ def train(
             peers.announce_end(Exit.TERMINATED, str(stopped))  # before torchrun ends
             raise
         finally:
+            workspace_watch.resume()
             child.end(grace, spare=standby.pids)
         # a process may fail after the save because the first of the others has ended
         if stop.has_saved() or (code != 0 and stop.has_checkpoint(work.checkpoints)):

@@ -3,7 +3,9 @@
 ms-swift's own tracker file is written before the checkpoint is complete
 (``swift/megatron/utils/megatron_lm_utils.py``, ``swift/megatron/trainers/base.py``), so only the
 launcher's manifest counts: ``COMPLETE.json``, written last, once all ranks have saved. It lists all
-files with their sizes, and digests of their chunks (``chunk_digests.py``).
+files with their sizes, and digests of their chunks (``chunk_digests.py``), and names the run and
+its inputs: a checkpoint copied from another run is not chosen. A run whose whole folder was moved
+to another name is the same run: its past attempts name the one before.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from launchers import logs
+from launchers.config.workspace import Workspace
 from launchers.storage import chunk_digests, disk, manifest
 from launchers.storage.chunk_digests import Comparison
 from launchers.system.atomic_file import flush, partial_of, read_object, replace
@@ -28,6 +31,8 @@ DAMAGED = "DAMAGED.json"
 PENDING = "PENDING.json"
 """Written into a checkpoint once all ranks have written it, if some did on their node's disk; see
 ``node_disk.py``."""
+START = "start.json"
+"""What rank 0 notes when an attempt starts to train: the step it began from, and the run's name."""
 SEAL_SECONDS = 10.0
 """Time in which a seal digests what the ranks that wrote it have not: training waits for it."""
 _FOLDER = re.compile(r"checkpoint-(\d+)")
@@ -63,7 +68,7 @@ class Rejected:
 
     path: Path
     id: str
-    """``checkpoint-unsealed``, ``-seal``, ``-step``, ``-file`` or ``-damaged``."""
+    """``checkpoint-unsealed``, ``-seal``, ``-step``, ``-foreign``, ``-file`` or ``-damaged``."""
     cause: str
 
 
@@ -75,6 +80,10 @@ class _Seal:
     sizes: Mapping[str, int]
     digests: Mapping[str, str]
     """Empty in a checkpoint of an older launcher."""
+    run: str
+    """Name of the run that wrote it; empty in a checkpoint of an older launcher."""
+    inputs: Mapping[str, Any]
+    """The run's ``inputs.json``: digests of its recipe, model and data."""
 
 
 def merged(folder: Path) -> Path:
@@ -157,10 +166,17 @@ def seal(folder: Path, step: int) -> Path:
     if done < chunks:
         logs.warning("checkpoint digested in part", path=folder, chunks=done, of=chunks)
     path = folder / COMPLETE
-    document = {"step": step, "files": sizes, "digests": digests}
+    document = {"step": step, "files": sizes, "digests": digests, **_identity(folder)}
     replace(path, json.dumps(document, indent=1) + "\n")
     (folder / PENDING).unlink(missing_ok=True)
     return path
+
+
+def _identity(folder: Path) -> dict[str, Any]:
+    """Return the name and the inputs of the run that a checkpoint is in; empty outside a run."""
+    work = Workspace.of(folder.parent.parent)
+    inputs = read_object(work.inputs)
+    return {"run": work.run, "inputs": inputs} if inputs else {}
 
 
 def _sizes(folder: Path, files: list[Path]) -> dict[str, int]:
@@ -214,6 +230,8 @@ def inspect(folder: Path) -> Checkpoint | Rejected:
         return Rejected(
             path=folder, id="checkpoint-step", cause=f"{COMPLETE} is that of step {found.step}"
         )
+    if other := _foreign(folder, found):
+        return Rejected(path=folder, id="checkpoint-foreign", cause=other)
     return Checkpoint(path=folder, step=found.step)
 
 
@@ -234,6 +252,26 @@ def _inspect(folder: Path) -> _Seal | Rejected:
     return found
 
 
+def _foreign(folder: Path, seal: _Seal) -> str:
+    """Return of which other run a checkpoint is; empty if it is this run's, or not known."""
+    work = Workspace.of(folder.parent.parent)
+    own = read_object(work.inputs)
+    if not seal.run or not own:
+        return ""
+    changed = sorted(k for k in {*own, *seal.inputs} if own.get(k) != seal.inputs.get(k))
+    if changed:
+        return f"it is of run {seal.run}, with another {', '.join(changed)}"
+    if seal.run == work.run or seal.run in _former_names(work):
+        return ""
+    return f"it is of run {seal.run}"
+
+
+def _former_names(work: Workspace) -> set[str]:
+    """Return the names that a run had in its attempts: its folder may have been moved."""
+    starts = work.attempts.glob(f"*/{START}")
+    return {str(read_object(path).get("run", "")) for path in starts}
+
+
 def _wrong_size(folder: Path, sizes: Mapping[str, int]) -> str:
     """Name the first file that is missing or has another size; empty if there is none."""
     for name, size in sizes.items():
@@ -251,7 +289,13 @@ def _parse(text: str) -> _Seal:
     sizes = {str(name): int(size) for name, size in document["files"].items()}
     if not sizes:
         raise ValueError("it lists no file")
-    return _Seal(step=int(document["step"]), sizes=sizes, digests=dict(document.get("digests", {})))
+    return _Seal(
+        step=int(document["step"]),
+        sizes=sizes,
+        digests=dict(document.get("digests", {})),
+        run=str(document.get("run", "")),
+        inputs=dict(document.get("inputs", {})),
+    )
 
 
 def verify(

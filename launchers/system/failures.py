@@ -2,7 +2,7 @@
 
 torchrun exits 1 in every case (measured: worker exit 42, SIGKILL, exception), and ms-swift has no
 ``@record``, so torchrun's error file stays empty. The last exception in each rank's stderr decides,
-by the patterns of ``failure_rules.py``.
+by the patterns of ``failure_rules/``.
 """
 
 from __future__ import annotations
@@ -14,24 +14,24 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from launchers.exits import CLASSES, NOTE, Exit, FailureClass, LaunchError
-from launchers.system.failure_rules import (
+from launchers.system.failure_rules.causes import CAUSES
+from launchers.system.failure_rules.rule import (
     CASCADE,
-    CAUSES,
     MEMORY_REMEDY,
     RECIPE_REMEDY,
-    RULES,
     TERMINATED,
     WRAPPERS,
     FailureRule,
 )
+from launchers.system.failure_rules.rules import RULES
 
 TAIL = 64 * 1024
 """Bytes read from the end of a rank's log."""
 
 _EXCEPTION = re.compile(
     r"^(?:\[rank\d+\]:\s*)?"
-    r"((?:\w+\.)*_*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Full|Timeout|Invalid|Enabled|BadZipFile)"
-    r"|Exception|socket\.\w+|zlib\.error|struct\.error)(?::\s?(.*))?$"
+    r"((?:\w+\.)*_*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Full|Timeout|Invalid|Enabled|ZipFile"
+    r"|GzipFile|Unavailable|Resources|Requests)|Exception|socket\.\w+|(?:\w+\.)+[eE]rror)(?::\s?(.*))?$"
     rf"(?:\n(?:\[rank\d+\]:\s*)?{NOTE}\w+ \[[\w,-]*\](?: [\w-]+)?$)?",
     re.MULTILINE,
 )
@@ -48,6 +48,8 @@ _TERMINATE = re.compile(
     r"terminate called after throwing an instance of '([^']+)'\s+what\(\):\s*(.*)"
 )
 """The end of a C++ thread, such as NCCL's watchdog."""
+_WATCHDOG = re.compile(r"watchdog thread terminated with exception: (NCCL error.*)")
+"""The same, where its process ended before it could print more."""
 _OWN = re.compile(rf"(.*LaunchError: .*)\n.*{NOTE}(\w+) \[([\w,-]*)\](?: ([\w-]+))?")
 _ARGPARSE = re.compile(r"^\S+\.py: error: (.*)$", re.MULTILINE)
 _IGNORED = re.compile(
@@ -70,6 +72,9 @@ _TEE = re.compile(r"\[\w*?\d+\]:")
 _PROGRESS = re.compile(r".*\d%\|.*\| \d+/\d+ \[[^\]]*\]")
 """The bar of tqdm, which ends without a new line."""
 _ABORTS = frozenset(rule.id for rule in CAUSES if rule.in_log)
+_ABORTING = frozenset({FailureClass.INFRA, FailureClass.GPU_MEMORY, FailureClass.HOST_MEMORY})
+"""Failures of the node that C++ code ends its process for, after Python has raised them, too."""
+_WEAK = frozenset({"exception", *(rule.id for rule in CAUSES if rule.weak)})
 _MEGATRON_EXITS = (16, 17)
 """``megatron/core/rerun_state_machine.py``: a result differed, or it has to be computed again."""
 _USUALLY = "usually the kernel's OOM killer"
@@ -89,7 +94,7 @@ class Verdict:
     @property
     def tells_abort(self) -> bool:
         """Return whether it explains why a rank aborted itself (SIGABRT, SIGBUS)."""
-        return self.cascade or self.id in _ABORTS
+        return self.cascade or self.id in _ABORTS or self.failure_class in _ABORTING
 
     def error(self, logs: Path | None = None) -> LaunchError:
         """Return the error that ends the launcher.
@@ -127,7 +132,7 @@ def verdict(text: str, *, started: bool) -> Verdict | None:
             remedy=RECIPE_REMEDY,
             failure_class=FailureClass.USER,
         )
-    if found is None or found.cascade or found.id == "exception":
+    if found is None or found.cascade or found.id in _WEAK:
         return _of_lines(text, started=started) or found or _of_terminate(text)
     return found
 
@@ -189,7 +194,7 @@ def _first_match(
 
 def _of_lines(text: str, *, started: bool) -> Verdict | None:
     """Classify by a line that states the cause: C++ threads and the driver raise no exception."""
-    rules = [rule for rule in CAUSES if rule.in_log]
+    rules = [rule for rule in CAUSES if rule.in_log and not (rule.early and started)]
     lines = [" ".join(_PROGRESS.sub("", line).split()) for line in text.splitlines()]
     by_rule = ((rule, line) for rule in rules for line in lines if rule.pattern.search(line))
     rule, line = next(by_rule, (None, ""))
@@ -199,6 +204,7 @@ def _of_lines(text: str, *, started: bool) -> Verdict | None:
 def _of_terminate(text: str) -> Verdict | None:
     """Classify the end of a C++ thread in a process that raised no exception."""
     ends = [f"{kind}: {what}" for kind, what in _TERMINATE.findall(text)]
+    ends = ends or _WATCHDOG.findall(text)
     return _of_chain(ends[-1:], started=True) if ends else None
 
 

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 
 from launchers.exits import FailureClass
-from tests.attribution.corpus import Judged, judge, load
+from tests.attribution.corpus import PARTS, Judged, judge, load
 
 RIGHT = 0.98
 """Share of the corpus that must be judged right."""
@@ -25,7 +25,7 @@ def main(arguments: Sequence[str]) -> int:
     is_development = "--development" in arguments
     judged = list(judge(load()))
     console.print(matrix(judged))
-    for part in ("development", "held out", "later"):
+    for part in PARTS:
         console.print(f"{part}: {summary([each for each in judged if each.case.part == part])}")
     console.print(f"all: {summary(judged)}")
     for each in judged:

@@ -1,4 +1,7 @@
-"""Messages of failed processes with their class and exit code: ``corpus/<class>.yaml``."""
+"""Messages of failed processes with their class and exit code.
+
+``corpus/<class>.yaml``, and parts that were collected at once: ``corpus/parts/<part>.yaml``.
+"""
 
 from __future__ import annotations
 
@@ -15,12 +18,13 @@ from launchers.stages.git import GitError
 from launchers.system.failures import Verdict, attribute
 
 FOLDER = Path(__file__).parent / "corpus"
+PARTS = ("development", "held out", "later", "audit", "fresh", "second")
 HELD_OUT = 3
 """One message of so many, chosen by digest, is held out: no pattern was written for it."""
 AGENT = "Root Cause (first observed failure):\n[0]:\n  exitcode  : {} (pid: 9)\n"
 """torchrun's table of failures (``torch/distributed/elastic/multiprocessing/errors``)."""
 _KEYS = frozenset(
-    {"code", "source", "log", "second", "agent", "oom_kills", "started", "cascade", "git", "later"}
+    {"code", "source", "log", "second", "agent", "oom_kills", "started", "cascade", "git", "part"}
 )
 
 
@@ -44,8 +48,8 @@ class Case:
     cascade: bool
     """Whether a peer may have the cause."""
     git: bool
-    later: bool
-    """Whether it was collected after the patterns had been written."""
+    collected: str
+    """Its part of the corpus, if it was collected after the patterns had been written."""
 
     @property
     def name(self) -> str:
@@ -54,9 +58,9 @@ class Case:
 
     @property
     def part(self) -> str:
-        """Return its part of the corpus: ``development``, ``held out`` or ``later``."""
-        if self.later:
-            return "later"
+        """Return its part of the corpus, one of ``PARTS``."""
+        if self.collected:
+            return self.collected
         text = f"{self.log}\0{self.second}\0{self.agent}\0{self.started}"
         chosen = hashlib.sha256(text.encode()).digest()[0] % HELD_OUT == 0
         return "held out" if chosen else "development"
@@ -110,14 +114,21 @@ def load() -> list[Case]:
     Raises:
         ValueError: an unknown key.
     """
-    return [
-        _case(FailureClass(path.stem), entry)
-        for path in sorted(FOLDER.glob("*.yaml"))
-        for entry in yaml.safe_load(path.read_text(encoding="utf-8"))
-    ]
+    return [_case(*found) for found in _entries()]
 
 
-def _case(failure_class: FailureClass, entry: Mapping[str, Any]) -> Case:
+def _entries() -> Iterator[tuple[FailureClass, Mapping[str, Any], str]]:
+    """Yield class, entry and part; without a part the entry may name it."""
+    for path in sorted(FOLDER.glob("*.yaml")):
+        for entry in yaml.safe_load(path.read_text(encoding="utf-8")):
+            yield FailureClass(path.stem), entry, ""
+    for path in sorted(FOLDER.glob("parts/*.yaml")):
+        classes = yaml.safe_load(path.read_text(encoding="utf-8"))
+        for name, entries in classes.items():
+            yield from ((FailureClass(name), entry, path.stem) for entry in entries)
+
+
+def _case(failure_class: FailureClass, entry: Mapping[str, Any], part: str) -> Case:
     if unknown := set(entry) - _KEYS:
         raise ValueError(f"{failure_class}.yaml: {', '.join(sorted(unknown))}")
     return Case(
@@ -131,7 +142,7 @@ def _case(failure_class: FailureClass, entry: Mapping[str, Any]) -> Case:
         started=entry.get("started", False),
         cascade=entry.get("cascade", False),
         git=entry.get("git", False),
-        later=entry.get("later", False),
+        collected=part or entry.get("part", ""),
     )
 
 

@@ -9,7 +9,7 @@ import pytest
 from launchers.exits import CLASSES, USER, Exit, FailureClass
 from launchers.system.failures import verdict
 from tests.attribution.__main__ import RIGHT, keeps_bounds
-from tests.attribution.corpus import Judged, judge, load
+from tests.attribution.corpus import PARTS, Judged, judge, load
 from tests.attribution.installed import cuda_errors, find, longest_common, raised
 
 CASES = load()
@@ -29,7 +29,7 @@ OF_THE_USER = frozenset(
 def test_the_corpus_is_large_and_has_every_class() -> None:
     assert len(CASES) >= 200
     assert {case.failure_class for case in CASES} == set(FailureClass)
-    assert Counter(case.part for case in CASES).keys() == {"development", "held out", "later"}
+    assert Counter(case.part for case in CASES).keys() == set(PARTS)
     distinct = {(case.log, case.second, case.agent, case.oom_kills) for case in CASES}
     assert len(distinct) >= 200
 

@@ -9,6 +9,8 @@
 - ``size``: the workspace is a tmpfs of that size; ``read_only``: which cannot be written
 - ``owner``: user id that the workspace belongs to; the pods have no right to override it
 - ``damage``: what is done to a checkpoint before the restart, see ``damage.py``
+- ``mount``: ``seconds`` that each call into the workspace takes, 0 until the trainer stalls it;
+  ``limit`` for an answer
 - ``hub``: faults of a fake hub by file; the model comes from it
 - ``source``: files of the sources to write, by name: a text, or ``bytes``, a number of zeros; null
   removes one
@@ -90,6 +92,9 @@ class Case:
         self.gang.rank_variables = {1: self.inject.get("rank_1", {})}
         self.gang.watch, self.gang.between = self._watch, self._between
         self._acted = False
+        self._mount = folder / "mount"
+        if "mount" in self.inject:
+            self._prepare_mount(**self.inject["mount"])
         self._prepare_sources()
         self._prepare_storage()
 
@@ -110,6 +115,13 @@ class Case:
             self._note()
             module = [sys.executable, "-m", "tests.faults.syscalls", *self.inject["calls"]]
             self.gang.wrapper = tuple(module)
+
+    def _prepare_mount(self, seconds: float, limit: int) -> None:
+        own = {"FAULT_MOUNT": str(self._mount), "DPO_STALL_SECONDS": str(limit)}
+        self.gang.variables = {**self.gang.variables, **own}
+        if seconds:
+            self._note()
+            self._mount.write_text(str(seconds))
 
     def _prepare_storage(self) -> None:
         workspace = self.gang.folder / "workspace"
@@ -174,6 +186,8 @@ class Case:
         if self._acted and "storage" in self.inject:
             subprocess.run(["umount", str(self.gang.folder / "workspace")], check=True)
             self._acted, self.inject["storage"]["step"] = False, 10**6
+        if "mount" in self.inject:
+            self._mount.unlink(missing_ok=True)
         if "damage" in self.inject and len(self.gang.ends) == 1:
             damage.apply(self.inject["damage"], self.gang.run / "checkpoints", self.chance)
 

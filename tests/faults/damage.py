@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from launchers.config.workspace import Workspace
 from launchers.storage import checkpoint
 
 
@@ -69,6 +72,24 @@ def foreign_step(folder: Path, chance: random.Random) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | {"step": 3}))
 
 
+def foreign_run(folder: Path, chance: random.Random) -> None:
+    """Add a later checkpoint, sealed by another run of the same or of another recipe."""
+    step = checkpoint.step_of(folder) + 1
+    with tempfile.TemporaryDirectory(dir=folder.parents[3]) as root:
+        other = Workspace(root=Path(root), run="other")
+        made = other.checkpoints / f"checkpoint-{step}"
+        shutil.copytree(folder, made)
+        inputs = json.loads(Workspace.of(folder.parent.parent).inputs.read_text())
+        changed = chance.choice([{}, {"recipe": "0" * 64}])
+        other.inputs.write_text(json.dumps(inputs | changed))
+        (shards,) = made.glob("iter_*")
+        for path in shards.iterdir():
+            path.write_text("the state of the other run")
+        shards.rename(made / f"iter_{step:07d}")
+        checkpoint.seal(made, step)
+        made.rename(folder.with_name(made.name))
+
+
 KINDS: dict[str, Callable[[Path, random.Random], None]] = {
     "flip": flip,
     "zero": zero,
@@ -78,4 +99,5 @@ KINDS: dict[str, Callable[[Path, random.Random], None]] = {
     "unseal": unseal,
     "tear-seal": tear_seal,
     "foreign-step": foreign_step,
+    "foreign-run": foreign_run,
 }

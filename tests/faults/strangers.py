@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from launchers.gang.protocol import Hello
+
 RETRY_SECONDS = 0.02
 
 
@@ -34,8 +36,8 @@ def slow(sock: socket.socket) -> None:
 
 def wrong_digest(sock: socket.socket) -> None:
     """Introduce itself as a rank of this run with another recipe."""
-    hello = {"run": "r", "rank": 1, "nodes": 2, "digest": "0" * 64, "pod": "stranger", "node": ""}
-    sock.sendall(json.dumps({"hello": hello}).encode() + b"\n")
+    hello = Hello(run="r", rank=1, nodes=2, processes=1, digest="0" * 64, pod="stranger", node="")
+    sock.sendall(json.dumps(hello.to_wire()).encode() + b"\n")
     while sock.recv(4096):
         pass
 

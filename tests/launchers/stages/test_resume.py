@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
+from launchers.stages.attempt_record import begin
 from launchers.stages.resume import choose, verify_share
 from launchers.storage import checkpoint
 from tests.launchers.stages.checkpoints import sealed
@@ -113,3 +116,60 @@ def test_a_seal_that_was_killed_does_not_spoil_the_next_one(work: Workspace) -> 
     (folder / ".COMPLETE.json.partial").write_text("{")
     checkpoint.seal(folder, 5)
     assert checkpoint.read(folder) is not None
+
+
+def run_of(work: Workspace, recipe: str = "a") -> Workspace:
+    work.home.mkdir(parents=True, exist_ok=True)
+    work.inputs.write_text(json.dumps({"recipe": recipe, "model": "m"}))
+    return work
+
+
+def copied(source: Workspace, target: Workspace) -> checkpoint.Checkpoint:
+    made = sealed(source, 10)
+    target.checkpoints.mkdir(parents=True, exist_ok=True)
+    path = shutil.copytree(made.path, target.checkpoints / made.path.name)
+    return checkpoint.Checkpoint(path=path, step=10)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "cause"),
+    [("a", "it is of run other"), ("b", "it is of run other, with another recipe")],
+)
+def test_a_checkpoint_of_another_run_gives_way_to_the_runs_own(
+    work: Workspace, caplog: pytest.LogCaptureFixture, recipe: str, cause: str
+) -> None:
+    own = sealed(run_of(work), 5)
+    copied(run_of(replace(work, run="other"), recipe), work)
+    assert choose(work.checkpoints, seconds=10) == own
+    (line,) = [r.getMessage() for r in caplog.records if "checkpoint not chosen" in r.getMessage()]
+    assert "id=checkpoint-foreign" in line and f'cause="{cause}"' in line
+
+
+def test_a_run_that_has_only_checkpoints_of_another_one_does_not_begin_anew(
+    work: Workspace,
+) -> None:
+    copied(run_of(replace(work, run="other")), run_of(work))
+    with pytest.raises(LaunchError, match="move its whole folder") as refused:
+        choose(work.checkpoints, seconds=10)
+    assert (refused.value.code, refused.value.id) == (Exit.CONFIG, "checkpoint-foreign")
+
+
+def test_a_run_whose_folder_was_moved_to_another_name_is_the_same_run(work: Workspace) -> None:
+    first = run_of(replace(work, run="first"))
+    begin(first.attempts / "1", None)
+    sealed(first, 5)
+    first.home.rename(work.home)
+    found = choose(work.checkpoints, seconds=10)
+    assert found is not None and found.step == 5
+    shutil.rmtree(work.attempts)
+    with pytest.raises(LaunchError):
+        choose(work.checkpoints, seconds=10)
+
+
+def test_a_checkpoint_of_a_launcher_that_noted_no_run_is_chosen(work: Workspace) -> None:
+    found = sealed(run_of(work), 5)
+    seal = found.path / checkpoint.COMPLETE
+    document = json.loads(seal.read_text())
+    assert document.pop("run") == work.run and document.pop("inputs")["recipe"] == "a"
+    seal.write_text(json.dumps(document))
+    assert choose(work.checkpoints, seconds=10) == found

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from launchers.exits import Exit, FailureClass, LaunchError
-from launchers.system.failures import TAIL, Verdict, tail, verdict, worst
+from launchers.system.failures import TAIL, Verdict, attribute, tail, verdict, worst
 
 TRACE = "Traceback (most recent call last):\n  File 'x.py', line 1, in f\n"
 
@@ -206,3 +206,44 @@ def test_an_error_of_our_own_is_the_same_on_another_rank() -> None:
         *(error.code, error.cause, error.remedy),
         error.id,
     )
+
+
+def test_a_number_of_the_system_means_storage_with_a_path_and_another_cause_without() -> None:
+    path, socket = ": '/workspace/x'", ""
+    for number, text in ((11, "Resource temporarily unavailable"), (110, "Connection timed out")):
+        for where, expected in ((path, FailureClass.STORAGE), (socket, None)):
+            found = verdict(f"OSError: [Errno {number}] {text}{where}", started=True)
+            assert found is not None
+            assert (found.failure_class == FailureClass.STORAGE) == (expected is not None)
+    device = verdict("OSError: [Errno 11] Resource temporarily unavailable: '/dev/x'", started=True)
+    assert device is not None and device.id == "node-limit"
+
+
+def test_a_line_about_the_gpu_takes_precedence_over_its_consequence_only() -> None:
+    assertion = "x.cu:1: f: block: [0,0,0], thread: [0,0,0] Assertion `i < n` failed.\n"
+    library = "RuntimeError: CUDA error: CUBLAS_STATUS_NOT_INITIALIZED when calling x"
+    alone, after = verdict(library, started=True), verdict(assertion + library, started=True)
+    assert alone is not None and alone.id == "gpu-library"
+    assert after is not None and after.id == "device-assertion"
+    other = verdict(f"{assertion}OSError: [Errno 28] No space left: '/w'", started=True)
+    assert other is not None and other.id == "workspace-full"
+
+
+def test_a_gpu_shared_by_two_ranks_is_the_users_error_before_the_first_step_only() -> None:
+    text = "torch.distributed.DistBackendError: NCCL error\nDuplicate GPU detected : rank 1 and 0"
+    before, after = verdict(text, started=False), verdict(text, started=True)
+    assert before is not None and before.code == Exit.CONFIG
+    assert after is not None and after.cascade
+    another = verdict(f"{text}\ncode: -98, name: EADDRINUSE", started=True)
+    assert another is not None and another.id == "port-taken"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["RuntimeError: can't start new thread", "torch.AcceleratorError: CUDA error: unknown error"],
+)
+def test_a_failure_of_the_node_explains_the_abort_of_its_process(text: str) -> None:
+    found = attribute([text], "exitcode  : -6", started=True, code=-6)
+    assert found is not None and found.failure_class == FailureClass.INFRA
+    other = attribute(["ValueError: x"], "exitcode  : -6", started=True, code=-6)
+    assert other is not None and other.id == "ended-by-signal"

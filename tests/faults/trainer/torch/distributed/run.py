@@ -152,6 +152,9 @@ class Node:
                 f"Root Cause (first observed failure):\n  exitcode  : {word} (pid: 1)", flush=True
             )
             sys.exit(1)
+        if what == "stall":  # the workspace stalls, and torchrun ends
+            Path(os.environ["FAULT_MOUNT"]).write_text("3600")
+            os._exit(1)
         if what == "raise":
             (self.logs / "stderr.log").write_text(f"Traceback (most recent call last):\n{word}\n")
             sys.exit(1)

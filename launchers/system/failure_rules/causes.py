@@ -1,0 +1,244 @@
+"""Causes that count even in a message that looks like a cascade, such as NCCL's."""
+
+from __future__ import annotations
+
+from launchers.exits import Exit, FailureClass
+from launchers.system.failure_rules.rule import MEMORY_REMEDY, STORAGE_REMEDY, FailureRule
+
+_NODE = "check the node's GPUs and driver; cordon the node if it fails again"
+_STORAGE_ERRNO = r"(?:4|5|6|11|16|19|35|37|38|52|6[12]|7[0147]|1[01]\d|12[15-9]|13[013]|5[123]\d)"
+"""What file systems, above all those over a network, return for a fault of their own: a soft NFS
+mount ETIMEDOUT, Lustre ECOMM and ESHUTDOWN; the numbers from 512 are internal to Linux. Not those
+of a missing file, of rights and of space, which have rows of their own."""
+_SOCKET_ERRNO = r"(?:11|1(?:0[0-5]|1[0-5]))\b"
+"""Those that a socket returns more often than a file, where a message names neither."""
+
+CAUSES = (
+    FailureRule(
+        "workspace-fault",
+        FailureClass.STORAGE,
+        Exit.IO,
+        # with a path it is a file system's, not a socket's or the limit of processes
+        rf"Errno {_STORAGE_ERRNO}\] [^:'\"]+: b?['\"](?!/(?:dev|proc|sys)/)"
+        rf"|</(?!torch_)[^>]*>.*: .*\({_STORAGE_ERRNO}\)$|Detail: \[errno {_STORAGE_ERRNO}\]"
+        rf"|os error (?!{_SOCKET_ERRNO}){_STORAGE_ERRNO}\)",
+        STORAGE_REMEDY,
+    ),
+    FailureRule(
+        "node-limit",
+        FailureClass.INFRA,
+        Exit.PREFLIGHT,
+        r"Too many open files|Errno 24\b|can't start new thread|Resource temporarily unavailable"
+        r"|No file descriptors available|received 0 items of ancdata|inotify",
+        "raise the limits of the container runtime (open files, processes)",
+    ),
+    FailureRule(
+        "thread-limit",
+        FailureClass.INFRA,
+        Exit.PREFLIGHT,
+        r"pthread_create (?:failed|error)|RLIMIT_NPROC",
+        "raise the limit of processes in the container runtime",
+        in_log=True,
+    ),
+    FailureRule(
+        "locked-memory",
+        FailureClass.INFRA,
+        Exit.PREFLIGHT,
+        r"ibv_(?:reg|create)\w* failed|Unable to register memory|Unable to create extended CQ"
+        r"|fi_mr_reg failed",
+        "raise the limit of locked memory in the container runtime (ulimit -l: unlimited)",
+        in_log=True,
+    ),
+    FailureRule(
+        "rdma-device",
+        FailureClass.INFRA,
+        Exit.PREFLIGHT,
+        r"Call to ibv_\w+ failed|Got async (?:\w+ )?event ?: ?"
+        r"(?:port error|.*(?:catastrophic|fatal))",
+        "check the node's RDMA devices and their links; cordon the node if it fails again",
+        in_log=True,
+    ),
+    FailureRule(
+        "host-shared-memory",
+        FailureClass.HOST_MEMORY,
+        Exit.PEER,
+        r"insufficient shared memory|out of shared memory|creating shared memory segment"
+        r"|unable to (?:allocate|open|resize|mmap)(?!.*No such file).*(?:shared memory|/torch_)"
+        r"|posix_fallocate failed|/dev/shm/.*No space left|No space left.*/dev/shm"
+        r"|killed by signal: Bus error",
+        "raise sharedMemory.size",
+        in_log=True,
+    ),
+    FailureRule(
+        "gpu-memory",
+        FailureClass.GPU_MEMORY,
+        Exit.OUT_OF_MEMORY,
+        r"(?i:cuda).*out of memory|OutOfMemoryError|CU(?:BLAS|DNN|SOLVER)_STATUS_ALLOC_FAILED"
+        r"|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY",
+        "lower recipe.args.max_length, or increase the parallel sizes or recomputation",
+        later=Exit.PEER,
+        in_log=True,
+    ),
+    FailureRule(
+        "host-memory",
+        FailureClass.HOST_MEMORY,
+        Exit.PEER,
+        r"^MemoryError|not enough memory: you tried to allocate|can't allocate memory"
+        r"|Cannot allocate memory|Errno 12\b|std::bad_alloc|ArrowMemoryError"
+        r"|DataLoader worker \(pid.*killed by signal: Killed|Unable to allocate .* for an array"
+        r"|^memory allocation of \d+ bytes failed",
+        MEMORY_REMEDY,
+        in_log=True,
+    ),
+    FailureRule(
+        "gpu-fault",
+        FailureClass.INFRA,
+        Exit.PREFLIGHT,
+        r"uncorrectable (?:NVLink |ECC )?error|ECC_UNCORRECTABLE|NVRM: Xid|SXid \("
+        r"|fallen off the bus"
+        r"|GPU is lost|hardware stack error|[Uu]nable to determine the device handle"
+        r"|row remapping failure|nvlink error|GPU requires reset",
+        _NODE,
+        in_log=True,
+    ),
+    FailureRule(
+        "nvlink-sharp",
+        FailureClass.INFRA,
+        Exit.PREFLIGHT,
+        r"Failed to bind NVLink SHARP|in the Fabric Manager or NVSwitches",
+        "check the node's fabric manager and NVSwitches; extraEnv.NCCL_NVLS_ENABLE=0 avoids them",
+        in_log=True,
+    ),
+    FailureRule(
+        "gpu-driver",
+        FailureClass.INFRA,
+        Exit.PREFLIGHT,
+        # NCCL's words for initialisation, driver, device or an unknown error
+        r"C(?:uda|UDA) (?:failure|error) (?:3|35|46|10[01]|217|401|80[0-5]|999) '|Cuda failure '"
+        r"(?:initialization|system|no CUDA|driver|CUDA|all CUDA|invalid device ord|unknown|peer)",
+        _NODE,
+        in_log=True,
+    ),
+    FailureRule(
+        "gpu-missing",
+        FailureClass.INFRA,
+        Exit.PREFLIGHT,
+        r"setup doesn't support bf16/gpu|libcuda\.so|No CUDA GPUs|no GPUs found|CUDA driver version"
+        r"|NVIDIA driver on your system|no CUDA-capable device|no NVIDIA driver"
+        r"|MPS (?:client|server|control)"
+        r"|busy or unavailable|system not yet init|driver mismatch|cudaGetDeviceCount"
+        r"|CUDA unknown error|CUDA driver initialization failed|forward compatibility was attempted"
+        r"|invalid device ordinal|no kernel image is available"
+        r"|CUDA initialization|NVML|nvidia-smi|CUDA error: (?:unknown error|initialization error)"
+        r"|CUDA is not available|not compiled with CUDA",
+        "check the node's GPUs and driver",
+        weak=True,
+    ),
+    FailureRule(
+        "device-assertion",
+        FailureClass.UNKNOWN,
+        Exit.PEER,
+        r": block: \[\d+,\d+,\d+\], thread: \[\d+,\d+,\d+\] Assertion ",
+        "check the token ids and labels against the vocabulary: an index or a value is out of "
+        "range; extraEnv.CUDA_LAUNCH_BLOCKING=1 shows the call",
+        in_log=True,
+    ),
+    FailureRule(
+        "cuda-error",
+        FailureClass.UNKNOWN,
+        Exit.PEER,
+        # of NCCL and its watchdog, which find the error of a kernel of their own rank
+        r"terminated with exception: CUDA error: |C(?:uda|UDA) failure (?:\d+ )?'",
+        "extraEnv.CUDA_LAUNCH_BLOCKING=1 shows the call; check the node's GPUs if it fails again",
+        in_log=True,
+    ),
+    FailureRule(
+        "gpu-library",
+        FailureClass.GPU_MEMORY,
+        Exit.PEER,
+        # usually no memory is left for its handle, but a failed kernel ends so, too
+        r"CU(?:BLAS|DNN|SOLVER|SPARSE)_STATUS_NOT_INITIALIZED",
+        "lower recipe.args.max_length, or increase the parallel sizes or recomputation",
+        weak=True,
+        in_log=True,
+    ),
+    FailureRule(
+        "gpu-shared",
+        FailureClass.USER,
+        Exit.CONFIG,
+        r"Duplicate GPU detected : rank",
+        "give each rank a GPU of its own: unset extraEnv.CUDA_VISIBLE_DEVICES and check that "
+        "the pods ask for as many GPUs as they have ranks",
+        early=True,
+        in_log=True,
+    ),
+    FailureRule(
+        "port-taken",
+        FailureClass.INFRA,
+        Exit.PREFLIGHT,
+        r"EADDRINUSE|Address already in use",
+        "set another rendezvous port, or end the process that holds this one",
+        in_log=True,
+    ),
+    FailureRule(
+        "collective-timeout",
+        FailureClass.HANG,
+        Exit.HANG,
+        r"caught collective operation timeout|Timed out waiting \d+ms for (?:recv|send) operation"
+        r"|failed to pass monitoredBarrier|watchdog got stuck|timed out in monitoredBarrier"
+        r"|Application timeout caused pair closure|due to (?:a )?(?:ProcessGroupNCCL watchdog hang"
+        r"|collective timeout)",
+        "look for the rank that stopped first in the ranks' logs",
+        in_log=True,
+    ),
+    FailureRule(
+        "hub-offline-file",
+        FailureClass.USER,
+        Exit.INPUT_MISSING,
+        r"OfflineModeIsEnabled|offline mode is enabled|outgoing traffic has been disabled",
+        "training is offline: name inputs that the download stage fetches (recipe.model, "
+        "recipe.dataset)",
+        early=True,
+    ),
+    FailureRule(
+        "name-resolution",
+        FailureClass.NETWORK,
+        Exit.UNAVAILABLE,
+        r"Temporary failure in name resolution|Name or service not known|No address associated"
+        r"|nodename nor servname|Failed to resolve|Could not resolve host|NameResolutionError",
+        "check the DNS of the pods",
+    ),
+    FailureRule(
+        "certificate",
+        FailureClass.USER,
+        Exit.CONFIG,
+        r"CERTIFICATE_VERIFY_FAILED",
+        "set extraEnv.SSL_CERT_FILE to the file of your CA certificates",
+    ),
+    FailureRule(
+        "libraries-differ",
+        FailureClass.USER,
+        Exit.CONFIG,
+        r"undefined symbol: |version `\S+' not found|Could not find shared object file",
+        "use an image whose libraries fit together: a package was built for other releases",
+        early=True,
+    ),
+    FailureRule(
+        "network",
+        FailureClass.NETWORK,
+        Exit.UNAVAILABLE,
+        r"HTTPS?ConnectionPool|MaxRetryError|ConnectTimeout|ReadTimeout|\bConnectionError"
+        r"|\bConnectError|RemoteProtocolError|ChunkedEncodingError|IncompleteRead"
+        r"|couldn't connect to|Couldn't reach|LocalEntryNotFoundError|429 (?:Client|Too Many)"
+        r"|\b5\d\d Server Error|SSLError|SSLEOFError|RemoteDisconnected|DownloadDeadlineError"
+        r"|CAS service error(?!.*os error)|[Rr]eqwest ?(?:Middleware )?(?:Error|::)"
+        rf"|os error {_SOCKET_ERRNO}|Consistency check failed: file should be of size"
+        r"|download incomplete|urlopen error|\b(?:HTTP|status) (?:Error|code):? ?(?:429|5\d\d)\b"
+        r"|^(?:aiohttp|anyio|botocore|http|httpcore|httpx|requests|urllib3)\.\S*"
+        r"(?:Timeout|(?:Connect|Disconnect|Protocol|Payload|Read|Write|Network|Proxy)\w*Error)"
+        r"|^google\.api_core\.exceptions\.(?:\w*Unavailable|\w*Timeout|TooMany\w*|Internal\w*): "
+        r"|Distant resource does not seem to be on",
+        "check the pods' network access; a restart retries",
+    ),
+)
+"""Causes that count even in a message that looks like a cascade, such as NCCL's."""

@@ -1,0 +1,61 @@
+"""A row of the table, what several rows share, and the patterns of cascades."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import KW_ONLY, dataclass
+from functools import cached_property
+
+from launchers.exits import Exit, FailureClass
+
+
+@dataclass(frozen=True)
+class FailureRule:
+    """A pattern of a message, its class and its exit code."""
+
+    id: str
+    failure_class: FailureClass
+    code: Exit
+    expression: str
+    remedy: str
+    _: KW_ONLY
+    early: bool = False
+    """Applies only before the first step."""
+    later: Exit | None = None
+    """Exit code once a step was completed; by default ``code``."""
+    in_log: bool = False
+    """Also sought in the lines of a log whose last exception does not state a cause."""
+    weak: bool = False
+    """Another row that is sought in the lines of the log takes precedence: the exception may only
+    be the consequence of what such a line states."""
+
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        """The compiled expression."""
+        return re.compile(self.expression)
+
+    def code_at(self, *, started: bool) -> Exit:
+        """Return the exit code.
+
+        Args:
+            started: whether a training step was completed.
+        """
+        return self.code if self.later is None or not started else self.later
+
+
+CASCADE = re.compile(
+    # a check of arguments may name NCCL or Gloo, too
+    r"^(?!(?:Assertion|Value|Type|Import|NotImplemented)Error)"
+    r".*(?:Connection (?:reset|closed|refused)|Broken pipe|NCCL|ncclRemoteError|[Gg]loo|TCPStore"
+    r"|DistNetworkError|DistStoreError|DistBackendError|SignalException|SIGTERM)"
+)
+"""Exceptions of a rank whose peer ended, or which torchrun ended."""
+TERMINATED = re.compile(r"SignalException|SIGTERM")
+WRAPPERS = re.compile(r"DatasetGenerationError")
+"""Exceptions that only wrap another one."""
+
+MEMORY_REMEDY = (
+    "raise the pod's memory limit (resources.limits.memory) or lower the number of workers"
+)
+RECIPE_REMEDY = "correct the recipe or plugin: a restart would fail again before the first step"
+STORAGE_REMEDY = "check the storage of the workspace"

@@ -1,0 +1,172 @@
+"""Causes by the last exception, if it is not a cascade.
+
+A user code ends the run for good, so a row has one only if every restart would fail again. The
+same exception may be transient once a step was completed: ``early`` rows then no longer apply.
+"""
+
+from __future__ import annotations
+
+from launchers.exits import Exit, FailureClass
+from launchers.system.failure_rules.rule import RECIPE_REMEDY, STORAGE_REMEDY, FailureRule
+
+RULES = (
+    FailureRule(
+        "flag-not-taken",
+        FailureClass.USER,
+        Exit.CONFIG,
+        r"remaining_argv|^error: (?:unrecognized|argument|ambiguous|the following arguments)",
+        "correct recipe.args: ms-swift does not accept this flag or value",
+    ),
+    FailureRule(
+        "not-finite",
+        FailureClass.MODEL,
+        Exit.DATA,
+        r"found NaN in|found Inf in|Unexpected result (?:nan|inf|-inf)\b"
+        r"|(?:Loss|loss|grad(?:ient)?s?|grad norm) (?:is|are|became) (?:nan|NaN|inf|Inf)"
+        r"|probability tensor contains either",
+        "lower recipe.args.learning_rate, check the data and the weights",
+    ),
+    FailureRule(
+        "workspace-full",
+        FailureClass.STORAGE,
+        Exit.QUOTA,
+        # the last but one is torch.save's only message for a full disk
+        r"No space left on device|[Dd]isk quota exceeded|Errno 28\b|Errno 122\b"
+        r"|inline_container\.cc.*unexpected pos|[Nn]ot enough disk space|File too large|Errno 27\b",
+        "free space on the workspace or enlarge it",
+    ),
+    FailureRule(
+        "workspace-permission",
+        FailureClass.STORAGE,
+        Exit.QUOTA,
+        r"^(?!.*ConnectionError).*(?:Read-only file system|Permission denied"
+        r"|Operation not permitted|Errno 13\b|Errno 30\b)",
+        "grant the pod's user write access to the workspace (podSecurityContext.fsGroup)",
+    ),
+    FailureRule(
+        "workspace-fault",
+        FailureClass.STORAGE,
+        Exit.IO,
+        r"Input/output error|disk I/O error|PytorchStreamWriter failed writing"
+        r"|Stale (?:NFS )?file handle"
+        r"|PytorchStreamReader failed reading .*file read failed|SafetensorError: .*I/O error"
+        r"|Errno 5\b|Errno 116\b"
+        r"|Transport endpoint is not connected|Errno 107\b|Remote I/O error|Errno 121\b"
+        r"|Structure needs cleaning|Errno 117\b|Host is down|Errno 112\b|No such device\b"
+        r"|Cannot send after transport endpoint|Errno 108\b|Device or resource busy|Errno 16\b"
+        r"|No locks available|Errno 37\b",
+        STORAGE_REMEDY,
+    ),
+    FailureRule(
+        "hub-access",
+        FailureClass.USER,
+        Exit.AUTH,
+        r"401 Client Error|403 Client Error|403 Forbidden|GatedRepoError|gated repo"
+        r"|LocalTokenNotFoundError|[Ii]nvalid (?:user )?token|gated dataset",
+        "set secrets.hf.existingSecret or secrets.modelscope.existingSecret",
+    ),
+    FailureRule(
+        "hub-not-found",
+        FailureClass.USER,
+        Exit.INPUT_MISSING,
+        r"404 Client Error|RepositoryNotFoundError|RevisionNotFoundError|EntryNotFoundError"
+        r"|is not a valid model identifier|is not a valid git identifier|HFValidationError"
+        r"|is not a local folder",
+        "correct recipe.model or recipe.dataset",
+    ),
+    FailureRule(
+        "network-unreachable",
+        FailureClass.NETWORK,
+        Exit.UNAVAILABLE,
+        r"Network is unreachable|No route to host|Connection timed out|Errno 1(?:01|10|13)\b",
+        "check the pods' network access; a restart retries",
+    ),
+    FailureRule(
+        "trainer-no-step",
+        FailureClass.DATA,
+        Exit.DATA,
+        # transformers trainer.py, for a data loader without batches
+        r"max_steps must be set to a positive value if dataloader does not have a length",
+        "the dataset has too few rows for one step: add rows, lower "
+        "recipe.args.per_device_train_batch_size, or set dataloader_drop_last: false",
+        early=True,
+    ),
+    FailureRule(
+        "model-damaged",
+        FailureClass.MODEL,
+        Exit.DATA,
+        r"SafetensorError(?!: Error while serializing)|PytorchStreamReader|invalid load key"
+        r"|UnpicklingError|not a distributed checkpoint|BadZipFile|CheckpointingException"
+        r"|file in archive is not in a subdirectory",
+        "download the model again, or remove the damaged checkpoint",
+    ),
+    FailureRule(
+        "model-unsuitable",
+        FailureClass.MODEL,
+        Exit.DATA,
+        r"size mismatch for|loading state_dict|Global shape mismatch|Unrecognized model in"
+        r"|does not recognize this architecture|does not appear to have|Unrecognized configuration"
+        r"|Tokenizer class .* does not exist|no file named .*(?:model|pytorch|safetensors)"
+        r"|automatically match `model_type`|no suitable `model_type`|Missing key(?:s|\(s\))? in"
+        r"|Unexpected key\(s\)|Can't load (?:tokenizer|the configuration|config|feature)"
+        r"|jinja2\.exceptions\.(?!TemplateError)|not a valid JSON file|chat_template is not set"
+        r"|backend tokenizer"
+        r"|variant of untagged enum|could not parse ModelProto|Unknown quantization",
+        "use a model that ms-swift supports, with all of its files",
+    ),
+    FailureRule(
+        "dataset-broken",
+        FailureClass.DATA,
+        Exit.DATA,
+        r"DatasetGenerationError|ArrowInvalid|DatasetNotFoundError|EmptyDataset|CastError"
+        r"|DataFilesNotFoundError|ArrowTypeError|ArrowNotImplementedError|MaxLengthError"
+        r"|Failed to retrieve the dataset|ValueError: rejected_response|inputs\.rejected is None"
+        r"|requires a train_dataset|AssertionError: (?:messages?|val_sample): "
+        r"|no samples? (?:left )?to consume|Couldn't cast|jinja2\.exceptions\.TemplateError"
+        r"|Error tokenizing data",
+        "correct the dataset (recipe.dataset)",
+    ),
+    FailureRule(
+        "dataset-not-json",
+        FailureClass.DATA,
+        Exit.DATA,
+        # later the first two may come from a server's response; the next are pandas', pyarrow's
+        r"BadGzipFile|Compressed file ended|TProtocolException|zlib\.error|LZMAError"
+        r"|zstd decompress|JSONDecodeError|UnicodeDecodeError"
+        r"|ValueError: Trailing data|Expected object or value"
+        r"|object of type 'NoneType' has no len",  # ms-swift, after all rows were filtered out
+        "correct the dataset (recipe.dataset)",
+        early=True,
+    ),
+    FailureRule(
+        "compiler-missing",
+        FailureClass.USER,
+        Exit.CONFIG,
+        r"Failed to find C compiler|CUDA_HOME (?:environment variable is not set|does not exist)"
+        r"|[Nn]inja is required|Could not find (?:`?nvcc|CUDA compiler)",
+        "use an image with the compilers that training needs (a C compiler, ninja, nvcc)",
+        early=True,
+    ),
+    FailureRule(
+        "path-missing",
+        FailureClass.USER,
+        Exit.INPUT_MISSING,
+        r"FileNotFoundError|NotADirectoryError|IsADirectoryError|does not exist|No such file",
+        "use paths that exist in the pods",
+        early=True,
+    ),
+    FailureRule(
+        "recipe-or-plugin",
+        FailureClass.USER,
+        Exit.CONFIG,
+        r"^(?:\w+\.)*_*(?:ModuleNotFoundError|ImportError|ValueError|TypeError|KeyError|SyntaxError"
+        r"|AttributeError|AssertionError|NotImplementedError|NameError|IndexError|PicklingError"
+        r"|IndentationError|ZeroDivisionError|OverflowError|RecursionError|UnboundLocalError)"
+        r"|^(?:\w+\.)*\w*(?:Config|Usage|Validation|Scanner|Parser|Missing|Unsupported"
+        r"|StrictDataclass)\w*(?:Error|Exception)|^RuntimeError: Failed to import"
+        r"|(?:is not|must be|should be) divisible by|args\.output_dir: .* already exists",
+        RECIPE_REMEDY,
+        early=True,
+    ),
+)
+"""Causes by the last exception, if it is not a cascade."""

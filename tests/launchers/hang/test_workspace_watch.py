@@ -1,0 +1,108 @@
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from launchers import command
+from launchers.config.settings import from_env
+from launchers.exits import Exit, FailureClass, LaunchError
+from launchers.hang.workspace_watch import WorkspaceWatch
+
+LIMIT = 0.2
+
+
+class Ends:
+    """Takes the place of the end of the process."""
+
+    def __init__(self) -> None:
+        self.errors: list[LaunchError] = []
+        self.ended = threading.Event()
+
+    def __call__(self, error: LaunchError) -> None:
+        self.errors.append(error)
+        self.ended.set()
+
+
+@pytest.fixture
+def stalled(monkeypatch: pytest.MonkeyPatch) -> Iterator[threading.Event]:
+    """Let each touch of a folder wait; set it to let the workspace answer."""
+    answers = threading.Event()
+    monkeypatch.setattr(os, "utime", lambda *_: answers.wait())
+    yield answers
+    answers.set()
+
+
+def test_a_workspace_without_an_answer_ends_the_launcher_as_a_storage_fault(
+    tmp_path: Path, stalled: threading.Event
+) -> None:
+    ends = Ends()
+    begun = time.monotonic()
+    WorkspaceWatch(tmp_path, LIMIT, ends).resume()
+    assert ends.ended.wait(10)
+    assert time.monotonic() - begun >= LIMIT
+    (error,) = ends.errors
+    assert (error.code, error.id) == (Exit.IO, "workspace-stalled")
+    assert error.failure_class == FailureClass.STORAGE
+
+
+def test_what_ended_training_counts_if_it_is_known(
+    tmp_path: Path, stalled: threading.Event
+) -> None:
+    ends = Ends()
+    watch = WorkspaceWatch(tmp_path, LIMIT, ends)
+    watch.resume()
+    watch.note(LaunchError(Exit.CONFIG, "a flag", "correct it", id="flag-not-taken"))
+    assert ends.ended.wait(10)
+    assert [error.id for error in ends.errors] == ["flag-not-taken"]
+
+
+def test_nothing_ends_while_training_runs(tmp_path: Path, stalled: threading.Event) -> None:
+    ends = Ends()
+    watch = WorkspaceWatch(tmp_path, LIMIT, ends)
+    watch.resume()
+    watch.pause()
+    assert not ends.ended.wait(5 * LIMIT)
+    watch.resume()
+    assert ends.ended.wait(10)
+
+
+def test_an_error_is_an_answer_and_so_is_a_slow_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[float] = []
+
+    def touch(*_: object) -> None:
+        time.sleep(LIMIT / 2)
+        calls.append(time.monotonic())
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(os, "utime", touch)
+    ends = Ends()
+    watch = WorkspaceWatch(tmp_path, LIMIT, ends)
+    watch.resume()
+    assert not ends.ended.wait(6 * LIMIT) and len(calls) >= 2
+    watch.pause()
+
+
+def test_the_termination_message_does_not_wait_for_the_workspace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = {"DPO_RUN": "r", "DPO_WORKSPACE": str(tmp_path), "DPO_NODES": "1"}
+    settings = from_env({**env, "DPO_TERMINATION_LOG": str(tmp_path / "message")})
+    answers = threading.Event()
+    monkeypatch.setattr(command, "last_step", lambda _: answers.wait())
+    monkeypatch.setattr(command, "STEP_SECONDS", LIMIT)
+    error = LaunchError(Exit.IO, "cause", "remedy", id="workspace-stalled")
+    command._write_end(settings, error, "train")
+    written = json.loads((tmp_path / "message").read_text())
+    assert (written["code"], written["id"], written["step"]) == (74, "workspace-stalled", None)
+    answers.set()
+    monkeypatch.setattr(command, "last_step", lambda _: 7)
+    command._write_end(settings, error, "train")
+    assert json.loads((tmp_path / "message").read_text())["step"] == 7
