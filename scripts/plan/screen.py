@@ -69,18 +69,14 @@ def proposed(search: Search, found: Sequence[Found]) -> RenderableType:
 
 
 def _title(submission: Submission, plan: Plan, verdict: Verdict) -> Text:
-    kind = (
-        submission.recipe.arg("rlhf_type", "dpo").upper()
-        if submission.recipe.task == "rlhf"
-        else ""
-    )
+    method = submission.recipe.preference.upper() or submission.recipe.task
     word, colour = "accepted", "bold green"
     if plan.free_gib is None:
         word, colour = "accepted, memory unknown", "bold yellow"
     if verdict.refusals:
         word, colour = "refused", "bold red"
     name = submission.recipe.model.rpartition("/")[2].partition("@")[0]
-    how = f"{kind or submission.recipe.task} ({_tuner(submission.recipe)}) of {name}"
+    how = f"{method} ({_tuner(submission.recipe)}) of {name}"
     return Text.assemble((submission.run, "bold"), f": {how}: ", (word, colour))
 
 
