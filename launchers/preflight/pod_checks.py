@@ -19,8 +19,8 @@ from launchers.preflight.probes import (
     gather,
     numbers,
 )
+from launchers.units import GIB
 
-GIB = 1 << 30
 SHM = GIB
 """Minimum /dev/shm of a pod with GPUs, bytes: NVIDIA's NCCL guide asks for ``--shm-size=1g``. With
 a container's default of 64 MiB, NCCL and data loaders end with SIGBUS."""

@@ -19,8 +19,9 @@ from launchers.storage.lock import Lock
 from launchers.storage.manifest import Manifest
 from launchers.storage.marker import Marker
 from launchers.system.log_periodically import log_periodically
+from launchers.units import GIB
 
-FULL = 1024**3
+FULL = GIB
 """Largest output, in bytes, whose digests are compared when it is found on the workspace. For
 larger ones only sizes are compared: reading 60 GB takes a minute of all GPUs at each restart."""
 

@@ -15,10 +15,11 @@ from launchers.config.recipe import Recipe
 from launchers.config.settings import STAGES
 from launchers.plan.footprint import WRITE_BYTES_PER_SECOND
 from launchers.plan.plan import Plan
+from launchers.units import GIB
 from scripts.plan import bars, layout_text, ranking
 from scripts.plan.search import Found, Search
 from scripts.plan.submission import Submission
-from scripts.plan.units import GIB, bytes_text, time_text
+from scripts.plan.units import bytes_text, time_text
 from scripts.plan.verdict import Verdict
 
 _HEAD = "bold cyan"
