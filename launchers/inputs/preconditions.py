@@ -27,6 +27,7 @@ from launchers.refusal import Refusal
 from launchers.rules import table
 from launchers.system.ms_swift import swift_folder
 from launchers.upstream import source
+from launchers.upstream.versions import parse_version
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,7 +81,7 @@ def _of_error(error: LaunchError) -> Refusal:
 def other_swift(recipe: Recipe) -> list[Refusal]:
     """Return a message if the image has another ms-swift than the one that the chart checked."""
     seen, checked = source.version("ms-swift"), recipe.swift_version
-    if not seen or not checked or table.version(seen) == table.version(checked):
+    if not seen or not checked or parse_version(seen) == parse_version(checked):
         return []
     says = (
         f"{checked}, but the image has ms-swift {seen}; use an image with {checked}, or set "

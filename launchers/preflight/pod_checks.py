@@ -12,14 +12,9 @@ from launchers.config.settings import Settings
 from launchers.exits import Exit
 from launchers.preflight.finding import Finding, failed, ok, skipped, warning
 from launchers.preflight.nvidia_smi import Gpu, Smi, visible
-from launchers.preflight.probes import (
-    REQUIRED_PACKAGES,
-    Facts,
-    beyond_torch,
-    gather,
-    numbers,
-)
+from launchers.preflight.probes import REQUIRED_PACKAGES, Facts, beyond_torch, gather
 from launchers.units import GIB
+from launchers.upstream.versions import parse_version
 
 SHM = GIB
 """Minimum /dev/shm of a pod with GPUs, bytes: NVIDIA's NCCL guide asks for ``--shm-size=1g``. With
@@ -177,7 +172,7 @@ def versions(found: Mapping[str, str | None], backend: Backend | None) -> Findin
             beyond = beyond_torch(found.get("ms-swift") or "")
         if version is None:
             seen.append(f"{name} is not installed")
-        elif version and not numbers(first) <= numbers(version) < numbers(beyond):
+        elif version and not parse_version(first) <= parse_version(version) < parse_version(beyond):
             seen.append(f"{name} is {version}")
         else:
             continue

@@ -20,6 +20,7 @@ from launchers.config.recipe import Backend
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
 from launchers.preflight.nvidia_smi import Smi, parse
+from launchers.upstream.versions import parse_version
 
 SMI = ("nvidia-smi", "-q", "-x")
 SMI_TIMEOUT_SECONDS = 20.0
@@ -54,17 +55,7 @@ def beyond_torch(swift: str) -> str:
     >>> beyond_torch("4.4.1"), beyond_torch(""), beyond_torch("4.6.0")
     ('2.12', '2.12', '3')
     """
-    return "3" if numbers(swift) >= numbers("4.5.3") else "2.12"
-
-
-def numbers(version: str) -> tuple[int, ...]:
-    """Return the numeric parts of a version.
-
-    >>> numbers("2.11.0+cu130") < numbers("2.12"), numbers("0.18.0rc1")
-    (True, (0, 18, 0))
-    """
-    match = re.match(r"\d+(\.\d+)*", version)
-    return tuple(int(n) for n in match.group(0).split(".")) if match else ()
+    return "3" if parse_version(swift) >= parse_version("4.5.3") else "2.12"
 
 
 @dataclass(frozen=True, kw_only=True)
