@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from launchers import logs
-from launchers.config.flag_value import NO, Value
+from launchers.config.flag_value import Value, spell, switch
 from launchers.config.recipe import TRACKERS, Recipe
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
@@ -121,10 +121,10 @@ def missing_trackers(recipe: Recipe) -> list[Refusal]:
 def unsaved(recipe: Recipe) -> list[Refusal]:
     """Return a message for each flag that would leave nothing to export."""
     found = []
-    if _word(recipe, "save_strategy") in NO:
+    if _is_off(recipe, "save_strategy"):
         says = f"{recipe.args['save_strategy']!r}: no checkpoint would be saved; use steps or epoch"
         found.append(_refused("nothing-saved", "save_strategy", says))
-    if recipe.backend == "megatron" and _word(recipe, "save_safetensors") in NO:
+    if recipe.backend == "megatron" and _is_off(recipe, "save_safetensors"):
         given = recipe.args["save_safetensors"]
         says = f"{given!r}: the export consists of safetensors; remove it"
         found.append(_refused("nothing-to-export", "save_safetensors", says))
@@ -135,10 +135,9 @@ def _refused(id: str, flag: str, says: str) -> Refusal:
     return Refusal(id=id, path=f"recipe.args.{flag}", says=says)
 
 
-def _word(recipe: Recipe, name: str) -> str:
-    """Return a flag's value in lower case; a list of one value reaches ms-swift as that value."""
-    value = recipe.args.get(name, "")
-    return " ".join(value).lower() if isinstance(value, list) else str(value).lower()
+def _is_off(recipe: Recipe, name: str) -> bool:
+    """Return whether a flag is given as no; a list of one value reaches ms-swift as that value."""
+    return switch(spell(recipe.args.get(name, ""))) is False
 
 
 def known_flags(recipe: Recipe) -> Known:
