@@ -16,8 +16,9 @@ from launchers.flags.command_line import environment
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.preflight.measurements import Record, behind, record_of
 from launchers.preflight.worker import Plan
-from launchers.system import failures
+from launchers.system.failures import tail, verdict
 from launchers.system.process import Child
+from launchers.system.training_end import signal_name
 
 CASCADE_SECONDS = 3.0
 """Time after the first exit for exits of other ranks, or news of a lost peer, to arrive."""
@@ -99,15 +100,13 @@ def _broken(children: Mapping[int, Child], plan: Plan, peers: PeerMonitor) -> La
         code = child.poll()
         if not code:
             continue
-        found = failures.verdict(
-            failures.tail(Path(plan.folder) / f"rank-{rank}.log"), started=False
-        )
+        found = verdict(tail(Path(plan.folder) / f"rank-{rank}.log"), started=False)
         why = (
             found.cause
             if found
             else f"exit {code}"
             if code > 0
-            else f"killed by {failures.signal_name(-code)}"
+            else f"killed by {signal_name(-code)}"
         )
         where = f"rank {rank} (GPU {rank % plan.nproc})"
         error = LaunchError(Exit.PREFLIGHT, f"{where}: {why}", _LOOK, id="preflight-worker")

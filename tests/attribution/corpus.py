@@ -12,7 +12,8 @@ import yaml
 
 from launchers.exits import CLASSES, USER, Exit, FailureClass
 from launchers.stages.git import GitError
-from launchers.system.failures import Verdict, attribute
+from launchers.system.failures import Verdict
+from launchers.system.training_end import attribute
 
 FOLDER = Path(__file__).parent / "corpus"
 HELD_OUT = 3
