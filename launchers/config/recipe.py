@@ -25,8 +25,8 @@ PairWeights = Literal["equal", "pack"]
 Saving = Literal["background", "blocking"]
 
 ADAPTERS = ("adapters", "ref_adapters", "mcore_adapter", "mcore_ref_adapter")
-"""Flags that name an adapter; with one of them ms-swift's Megatron trainer trains LoRA whatever
-``tuner_type`` says (``swift/megatron/arguments/megatron_args.py``, ``__post_init__``)."""
+"""Flags that name an adapter; with one of them ms-swift's Megatron trainer trains LoRA and ignores
+``tuner_type`` (``swift/megatron/arguments/megatron_args.py``, ``__post_init__``)."""
 PAIRED = ("dpo", "rm", "cpo", "orpo", "simpo")
 """``rlhf_type`` of the losses on pairs of a chosen and a rejected text
 (``swift/template/base.py``)."""

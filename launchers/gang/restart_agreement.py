@@ -31,7 +31,7 @@ POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """Why the training processes of one rank ended."""
+    """The end of one rank's training processes, and its cause."""
 
     who: str
     """Name of the rank."""

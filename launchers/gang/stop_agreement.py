@@ -44,7 +44,7 @@ class Answer:
     boundary: int
     """The highest boundary at which one of them looks for the request; 0 if they cannot save."""
     why: str = ""
-    """Why they cannot."""
+    """The reason if they cannot."""
     needs_seconds: float = 0.0
     """Measured duration of a step and a save; 0 without a save in this attempt."""
 

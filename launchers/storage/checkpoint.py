@@ -129,7 +129,7 @@ def rank_notes(folder: Path) -> list[Path]:
 
 
 def unseal(folder: Path) -> None:
-    """Withdraw a checkpoint that is about to be written anew."""
+    """Withdraw a checkpoint that is about to be overwritten."""
     if folder.is_dir():
         for name in (COMPLETE, PENDING):
             (folder / name).unlink(missing_ok=True)

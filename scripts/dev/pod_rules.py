@@ -85,7 +85,7 @@ DROPPED: Mapping[str, tuple[str, ...]] = {
     "VolumeProjection": ("podCertificate",),
 }
 """Fields that values may not have: those of Windows, and those of gates that are off in the lowest
-supported Kubernetes, whose API server drops them without a word."""
+supported Kubernetes, whose API server drops them silently."""
 OPTIONAL = ("Affinity", "PodDNSConfig", "PodSecurityContext", "PodSpec", "SecurityContext")
 """Types of whole values keys: a null means the default."""
 NULLABLE = ("PodSecurityContext", "SecurityContext")
