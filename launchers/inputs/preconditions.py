@@ -16,10 +16,9 @@ from launchers.config.flag_value import Value, spell, switch
 from launchers.config.recipe import TRACKERS, Recipe
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
-from launchers.flags import flag_types as kinds
-from launchers.flags import installed
+from launchers.flags import flag_types, installed
 from launchers.flags.command_line import Inputs, flatten, program, training_flags
-from launchers.flags.flag_types import Kind
+from launchers.flags.flag_types import FlagType
 from launchers.flags.renames import OWNED, RENAMED, secret_advice
 from launchers.inputs import model_preview
 from launchers.plan.model_config import ModelConfig
@@ -37,7 +36,7 @@ class Known:
     names: frozenset[str] = frozenset()
     elsewhere: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Flags of the same task of the other backend, by backend."""
-    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    types: Mapping[str, FlagType] = field(default_factory=dict)
 
 
 def check(settings: Settings, recipe: Recipe, inputs: Inputs, *, is_gang: bool = True) -> None:
@@ -65,7 +64,7 @@ def check(settings: Settings, recipe: Recipe, inputs: Inputs, *, is_gang: bool =
         found += installed.check_flags(
             recipe.args, known.names, RENAMED[recipe.backend], known.elsewhere
         )
-        judged = kinds.check(recipe.args, known.kinds)
+        judged = flag_types.check_values(recipe.args, known.types)
         judged += broken_rules(settings, recipe, None) if is_gang else []
         named = {refusal.path for refusal in found}  # one message for each key
         found += [refusal for refusal in judged if refusal.path not in named]
@@ -154,7 +153,7 @@ def known_flags(recipe: Recipe) -> Known:
     entry, bounded = installed.ENTRIES[recipe.backend][recipe.task], table.ranged(recipe.backend)
     try:
         classes = installed.read(packages)
-        names, found = installed.flags(classes, entry), installed.kinds(classes, entry)
+        names, found = installed.flags(classes, entry), installed.types(classes, entry)
         elsewhere = {
             backend: frozenset(installed.flags(classes, entries[recipe.task]))
             for backend, entries in installed.ENTRIES.items()
@@ -164,7 +163,7 @@ def known_flags(recipe: Recipe) -> Known:
         logs.warning("flags not checked", why=error)
         return Known()
     left = {name: kind for name, kind in found.items() if name not in bounded}
-    return Known(names=frozenset(names), elsewhere=elsewhere, kinds=left)
+    return Known(names=frozenset(names), elsewhere=elsewhere, types=left)
 
 
 def first_attempt_flags(settings: Settings, recipe: Recipe, inputs: Inputs) -> dict[str, Value]:
