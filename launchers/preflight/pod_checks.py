@@ -12,7 +12,7 @@ from launchers.config.settings import Settings
 from launchers.exits import Exit
 from launchers.preflight.finding import Finding, failed, ok, skipped, warning
 from launchers.preflight.nvidia_smi import Gpu, Smi, visible
-from launchers.preflight.probes import REQUIRED_PACKAGES, Facts, beyond_torch, gather
+from launchers.preflight.probes import REQUIRED_PACKAGES, PodFacts, beyond_torch, gather
 from launchers.units import GIB
 from launchers.upstream.versions import parse_version
 
@@ -28,13 +28,13 @@ IN_USE = 0.05
 _DRAIN = "cordon the node and reset or replace the GPU"
 
 
-def read_facts(settings: Settings, backend: Backend | None, env: Mapping[str, str]) -> Facts:
+def read_facts(settings: Settings, backend: Backend | None, env: Mapping[str, str]) -> PodFacts:
     """Read the facts of this pod."""
     return gather(env, settings.work.root, backend, gpus=settings.gpus_per_node > 0)
 
 
 def judge_pod(
-    seen: Facts, settings: Settings, backend: Backend | None, needed: int | None
+    seen: PodFacts, settings: Settings, backend: Backend | None, needed: int | None
 ) -> list[Finding]:
     """Judge the facts of a pod; checks of GPUs are omitted on CPU.
 
@@ -66,7 +66,7 @@ def judge_pod(
     return [*found, *judge_gpus(seen, settings)]
 
 
-def judge_gpus(seen: Facts, settings: Settings) -> list[Finding]:
+def judge_gpus(seen: PodFacts, settings: Settings) -> list[Finding]:
     """Judge the GPUs of the pod."""
     if seen.smi is None and seen.smi_error:
         remedy = "cordon the node: its driver or a GPU does not answer"

@@ -59,7 +59,7 @@ def beyond_torch(swift: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class PodFacts:
     """Facts of one pod."""
 
     smi: Smi | None
@@ -80,10 +80,10 @@ class Facts:
 
 def gather(
     env: Mapping[str, str], workspace: Path, backend: Backend | None, *, gpus: bool
-) -> Facts:
+) -> PodFacts:
     """Read the facts; with ``gpus`` false nvidia-smi is not run."""
     smi, error = ask(env) if gpus else (None, "")
-    return Facts(
+    return PodFacts(
         smi=smi,
         smi_error=error,
         torch_cuda=torch_cuda(_module("torch")) if gpus else None,
