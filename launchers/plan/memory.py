@@ -37,7 +37,7 @@ class Fit:
 
 
 FIT = Fit()
-SPREAD = 0.035
+MEMORY_ERROR_SHARE = 0.035
 """Root mean square of the relative error, with each row predicted by a fit of the others. A job
 closer than this to the GPU's memory is tight."""
 
