@@ -101,7 +101,7 @@ def test_a_partial_folder_is_not_taken_for_an_output(hub: FakeHub, work: Workspa
     hub.faults = {"model.safetensors": ["401"]}
     assert refused("hf://o/m@main", work).code == Exit.AUTH
     home = work.model(parse("hf://o/m@main", "recipe.model").slug)
-    assert partial.of(home).exists()
+    assert partial.partial_path(home).exists()
     assert not home.exists()
 
 
