@@ -40,7 +40,7 @@ from launchers.stages.resume import verify_share
 from launchers.stages.train import train
 from launchers.standby.standby import Standby
 from launchers.storage import node_disk
-from launchers.storage.checkpoint import Checkpoint, read
+from launchers.storage.checkpoint import Checkpoint, read_checkpoint
 from launchers.storage.lock import HeldError, Lock
 from launchers.storage.visible import VISIBILITY_TIMEOUT_SECONDS, await_outputs
 from launchers.system.process import Stopped
@@ -291,7 +291,7 @@ def _await_checkpoint(
     if not name:
         return None
     stop = time.monotonic() + timeout
-    while (found := read(work.checkpoints / name)) is None:
+    while (found := read_checkpoint(work.checkpoints / name)) is None:
         if time.monotonic() >= stop:
             raise LaunchError(
                 Exit.IO,

@@ -195,7 +195,7 @@ def rejected(checkpoints: Path) -> list[Rejected]:
     return [found for p in folders if isinstance(found := inspect(p), Rejected)]
 
 
-def read(folder: Path) -> Checkpoint | None:
+def read_checkpoint(folder: Path) -> Checkpoint | None:
     """Return the checkpoint in ``folder`` if it is complete."""
     found = inspect(folder)
     return found if isinstance(found, Checkpoint) else None
