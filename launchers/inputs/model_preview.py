@@ -39,7 +39,7 @@ def shape(recipe: Recipe, inputs: Inputs, *, may_ask: bool = True) -> ModelConfi
     """
     if recipe.backend != "megatron":
         return None
-    model = sources.parse(recipe.model, "recipe.model")
+    model = sources.parse_source(recipe.model, "recipe.model")
     try:
         text = _local(inputs, model) or (_from_hub(model) if may_ask else "")
         found = parse(_document(text)) if text else None

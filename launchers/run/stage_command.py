@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
-from launchers.config.sources import parse
+from launchers.config.sources import parse_source
 from launchers.exits import during
 from launchers.flags.command_line import Inputs
 from launchers.gang.protocol import Hello
@@ -52,6 +52,6 @@ def _act(
             judge=lambda: judge_data(settings, recipe, inputs, is_gang=False),
         )
     else:
-        found = marker.read(work.model(parse(recipe.model, "recipe.model").slug))
+        found = marker.read(work.model(parse_source(recipe.model, "recipe.model").slug))
         digest = "" if found is None else marker.digest(found)
         convert(settings, recipe, inputs, model_digest=digest, env=env)

@@ -42,7 +42,7 @@ def find_model(model: str, config: Path | None = None) -> tuple[ModelConfig | No
     if config is not None:
         return read_config(config), str(config)
     try:
-        parsed = sources.parse(model, "recipe.model")
+        parsed = sources.parse_source(model, "recipe.model")
     except LaunchError as error:
         raise Problem(f"{error.cause}; {error.remedy}") from None
     here = Path(parsed.repo) / "config.json"
@@ -112,7 +112,7 @@ def find_data(
     counts, lengths = 0, list[float]()
     for place, text in enumerate(datasets):
         try:
-            parsed = sources.parse(text, f"recipe.dataset[{place}]")
+            parsed = sources.parse_source(text, f"recipe.dataset[{place}]")
         except LaunchError as error:
             raise Problem(f"{error.cause}; {error.remedy}") from None
         file = Path(parsed.repo)
