@@ -1,7 +1,7 @@
 """The checks of a recipe before anything is trained: flags, sources, sizes, the model's sizes.
 
-``check`` needs no model and runs first. ``check_model`` judges the model's sizes as soon as they
-are known: usually before the download, otherwise after it.
+``check_recipe`` needs no model and runs first. ``check_model`` judges the model's sizes as soon as
+they are known: usually before the download, otherwise after it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,9 @@ class Known:
     types: Mapping[str, FlagType] = field(default_factory=dict)
 
 
-def check(settings: Settings, recipe: Recipe, inputs: Inputs, *, is_gang: bool = True) -> None:
+def check_recipe(
+    settings: Settings, recipe: Recipe, inputs: Inputs, *, is_gang: bool = True
+) -> None:
     """Refuse a recipe that cannot work, as far as that is known without the model.
 
     Args:
@@ -205,7 +207,7 @@ def check_model(
 
     Args:
         settings: the launcher's settings.
-        recipe: the run's recipe, which has passed ``check``.
+        recipe: the run's recipe, which has passed ``check_recipe``.
         inputs: the paths of its inputs.
         may_ask: whether the model's hub may be asked: only before the download.
 

@@ -20,7 +20,7 @@ from launchers.gang.member import Member
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.gang.protocol import Hello, StartMessage
 from launchers.inputs.paths import inputs_of
-from launchers.inputs.preconditions import check, check_model
+from launchers.inputs.preconditions import check_model, check_recipe
 from launchers.metrics.evaluations import Measure
 from launchers.preflight.preflight import Preflight
 from launchers.preflight.probes import with_gpus
@@ -116,7 +116,7 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
     # Check: refuse what cannot work, before anything is downloaded.
     with reporting(progress):
         inputs = inputs_of(settings, recipe)
-        check(settings, recipe, inputs)
+        check_recipe(settings, recipe, inputs)
         preflight.local(plan_file.record(settings, recipe, inputs, env))
         progress.mark("checks")
         leader = Leader(hello, settings.gang_port)
@@ -181,7 +181,7 @@ def follow(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline:
     """Run any other rank: check, join the gang, train."""
     # Check: the same as rank 0, so that this pod's log names the mistake, too.
     inputs = inputs_of(settings, recipe)
-    check(settings, recipe, inputs)
+    check_recipe(settings, recipe, inputs)
     hello = Hello.of_run(settings, recipe)
     preflight = Preflight(settings, recipe.backend, hello, env)
     preflight.local()

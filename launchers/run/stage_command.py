@@ -14,7 +14,7 @@ from launchers.exits import during
 from launchers.flags.command_line import Inputs
 from launchers.gang.protocol import Hello
 from launchers.inputs.paths import inputs_of
-from launchers.inputs.preconditions import check
+from launchers.inputs.preconditions import check_recipe
 from launchers.progress.progress import Progress, reporting
 from launchers.run.prepare import judge_data
 from launchers.stages.clone import clone
@@ -31,7 +31,7 @@ def run_stage(name: str, settings: Settings, recipe: Recipe, env: Mapping[str, s
     progress = Progress(path=settings.work.progress, run=settings.run, digest=digest)
     with reporting(progress):
         inputs = inputs_of(settings, recipe)
-        check(settings, recipe, inputs, is_gang=False)
+        check_recipe(settings, recipe, inputs, is_gang=False)
         progress.begin(name)
         with during(name):
             _act(name, settings, recipe, inputs, env)

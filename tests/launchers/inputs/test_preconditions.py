@@ -24,7 +24,7 @@ KNOWN = checking.Known(names=frozenset(NAMES.split()), types=TYPES)
 
 
 def check(settings: Settings, recipe: Recipe, *, is_gang: bool = True) -> None:
-    checking.check(settings, recipe, inputs_of(settings, recipe), is_gang=is_gang)
+    checking.check_recipe(settings, recipe, inputs_of(settings, recipe), is_gang=is_gang)
 
 
 @pytest.fixture
