@@ -19,7 +19,7 @@ from launchers import logs
 from launchers.config.recipe import Backend
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
-from launchers.preflight.nvidia_smi import Smi, parse
+from launchers.preflight.nvidia_smi import Smi, parse_smi
 from launchers.upstream.versions import parse_version
 
 SMI = ("nvidia-smi", "-q", "-x")
@@ -117,7 +117,7 @@ def ask(env: Mapping[str, str]) -> tuple[Smi | None, str]:
             f"nvidia-smi failed with exit code {child.returncode}: {' '.join(text.split())[-300:]}",
         )
     try:
-        return parse(text), ""
+        return parse_smi(text), ""
     except ValueError as error:
         return None, str(error)
 
