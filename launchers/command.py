@@ -23,7 +23,7 @@ from launchers.config.settings import Settings, describe, from_env, refuse_contr
 from launchers.exits import Exit, LaunchError
 from launchers.hang import alive, workspace_watch
 from launchers.inputs.paths import importable, inputs_of
-from launchers.inputs.preconditions import check, check_model, log_command
+from launchers.inputs.preconditions import check_model, check_recipe, log_command
 from launchers.run.check_image import check_image
 from launchers.run.preflight_command import DEFAULTS, preflight, preflight_of_run
 from launchers.run.run import run
@@ -97,7 +97,7 @@ def _act(command: str, settings: Settings, env: Mapping[str, str]) -> None:
     recipe, env = load(settings.recipe), importable(settings, env)
     if command == "check":
         inputs = inputs_of(settings, recipe)
-        check(settings, recipe, inputs)
+        check_recipe(settings, recipe, inputs)
         check_model(settings, recipe, inputs, may_ask=True)
         log_command(settings, recipe, inputs)
     elif command in STAGE_COMMANDS:

@@ -55,7 +55,7 @@ FREE = frozenset({Exit.PREEMPTED, Exit.TERMINATED})
 
 
 class FailureClass(StrEnum):
-    """Why an attempt ended, in termination messages and in records of attempts."""
+    """Class of an attempt's end, in termination messages and in records of attempts."""
 
     USER = "user"
     """Recipe, flags, paths, credentials or plugin."""

@@ -51,10 +51,10 @@ def port(env: Mapping[str, str], name: str, default: int) -> int:
     return number
 
 
-def switch(env: Mapping[str, str], name: str) -> bool:
-    """Read a 0 or 1; unset or empty is 0.
+def is_one(env: Mapping[str, str], name: str) -> bool:
+    """Return whether a variable is 1 and not 0; unset or empty is 0.
 
-    >>> switch({"SKIP_CLONE": "1"}, "SKIP_CLONE"), switch({}, "SKIP_CLONE")
+    >>> is_one({"SKIP_CLONE": "1"}, "SKIP_CLONE"), is_one({}, "SKIP_CLONE")
     (True, False)
 
     Raises:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from launchers import suggestion
-from launchers.config.env import switch
+from launchers.config.env import is_one
 from launchers.exits import Exit, LaunchError
 
 FLOORS = {
@@ -44,7 +44,7 @@ def from_env(env: Mapping[str, str]) -> Hang:
     """
     pairs = filter(None, env.get("DPO_HANG_FLOORS", "").split(","))
     return Hang(
-        is_watched=switch({"DPO_HANG_WATCHDOG": "1", **env}, "DPO_HANG_WATCHDOG"),
+        is_watched=is_one({"DPO_HANG_WATCHDOG": "1", **env}, "DPO_HANG_WATCHDOG"),
         floors={**FLOORS, **dict(map(_floor, pairs))},
     )
 

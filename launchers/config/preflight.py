@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from launchers import suggestion
 from launchers.config import gpu_models
-from launchers.config.env import integer, switch
+from launchers.config.env import integer, is_one
 from launchers.config.gpu_models import GpuModel
 from launchers.exits import Exit, LaunchError
 
@@ -94,17 +94,17 @@ def from_env(env: Mapping[str, str]) -> Preflight:
     """
     model = env.get("DPO_GPU_MODEL", "")
     return Preflight(
-        skip=switch(env, "SKIP_PREFLIGHT"),
+        skip=is_one(env, "SKIP_PREFLIGHT"),
         skips=frozenset(
             _known(word) for word in env.get("DPO_PREFLIGHT_SKIP", "").split(",") if word
         ),
         card=gpu_models.by_name(model) if model else None,
         node_floor=_rate(env, "DPO_PREFLIGHT_NODE_FLOOR"),
         network_floor=network_floor(env),
-        strict=switch(env, "DPO_PREFLIGHT_STRICT"),
+        strict=is_one(env, "DPO_PREFLIGHT_STRICT"),
         transport=env.get("DPO_NETWORK_TRANSPORT", ""),
         deadline=integer(env, "DPO_PREFLIGHT_DEADLINE", 60, lowest=10),
-        only=switch(env, "DPO_PREFLIGHT_ONLY"),
+        only=is_one(env, "DPO_PREFLIGHT_ONLY"),
     )
 
 

@@ -25,8 +25,8 @@ PairWeights = Literal["equal", "pack"]
 Saving = Literal["background", "blocking"]
 
 ADAPTERS = ("adapters", "ref_adapters", "mcore_adapter", "mcore_ref_adapter")
-"""Flags that name an adapter; with one of them ms-swift's Megatron trainer trains LoRA whatever
-``tuner_type`` says (``swift/megatron/arguments/megatron_args.py``, ``__post_init__``)."""
+"""Flags that name an adapter; with one of them ms-swift's Megatron trainer trains LoRA and ignores
+``tuner_type`` (``swift/megatron/arguments/megatron_args.py``, ``__post_init__``)."""
 PAIRED = ("dpo", "rm", "cpo", "orpo", "simpo")
 """``rlhf_type`` of the losses on pairs of a chosen and a rejected text
 (``swift/template/base.py``)."""
@@ -154,6 +154,15 @@ class Recipe:
         is_split = not is_zero(share)
         return is_split or any(self.args.get(n) for n in ("val_dataset", "cached_val_dataset"))
 
+    @property
+    def preference(self) -> str:
+        """Return the method of preference training, ``rlhf_type``; empty for another task.
+
+        >>> Recipe(backend="megatron", task="rlhf", model="m", dataset=("d",), args={}).preference
+        'dpo'
+        """
+        return spell(self.args.get("rlhf_type", "dpo")) if self.task == "rlhf" else ""
+
     def arg(self, name: str, default: str = "") -> str:
         """Return the value of a flag that takes one value."""
         value = self.args.get(name, default)
@@ -211,14 +220,13 @@ class Recipe:
     @property
     def weighs_pairs_equally(self) -> bool:
         """Return whether the launcher replaces the weights that packs give to pairs of DPO."""
-        is_dpo = self.task == "rlhf" and self.arg("rlhf_type", "dpo") == "dpo"
-        return is_dpo and self.pair_weights == "equal" and self.is_on("packing")
+        is_packed_dpo = self.preference == "dpo" and self.is_on("packing")
+        return is_packed_dpo and self.pair_weights == "equal"
 
     @property
     def has_reference(self) -> bool:
         """Return whether ms-swift accepts a reference model for this recipe."""
-        is_pairs = self.task == "rlhf" and self.arg("rlhf_type", "dpo") in _REFERENCE_TYPES
-        return is_pairs and not self.trains_adapter
+        return self.preference in _REFERENCE_TYPES and not self.trains_adapter
 
 
 def load(path: Path) -> Recipe:

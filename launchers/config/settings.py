@@ -15,7 +15,7 @@ from launchers import PACKAGE, suggestion
 from launchers.config import env_from
 from launchers.config import hang as hang_settings
 from launchers.config import preflight as preflight_settings
-from launchers.config.env import integer, port, required, switch
+from launchers.config.env import integer, is_one, port, required
 from launchers.config.hang import Hang
 from launchers.config.preflight import Preflight
 from launchers.config.rank import Place, gpus_of, place_of
@@ -217,11 +217,11 @@ def from_env(env: Mapping[str, str]) -> Settings:
         metrics_port=port(env, metrics, 1) if env.get(metrics) else 0,
         webhook_url=env.get("DPO_WEBHOOK_URL", ""),
         webhook_wait=integer(env, "DPO_WEBHOOK_WAIT", 900),
-        events=switch(env, "DPO_EVENTS"),
+        events=is_one(env, "DPO_EVENTS"),
         jobset_uid=env.get("DPO_JOBSET_UID", ""),
         grace=integer(env, "DPO_GRACE_SECONDS", DEFAULT_GRACE_SECONDS),
         restarts_in_place=restarts,
-        standby=switch(env, "DPO_STANDBY") and restarts > 0,
+        standby=is_one(env, "DPO_STANDBY") and restarts > 0,
         restart_attempt=integer(env, "DPO_RESTART_ATTEMPT", 0, lowest=0),
         termination_log=Path(log) if log else None,
         pod=env.get("DPO_POD_NAME", "") or env.get("HOSTNAME", ""),
@@ -232,17 +232,17 @@ def from_env(env: Mapping[str, str]) -> Settings:
             secret=Path(secret) if secret else None,
             python_path=tuple(filter(None, env.get("DPO_CODE_PYTHONPATH", "").split(":"))),
         ),
-        skips=frozenset(s for s in STAGES if switch(env, f"SKIP_{s.upper()}")),
+        skips=frozenset(s for s in STAGES if is_one(env, f"SKIP_{s.upper()}")),
         preflight=preflight_settings.from_env(env),
         hang=hang_settings.from_env(env),
         alive_file=Path(alive) if alive else None,
-        jit_cache=switch({"DPO_JIT_CACHE": "1", **env}, "DPO_JIT_CACHE"),
+        jit_cache=is_one({"DPO_JIT_CACHE": "1", **env}, "DPO_JIT_CACHE"),
         test_deadline=integer(env, "DPO_TEST_DEADLINE", 240),
         verify_seconds=integer(env, "DPO_VERIFY_SECONDS", DEFAULT_VERIFY_SECONDS, lowest=0),
         stall_seconds=integer(env, "DPO_STALL_SECONDS", DEFAULT_STALL_SECONDS),
         release_record=Path(record) if record else None,
         local_checkpoints=Path(local) if local else None,
-        rehearse=switch(env, "DPO_REHEARSE"),
+        rehearse=is_one(env, "DPO_REHEARSE"),
     )
 
 

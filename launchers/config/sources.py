@@ -46,7 +46,7 @@ class Source:
     def text(self) -> str:
         """Return the source without its sample, as markers record it.
 
-        >>> parse("hf://org/name@v1/a.jsonl#500", "recipe.dataset[0]").text
+        >>> parse_source("hf://org/name@v1/a.jsonl#500", "recipe.dataset[0]").text
         'hf://org/name@v1/a.jsonl'
         """
         if self.hub == "file":
@@ -59,7 +59,7 @@ class Source:
     def name(self) -> str:
         """Return the last part of the path, by which ms-swift recognises models and datasets.
 
-        >>> parse("hf://Qwen/Qwen3-0.6B@main", "recipe.model").name
+        >>> parse_source("hf://Qwen/Qwen3-0.6B@main", "recipe.model").name
         'Qwen3-0.6B'
         """
         return (self.path or self.repo).rpartition("/")[2]
@@ -68,9 +68,9 @@ class Source:
     def slug(self) -> str:
         """Return a folder name unique to the source; the sample is not part of it.
 
-        >>> parse("hf://Qwen/Qwen3-0.6B@main", "recipe.model").slug
+        >>> parse_source("hf://Qwen/Qwen3-0.6B@main", "recipe.model").slug
         'hf--Qwen--Qwen3-0.6B@main'
-        >>> parse("file:///data/pairs.jsonl", "recipe.dataset[0]").slug
+        >>> parse_source("file:///data/pairs.jsonl", "recipe.dataset[0]").slug
         'file--pairs.jsonl-0480ee3656'
         """
         plain = self.text.replace("://", "--", 1).replace("/", "--")
@@ -82,7 +82,7 @@ class Source:
         return f"{readable}-{hashlib.sha256(self.text.encode()).hexdigest()[:10]}"
 
 
-def parse(text: str, key: str) -> Source:
+def parse_source(text: str, key: str) -> Source:
     """Parse a source.
 
     Args:

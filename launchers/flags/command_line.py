@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from launchers.config.flag_value import NO, Value
+from launchers.config.flag_value import Value, switch
 from launchers.config.rank import Place
 from launchers.config.recipe import KEPT_BY_TIME, SAVE_STEPS, TRACKERS, Recipe
 from launchers.exits import Exit, LaunchError
@@ -122,7 +122,7 @@ def evaluates_on_start(recipe: Recipe, resume: Checkpoint | None) -> bool:
 
     On Megatron, which has no such flag, the feature ``evaluation`` does.
     """
-    is_off = recipe.arg("eval_strategy", "steps") in NO
+    is_off = switch(recipe.arg("eval_strategy", "steps")) is False
     starts = recipe.backend == "transformers" and resume is None
     return starts and features.evaluates(recipe) and not is_off
 

@@ -133,7 +133,7 @@ def evaluates(recipe: Recipe) -> bool:
     ...                  args={"split_dataset_ratio": "0.01"}))
     True
     """
-    is_scored = recipe.task != "rlhf" or recipe.arg("rlhf_type", "dpo") in (*PAIRED, "kto")
+    is_scored = recipe.task != "rlhf" or recipe.preference in (*PAIRED, "kto")
     return is_scored and recipe.holds_out and not recipe.is_on("streaming")
 
 

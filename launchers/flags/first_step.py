@@ -23,7 +23,7 @@ def wanted(recipe: Recipe) -> bool:
 
 def unjudged(recipe: Recipe) -> str:
     """Return why policy and reference may differ at the first step; empty if they may not."""
-    if recipe.task != "rlhf" or recipe.arg("rlhf_type", "dpo") != "dpo":
+    if recipe.preference != "dpo":
         return "the loss is not DPO"
     if recipe.is_on("reference_free"):
         return "reference_free leaves the reference out of the loss"

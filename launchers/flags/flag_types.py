@@ -19,9 +19,9 @@ _SIZE = re.compile(r"[1-9][0-9]{0,5}")
 _WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,14})")
 _NUMBER = re.compile(r"[-+]?([0-9]{1,30}[.]?[0-9]{0,30}|[.][0-9]{1,30})([eE][-+]?[0-9]{1,2})?")
 
-Sort = Literal["switch", "whole", "number", "choice"]
-_SORTS: dict[str, Sort] = {"bool": "switch", "int": "whole", "float": "number"}
-_WRONG: dict[Sort, str] = {
+TypeName = Literal["switch", "whole", "number", "choice"]
+_NAMES: dict[str, TypeName] = {"bool": "switch", "int": "whole", "float": "number"}
+_WRONG: dict[TypeName, str] = {
     "switch": "is neither true nor false; use true or false",
     "whole": "is not a whole number; use digits only",
     "number": "is not a number; use e.g. 0.1 or 5e-6",
@@ -48,54 +48,54 @@ def is_number(text: str) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
+class FlagType:
     """Type of one flag's value."""
 
-    sort: Sort
+    type: TypeName
     choices: tuple[str, ...] = ()
 
     def wrong(self, text: str) -> str:
         """Return what is wrong with a text, or nothing.
 
-        >>> Kind(sort="choice", choices=("adam", "sgd")).wrong("Adam")
+        >>> FlagType(type="choice", choices=("adam", "sgd")).wrong("Adam")
         'is unknown; use one of adam, sgd'
         """
-        if self.sort == "choice":
+        if self.type == "choice":
             known = f"is unknown; use one of {', '.join(self.choices)}"
             return "" if text in self.choices else known
         fits = {
             "switch": switch(text) is not None,
             "whole": is_whole(text),
             "number": is_number(text),
-        }[self.sort]
-        return "" if fits else _WRONG[self.sort]
+        }[self.type]
+        return "" if fits else _WRONG[self.type]
 
 
-def check(args: Mapping[str, Value], kinds: Mapping[str, Kind]) -> list[Refusal]:
+def check_values(args: Mapping[str, Value], types: Mapping[str, FlagType]) -> list[Refusal]:
     """Return a message for each flag that its parser would not take.
 
-    >>> str(check({"packing": "maybe"}, {"packing": Kind(sort="switch")})[0])
+    >>> str(check_values({"packing": "maybe"}, {"packing": FlagType(type="switch")})[0])
     'recipe.args.packing: "maybe" is neither true nor false; use true or false [flag-switch]'
     """
-    return list(_check(args, kinds))
+    return list(_wrong_values(args, types))
 
 
-def _check(args: Mapping[str, Value], kinds: Mapping[str, Kind]) -> Iterator[Refusal]:
+def _wrong_values(args: Mapping[str, Value], types: Mapping[str, FlagType]) -> Iterator[Refusal]:
     for name, value in sorted(args.items()):
         text = spell(value)
-        if name in kinds and text and (wrong := kinds[name].wrong(text)):
+        if name in types and text and (wrong := types[name].wrong(text)):
             says = f'"{text}" {wrong}'
-            yield Refusal(id=f"flag-{kinds[name].sort}", path=f"recipe.args.{name}", says=says)
+            yield Refusal(id=f"flag-{types[name].type}", path=f"recipe.args.{name}", says=says)
 
 
-def kind_of(annotation: ast.expr) -> Kind | None:
+def type_of(annotation: ast.expr) -> FlagType | None:
     """Read an annotation; None where it says nothing that can be checked.
 
-    >>> kind_of(ast.parse("Optional[Literal['a', 'b']]", mode="eval").body)
-    Kind(sort='choice', choices=('a', 'b'))
-    >>> kind_of(ast.parse("int | None", mode="eval").body)
-    Kind(sort='whole', choices=())
-    >>> kind_of(ast.parse("Union[dict, str, None]", mode="eval").body)
+    >>> type_of(ast.parse("Optional[Literal['a', 'b']]", mode="eval").body)
+    FlagType(type='choice', choices=('a', 'b'))
+    >>> type_of(ast.parse("int | None", mode="eval").body)
+    FlagType(type='whole', choices=())
+    >>> type_of(ast.parse("Union[dict, str, None]", mode="eval").body)
     """
     members = [member for member in _members(annotation) if ast.unparse(member) != "None"]
     if len(members) != 1:
@@ -103,9 +103,9 @@ def kind_of(annotation: ast.expr) -> Kind | None:
     if isinstance(members[0], ast.Subscript) and _name(members[0].value) == "Literal":
         inside = members[0].slice
         words = inside.elts if isinstance(inside, ast.Tuple) else [inside]
-        return Kind(sort="choice", choices=tuple(str(ast.literal_eval(word)) for word in words))
-    sort = _SORTS.get(ast.unparse(members[0]))
-    return None if sort is None else Kind(sort=sort)
+        return FlagType(type="choice", choices=tuple(str(ast.literal_eval(word)) for word in words))
+    name = _NAMES.get(ast.unparse(members[0]))
+    return None if name is None else FlagType(type=name)
 
 
 def _members(node: ast.expr) -> list[ast.expr]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from launchers import suggestion
-from launchers.flags.flag_types import Kind, kind_of
+from launchers.flags.flag_types import FlagType, type_of
 from launchers.flags.renames import LAUNCHERS, Renamed
 from launchers.refusal import Refusal
 
@@ -44,7 +44,7 @@ class Flag:
     """One flag as its source declares it."""
 
     default: Default
-    kind: Kind | None
+    type: FlagType | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,10 +103,10 @@ def flags(classes: Classes, entry: str) -> dict[str, Default]:
     return {name: flag.default for name, flag in _collect(classes, entry).items()}
 
 
-def kinds(classes: Classes, entry: str) -> dict[str, Kind]:
-    """Collect what each flag takes, where its annotation says so; as ``flags`` otherwise."""
+def types(classes: Classes, entry: str) -> dict[str, FlagType]:
+    """Collect the type of each flag whose annotation has one; arguments as of ``flags``."""
     found = _collect(classes, entry)
-    return {name: flag.kind for name, flag in found.items() if flag.kind is not None}
+    return {name: flag.type for name, flag in found.items() if flag.type is not None}
 
 
 def _collect(classes: Classes, entry: str) -> dict[str, Flag]:
@@ -153,8 +153,9 @@ def _fields(node: ast.ClassDef) -> dict[str, Flag]:
             continue
         options = _options(item.value)
         if "ClassVar" not in ast.unparse(item.annotation) and options.get("init") is not False:
-            kind = kind_of(item.annotation)
-            found[item.target.id] = Flag(default=options.get("default"), kind=kind)
+            found[item.target.id] = Flag(
+                default=options.get("default"), type=type_of(item.annotation)
+            )
     return found
 
 

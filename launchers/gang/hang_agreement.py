@@ -23,6 +23,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 
 from launchers import logs
+from launchers.gang.agreement import Agreement
 from launchers.gang.protocol import Message
 from launchers.hang import culprit
 from launchers.hang.culprit import Culprit
@@ -52,23 +53,14 @@ def common(silent: Mapping[int, Silence], nodes: int) -> Silence | None:
     return min(counted, key=lambda each: each.seconds)
 
 
-class HangAgreement:
-    """One rank's part in the agreement; rank 0 collects and decides.
-
-    The messages of the peers arrive in threads of their own.
-    """
+class HangAgreement(Agreement):
+    """One rank's part in the agreement on a hang."""
 
     def __init__(
         self, nodes: int, send: Callable[[Message], None], *, is_leader: bool = True
     ) -> None:
-        """Prepare for a hang.
-
-        Args:
-            nodes: ranks of the gang.
-            send: sends a message to rank 0, on rank 0 to all others.
-            is_leader: whether this is rank 0.
-        """
-        self._nodes, self._send, self._is_leader = nodes, send, is_leader
+        """Prepare for a hang; arguments as of ``Agreement``."""
+        super().__init__(nodes, send, is_leader=is_leader)
         self._lock = threading.RLock()
         self._gather: Callable[[], list[Worker]] = list
         self._record: Record = lambda silence, workers, found: None

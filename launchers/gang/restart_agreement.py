@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 
+from launchers.gang.agreement import Agreement
 from launchers.gang.protocol import Loss, Message
 
 AGREEMENT_SECONDS = 120.0
@@ -30,7 +31,7 @@ POLL_SECONDS = 0.1
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """Why the training processes of one rank ended."""
+    """The end of one rank's training processes, and its cause."""
 
     who: str
     """Name of the rank."""
@@ -76,23 +77,14 @@ def first_of(ended: Sequence[Ended]) -> Ended:
     return min(ended, key=lambda each: each.is_cascade)
 
 
-class RestartAgreement:
-    """One rank's part in the agreement; rank 0 collects and decides.
-
-    The messages of the peers arrive in threads of their own; ``agree`` runs in the main thread.
-    """
+class RestartAgreement(Agreement):
+    """One rank's part in the agreement on a restart; ``agree`` runs in the main thread."""
 
     def __init__(
         self, nodes: int, send: Callable[[Message], None], *, is_leader: bool = True
     ) -> None:
-        """Prepare for a failure.
-
-        Args:
-            nodes: ranks of the gang.
-            send: sends a message to rank 0, on rank 0 to all others.
-            is_leader: whether this is rank 0.
-        """
-        self._nodes, self._send, self._is_leader = nodes, send, is_leader
+        """Prepare for a failure; arguments as of ``Agreement``."""
+        super().__init__(nodes, send, is_leader=is_leader)
         self._change = threading.Condition()
         self._ended: dict[int, Ended] = {}
         self._finished: set[int] = set()

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 
 from launchers import logs
+from launchers.gang.agreement import Agreement
 from launchers.gang.protocol import Message
 from launchers.system.step_board import NOWHERE, Phase, Reading, step_of
 
@@ -43,7 +44,7 @@ class Answer:
     boundary: int
     """The highest boundary at which one of them looks for the request; 0 if they cannot save."""
     why: str = ""
-    """Why they cannot."""
+    """The reason if they cannot."""
     needs_seconds: float = 0.0
     """Measured duration of a step and a save; 0 without a save in this attempt."""
 
@@ -92,23 +93,14 @@ def decide(answers: Mapping[int, Answer], seconds_left: float) -> tuple[int, str
     return max(answer.boundary for answer in answers.values()), ""
 
 
-class StopAgreement:
-    """One rank's part in the agreement; rank 0 collects and decides.
-
-    The messages of the peers arrive in threads of their own.
-    """
+class StopAgreement(Agreement):
+    """One rank's part in the agreement on the boundary to stop at."""
 
     def __init__(
         self, nodes: int, send: Callable[[Message], None], *, is_leader: bool = True
     ) -> None:
-        """Prepare for a request.
-
-        Args:
-            nodes: ranks of the gang.
-            send: sends a message to rank 0, on rank 0 to all others.
-            is_leader: whether this is rank 0.
-        """
-        self._nodes, self._send, self._is_leader = nodes, send, is_leader
+        """Prepare for a request to stop; arguments as of ``Agreement``."""
+        super().__init__(nodes, send, is_leader=is_leader)
         self._lock = threading.RLock()
         self._hold: Callable[[], Answer] = lambda: Answer(boundary=0, why="nothing is trained")
         self._release: Callable[[int], None] = lambda boundary: None

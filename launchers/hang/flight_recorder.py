@@ -103,5 +103,5 @@ def parse(data: bytes) -> tuple[Group, ...]:
             for number, name in sorted(names.items())
             if number in dump["pg_status"] and name in dump["pg_config"]
         )
-    except Exception:  # whatever a torn pickle raises: the dump is only a part of the evidence
+    except Exception:  # a torn pickle raises any error; the dump is only a part of the evidence
         return ()

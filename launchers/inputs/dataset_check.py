@@ -116,8 +116,8 @@ def _judge(recipe: Recipe, dataset: Dataset) -> int | None:
     rows = list(_rows(dataset, is_whole=is_whole))
     if is_whole and not rows:
         raise _refusal("dataset-no-rows", dataset, "has no rows", "use a file with rows")
-    pairs = recipe.task == "rlhf" and recipe.arg("rlhf_type", "dpo") in PAIRED
-    if rows and pairs and not any(name in recipe.args for name in _ROW_MAKERS):
+    is_paired = recipe.preference in PAIRED
+    if rows and is_paired and not any(name in recipe.args for name in _ROW_MAKERS):
         _refuse_without_pairs(dataset, rows)
     if dataset.sample is not None:
         return dataset.sample

@@ -44,7 +44,7 @@ def check_local_source(text: str) -> None:
     Raises:
         LaunchError: as ``check_folder``.
     """
-    model = sources.parse(text, "recipe.model")
+    model = sources.parse_source(text, "recipe.model")
     folder = Path(model.repo)
     if model.hub == "file" and folder.is_dir() and any(manifest.files(folder)):
         check_folder(folder, text)

@@ -1,7 +1,7 @@
 """The checks of a recipe before anything is trained: flags, sources, sizes, the model's sizes.
 
-``check`` needs no model and runs first. ``check_model`` judges the model's sizes as soon as they
-are known: usually before the download, otherwise after it.
+``check_recipe`` needs no model and runs first. ``check_model`` judges the model's sizes as soon as
+they are known: usually before the download, otherwise after it.
 """
 
 from __future__ import annotations
@@ -12,14 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from launchers import logs
-from launchers.config.flag_value import NO, Value
+from launchers.config.flag_value import Value, spell, switch
 from launchers.config.recipe import TRACKERS, Recipe
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
-from launchers.flags import flag_types as kinds
-from launchers.flags import installed
+from launchers.flags import flag_types, installed
 from launchers.flags.command_line import Inputs, flatten, program, training_flags
-from launchers.flags.flag_types import Kind
+from launchers.flags.flag_types import FlagType
 from launchers.flags.renames import OWNED, RENAMED, secret_advice
 from launchers.inputs import model_preview
 from launchers.plan.model_config import ModelConfig
@@ -27,6 +26,7 @@ from launchers.refusal import Refusal
 from launchers.rules import table
 from launchers.system.ms_swift import swift_folder
 from launchers.upstream import source
+from launchers.upstream.versions import parse_version
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,10 +36,12 @@ class Known:
     names: frozenset[str] = frozenset()
     elsewhere: Mapping[str, frozenset[str]] = field(default_factory=dict)
     """Flags of the same task of the other backend, by backend."""
-    kinds: Mapping[str, Kind] = field(default_factory=dict)
+    types: Mapping[str, FlagType] = field(default_factory=dict)
 
 
-def check(settings: Settings, recipe: Recipe, inputs: Inputs, *, is_gang: bool = True) -> None:
+def check_recipe(
+    settings: Settings, recipe: Recipe, inputs: Inputs, *, is_gang: bool = True
+) -> None:
     """Refuse a recipe that cannot work, as far as that is known without the model.
 
     Args:
@@ -64,7 +66,7 @@ def check(settings: Settings, recipe: Recipe, inputs: Inputs, *, is_gang: bool =
         found += installed.check_flags(
             recipe.args, known.names, RENAMED[recipe.backend], known.elsewhere
         )
-        judged = kinds.check(recipe.args, known.kinds)
+        judged = flag_types.check_values(recipe.args, known.types)
         judged += broken_rules(settings, recipe, None) if is_gang else []
         named = {refusal.path for refusal in found}  # one message for each key
         found += [refusal for refusal in judged if refusal.path not in named]
@@ -80,7 +82,7 @@ def _of_error(error: LaunchError) -> Refusal:
 def other_swift(recipe: Recipe) -> list[Refusal]:
     """Return a message if the image has another ms-swift than the one that the chart checked."""
     seen, checked = source.version("ms-swift"), recipe.swift_version
-    if not seen or not checked or table.version(seen) == table.version(checked):
+    if not seen or not checked or parse_version(seen) == parse_version(checked):
         return []
     says = (
         f"{checked}, but the image has ms-swift {seen}; use an image with {checked}, or set "
@@ -120,10 +122,10 @@ def missing_trackers(recipe: Recipe) -> list[Refusal]:
 def unsaved(recipe: Recipe) -> list[Refusal]:
     """Return a message for each flag that would leave nothing to export."""
     found = []
-    if _word(recipe, "save_strategy") in NO:
+    if _is_off(recipe, "save_strategy"):
         says = f"{recipe.args['save_strategy']!r}: no checkpoint would be saved; use steps or epoch"
         found.append(_refused("nothing-saved", "save_strategy", says))
-    if recipe.backend == "megatron" and _word(recipe, "save_safetensors") in NO:
+    if recipe.backend == "megatron" and _is_off(recipe, "save_safetensors"):
         given = recipe.args["save_safetensors"]
         says = f"{given!r}: the export consists of safetensors; remove it"
         found.append(_refused("nothing-to-export", "save_safetensors", says))
@@ -134,10 +136,9 @@ def _refused(id: str, flag: str, says: str) -> Refusal:
     return Refusal(id=id, path=f"recipe.args.{flag}", says=says)
 
 
-def _word(recipe: Recipe, name: str) -> str:
-    """Return a flag's value in lower case; a list of one value reaches ms-swift as that value."""
-    value = recipe.args.get(name, "")
-    return " ".join(value).lower() if isinstance(value, list) else str(value).lower()
+def _is_off(recipe: Recipe, name: str) -> bool:
+    """Return whether a flag is given as no; a list of one value reaches ms-swift as that value."""
+    return switch(spell(recipe.args.get(name, ""))) is False
 
 
 def known_flags(recipe: Recipe) -> Known:
@@ -154,7 +155,7 @@ def known_flags(recipe: Recipe) -> Known:
     entry, bounded = installed.ENTRIES[recipe.backend][recipe.task], table.ranged(recipe.backend)
     try:
         classes = installed.read(packages)
-        names, found = installed.flags(classes, entry), installed.kinds(classes, entry)
+        names, found = installed.flags(classes, entry), installed.types(classes, entry)
         elsewhere = {
             backend: frozenset(installed.flags(classes, entries[recipe.task]))
             for backend, entries in installed.ENTRIES.items()
@@ -164,7 +165,7 @@ def known_flags(recipe: Recipe) -> Known:
         logs.warning("flags not checked", why=error)
         return Known()
     left = {name: kind for name, kind in found.items() if name not in bounded}
-    return Known(names=frozenset(names), elsewhere=elsewhere, kinds=left)
+    return Known(names=frozenset(names), elsewhere=elsewhere, types=left)
 
 
 def first_attempt_flags(settings: Settings, recipe: Recipe, inputs: Inputs) -> dict[str, Value]:
@@ -206,7 +207,7 @@ def check_model(
 
     Args:
         settings: the launcher's settings.
-        recipe: the run's recipe, which has passed ``check``.
+        recipe: the run's recipe, which has passed ``check_recipe``.
         inputs: the paths of its inputs.
         may_ask: whether the model's hub may be asked: only before the download.
 

@@ -32,7 +32,7 @@ _DROPOUTS = (
     *("moe_input_jitter_eps", "moe_jitter_eps", "router_jitter_noise", "input_jitter_noise"),
 )
 """Names of dropout rates, and of a router's noise, in configurations of megatron-core and
-transformers. An adapter's own dropout is none of them: it changes nothing while the adapter is
+transformers. An adapter's own dropout is not one of them: it changes nothing while the adapter is
 zero."""
 
 Reference = Literal["adapter", "model", "pass", "store"]

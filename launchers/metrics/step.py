@@ -9,8 +9,8 @@ from typing import Any
 from launchers.metrics.model import Model
 from launchers.metrics.rows import Row
 from launchers.metrics.vector import Shared
+from launchers.units import GIB
 
-GIB = 2.0**30
 _CURVES = (
     *("seconds", "data_seconds", "tokens_per_second_per_gpu", "hardware_tflops_per_gpu", "mfu"),
     *("reserved_gib", "token_balance", "expert_load"),

@@ -91,7 +91,9 @@ class Footprint:
         return self.model + self.converted + self.checkpoints
 
 
-def of(recipe: Recipe, training: Training, shape: ModelConfig, *, convert: bool) -> Footprint:
+def predict_footprint(
+    recipe: Recipe, training: Training, shape: ModelConfig, *, convert: bool
+) -> Footprint:
     """Return the footprint of a run on the Megatron backend.
 
     Args:

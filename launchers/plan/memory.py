@@ -15,8 +15,8 @@ from launchers.plan import activations as activations
 from launchers.plan.model_config import ModelConfig
 from launchers.plan.parameters import IN_PEFT, Shard, shards, trained, whole
 from launchers.plan.training_job import BYTES, Training
+from launchers.units import GIB
 
-GIB = 2**30
 CHUNK = 2**27
 """Elements of one part of a chunked optimizer step: the fp32 copies of its two moments take 1 GiB
 (``training/optimizer/step_parts.py``)."""
@@ -37,7 +37,7 @@ class Fit:
 
 
 FIT = Fit()
-SPREAD = 0.035
+MEMORY_ERROR_SHARE = 0.035
 """Root mean square of the relative error, with each row predicted by a fit of the others. A job
 closer than this to the GPU's memory is tight."""
 
@@ -158,9 +158,9 @@ def _sent(shape: ModelConfig, training: Training, local: float, rows: float) -> 
     return 2.0 * shape.hidden * (2.0 * gathered + rows)
 
 
-PROCESS = 16 * 2**30
+PROCESS = 16 * GIB
 """Bytes of a rank with its data loader workers (estimate)."""
-STANDBY = 2 * 2**30
+STANDBY = 2 * GIB
 """Bytes of a waiting process of ``restarts.standby`` (estimate). On the CPU stack 0.8 GiB are
 resident, 0.5 GiB of them its own; CUDA's libraries are not in it."""
 OFFLOADED = 22

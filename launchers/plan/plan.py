@@ -15,13 +15,20 @@ from launchers.config.preflight import network_bandwidth
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.exits import LaunchError
-from launchers.plan import footprint, memory
-from launchers.plan import run_length as length
+from launchers.plan import memory, run_length
 from launchers.plan import step_time as speed
-from launchers.plan.footprint import Footprint, save_interval
+from launchers.plan.footprint import Footprint, predict_footprint, save_interval
 from launchers.plan.memory import Memory
 from launchers.plan.model_config import ModelConfig
-from launchers.plan.run_length import Data, Duration, Evaluations, Length, of_steps, once
+from launchers.plan.run_length import (
+    Data,
+    Duration,
+    Evaluations,
+    Length,
+    of_steps,
+    once,
+    predict_run_length,
+)
 from launchers.plan.step_time import Link, Speed
 from launchers.plan.training_job import Training
 from launchers.plan.training_job import parse as parse_training
@@ -181,8 +188,8 @@ class Plan:
 
 def speed_of(job: Job, shape: ModelConfig, training: Training, card: GpuModel) -> Speed:
     """Predict the speed of a job, or of the same job trained in another way."""
-    tokens = length.microbatch_tokens(training, job.data)
-    s_eff = length.s_eff(training, job.data)
+    tokens = run_length.microbatch_tokens(training, job.data)
+    s_eff = run_length.s_eff(training, job.data)
     return speed.predict(shape, training, card, job.link, s_eff, tokens=tokens)
 
 
@@ -202,7 +209,7 @@ def build(job: Job) -> Plan:
         files = _try(
             unknown,
             "footprint",
-            lambda: footprint.of(job.recipe, training, shape, convert=convert),
+            lambda: predict_footprint(job.recipe, training, shape, convert=convert),
         )
         fast = _try(unknown, "speed", lambda: _speed(job, shape, training, card))
     steps = _try(unknown, "length", lambda: _length(job, training, unknown))
@@ -259,11 +266,11 @@ def _evaluations(
     shape, data = job.shape, job.data
     if training is None or shape is None or speed is None or steps is None or data is None:
         return None  # their own reasons are in ``unknown``
-    return length.evaluations(job.recipe, shape, training, speed, data, steps.steps)
+    return run_length.evaluations(job.recipe, shape, training, speed, data, steps.steps)
 
 
 def _length(job: Job, training: Training | None, unknown: Mapping[str, str]) -> Length:
-    found = None if training is None else length.of(job.recipe, training, job.data)
+    found = None if training is None else predict_run_length(job.recipe, training, job.data)
     if found is None:
         raise _Unknown(unknown.get("training", NO_DATA))
     return found

@@ -171,7 +171,7 @@ def evaluations(
 TOKENS = 2048
 """Default tokens per pair when the dataset's length is unknown: about 1,000 each for chosen and
 rejected."""
-SPREAD = 1.5
+LENGTH_SPREAD_RATIO = 1.5
 """Default ratio of sum(L^2) / sum(L) of the texts to their mean length: an estimate, for a
 coefficient of variation of 0.7."""
 
@@ -200,7 +200,7 @@ def s_eff(training: Training, data: Data | None) -> float:
     """Return sum(L^2) / sum(L) of the texts, on which attention's arithmetic depends."""
     texts = 2 if training.pairs else 1
     mean = (data.tokens if data else TOKENS) / texts
-    return min(SPREAD * mean, float(training.max_length or SPREAD * mean))
+    return min(LENGTH_SPREAD_RATIO * mean, float(training.max_length or LENGTH_SPREAD_RATIO * mean))
 
 
 def microbatch_tokens(training: Training, data: Data | None) -> float:
@@ -211,7 +211,7 @@ def microbatch_tokens(training: Training, data: Data | None) -> float:
     return training.micro_batch_size * data.tokens if data else 0.0
 
 
-def of(recipe: Recipe, training: Training, data: Data | None) -> Length | None:
+def predict_run_length(recipe: Recipe, training: Training, data: Data | None) -> Length | None:
     """Return the run's steps; None if neither the recipe nor the data determine them.
 
     ``swift/megatron/arguments/megatron_args.py`` ``init_iters``: epochs win over ``train_iters``.

@@ -249,7 +249,7 @@ def parse(recipe: Recipe, *, nodes: int, gpus_per_node: int) -> Training:
         )
     a = Arguments(args=recipe.args)
     layout = a.layout(nodes, gpus_per_node)
-    training = Training(layout=layout, **_plain(a), **_derived(a, recipe.task, layout.tp))
+    training = Training(layout=layout, **_plain(a), **_derived(a, recipe.preference, layout.tp))
     if recipe.reference == "precomputed":
         return replace(training, reference=False, compares=False, precomputed=True)
     return training
@@ -266,19 +266,18 @@ def _plain(a: Arguments) -> dict[str, Any]:
     return {**sizes, **flags, **chosen}
 
 
-def _derived(a: Arguments, task: str, tp: int) -> dict[str, Any]:
+def _derived(a: Arguments, preference: str, tp: int) -> dict[str, Any]:
     """Read the flags that follow from several."""
-    kind = a.word("rlhf_type", "dpo") if task == "rlhf" else ""
     full = a.choice("tuner_type", "full", ("full", "lora", "lora_llm")) == "full"
     full = full and not any(a.words(name, ()) for name in ADAPTERS)
-    compares = bool(kind) and kind not in NO_REFERENCE
+    compares = bool(preference) and preference not in NO_REFERENCE
     fraction = min(1.0, a.number("optimizer_offload_fraction", 1.0))
     return {
         "tuner": "full" if full else "lora",
-        "pairs": kind in ("dpo", "rm"),
+        "pairs": preference in ("dpo", "rm"),
         "compares": compares,
         "reference": compares and full,
-        "head": kind != "rm" and a.word("task_type", "causal_lm") == "causal_lm",
+        "head": preference != "rm" and a.word("task_type", "causal_lm") == "causal_lm",
         "lora_modules": a.words("target_modules", ("all-linear",)),
         "merges": _merges(a),
         # ms-swift resets it where there is nothing to split

@@ -15,9 +15,10 @@ from launchers.exits import Exit, LaunchError
 from launchers.flags.command_line import environment
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.preflight.measurements import Record, behind, record_of
-from launchers.preflight.worker import Plan
-from launchers.system import failures
+from launchers.preflight.worker import CollectivePlan
+from launchers.system.failures import tail, verdict
 from launchers.system.process import Child
+from launchers.system.training_end import signal_name
 
 CASCADE_SECONDS = 3.0
 """Time after the first exit for exits of other ranks, or news of a lost peer, to arrive."""
@@ -26,7 +27,7 @@ _LOOK = "check the logs in preflight/ of the attempt's folder; cordon the node i
 
 
 def measure(
-    plan: Plan, place: Place, port: int, env: Mapping[str, str], peers: PeerMonitor
+    plan: CollectivePlan, place: Place, port: int, env: Mapping[str, str], peers: PeerMonitor
 ) -> list[Record]:
     """Measure and return the records of all ranks; leaves no process.
 
@@ -61,7 +62,7 @@ def measure(
 
 
 def _environment(
-    env: Mapping[str, str], place: Place, plan: Plan, rank: int, port: int
+    env: Mapping[str, str], place: Place, plan: CollectivePlan, rank: int, port: int
 ) -> dict[str, str]:
     base = environment(env, place, nproc=plan.nproc, package=PACKAGE)
     return base | {
@@ -75,7 +76,9 @@ def _environment(
     }
 
 
-def _await(children: Mapping[int, Child], plan: Plan, peers: PeerMonitor, stop: float) -> None:
+def _await(
+    children: Mapping[int, Child], plan: CollectivePlan, peers: PeerMonitor, stop: float
+) -> None:
     """Wait until all workers have succeeded."""
     while True:
         codes = {rank: child.poll() for rank, child in children.items()}
@@ -91,7 +94,7 @@ def _await(children: Mapping[int, Child], plan: Plan, peers: PeerMonitor, stop: 
             raise LaunchError(Exit.PREFLIGHT, cause, _LOOK, id="preflight-timeout")
 
 
-def _broken(children: Mapping[int, Child], plan: Plan, peers: PeerMonitor) -> LaunchError:
+def _broken(children: Mapping[int, Child], plan: CollectivePlan, peers: PeerMonitor) -> LaunchError:
     """Return the error of the rank that failed first, not of a cascade."""
     peers.lost.wait(CASCADE_SECONDS)
     cascade = None
@@ -99,15 +102,13 @@ def _broken(children: Mapping[int, Child], plan: Plan, peers: PeerMonitor) -> La
         code = child.poll()
         if not code:
             continue
-        found = failures.verdict(
-            failures.tail(Path(plan.folder) / f"rank-{rank}.log"), started=False
-        )
+        found = verdict(tail(Path(plan.folder) / f"rank-{rank}.log"), started=False)
         why = (
             found.cause
             if found
             else f"exit {code}"
             if code > 0
-            else f"killed by {failures.signal_name(-code)}"
+            else f"killed by {signal_name(-code)}"
         )
         where = f"rank {rank} (GPU {rank % plan.nproc})"
         error = LaunchError(Exit.PREFLIGHT, f"{where}: {why}", _LOOK, id="preflight-worker")
@@ -120,7 +121,7 @@ def _broken(children: Mapping[int, Child], plan: Plan, peers: PeerMonitor) -> La
     return cascade
 
 
-def _phases(plan: Plan) -> dict[int, str]:
+def _phases(plan: CollectivePlan) -> dict[int, str]:
     """Read the phase of each rank of the gang."""
     found = {}
     for rank in range(plan.world):

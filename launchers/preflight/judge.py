@@ -16,7 +16,7 @@ from launchers.preflight import transport
 from launchers.preflight.finding import Finding, failed, ok, warning
 from launchers.preflight.measurements import Record, Row
 from launchers.preflight.pod_checks import SOCKETS
-from launchers.preflight.worker import Plan
+from launchers.preflight.worker import CollectivePlan
 
 BROKEN = 0.5 / FLOOR_SHARE
 """Share of a floor below which a link is broken: half of its typical bandwidth."""
@@ -34,7 +34,7 @@ _REMEDY = "check NCCL's log in the attempt's folder; cordon the node if it fails
 
 def judge_measurements(
     records: Sequence[Record],
-    plan: Plan,
+    plan: CollectivePlan,
     wanted: Preflight,
     env: Mapping[str, str],
     *,

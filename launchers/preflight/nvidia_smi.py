@@ -48,7 +48,7 @@ class Smi:
     gpus: tuple[Gpu, ...]
 
 
-def parse(text: str) -> Smi:
+def parse_smi(text: str) -> Smi:
     """Parse ``nvidia-smi -q -x``.
 
     Raises:

@@ -12,15 +12,10 @@ from launchers.config.settings import Settings
 from launchers.exits import Exit
 from launchers.preflight.finding import Finding, failed, ok, skipped, warning
 from launchers.preflight.nvidia_smi import Gpu, Smi, visible
-from launchers.preflight.probes import (
-    REQUIRED_PACKAGES,
-    Facts,
-    beyond_torch,
-    gather,
-    numbers,
-)
+from launchers.preflight.probes import REQUIRED_PACKAGES, PodFacts, beyond_torch, gather
+from launchers.units import GIB
+from launchers.upstream.versions import parse_version
 
-GIB = 1 << 30
 SHM = GIB
 """Minimum /dev/shm of a pod with GPUs, bytes: NVIDIA's NCCL guide asks for ``--shm-size=1g``. With
 a container's default of 64 MiB, NCCL and data loaders end with SIGBUS."""
@@ -33,13 +28,13 @@ IN_USE = 0.05
 _DRAIN = "cordon the node and reset or replace the GPU"
 
 
-def read_facts(settings: Settings, backend: Backend | None, env: Mapping[str, str]) -> Facts:
+def read_facts(settings: Settings, backend: Backend | None, env: Mapping[str, str]) -> PodFacts:
     """Read the facts of this pod."""
     return gather(env, settings.work.root, backend, gpus=settings.gpus_per_node > 0)
 
 
 def judge_pod(
-    seen: Facts, settings: Settings, backend: Backend | None, needed: int | None
+    seen: PodFacts, settings: Settings, backend: Backend | None, needed: int | None
 ) -> list[Finding]:
     """Judge the facts of a pod; checks of GPUs are omitted on CPU.
 
@@ -71,7 +66,7 @@ def judge_pod(
     return [*found, *judge_gpus(seen, settings)]
 
 
-def judge_gpus(seen: Facts, settings: Settings) -> list[Finding]:
+def judge_gpus(seen: PodFacts, settings: Settings) -> list[Finding]:
     """Judge the GPUs of the pod."""
     if seen.smi is None and seen.smi_error:
         remedy = "cordon the node: its driver or a GPU does not answer"
@@ -177,7 +172,7 @@ def versions(found: Mapping[str, str | None], backend: Backend | None) -> Findin
             beyond = beyond_torch(found.get("ms-swift") or "")
         if version is None:
             seen.append(f"{name} is not installed")
-        elif version and not numbers(first) <= numbers(version) < numbers(beyond):
+        elif version and not parse_version(first) <= parse_version(version) < parse_version(beyond):
             seen.append(f"{name} is {version}")
         else:
             continue

@@ -34,7 +34,7 @@ from launchers.preflight.judge import judge_measurements
 from launchers.preflight.nvidia_smi import Smi
 from launchers.preflight.probes import free
 from launchers.preflight.report import Report
-from launchers.preflight.worker import Plan
+from launchers.preflight.worker import CollectivePlan
 
 MEASUREMENT_MINIMUM_SECONDS = 10
 """Lower bound of the measurement's time limit, however much earlier checks have used."""
@@ -190,9 +190,9 @@ class Preflight:
         found = judge_measurements(records, plan, wanted, self.env, adapters=self.adapters)
         self.report.settle(found, folder)
 
-    def _plan(self, folder: Path) -> Plan:
+    def _plan(self, folder: Path) -> CollectivePlan:
         own = self.own
-        return Plan(
+        return CollectivePlan(
             folder=str(folder / "preflight"),
             result=str(folder / "preflight" / f"records-{own.rank}.json"),
             nodes=own.nodes,

@@ -19,7 +19,8 @@ from launchers import logs
 from launchers.config.recipe import Backend
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
-from launchers.preflight.nvidia_smi import Smi, parse
+from launchers.preflight.nvidia_smi import Smi, parse_smi
+from launchers.upstream.versions import parse_version
 
 SMI = ("nvidia-smi", "-q", "-x")
 SMI_TIMEOUT_SECONDS = 20.0
@@ -54,21 +55,11 @@ def beyond_torch(swift: str) -> str:
     >>> beyond_torch("4.4.1"), beyond_torch(""), beyond_torch("4.6.0")
     ('2.12', '2.12', '3')
     """
-    return "3" if numbers(swift) >= numbers("4.5.3") else "2.12"
-
-
-def numbers(version: str) -> tuple[int, ...]:
-    """Return the numeric parts of a version.
-
-    >>> numbers("2.11.0+cu130") < numbers("2.12"), numbers("0.18.0rc1")
-    (True, (0, 18, 0))
-    """
-    match = re.match(r"\d+(\.\d+)*", version)
-    return tuple(int(n) for n in match.group(0).split(".")) if match else ()
+    return "3" if parse_version(swift) >= parse_version("4.5.3") else "2.12"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class PodFacts:
     """Facts of one pod."""
 
     smi: Smi | None
@@ -89,10 +80,10 @@ class Facts:
 
 def gather(
     env: Mapping[str, str], workspace: Path, backend: Backend | None, *, gpus: bool
-) -> Facts:
+) -> PodFacts:
     """Read the facts; with ``gpus`` false nvidia-smi is not run."""
     smi, error = ask(env) if gpus else (None, "")
-    return Facts(
+    return PodFacts(
         smi=smi,
         smi_error=error,
         torch_cuda=torch_cuda(_module("torch")) if gpus else None,
@@ -126,7 +117,7 @@ def ask(env: Mapping[str, str]) -> tuple[Smi | None, str]:
             f"nvidia-smi failed with exit code {child.returncode}: {' '.join(text.split())[-300:]}",
         )
     try:
-        return parse(text), ""
+        return parse_smi(text), ""
     except ValueError as error:
         return None, str(error)
 

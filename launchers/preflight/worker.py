@@ -1,9 +1,9 @@
 """One rank of the measurement before training: ``python -m launchers.preflight.worker PLAN``.
 
 The launcher starts one for each GPU, with RANK and the rendezvous in the environment; PLAN is
-JSON of ``Plan``. Each rank writes its current phase, so that a hang can be attributed; the first
-rank of each node writes the records of all ranks. On CPU it runs with gloo. Bandwidths are those of
-nccl-tests: bytes over the time of the slowest rank of the group.
+JSON of ``CollectivePlan``. Each rank writes its current phase, so that a hang can be attributed;
+the first rank of each node writes the records of all ranks. On CPU it runs with gloo. Bandwidths
+are those of nccl-tests: bytes over the time of the slowest rank of the group.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SLOW_LINK_SECONDS = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class CollectivePlan:
     """Parameters of the measurement."""
 
     folder: str
@@ -188,7 +188,7 @@ class Bench:
 class Worker:
     """One rank of the measurement."""
 
-    def __init__(self, plan: Plan, rank: int) -> None:
+    def __init__(self, plan: CollectivePlan, rank: int) -> None:
         """Create the worker of one rank."""
         self.plan, self.rank, self.local = plan, rank, rank % plan.nproc
 
@@ -297,6 +297,6 @@ class Worker:
 
 
 if __name__ == "__main__":
-    Worker(Plan(**json.loads(sys.argv[1])), int(os.environ["RANK"])).run()
+    Worker(CollectivePlan(**json.loads(sys.argv[1])), int(os.environ["RANK"])).run()
     sys.stdout.flush()
     os._exit(0)  # NCCL's threads would only delay the exit

@@ -121,7 +121,7 @@ class _Notifier:
         """Read the state, and send it if it is new; an error is only logged."""
         try:
             self._look()
-        except Exception as error:  # such as a URL that is none
+        except Exception as error:  # e.g. an invalid URL
             logs.warning("notice not sent", cause=type(error).__name__)
 
     def _look(self) -> None:
@@ -215,7 +215,7 @@ def send(what: str, request: urllib.request.Request, context: ssl.SSLContext | N
                 return
         except HTTPError as error:
             raise SendError(f"HTTP {error.code}", is_transient=is_transient(error.code)) from None
-        except Exception as error:  # also of a URL that is none
+        except Exception as error:  # also of an invalid URL
             cause = getattr(error, "reason", error)
             passes = isinstance(error, OSError) and not isinstance(cause, ssl.SSLError)
             raise SendError(type(cause).__name__, is_transient=passes) from None

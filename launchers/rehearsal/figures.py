@@ -14,9 +14,9 @@ from launchers.gang.stop_agreement import seconds_to_save
 from launchers.plan.footprint import SAVE_SHARE
 from launchers.rehearsal.measured import Host, Measured
 from launchers.rehearsal.rehearsal import Rehearsal
+from launchers.units import GIB
 
 Verdict = Literal["ok", "warn", "fail"]
-GIB = 1 << 30
 GPU_SHARE = 0.95
 """Largest share of a GPU's memory without a warning: fragmentation grows with longer packs."""
 HOST_SHARES = (0.85, 0.95)

@@ -163,9 +163,9 @@ def chunks(shape: ModelConfig, known: Known) -> Refusal | None:
 def layernorm(shape: ModelConfig, known: Known) -> Refusal | None:
     """MB transformer_layer.py asks ``moe_router not in cuda_graph_scope``.
 
-    From megatron-core 0.18 on transformer_config.py leaves None there, whatever is given, also by
-    megatron_extra_kwargs (0.16 and 0.17 leave a list): TypeError when the model is built. Dense
-    layers do not ask. mcore-bridge 1.6.5 asks still.
+    From megatron-core 0.18 on transformer_config.py leaves None there and ignores the given value,
+    also that of megatron_extra_kwargs (0.16 and 0.17 leave a list): TypeError when the model is
+    built. Dense layers do not ask. mcore-bridge 1.6.5 asks still.
     """
     if not shape.is_moe or known.core < (0, 18) or not known.recomputes("layernorm"):
         return None

@@ -27,6 +27,7 @@ from launchers.rules.pair_weights import WEIGHTS, WEIGHTS_ELSEWHERE
 from launchers.rules.parallelism import DENSE, GBS, MBS, PIPELINE, RECOMPUTE, SIZES, TENSOR, WORLD
 from launchers.rules.preference import IGNORED, LOSSES
 from launchers.rules.reference import REFERENCES, REFERENCES_ELSEWHERE
+from launchers.upstream.versions import parse_version
 
 SWIFT = "4.4.1"
 """ms-swift of the pinned image."""
@@ -151,13 +152,13 @@ def rows(backend: str, swift: str) -> list[Rule]:
         backend: ``megatron`` or ``transformers``.
         swift: version of ms-swift.
     """
-    found = (rule for rule in ROWS[backend] if _is_of(rule, version(swift)))
+    found = (rule for rule in ROWS[backend] if _is_of(rule, parse_version(swift)))
     return sorted(found, key=lambda rule: bool(rule.since or rule.fixed_in))
 
 
 def _is_of(rule: Rule, swift: tuple[int, ...]) -> bool:
-    begins = not rule.since or version(rule.since) <= swift
-    return begins and (not rule.fixed_in or swift < version(rule.fixed_in))
+    begins = not rule.since or parse_version(rule.since) <= swift
+    return begins and (not rule.fixed_in or swift < parse_version(rule.fixed_in))
 
 
 def check(args: Mapping[str, Value], context: Context) -> list[Refusal]:
@@ -186,7 +187,7 @@ def warn(args: Mapping[str, Value], context: Context) -> list[Refusal]:
     facts, shape = _facts(args, context), context.shape
     messages = [message for rule in UNWISE[context.backend] for message in rule.judge(facts)]
     if context.backend == "megatron" and _is_sized(facts):
-        known = Known(facts=facts, core=version(context.core))
+        known = Known(facts=facts, core=parse_version(context.core))
         messages += [found for hint in warnings.PLAIN if (found := hint(known))]
         messages += [found for hint in warnings.MODEL if shape and (found := hint(shape, known))]
     return messages
@@ -206,17 +207,6 @@ def empty(args: Mapping[str, Value]) -> list[Refusal]:
         for name, value in sorted(args.items())
         if value in ("", [])
     ]
-
-
-def version(text: str) -> tuple[int, ...]:
-    """Return the leading numbers of a version.
-
-    >>> version("0.18.0rc1"), version("0.16.1")
-    ((0, 18), (0, 16, 1))
-    """
-    parts = text.split(".")
-    length = next((i for i, part in enumerate(parts) if not part.isdecimal()), len(parts))
-    return tuple(map(int, parts[:length]))
 
 
 def _facts(args: Mapping[str, Value], context: Context) -> Facts:
@@ -242,5 +232,5 @@ def _of_model(facts: Facts, context: Context) -> list[Refusal]:
         return []
     if facts.overridden & model.REPLACED:
         return []
-    known = Known(facts=facts, core=version(context.core))
+    known = Known(facts=facts, core=parse_version(context.core))
     return [message for rule in model.MODEL if (message := rule(shape, known))]

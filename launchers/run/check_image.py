@@ -14,7 +14,7 @@ from pathlib import Path
 from launchers.exits import Exit
 from launchers.preflight.finding import Finding, failed, failure, ok, skipped, warning
 from launchers.preflight.pod_checks import driver, versions
-from launchers.preflight.probes import REQUIRED_PACKAGES, Facts, gather
+from launchers.preflight.probes import REQUIRED_PACKAGES, PodFacts, gather
 from launchers.upstream import patches, record, table
 
 _IMPORTS = (
@@ -57,7 +57,7 @@ def check_image(env: Mapping[str, str]) -> None:
         raise error
 
 
-def _cuda(facts: Facts) -> Finding:
+def _cuda(facts: PodFacts) -> Finding:
     if not facts.torch_cuda:
         return failed("driver", "the image has no torch with CUDA", "use an image with CUDA")
     if facts.smi is not None:

@@ -25,9 +25,10 @@ from typing import NamedTuple
 from launchers import logs
 from launchers.storage import manifest
 from launchers.system.atomic_file import flush
+from launchers.units import GIB
 
 NAMES = ("first.tar.gz", "last.tar.gz")
-MAX_BYTES = 2 * 1024**3
+MAX_BYTES = 2 * GIB
 """A larger folder of a node is not archived."""
 STALE_SECONDS = 3600.0
 """Age at which another writer's unfinished file counts as abandoned."""

@@ -109,7 +109,7 @@ def judge_data(settings: Settings, recipe: Recipe, inputs: Inputs, *, is_gang: b
     datasets = []
     for number, text in enumerate(recipe.dataset):
         key = f"recipe.dataset[{number}]"
-        found = sources.parse(text, key)
+        found = sources.parse_source(text, key)
         path = sources.local(found, "dataset", settings.work, inputs.clone)
         datasets.append(dataset_check.Dataset(key=key, path=path, sample=found.sample))
     dataset_check.check(recipe, datasets, replicas=_replicas(settings, recipe) if is_gang else None)

@@ -1,4 +1,4 @@
-"""A rehearsal on one node: begin anew, observe an attempt, and report (``launchers/rehearsal``)."""
+"""A rehearsal on one node: begin, observe an attempt, and report (``launchers/rehearsal``)."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ from launchers.gang.member import Member
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.gang.protocol import Hello, StartMessage
 from launchers.inputs.paths import inputs_of
-from launchers.inputs.preconditions import check, check_model
+from launchers.inputs.preconditions import check_model, check_recipe
 from launchers.metrics.evaluations import Measure
 from launchers.preflight.preflight import Preflight
 from launchers.preflight.probes import with_gpus
@@ -40,7 +40,7 @@ from launchers.stages.resume import verify_share
 from launchers.stages.train import train
 from launchers.standby.standby import Standby
 from launchers.storage import node_disk
-from launchers.storage.checkpoint import Checkpoint, read
+from launchers.storage.checkpoint import Checkpoint, read_checkpoint
 from launchers.storage.lock import HeldError, Lock
 from launchers.storage.visible import VISIBILITY_TIMEOUT_SECONDS, await_outputs
 from launchers.system.process import Stopped
@@ -116,7 +116,7 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
     # Check: refuse what cannot work, before anything is downloaded.
     with reporting(progress):
         inputs = inputs_of(settings, recipe)
-        check(settings, recipe, inputs)
+        check_recipe(settings, recipe, inputs)
         preflight.local(plan_file.record(settings, recipe, inputs, env))
         progress.mark("checks")
         leader = Leader(hello, settings.gang_port)
@@ -181,7 +181,7 @@ def follow(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline:
     """Run any other rank: check, join the gang, train."""
     # Check: the same as rank 0, so that this pod's log names the mistake, too.
     inputs = inputs_of(settings, recipe)
-    check(settings, recipe, inputs)
+    check_recipe(settings, recipe, inputs)
     hello = Hello.of_run(settings, recipe)
     preflight = Preflight(settings, recipe.backend, hello, env)
     preflight.local()
@@ -291,7 +291,7 @@ def _await_checkpoint(
     if not name:
         return None
     stop = time.monotonic() + timeout
-    while (found := read(work.checkpoints / name)) is None:
+    while (found := read_checkpoint(work.checkpoints / name)) is None:
         if time.monotonic() >= stop:
             raise LaunchError(
                 Exit.IO,

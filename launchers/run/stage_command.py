@@ -9,12 +9,12 @@ from collections.abc import Mapping
 
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
-from launchers.config.sources import parse
+from launchers.config.sources import parse_source
 from launchers.exits import during
 from launchers.flags.command_line import Inputs
 from launchers.gang.protocol import Hello
 from launchers.inputs.paths import inputs_of
-from launchers.inputs.preconditions import check
+from launchers.inputs.preconditions import check_recipe
 from launchers.progress.progress import Progress, reporting
 from launchers.run.prepare import judge_data
 from launchers.stages.clone import clone
@@ -31,7 +31,7 @@ def run_stage(name: str, settings: Settings, recipe: Recipe, env: Mapping[str, s
     progress = Progress(path=settings.work.progress, run=settings.run, digest=digest)
     with reporting(progress):
         inputs = inputs_of(settings, recipe)
-        check(settings, recipe, inputs, is_gang=False)
+        check_recipe(settings, recipe, inputs, is_gang=False)
         progress.begin(name)
         with during(name):
             _act(name, settings, recipe, inputs, env)
@@ -52,6 +52,6 @@ def _act(
             judge=lambda: judge_data(settings, recipe, inputs, is_gang=False),
         )
     else:
-        found = marker.read(work.model(parse(recipe.model, "recipe.model").slug))
+        found = marker.read(work.model(parse_source(recipe.model, "recipe.model").slug))
         digest = "" if found is None else marker.digest(found)
         convert(settings, recipe, inputs, model_digest=digest, env=env)

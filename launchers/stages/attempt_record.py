@@ -29,7 +29,7 @@ PEER_ENDED = ("peer-ended", "ended-for-peer", "cascade")
 
 @dataclass(frozen=True, kw_only=True)
 class End:
-    """Why one rank ended."""
+    """The end of one rank: its exit code and cause."""
 
     rank: int | None
     code: int

@@ -101,7 +101,7 @@ def _clone(code: Code, folder: Path) -> Made:
         except GitError as error:
             raise error.meaning() from error
     logs.info("clone checked out", ref=code.ref, commit=commit)
-    held = manifest.of(folder, skip=(".git", RECORD))
+    held = manifest.digest_folder(folder, skip=(".git", RECORD))
     return Made(manifest=held, notes={"commit": commit})
 
 

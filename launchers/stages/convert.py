@@ -24,7 +24,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.flags.command_line import Inputs, environment, flatten, torchrun
 from launchers.plan.model_config import EXPERTS
 from launchers.storage.output import Outcome, outcome, produce
-from launchers.system import failures
+from launchers.system import training_end
 from launchers.system.ms_swift import swift_folder
 from launchers.system.process import Child
 
@@ -138,7 +138,7 @@ def _export(
 
 
 def _failure(ranks: Path, log: Path) -> LaunchError:
-    found = failures.why(ranks, log, started=False)
+    found = training_end.why(ranks, log, started=False)
     if found is None:
         return LaunchError(
             Exit.PEER, "conversion failed without an exception", f"check {log}", id="convert-failed"

@@ -50,7 +50,7 @@ def download(
     wanted: list[tuple[Source, RepoType, Path]] = []
     keys = ["recipe.model", *(f"recipe.dataset[{i}]" for i in range(len(recipe_dataset)))]
     for key, text in zip(keys, (recipe_model, *recipe_dataset), strict=True):
-        parsed = sources.parse(text, key)
+        parsed = sources.parse_source(text, key)
         kind: RepoType = "model" if key == "recipe.model" else "dataset"
         wanted.append((parsed, kind, sources.local(parsed, kind, workspace, clone)))
     model, *datasets = wanted

@@ -42,7 +42,7 @@ class HangWatch:
         """
         self.env = env
         self.error: LaunchError | None = None
-        """Why this node ends, if the rank that hangs is one of its own."""
+        """The error that this node ends with, if the rank that hangs is one of its own."""
         self.has_ended = False
         """Whether the gang ends because of a hang."""
 

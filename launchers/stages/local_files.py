@@ -98,7 +98,7 @@ def _stat(path: Path) -> os.stat_result:
 def _read(source: Source, place: Path) -> dict[str, Entry]:
     """Digest all files; symbolic links are followed (the hubs' caches have them)."""
     with log_periodically("download reading", lambda: {"name": source.text}):
-        found = manifest.of(place, follow=True)
+        found = manifest.digest_folder(place, follow=True)
     if not found:
         raise LaunchError(
             Exit.INPUT_MISSING,

@@ -18,7 +18,7 @@ from launchers import logs
 from launchers.exits import Exit, LaunchError
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.gang.stop_agreement import Answer, StopAgreement, seconds_to_save
-from launchers.storage.checkpoint import read
+from launchers.storage.checkpoint import read_checkpoint
 from launchers.system.process import Child, Stopped
 from launchers.system.step_board import VARIABLE, Phase, StepBoard, step_of
 
@@ -65,7 +65,7 @@ class StopOnRequest:
         """Return whether the checkpoint on which the gang has agreed is complete."""
         boundary = self._agreement.boundary
         name = f"checkpoint-{step_of(boundary)}"
-        return boundary > 0 and read(checkpoints / name) is not None
+        return boundary > 0 and read_checkpoint(checkpoints / name) is not None
 
     def wait(self, child: Child, peers: PeerMonitor) -> int | None:
         """Wait for torchrun's exit; after SIGTERM for the save, within the grace period.

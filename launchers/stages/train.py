@@ -30,7 +30,8 @@ from launchers.stages.stop import stopping
 from launchers.standby.standby import Command, Standby
 from launchers.storage import node_disk
 from launchers.storage.trainer_log import last_step
-from launchers.system import failures
+from launchers.system import training_end
+from launchers.system.failures import Verdict
 from launchers.system.memory_events import oom_kills
 from launchers.system.ms_swift import swift_folder
 from launchers.system.process import Child, Stopped
@@ -95,7 +96,7 @@ def train(
     ):
         own = {"DPO_ATTEMPT_FOLDER": str(folder), **stop.env, **watch.env}
         log = folder / f"{ranks.name}.log"
-        child = Child(argv, {**inside, **own}, log, failures.is_reported, standby.start)
+        child = Child(argv, {**inside, **own}, log, training_end.is_reported, standby.start)
         grace = TERMINATION_GRACE_SECONDS
         workspace_watch.pause()
         try:
@@ -195,7 +196,7 @@ def _failure(
     where the gang may restart in place (``gang/restart_agreement.py``), and waited for elsewhere.
     """
     agent_log = ranks.with_suffix(".log")
-    found = failures.why(ranks, agent_log, started=started, oom_kills=oom_kills, code=code or 0)
+    found = training_end.why(ranks, agent_log, started=started, oom_kills=oom_kills, code=code or 0)
     if found is not None and found.code in USER:
         return found.error()
     patience = _patience(found) if not peers.restarts.is_enabled else 0.0
@@ -209,7 +210,7 @@ def _failure(
     return found.error(logs=ranks)
 
 
-def _patience(found: failures.Verdict | None) -> float:
+def _patience(found: Verdict | None) -> float:
     """Return the seconds to wait for a peer that may have ended first."""
     if found is None:
         return SIGNLESS_SECONDS

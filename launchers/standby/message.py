@@ -29,7 +29,7 @@ process may go back to what it had, without privileges (kernel, ``fs/proc/base.c
 
 @dataclass(frozen=True, kw_only=True)
 class Message:
-    """What a waiting process becomes."""
+    """The command line, environment and output files that a waiting process takes over."""
 
     argv: Sequence[str]
     env: Mapping[str, str]

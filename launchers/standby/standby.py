@@ -33,7 +33,7 @@ END_SECONDS = 2.0
 
 @dataclass(frozen=True, kw_only=True)
 class Command:
-    """What a standby is started with; one that was started with another is of no use."""
+    """The program that a standby is started for; it cannot serve another."""
 
     program: str
     """ms-swift's entry file."""

@@ -138,7 +138,7 @@ def rank_notes(folder: Path) -> list[Path]:
 
 
 def unseal(folder: Path) -> None:
-    """Withdraw a checkpoint that is about to be written anew."""
+    """Withdraw a checkpoint that is about to be overwritten."""
     if folder.is_dir():
         for name in (COMPLETE, PENDING):
             (folder / name).unlink(missing_ok=True)
@@ -211,7 +211,7 @@ def rejected(checkpoints: Path) -> list[Rejected]:
     return [found for p in folders if isinstance(found := inspect(p), Rejected)]
 
 
-def read(folder: Path) -> Checkpoint | None:
+def read_checkpoint(folder: Path) -> Checkpoint | None:
     """Return the checkpoint in ``folder`` if it is complete."""
     found = inspect(folder)
     return found if isinstance(found, Checkpoint) else None

@@ -42,7 +42,9 @@ def files(folder: Path, skip: Collection[str] = ()) -> Iterator[Path]:
         yield from (here / n for n in sorted([*names, *links]))
 
 
-def of(folder: Path, skip: Collection[str] = (), *, follow: bool = False) -> dict[str, Entry]:
+def digest_folder(
+    folder: Path, skip: Collection[str] = (), *, follow: bool = False
+) -> dict[str, Entry]:
     """Digest all files of a folder, several at a time (``hashlib`` releases the GIL).
 
     Args:

@@ -8,8 +8,8 @@ have. Where training ends in between, each launcher copies what its node has bef
 counts when it is complete on the workspace, as without this disk.
 
 A resume reads from a folder of links (``nearest``): to this disk where it has the very shard that
-was sealed, to the workspace otherwise. No rank relies on the disk of another node, whatever the
-layout, and whichever rank a node has after a restart.
+was sealed, to the workspace otherwise. No rank relies on the disk of another node, in any
+layout and with any rank that a node has after a restart.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ KEPT_FREE = 0.9
 """Largest part of the free space that a save takes: files have some bytes besides their tensors."""
 _LINKS = "resume"
 Written = Mapping[str, Mapping[str, Any]]
-"""What ``rank_digests`` returns; empty for a rank that writes nothing."""
+"""The digests of ``rank_digests``; empty for a rank that writes nothing."""
 
 
 def copying(folder: Path) -> Path:

@@ -18,9 +18,11 @@ from launchers.storage import disk, manifest, marker, partial
 from launchers.storage.lock import Lock
 from launchers.storage.manifest import Manifest
 from launchers.storage.marker import Marker
+from launchers.storage.partial import partial_path
 from launchers.system.log_periodically import log_periodically
+from launchers.units import GIB
 
-FULL = 1024**3
+FULL = GIB
 """Largest output, in bytes, whose digests are compared when it is found on the workspace. For
 larger ones only sizes are compared: reading 60 GB takes a minute of all GPUs at each restart."""
 
@@ -168,7 +170,7 @@ def _made(
     lock: Lock,
 ) -> Marker:
     """Make the output in its partial folder and rename it."""
-    folder = partial.of(path)
+    folder = partial_path(path)
     partial.refuse_foreign(stage, path)
     partial.salvage(path, wanted)
     found = usable(folder, wanted)  # killed between marker and rename
@@ -189,7 +191,7 @@ def _made(
 def _seal(folder: Path, wanted: dict[str, Any], made: Made, seconds: float) -> Marker:
     """Verify a partial output and write its marker."""
     own = (marker.NAME, partial.RECORD)
-    listed = manifest.of(folder, own) if made.manifest is None else made.manifest
+    listed = manifest.digest_folder(folder, own) if made.manifest is None else made.manifest
     problems = manifest.verify(folder, listed, full=False)
     if problems:
         raise LaunchError(

@@ -16,10 +16,10 @@ RECORD = ".making.json"
 """Inputs of a partial output, stored inside it; only equal inputs resume it."""
 
 
-def of(path: Path) -> Path:
+def partial_path(path: Path) -> Path:
     """Return the partial folder of an output.
 
-    >>> of(Path("models/m")).name
+    >>> partial_path(Path("models/m")).name
     'm.partial'
     """
     return path.with_name(f"{path.name}.partial")
@@ -48,8 +48,8 @@ def salvage(path: Path, wanted: dict[str, Any]) -> None:
     """Rename a damaged output of these inputs to a partial one, to be repaired."""
     found = marker.read(path)
     if found is not None and found.inputs == wanted:
-        disk.remove(of(path))
-        path.rename(of(path))
+        disk.remove(partial_path(path))
+        path.rename(partial_path(path))
         flush(path.parent)  # before ``begin`` removes the marker, which shows who made it
 
 
@@ -70,7 +70,7 @@ def into_place(path: Path) -> None:
     """Rename the complete output to its final name; keep an older one until then."""
     if path.exists():
         path.rename(replaced(path))
-    of(path).rename(path)
+    partial_path(path).rename(path)
     flush(path.parent)
     disk.remove(replaced(path))
 

@@ -1,14 +1,11 @@
-"""Classify why training ended: from the ranks' logs to a class and an exit code of the contract.
+"""Classify the log of a failed process: its cause, its class, and an exit code of the contract.
 
-torchrun exits 1 in every case (measured: worker exit 42, SIGKILL, exception), and ms-swift has no
-``@record``, so torchrun's error file stays empty. The last exception in each rank's stderr decides,
-by the patterns of ``failure_rules/``.
+The last exception in its stderr decides, by the patterns of ``failure_rules/``.
 """
 
 from __future__ import annotations
 
 import re
-import signal
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +14,6 @@ from launchers.exits import CLASSES, NOTE, Exit, FailureClass, LaunchError
 from launchers.system.failure_rules.causes import CAUSES
 from launchers.system.failure_rules.rule import (
     CASCADE,
-    MEMORY_REMEDY,
     RECIPE_REMEDY,
     TERMINATED,
     WRAPPERS,
@@ -59,25 +55,12 @@ _IGNORED = re.compile(
 _CHAINED = re.compile(
     r"The above exception was the direct cause of|During handling of the above exception"
 )
-_ROOT_EXIT = re.compile(
-    r"Root Cause \(first observed failure\):.*?exitcode\s*:\s*(-?\d+)", re.DOTALL
-)
-"""The root cause in torchrun's table; ranks that torchrun terminated are listed above it."""
-_TABLE_END = re.compile(
-    rb"^Root Cause \(first observed failure\):$.*^=+$", re.DOTALL | re.MULTILINE
-)
-"""``torch/distributed/elastic/multiprocessing/errors/__init__.py: _MSG_FORMAT_TEMPLATE``."""
-_TEE = re.compile(r"\[\w*?\d+\]:")
-"""Begins a worker's line in torchrun's output."""
 _PROGRESS = re.compile(r".*\d%\|.*\| \d+/\d+ \[[^\]]*\]")
 """The bar of tqdm, which ends without a new line."""
 _ABORTS = frozenset(rule.id for rule in CAUSES if rule.in_log)
 _ABORTING = frozenset({FailureClass.INFRA, FailureClass.GPU_MEMORY, FailureClass.HOST_MEMORY})
 """Failures of the node that C++ code ends its process for, after Python has raised them, too."""
 _WEAK = frozenset({"exception", *(rule.id for rule in CAUSES if rule.weak)})
-_MEGATRON_EXITS = (16, 17)
-"""``megatron/core/rerun_state_machine.py``: a result differed, or it has to be computed again."""
-_USUALLY = "usually the kernel's OOM killer"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,157 +205,6 @@ def _last_chain(text: str) -> list[str]:
     return chain
 
 
-def is_reported(output: bytes) -> bool:
-    r"""Return whether torchrun has ended its workers and printed its whole table of failures.
-
-    Nothing of interest follows: Python then collects the garbage of all imported modules, about
-    2 s with torch 2.11. Lines of workers begin with the prefix of ``--tee``.
-
-    >>> table = b"Root Cause (first observed failure):\n[0]:\n  exitcode  : -9 (pid: 7)\n"
-    >>> is_reported(table), is_reported(table + b"=====\n"), is_reported(b"[default0]:" + table)
-    (False, True, False)
-    """
-    return _TABLE_END.search(output) is not None
-
-
-def why(
-    ranks: Path, agent_log: Path, *, started: bool, oom_kills: int | None = None, code: int = 0
-) -> Verdict | None:
-    """Classify the end of one node's training processes after torchrun has ended or failed.
-
-    Args:
-        ranks: torchrun's ``--log-dir``.
-        agent_log: output of torchrun itself.
-        started: whether any attempt has completed a training step.
-        oom_kills: processes that the kernel's OOM killer ended meanwhile (``memory_events.py``);
-            None if that is not known.
-        code: torchrun's exit code; that of a signal is negative.
-    """
-    away = _away(ranks.parent)
-    if away is not None:
-        return away
-    texts = [tail(path) for path in sorted(ranks.rglob("stderr.log"))]
-    agent = tail(agent_log)
-    return attribute(texts, agent, started=started, oom_kills=oom_kills, code=code)
-
-
-def _away(folder: Path) -> Verdict | None:
-    """Return the verdict if the attempt's folder, which the launcher has made, cannot be found.
-
-    Paths that training misses then are not the user's, and no log can be read.
-    """
-    try:
-        folder.stat()
-    except OSError as error:
-        return Verdict(
-            code=Exit.IO,
-            id="workspace-away",
-            cause=f"{folder}, which this attempt has made, is gone: {error.strerror}",
-            remedy="check the mount of the workspace on this node, and its server",
-            failure_class=FailureClass.STORAGE,
-        )
-    return None
-
-
-def attribute(
-    texts: Iterable[str],
-    agent: str,
-    *,
-    started: bool,
-    oom_kills: int | None = None,
-    code: int = 0,
-) -> Verdict | None:
-    """Classify the end of one node's training processes; None without any sign.
-
-    A rank killed by a signal takes precedence over exceptions in its log, which were caught. But
-    NCCL's watchdog aborts a rank whose peer is gone, which is a cascade, or a rank whose log states
-    why: a collective timed out, a GPU failed, memory ran out. A torchrun that was killed itself
-    leaves no table; then its own signal counts. Without any other sign, torchrun itself may have
-    lost the connection to its peers.
-
-    Args:
-        texts: the end of each rank's stderr.
-        agent: the end of torchrun's output, with its table of failures.
-        started: whether any attempt has completed a training step.
-        oom_kills: see ``why``.
-        code: see ``why``.
-    """
-    found = worst(v for text in texts if (v := verdict(text, started=started)))
-    exits = _ROOT_EXIT.findall(agent) or [code] * (code < 0)
-    number = _signal(int(exits[-1])) if exits else 0
-    if number == signal.SIGKILL:
-        return _killed(oom_kills)
-    if exits and int(exits[-1]) in _MEGATRON_EXITS and found is None:
-        return Verdict(
-            code=Exit.PREFLIGHT,
-            id="result-not-reproduced",
-            cause=f"Megatron ended with {exits[-1]}: a result differed when it was computed again",
-            remedy="check the node's GPUs; cordon the node if it fails again",
-            failure_class=FailureClass.INFRA,
-        )
-    if number == signal.SIGTERM and found is None:
-        return Verdict(
-            code=Exit.PEER,
-            id="terminated",
-            cause="a training process was ended by SIGTERM, not by this launcher",
-            remedy="find out who sent it: a person, or a program on the node",
-            cascade=True,
-            failure_class=FailureClass.PREEMPTION,
-        )
-    if number == 0 and found is None:
-        return _of_agent(agent, started=started)
-    if number in (0, signal.SIGTERM) or (found is not None and found.tells_abort):
-        return found
-    return Verdict(
-        code=Exit.PEER,
-        id="ended-by-signal",
-        cause=f"a training process was killed by {signal_name(number)}",
-        remedy="check the rank's log",
-    )
-
-
-def _of_agent(agent: str, *, started: bool) -> Verdict | None:
-    """Classify an exception of torchrun itself, if it is a cascade: others stand in its table."""
-    own = "\n".join(line for line in agent.splitlines() if not _TEE.match(line))
-    found = verdict(own, started=started)
-    return found if found is not None and found.cascade else None
-
-
-def _signal(code: int) -> int:
-    """Return the signal of an exit code, as torchrun (-9) or a shell (137) writes it; 0 if none.
-
-    >>> _signal(-9), _signal(137), _signal(1)
-    (9, 9, 0)
-    """
-    return -code if code < 0 else code - 128 if code > 128 else 0
-
-
-def _killed(oom_kills: int | None) -> Verdict:
-    """Tell apart who sent SIGKILL: the kernel for lack of memory, or somebody.
-
-    An eviction sends SIGTERM to the launcher first, which then never asks.
-    """
-    cause = "a training process was killed by SIGKILL"
-    if oom_kills:
-        return Verdict(
-            code=Exit.PEER,
-            id="killed-for-memory",
-            cause=f"{cause} by the kernel's OOM killer",
-            remedy=MEMORY_REMEDY,
-            failure_class=FailureClass.HOST_MEMORY,
-        )
-    if oom_kills is None:
-        return Verdict(
-            code=Exit.PEER, id="killed", cause=cause, remedy=f"{_USUALLY}: {MEMORY_REMEDY}"
-        )
-    return Verdict(
-        code=Exit.PEER,
-        id="killed-by-other",
-        cause=f"{cause}, not by the kernel's OOM killer",
-        remedy="find out who sent it: a person, or a program on the node",
-    )
-
-
 def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
     """Choose the root cause among several ranks.
 
@@ -385,18 +217,6 @@ def worst(verdicts: Iterable[Verdict]) -> Verdict | None:
         return v.cascade, is_hang, v.id == "exception"
 
     return min(verdicts, key=order, default=None)
-
-
-def signal_name(number: int) -> str:
-    """Return the name of a signal.
-
-    >>> signal_name(9), signal_name(40)
-    ('SIGKILL', 'signal 40')
-    """
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def tail(path: Path) -> str:

@@ -50,7 +50,7 @@ class Entry:
     treatment: Treatment | None = None
     """None if it is left out."""
     reason: str = ""
-    """Why it is left out."""
+    """The reason if it is left out."""
 
 
 def entries(home: Path) -> Iterator[Entry]:

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 
-from launchers.flags.flag_types import Kind
+from launchers.flags.flag_types import FlagType
 from launchers.rules.engine import Range
 
 PLACE = re.compile(r'^    "flags": \{\n.*?^    \},?\n', re.MULTILINE | re.DOTALL)
@@ -23,7 +23,7 @@ _POINTER = "#/definitions/flags/definitions"
 _NUMBER = "[-+]?([0-9]{1,30}[.]?[0-9]{0,30}|[.][0-9]{1,30})([eE][-+]?[0-9]{1,2})?"
 _SWITCH = "true|True|TRUE|false|False|FALSE|yes|Yes|YES|no|No|NO|[TtFfYyNn01]"
 # `multipleOf: 1` and not the type integer: Helm would say of 0.5 that it wants "integer or string"
-_SORTS: dict[str, dict[str, object]] = {
+_TYPES: dict[str, dict[str, object]] = {
     "switch": {
         "type": ["boolean", "number", "string", "null"],
         **{"multipleOf": 1, "minimum": 0, "maximum": 1, "pattern": f"^({_SWITCH})$"},
@@ -36,16 +36,16 @@ _SORTS: dict[str, dict[str, object]] = {
     "number": {"type": ["number", "string", "null"], "pattern": f"^{_NUMBER}$"},
 }
 Schema = Mapping[str, object]
-Taken = tuple[str, Kind | None]
+Taken = tuple[str, FlagType | None]
 """One flag and what it takes."""
-Kinds = Mapping[str, Mapping[str, Mapping[str, Kind | None]]]
+Types = Mapping[str, Mapping[str, Mapping[str, FlagType | None]]]
 """Backend to release of ms-swift to flag to what it takes; None if anything, as far as a schema can
 say: such flags are named for the completion of editors."""
 
 
 def spliced(
     schema: str,
-    kinds: Kinds,
+    types: Types,
     ranges: Mapping[str, Iterable[Range]],
     descriptions: Mapping[str, str],
 ) -> str:
@@ -53,7 +53,7 @@ def spliced(
 
     Args:
         schema: text of ``values.schema.json``.
-        kinds: backend to release of ms-swift to flag to what it takes; judged unless
+        types: backend to release of ms-swift to flag to what it takes; judged unless
             ``recipe.checkFlags`` is false.
         ranges: backend to the bounds of whole numbers, the same in each release; always judged.
         descriptions: flag to the sentence that editors show.
@@ -63,7 +63,7 @@ def spliced(
     """
     if len(PLACE.findall(schema)) != 1:
         raise ValueError("values.schema.json has no definitions.flags to replace")
-    part = _part(kinds, ranges, descriptions)
+    part = _part(types, ranges, descriptions)
     return PLACE.sub(lambda found: part + (",\n" if found[0].endswith(",\n") else "\n"), schema)
 
 
@@ -95,37 +95,37 @@ def bounded(rule: Range) -> dict[str, object]:
     }
 
 
-def taken(kind: Kind | None) -> Schema:
-    """Return the schema of a kind; words that read as numbers may be written as numbers.
+def taken(flag_type: FlagType | None) -> Schema:
+    """Return the schema of a type; words that read as numbers may be written as numbers.
 
-    >>> taken(Kind(sort="choice", choices=("adam", "sgd")))
+    >>> taken(FlagType(type="choice", choices=("adam", "sgd")))
     {'enum': ['adam', 'sgd', None]}
-    >>> taken(Kind(sort="choice", choices=("1", "float8")))
+    >>> taken(FlagType(type="choice", choices=("1", "float8")))
     {'anyOf': [{'enum': ['1', 'float8', None]}, {'enum': [1]}]}
     """
-    if kind is None:
+    if flag_type is None:
         return {}
-    if kind.sort != "choice":
-        return {"$ref": f"{_POINTER}/{kind.sort}"}
-    words = {"enum": [*kind.choices, None]}
-    numbers = [int(word) for word in kind.choices if re.fullmatch("0|[1-9][0-9]*", word)]
+    if flag_type.type != "choice":
+        return {"$ref": f"{_POINTER}/{flag_type.type}"}
+    words = {"enum": [*flag_type.choices, None]}
+    numbers = [int(word) for word in flag_type.choices if re.fullmatch("0|[1-9][0-9]*", word)]
     # apart, since Helm 3 takes "1" and 1 in one enum for the same
     return {"anyOf": [words, {"enum": numbers}]} if numbers else words
 
 
 def _part(
-    kinds: Kinds, ranges: Mapping[str, Iterable[Range]], descriptions: Mapping[str, str]
+    types: Types, ranges: Mapping[str, Iterable[Range]], descriptions: Mapping[str, str]
 ) -> str:
     """Return the part, without the end of its line: conditions on keys of the recipe, and flags.
 
     What all releases of both backends share is one group, what those of a backend share another,
     so that each release adds only its own flags.
     """
-    shared = {name: _shared(map(_items, releases.values())) for name, releases in kinds.items()}
+    shared = {name: _shared(map(_items, releases.values())) for name, releases in types.items()}
     common = _shared(shared.values())
     groups = {"pinned": _group(common)}
     conditions = [_condition("pinned", {"checkFlags": True})]
-    for backend, releases in kinds.items():
+    for backend, releases in types.items():
         groups[f"{backend}Sizes"] = {rule.flag: bounded(rule) for rule in ranges[backend]}
         groups[f"{backend}Pinned"] = _group(shared[backend] - common)
         checked: dict[str, str | bool] = {"backend": backend, "checkFlags": True}
@@ -137,9 +137,9 @@ def _part(
             name = f"{backend}-{version}"
             groups[name] = _group(_items(flags) - shared[backend])
             conditions.append(_condition(name, {**checked, "swiftVersion": version}))
-    versions = " and ".join(dict.fromkeys(v for releases in kinds.values() for v in releases))
+    versions = " and ".join(dict.fromkeys(v for releases in types.values() for v in releases))
     comment = f"Generated by `make flags` from ms-swift {versions}; do not edit."
-    rows = [f'"{name}": {json.dumps(schema)}' for name, schema in _SORTS.items()]
+    rows = [f'"{name}": {json.dumps(schema)}' for name, schema in _TYPES.items()]
     for group, schemas in groups.items():
         lines = [
             f'"{name}": {json.dumps(_described(schema, descriptions.get(name)))}'
@@ -157,7 +157,7 @@ def _part(
     )
 
 
-def _items(flags: Mapping[str, Kind | None]) -> set[Taken]:
+def _items(flags: Mapping[str, FlagType | None]) -> set[Taken]:
     return set(flags.items())
 
 
@@ -166,7 +166,7 @@ def _shared(several: Iterable[set[Taken]]) -> set[Taken]:
 
 
 def _group(flags: Iterable[Taken]) -> dict[str, Schema]:
-    return {name: taken(kind) for name, kind in flags}
+    return {name: taken(flag_type) for name, flag_type in flags}
 
 
 def _described(schema: Schema, description: str | None) -> Schema:

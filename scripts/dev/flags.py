@@ -18,7 +18,7 @@ import yaml
 
 from launchers.flags import installed
 from launchers.flags.core_overrides import PARALLEL
-from launchers.flags.flag_types import Kind
+from launchers.flags.flag_types import FlagType
 from launchers.flags.renames import OWNED, RENAMED, secret_advice
 from launchers.rules import table as rules
 from launchers.rules.engine import Range, Rule
@@ -166,7 +166,7 @@ def render_schema(sites: Iterable[Path], schema: str) -> str:
     return flag_schema.spliced(
         schema,
         {
-            backend: {version: _kinds(backend, classes) for version, classes in releases.items()}
+            backend: {version: _types(backend, classes) for version, classes in releases.items()}
             for backend in installed.ENTRIES
         },
         {backend: [r for r in rules.ROWS[backend] if is_bound(r)] for backend in installed.ENTRIES},
@@ -206,13 +206,13 @@ def _backend(backend: str, version: str, classes: installed.Classes) -> Table:
     }
 
 
-def _kinds(backend: str, classes: installed.Classes) -> dict[str, Kind | None]:
-    """Return what a user's flags take; None if anything, or if a rule of the table bounds it."""
-    found: dict[str, Kind] = {}
+def _types(backend: str, classes: installed.Classes) -> dict[str, FlagType | None]:
+    """Return the types of a user's flags; None for any value, or if a rule bounds it."""
+    found: dict[str, FlagType] = {}
     names: set[str] = set()
     for entry in reversed(installed.ENTRIES[backend].values()):  # of two the first task's counts
         names |= installed.flags(classes, entry).keys()
-        found |= installed.kinds(classes, entry)
+        found |= installed.types(classes, entry)
     bound = {rule.flag for rule in rules.ROWS[backend] if is_bound(rule)}
     users = sorted(name for name in names - bound - OWNED[backend] if name[0] != "_")
     judged = found.keys() - rules.ranged(backend)

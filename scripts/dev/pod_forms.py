@@ -18,6 +18,11 @@ def ref(name: str) -> Schema:
     return {"$ref": f"{POINTER}/{name}"}
 
 
+def narrowed(name: str, **more: object) -> Schema:
+    """Return the form of another type with further rules."""
+    return {"allOf": [ref(name), more]}
+
+
 def among(*words: str) -> Schema:
     """Return the schema of a text that is one of these words."""
     return {"enum": list(words)}

@@ -8,8 +8,8 @@ read by Go (RE2), Python and JavaScript: no lookaround, no ``\s`` for blanks bey
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
+from scripts.dev import volume_rules
 from scripts.dev.pod_forms import (
     LABEL,
     SHOWN,
@@ -18,6 +18,7 @@ from scripts.dev.pod_forms import (
     among,
     list_of,
     map_of,
+    narrowed,
     ref,
     text,
     whole,
@@ -43,14 +44,8 @@ def _port() -> Schema:
     return {"anyOf": [whole(1, 65535), ref("portName")]}
 
 
-def _narrowed(name: str, **more: object) -> Schema:
-    return {"allOf": [ref(name), more]}
-
-
-_NO_PARENT: dict[str, Any] = {"not": {"pattern": "(^|/)[.][.](/|$)"}}
 _MEMORY = ("1", *(f"1{unit}{i}" for unit in "KMGTPE" for i in ("", "i") if unit + i != "K"), "1k")
 _ID = whole(0, 2**31 - 1)
-_LUN = whole(0, 255)
 _VALUES: tuple[Schema, ...] = (
     _when("operator", ("In", "NotIn"), {"required": ["values"]}),
     _when("operator", ("In", "NotIn"), {"properties": {"values": {"minItems": 1}}}),
@@ -90,27 +85,21 @@ DROPPED: Mapping[str, tuple[str, ...]] = {
     "VolumeProjection": ("podCertificate",),
 }
 """Fields that values may not have: those of Windows, and those of gates that are off in the lowest
-supported Kubernetes, whose API server drops them without a word."""
+supported Kubernetes, whose API server drops them silently."""
 OPTIONAL = ("Affinity", "PodDNSConfig", "PodSecurityContext", "PodSpec", "SecurityContext")
 """Types of whole values keys: a null means the default."""
 NULLABLE = ("PodSecurityContext", "SecurityContext")
 """Types in which a null removes a field that the chart or the network profile sets."""
 
 FIELDS: Mapping[str, Schema] = {
+    **volume_rules.FIELDS,
     "AppArmorProfile.localhostProfile": text(maxLength=4095, pattern=f"^{SHOWN}+$"),
     "AppArmorProfile.type": among("Localhost", "RuntimeDefault", "Unconfined"),
-    "AzureFileVolumeSource.secretName": ref("dnsName"),
-    "AzureFileVolumeSource.shareName": ref("word"),
-    "CSIVolumeSource.driver": text(
-        maxLength=63,
-        pattern="^[A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?"
-        "([.][A-Za-z0-9]([-A-Za-z0-9]*[A-Za-z0-9])?)*$",
-    ),
     "Container.readinessProbe": {
         "allOf": [ref("Probe"), {"not": {"required": ["terminationGracePeriodSeconds"]}}]
     },
     "Container.resizePolicy": list_of(ref("ContainerResizePolicy"), uniqueItems=True),
-    "Container.startupProbe": _narrowed(
+    "Container.startupProbe": narrowed(
         "Probe", properties={"successThreshold": {"maximum": 1, "minimum": 0}}
     ),
     # A pod that is never restarted cannot restart a container for it either.
@@ -118,37 +107,13 @@ FIELDS: Mapping[str, Schema] = {
     "ContainerResizePolicy.restartPolicy": among("NotRequired"),
     "Capabilities.add": list_of(ref("capability")),
     "Capabilities.drop": list_of(ref("capability")),
-    "ClusterTrustBundleProjection.name": ref("word"),
-    "ClusterTrustBundleProjection.path": ref("relativePath"),
-    "ClusterTrustBundleProjection.signerName": text(pattern=f"^{SUBDOMAIN}/{LABEL}$"),
     "ConfigMapEnvSource.name": ref("dnsName"),
     "ConfigMapKeySelector.key": ref("configKey"),
     "ConfigMapKeySelector.name": ref("dnsName"),
-    "ConfigMapProjection.name": ref("dnsName"),
-    "ConfigMapVolumeSource.defaultMode": ref("fileMode"),
-    "ConfigMapVolumeSource.name": ref("dnsName"),
-    "DownwardAPIVolumeFile.fieldRef": _narrowed(
-        "ObjectFieldSelector",
-        properties={
-            "fieldPath": {
-                "pattern": "^metadata[.](name|namespace|uid|labels|annotations)$"
-                f"|^metadata[.](labels|annotations)\\['({SUBDOMAIN}/)?{LABEL}'\\]$"
-            }
-        },
-    ),
-    "DownwardAPIVolumeFile.mode": ref("fileMode"),
-    "DownwardAPIVolumeFile.path": ref("relativePath"),
-    "DownwardAPIVolumeFile.resourceFieldRef": _narrowed(
-        "ResourceFieldSelector", required=["containerName"]
-    ),
-    "DownwardAPIVolumeSource.defaultMode": ref("fileMode"),
-    "EmptyDirVolumeSource.medium": among(
-        "", "Memory", "HugePages", "HugePages-2Mi", "HugePages-1Gi"
-    ),
     # The launcher's settings are not the user's.
     "EnvFromSource.prefix": text(pattern="^[A-Za-z_][A-Za-z0-9_]*$")
     | {"not": {"pattern": "^(DPO|SKIP)_"}},
-    "EnvVarSource.fieldRef": _narrowed(
+    "EnvVarSource.fieldRef": narrowed(
         "ObjectFieldSelector",
         properties={
             "fieldPath": {
@@ -160,38 +125,19 @@ FIELDS: Mapping[str, Schema] = {
         },
     ),
     "ExecAction.command": list_of({"type": "string"}, minItems=1),
-    "FCVolumeSource.lun": _LUN,
-    "FCVolumeSource.targetWWNs": list_of({"type": "string"}, minItems=1),
-    "FCVolumeSource.wwids": list_of({"type": "string"}, minItems=1),
     "GRPCAction.port": whole(1, 65535),
     "HTTPGetAction.port": _port(),
     "HTTPGetAction.scheme": among("HTTP", "HTTPS"),
     "HTTPHeader.name": text(pattern="^[-A-Za-z0-9]+$"),
     "HostAlias.hostnames": list_of(ref("dnsName"), minItems=1),
     "HostAlias.ip": ref("ip"),
-    "HostPathVolumeSource.path": _narrowed("absolutePath", **_NO_PARENT),
-    "HostPathVolumeSource.type": among(
-        *("", "DirectoryOrCreate", "Directory", "FileOrCreate", "File", "Socket", "CharDevice"),
-        "BlockDevice",
-    ),
     "IPBlock.cidr": ref("cidr"),
     "IPBlock.except": list_of(ref("cidr")),
-    "ISCSIVolumeSource.initiatorName": ref("iscsiName"),
-    "ISCSIVolumeSource.iqn": ref("iscsiName"),
-    "ISCSIVolumeSource.lun": _LUN,
-    "ISCSIVolumeSource.targetPortal": ref("word"),
-    "ImageVolumeSource.pullPolicy": among("Always", "Never", "IfNotPresent"),
-    "ImageVolumeSource.reference": ref("word"),
-    "KeyToPath.key": ref("configKey"),
-    "KeyToPath.mode": ref("fileMode"),
-    "KeyToPath.path": ref("relativePath"),
     "LabelSelector.matchLabels": map_of(ref("labelValue")),
     "LabelSelectorRequirement.key": ref("labelName"),
     "LabelSelectorRequirement.operator": among("In", "NotIn", "Exists", "DoesNotExist"),
     "LabelSelectorRequirement.values": list_of(ref("labelValue")),
     "LocalObjectReference.name": ref("dnsName"),
-    "NFSVolumeSource.path": ref("absolutePath"),
-    "NFSVolumeSource.server": ref("host"),
     "NetworkPolicyPort.endPort": whole(1, 65535),
     "NetworkPolicyPort.port": _port(),
     "NetworkPolicyPort.protocol": among("TCP", "UDP", "SCTP"),
@@ -200,7 +146,7 @@ FIELDS: Mapping[str, Schema] = {
     "NodeSelectorRequirement.operator": among("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"),
     "NodeSelectorRequirement.values": list_of(ref("labelValue")),
     "NodeSelectorTerm.matchFields": list_of(
-        _narrowed(
+        narrowed(
             "NodeSelectorRequirement",
             required=["values"],
             properties={
@@ -213,15 +159,6 @@ FIELDS: Mapping[str, Schema] = {
     "ObjectFieldSelector.apiVersion": among("v1"),
     "ObjectMeta.annotations": map_of({"type": "string"}),
     "ObjectMeta.labels": map_of(ref("labelValue")),
-    "PersistentVolumeClaimSpec.accessModes": list_of(
-        among("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod"),
-        minItems=1,
-        uniqueItems=True,
-    ),
-    "PersistentVolumeClaimSpec.storageClassName": text(maxLength=253, pattern=f"^$|^{SUBDOMAIN}$"),
-    "PersistentVolumeClaimSpec.volumeAttributesClassName": ref("dnsName"),
-    "PersistentVolumeClaimSpec.volumeMode": among("Filesystem"),
-    "PersistentVolumeClaimVolumeSource.claimName": ref("dnsName"),
     "PodAffinityTerm.matchLabelKeys": list_of(ref("labelName"), uniqueItems=True),
     "PodAffinityTerm.mismatchLabelKeys": list_of(ref("labelName"), uniqueItems=True),
     "PodAffinityTerm.namespaces": list_of(ref("dnsLabel")),
@@ -255,7 +192,6 @@ FIELDS: Mapping[str, Schema] = {
         whole(0, 2**31 - 1),
     ),
     "Probe.terminationGracePeriodSeconds": whole(1, 2**31 - 1),
-    "ProjectedVolumeSource.defaultMode": ref("fileMode"),
     "ResourceFieldSelector.containerName": among("launcher"),
     "ResourceFieldSelector.resource": text(
         pattern="^(limits|requests)[.](cpu|memory|ephemeral-storage|hugepages-[1-9][0-9]*[KMG]i)$"
@@ -265,15 +201,10 @@ FIELDS: Mapping[str, Schema] = {
     "SecretEnvSource.name": ref("dnsName"),
     "SecretKeySelector.key": ref("configKey"),
     "SecretKeySelector.name": ref("dnsName"),
-    "SecretProjection.name": ref("dnsName"),
-    "SecretVolumeSource.defaultMode": ref("fileMode"),
-    "SecretVolumeSource.secretName": ref("dnsName"),
     # Unmasked requires a user namespace (hostUsers: false), which is not the default.
     "SecurityContext.procMount": among("Default"),
     "SecurityContext.runAsGroup": _ID,
     "SecurityContext.runAsUser": _ID,
-    "ServiceAccountTokenProjection.expirationSeconds": whole(600, 2**32),
-    "ServiceAccountTokenProjection.path": ref("relativePath"),
     "Sysctl.name": text(
         maxLength=253,
         pattern="^[a-z0-9]([-_a-z0-9]*[a-z0-9])?([./][a-z0-9]([-_a-z0-9]*[a-z0-9])?)*$",
@@ -290,56 +221,23 @@ FIELDS: Mapping[str, Schema] = {
     "TopologySpreadConstraint.nodeTaintsPolicy": among("Honor", "Ignore"),
     "TopologySpreadConstraint.topologyKey": ref("labelName"),
     "TopologySpreadConstraint.whenUnsatisfiable": among("DoNotSchedule", "ScheduleAnyway"),
-    "Volume.name": ref("dnsLabel"),
     "VolumeMount.mountPath": ref("absolutePath"),
     "VolumeMount.mountPropagation": among("None", "HostToContainer", "Bidirectional"),
     "VolumeMount.name": ref("dnsLabel"),
     "VolumeMount.recursiveReadOnly": among("Disabled", "IfPossible", "Enabled"),
-    "VolumeResourceRequirements.limits": {
-        "type": "object",
-        "additionalProperties": False,
-        "properties": {"storage": ref("quantity")},
-    },
-    "VolumeResourceRequirements.requests": {
-        "type": "object",
-        "additionalProperties": False,
-        "required": ["storage"],
-        "properties": {"storage": _narrowed("quantity", exclusiveMinimum=0)},
-    },
     "WeightedPodAffinityTerm.weight": whole(1, 100),
 }
 """Rules of single fields, by ``Type.field``; they replace the type of the OpenAPI."""
 
 TYPES: Mapping[str, Schema] = {
+    **volume_rules.TYPES,
     "AppArmorProfile": _LOCALHOST,
-    "ClusterTrustBundleProjection": {
-        "oneOf": [{"required": ["name"]}, {"required": ["signerName"]}],
-        "dependencies": {"labelSelector": ["signerName"]},
-    },
     "ConfigMapEnvSource": {"required": ["name"]},
     "ConfigMapKeySelector": {"required": ["name", "key"]},
-    "ConfigMapProjection": {"required": ["name"]},
-    "DownwardAPIVolumeFile": {
-        "oneOf": [{"required": ["fieldRef"]}, {"required": ["resourceFieldRef"]}]
-    },
     "EnvFromSource": {"oneOf": [{"required": ["configMapRef"]}, {"required": ["secretRef"]}]},
     "EnvVarSource": {"minProperties": 1, "maxProperties": 1},
     "ExecAction": {"required": ["command"]},
-    "FCVolumeSource": {
-        "oneOf": [{"required": ["targetWWNs"]}, {"required": ["wwids"]}],
-        "dependencies": {"targetWWNs": ["lun"]},
-    },
     "HostAlias": {"required": ["ip", "hostnames"]},
-    "ISCSIVolumeSource": {
-        "if": {
-            "anyOf": [
-                {"required": [field], "properties": {field: {"const": True}}}
-                for field in ("chapAuthDiscovery", "chapAuthSession")
-            ]
-        },
-        "then": {"required": ["secretRef"]},
-    },
-    "ImageVolumeSource": {"required": ["reference"]},
     "LabelSelectorRequirement": {"allOf": list(_VALUES)},
     "LifecycleHandler": _one_of("exec", "httpGet", "sleep", "tcpSocket"),
     "LocalObjectReference": {"required": ["name"]},
@@ -368,7 +266,6 @@ TYPES: Mapping[str, Schema] = {
             ),
         ]
     },
-    "PersistentVolumeClaimSpec": {"required": ["accessModes", "resources"]},
     "PodAffinityTerm": {
         "dependencies": {
             "matchLabelKeys": ["labelSelector"],
@@ -393,12 +290,10 @@ TYPES: Mapping[str, Schema] = {
     "SeccompProfile": _LOCALHOST,
     "SecretEnvSource": {"required": ["name"]},
     "SecretKeySelector": {"required": ["name", "key"]},
-    "SecretProjection": {"required": ["name"]},
     "TopologySpreadConstraint": {
         "if": {"required": ["minDomains"]},
         "then": {"properties": {"whenUnsatisfiable": {"const": "DoNotSchedule"}}},
     },
-    "Volume": {"minProperties": 2, "maxProperties": 2},
     "VolumeMount": {
         "allOf": [
             _when(
@@ -414,7 +309,5 @@ TYPES: Mapping[str, Schema] = {
             )
         ]
     },
-    "VolumeProjection": {"minProperties": 1, "maxProperties": 1},
-    "VolumeResourceRequirements": {"required": ["requests"]},
 }
 """Rules between fields of a type; ``required`` replaces the OpenAPI's."""

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import yaml
 
-from launchers.preflight.probes import beyond_torch, numbers
+from launchers.preflight.probes import beyond_torch
+from launchers.upstream.versions import parse_version
 from scripts.doctor.api import ACCOUNTS, CONFIG_MAPS, SECRETS, Answer, Object
 from scripts.doctor.findings import Finding, fail, names, ok, unchecked, warn
 from scripts.doctor.snapshot import Snapshot
@@ -210,7 +211,7 @@ def check_image(release: Release) -> list[Finding]:
     name, _, tag = image.rpartition(":")
     swift, torch = (_named(package, image.rpartition("/")[2]) for package in ("swift", "torch"))
     beyond = beyond_torch(swift)
-    if torch and _backend(release) == "megatron" and numbers(torch) >= numbers(beyond):
+    if torch and _backend(release) == "megatron" and parse_version(torch) >= parse_version(beyond):
         found = f"{image} holds a torch with which every save of the Megatron trainer fails"
         return [fail("image-torch", "image", found, f"use an image with torch < {beyond}")]
     if "@sha256:" in image:

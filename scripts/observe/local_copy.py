@@ -1,6 +1,6 @@
 """Copy the small files of a run through a pod into a temporary folder, as a workspace of its own.
 
-Large files are holes of their sizes there, so that whatever reads a mounted workspace reads it.
+Large files are holes of their sizes there, so that code for a mounted workspace reads it too.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Copy:
 
     work: Workspace
     how: str
-    """How they were read, in words."""
+    """The way they were read, as text."""
 
 
 @contextmanager

@@ -81,7 +81,7 @@ def read_files(
         reader: a reader pod may be created.
 
     Raises:
-        Problem: the mounted folder is none, or the chosen way does not work.
+        Problem: the mounted path is not a folder, or the chosen way does not work.
     """
     if mounted is not None and source in (Source.AUTO, Source.MOUNT):
         files = read_run(mounted, view.run)

@@ -22,7 +22,7 @@ Document = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class End(attempt_record.End):
-    """Why one rank ended: the content of a termination message (`launchers/termination.py`)."""
+    """The end of one rank: the content of a termination message (`launchers/termination.py`)."""
 
     stage: str = ""
     step: int | None = None

@@ -18,6 +18,7 @@ from launchers.plan import plan as planning
 from launchers.plan.layout import Layout
 from launchers.plan.plan import NO_CARD, Job, Plan
 from launchers.plan.plan import job_of as job_from
+from launchers.units import GIB
 from scripts.helm import template
 from scripts.manifest import GPU_MODEL
 from scripts.plan import document, ranking, screen
@@ -26,7 +27,6 @@ from scripts.plan.inputs import find_data, find_model
 from scripts.plan.recipe_args import layout_flags
 from scripts.plan.search import Search, nearest
 from scripts.plan.submission import Submission, read_submission
-from scripts.plan.units import GIB
 from scripts.plan.verdict import judge
 from scripts.problem import Problem
 

@@ -15,10 +15,11 @@ from launchers.config.recipe import Recipe
 from launchers.config.settings import STAGES
 from launchers.plan.footprint import WRITE_BYTES_PER_SECOND
 from launchers.plan.plan import Plan
+from launchers.units import GIB
 from scripts.plan import bars, layout_text, ranking
 from scripts.plan.search import Found, Search
 from scripts.plan.submission import Submission
-from scripts.plan.units import GIB, bytes_text, time_text
+from scripts.plan.units import bytes_text, time_text
 from scripts.plan.verdict import Verdict
 
 _HEAD = "bold cyan"
@@ -69,18 +70,14 @@ def proposed(search: Search, found: Sequence[Found]) -> RenderableType:
 
 
 def _title(submission: Submission, plan: Plan, verdict: Verdict) -> Text:
-    kind = (
-        submission.recipe.arg("rlhf_type", "dpo").upper()
-        if submission.recipe.task == "rlhf"
-        else ""
-    )
+    method = submission.recipe.preference.upper() or submission.recipe.task
     word, colour = "accepted", "bold green"
     if plan.free_gib is None:
         word, colour = "accepted, memory unknown", "bold yellow"
     if verdict.refusals:
         word, colour = "refused", "bold red"
     name = submission.recipe.model.rpartition("/")[2].partition("@")[0]
-    how = f"{kind or submission.recipe.task} ({_tuner(submission.recipe)}) of {name}"
+    how = f"{method} ({_tuner(submission.recipe)}) of {name}"
     return Text.assemble((submission.run, "bold"), f": {how}: ", (word, colour))
 
 

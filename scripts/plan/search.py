@@ -19,6 +19,7 @@ from launchers.plan.plan import Job, speed_of
 from launchers.plan.step_time import Speed
 from launchers.plan.training_job import Training
 from launchers.rules import table
+from launchers.units import GIB
 from scripts.plan import candidates, recipe_args
 from scripts.plan.candidates import OPTIMIZERS, Fields, Way, on
 from scripts.plan.recipe_args import Args
@@ -127,7 +128,7 @@ class Search:
         dense = self.shape.dense_parameters / (layout.tp * layout.pp)
         experts = self.shape.expert_parameters / (layout.ep * layout.etp * layout.pp)
         copies = 1 + self.training.reference + (self.training.tuner == "full")
-        return 2 * copies * (dense + experts) <= self.card.memory_gib * 2**30
+        return 2 * copies * (dense + experts) <= self.card.memory_gib * GIB
 
     def fitting(self, name: str, training: Training) -> Found | None:
         """Return a training job with its predictions; None where it does not fit or breaks a rule.

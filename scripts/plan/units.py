@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-GIB = 2**30
-
 
 def bytes_text(count: float) -> str:
     """Return bytes in decimal units, as storage is sold.

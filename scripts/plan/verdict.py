@@ -12,9 +12,10 @@ from launchers.plan.plan import Plan
 from launchers.refusal import Refusal
 from launchers.rules import table
 from launchers.storage.node_disk import KEPT_FREE
+from launchers.units import GIB
 from scripts.plan.search import TIGHT
 from scripts.plan.submission import Submission
-from scripts.plan.units import GIB, bytes_text, time_text
+from scripts.plan.units import bytes_text, time_text
 
 LOST_SECONDS_WARNING = 3600.0
 """Seconds of work between two checkpoints above which a warning is shown."""

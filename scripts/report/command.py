@@ -46,7 +46,7 @@ class Request:
     namespace: str | None = None
     context: str | None = None
     source: Source = Source.AUTO
-    """How the workspace is read; MOUNT asks no cluster."""
+    """The way to read the workspace; MOUNT asks no cluster."""
     format: Format = Format.HTML
     file: Path | None = None
     """By default ``report-<runs>.html`` here for HTML, the terminal for the others."""

@@ -35,7 +35,7 @@ class Attempt:
     lost_seconds: float = 0.0
     evaluation_seconds: float = 0.0
     end: End | None = None
-    """Why it ended, by the rank that ended first; None if no rank left a record."""
+    """The end of the rank that ended first; None if no rank left a record."""
     pods: Sequence[Mapping[str, Any]] = ()
     """Preflight report of each rank."""
     packing: Mapping[str, Any] = field(default_factory=dict)
@@ -87,7 +87,7 @@ class RunRecord:
     peak_gib: float | None = None
     """Largest memory that the allocator of a GPU held."""
     changes: Sequence[str] = ()
-    """What differs between what is installed in the cluster and what its files were made with."""
+    """Differences between the installed recipe, launcher and chart and those of its files."""
     notes: Sequence[str] = ()
     """One sentence for each part that could not be read."""
 

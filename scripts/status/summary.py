@@ -86,7 +86,7 @@ class Local:
     """Ranks with a part in it, and those whose part is on the workspace."""
     lost_steps: int = 0
     lost_seconds: float | None = None
-    """What an end without a save costs where these disks survive; otherwise see `Saved`."""
+    """Cost of an end without a save if these disks survive; otherwise see `Saved`."""
 
 
 @dataclass(frozen=True, kw_only=True)

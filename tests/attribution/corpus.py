@@ -15,7 +15,8 @@ import yaml
 
 from launchers.exits import CLASSES, USER, Exit, FailureClass
 from launchers.stages.git import GitError
-from launchers.system.failures import Verdict, attribute
+from launchers.system.failures import Verdict
+from launchers.system.training_end import attribute
 
 FOLDER = Path(__file__).parent / "corpus"
 PARTS = ("development", "held out", "later", "audit", "fresh", "second")

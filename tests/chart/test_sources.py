@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from launchers.config.sources import parse
+from launchers.config.sources import parse_source
 from launchers.exits import LaunchError
 from tests.chart.helm import Document, Refused, env, merged, render, template
 
@@ -28,7 +28,7 @@ TEXTS = [
 
 def launcher_takes(text: str, key: str) -> bool:
     try:
-        return parse(text, key).hub != "code" or key != "recipe.model"
+        return parse_source(text, key).hub != "code" or key != "recipe.model"
     except LaunchError:
         return False
 

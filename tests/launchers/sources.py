@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from launchers.config import sources
-from launchers.config.sources import parse
+from launchers.config.sources import parse_source
 from launchers.config.workspace import Workspace
 from launchers.exits import LaunchError
 from launchers.stages.download import download
@@ -42,7 +42,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 def model_at(text: str, work: Workspace) -> Path:
-    return sources.local(parse(text, "recipe.model"), "model", work, None)
+    return sources.local(parse_source(text, "recipe.model"), "model", work, None)
 
 
 def local_model(folder: Path) -> Path:

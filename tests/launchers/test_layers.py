@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ast
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 from launchers import PACKAGE
 
@@ -31,6 +34,11 @@ ENTRIES = ("launchers.command", "launchers.__main__")
 """Root modules that import every layer."""
 LARGEST = 13
 """Maximum number of modules of a package, without ``__init__``."""
+LONGEST = 400
+"""Maximum number of lines of a module."""
+DATA = ("launchers/upstream/known.py",)
+"""Modules of data alone, which may be longer."""
+TREES = (PACKAGE, PACKAGE.parent / "scripts")
 
 
 def test_no_module_imports_a_higher_layer() -> None:
@@ -54,12 +62,22 @@ def test_every_package_has_a_layer() -> None:
     assert {package(name) for name in modules()} - {"training"} == set(LEVEL)
 
 
-def test_no_package_is_larger_than_a_person_can_hold() -> None:
-    sizes: dict[str, int] = {}
-    for path in PACKAGE.rglob("*.py"):
-        folder = str(path.parent.relative_to(PACKAGE))
-        sizes[folder] = sizes.get(folder, 0) + (path.name != "__init__.py")
-    assert [name for name, size in sizes.items() if size > LARGEST] == []
+@pytest.mark.parametrize("tree", TREES, ids=lambda tree: tree.name)
+def test_no_package_has_too_many_modules(tree: Path) -> None:
+    sizes = Counter(path.parent for path in tree.rglob("*.py") if path.name != "__init__.py")
+    assert len(sizes) > 10
+    assert [str(folder) for folder, size in sizes.items() if size > LARGEST] == []
+
+
+@pytest.mark.parametrize("tree", TREES, ids=lambda tree: tree.name)
+def test_no_module_is_too_long(tree: Path) -> None:
+    lines = {
+        path.relative_to(tree.parent).as_posix(): path.read_text(encoding="utf-8").count("\n")
+        for path in tree.rglob("*.py")
+    }
+    assert {name for name, count in lines.items() if count > LONGEST} == {
+        name for name in DATA if name in lines
+    }
 
 
 def test_no_package_is_a_folder_around_one_module() -> None:

@@ -61,7 +61,7 @@ def _begins(args: Any, iteration: int) -> bool:
 
 
 def _loss(args: Any) -> Loss:
-    """Return the loss: ms-swift 4.4.1 computes sigmoid whatever ``loss_type`` says."""
+    """Return the loss: ms-swift 4.4.1 computes sigmoid for any ``loss_type``."""
     return Loss(beta=args.beta, smoothing=args.label_smoothing, rpo_alpha=args.rpo_alpha or 0.0)
 
 

@@ -39,7 +39,7 @@ CHUNK = 4 * 1024**2
 KEPT_FREE = 0.9
 """Share of the free memory that copies may take: data loaders and caches use the rest."""
 SPARE = 1.05
-"""The buffer is as much larger than estimated; where that is too small it is made anew."""
+"""Factor of the buffer's size over the estimate; a buffer that is too small is reallocated."""
 
 
 class Store(Protocol):

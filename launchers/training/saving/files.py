@@ -37,7 +37,7 @@ class File:
 
 @dataclass(frozen=True, kw_only=True)
 class Failure:
-    """Why the files were not written."""
+    """The error that kept the files from being written."""
 
     text: str
     number: int | None = None

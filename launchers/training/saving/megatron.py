@@ -70,7 +70,7 @@ def _get_save_and_finalize_callbacks(
 
 
 def save_checkpoint(self: Any) -> None:
-    """Save as upstream; a checkpoint that is written anew loses its seal first."""
+    """Save as upstream; a checkpoint that is overwritten loses its seal first."""
     background.finish()
     checkpoints = Path(self.args.output_dir)
     if dist.get_rank() == 0:
@@ -130,7 +130,7 @@ def estimate(optimizer: Any) -> int:
 def install() -> None:
     """Replace upstream's functions."""
     results: queue.Queue[Any] = queue.Queue()
-    # upstream's is served by a process, which starts at the first save and imports the trainer anew
+    # upstream's starts a process at the first save, which imports the trainer once more
     filesystem_async.get_write_results_queue = lambda: results
     TorchDistSaveShardedStrategy._get_save_and_finalize_callbacks = _get_save_and_finalize_callbacks
     BaseMegatronTrainer.save_checkpoint = save_checkpoint

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from rich.console import Console
 
-from launchers.plan.memory import FIT, SPREAD
+from launchers.plan.memory import FIT, MEMORY_ERROR_SHARE
 from launchers.plan.step_time import PACE
 from scripts.dev.calibrate import memory, speed
 from scripts.dev.calibrate.rows import Row, load
@@ -56,8 +56,9 @@ def _memory(console: Console, rows: Sequence[Row]) -> list[str]:
     ran = [row for row in rows if row.gib is not None]
     refused = [row.name for row in ran if row.memory().total > row.gpu.memory_gib]
     console.print(
-        f"  left out, root mean square {_rms(crossed):.1%} (the code has {SPREAD:.1%}); of "
-        f"{len(ran)} runs that ran {len(refused)} would have been refused {' '.join(refused)}"
+        f"  left out, root mean square {_rms(crossed):.1%} (the code has "
+        f"{MEMORY_ERROR_SHARE:.1%}); of {len(ran)} runs that ran "
+        f"{len(refused)} would have been refused {' '.join(refused)}"
     )
     for row in rows:
         if row.hostGibOver is not None:

@@ -19,6 +19,7 @@ from launchers.plan.parameters import shards
 from launchers.plan.step_time import PACE, Link, Pace, Speed
 from launchers.plan.step_time import predict as step_time
 from launchers.plan.training_job import Training
+from launchers.units import GIB
 from scripts.plan.inputs import known_models
 from scripts.problem import Problem
 
@@ -75,7 +76,7 @@ class Row:
     def shape(self) -> ModelConfig:
         """Return the model's sizes."""
         base = known_models()[self.model] if self.model else {}
-        return model_config.parse({**base, **self.config})
+        return model_config.parse_config({**base, **self.config})
 
     @cached_property
     def training(self) -> Training:
@@ -105,7 +106,7 @@ class Row:
         """Predict what its node needs before it saves anything, GiB."""
         parts = list(shards(self.shape, self.training.layout, head=True))
         node = host(self.shape, self.training, parts)
-        return (node.processes + node.offload) / 2**30
+        return (node.processes + node.offload) / GIB
 
     def speed(self, pace: Pace = PACE) -> Speed:
         """Predict the row's time."""

@@ -25,7 +25,7 @@ OTHERS = {
     "equal-weights": "equal weights of pairs",
     "control": "control",
 }
-"""Sides that are reported beside the test, and the headings of their columns."""
+"""Sides that are reported in addition to the test, and the headings of their columns."""
 
 
 def newest_first(folder: Path = RESULTS) -> list[Record]:

@@ -26,7 +26,7 @@ def setting(gpus: int, home: Path = Path("/nowhere")) -> Bench:
         home=home,
         model=home / "model",
         data=home / "pairs.jsonl",
-        shape=model_config.parse(random_model.config(data.SHAPE)),
+        shape=model_config.parse_config(random_model.config(data.SHAPE)),
         card=gpu_models.GPU_MODELS["h200"],
         gpus=gpus,
         steps=variants_plan.STEPS,
@@ -53,7 +53,9 @@ def test_every_flag_is_one_of_ms_swifts() -> None:
     for each in variants_plan.read(2) + variants_plan.read(4):
         args = bench_profiles.recipe(each.profile.values(), setting(2).own_flags).args
         wrong = installed.check_flags(args, installed.flags(classes, entry), RENAMED["megatron"])
-        assert wrong + flag_types.check(args, installed.kinds(classes, entry)) == [], each.name
+        assert wrong + flag_types.check_values(args, installed.types(classes, entry)) == [], (
+            each.name
+        )
 
 
 def test_the_steps_of_all_variants_have_all_pairs() -> None:

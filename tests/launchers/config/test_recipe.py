@@ -51,6 +51,22 @@ def test_equal_weights_of_pairs_are_part_of_the_digest_where_they_have_an_effect
     assert not sft.weighs_pairs_equally
 
 
+@pytest.mark.parametrize(
+    ("task", "args", "preference", "has_reference"),
+    [
+        ("rlhf", {}, "dpo", True),
+        ("rlhf", {"rlhf_type": "kto"}, "kto", True),
+        ("rlhf", {"rlhf_type": ["rm"]}, "rm", False),
+        ("sft", {"rlhf_type": "dpo"}, "", False),
+    ],
+)
+def test_the_preference_method_is_that_of_rlhf_type_for_rlhf_alone(
+    task: str, args: dict[str, Any], preference: str, has_reference: bool
+) -> None:
+    found = parse(RECIPE | {"task": task, "args": args})
+    assert (found.preference, found.has_reference) == (preference, has_reference)
+
+
 def test_other_versions_may_be_allowed_after_a_run_has_begun() -> None:
     plain, allowed = parse(RECIPE), parse(RECIPE | {"allowVersionChange": True})
     assert plain.digest == allowed.digest

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchers.config import sources
-from launchers.config.sources import Source, parse
+from launchers.config.sources import Source, parse_source
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 
@@ -34,18 +34,18 @@ anything = st.one_of(remote(), local.map(lambda p: f"file:///{p}"), local)
 
 @given(anything)
 def test_a_source_is_spelt_back_as_it_was_given(text: str) -> None:
-    assert parse(text, KEY).text == text
+    assert parse_source(text, KEY).text == text
 
 
 @given(st.lists(anything, min_size=2, max_size=8, unique=True))
 def test_two_sources_never_share_a_folder(texts: list[str]) -> None:
-    slugs = [parse(text, KEY).slug for text in texts]
+    slugs = [parse_source(text, KEY).slug for text in texts]
     assert len(set(slugs)) == len(texts)
 
 
 @given(anything)
 def test_a_slug_is_one_safe_folder_name(text: str) -> None:
-    slug = parse(text, KEY).slug
+    slug = parse_source(text, KEY).slug
     assert slug not in (".", "..")
     assert len(slug.encode()) < 180
     assert set(slug) <= set("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._@-")
@@ -53,7 +53,7 @@ def test_a_slug_is_one_safe_folder_name(text: str) -> None:
 
 @given(anything, st.integers(1, 10**9))
 def test_a_sample_changes_nothing_but_the_sample(text: str, count: int) -> None:
-    plain, sampled = parse(text, KEY), parse(f"{text}#{count}", KEY)
+    plain, sampled = parse_source(text, KEY), parse_source(f"{text}#{count}", KEY)
     assert sampled.sample == count
     assert (sampled.text, sampled.slug, sampled.name) == (plain.text, plain.slug, plain.name)
 
@@ -61,7 +61,7 @@ def test_a_sample_changes_nothing_but_the_sample(text: str, count: int) -> None:
 @given(st.text(max_size=40))
 def test_any_text_is_parsed_or_refused_with_its_key(text: str) -> None:
     try:
-        found = parse(text, KEY)
+        found = parse_source(text, KEY)
     except LaunchError as error:
         assert error.code == Exit.CONFIG
         assert error.cause.startswith(f"{KEY}: ")
@@ -83,7 +83,7 @@ def test_any_text_is_parsed_or_refused_with_its_key(text: str) -> None:
     ],
 )
 def test_lookalikes_have_different_slugs(one: str, other: str) -> None:
-    assert parse(one, KEY).slug != parse(other, KEY).slug
+    assert parse_source(one, KEY).slug != parse_source(other, KEY).slug
 
 
 @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ def test_lookalikes_have_different_slugs(one: str, other: str) -> None:
 )
 def test_a_bad_source_is_refused_with_a_remedy(text: str, id: str, remedy: str) -> None:
     with pytest.raises(LaunchError) as caught:
-        parse(text, KEY)
+        parse_source(text, KEY)
     assert (caught.value.code, caught.value.id) == (Exit.CONFIG, id)
     assert KEY in caught.value.cause
     assert remedy in caught.value.remedy
@@ -116,17 +116,17 @@ def test_a_bad_source_is_refused_with_a_remedy(text: str, id: str, remedy: str) 
 
 def test_a_model_takes_no_sample() -> None:
     with pytest.raises(LaunchError, match="recipe.model: ") as refusal:
-        parse("hf://a/b@main#5", "recipe.model")
+        parse_source("hf://a/b@main#5", "recipe.model")
     assert refusal.value.id == "source-count-misplaced"
 
 
 def test_a_revision_with_a_slash_is_taken_whole() -> None:
-    found = parse("hf://a/b@refs/pr/7/data/x.jsonl", KEY)
+    found = parse_source("hf://a/b@refs/pr/7/data/x.jsonl", KEY)
     assert (found.revision, found.path) == ("refs/pr/7", "data/x.jsonl")
 
 
 def place(text: str, kind: sources.RepoType = "dataset", clone: Path | None = None) -> str:
-    return str(sources.local(parse(text, KEY), kind, WORK, clone))
+    return str(sources.local(parse_source(text, KEY), kind, WORK, clone))
 
 
 def test_downloads_keep_the_name_that_ms_swift_knows_them_by() -> None:

@@ -6,48 +6,20 @@ from typing import Any
 
 import pytest
 
-from launchers.config.flag_value import Value
 from launchers.config.rank import Place
-from launchers.config.recipe import Backend, Recipe, parse
+from launchers.config.recipe import Backend, parse
 from launchers.exits import Exit, LaunchError
 from launchers.flags import code_files, features
 from launchers.flags.command_line import (
-    Inputs,
     environment,
     flatten,
     program,
     torchrun,
     tracker_keys,
-    training_flags,
 )
-from launchers.storage.checkpoint import Checkpoint
+from tests.launchers.flags.commands import flags, names, recipe, saved
 
-MODEL, MCORE, OUT = Path("/w/models/m"), Path("/w/mcore/m"), Path("/w/runs/r/checkpoints")
 PLACE = Place(rank=1, nodes=2, master_addr="h0", master_port=29500, source="JobSet")
-
-
-def recipe(backend: str = "megatron", task: str = "rlhf", **args: Any) -> Recipe:
-    document = {"backend": backend, "task": task, "model": "m", "dataset": ["d"], "args": args}
-    return parse(document)
-
-
-def flags(
-    of: Recipe, *, mcore: Path | None = None, resume: Checkpoint | None = None, cpu: bool = False
-) -> dict[str, Value]:
-    inputs = Inputs(model=MODEL, mcore=mcore, datasets=("/w/d",), clone=Path("/w/code"))
-    return training_flags(of, inputs, output_dir=OUT, resume=resume, on_cpu=cpu)
-
-
-def names(of: Recipe) -> list[str]:
-    return features.names(of, on_cpu=False)
-
-
-def saved(folder: Path, *, state: bool) -> Checkpoint:
-    path = folder / "checkpoint-5"
-    (path / "iter_0000005").mkdir(parents=True)
-    if state:
-        (path / "iter_0000005" / ".metadata").touch()
-    return Checkpoint(path=path, step=5)
 
 
 def test_torchrun_is_static_and_never_restarts() -> None:
@@ -70,115 +42,6 @@ def test_torchrun_is_static_and_never_restarts() -> None:
 )
 def test_the_program_is_ms_swifts_file_not_its_wrapper(backend: str, task: str, file: str) -> None:
     assert program(recipe(backend, task), Path("/s")) == Path("/s") / file
-
-
-def test_the_reference_is_the_original_model_from_the_start() -> None:
-    started = flags(recipe())
-    assert started["model"] == started["ref_model"] == str(MODEL)
-    assert "mcore_model" not in started
-
-
-def test_a_converted_model_changes_the_flags_of_policy_and_reference() -> None:
-    started = flags(recipe(), mcore=MCORE)
-    assert started["mcore_model"] == started["mcore_ref_model"] == str(MCORE)
-
-
-@pytest.mark.parametrize("backend", ["megatron", "transformers"])
-@pytest.mark.parametrize("mcore", [None, MCORE])
-@pytest.mark.parametrize("state", [True, False])
-def test_a_resume_never_changes_the_reference(
-    tmp_path: Path, backend: str, mcore: Path | None, state: bool
-) -> None:
-    of = recipe(backend, tuner_type="full")
-    converted = mcore if backend == "megatron" else None
-    resumed = flags(of, mcore=converted, resume=saved(tmp_path, state=state))
-    assert resumed["ref_model"] == str(MODEL)
-    if converted:
-        assert resumed["mcore_ref_model"] == str(MCORE)
-
-
-def test_megatron_resumes_exactly_when_the_optimizer_was_saved(tmp_path: Path) -> None:
-    checkpoint = saved(tmp_path, state=True)
-    resumed = flags(recipe(), mcore=MCORE, resume=checkpoint)
-    assert resumed["mcore_model"] == str(checkpoint.path)
-    assert resumed["model"] == str(MODEL)
-    assert (resumed["finetune"], resumed["no_load_optim"]) == ("false", "false")
-
-
-def test_megatron_resumes_from_safetensors_when_there_is_no_optimizer(tmp_path: Path) -> None:
-    checkpoint = saved(tmp_path, state=False)
-    resumed = flags(recipe(no_save_optim=True), mcore=MCORE, resume=checkpoint)
-    assert resumed["model"] == str(checkpoint.path)
-    assert "mcore_model" not in resumed
-    assert resumed["finetune"] == "false"
-
-
-@pytest.mark.parametrize("mcore", [None, MCORE])
-@pytest.mark.parametrize("given", [{"tuner_type": "lora"}, {"adapters": ["/w/a"]}])
-def test_an_adapter_is_resumed_beside_the_models_own_weights(
-    tmp_path: Path, mcore: Path | None, given: dict[str, Any]
-) -> None:
-    checkpoint = saved(tmp_path, state=True)
-    resumed = flags(recipe(**given), mcore=mcore, resume=checkpoint)
-    assert resumed["mcore_adapter"] == str(checkpoint.path)
-    assert resumed["model"] == str(MODEL)
-    assert resumed.get("mcore_model") == (None if mcore is None else str(mcore))
-    assert (resumed["finetune"], resumed["no_load_optim"]) == ("false", "false")
-
-
-@pytest.mark.parametrize("mcore", [None, MCORE])
-def test_an_adapter_without_optimizer_is_resumed_from_its_safetensors(
-    tmp_path: Path, mcore: Path | None
-) -> None:
-    checkpoint = saved(tmp_path, state=False)
-    of = recipe(tuner_type="lora", no_save_optim=True, adapters=["/w/a"], mcore_adapter="/w/b")
-    assert flags(of)["mcore_adapter"] == "/w/b"
-    resumed = flags(of, mcore=mcore, resume=checkpoint)
-    assert resumed["adapters"] == [str(checkpoint.path)]
-    assert "mcore_adapter" not in resumed
-    assert resumed["model"] == str(MODEL)
-    # with it ms-swift would count from step 0 (trainers/base.py, _load_checkpoint)
-    assert "mcore_model" not in resumed
-    assert resumed["finetune"] == "false"
-
-
-@pytest.mark.parametrize(
-    ("backend", "given", "loads"),
-    [
-        ("megatron", {}, False),
-        ("megatron", {"tuner_type": "lora"}, True),
-        ("megatron", {"adapters": ["/w/a"]}, True),
-        ("megatron", {"tuner_type": "lora", "merge_lora": False}, False),
-        ("megatron", {"tuner_type": "lora", "merge_lora": True}, False),
-        ("transformers", {"tuner_type": "lora"}, False),
-    ],
-)
-def test_an_adapter_is_merged_once_unless_the_user_says_otherwise(
-    backend: str, given: dict[str, Any], loads: bool
-) -> None:
-    found = flags(recipe(backend, **given))
-    assert ("merge_last" in names(recipe(backend, **given))) is loads
-    assert ("merge_last" in found["callbacks"]) is loads
-
-
-def test_transformers_resumes_by_its_own_flag(tmp_path: Path) -> None:
-    checkpoint = saved(tmp_path, state=False)
-    resumed = flags(recipe("transformers", tuner_type="full"), resume=checkpoint)
-    assert resumed["resume_from_checkpoint"] == str(checkpoint.path)
-    assert resumed["model"] == str(MODEL)
-
-
-@pytest.mark.parametrize(
-    "without",
-    [
-        recipe("transformers"),
-        recipe(task="sft"),
-        recipe(rlhf_type="rm"),
-        recipe(tuner_type="lora"),
-    ],
-)
-def test_no_reference_is_named_where_ms_swift_takes_none(without: Recipe) -> None:
-    assert "ref_model" not in flags(without)
 
 
 def test_the_recipe_overrides_defaults_but_not_the_launchers_own() -> None:
@@ -369,7 +232,7 @@ def test_held_out_rows_are_evaluated_before_the_first_step_of_a_run_only(tmp_pat
     assert started["eval_on_start"] == "true"
     resumed = flags(recipe("transformers", **split), resume=saved(tmp_path, state=True))
     assert "eval_on_start" not in resumed
-    for args in ({}, {**split, "eval_strategy": "no"}, {**split, "streaming": True}):
+    for args in ({}, {**split, "eval_strategy": "No"}, {**split, "streaming": True}):
         assert "eval_on_start" not in flags(recipe("transformers", **args))
     assert flags(recipe("transformers", **split, eval_on_start=False))["eval_on_start"] == "false"
     assert "eval_on_start" not in flags(recipe(**split))  # Megatron has no such flag

@@ -44,7 +44,7 @@ with _patch_get_type_hints():
 scalar = {n: [a for a in p._actions if a.nargs in (None, "?")] for n, p in parsers.items()}
 print(json.dumps({n: {a.dest: takes(a) for a in found} for n, found in scalar.items()}))
 """
-SORTS = {"string_to_bool": "switch", "int": "whole", "float": "number"}
+TYPES = {"string_to_bool": "switch", "int": "whole", "float": "number"}
 
 
 @pytest.fixture(scope="module")
@@ -70,12 +70,12 @@ def test_the_transformers_flags_are_the_real_ones(classes: installed.Classes) ->
         assert set(read) == set(real), entry
         # transformers computes this default when it is imported.
         assert {n for n in real if real[n] != read[n]} <= {"optim"}, entry
-        kinds = installed.kinds(classes, entry)
-        assert len(kinds) > 200
-        for name, kind in kinds.items():  # as ms-swift's own parser takes them
+        types = installed.types(classes, entry)
+        assert len(types) > 200
+        for name, flag_type in types.items():  # as ms-swift's own parser takes them
             taken = parsers[entry][name]
-            assert (list(kind.choices) or kind.sort) == SORTS.get(str(taken), taken), name
-        unread = {n for n, t in parsers[entry].items() if str(t) in SORTS} - set(kinds)
+            assert (list(flag_type.choices) or flag_type.type) == TYPES.get(str(taken), taken), name
+        unread = {n for n, t in parsers[entry].items() if str(t) in TYPES} - set(types)
         assert unread & set(read) <= {"include_num_input_tokens_seen"}  # str | bool
 
 

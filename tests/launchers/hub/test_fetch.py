@@ -6,7 +6,7 @@ import logging
 
 import pytest
 
-from launchers.config.sources import parse
+from launchers.config.sources import parse_source
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit
 from launchers.hub.client import HubFile, Listing
@@ -118,7 +118,7 @@ def test_what_the_hub_does_not_have_is_a_missing_input(
 ) -> None:
     error = refused(model, work)
     assert error.code == Exit.INPUT_MISSING
-    assert parse(model, "recipe.model").text in error.cause
+    assert parse_source(model, "recipe.model").text in error.cause
 
 
 def test_a_misspelt_path_names_the_nearest(hub: FakeHub, work: Workspace) -> None:
@@ -155,14 +155,14 @@ def test_a_model_without_safetensors_keeps_its_other_weights() -> None:
     files = tuple(
         HubFile(path=p, size=1, digest="", digest_type="none") for p in ("a.bin", "config.json")
     )
-    model = parse("hf://o/m@main", "recipe.model")
+    model = parse_source("hf://o/m@main", "recipe.model")
     assert select_files(Listing(commit="", files=files), model, "model") == files
 
 
 def test_a_dataset_keeps_every_file() -> None:
     names = ("a.bin", "b.safetensors")
     files = tuple(HubFile(path=p, size=1, digest="", digest_type="none") for p in names)
-    data = parse("hf://o/d@main", "recipe.dataset[0]")
+    data = parse_source("hf://o/d@main", "recipe.dataset[0]")
     assert select_files(Listing(commit="", files=files), data, "dataset") == files
 
 

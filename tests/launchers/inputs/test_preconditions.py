@@ -9,7 +9,7 @@ import pytest
 from launchers.config.recipe import Recipe, parse
 from launchers.config.settings import Settings, from_env
 from launchers.exits import Exit, LaunchError
-from launchers.flags.flag_types import Kind
+from launchers.flags.flag_types import FlagType
 from launchers.inputs import preconditions as checking
 from launchers.inputs.paths import inputs_of
 from launchers.upstream import source
@@ -19,12 +19,12 @@ async_save context_parallel_size expert_model_parallel_size expert_tensor_parall
 external_plugins global_batch_size lr micro_batch_size num_train_epochs optimizer output_dir
 pipeline_model_parallel_size save_safetensors save_strategy tensor_model_parallel_size
 """
-KINDS = {"optimizer": Kind(sort="choice", choices=("adam", "sgd"))}
-KNOWN = checking.Known(names=frozenset(NAMES.split()), kinds=KINDS)
+TYPES = {"optimizer": FlagType(type="choice", choices=("adam", "sgd"))}
+KNOWN = checking.Known(names=frozenset(NAMES.split()), types=TYPES)
 
 
 def check(settings: Settings, recipe: Recipe, *, is_gang: bool = True) -> None:
-    checking.check(settings, recipe, inputs_of(settings, recipe), is_gang=is_gang)
+    checking.check_recipe(settings, recipe, inputs_of(settings, recipe), is_gang=is_gang)
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from tests.launchers.recipes import SHAPE, recipe
 def files_of(*, convert: bool = False, **args: Any) -> Footprint:
     made = recipe(**args)
     training = parse(made, nodes=2, gpus_per_node=8)
-    return footprint.of(made, training, SHAPE, convert=convert)
+    return footprint.predict_footprint(made, training, SHAPE, convert=convert)
 
 
 NARROW: dict[str, Any] = {
@@ -76,7 +76,7 @@ def test_a_save_holds_training_for_the_copy_alone() -> None:
 def test_a_blocking_save_holds_training_until_it_is_written() -> None:
     made = dataclasses.replace(recipe(**NARROW), saving="blocking")
     training = parse(made, nodes=2, gpus_per_node=8)
-    files = footprint.of(made, training, SHAPE, convert=False)
+    files = footprint.predict_footprint(made, training, SHAPE, convert=False)
     assert files.hold_seconds == files.save_seconds == files.saved / 0.8e9
 
 

@@ -10,10 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchers.plan.layout import Layout
-from launchers.plan.memory import FIT, GIB, STANDBY, predict
+from launchers.plan.memory import FIT, STANDBY, predict
 from launchers.plan.model_config import ModelConfig
 from launchers.plan.parameters import shards
 from launchers.plan.training_job import Training
+from launchers.units import GIB
 from tests.launchers.models import shape_of
 
 MOE, DENSE = shape_of("Qwen3-30B-A3B"), shape_of("Qwen3-4B")

@@ -21,7 +21,9 @@ def recipe(**args: Any) -> Recipe:
 
 def steps(data: Data | None, **args: Any) -> int | None:
     made = recipe(**args)
-    found = run_length.of(made, parse_training(made, nodes=1, gpus_per_node=1), data)
+    found = run_length.predict_run_length(
+        made, parse_training(made, nodes=1, gpus_per_node=1), data
+    )
     return None if found is None else found.steps
 
 
@@ -110,6 +112,9 @@ def test_a_microbatch_is_a_pack_or_its_pairs() -> None:
 
 def test_attention_sees_one_text_and_never_more_than_the_limit() -> None:
     plain = parse_training(recipe(), nodes=1, gpus_per_node=1)
-    assert run_length.s_eff(plain, PAIRS) == run_length.SPREAD * 1024
+    assert run_length.s_eff(plain, PAIRS) == run_length.LENGTH_SPREAD_RATIO * 1024
     assert run_length.s_eff(plain, Data(pairs=1, tokens=90_000, source="test")) == 8192
-    assert run_length.s_eff(replace(plain, pairs=False), PAIRS) == run_length.SPREAD * 2048
+    assert (
+        run_length.s_eff(replace(plain, pairs=False), PAIRS)
+        == run_length.LENGTH_SPREAD_RATIO * 2048
+    )

@@ -13,11 +13,11 @@ from launchers.config.rank import Place
 from launchers.exits import LaunchError
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.preflight.collective import measure
-from launchers.preflight.worker import Plan
+from launchers.preflight.worker import CollectivePlan
 from launchers.system.process import descendants
 
 if __name__ == "__main__":
-    plan = Plan(**json.loads(sys.argv[1]))
+    plan = CollectivePlan(**json.loads(sys.argv[1]))
     place = Place(
         rank=plan.node_rank,
         nodes=plan.nodes,

@@ -13,7 +13,7 @@ from launchers.preflight.finding import Finding
 from launchers.preflight.judge import judge_measurements, slow_cards, slow_pairs
 from launchers.preflight.measurements import Pair, Record, Row, behind, record_of, rounds
 from launchers.preflight.transport import transports
-from launchers.preflight.worker import Plan
+from launchers.preflight.worker import CollectivePlan
 
 NVLINK, IB = ("P2P/CUMEM",), ("NET/IB",)
 NODE_8, NETWORK_2 = 431.0, 189.0
@@ -68,7 +68,7 @@ def found(
     records: Sequence[Record], preflight: Preflight, *, adapters: int = 8, **env: str
 ) -> list[Finding]:
     nodes = max(record.node_rank for record in records) + 1
-    plan = Plan(
+    plan = CollectivePlan(
         folder="",
         result="",
         nodes=nodes,

@@ -4,17 +4,17 @@ import pytest
 
 from launchers.config.gpu_models import GPU_MODELS
 from launchers.exits import Exit
-from launchers.preflight.nvidia_smi import Gpu, Smi, parse, visible
+from launchers.preflight.nvidia_smi import Gpu, Smi, parse_smi, visible
 from launchers.preflight.pod_checks import driver, healthy, kernel_log, present, unused
 from tests.launchers.preflight.nvidia_smi import answer, gpu
 
 
 def gpus(*parts: str) -> tuple[Gpu, ...]:
-    return parse(answer(parts)).gpus
+    return parse_smi(answer(parts)).gpus
 
 
 def test_an_answer_is_read() -> None:
-    smi = parse(answer([gpu(0), gpu(1, used="5000 MiB")]))
+    smi = parse_smi(answer([gpu(0), gpu(1, used="5000 MiB")]))
     assert (smi.driver, smi.cuda, len(smi.gpus)) == ("580.159.04", "13.0", 2)
     assert smi.gpus[1].label == "GPU 1 (GPU-1, 00000000:11:00.0)"
     assert (smi.gpus[1].memory_mib, smi.gpus[1].used_mib) == (143771, 5000)
@@ -23,7 +23,7 @@ def test_an_answer_is_read() -> None:
 
 def test_what_is_no_xml_is_reported() -> None:
     with pytest.raises(ValueError, match="XML"):
-        parse("Failed to initialize NVML: Driver/library version mismatch")
+        parse_smi("Failed to initialize NVML: Driver/library version mismatch")
 
 
 @pytest.mark.parametrize(

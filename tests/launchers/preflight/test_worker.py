@@ -17,14 +17,16 @@ from launchers.config.preflight import from_env
 from launchers.preflight.gang_probes import free_port
 from launchers.preflight.judge import judge_measurements
 from launchers.preflight.measurements import record_of
-from launchers.preflight.worker import Plan
+from launchers.preflight.worker import CollectivePlan
 from tests.launchers.training_environment import PYTHON, needs_training
 
 pytestmark = needs_training
 
 
-def plan(folder: Path, node: int, *, nodes: int = 2, nproc: int = 1, seconds: int = 60) -> Plan:
-    return Plan(
+def plan(
+    folder: Path, node: int, *, nodes: int = 2, nproc: int = 1, seconds: int = 60
+) -> CollectivePlan:
+    return CollectivePlan(
         folder=str(folder / "preflight"),
         result=str(folder / f"records-{node}.json"),
         nodes=nodes,
@@ -42,7 +44,7 @@ def plan(folder: Path, node: int, *, nodes: int = 2, nproc: int = 1, seconds: in
 
 
 @contextlib.contextmanager
-def measuring(plans: list[Plan], **env: str) -> Iterator[list[subprocess.Popen[str]]]:
+def measuring(plans: list[CollectivePlan], **env: str) -> Iterator[list[subprocess.Popen[str]]]:
     """Start one process a node."""
     port, program = str(free_port()), str(Path(__file__).with_name("measuring.py"))
     pods = [

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from launchers.rehearsal import report
-from launchers.rehearsal.figures import GIB, Context, Figure, judge
+from launchers.rehearsal.figures import Context, Figure, judge
 from launchers.rehearsal.measured import Host, Loaded, Measured
 from launchers.rehearsal.rehearsal import Rehearsal
+from launchers.units import GIB
 
 PLAN = {
     "memory": {"total_gib": 70.0, "card_gib": 80.0, "host_gib_per_node": 100.0},

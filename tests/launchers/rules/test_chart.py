@@ -16,7 +16,7 @@ from jsonschema import Draft7Validator
 from launchers.config import recipe
 from launchers.config.recipe import OWN, TASK
 from launchers.flags import flag_types
-from launchers.flags.flag_types import Kind
+from launchers.flags.flag_types import FlagType
 from launchers.rules import table
 from launchers.rules.engine import (
     Local,
@@ -115,13 +115,13 @@ def schema_of(backend: str, flag: str) -> Case:
     return {}
 
 
-def kind_of(backend: str, flag: str) -> Kind | None:
+def type_of(backend: str, flag: str) -> FlagType | None:
     """Return what the schema lets a flag take; None where it says nothing or has bounds."""
     found = schema_of(backend, flag)
     if "$ref" in found:
-        return Kind(sort=found["$ref"].rpartition("/")[2])
+        return FlagType(type=found["$ref"].rpartition("/")[2])
     words = found.get("anyOf", [found])[0].get("enum")
-    return None if words is None else Kind(sort="choice", choices=tuple(words[:-1]))
+    return None if words is None else FlagType(type="choice", choices=tuple(words[:-1]))
 
 
 def bounded(messages: list[str], backend: str) -> list[str]:
@@ -143,14 +143,14 @@ def drawn(chance: random.Random) -> Case:
     read = sorted({flag for rule in table.rows(backend, STACK.swift) for flag in rule.flags()})
     args: Case = {"num_train_epochs": 1} if backend == "megatron" else {}
     for flag in chance.sample(read, min(len(read), chance.randint(0, 12))):
-        kind = kind_of(backend, flag)
+        kind = type_of(backend, flag)
         likely: dict[str, list[Any]] = {
             "switch": [True, False],
             "whole": [1, 2, 8],
             "number": [0.5, 1e-6],
             "choice": list(kind.choices) if kind else [],
         }
-        pool = likely[kind.sort] if kind else [1, 2, 4, 8, 16]
+        pool = likely[kind.type] if kind else [1, 2, 4, 8, 16]
         args[flag] = chance.choice(pool) if chance.random() < 0.8 else chance.choice(ODD)
     if chance.random() < 0.1:
         replaced: Case = {chance.choice(read): chance.choice([0, 1, True, "No"])}
@@ -195,7 +195,7 @@ def holding(condition: When) -> Any:
         case "is" | "has":
             return condition.words[0]
         case "isnt":
-            kind = kind_of("megatron", condition.flag)
+            kind = type_of("megatron", condition.flag)
             choices = kind.choices if kind and kind.choices else ("other",)
             choices = ("sft",) if condition.flag == TASK else choices
             return next(word for word in choices if word not in condition.words)
@@ -265,7 +265,7 @@ def test_the_schema_refuses_the_values_that_the_launcher_refuses(
     """One Helm process judges every value of one flag of each kind, bound and choice."""
     rows = {rule.flag: rule for rule in table.rows(backend, STACK.swift) if is_bound(rule)}
     names = {name for group in checked_groups(backend) for name in properties(group)}
-    kinds_of = {name: kind for name in sorted(names) if (kind := kind_of(backend, name))}
+    kinds_of = {name: kind for name in sorted(names) if (kind := type_of(backend, name))}
     unlike = {kind: name for name, kind in kinds_of.items()}  # one flag a kind
     flags = sorted({*unlike.values(), *rows})
     likely = [word for kind in unlike for word in kind.choices]
@@ -275,7 +275,7 @@ def test_the_schema_refuses_the_values_that_the_launcher_refuses(
     for number, case in enumerate(cases):
         [(flag, value)] = case.items()
         read = {flag: text_of(value)}
-        wrong = flag_types.check(read, kinds_of)
+        wrong = flag_types.check_values(read, kinds_of)
         if flag in rows:
             facts = facts_of(read, {}, nodes=1, gpus=1, own=table.PLAIN)
             wrong = rows[flag].judge(facts)

@@ -102,7 +102,7 @@ def test_a_process_killed_in_a_save_restarts_from_the_checkpoint_before(
     pods = Trained(tmp_path, given=given, args={"save_steps": SAVES}, slow={"SAVE": 3})
     started = [pods.start(each, DPO_RESTARTS_IN_PLACE="1") for each in (0, 1)]
     pods.wait_for(lambda: (pods.signs / f"save-{2 * SAVES}-0").exists(), "second save")
-    assert checkpoint.read(pods.run / "checkpoints" / f"checkpoint-{2 * SAVES}") is None
+    assert checkpoint.read_checkpoint(pods.run / "checkpoints" / f"checkpoint-{2 * SAVES}") is None
     kill(started[0])
     assert stopped(pods, started) == [0, 0], pods.said()
     again = [row.step for row in written(pods) if row.attempt == 2]

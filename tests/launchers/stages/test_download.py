@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from launchers.config.sources import parse
+from launchers.config.sources import parse_source
 from launchers.config.workspace import Workspace
 from launchers.exits import Exit, LaunchError
 from launchers.stages.download import download
@@ -100,8 +100,8 @@ def test_a_bad_source_is_refused_before_anything_is_fetched(hub: FakeHub, work: 
 def test_a_partial_folder_is_not_taken_for_an_output(hub: FakeHub, work: Workspace) -> None:
     hub.faults = {"model.safetensors": ["401"]}
     assert refused("hf://o/m@main", work).code == Exit.AUTH
-    home = work.model(parse("hf://o/m@main", "recipe.model").slug)
-    assert partial.of(home).exists()
+    home = work.model(parse_source("hf://o/m@main", "recipe.model").slug)
+    assert partial.partial_path(home).exists()
     assert not home.exists()
 
 

@@ -115,7 +115,7 @@ def test_a_seal_that_was_killed_does_not_spoil_the_next_one(work: Workspace) -> 
     (folder / "model.safetensors").write_bytes(b"w")
     (folder / ".COMPLETE.json.partial").write_text("{")
     checkpoint.seal(folder, 5)
-    assert checkpoint.read(folder) is not None
+    assert checkpoint.read_checkpoint(folder) is not None
 
 
 def run_of(work: Workspace, recipe: str = "a") -> Workspace:

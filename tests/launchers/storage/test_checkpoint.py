@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from launchers.storage.checkpoint import COMPLETE, merged, newest, read, seal
+from launchers.storage.checkpoint import COMPLETE, merged, newest, read_checkpoint, seal
 from launchers.system.atomic_file import replace
 from tests.launchers.storage.disk_order import record_disk
 
@@ -66,7 +66,7 @@ def test_a_folder_that_is_no_checkpoint_is_passed_over(tmp_path: Path) -> None:
 def test_megatrons_own_state_is_recognised(tmp_path: Path) -> None:
     folder = saved(tmp_path, 5)
     seal(folder, 5)
-    plain = read(folder)
+    plain = read_checkpoint(folder)
     assert plain is not None
     assert not plain.has_megatron_state
     (folder / "iter_0000005").mkdir()

@@ -81,7 +81,7 @@ def test_a_kill_at_any_point_leaves_whole_outputs_only(path: Path) -> None:
             seen.add("new" if there == version else "old")
         else:  # the older one is aside, and the newer one not under its name yet
             there = version_at(partial.replaced(path))
-            assert version_at(partial.of(path)) == version
+            assert version_at(partial.partial_path(path)) == version
             seen.add("between")
         assert there in (before, version)
         before = str(there)

@@ -105,6 +105,6 @@ def test_a_replacement_cut_in_two_is_undone_or_finished(path: Path, name: str) -
 
 def test_a_kill_between_marker_and_rename_costs_nothing(path: Path) -> None:
     run(path, writer(a="1"))
-    path.rename(partial.of(path))
+    path.rename(partial.partial_path(path))
     assert run(path, never).state == "done"
     assert path.exists()

@@ -7,7 +7,7 @@ import pytest
 
 from launchers.exits import Exit, LaunchError
 from launchers.storage import marker
-from launchers.storage.manifest import of
+from launchers.storage.manifest import digest_folder
 from launchers.storage.marker import Marker
 from launchers.storage.visible import await_outputs
 
@@ -15,7 +15,7 @@ from launchers.storage.visible import await_outputs
 def output(folder: Path, text: str = "x") -> str:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "file").write_text(text)
-    made = Marker(inputs={"ref": "v1"}, manifest=of(folder, (marker.NAME,)))
+    made = Marker(inputs={"ref": "v1"}, manifest=digest_folder(folder, (marker.NAME,)))
     marker.write(folder, made)
     return marker.digest(made)
 

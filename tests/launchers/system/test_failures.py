@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from launchers.exits import Exit, FailureClass, LaunchError
-from launchers.system.failures import TAIL, Verdict, attribute, tail, verdict, worst
+from launchers.system.failures import TAIL, Verdict, tail, verdict, worst
+from launchers.system.training_end import attribute
 
 TRACE = "Traceback (most recent call last):\n  File 'x.py', line 1, in f\n"
 

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from launchers.units import GIB
 from scripts.helm import ROOT, template
 from scripts.plan.submission import read_submission
-from scripts.plan.units import GIB
 from scripts.problem import Problem
 from tests.scripts.plan.values import A100, rendered
 

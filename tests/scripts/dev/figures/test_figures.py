@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from launchers.units import GIB
 from scripts.dev.figures import learning, measured, plot, table
 from scripts.dev.figures.__main__ import PAGE, page
 from scripts.dev.figures.markdown import filled
 from scripts.dev.figures.predicted import BASE, HARDWARE, Predicted, predictions
 from scripts.helm import template
 from scripts.plan.submission import read_submission
-from scripts.plan.units import GIB
 from scripts.problem import Problem
 
 ROWS = predictions()

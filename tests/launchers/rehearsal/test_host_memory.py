@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from launchers.system import host_memory
-from launchers.system.host_memory import HostMemory
+from launchers.rehearsal import host_memory
+from launchers.rehearsal.host_memory import HostMemory
 
 MEMINFO = "MemTotal:       1000 kB\nMemFree: 1 kB\n"
 
