@@ -20,7 +20,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.flags.command_line import Inputs
 from launchers.hub.fetch import client_for
 from launchers.inputs.model_files import NAME
-from launchers.plan.model_config import ModelConfig, parse
+from launchers.plan.model_config import ModelConfig, parse_config
 from launchers.system.threads import in_thread
 
 HUB_TIMEOUT_SECONDS = 8.0
@@ -42,7 +42,7 @@ def shape(recipe: Recipe, inputs: Inputs, *, may_ask: bool = True) -> ModelConfi
     model = sources.parse_source(recipe.model, "recipe.model")
     try:
         text = _local(inputs, model) or (_from_hub(model) if may_ask else "")
-        found = parse(_document(text)) if text else None
+        found = parse_config(_document(text)) if text else None
     except LaunchError as error:
         logs.warning("model not checked yet", why=error.cause)
         return None

@@ -77,7 +77,7 @@ def model(args: object, world: int, gpu: str, *, precomputed: bool) -> Model:
     if getattr(args, "rlhf_type", None) == "kto" and getattr(args, "calculate_KL", False):
         raise ValueError("the two passes over KTO's KL rows are not counted")
     folder = Path(str(getattr(args, "model_dir", "")))
-    sizes = shape.parse(json.loads((folder / "config.json").read_text(encoding="utf-8")))
+    sizes = shape.parse_config(json.loads((folder / "config.json").read_text(encoding="utf-8")))
     card = gpu_models.by_smi_name(gpu)
     return Model(
         shape=sizes,

@@ -91,9 +91,9 @@ def recomputed(shape: ModelConfig, training: Training) -> float:
     >>> some = Layout(nodes=1, gpus_per_node=2, pp=2)
     >>> job = Training(layout=some, recompute="full", recompute_method="block",
     ...                recompute_num_layers=6)
-    >>> from launchers.plan.model_config import parse
-    >>> recomputed(parse({"hidden_size": 64, "num_hidden_layers": 48, "num_attention_heads": 4,
-    ...                   "intermediate_size": 128, "vocab_size": 100}), job)
+    >>> from launchers.plan.model_config import parse_config
+    >>> recomputed(parse_config({"hidden_size": 64, "num_hidden_layers": 48,
+    ...     "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 100}), job)
     0.25
     """
     if training.recompute != "full" or training.recompute_method != "block":

@@ -131,14 +131,14 @@ class ModelConfig:
         return self.dense_parameters + used
 
 
-def parse(config: Mapping[str, object]) -> ModelConfig:
+def parse_config(config: Mapping[str, object]) -> ModelConfig:
     """Parse a ``config.json``.
 
     Raises:
         LaunchError: DATA, naming a key that is missing or not a size.
 
-    >>> parse({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64, "vocab_size": 100,
-    ...        "num_attention_heads": 4, "intermediate_size": 128}).parameters
+    >>> parse_config({"model_type": "llama", "num_hidden_layers": 2, "hidden_size": 64,
+    ...        "vocab_size": 100, "num_attention_heads": 4, "intermediate_size": 128}).parameters
     95040
     """
     outer, text = config, config.get("text_config")

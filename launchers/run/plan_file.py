@@ -86,7 +86,8 @@ def read_sizes(config: Path) -> tuple[ModelConfig | None, str]:
     if not config.is_file():
         return None, f"{config} does not exist yet"
     try:
-        return model_config.parse(json.loads(config.read_text(encoding="utf-8"))), str(config)
+        text = config.read_text(encoding="utf-8")
+        return model_config.parse_config(json.loads(text)), str(config)
     except Exception as error:
         return None, f"{config}: {error}"
 

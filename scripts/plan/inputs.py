@@ -50,7 +50,7 @@ def find_model(model: str, config: Path | None = None) -> tuple[ModelConfig | No
         return read_config(here), str(here)
     name = known_model(parsed.name)
     if name:
-        return model_config.parse(known_models()[name]), f"known as {name}"
+        return model_config.parse_config(known_models()[name]), f"known as {name}"
     return None, f"the sizes of {parsed.name} are not known: give --model-config config.json"
 
 
@@ -61,7 +61,7 @@ def read_config(config: Path) -> ModelConfig:
         Problem: it does not exist, is not JSON, or a size is missing.
     """
     try:
-        return model_config.parse(json.loads(config.read_text(encoding="utf-8")))
+        return model_config.parse_config(json.loads(config.read_text(encoding="utf-8")))
     except (OSError, ValueError, AttributeError) as error:
         raise Problem(f"{config} is not the config.json of a model: {error}") from None
     except LaunchError as error:

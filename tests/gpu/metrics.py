@@ -38,7 +38,9 @@ def problems(rows: list[Row], log: dict[int, dict[str, Any]], model: Path) -> li
     found = []
     if [row.step for row in rows] != sorted(log):
         found.append(f"steps {[row.step for row in rows]}, ms-swift logged {sorted(log)}")
-    sizes = model_config.parse(json.loads((model / "config.json").read_text(encoding="utf-8")))
+    sizes = model_config.parse_config(
+        json.loads((model / "config.json").read_text(encoding="utf-8"))
+    )
     for row in rows:
         theirs = log.get(row.step, {})
         pairs = {"grad_norm": row.grad_norm, "learning_rate": row.learning_rate, **row.values}

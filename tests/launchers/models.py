@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from launchers.plan.model_config import ModelConfig, parse
+from launchers.plan.model_config import ModelConfig, parse_config
 from scripts.plan.inputs import known_models
 
 
 def shape_of(name: str) -> ModelConfig:
     """Return the configuration of a known model."""
-    return parse(known_models()[name])
+    return parse_config(known_models()[name])

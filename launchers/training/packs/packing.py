@@ -142,7 +142,7 @@ def _dealt(args: Any, dataset: Any, upstream: Any) -> DealtSampler:
     _compare(packs.digest())
     try:
         text = (Path(args.model) / "config.json").read_text(encoding="utf-8")
-        cost = dealing.cost(model_config.parse(json.loads(text)))
+        cost = dealing.cost(model_config.parse_config(json.loads(text)))
     except (OSError, ValueError, LaunchError) as error:
         _logger.warning("packing: packs are distributed by tokens, without attention: %s", error)
         cost = dealing.TOKENS

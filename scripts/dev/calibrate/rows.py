@@ -76,7 +76,7 @@ class Row:
     def shape(self) -> ModelConfig:
         """Return the model's sizes."""
         base = known_models()[self.model] if self.model else {}
-        return model_config.parse({**base, **self.config})
+        return model_config.parse_config({**base, **self.config})
 
     @cached_property
     def training(self) -> Training:

@@ -98,7 +98,7 @@ def bench(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
         home=options.home,
         model=options.home / model_name(options.layers, options.experts),
         data=options.home / f"pairs-{options.pairs}.jsonl",
-        shape=model_config.parse(random_model.config(model_shape(options))),
+        shape=model_config.parse_config(random_model.config(model_shape(options))),
         card=card,
         gpus=options.gpus or len(seen),
         steps=1 if options.start else options.steps,

@@ -78,7 +78,7 @@ def setting(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
         ValueError: the GPU model is unknown.
         OSError: there is no tokenizer.
     """
-    shape = model_config.parse(random_model.config(data.shape(options.tokenizer)))
+    shape = model_config.parse_config(random_model.config(data.shape(options.tokenizer)))
     return replace(variants_command.setting(options, seen), shape=shape, steps=plan.STEPS)
 
 

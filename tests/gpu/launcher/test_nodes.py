@@ -65,7 +65,7 @@ def test_chart_and_rules_take_the_run(each: Launch) -> None:
         parsed.args,
         table.Context.of(
             parsed,
-            shape=model_config.parse(random_model.config(seen)),
+            shape=model_config.parse_config(random_model.config(seen)),
             nodes=each.nodes,
             gpus_per_node=each.gpus_per_node,
         ),

@@ -113,7 +113,7 @@ def setting(options: argparse.Namespace, made: Sources, seen: Sequence[str]) -> 
         home=options.home,
         model=files.model,
         data=files.pairs,
-        shape=model_config.parse(random_model.config(data.shape(made))),
+        shape=model_config.parse_config(random_model.config(data.shape(made))),
         card=card,
         gpus=gpus,
         steps=options.steps,

@@ -125,7 +125,7 @@ def setting(options: argparse.Namespace, seen: Sequence[str]) -> Bench:
         home=options.home,
         model=options.home / "model",
         data=options.home / "pairs.jsonl",
-        shape=model_config.parse(random_model.config(data.shape(options.tokenizer))),
+        shape=model_config.parse_config(random_model.config(data.shape(options.tokenizer))),
         card=card,
         gpus=len(seen),
         steps=variants_plan.STEPS,

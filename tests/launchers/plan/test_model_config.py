@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from launchers.exits import Exit, LaunchError
-from launchers.plan.model_config import EXPERTS, ModelConfig, parse
+from launchers.plan.model_config import EXPERTS, ModelConfig, parse_config
 from scripts.plan.inputs import known_models
 
 PUBLISHED = {
@@ -31,13 +31,13 @@ def test_every_known_model_has_a_published_count() -> None:
 
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_the_count_is_the_published_one(name: str) -> None:
-    shape = parse(known_models()[name])
+    shape = parse_config(known_models()[name])
     assert shape.parameters == PUBLISHED[name]
     assert shape.unmodelled == ()
 
 
 def test_the_parts_of_the_30b_are_those_of_the_issue() -> None:
-    shape = parse(known_models()["Qwen3-30B-A3B"])
+    shape = parse_config(known_models()["Qwen3-30B-A3B"])
     assert shape.expert_parameters == 28_991_029_248
     assert shape.dense_parameters == 1_541_093_376
     assert shape.active_parameters == 3_353_032_704
@@ -47,17 +47,19 @@ def test_the_parts_of_the_30b_are_those_of_the_issue() -> None:
 def test_every_spelling_of_the_experts_is_read(key: str) -> None:
     config = dict(known_models()["Qwen3-30B-A3B"])
     config[key] = config.pop("num_experts")
-    assert parse(config).parameters == PUBLISHED["Qwen3-30B-A3B"]
+    assert parse_config(config).parameters == PUBLISHED["Qwen3-30B-A3B"]
 
 
 def test_a_nested_text_config_is_read_and_the_vision_part_reported() -> None:
-    shape = parse({"text_config": known_models()["Qwen3-4B"], "vision_config": {"depth": 1}})
+    shape = parse_config({"text_config": known_models()["Qwen3-4B"], "vision_config": {"depth": 1}})
     assert shape.parameters == PUBLISHED["Qwen3-4B"]
     assert shape.unmodelled == ("vision_config",)
 
 
 def test_a_model_whose_attention_is_not_counted_is_reported() -> None:
-    assert parse(known_models()["Qwen3-4B"] | {"kv_lora_rank": 512}).unmodelled == ("kv_lora_rank",)
+    assert parse_config(known_models()["Qwen3-4B"] | {"kv_lora_rank": 512}).unmodelled == (
+        "kv_lora_rank",
+    )
 
 
 @pytest.mark.parametrize(
@@ -66,11 +68,11 @@ def test_a_model_whose_attention_is_not_counted_is_reported() -> None:
 )
 def test_a_wrong_size_names_its_key(key: str, value: object) -> None:
     with pytest.raises(LaunchError, match=key) as error:
-        parse(known_models()["Qwen3-30B-A3B"] | {key: value})
+        parse_config(known_models()["Qwen3-30B-A3B"] | {key: value})
     assert error.value.code == Exit.DATA
 
 
 def test_a_dense_model_has_no_experts() -> None:
-    shape = parse(known_models()["Qwen3-8B"])
+    shape = parse_config(known_models()["Qwen3-8B"])
     assert (shape.is_moe, shape.moe_layers, shape.expert_parameters) == (False, 0, 0)
     assert isinstance(shape, ModelConfig)

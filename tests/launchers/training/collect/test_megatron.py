@@ -94,7 +94,7 @@ def test_speed_is_the_planners_formula_at_the_steps_own_lengths(two: Any) -> Non
     last = rows[-1]
     rate = last.tokens / last.seconds / 2
     assert last.tokens_per_second_per_gpu == pytest.approx(rate, rel=1e-9)
-    found = 4 * flops.forward(model_config.parse(CONFIG), last.squares / last.tokens)
+    found = 4 * flops.forward(model_config.parse_config(CONFIG), last.squares / last.tokens)
     assert last.model_tflops_per_gpu == pytest.approx(rate * found / 1e12, rel=1e-9)
     assert (last.card, last.mfu) == (None, None)  # there is no GPU here
 
@@ -130,7 +130,7 @@ def test_chunks_of_a_virtual_pipeline_and_a_precomputed_reference(tmp_path: Path
     assert last.tokens == 800
     assert last.model_tflops_per_gpu and last.tokens_per_second_per_gpu
     each = last.model_tflops_per_gpu / last.tokens_per_second_per_gpu
-    assert each == pytest.approx(3 * flops.forward(model_config.parse(CONFIG), 250) / 1e12)
+    assert each == pytest.approx(3 * flops.forward(model_config.parse_config(CONFIG), 250) / 1e12)
 
 
 def test_an_evaluation_is_a_line_of_its_own_by_the_last_rank(tmp_path: Path) -> None:

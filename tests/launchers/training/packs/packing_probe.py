@@ -105,7 +105,7 @@ def figures(model: Path) -> dict[str, Any]:
     from launchers.training.packs import dealing, packing
     from launchers.training.packs.report import Packs, PairWeights, report
 
-    cost = dealing.cost(model_config.parse(json.loads(model.read_text(encoding="utf-8"))))
+    cost = dealing.cost(model_config.parse_config(json.loads(model.read_text(encoding="utf-8"))))
     found: dict[str, Any] = {}
     for name in ("lognormal", "heavy", "long"):
         for length in LENGTHS:
