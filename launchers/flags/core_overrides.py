@@ -24,11 +24,11 @@ which it makes the groups (``swift/megatron/utils/megatron_lm_utils.py: _initial
 _SWITCHES = ("true", "false", "yes", "no", "on", "off")
 
 
-def read(value: Value) -> Mapping[str, Any] | None:
+def read_overrides(value: Value) -> Mapping[str, Any] | None:
     """Return the map; None where there is none.
 
-    >>> read('{"a": 1}'), read({"a": 1}), read("[1]"), read("{a: 1}")
-    ({'a': 1}, {'a': 1}, None, None)
+    >>> [read_overrides(value) for value in ('{"a": 1}', {"a": 1}, "[1]", "{a: 1}")]
+    [{'a': 1}, {'a': 1}, None, None]
     """
     if isinstance(value, str):
         try:
@@ -48,7 +48,7 @@ def wrong(flag: str, value: Value) -> list[Refusal]:
     """
     if value in ("", [], [""]):
         return []
-    found = read(value)
+    found = read_overrides(value)
     if found is None:
         given = " ".join(value) if isinstance(value, list) else value
         says = "is not a map; use key: value lines below it or a JSON object"

@@ -14,7 +14,7 @@ from typing import Literal
 
 from launchers.config.flag_value import Value, spell, switch
 from launchers.config.recipe import OWN, TASK
-from launchers.flags.core_overrides import read
+from launchers.flags.core_overrides import read_overrides
 from launchers.flags.flag_types import is_number, is_size, is_whole
 from launchers.refusal import Refusal
 
@@ -86,7 +86,7 @@ def facts(
         texts={**defaults, **own, GPU_MODEL: gpu_model, **given},
         nodes=nodes,
         gpus=gpus,
-        overridden=frozenset(read(args.get(overrides, "")) or ()),
+        overridden=frozenset(read_overrides(args.get(overrides, "")) or ()),
     )
 
 
