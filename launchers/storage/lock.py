@@ -24,7 +24,7 @@ from typing import Self
 
 from launchers import logs
 from launchers.exits import Exit, LaunchError
-from launchers.storage.lock_owner import LockOwner, is_alive, is_dead, parse, this_process
+from launchers.storage.lock_owner import LockOwner, is_alive, is_dead, parse_owner, this_process
 from launchers.system.atomic_file import flush
 
 STALE = 60.0
@@ -155,7 +155,7 @@ class Lock:
             try:
                 # opening makes an NFS client fetch current attributes
                 with path.open(encoding="utf-8") as handle:
-                    holder, beat = parse(handle.read()), os.fstat(handle.fileno()).st_mtime_ns
+                    holder, beat = parse_owner(handle.read()), os.fstat(handle.fileno()).st_mtime_ns
             except FileNotFoundError:
                 return chain
             chain.append((path, holder, beat))

@@ -55,10 +55,10 @@ def this_process(holder: str) -> LockOwner:
     )
 
 
-def parse(text: str) -> LockOwner:
+def parse_owner(text: str) -> LockOwner:
     """Parse a lock file; an unreadable one has an owner without a name.
 
-    >>> parse("").token
+    >>> parse_owner("").token
     'unwritten'
     """
     try:
