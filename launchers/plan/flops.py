@@ -93,8 +93,7 @@ def recomputed(shape: ModelConfig, training: Training) -> float:
     ...                recompute_num_layers=6)
     >>> from launchers.plan.model_config import parse_config
     >>> recomputed(parse_config({"hidden_size": 64, "num_hidden_layers": 48,
-    ...                          "num_attention_heads": 4, "intermediate_size": 128,
-    ...                          "vocab_size": 100}), job)
+    ...     "num_attention_heads": 4, "intermediate_size": 128, "vocab_size": 100}), job)
     0.25
     """
     if training.recompute != "full" or training.recompute_method != "block":
