@@ -16,10 +16,13 @@ FLOORS = {
     "evaluation": 900,
     "save": 1800,
     "reference": 900,
+    "end": 330,
 }
 """Seconds without a heartbeat that are never a hang, by phase. Tokenisation gives none, and must
 end within ``ddp_timeout`` anyway, whose default (``flags/command_line.py``) ``start`` has. It also
-counts in the first step, which compiles kernels."""
+counts in the first step, which compiles kernels. ``end`` counts from the end of all processes of a
+node to that of its torchrun, which waits up to 300 s for those of the other nodes
+(``exit_barrier_timeout``)."""
 SETTINGS = ("DPO_HANG_WATCHDOG", "DPO_HANG_FLOORS", "DPO_ALIVE_FILE")
 LARGEST = 86_400
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from launchers.hang.flight_recorder import Group
-from launchers.hang.worker import Worker
+from launchers.hang.worker import STOPPED, Worker
 
 UNKNOWN = "unknown"
 
@@ -56,6 +56,17 @@ def find(workers: Sequence[Worker], mute: Sequence[int] = ()) -> Culprit:
     phases = ", ".join(f"{count} in {phase}" for phase, count in _phases(live))
     why = _mismatch(live) or f"no rank differs from the others ({phases})"
     return Culprit(kind=UNKNOWN, ranks=(), node=None, why=why)
+
+
+def torchrun(node: int, state: str) -> Culprit:
+    """Return the answer for a torchrun that has not ended after its processes.
+
+    >>> torchrun(1, "T").why, torchrun(1, "S").why
+    ('torchrun is stopped by a signal or a debugger (state T)', 'torchrun does not end (state S)')
+    """
+    what = "is stopped by a signal or a debugger" if state in STOPPED else "does not end"
+    why = f"torchrun {what} (state {state})"
+    return Culprit(kind="torchrun", ranks=(), node=node, why=why)
 
 
 def _mismatch(workers: Sequence[Worker]) -> str:

@@ -29,11 +29,14 @@ class Silence:
     """Since the last heartbeat of any of them."""
     limit: float
     phase: str
-    """Phase of the process that gave it, a key of ``config.hang.FLOORS``."""
+    """Phase of the process that gave it, a key of ``config.hang.FLOORS``; ``end`` if all processes
+    have ended and torchrun has not."""
 
 
 NOTHING_RUNS = Silence(seconds=0.0, limit=0.0, phase="save")
 """Of a node whose processes have all ended: it does not keep the others from hanging."""
+STOPPED_SHARE = 0.2
+"""Share of the floor of ``end`` that counts for a stopped torchrun: it waits for no other node."""
 
 
 @dataclass
@@ -83,6 +86,15 @@ def limit_of(reading: Reading, step: float, floors: Mapping[str, int]) -> float:
     if not reading.step_seconds:
         floor = max(floor, floors["start"])
     return float(max(STEPS * step, floor))
+
+
+def limit_of_end(*, is_stopped: bool, floors: Mapping[str, int]) -> float:
+    """Return the seconds in which torchrun must end after its processes have.
+
+    >>> [limit_of_end(is_stopped=each, floors={"end": 330}) for each in (False, True)]
+    [330.0, 66.0]
+    """
+    return float(floors["end"]) * (STOPPED_SHARE if is_stopped else 1)
 
 
 def judge(

@@ -2,7 +2,8 @@
 
 A thread reads the heartbeats of this node's training processes from the step board and sends rank 0
 when all are silent (``hang/silence.py``). Rank 0's decision ends torchrun on all nodes
-(``gang/hang_agreement.py``).
+(``gang/hang_agreement.py``). Once they have all ended, torchrun must end, too: its limit is longer
+than it waits for other nodes, so that this node decides by itself.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.gang.protocol import Loss
-from launchers.hang import flight_recorder, report, stacks
+from launchers.hang import culprit, flight_recorder, report, stacks
+from launchers.hang.culprit import Culprit
 from launchers.hang.evidence import Scene
-from launchers.hang.silence import NOTHING_RUNS, Silence, StepTimes, judge
+from launchers.hang.silence import NOTHING_RUNS, Silence, StepTimes, judge, limit_of_end
 from launchers.system.proc_stat import read_stat
 from launchers.system.step_board import StepBoard
 from launchers.system.threads import repeat
@@ -41,10 +43,12 @@ class HangWatch:
             env: the variables by which the training processes leave evidence.
         """
         self.env = env
+        self.torchrun = 0
+        """Its process id; 0 until it is started."""
         self.error: LaunchError | None = None
         """Why this node ends, if the rank that hangs is one of its own."""
         self.has_ended = False
-        """Whether the gang ends because of a hang."""
+        """Whether this node's processes must end because of a hang, its own or another node's."""
 
     def verdict(self, peers: PeerMonitor) -> LaunchError | None:
         """Return why this node ends, if the rank that hangs is one of its own.
@@ -77,19 +81,31 @@ def watching(
         watch = HangWatch({**recorder, stacks.FOLDER: name})
         scene = Scene(board=board, node=node, local=local, attempt=folder)
 
-        def end(culprit: int, cause: str) -> None:
-            logs.error("hang", cause=cause, node=culprit)
+        def end(blamed: int, cause: str) -> None:
+            logs.error("hang", cause=cause, node=blamed)
             watch.has_ended = True
-            if culprit == node:
+            if blamed == node:
                 watch.error = report.error(cause)
             if peers.restarts.is_enabled:
                 peers.restarts.is_asked = True
             else:
-                peers.record_loss(Loss(who=f"rank {culprit}", cause=cause, code=Exit.HANG))
+                peers.record_loss(Loss(who=f"rank {blamed}", cause=cause, code=Exit.HANG))
 
         peers.hangs.attach(scene.gather, partial(report.write, folder), end)
         look = _looking(board, settings.hang.floors)
-        with repeat(lambda: peers.hangs.note(look()), POLL_SECONDS, "hang-watch"):
+        look_at_end = _looking_at_end(watch, node, settings.hang.floors)
+
+        def check() -> None:
+            silence = look()
+            peers.hangs.note(silence)
+            late = look_at_end(silence)
+            if late is not None and not watch.has_ended:
+                cause = report.sentence(*late)
+                logs.error("hang", cause=cause, node=node)
+                report.write(folder, late[0], [], late[1])
+                watch.error, watch.has_ended = report.error(cause), True
+
+        with repeat(check, POLL_SECONDS, "hang-watch"):
             yield watch
         peers.hangs.note(NOTHING_RUNS)
 
@@ -114,6 +130,34 @@ def _looking(board: StepBoard, floors: Mapping[str, int]) -> Callable[[], Silenc
             floors=floors,
             has_ended=_has_ended,
         )
+
+    return look
+
+
+def _looking_at_end(
+    watch: HangWatch, node: int, floors: Mapping[str, int]
+) -> Callable[[Silence | None], tuple[Silence, Culprit] | None]:
+    """Return a function that judges whether torchrun has outlasted its processes for too long.
+
+    It takes this node's silence, and returns None if torchrun has not.
+    """
+    since: float | None = None
+
+    def look(silence: Silence | None) -> tuple[Silence, Culprit] | None:
+        nonlocal since
+        if silence is not NOTHING_RUNS or not watch.torchrun:
+            since = None
+            return None
+        since = since or time.monotonic()
+        stat = read_stat(watch.torchrun)
+        if stat is None or stat.has_ended:
+            return None
+        seconds = time.monotonic() - since
+        limit = limit_of_end(is_stopped=stat.is_stopped, floors=floors)
+        if seconds <= limit:
+            return None
+        late = Silence(seconds=seconds, limit=limit, phase="end")
+        return late, culprit.torchrun(node, stat.state)
 
     return look
 

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
+import json
 import os
+import signal
+import subprocess
 import threading
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from launchers.config.hang import FLOORS
-from launchers.config.settings import from_env
+from launchers.config.settings import Settings, from_env
 from launchers.exits import Exit
 from launchers.gang.hang_agreement import HangAgreement
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.gang.protocol import Loss
 from launchers.hang import stacks
+from launchers.stages import hang
 from launchers.stages.hang import _looking, watching
 from launchers.system.step_board import Phase, StepBoard
+from tests.launchers.gang.test_barrier import eventually
 
 SHORT = dict.fromkeys(FLOORS, 0)
 SETTINGS = from_env({"DPO_RUN": "r", "DPO_WORKSPACE": "/w"})
@@ -48,6 +55,71 @@ def test_the_evidence_stays_on_the_nodes_own_disk_and_goes(tmp_path: Path) -> No
         assert folder.is_dir() and tmp_path not in folder.parents
         assert watch.env["TORCH_FR_DUMP_TEMP_FILE"].startswith(str(folder))
     assert not folder.exists()
+
+
+def ended(folder: Path) -> StepBoard:
+    """Return the board of a node whose only process has ended."""
+    process = subprocess.Popen(["true"])
+    process.wait()
+    board = StepBoard.make(folder / "board", 1)
+    board.write(0, pid=process.pid, phase=Phase.SAVE)
+    return board
+
+
+@pytest.fixture
+def torchrun() -> Iterator[subprocess.Popen[bytes]]:
+    """Start what stands for torchrun."""
+    process = subprocess.Popen(["sleep", "60"])
+    yield process
+    process.kill()
+    process.wait()
+
+
+def ending(seconds: int) -> Settings:
+    """Return settings with a floor for the end of torchrun."""
+    floors = {**FLOORS, "end": seconds}
+    return replace(SETTINGS, hang=replace(SETTINGS.hang, floors=floors))
+
+
+@pytest.mark.parametrize(
+    ("is_stopped", "floor", "why"),
+    [(True, 2, "torchrun is stopped"), (False, 1, "torchrun does not end (state S)")],
+)
+def test_a_torchrun_that_outlasts_its_processes_ends_the_node(
+    tmp_path: Path,
+    torchrun: subprocess.Popen[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+    is_stopped: bool,
+    floor: int,
+    why: str,
+) -> None:
+    monkeypatch.setattr(hang, "POLL_SECONDS", 0.05)
+    if is_stopped:
+        torchrun.send_signal(signal.SIGSTOP)
+    peers, begin = PeerMonitor(), time.monotonic()
+    with watching(ending(floor), ended(tmp_path), peers, tmp_path, {}) as watch:
+        watch.torchrun = torchrun.pid
+        assert eventually(lambda: watch.has_ended)
+    assert time.monotonic() - begin > floor * (0.2 if is_stopped else 1)
+    error = watch.verdict(peers)
+    assert error is not None and (error.code, error.id) == (Exit.HANG, "hang")
+    assert why in error.cause and "node 0 ended" in error.cause
+    found = json.loads((tmp_path / "hang.json").read_text())
+    assert (found["phase"], found["culprit"]["kind"]) == ("end", "torchrun")
+
+
+def test_a_torchrun_that_waits_for_other_nodes_or_has_ended_ends_nothing(
+    tmp_path: Path, torchrun: subprocess.Popen[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hang, "POLL_SECONDS", 0.05)
+    with watching(ending(3), ended(tmp_path), PeerMonitor(), tmp_path, {}) as watch:
+        watch.torchrun = torchrun.pid
+        time.sleep(1.5)  # a stopped one would have ended the node
+        assert not watch.has_ended
+        torchrun.kill()
+        torchrun.wait()
+        time.sleep(2)
+    assert watch.error is None
 
 
 @pytest.mark.parametrize("culprit", [0, 1])
