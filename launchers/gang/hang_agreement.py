@@ -12,7 +12,8 @@ rank 0 decides. The messages:
     {"hang": "over"}                       rank 0 to all: a heartbeat came, nothing ends
 
 A launcher that does not answer in time is itself the culprit. If a process gives a heartbeat while
-the evidence is gathered, nothing ends.
+the evidence is gathered, nothing ends. A rank that has left the gang counts no longer; after rank 0
+has left, each node decides for itself.
 """
 
 from __future__ import annotations
@@ -58,17 +59,16 @@ class HangAgreement:
     The messages of the peers arrive in threads of their own.
     """
 
-    def __init__(
-        self, nodes: int, send: Callable[[Message], None], *, is_leader: bool = True
-    ) -> None:
+    def __init__(self, nodes: int, send: Callable[[Message], None], *, rank: int = 0) -> None:
         """Prepare for a hang.
 
         Args:
             nodes: ranks of the gang.
             send: sends a message to rank 0, on rank 0 to all others.
-            is_leader: whether this is rank 0.
+            rank: this one.
         """
-        self._nodes, self._send, self._is_leader = nodes, send, is_leader
+        self._rank, self._present, self._send = rank, set(range(nodes)), send
+        self._is_leader = rank == 0
         self._lock = threading.RLock()
         self._gather: Callable[[], list[Worker]] = list
         self._record: Record = lambda silence, workers, found: None
@@ -96,6 +96,16 @@ class HangAgreement:
             self._silent, self._hang, self._is_decided = {}, None, False
             self._settled.set()
 
+    def leave(self, rank: int) -> None:
+        """Note that a rank has left the gang without an error."""
+        with self._lock:
+            self._silent.pop(rank, None)
+            if not self._is_leader:  # rank 0, the only one that a member hears of
+                self._is_leader, self._present, self._silent = True, {self._rank}, {}
+                self._settled.set()
+            else:
+                self._present.discard(rank)
+
     def await_decision(self) -> None:
         """Wait, while rank 0 decides on a hang, until this node's processes are ended or go on.
 
@@ -114,7 +124,7 @@ class HangAgreement:
                 self._send(message)
             self._silent = {} if silence is None else {0: silence}
             return
-        self._set(0, silence)
+        self._set(self._rank, silence)
         with self._lock:
             is_late = self._hang is not None and time.monotonic() >= self._deadline
         if is_late:
@@ -146,7 +156,7 @@ class HangAgreement:
                 self._silent.pop(rank, None)
             else:
                 self._silent[rank] = silence
-            hang = common(self._silent, self._nodes)
+            hang = common(self._silent, len(self._present))
             if hang is None or self._hang is not None or self._is_decided:
                 return
             self._hang, self._deadline = hang, time.monotonic() + ANSWER_SECONDS
@@ -154,7 +164,7 @@ class HangAgreement:
             self._settled.clear()
         logs.warning("no rank gives a heartbeat", **asdict(hang))
         self._send({"hang": "gather"})
-        _start(lambda: self._add(0, self._gather()))
+        _start(lambda: self._add(self._rank, self._gather()))
 
     def _answer(self) -> None:
         self._send({"hang": "evidence", "workers": [each.to_wire() for each in self._gather()]})
@@ -162,7 +172,7 @@ class HangAgreement:
     def _add(self, rank: int, workers: list[Worker]) -> None:
         with self._lock:
             self._evidence[rank] = workers
-            is_whole = len(self._evidence) == self._nodes
+            is_whole = self._evidence.keys() >= self._present
         if is_whole:
             self._decide()
 
@@ -172,9 +182,9 @@ class HangAgreement:
             hang, self._hang = self._hang, None
             if hang is None or self._is_decided:
                 return
-            is_hang = self._is_decided = common(self._silent, self._nodes) is not None
+            is_hang = self._is_decided = common(self._silent, len(self._present)) is not None
             workers = [each for node in sorted(self._evidence) for each in self._evidence[node]]
-            mute = [node for node in range(self._nodes) if node not in self._evidence]
+            mute = sorted(self._present - self._evidence.keys())
         if not is_hang:
             logs.warning("the ranks give heartbeats again", after=hang.seconds)
             self._send({"hang": "over"})
@@ -183,7 +193,7 @@ class HangAgreement:
         found = culprit.find(workers, mute)
         cause = sentence(hang, found)
         self._record(hang, workers, found)
-        node = 0 if found.node is None or found.node in mute else found.node
+        node = self._rank if found.node is None or found.node in mute else found.node
         self._send({"hang": "end", "node": node, "cause": cause})
         self._end(node, cause)
         self._settled.set()

@@ -89,6 +89,8 @@ class PeerMonitor:
                 if loss is not None:
                     self.record_loss(loss)
                 self.restarts.hear(rank, message)
+                if "left" in message:
+                    self.hangs.leave(rank)
                 if loss is not None or "left" in message:
                     return
                 self.agreement.hear(rank, message)

@@ -128,7 +128,7 @@ def test_a_node_that_ends_before_the_decision_still_ends_with_the_hang(
 ) -> None:
     member = replace(SETTINGS, place=replace(SETTINGS.place, rank=1, nodes=2))
     board = StepBoard.make(tmp_path / "board", 1)
-    hangs = HangAgreement(2, lambda message: None, is_leader=False)
+    hangs = HangAgreement(2, lambda message: None, rank=1)
     peers = PeerMonitor(hangs=hangs)
     with watching(member, board, peers, tmp_path, {}) as watch:
         hangs.hear(0, {"hang": "gather"})
