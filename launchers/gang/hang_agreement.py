@@ -30,6 +30,7 @@ from launchers.hang.culprit import Culprit
 from launchers.hang.report import sentence
 from launchers.hang.silence import Silence
 from launchers.hang.worker import Worker
+from launchers.system.threads import place_of
 
 ANSWER_SECONDS = 25.0
 """Time in which all launchers gather their evidence (``hang/evidence.py``)."""
@@ -164,10 +165,18 @@ class HangAgreement:
             self._settled.clear()
         logs.warning("no rank gives a heartbeat", **asdict(hang))
         self._send({"hang": "gather"})
-        _start(lambda: self._add(self._rank, self._gather()))
+        _start(lambda: self._add(self._rank, self._gathered()))
 
     def _answer(self) -> None:
-        self._send({"hang": "evidence", "workers": [each.to_wire() for each in self._gather()]})
+        self._send({"hang": "evidence", "workers": [each.to_wire() for each in self._gathered()]})
+
+    def _gathered(self) -> list[Worker]:
+        """Return this node's evidence; none if that fails: the gang must end all the same."""
+        try:
+            return self._gather()
+        except Exception as error:
+            logs.warning("no evidence of a hang", cause=repr(error), at=place_of(error))
+            return []
 
     def _add(self, rank: int, workers: list[Worker]) -> None:
         with self._lock:
@@ -190,13 +199,25 @@ class HangAgreement:
             self._send({"hang": "over"})
             self._settled.set()
             return
-        found = culprit.find(workers, mute)
+        found = _judged(workers, mute)
         cause = sentence(hang, found)
-        self._record(hang, workers, found)
+        try:
+            self._record(hang, workers, found)
+        except Exception as error:
+            logs.warning("hang not recorded", cause=repr(error), at=place_of(error))
         node = self._rank if found.node is None or found.node in mute else found.node
         self._send({"hang": "end", "node": node, "cause": cause})
         self._end(node, cause)
         self._settled.set()
+
+
+def _judged(workers: Sequence[Worker], mute: Sequence[int]) -> Culprit:
+    """Return the culprit; unknown if an error keeps it from being found."""
+    try:
+        return culprit.find(workers, mute)
+    except Exception as error:
+        why = f"the evidence was not judged: {error!r} ({place_of(error)})"
+        return Culprit(kind=culprit.UNKNOWN, ranks=(), node=None, why=why)
 
 
 def _start(act: Callable[[], None]) -> None:

@@ -184,7 +184,7 @@ def _copy(source: int, target: IO[bytes], keep: Callable[[bytes], None]) -> None
             try:
                 each.write(chunk)
                 each.flush()
-            except (OSError, ValueError):
+            except Exception:  # an end of this thread would block training, too
                 targets.remove(each)
         keep(chunk)
     os.close(source)

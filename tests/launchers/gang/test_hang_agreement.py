@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -11,6 +12,7 @@ from launchers.exits import Exit
 from launchers.gang import hang_agreement
 from launchers.gang.hang_agreement import HangAgreement
 from launchers.gang.protocol import Message, end_message
+from launchers.hang import culprit
 from launchers.hang.culprit import Culprit
 from launchers.hang.silence import NOTHING_RUNS, Silence
 from launchers.hang.worker import Worker
@@ -219,3 +221,19 @@ def test_a_member_tells_rank_0_as_long_as_it_is_silent() -> None:
     for silence in (None, SILENT, SILENT, None, None):
         tell(silence)
     assert [message["hang"] for message in sent] == ["silent", "silent", "beats"]
+
+
+def raising(*_: object) -> Any:
+    raise ZeroDivisionError("a bug")
+
+
+def test_evidence_that_cannot_be_gathered_kept_or_judged_still_ends_the_gang(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended: list[tuple[int, str]] = []
+    agreement = HangAgreement(1, lambda message: None)
+    agreement.attach(raising, raising, lambda node, cause: ended.append((node, cause)))
+    monkeypatch.setattr(culprit, "find", raising)
+    agreement.note(SILENT)
+    assert eventually(lambda: bool(ended))
+    assert ended[0][0] == 0 and "ZeroDivisionError" in ended[0][1]
