@@ -63,13 +63,17 @@ def phase_of(reading: Reading) -> str:
     """Return the phase whose floor counts: ``data`` while a process waits for its loader."""
     if reading.phase == Phase.STOPPED:
         return "save"
-    return "data" if reading.loads else reading.phase.name.lower()
+    if reading.loads and reading.phase != Phase.START:
+        return "data"
+    is_first = reading.phase == Phase.STEP and not reading.step_seconds
+    return "first_step" if is_first else reading.phase.name.lower()
 
 
 def limit_of(reading: Reading, step: float, floors: Mapping[str, int]) -> float:
     """Return the seconds without a heartbeat after which a process is silent.
 
-    Kernels are compiled during the first step, so that the floor of ``start`` counts until its end.
+    Kernels are compiled until the end of the first step, whose floor counts in all phases but the
+    start.
 
     Args:
         reading: of the process.
@@ -78,13 +82,13 @@ def limit_of(reading: Reading, step: float, floors: Mapping[str, int]) -> float:
 
     >>> first = Reading(boundary=2, phase=Phase.STEP, step_seconds=0, save_seconds=0)
     >>> later = Reading(boundary=8, phase=Phase.STEP, step_seconds=9, save_seconds=0)
-    >>> floors = {"start": 3600, "step": 300}
+    >>> floors = {"start": 7200, "first_step": 3600, "step": 300}
     >>> [limit_of(first, 0, floors), limit_of(later, 9, floors), limit_of(later, 90, floors)]
     [3600.0, 300.0, 450.0]
     """
     floor = floors[phase_of(reading)]
-    if not reading.step_seconds:
-        floor = max(floor, floors["start"])
+    if not reading.step_seconds and reading.phase != Phase.START:
+        floor = max(floor, floors["first_step"])
     return float(max(STEPS * step, floor))
 
 

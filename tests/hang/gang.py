@@ -21,7 +21,7 @@ from tests.hang.cases import NODES, PER_NODE, Case
 from tests.launchers.pods import FAKES, Pods
 from tests.launchers.training_environment import PYTHON
 
-FLOORS = "start=120,data=5,step=5,evaluation=5,save=5,reference=5,end=25"
+FLOORS = "start=120,first_step=15,data=5,step=5,evaluation=5,save=5,reference=5,end=25"
 LIMIT_SECONDS = 300.0
 """Of a whole case; the machine may be busy."""
 NOTICED = b" peer lost "

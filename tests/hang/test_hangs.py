@@ -39,6 +39,15 @@ def test_a_hang_ends_the_gang_and_names_the_rank(kind: str, tmp_path: Path) -> N
 
 @needs_training
 @pytest.mark.timeout(200)
+def test_a_hang_in_the_first_step_waits_for_no_limit_of_the_start(tmp_path: Path) -> None:
+    outcome = run(tmp_path, replace(Case.of(3, "skip"), step=1))
+    assert outcome.verdict == "right", outcome.log
+    assert "in phase first_step" in outcome.cause
+    assert outcome.seconds is not None and outcome.seconds <= 60  # and 120 is that of the start
+
+
+@needs_training
+@pytest.mark.timeout(200)
 @pytest.mark.parametrize("rank", [0, 2])
 def test_a_stopped_torchrun_ends_its_node_once_its_ranks_have_ended(
     rank: int, tmp_path: Path

@@ -22,10 +22,26 @@ def test_each_phase_has_a_floor(phase: Phase, loads: bool) -> None:
     assert limit_of(reading, 2, FLOORS) == FLOORS[phase_of(reading)]
 
 
-def test_the_floor_of_the_start_counts_until_the_first_step_has_ended() -> None:
+def test_the_floor_of_the_start_counts_until_the_first_step() -> None:
+    start = replace(TRAINING, phase=Phase.START, step_seconds=0)
+    assert limit_of(start, 0, FLOORS) == FLOORS["start"]
+    assert limit_of(replace(start, loads=True), 0, FLOORS) == FLOORS["start"]
+
+
+@pytest.mark.parametrize("phase", [Phase.STEP, Phase.EVALUATION, Phase.REFERENCE])
+@pytest.mark.parametrize("loads", [False, True])
+def test_kernels_are_compiled_within_the_floor_of_the_first_step(phase: Phase, loads: bool) -> None:
+    first = replace(TRAINING, phase=phase, step_seconds=0, loads=loads)
+    assert limit_of(first, 0, FLOORS) == FLOORS["first_step"] < FLOORS["start"]
+    lower = {**FLOORS, "first_step": 1}
+    assert limit_of(first, 0, lower) == lower[phase_of(first)]
+
+
+def test_a_hang_in_the_first_step_names_that_phase() -> None:
     first = replace(TRAINING, step_seconds=0)
-    assert limit_of(first, 0, FLOORS) == FLOORS["start"]
-    assert limit_of(replace(first, phase=Phase.EVALUATION), 0, FLOORS) == FLOORS["start"]
+    late = 1001 + FLOORS["first_step"]
+    found = judge([first], now=late, began=0, step=0, floors=FLOORS)
+    assert found is not None and found.phase == "first_step"
 
 
 def test_slow_steps_raise_the_limit() -> None:

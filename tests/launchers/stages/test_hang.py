@@ -36,7 +36,7 @@ def test_a_silent_node_is_seen_until_a_stop_is_requested(tmp_path: Path) -> None
         board.write(local, phase=Phase.STEP, boundary=8, step_seconds=0.0, pid=os.getpid())
     look = _looking(board, SHORT)
     found = look()
-    assert found is not None and (found.phase, found.limit) == ("step", 0)
+    assert found is not None and (found.phase, found.limit) == ("first_step", 0)
     board.request()
     assert look() is None  # the grace period is the limit
 
