@@ -37,6 +37,8 @@ def sentence(silence: Silence, culprit: Culprit) -> str:
             f"hang: the training processes of node {culprit.node} ended {silence.seconds:.0f} s "
             f"ago (limit {silence.limit:.0f} s), and its torchrun has not; {culprit.why}"
         )
+    if silence.phase == "write":
+        return f"hang: {culprit.why} (limit {silence.limit:.0f} s)"
     return (
         f"hang: no rank gave a heartbeat for {silence.seconds:.0f} s (limit {silence.limit:.0f} s) "
         f"in phase {silence.phase}; {culprit.why}"

@@ -30,7 +30,7 @@ class Silence:
     limit: float
     phase: str
     """Phase of the process that gave it, a key of ``config.hang.FLOORS``; ``end`` if all processes
-    have ended and torchrun has not."""
+    have ended and torchrun has not, ``write`` if one has not ended to write a checkpoint."""
 
 
 NOTHING_RUNS = Silence(seconds=0.0, limit=0.0, phase="save")
@@ -99,6 +99,40 @@ def limit_of_end(*, is_stopped: bool, floors: Mapping[str, int]) -> float:
     [330.0, 66.0]
     """
     return float(floors["end"]) * (STOPPED_SHARE if is_stopped else 1)
+
+
+def limit_of_write(reading: Reading, floors: Mapping[str, int]) -> float:
+    """Return the seconds in which a process must write its part of a checkpoint.
+
+    >>> saved = Reading(boundary=8, phase=Phase.STEP, step_seconds=9, save_seconds=500)
+    >>> limit_of_write(saved, {"save": 1800})
+    2500.0
+    """
+    return float(max(STEPS * reading.save_seconds, floors["save"]))
+
+
+def late_writes(
+    readings: Sequence[Reading],
+    *,
+    now: float,
+    floors: Mapping[str, int],
+    has_ended: Callable[[int], bool] = lambda pid: False,
+) -> tuple[Silence, list[int]] | None:
+    """Return the longest write in the background that exceeds its limit, and all such local ranks.
+
+    The other processes may train on until the next save.
+    """
+    late = {
+        n: Silence(
+            seconds=now - each.write_began, limit=limit_of_write(each, floors), phase="write"
+        )
+        for n, each in enumerate(readings)
+        if each.write_began and not (each.pid and has_ended(each.pid))
+    }
+    late = {n: each for n, each in late.items() if each.seconds > each.limit}
+    if not late:
+        return None
+    return max(late.values(), key=lambda each: each.seconds), sorted(late)
 
 
 def judge(

@@ -2,15 +2,18 @@
 
 A thread reads the heartbeats of this node's training processes from the step board and sends rank 0
 when all are silent (``hang/silence.py``). Rank 0's decision ends torchrun on all nodes
-(``gang/hang_agreement.py``). Once they have all ended, torchrun must end, too: its limit is longer
-than it waits for other nodes, so that this node decides by itself.
+(``gang/hang_agreement.py``).
+
+Two hangs show on one node alone, which decides by itself: torchrun does not end after its processes
+(its limit is longer than it waits for other nodes), and a process does not end to write a
+checkpoint in the background, while all train on.
 """
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -23,7 +26,15 @@ from launchers.gang.protocol import Loss
 from launchers.hang import culprit, flight_recorder, report, stacks
 from launchers.hang.culprit import Culprit
 from launchers.hang.evidence import Scene
-from launchers.hang.silence import NOTHING_RUNS, Silence, StepTimes, judge, limit_of_end
+from launchers.hang.silence import (
+    NOTHING_RUNS,
+    Silence,
+    StepTimes,
+    judge,
+    late_writes,
+    limit_of_end,
+)
+from launchers.hang.worker import Worker
 from launchers.system.proc_stat import read_stat
 from launchers.system.step_board import StepBoard
 from launchers.system.threads import repeat
@@ -91,6 +102,12 @@ def watching(
             else:
                 peers.record_loss(Loss(who=f"rank {blamed}", cause=cause, code=Exit.HANG))
 
+        def end_own(silence: Silence, found: Culprit, workers: Sequence[Worker]) -> None:
+            cause = report.sentence(silence, found)
+            logs.error("hang", cause=cause, node=node)
+            report.write(folder, silence, workers, found)
+            watch.error, watch.has_ended = report.error(cause), True
+
         peers.hangs.attach(scene.gather, partial(report.write, folder), end)
         look = _looking(board, settings.hang.floors)
         look_at_end = _looking_at_end(watch, node, settings.hang.floors)
@@ -98,12 +115,12 @@ def watching(
         def check() -> None:
             silence = look()
             peers.hangs.note(silence)
-            late = look_at_end(silence)
-            if late is not None and not watch.has_ended:
-                cause = report.sentence(*late)
-                logs.error("hang", cause=cause, node=node)
-                report.write(folder, late[0], [], late[1])
-                watch.error, watch.has_ended = report.error(cause), True
+            if watch.has_ended:
+                return
+            if (late := look_at_end(silence)) is not None:
+                end_own(*late, [])
+            elif (late := _late_write(board, node, settings.hang.floors)) is not None:
+                end_own(*late, scene.gather())
 
         with repeat(check, POLL_SECONDS, "hang-watch"):
             yield watch
@@ -160,6 +177,19 @@ def _looking_at_end(
         return late, culprit.torchrun(node, stat.state)
 
     return look
+
+
+def _late_write(
+    board: StepBoard, node: int, floors: Mapping[str, int]
+) -> tuple[Silence, Culprit] | None:
+    """Return which ranks of this node exceed the limit of a write in the background, if any do."""
+    readings = board.read()
+    late = late_writes(readings, now=time.monotonic(), floors=floors, has_ended=_has_ended)
+    if late is None or board.is_requested:
+        return None
+    silence, local = late
+    ranks = [node * len(readings) + each for each in local]
+    return silence, culprit.writers(ranks, node, silence.seconds)
 
 
 def _has_ended(pid: int) -> bool:

@@ -1,8 +1,9 @@
 """``python -m tests.hang [--cases 100] [--seed 0] [--jobs 2] [--results FILE]``: inject hangs.
 
-Prints fault by outcome; a tenth of the cases more are slow ranks without a hang, and another one
-stopped torchruns. The exit code is 1 if fewer than 95 % are attributed right, if one is noticed
-after more than a minute, or if a slow rank counts as a hang.
+Prints fault by outcome; a tenth of the cases more are slow ranks without a hang, and as many each
+are stopped torchruns and blocked writes in the background. The exit code is 1 if fewer than 95 %
+are attributed right, if one is noticed after more than a minute, or if a slow rank counts as a
+hang.
 """
 
 from __future__ import annotations

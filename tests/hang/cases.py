@@ -17,6 +17,7 @@ KINDS = {
     "loader": "the dataset of a rank blocks, in its process or in a loader's worker",
     "save": "a rank blocks while it writes its part of a checkpoint",
     "launcher": "SIGSTOP of a launcher; its ranks go on",
+    "write": "a rank blocks while it writes a checkpoint in the background; all train on",
     "torchrun": "SIGSTOP of a torchrun; its ranks train to the end",
     "none": "no fault: a rank is slow, and nothing hangs",
 }
@@ -24,7 +25,7 @@ KINDS = {
 _MANY = ("stop", "skip", "loader", "save")
 MIX = (*_MANY, "launcher", *_MANY, "absent")
 """Order in which the seeds go through the faults."""
-MORE = {"none": 0, "torchrun": 3}
+MORE = {"none": 0, "torchrun": 3, "write": 6}
 """Runs that are added to the seeds: each to those that end with this digit."""
 
 

@@ -48,6 +48,19 @@ def test_a_hang_in_the_first_step_waits_for_no_limit_of_the_start(tmp_path: Path
 
 @needs_training
 @pytest.mark.timeout(200)
+@pytest.mark.parametrize("rank", [0, 3])
+def test_a_write_in_the_background_that_blocks_ends_the_gang_before_the_next_save(
+    rank: int, tmp_path: Path
+) -> None:
+    case = replace(Case.of(3, "write"), rank=rank)
+    outcome = run(tmp_path, case)
+    assert outcome.verdict == "right", outcome.log
+    assert outcome.seconds is not None and outcome.seconds <= 60
+    assert outcome.culprit is not None and outcome.culprit["kind"] == "write"
+
+
+@needs_training
+@pytest.mark.timeout(200)
 @pytest.mark.parametrize("rank", [0, 2])
 def test_a_stopped_torchrun_ends_its_node_once_its_ranks_have_ended(
     rank: int, tmp_path: Path

@@ -122,6 +122,31 @@ def test_a_torchrun_that_waits_for_other_nodes_or_has_ended_ends_nothing(
     assert watch.error is None
 
 
+def test_a_rank_that_does_not_end_to_write_ends_the_node_while_it_trains(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hang, "POLL_SECONDS", 0.05)
+    board = StepBoard.make(tmp_path / "board", 2)
+    settings = replace(SETTINGS, hang=replace(SETTINGS.hang, floors={**FLOORS, "save": 1}))
+    member = replace(settings, place=replace(SETTINGS.place, rank=1, nodes=2))
+    peers = PeerMonitor()
+    with watching(member, board, peers, tmp_path, {}) as watch:
+        for local in (0, 1):
+            board.mark_write(local, is_open=True)
+        board.mark_write(0, is_open=False)
+
+        def trained() -> bool:
+            board.write(1, phase=Phase.STEP, boundary=8, step_seconds=0.1)
+            return watch.has_ended
+
+        assert eventually(trained)
+    error = watch.verdict(peers)
+    assert error is not None and error.code == Exit.HANG
+    assert "rank 3 has been writing a checkpoint for 1 s (limit 1 s)" in error.cause
+    found = json.loads((tmp_path / "hang.json").read_text())
+    assert found["culprit"]["ranks"] == [3] and found["ranks"][1]["writes"] > 1
+
+
 @pytest.mark.parametrize("culprit", [0, 1])
 def test_a_node_that_ends_before_the_decision_still_ends_with_the_hang(
     tmp_path: Path, culprit: int
