@@ -11,15 +11,21 @@ from launchers.exits import Exit, LaunchError
 
 FLOORS = {
     "start": 7200,
+    "first_step": 1800,
     "data": 600,
     "step": 300,
     "evaluation": 900,
     "save": 1800,
     "reference": 900,
+    "end": 330,
 }
-"""Seconds without a heartbeat that are never a hang, by phase. Tokenisation gives none, and must
-end within ``ddp_timeout`` anyway, whose default (``flags/command_line.py``) ``start`` has. It also
-counts in the first step, which compiles kernels."""
+"""Seconds without a heartbeat that are never a hang, by phase.
+
+``start``: tokenisation gives none, and must end within ``ddp_timeout`` anyway, whose default
+(``flags/command_line.py``) it has. ``first_step``: kernels are compiled, which takes minutes, and
+NCCL opens its connections and may hang. It counts in all phases after the start until that step has
+ended. ``end``: from the end of all processes of a node to that of its torchrun, which waits up to
+300 s for those of the other nodes (``exit_barrier_timeout``)."""
 SETTINGS = ("DPO_HANG_WATCHDOG", "DPO_HANG_FLOORS", "DPO_ALIVE_FILE")
 LARGEST = 86_400
 

@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from launchers import logs
 from launchers.gang.protocol import Hello
+from launchers.system.threads import place_of
 
 MAX_PENDING = 256
 MAX_HELLO_BYTES = 4096
@@ -131,7 +132,11 @@ class Handshakes:
             del self._pending[sock]
             selector.unregister(sock)
             sock.setblocking(True)
-            self._introduce(sock, hello, rest)
+            try:
+                self._introduce(sock, hello, rest)
+            except Exception as error:  # no other rank could join
+                self._refused.note(f"{error!r} ({place_of(error)})", peer=hello.name)
+                sock.close()
         elif newline or len(received) > MAX_HELLO_BYTES:
             self._refuse(selector, sock, "the first message is not that of a rank")
         elif not piece:

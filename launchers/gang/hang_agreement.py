@@ -12,7 +12,8 @@ rank 0 decides. The messages:
     {"hang": "over"}                       rank 0 to all: a heartbeat came, nothing ends
 
 A launcher that does not answer in time is itself the culprit. If a process gives a heartbeat while
-the evidence is gathered, nothing ends.
+the evidence is gathered, nothing ends. A rank that has left the gang counts no longer; after rank 0
+has left, each node decides for itself.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from launchers.hang.culprit import Culprit
 from launchers.hang.report import sentence
 from launchers.hang.silence import Silence
 from launchers.hang.worker import Worker
+from launchers.system.threads import place_of
 
 ANSWER_SECONDS = 25.0
 """Time in which all launchers gather their evidence (``hang/evidence.py``)."""
@@ -56,11 +58,10 @@ def common(silent: Mapping[int, Silence], nodes: int) -> Silence | None:
 class HangAgreement(Agreement):
     """One rank's part in the agreement on a hang."""
 
-    def __init__(
-        self, nodes: int, send: Callable[[Message], None], *, is_leader: bool = True
-    ) -> None:
-        """Prepare for a hang; arguments as of ``Agreement``."""
-        super().__init__(nodes, send, is_leader=is_leader)
+    def __init__(self, nodes: int, send: Callable[[Message], None], *, rank: int = 0) -> None:
+        """Prepare for a hang; arguments as of ``Agreement``, with this rank's number."""
+        super().__init__(nodes, send, is_leader=rank == 0)
+        self._rank, self._present = rank, set(range(nodes))
         self._lock = threading.RLock()
         self._gather: Callable[[], list[Worker]] = list
         self._record: Record = lambda silence, workers, found: None
@@ -88,6 +89,16 @@ class HangAgreement(Agreement):
             self._silent, self._hang, self._is_decided = {}, None, False
             self._settled.set()
 
+    def leave(self, rank: int) -> None:
+        """Note that a rank has left the gang without an error."""
+        with self._lock:
+            self._silent.pop(rank, None)
+            if not self._is_leader:  # rank 0, the only one that a member hears of
+                self._is_leader, self._present, self._silent = True, {self._rank}, {}
+                self._settled.set()
+            else:
+                self._present.discard(rank)
+
     def await_decision(self) -> None:
         """Wait, while rank 0 decides on a hang, until this node's processes are ended or go on.
 
@@ -106,7 +117,7 @@ class HangAgreement(Agreement):
                 self._send(message)
             self._silent = {} if silence is None else {0: silence}
             return
-        self._set(0, silence)
+        self._set(self._rank, silence)
         with self._lock:
             is_late = self._hang is not None and time.monotonic() >= self._deadline
         if is_late:
@@ -138,7 +149,7 @@ class HangAgreement(Agreement):
                 self._silent.pop(rank, None)
             else:
                 self._silent[rank] = silence
-            hang = common(self._silent, self._nodes)
+            hang = common(self._silent, len(self._present))
             if hang is None or self._hang is not None or self._is_decided:
                 return
             self._hang, self._deadline = hang, time.monotonic() + ANSWER_SECONDS
@@ -146,15 +157,23 @@ class HangAgreement(Agreement):
             self._settled.clear()
         logs.warning("no rank gives a heartbeat", **asdict(hang))
         self._send({"hang": "gather"})
-        _start(lambda: self._add(0, self._gather()))
+        _start(lambda: self._add(self._rank, self._gathered()))
 
     def _answer(self) -> None:
-        self._send({"hang": "evidence", "workers": [each.to_wire() for each in self._gather()]})
+        self._send({"hang": "evidence", "workers": [each.to_wire() for each in self._gathered()]})
+
+    def _gathered(self) -> list[Worker]:
+        """Return this node's evidence; none if that fails: the gang must end all the same."""
+        try:
+            return self._gather()
+        except Exception as error:
+            logs.warning("no evidence of a hang", cause=repr(error), at=place_of(error))
+            return []
 
     def _add(self, rank: int, workers: list[Worker]) -> None:
         with self._lock:
             self._evidence[rank] = workers
-            is_whole = len(self._evidence) == self._nodes
+            is_whole = self._evidence.keys() >= self._present
         if is_whole:
             self._decide()
 
@@ -164,21 +183,33 @@ class HangAgreement(Agreement):
             hang, self._hang = self._hang, None
             if hang is None or self._is_decided:
                 return
-            is_hang = self._is_decided = common(self._silent, self._nodes) is not None
+            is_hang = self._is_decided = common(self._silent, len(self._present)) is not None
             workers = [each for node in sorted(self._evidence) for each in self._evidence[node]]
-            mute = [node for node in range(self._nodes) if node not in self._evidence]
+            mute = sorted(self._present - self._evidence.keys())
         if not is_hang:
             logs.warning("the ranks give heartbeats again", after=hang.seconds)
             self._send({"hang": "over"})
             self._settled.set()
             return
-        found = culprit.find(workers, mute)
+        found = _judged(workers, mute)
         cause = sentence(hang, found)
-        self._record(hang, workers, found)
-        node = 0 if found.node is None or found.node in mute else found.node
+        try:
+            self._record(hang, workers, found)
+        except Exception as error:
+            logs.warning("hang not recorded", cause=repr(error), at=place_of(error))
+        node = self._rank if found.node is None or found.node in mute else found.node
         self._send({"hang": "end", "node": node, "cause": cause})
         self._end(node, cause)
         self._settled.set()
+
+
+def _judged(workers: Sequence[Worker], mute: Sequence[int]) -> Culprit:
+    """Return the culprit; unknown if an error keeps it from being found."""
+    try:
+        return culprit.find(workers, mute)
+    except Exception as error:
+        why = f"the evidence was not judged: {error!r} ({place_of(error)})"
+        return Culprit(kind=culprit.UNKNOWN, ranks=(), node=None, why=why)
 
 
 def _start(act: Callable[[], None]) -> None:

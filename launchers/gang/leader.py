@@ -28,6 +28,7 @@ from launchers.gang.protocol import (
 )
 from launchers.gang.restart_agreement import RestartAgreement
 from launchers.gang.stop_agreement import StopAgreement
+from launchers.system.threads import place_of
 
 BACKLOG = 1024
 """Connections that wait to be accepted: strangers must not crowd out a rank."""
@@ -93,7 +94,14 @@ class Leader:
             threading.Thread(target=self._serve, args=(peer, connection), daemon=True).start()
 
     def _serve(self, peer: Hello, connection: Connection) -> None:
-        """Read the messages of a peer until it ends."""
+        """Read the messages of a peer until it ends; one that causes an error is dropped."""
+        try:
+            self._read(peer, connection)
+        except Exception as error:
+            self._drop(peer, f"its message was not handled: {error!r} ({place_of(error)})")
+            connection.close()
+
+    def _read(self, peer: Hello, connection: Connection) -> None:
         logs.info("gang joined", peer=peer.name, present=len(self._hellos) + 1, of=peer.nodes)
         try:
             connection.send(self._final_message or {"stage": self._stage})

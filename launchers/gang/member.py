@@ -47,7 +47,7 @@ class Member:
         self.peers = PeerMonitor(
             announce_end=self._announce_end,
             agreement=StopAgreement(own.nodes, self._send, is_leader=False),
-            hangs=HangAgreement(own.nodes, self._send, is_leader=False),
+            hangs=HangAgreement(own.nodes, self._send, rank=own.rank),
             restarts=RestartAgreement(own.nodes, self._send, is_leader=False),
         )
         self._heard = 0.0

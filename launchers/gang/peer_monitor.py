@@ -16,6 +16,7 @@ from launchers.gang.hang_agreement import HangAgreement
 from launchers.gang.protocol import KEEPALIVE, Closed, Connection, Loss
 from launchers.gang.restart_agreement import RestartAgreement
 from launchers.gang.stop_agreement import StopAgreement
+from launchers.system.threads import place_of
 
 SILENCE_LIMIT_SECONDS = 60.0
 """Time without any message after which a peer counts as lost."""
@@ -70,6 +71,8 @@ class PeerMonitor:
                         connection.send(KEEPALIVE)
                     except Closed:
                         continue  # the thread that reads this connection records the loss
+                    except Exception as error:
+                        logs.warning("keepalive not sent", cause=repr(error), at=place_of(error))
 
         threading.Thread(target=work, name="gang-keepalive", daemon=True).start()
 
@@ -89,11 +92,17 @@ class PeerMonitor:
                 if loss is not None:
                     self.record_loss(loss)
                 self.restarts.hear(rank, message)
+                if "left" in message:
+                    self.hangs.leave(rank)
                 if loss is not None or "left" in message:
                     return
                 self.agreement.hear(rank, message)
                 self.hangs.hear(rank, message)
         except Closed as error:
             self.record_loss(Loss(who=peer, cause=f"its connection failed: {error}"))
+        except Exception as error:  # nobody would read its messages any more
+            at = place_of(error)
+            cause = f"its message was not handled: {error!r} ({at})"
+            self.record_loss(Loss(who=peer, cause=cause))
         finally:
             on_end()

@@ -2,11 +2,15 @@
 
 A launcher that is frozen (SIGSTOP of pid 1) handles no SIGTERM, and its peers cannot replace it:
 once they have ended, the pod is deleted with its whole grace period. The probe sends it SIGCONT,
-before its peers miss it, and fails.
+before its peers miss it, and fails. Where that does not help, because C code keeps Python's lock,
+it sends SIGHUP, which ends the process without Python.
 """
 
 from __future__ import annotations
 
+import ctypes
+import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -34,8 +38,21 @@ def beating(path: Path | None) -> Iterator[None]:
     if path is None:
         yield
         return
+    _exit_on_hangup()
     with repeat(partial(_touch, path), BEAT_SECONDS, "alive"):
         yield
+
+
+def _exit_on_hangup() -> None:
+    """Let the kernel call ``_exit`` on SIGHUP, with the number of the signal, 1.
+
+    A handler of Python's would need its lock, and without one the kernel ignores the signal for the
+    first process of a container. 1 is also the exit code of a failure that a restart may cure.
+    """
+    if sys.platform == "linux":
+        libc = ctypes.CDLL(None)
+        libc.signal.argtypes, libc.signal.restype = [ctypes.c_int, ctypes.c_void_p], ctypes.c_void_p
+        libc.signal(int(signal.SIGHUP), ctypes.cast(libc._exit, ctypes.c_void_p))
 
 
 def _touch(path: Path) -> None:

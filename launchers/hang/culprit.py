@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from launchers.hang.flight_recorder import Group
-from launchers.hang.worker import Worker
+from launchers.hang.worker import STOPPED, Worker
 
 UNKNOWN = "unknown"
 
@@ -56,6 +56,29 @@ def find(workers: Sequence[Worker], mute: Sequence[int] = ()) -> Culprit:
     phases = ", ".join(f"{count} in {phase}" for phase, count in _phases(live))
     why = _mismatch(live) or f"no rank differs from the others ({phases})"
     return Culprit(kind=UNKNOWN, ranks=(), node=None, why=why)
+
+
+def torchrun(node: int, state: str) -> Culprit:
+    """Return the answer for a torchrun that has not ended after its processes.
+
+    >>> torchrun(1, "T").why, torchrun(1, "S").why
+    ('torchrun is stopped by a signal or a debugger (state T)', 'torchrun does not end (state S)')
+    """
+    what = "is stopped by a signal or a debugger" if state in STOPPED else "does not end"
+    why = f"torchrun {what} (state {state})"
+    return Culprit(kind="torchrun", ranks=(), node=node, why=why)
+
+
+def writers(ranks: Sequence[int], node: int, seconds: float) -> Culprit:
+    """Return the answer for ranks of one node that do not end to write a checkpoint.
+
+    >>> writers([3], 1, 1805.2).why
+    'rank 3 has been writing a checkpoint for 1805 s'
+    """
+    names = ", ".join(map(str, ranks))
+    subject, verb = ("rank", "has") if len(ranks) == 1 else ("ranks", "have")
+    why = f"{subject} {names} {verb} been writing a checkpoint for {seconds:.0f} s"
+    return Culprit(kind="write", ranks=tuple(ranks), node=node, why=why)
 
 
 def _mismatch(workers: Sequence[Worker]) -> str:
@@ -115,6 +138,14 @@ def _blocked(workers: Sequence[Worker]) -> Culprit | None:
     chosen = [each for each in workers if each.is_blocked]
     what = "blocked in the kernel (state D): storage or a driver does not answer"
     return _answer("blocked", workers, chosen, what, all_may=False)
+
+
+def _writing(workers: Sequence[Worker]) -> Culprit | None:
+    """Choose the ranks that write their parts of a checkpoint, while the others wait for it."""
+    if any(each.phase != "save" for each in workers):
+        return None  # training continues during a write
+    chosen = [each for each in workers if each.writes]
+    return _answer("write", workers, chosen, "writing a checkpoint", all_may=False)
 
 
 def _absent(workers: Sequence[Worker]) -> Culprit | None:
@@ -201,4 +232,14 @@ def _elsewhere(workers: Sequence[Worker]) -> Culprit | None:
     return _answer("elsewhere", workers, few, what, all_may=False)
 
 
-_RULES = (_stopped, _ended, _blocked, _absent, _loading, _skipped, _out_of_step, _elsewhere)
+_RULES = (
+    _stopped,
+    _ended,
+    _blocked,
+    _writing,
+    _absent,
+    _loading,
+    _skipped,
+    _out_of_step,
+    _elsewhere,
+)

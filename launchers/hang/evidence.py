@@ -86,7 +86,7 @@ class Scene:
     def _worker(self, local_rank: int, reading: Reading, before: str, size: int) -> Worker:
         text = _read(stacks.path_of(self.local, local_rank)).decode(errors="replace")
         dump = _read(flight_recorder.dump_of(self.local, self._rank(local_rank)))
-        state = _state(reading)
+        state, now = _state(reading), time.monotonic()
         if BLOCKED in (state, before) and state != before:
             state = "S"  # a short wait for a disk
         return Worker(
@@ -94,8 +94,9 @@ class Scene:
             node=self.node,
             boundary=reading.boundary,
             phase=reading.phase.name.lower(),
-            age=round(time.monotonic() - reading.beat, 1) if reading.beat else 0.0,
+            age=round(now - reading.beat, 1) if reading.beat else 0.0,
             loads=reading.loads,
+            writes=round(now - reading.write_began, 1) if reading.write_began else 0.0,
             state=state,
             frames=stacks.main_frames(text, text.encode()[size:].decode(errors="replace")),
             groups=flight_recorder.parse(dump) if dump else (),

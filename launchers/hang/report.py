@@ -32,6 +32,13 @@ def sentence(silence: Silence, culprit: Culprit) -> str:
     >>> sentence(silent, found)
     'hang: no rank gave a heartbeat for 312 s (limit 300 s) in phase step; rank 3 is stopped'
     """
+    if silence.phase == "end":
+        return (
+            f"hang: the training processes of node {culprit.node} ended {silence.seconds:.0f} s "
+            f"ago (limit {silence.limit:.0f} s), and its torchrun has not; {culprit.why}"
+        )
+    if silence.phase == "write":
+        return f"hang: {culprit.why} (limit {silence.limit:.0f} s)"
     return (
         f"hang: no rank gave a heartbeat for {silence.seconds:.0f} s (limit {silence.limit:.0f} s) "
         f"in phase {silence.phase}; {culprit.why}"

@@ -29,11 +29,14 @@ class Silence:
     """Since the last heartbeat of any of them."""
     limit: float
     phase: str
-    """Phase of the process that gave it, a key of ``config.hang.FLOORS``."""
+    """Phase of the process that gave it, a key of ``config.hang.FLOORS``; ``end`` if all processes
+    have ended and torchrun has not, ``write`` if one has not ended to write a checkpoint."""
 
 
 NOTHING_RUNS = Silence(seconds=0.0, limit=0.0, phase="save")
 """Of a node whose processes have all ended: it does not keep the others from hanging."""
+STOPPED_SHARE = 0.2
+"""Share of the floor of ``end`` that counts for a stopped torchrun: it waits for no other node."""
 
 
 @dataclass
@@ -60,13 +63,17 @@ def phase_of(reading: Reading) -> str:
     """Return the phase whose floor counts: ``data`` while a process waits for its loader."""
     if reading.phase == Phase.STOPPED:
         return "save"
-    return "data" if reading.loads else reading.phase.name.lower()
+    if reading.loads and reading.phase != Phase.START:
+        return "data"
+    is_first = reading.phase == Phase.STEP and not reading.step_seconds
+    return "first_step" if is_first else reading.phase.name.lower()
 
 
 def limit_of(reading: Reading, step: float, floors: Mapping[str, int]) -> float:
     """Return the seconds without a heartbeat after which a process is silent.
 
-    Kernels are compiled during the first step, so that the floor of ``start`` counts until its end.
+    Kernels are compiled until the end of the first step, whose floor counts in all phases but the
+    start.
 
     Args:
         reading: of the process.
@@ -75,14 +82,57 @@ def limit_of(reading: Reading, step: float, floors: Mapping[str, int]) -> float:
 
     >>> first = Reading(boundary=2, phase=Phase.STEP, step_seconds=0, save_seconds=0)
     >>> later = Reading(boundary=8, phase=Phase.STEP, step_seconds=9, save_seconds=0)
-    >>> floors = {"start": 3600, "step": 300}
+    >>> floors = {"start": 7200, "first_step": 3600, "step": 300}
     >>> [limit_of(first, 0, floors), limit_of(later, 9, floors), limit_of(later, 90, floors)]
     [3600.0, 300.0, 450.0]
     """
     floor = floors[phase_of(reading)]
-    if not reading.step_seconds:
-        floor = max(floor, floors["start"])
+    if not reading.step_seconds and reading.phase != Phase.START:
+        floor = max(floor, floors["first_step"])
     return float(max(STEPS * step, floor))
+
+
+def limit_of_end(*, is_stopped: bool, floors: Mapping[str, int]) -> float:
+    """Return the seconds in which torchrun must end after its processes have.
+
+    >>> [limit_of_end(is_stopped=each, floors={"end": 330}) for each in (False, True)]
+    [330.0, 66.0]
+    """
+    return float(floors["end"]) * (STOPPED_SHARE if is_stopped else 1)
+
+
+def limit_of_write(reading: Reading, floors: Mapping[str, int]) -> float:
+    """Return the seconds in which a process must write its part of a checkpoint.
+
+    >>> saved = Reading(boundary=8, phase=Phase.STEP, step_seconds=9, save_seconds=500)
+    >>> limit_of_write(saved, {"save": 1800})
+    2500.0
+    """
+    return float(max(STEPS * reading.save_seconds, floors["save"]))
+
+
+def late_writes(
+    readings: Sequence[Reading],
+    *,
+    now: float,
+    floors: Mapping[str, int],
+    has_ended: Callable[[int], bool] = lambda pid: False,
+) -> tuple[Silence, list[int]] | None:
+    """Return the longest write in the background that exceeds its limit, and all such local ranks.
+
+    The other processes may train on until the next save.
+    """
+    late = {
+        n: Silence(
+            seconds=now - each.write_began, limit=limit_of_write(each, floors), phase="write"
+        )
+        for n, each in enumerate(readings)
+        if each.write_began and not (each.pid and has_ended(each.pid))
+    }
+    late = {n: each for n, each in late.items() if each.seconds > each.limit}
+    if not late:
+        return None
+    return max(late.values(), key=lambda each: each.seconds), sorted(late)
 
 
 def judge(

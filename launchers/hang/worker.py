@@ -38,6 +38,9 @@ class Worker:
     age: float
     """Seconds since its last heartbeat."""
     loads: bool = False
+    writes: float = 0.0
+    """Seconds since it began the part of a checkpoint that it writes in the background; 0 if it
+    does not write."""
     state: str = ""
     """Its state in ``/proc/<pid>/stat``; empty if unknown."""
     frames: tuple[str, ...] = ()

@@ -3,13 +3,17 @@
 A thread reads the heartbeats of this node's training processes from the step board and sends rank 0
 when all are silent (``hang/silence.py``). Rank 0's decision ends torchrun on all nodes
 (``gang/hang_agreement.py``).
+
+Two hangs show on one node alone, which decides by itself: torchrun does not end after its processes
+(its limit is longer than it waits for other nodes), and a process does not end to write a
+checkpoint in the background, while all train on.
 """
 
 from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,9 +23,18 @@ from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.gang.protocol import Loss
-from launchers.hang import flight_recorder, report, stacks
+from launchers.hang import culprit, flight_recorder, report, stacks
+from launchers.hang.culprit import Culprit
 from launchers.hang.evidence import Scene
-from launchers.hang.silence import NOTHING_RUNS, Silence, StepTimes, judge
+from launchers.hang.silence import (
+    NOTHING_RUNS,
+    Silence,
+    StepTimes,
+    judge,
+    late_writes,
+    limit_of_end,
+)
+from launchers.hang.worker import Worker
 from launchers.system.proc_stat import read_stat
 from launchers.system.step_board import StepBoard
 from launchers.system.threads import repeat
@@ -41,10 +54,12 @@ class HangWatch:
             env: the variables by which the training processes leave evidence.
         """
         self.env = env
+        self.torchrun = 0
+        """Its process id; 0 until it is started."""
         self.error: LaunchError | None = None
         """The error that this node ends with, if the rank that hangs is one of its own."""
         self.has_ended = False
-        """Whether the gang ends because of a hang."""
+        """Whether this node's processes must end because of a hang, its own or another node's."""
 
     def verdict(self, peers: PeerMonitor) -> LaunchError | None:
         """Return why this node ends, if the rank that hangs is one of its own.
@@ -77,19 +92,37 @@ def watching(
         watch = HangWatch({**recorder, stacks.FOLDER: name})
         scene = Scene(board=board, node=node, local=local, attempt=folder)
 
-        def end(culprit: int, cause: str) -> None:
-            logs.error("hang", cause=cause, node=culprit)
+        def end(blamed: int, cause: str) -> None:
+            logs.error("hang", cause=cause, node=blamed)
             watch.has_ended = True
-            if culprit == node:
+            if blamed == node:
                 watch.error = report.error(cause)
             if peers.restarts.is_enabled:
                 peers.restarts.is_asked = True
             else:
-                peers.record_loss(Loss(who=f"rank {culprit}", cause=cause, code=Exit.HANG))
+                peers.record_loss(Loss(who=f"rank {blamed}", cause=cause, code=Exit.HANG))
+
+        def end_own(silence: Silence, found: Culprit, workers: Sequence[Worker]) -> None:
+            cause = report.sentence(silence, found)
+            logs.error("hang", cause=cause, node=node)
+            report.write(folder, silence, workers, found)
+            watch.error, watch.has_ended = report.error(cause), True
 
         peers.hangs.attach(scene.gather, partial(report.write, folder), end)
         look = _looking(board, settings.hang.floors)
-        with repeat(lambda: peers.hangs.note(look()), POLL_SECONDS, "hang-watch"):
+        look_at_end = _looking_at_end(watch, node, settings.hang.floors)
+
+        def check() -> None:
+            silence = look()
+            peers.hangs.note(silence)
+            if watch.has_ended:
+                return
+            if (late := look_at_end(silence)) is not None:
+                end_own(*late, [])
+            elif (late := _late_write(board, node, settings.hang.floors)) is not None:
+                end_own(*late, scene.gather())
+
+        with repeat(check, POLL_SECONDS, "hang-watch"):
             yield watch
         peers.hangs.note(NOTHING_RUNS)
 
@@ -116,6 +149,47 @@ def _looking(board: StepBoard, floors: Mapping[str, int]) -> Callable[[], Silenc
         )
 
     return look
+
+
+def _looking_at_end(
+    watch: HangWatch, node: int, floors: Mapping[str, int]
+) -> Callable[[Silence | None], tuple[Silence, Culprit] | None]:
+    """Return a function that judges whether torchrun has outlasted its processes for too long.
+
+    It takes this node's silence, and returns None if torchrun has not.
+    """
+    since: float | None = None
+
+    def look(silence: Silence | None) -> tuple[Silence, Culprit] | None:
+        nonlocal since
+        if silence is not NOTHING_RUNS or not watch.torchrun:
+            since = None
+            return None
+        since = since or time.monotonic()
+        stat = read_stat(watch.torchrun)
+        if stat is None or stat.has_ended:
+            return None
+        seconds = time.monotonic() - since
+        limit = limit_of_end(is_stopped=stat.is_stopped, floors=floors)
+        if seconds <= limit:
+            return None
+        late = Silence(seconds=seconds, limit=limit, phase="end")
+        return late, culprit.torchrun(node, stat.state)
+
+    return look
+
+
+def _late_write(
+    board: StepBoard, node: int, floors: Mapping[str, int]
+) -> tuple[Silence, Culprit] | None:
+    """Return which ranks of this node exceed the limit of a write in the background, if any do."""
+    readings = board.read()
+    late = late_writes(readings, now=time.monotonic(), floors=floors, has_ended=_has_ended)
+    if late is None or board.is_requested:
+        return None
+    silence, local = late
+    ranks = [node * len(readings) + each for each in local]
+    return silence, culprit.writers(ranks, node, silence.seconds)
 
 
 def _has_ended(pid: int) -> bool:

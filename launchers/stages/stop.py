@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -67,20 +67,29 @@ class StopOnRequest:
         name = f"checkpoint-{step_of(boundary)}"
         return boundary > 0 and read_checkpoint(checkpoints / name) is not None
 
-    def wait(self, child: Child, peers: PeerMonitor) -> int | None:
+    def wait(self, child: Child, peers: PeerMonitor, hangs: Callable[[], bool]) -> int | None:
         """Wait for torchrun's exit; after SIGTERM for the save, within the grace period.
+
+        Args:
+            child: torchrun.
+            peers: the gang.
+            hangs: whether this node's processes must end because of a hang.
 
         Returns:
             torchrun's exit code; None if a peer was lost, the processes have saved and stopped, or
-            all ranks must end theirs for a restart.
+            must end because of a hang, or all ranks must end theirs for a restart.
 
         Raises:
             Stopped: SIGTERM was received, and the processes have neither saved nor finished. What
                 else went wrong by then does not count: peers may be ending for the same reason.
         """
         restarts = peers.restarts
+
+        def must_end() -> bool:
+            return restarts.is_asked or hangs() or self.has_saved()
+
         try:
-            return child.wait(peers.lost, until=lambda: restarts.is_asked or self.has_saved())
+            return child.wait(peers.lost, until=must_end)
         except Stopped as stopped:
             logs.info("stop requested", signal=stopped, seconds=self._seconds)
             begin = time.monotonic()
@@ -90,7 +99,7 @@ class StopOnRequest:
                 waited, boundary = time.monotonic() - begin, self._agreement.boundary
                 self.is_late = waited >= self._seconds
                 is_open = boundary == 0 and waited < AGREEMENT_SECONDS
-                if self.is_late or self.has_saved() or restarts.is_asked:
+                if self.is_late or must_end():
                     return True
                 return boundary <= 0 and not is_open
 

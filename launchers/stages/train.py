@@ -97,10 +97,11 @@ def train(
         own = {"DPO_ATTEMPT_FOLDER": str(folder), **stop.env, **watch.env}
         log = folder / f"{ranks.name}.log"
         child = Child(argv, {**inside, **own}, log, training_end.is_reported, standby.start)
+        watch.torchrun = child.pid
         grace = TERMINATION_GRACE_SECONDS
         workspace_watch.pause()
         try:
-            code = stop.wait(child, peers)
+            code = stop.wait(child, peers, lambda: watch.has_ended)
             settles = peers.restarts.is_asked and peers.restarts.settles
             if code is None and settles and not stop.has_saved():
                 code = _settled(child, peers)

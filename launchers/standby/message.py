@@ -85,7 +85,7 @@ class Waiting:
     def _receive(self) -> None:
         try:
             message = Message.receive(self._connection)
-        except OSError:
+        except Exception:  # it would wait for ever
             message = None
         if message is None:
             os._exit(0)

@@ -17,6 +17,11 @@ class ProcStat:
     """Start time in clock ticks since boot."""
 
     @property
+    def is_stopped(self) -> bool:
+        """Return whether a signal or a debugger has stopped it."""
+        return self.state in ("T", "t")
+
+    @property
     def has_ended(self) -> bool:
         """Return whether only the exit code is left: a zombie, or dead."""
         return self.state in ("Z", "X")

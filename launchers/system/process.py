@@ -24,6 +24,9 @@ from launchers.system.proc_stat import read_stat
 
 _PR_SET_CHILD_SUBREAPER = 36
 """``prctl`` option of linux/prctl.h: orphaned descendants become children of this process."""
+KILL_SECONDS = 5.0
+"""Time in which a process is gone after SIGKILL. The kernel may hold one for longer, or for ever,
+for a network file system or a GPU."""
 _KEPT_BYTES = 8192
 """End of a child's output that is kept in memory."""
 
@@ -118,6 +121,11 @@ class Child:
         )
         self._copier.start()
 
+    @property
+    def pid(self) -> int:
+        """Return its process id."""
+        return self._process.pid
+
     def _keep(self, chunk: bytes) -> None:
         self._last = (self._last + chunk)[-_KEPT_BYTES:]
 
@@ -155,7 +163,8 @@ class Child:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(grace)
         kill_descendants(spare=spare)
-        self._process.wait()
+        with contextlib.suppress(subprocess.TimeoutExpired):  # the kernel holds it
+            self._process.wait(KILL_SECONDS)
         self._copier.join(timeout=5)
         with contextlib.suppress(OSError):  # buffered output that a full disk rejects
             self._output.close()
@@ -175,7 +184,7 @@ def _copy(source: int, target: IO[bytes], keep: Callable[[bytes], None]) -> None
             try:
                 each.write(chunk)
                 each.flush()
-            except (OSError, ValueError):
+            except Exception:  # an end of this thread would block training, too
                 targets.remove(each)
         keep(chunk)
     os.close(source)
@@ -186,10 +195,8 @@ def _signal_group(pid: int, number: signal.Signals) -> None:
         os.killpg(pid, number)
 
 
-def kill_descendants(timeout: float = 5.0, spare: Collection[int] = ()) -> bool:
+def kill_descendants(timeout: float = KILL_SECONDS, spare: Collection[int] = ()) -> bool:
     """Kill and reap all descendants; return whether none is left. Does nothing without /proc.
-
-    A process that the kernel holds, for a network file system or a GPU, ends late.
 
     Args:
         timeout: in seconds.

@@ -30,7 +30,7 @@ _VISIBLE_SECONDS = 0.01
 _WORD = 8
 _REQUESTED, _STOP_AT, _HEADER = 0, 1, 2
 """Cells of the launcher, and their number."""
-_BOUNDARY, _PHASE, _STEP_MS, _SAVE_MS, _BEAT_MS, _LOADS, _PID, _CELLS = 0, 1, 2, 3, 4, 5, 6, 7
+_BOUNDARY, _PHASE, _STEP_MS, _SAVE_MS, _BEAT_MS, _LOADS, _PID, _WRITE_MS, _CELLS = range(9)
 """Cells of a process, and their number."""
 
 
@@ -90,6 +90,9 @@ class Reading:
     """Whether it waits for its data loader."""
     pid: int = 0
     """Its process id, once it handles the signal that dumps its stacks; 0 before."""
+    write_began: float = 0.0
+    """Monotonic time at which it began the part of a checkpoint that it is writing in the
+    background; 0 if it is not, also while it waits for the other ranks' parts."""
 
 
 class StepBoard:
@@ -143,9 +146,18 @@ class StepBoard:
                 beat=self._cells[first + _BEAT_MS] / 1e3,
                 loads=self._cells[first + _LOADS] != 0,
                 pid=self._cells[first + _PID],
+                write_began=self._cells[first + _WRITE_MS] / 1e3,
             )
             for first in range(_HEADER, len(self._cells), _CELLS)
         ]
+
+    def mark_write(self, local_rank: int, *, is_open: bool) -> None:
+        """Note that a process begins or ends to write a checkpoint in the background.
+
+        That is no heartbeat: its training may hang meanwhile.
+        """
+        began = time.monotonic_ns() // 1_000_000 if is_open else 0
+        self._cells[_HEADER + _CELLS * local_rank + _WRITE_MS] = began
 
     def write(
         self,

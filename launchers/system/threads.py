@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import queue
 import threading
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TypeVar
+
+from launchers import logs
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -75,17 +79,32 @@ def in_thread(act: Callable[[], R], seconds: float | None = None) -> R:
     return each(lambda one: one(), [act], seconds=seconds)[0]
 
 
+def place_of(error: BaseException) -> str:
+    """Return the innermost place of an error as ``file:line``; empty if it was not raised."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
+
+
 @contextmanager
 def repeat(act: Callable[[], None], every: float, name: str) -> Iterator[threading.Thread]:
     """Call ``act`` every so many seconds while the block runs; yields the thread.
 
-    The end of the block waits at most a second for a call in progress: the disk may be slow.
+    An exception of ``act`` is logged, if it is not the same as at the last call, and the calls
+    continue: a watchdog must outlast its own errors. The end of the block waits at most a second
+    for a call in progress: the disk may be slow.
     """
     ended = threading.Event()
 
     def work() -> None:
+        last = ""
         while not ended.wait(every):
-            act()
+            try:
+                act()
+                last = ""
+            except Exception as error:
+                if repr(error) != last:
+                    last = repr(error)
+                    logs.warning("error in a thread", thread=name, cause=last, at=place_of(error))
 
     thread = threading.Thread(target=work, name=name, daemon=True)
     thread.start()

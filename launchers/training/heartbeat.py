@@ -55,6 +55,18 @@ class Heartbeat:
         if self._board is not None:
             self._board.write(self._local, phase=after)
 
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Mark the time in which this process writes its part of a checkpoint, in any thread."""
+        if self._board is None:
+            yield
+            return
+        self._board.mark_write(self._local, is_open=True)
+        try:
+            yield
+        finally:
+            self._board.mark_write(self._local, is_open=False)
+
     def loading(self, call: Callable[..., Any]) -> Callable[..., Any]:
         """Wrap the function that returns the next batch: data are awaited during its call."""
         board, local = self._board, self._local

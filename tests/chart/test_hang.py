@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
+import signal
 import subprocess
+import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from launchers.config.hang import FLOORS, Hang, from_env
+from launchers.exits import Exit
 from launchers.gang.peer_monitor import KEEPALIVE_INTERVAL_SECONDS, SILENCE_LIMIT_SECONDS
 from launchers.hang.alive import BEAT_SECONDS
+from scripts.helm import ROOT
 from tests.chart.helm import Document, Refused, env, merged, pod, render, template
 from tests.chart.test_preflight import KEYS
 
@@ -54,20 +61,87 @@ def test_what_cannot_be_is_refused_by_the_schema(floors: Document) -> None:
         template(merged({"restarts": {"hang": {"floors": floors}}}))
 
 
+FROZEN = """
+import ctypes, signal, sys, time
+from pathlib import Path
+from launchers.hang import alive
+signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+c, mutex = ctypes.PyDLL(None), ctypes.create_string_buffer(128)
+with alive.beating(Path(sys.argv[1])):
+    print("beats", flush=True)
+    for _ in range(2 if sys.argv[2] == "frozen" else 0):
+        c.pthread_mutex_lock(mutex)  # the second time for ever, with Python's lock
+    time.sleep(60)
+"""
+"""Stands for a launcher."""
+
+
+@contextmanager
+def launcher(file: Path, how: str) -> Iterator[subprocess.Popen[str]]:
+    words = [sys.executable, "-c", FROZEN, str(file), how]
+    with subprocess.Popen(words, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None and process.stdout.readline() == "beats\n"
+            yield process
+        finally:
+            process.kill()
+
+
+def probed(file: Path, pid: int, age: float = 0.0) -> int:
+    """Run the probe for a process other than 1; return its exit code."""
+    text = probe({})["exec"]["command"]
+    assert text[:2] == ["sh", "-c"]
+    script = text[-1].replace("/tmp/dpo-alive", str(file))
+    script = re.sub(r"(kill -\w+) 1\b", rf"\1 {pid}", script)
+    assert script.count(f" {pid}\n") == 2 and str(file) in script
+    if age:
+        then = time.time() - age
+        os.utime(file, (then, then))
+    return subprocess.run(["sh", "-c", script], check=False).returncode
+
+
 def test_the_probe_fails_for_an_old_heartbeat_only(tmp_path: Path) -> None:
     file = tmp_path / "alive"
-    words = [w.replace("/tmp/dpo-alive", str(file)) for w in probe({})["exec"]["command"]]
-    assert str(file) in words[-1]
+    with launcher(tmp_path / "other", "runs") as process:
+        assert probed(file, process.pid) == 0  # a launcher that has not started yet
+        file.touch()
+        assert probed(file, process.pid) == 0
+        assert probed(file, process.pid, age=5 * BEAT_SECONDS + 1) != 0
+        assert process.poll() is None
 
-    def code() -> int:
-        return subprocess.run(words, check=False).returncode
 
-    assert code() == 0  # a launcher that has not started yet
-    file.touch()
-    assert code() == 0
-    long_ago = time.time() - 5 * BEAT_SECONDS - 1
-    os.utime(file, (long_ago, long_ago))
-    assert code() != 0
+def test_the_probe_continues_a_stopped_launcher(tmp_path: Path) -> None:
+    file = tmp_path / "alive"
+    with launcher(file, "runs") as process:
+        process.send_signal(signal.SIGSTOP)
+        assert probed(file, process.pid, age=16) != 0
+        stop = time.monotonic() + 10
+        while probed(file, process.pid) != 0 and time.monotonic() < stop:
+            time.sleep(0.1)
+        assert probed(file, process.pid) == 0 and process.poll() is None
+
+
+def test_the_probe_ends_a_launcher_that_does_not_continue_before_its_peers_miss_it(
+    tmp_path: Path,
+) -> None:
+    file, found = tmp_path / "alive", probe({})
+    with launcher(file, "frozen") as process:
+        for age in (16, 26):
+            assert probed(file, process.pid, age=age) != 0
+        time.sleep(0.5)
+        assert process.poll() is None  # it had the time to continue
+        process.send_signal(signal.SIGTERM)  # the kubelet's; its handler never runs
+        assert probed(file, process.pid, age=36) != 0
+        assert process.wait(5) == Exit.PEER
+    last = 35 + found["periodSeconds"]
+    assert last <= SILENCE_LIMIT_SECONDS - KEEPALIVE_INTERVAL_SECONDS
+
+
+def test_the_hangup_is_the_last_failure_that_is_allowed() -> None:
+    """Before it the launcher has had the time of two probes to continue."""
+    found = probe({})
+    first = 5 * BEAT_SECONDS
+    assert first + (found["failureThreshold"] - 1) * found["periodSeconds"] == 35
 
 
 def test_a_frozen_pod_ends_before_its_peers_give_up() -> None:

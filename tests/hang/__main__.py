@@ -1,8 +1,9 @@
 """``python -m tests.hang [--cases 100] [--seed 0] [--jobs 2] [--results FILE]``: inject hangs.
 
-Prints fault by outcome; a tenth of the cases more are slow ranks without a hang. The exit code is 1
-if fewer than 95 % are attributed right, if one is noticed after more than a minute, or if a slow
-rank counts as a hang.
+Prints fault by outcome; a tenth of the cases more are slow ranks without a hang, and as many each
+are stopped torchruns and blocked writes in the background. The exit code is 1 if fewer than 95 %
+are attributed right, if one is noticed after more than a minute, or if a slow rank counts as a
+hang.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 from rich.table import Table
 
-from tests.hang.cases import KINDS, Case
+from tests.hang.cases import KINDS, MORE, Case
 from tests.hang.gang import Outcome, run
 
 RIGHT = 0.95
@@ -29,12 +30,11 @@ VERDICTS = ("right", "unknown", "wrong", "missed")
 
 
 def chosen(cases: int, seed: int) -> list[Case]:
-    """Return the hangs, and a tenth as many slow ranks, spread over them."""
+    """Return the hangs of the seeds, and a tenth as many of each in ``MORE``, spread over them."""
     found: list[Case] = []
     for number in range(seed, seed + cases):
         found.append(Case.of(number))
-        if number % 10 == 0:
-            found.append(Case.of(number, "none"))
+        found += [Case.of(number, kind) for kind, digit in MORE.items() if number % 10 == digit]
     return found
 
 

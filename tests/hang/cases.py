@@ -6,6 +6,8 @@ import json
 import random
 from dataclasses import asdict, dataclass
 
+from launchers.exits import Exit
+
 NODES, PER_NODE = 2, 2
 RANKS = NODES * PER_NODE
 KINDS = {
@@ -15,12 +17,16 @@ KINDS = {
     "loader": "the dataset of a rank blocks, in its process or in a loader's worker",
     "save": "a rank blocks while it writes its part of a checkpoint",
     "launcher": "SIGSTOP of a launcher; its ranks go on",
+    "write": "a rank blocks while it writes a checkpoint in the background; all train on",
+    "torchrun": "SIGSTOP of a torchrun; its ranks train to the end",
     "none": "no fault: a rank is slow, and nothing hangs",
 }
 """All faults."""
 _MANY = ("stop", "skip", "loader", "save")
 MIX = (*_MANY, "launcher", *_MANY, "absent")
 """Order in which the seeds go through the faults."""
+MORE = {"none": 0, "torchrun": 3, "write": 6}
+"""Runs that are added to the seeds: each to those that end with this digit."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +36,7 @@ class Case:
     seed: int
     kind: str
     rank: int
-    """Global rank; the launcher of its node for ``launcher``."""
+    """Global rank; the launcher or the torchrun of its node for ``launcher`` and ``torchrun``."""
     step: int
     delay: float
     """Seconds from the beginning of the step to the signal."""
@@ -41,6 +47,11 @@ class Case:
     def node(self) -> int:
         """Return the node of the rank."""
         return self.rank // PER_NODE
+
+    @property
+    def ends(self) -> list[int]:
+        """Return the exit codes of the launchers after a hang that was attributed right."""
+        return [int(Exit.HANG if node == self.node else Exit.PEER) for node in range(NODES)]
 
     @classmethod
     def of(cls, seed: int, kind: str = "") -> Case:

@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from launchers.exits import Exit
 from launchers.hang.report import FILE
 from launchers.system.process import descendants
 from scripts.helm import ROOT
@@ -22,7 +21,7 @@ from tests.hang.cases import NODES, PER_NODE, Case
 from tests.launchers.pods import FAKES, Pods
 from tests.launchers.training_environment import PYTHON
 
-FLOORS = "start=120,data=5,step=5,evaluation=5,save=5,reference=5"
+FLOORS = "start=120,first_step=15,data=5,step=5,evaluation=5,save=5,reference=5,end=25"
 LIMIT_SECONDS = 300.0
 """Of a whole case; the machine may be busy."""
 NOTICED = b" peer lost "
@@ -56,10 +55,12 @@ class Outcome:
             return "right" if name in self.cause and "no message for" in self.cause else "missed"
         if self.culprit is None:
             return "missed"
+        if self.case.kind == "torchrun":
+            named = (self.culprit["kind"], self.culprit["node"]) == ("torchrun", self.case.node)
+            return "right" if named and self.codes == self.case.ends else "wrong"
         if not self.culprit["ranks"]:
             return "unknown"
-        ends = [int(Exit.HANG if node == self.case.node else Exit.PEER) for node in range(NODES)]
-        is_right = self.culprit["ranks"] == [self.case.rank] and self.codes == ends
+        is_right = self.culprit["ranks"] == [self.case.rank] and self.codes == self.case.ends
         return "right" if is_right else "wrong"
 
     def row(self) -> dict[str, Any]:
@@ -135,6 +136,7 @@ def run(folder: Path, case: Case) -> Outcome:
     frozen: int | None = None
     struck: float | None = None
     told: float | None = None
+    stopped = False
     stop = time.monotonic() + LIMIT_SECONDS
     try:
         while time.monotonic() < stop and any(pod.poll() is None for pod in pods):
@@ -143,6 +145,8 @@ def run(folder: Path, case: Case) -> Outcome:
                 frozen = case.node
                 pods[frozen].send_signal(signal.SIGSTOP)
                 struck = time.time()
+            if struck and case.kind == "torchrun" and not stopped:
+                stopped = _stop_torchrun(pods[case.node])
             told = told or _told(gang)
             others = [pod for rank, pod in enumerate(pods) if rank != frozen]
             if frozen is not None and all(pod.poll() is not None for pod in others):
@@ -167,6 +171,15 @@ def run(folder: Path, case: Case) -> Outcome:
 def _struck(gang: Gang) -> float | None:
     """Return the time at which training reached the step of the fault, by its mark."""
     return float(gang.mark.read_text()) if gang.mark.exists() else None
+
+
+def _stop_torchrun(pod: subprocess.Popen[bytes]) -> bool:
+    """Stop the torchrun of a launcher; return whether there is one."""
+    for pid in descendants(pod.pid):
+        if b"torch.distributed.run" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            os.kill(pid, signal.SIGSTOP)
+            return True
+    return False
 
 
 def _told(gang: Gang) -> float | None:

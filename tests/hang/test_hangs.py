@@ -10,7 +10,7 @@ import pytest
 
 from launchers.exits import Exit
 from tests.hang.__main__ import chosen, keeps_bounds
-from tests.hang.cases import KINDS, Case
+from tests.hang.cases import KINDS, MORE, Case
 from tests.hang.gang import Outcome, run
 from tests.launchers.training_environment import needs_training
 
@@ -35,6 +35,40 @@ def test_a_hang_ends_the_gang_and_names_the_rank(kind: str, tmp_path: Path) -> N
     ends = {n: json.loads((attempt / f"termination-{n}.json").read_text()) for n in (0, 1)}
     assert ends[case.node]["class"] == "hang" and ends[case.node]["code"] == Exit.HANG
     assert ends[case.node]["cause"] in ends[1 - case.node]["cause"]
+
+
+@needs_training
+@pytest.mark.timeout(200)
+def test_a_hang_in_the_first_step_waits_for_no_limit_of_the_start(tmp_path: Path) -> None:
+    outcome = run(tmp_path, replace(Case.of(3, "skip"), step=1))
+    assert outcome.verdict == "right", outcome.log
+    assert "in phase first_step" in outcome.cause
+    assert outcome.seconds is not None and outcome.seconds <= 60  # and 120 is that of the start
+
+
+@needs_training
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("rank", [0, 3])
+def test_a_write_in_the_background_that_blocks_ends_the_gang_before_the_next_save(
+    rank: int, tmp_path: Path
+) -> None:
+    case = replace(Case.of(3, "write"), rank=rank)
+    outcome = run(tmp_path, case)
+    assert outcome.verdict == "right", outcome.log
+    assert outcome.seconds is not None and outcome.seconds <= 60
+    assert outcome.culprit is not None and outcome.culprit["kind"] == "write"
+
+
+@needs_training
+@pytest.mark.timeout(200)
+@pytest.mark.parametrize("rank", [0, 2])
+def test_a_stopped_torchrun_ends_its_node_once_its_ranks_have_ended(
+    rank: int, tmp_path: Path
+) -> None:
+    case = replace(Case.of(3, "torchrun"), rank=rank)
+    outcome = run(tmp_path, case)
+    assert outcome.verdict == "right", outcome.log
+    assert "torchrun is stopped" in outcome.cause and f"node {case.node}" in outcome.cause
 
 
 def outcome(kind: str, **change: object) -> Outcome:
@@ -67,7 +101,7 @@ def test_five_wrong_ones_of_a_hundred_are_too_many_with_a_sixth() -> None:
 
 def test_the_recorded_result_keeps_the_bounds() -> None:
     rows = json.loads(RESULTS.read_text(encoding="utf-8"))
-    hangs = [row for row in rows if row["kind"] != "none"]
+    hangs = [row for row in rows if row["kind"] not in MORE]
     assert len(hangs) == 100 and [Case.of(row["seed"]).kind for row in hangs] == [
         row["kind"] for row in hangs
     ]
@@ -77,5 +111,5 @@ def test_the_recorded_result_keeps_the_bounds() -> None:
 def test_a_hundred_seeds_have_all_faults() -> None:
     cases = chosen(100, 0)
     assert {case.kind for case in cases} == set(KINDS)
-    assert sum(case.kind != "none" for case in cases) == 100
+    assert sum(case.kind not in MORE for case in cases) == 100
     assert len({case.text() for case in cases}) == len(cases)

@@ -16,17 +16,20 @@ from pathlib import Path
 
 import torch
 import torch.distributed as dist
+from torch.distributed.distributed_c10d import _get_default_store
 from torch.utils.data import DataLoader, Dataset
 
 from launchers.storage import checkpoint
 from launchers.training import heartbeat
+from launchers.training.saving.background import Writes
 from launchers.training.stop.boundary import Boundary
 from tests.hang.cases import Case
 
 RANK = int(os.environ["RANK"])
 CASE = Case.parse(os.environ["HANG_CASE"])
-STEPS = 5000 if CASE.kind == "launcher" else 14
-"""A frozen launcher is noticed after a minute; its ranks go on until then."""
+STEPS = 5000 if CASE.kind in ("launcher", "write") else 14
+"""A frozen launcher is noticed after a minute; its ranks go on until then, as those do that do not
+write a checkpoint."""
 SAVES, STEP_SECONDS, FOREVER = 4, 0.1, 3600.0
 SLOW_SECONDS = 1.5
 """Of a step of a slow rank; below the limit of the tests."""
@@ -59,6 +62,11 @@ class Trainer:
         dist.init_process_group("gloo")
         self._experts = dist.new_group(list(range(dist.get_world_size())))
         self._output, self._boundary = output, Boundary(os.environ)
+        self._writes = Writes(RANK, dist.get_world_size(), _get_default_store())
+        if CASE.kind == "write":
+            self._writes.reserve(1, pins=False)
+            assert self._writes._process is not None
+            self._writes._process.write([])  # it imports torch, which may outlast the limit
         self._rows = iter(DataLoader(Rows(), num_workers=CASE.workers))
 
     def train(self) -> None:
@@ -66,15 +74,18 @@ class Trainer:
         self._boundary.begin(0)
         for step in range(1, STEPS + 1):
             self._step(step)
-            saves, is_last = step % SAVES == 0, step == STEPS
+            saves, is_last = is_saved(step), step == STEPS
             stops = self._boundary.end_step(step, saves=saves, is_last=is_last)
             if saves and not is_last:
-                self._save(step)
+                if CASE.kind == "write":
+                    self._save_in_background(step)
+                else:
+                    self._save(step)
                 self._boundary.end_save(step, stops=stops)
         self._save(STEPS)
 
     def _step(self, step: int) -> None:
-        if (CASE.rank, CASE.step) == (RANK, step):
+        if (CASE.rank, CASE.step) == (RANK, step) and CASE.kind != "write":
             mark()
         gradient = next(self._rows).sum()
         if strikes("stop", step):
@@ -105,6 +116,24 @@ class Trainer:
             (folder / "config.json").write_text("{}")
             checkpoint.seal(folder, step)
         dist.barrier()
+
+    def _save_in_background(self, step: int) -> None:
+        """Save with the launcher's own threads; training continues."""
+        folder = self._output / f"checkpoint-{step}"
+        folder.mkdir(parents=True, exist_ok=True)
+        self._writes.copy([], [], lambda results: None)
+
+        def written() -> None:
+            if CASE.rank == RANK:
+                mark()
+                write_forever(folder / f"blocked-{RANK}")
+
+        self._writes.start(step, written, lambda seconds: None)
+
+
+def is_saved(step: int) -> bool:
+    """Return whether a step is saved: in the background one, at or after the step of the fault."""
+    return step % SAVES == 0 and (CASE.kind != "write" or CASE.step <= step < CASE.step + SAVES)
 
 
 def mark() -> None:

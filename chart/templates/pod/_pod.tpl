@@ -73,7 +73,8 @@ spec:
 {{/*
 Ends a pod whose launcher is frozen, 35 to 45 seconds after its last heartbeat: before its peers end because of its silence
 (60 s), since the kubelet no longer probes a pod that is being deleted, which would then last for the whole grace
-period. A launcher renews the file every 3 seconds; the probe passes as long as there is none.
+period. A launcher renews the file every 3 seconds; the probe passes as long as there is none. It continues a launcher
+that is stopped; one that still gives no heartbeat exits on SIGHUP (launchers/hang/alive.py), without the grace period.
 */}}
 {{- define "megatron-dpo.pod.liveness" -}}
 {{- $file := include "megatron-dpo.hang.file" . -}}
@@ -82,7 +83,13 @@ livenessProbe:
     command:
       - sh
       - -c
-      - '[ ! -e {{ $file }} ] || [ $(($(date +%s) - $(stat -c %Y {{ $file }}))) -lt 15 ] || { kill -CONT 1; false; }'
+      - |
+        [ -e {{ $file }} ] || exit 0
+        age=$(($(date +%s) - $(stat -c %Y {{ $file }})))
+        [ $age -ge 15 ] || exit 0
+        kill -CONT 1
+        [ $age -lt 35 ] || kill -HUP 1
+        exit 1
   periodSeconds: 10
   timeoutSeconds: 10
   failureThreshold: 3

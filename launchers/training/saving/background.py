@@ -26,6 +26,7 @@ from typing import Any, Protocol
 
 from launchers.exits import Exit, LaunchError
 from launchers.storage.node_disk import Written
+from launchers.training import heartbeat
 from launchers.training.saving.files import Failure, File, Stored
 from launchers.training.saving.host_buffer import HostBuffer, offsets
 from launchers.training.saving.staging import Staging
@@ -264,25 +265,30 @@ class Writes:
         announce: Callable[[list[Written]], None],
     ) -> None:
         begin, staging = time.monotonic(), self.staging
+        writing = heartbeat.current().writing
         own: Written = {}
         try:
             assert self._process is not None
             write = self._process.write
-            if staging is None:
-                results = write(planned.files)
-                written()
-            else:
-                results, own = staging.write(planned.files, write)
+            with writing():
+                if staging is None:
+                    results = write(planned.files)
+                    written()
+                else:
+                    results, own = staging.write(planned.files, write)
             everyone = self._gather("written", [results, own])
-            if everyone:
-                planned.index([each[0] for each in everyone])
-            if staging is not None:
+            with writing():
                 if everyone:
-                    announce([each[1] for each in everyone])
-                staging.copy(planned.files, write)
+                    planned.index([each[0] for each in everyone])
+                if staging is not None:
+                    if everyone:
+                        announce([each[1] for each in everyone])
+                    staging.copy(planned.files, write)
+            if staging is not None:
                 everyone = self._gather("copied", [])
-            if everyone:
-                complete(time.monotonic() - begin)
+            with writing():
+                if everyone:
+                    complete(time.monotonic() - begin)
         except BaseException as error:
             self._error = error
         self.seconds = time.monotonic() - begin

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from launchers.exits import Exit
 from launchers.gang import hang_agreement
 from launchers.gang.hang_agreement import HangAgreement
-from launchers.gang.protocol import Message
+from launchers.gang.protocol import Message, end_message
+from launchers.hang import culprit
 from launchers.hang.culprit import Culprit
 from launchers.hang.silence import NOTHING_RUNS, Silence
 from launchers.hang.worker import Worker
@@ -103,7 +106,7 @@ def waited(agreement: HangAgreement) -> Callable[[], bool]:
 
 
 def test_a_node_whose_processes_have_failed_waits_for_the_decision() -> None:
-    member = HangAgreement(2, lambda message: None, is_leader=False)
+    member = HangAgreement(2, lambda message: None, rank=1)
     node = Node(member, 1)
     assert eventually(waited(member))  # nobody has asked for evidence
     member.hear(0, {"hang": "gather"})
@@ -157,6 +160,48 @@ def test_a_launcher_that_does_not_answer_is_named_and_rank_0_ends(
     assert len(node.ended) == 1
 
 
+def test_a_rank_that_has_left_is_no_culprit() -> None:
+    with led() as (lead, join):
+        members = started(lead, join)
+        peers = [lead.peers, *(one.peers for one in members)]
+        nodes = [Node(each.hangs, rank, "SST"[rank]) for rank, each in enumerate(peers)]
+        members[0].leave(Exit.OK, "")
+
+        def ticked() -> bool:  # until its leave has been heard
+            for node in (nodes[0], nodes[2]):
+                node.agreement.note(SILENT)
+            return bool(nodes[0].ended and nodes[2].ended)
+
+        assert eventually(ticked)
+    assert nodes[0].ended[0][0] == 2 and "rank 2 is stopped" in nodes[0].ended[0][1]
+
+
+def test_a_node_decides_by_itself_once_rank_0_has_left() -> None:
+    with led(nodes=2) as (lead, join):
+        (one,) = started(lead, join, nodes=2)
+        node = Node(one.peers.hangs, 1, "T")
+        lead.peers.stop()
+        lead._broadcast(end_message(Exit.OK, ""))
+
+        def ticked() -> bool:
+            node.agreement.note(SILENT)
+            return bool(node.ended)
+
+        assert eventually(ticked)
+    assert len(node.ended) == 1 and node.ended[0][0] == 1
+    assert "rank 1 is stopped" in node.ended[0][1] and node.recorded[0].ranks == (1,)
+
+
+def test_a_node_that_waits_for_rank_0s_decision_waits_no_longer_once_it_has_left() -> None:
+    member = HangAgreement(2, lambda message: None, rank=1)
+    Node(member, 1)
+    member.hear(0, {"hang": "gather"})
+    is_over = waited(member)
+    assert not eventually(is_over)
+    member.leave(0)
+    assert eventually(is_over)
+
+
 def test_an_attempt_after_a_hang_may_hang_again() -> None:
     agreement, node = alone("T")
     agreement.note(SILENT)
@@ -176,7 +221,23 @@ def test_nodes_whose_processes_have_all_ended_are_no_hang() -> None:
 
 def test_a_member_tells_rank_0_as_long_as_it_is_silent() -> None:
     sent: list[Message] = []
-    tell: Callable[[Silence | None], None] = HangAgreement(2, sent.append, is_leader=False).note
+    tell: Callable[[Silence | None], None] = HangAgreement(2, sent.append, rank=1).note
     for silence in (None, SILENT, SILENT, None, None):
         tell(silence)
     assert [message["hang"] for message in sent] == ["silent", "silent", "beats"]
+
+
+def raising(*_: object) -> Any:
+    raise ZeroDivisionError("a bug")
+
+
+def test_evidence_that_cannot_be_gathered_kept_or_judged_still_ends_the_gang(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended: list[tuple[int, str]] = []
+    agreement = HangAgreement(1, lambda message: None)
+    agreement.attach(raising, raising, lambda node, cause: ended.append((node, cause)))
+    monkeypatch.setattr(culprit, "find", raising)
+    agreement.note(SILENT)
+    assert eventually(lambda: bool(ended))
+    assert ended[0][0] == 0 and "ZeroDivisionError" in ended[0][1]

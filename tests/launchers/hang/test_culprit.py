@@ -170,3 +170,18 @@ def test_any_evidence_has_an_answer(workers: list[Worker]) -> None:
     found = find(workers)
     assert set(found.ranks) <= {worker.rank for worker in workers}
     assert (found.node is None) == (not found.ranks) and found.why
+
+
+def test_of_ranks_that_wait_for_a_checkpoint_the_one_that_writes_is_named() -> None:
+    join = ("/usr/lib/python3.11/threading.py:1112 join", TRAINER)
+    waiting = {"phase": "save", "frames": join}  # rank 0 joins the thread that collects
+    workers = gang(
+        r0=waiting, r1={"phase": "save"}, r2={"phase": "save"}, r3={**waiting, "writes": 1805.0}
+    )
+    found = find(workers)
+    assert (found.kind, found.ranks, found.node) == ("write", (3,), 1)
+
+
+def test_a_write_in_the_background_of_a_step_that_hangs_is_not_the_cause() -> None:
+    assert find(gang(r3={"writes": 20.0}, r1={"state": "T"})).ranks == (1,)
+    assert find(gang(r3={"writes": 20.0})).kind == UNKNOWN

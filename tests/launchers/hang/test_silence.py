@@ -9,7 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from launchers.config.hang import FLOORS
-from launchers.hang.silence import NOTHING_RUNS, STEPS, StepTimes, judge, limit_of, phase_of
+from launchers.hang.silence import (
+    NOTHING_RUNS,
+    STEPS,
+    Silence,
+    StepTimes,
+    judge,
+    late_writes,
+    limit_of,
+    phase_of,
+)
 from launchers.system.step_board import Phase, Reading
 
 TRAINING = Reading(boundary=8, phase=Phase.STEP, step_seconds=2, save_seconds=0, beat=1000, pid=5)
@@ -22,10 +31,26 @@ def test_each_phase_has_a_floor(phase: Phase, loads: bool) -> None:
     assert limit_of(reading, 2, FLOORS) == FLOORS[phase_of(reading)]
 
 
-def test_the_floor_of_the_start_counts_until_the_first_step_has_ended() -> None:
+def test_the_floor_of_the_start_counts_until_the_first_step() -> None:
+    start = replace(TRAINING, phase=Phase.START, step_seconds=0)
+    assert limit_of(start, 0, FLOORS) == FLOORS["start"]
+    assert limit_of(replace(start, loads=True), 0, FLOORS) == FLOORS["start"]
+
+
+@pytest.mark.parametrize("phase", [Phase.STEP, Phase.EVALUATION, Phase.REFERENCE])
+@pytest.mark.parametrize("loads", [False, True])
+def test_kernels_are_compiled_within_the_floor_of_the_first_step(phase: Phase, loads: bool) -> None:
+    first = replace(TRAINING, phase=phase, step_seconds=0, loads=loads)
+    assert limit_of(first, 0, FLOORS) == FLOORS["first_step"] < FLOORS["start"]
+    lower = {**FLOORS, "first_step": 1}
+    assert limit_of(first, 0, lower) == lower[phase_of(first)]
+
+
+def test_a_hang_in_the_first_step_names_that_phase() -> None:
     first = replace(TRAINING, step_seconds=0)
-    assert limit_of(first, 0, FLOORS) == FLOORS["start"]
-    assert limit_of(replace(first, phase=Phase.EVALUATION), 0, FLOORS) == FLOORS["start"]
+    late = 1001 + FLOORS["first_step"]
+    found = judge([first], now=late, began=0, step=0, floors=FLOORS)
+    assert found is not None and found.phase == "first_step"
 
 
 def test_slow_steps_raise_the_limit() -> None:
@@ -75,3 +100,24 @@ def test_the_median_is_of_the_last_steps(seconds: list[float]) -> None:
     middle = len(last) // 2
     expected = last[middle] if len(last) % 2 else (last[middle - 1] + last[middle]) / 2
     assert times.median == pytest.approx(expected)
+
+
+WRITER = replace(TRAINING, beat=4000, write_began=1000)
+
+
+def test_a_write_is_late_after_the_floor_of_saves_or_five_of_the_last() -> None:
+    def late(now: float, writer: Reading = WRITER) -> tuple[Silence, list[int]] | None:
+        return late_writes([TRAINING, writer], now=now, floors=FLOORS)
+
+    assert late(1000 + FLOORS["save"]) is None
+    found = late(1001 + FLOORS["save"])
+    assert found is not None and found[1] == [1] and found[0].phase == "write"
+    slow = replace(WRITER, save_seconds=400)
+    assert late(1001 + FLOORS["save"], slow) is None
+    assert late(1001 + STEPS * 400, slow) is not None
+    assert late(9999, replace(WRITER, write_began=0)) is None
+
+
+def test_a_process_that_has_ended_writes_no_longer() -> None:
+    assert late_writes([WRITER], now=9999, floors=FLOORS) is not None
+    assert late_writes([WRITER], now=9999, floors=FLOORS, has_ended=lambda pid: True) is None

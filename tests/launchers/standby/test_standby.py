@@ -16,7 +16,7 @@ import pytest
 
 from launchers.config.rank import Place
 from launchers.standby import standby as module
-from launchers.standby.message import READY, Message, outcome
+from launchers.standby.message import _LENGTH, READY, Message, outcome
 from launchers.standby.standby import Command, Standby
 from launchers.system.process import descendants, kill_descendants
 from launchers.system.step_board import Phase, StepBoard
@@ -196,6 +196,22 @@ def test_a_waiting_process_ends_with_its_launcher(command: Command) -> None:
     assert outcome(ours, block=True) == READY
     ours.close()
     assert process.wait(SECONDS) == 0
+
+
+def test_a_waiting_process_that_gets_garbage_ends(command: Command) -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        process = subprocess.Popen(
+            [*command.argv, str(theirs.fileno())], env=dict(command.env), pass_fds=[theirs.fileno()]
+        )
+    with ours:
+        assert outcome(ours, block=True) == READY
+        socket.send_fds(ours, [_LENGTH.pack(4)], [1, 2])
+        ours.sendall(b"none")
+        try:
+            assert process.wait(10) == 0
+        finally:
+            process.kill()
 
 
 def test_a_large_environment_arrives_whole(command: Command) -> None:

@@ -7,6 +7,9 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
+
+from launchers.system import process
 from launchers.system.process import Child, descendants
 
 NAP = [sys.executable, "-c", "import time; print('napping', flush=True); time.sleep(60)"]
@@ -82,6 +85,21 @@ def test_a_child_that_ignores_sigterm_is_killed_after_its_grace(tmp_path: Path) 
     begin = time.monotonic()
     child.end(grace=0.5)
     assert 0.4 < time.monotonic() - begin < 5
+
+
+def test_a_child_that_the_kernel_holds_is_not_waited_for_for_ever(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    child = started(tmp_path / "log", ["sleep", "60"])
+    monkeypatch.setattr(process, "KILL_SECONDS", 0.1)
+    with monkeypatch.context() as held:  # no signal ends it
+        held.setattr(process, "kill_descendants", lambda **_: False)
+        held.setattr(process, "_signal_group", lambda *_: None)
+        ending = threading.Thread(target=child.end, args=(0.1,), daemon=True)
+        ending.start()
+        ending.join(8)
+        assert not ending.is_alive() and child.poll() is None
+    child.end(1)
 
 
 def test_grandchildren_are_found_with_odd_names() -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from launchers.system.threads import each, in_thread
+from launchers.system.threads import each, in_thread, repeat
 
 ROOT = Path(__file__).parents[3]
 
@@ -87,3 +87,21 @@ def test_slow_background_work_delays_no_caller() -> None:
     with pytest.raises(ZeroDivisionError):
         in_thread(lambda: str(1 // 0), 1)
     assert in_thread(lambda: "x", 1) == "x"
+
+
+def test_what_is_repeated_continues_after_an_error(caplog: pytest.LogCaptureFixture) -> None:
+    calls: list[int] = []
+
+    def act() -> None:
+        calls.append(len(calls))
+        if len(calls) in (1, 2, 4):
+            raise ValueError("seen" if len(calls) < 3 else "another")
+
+    with repeat(act, 0.01, "watchdog") as thread:
+        stop = time.monotonic() + 5
+        while len(calls) < 6 and time.monotonic() < stop:
+            time.sleep(0.01)
+        assert thread.is_alive()
+    assert len(calls) >= 6
+    warnings = [each.message for each in caplog.records if "watchdog" in each.message]
+    assert len(warnings) == 2 and "seen" in warnings[0] and "another" in warnings[1]  # once each

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -20,6 +21,7 @@ from typing import Any
 
 from launchers.metrics import rows
 from launchers.storage import checkpoint, retention
+from launchers.system.step_board import Phase, StepBoard
 from tests.faults import syscalls
 
 STEPS, SAVE_EVERY, LIMIT = 8, 2, 2
@@ -172,6 +174,12 @@ class Node:
             sys.exit(1)
         if what == "slow":
             time.sleep(float(word))
+        if what == "freeze":  # torchrun is stopped, and its worker has ended
+            worker = subprocess.Popen(["true"])
+            board = StepBoard.of_process(os.environ)
+            assert board is not None
+            board.write(0, pid=worker.pid, phase=Phase.SAVE)
+            os.kill(os.getpid(), signal.SIGSTOP)
         if what == "fail-calls":
             self.fail_calls(word)
         if what == "fill":
