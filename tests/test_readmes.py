@@ -1,4 +1,4 @@
-"""READMEs: what they link to, name and tell to run exists, and each is short enough to be read."""
+"""READMEs: the files, commands and targets that they name exist, and each is short."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LINK = re.compile(r"\]\(([^)#\s]+)(?:#[\w-]+)?\)")
 FENCE = re.compile(r"^```(?P<language>\w*)\n(?P<body>.*?)^```$", re.M | re.S)
 CODE = re.compile(r"`([^`\n]+)`")
 FOUND_FROM = ("", "launchers", "scripts", "chart", "tests", "values", "chart/templates")
-"""Folders to which a path in a README may be relative, besides the README's own."""
+"""Folders to which a path in a README may be relative, in addition to the README's own."""
 PATH = re.compile(r"(?:[a-z_]+/)+[a-z_0-9]+\.(?:py|tpl)")
 """A source file with its folder; upstream's begin with the name of a package."""
 UPSTREAM = ("swift/", "megatron/", "mcore_bridge/", "transformers/", "transformer_engine/")

@@ -40,12 +40,12 @@ class Case:
     """The rank's exit code in torchrun's table; empty without a table."""
     oom_kills: int | None
     started: bool
-    """Whether a training step was completed."""
+    """True if a training step was completed."""
     cascade: bool
-    """Whether a peer may have the cause."""
+    """True if a peer may have the cause."""
     git: bool
     later: bool
-    """Whether it was collected after the patterns had been written."""
+    """True if it was collected after the patterns had been written."""
 
     @property
     def name(self) -> str:

@@ -81,8 +81,8 @@ def test_a_line_that_breaks_costs_the_lines_after_it_nothing(
     monkeypatch.setattr(bench, "main", breaks)
     monkeypatch.setattr(nodes, "main", lambda _: 0)
     assert bench_visit.main(["2gpu", "t", str(tmp_path), "half", "nodes"]) == 1
-    told = capsys.readouterr()
-    assert "== 2gpu nodes" in told.out and "random_model" in told.err
+    printed = capsys.readouterr()
+    assert "== 2gpu nodes" in printed.out and "random_model" in printed.err
 
 
 def test_a_visit_that_is_stopped_ends_with_what_it_started(tmp_path: Path) -> None:

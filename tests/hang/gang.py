@@ -134,7 +134,7 @@ def run(folder: Path, case: Case) -> Outcome:
     pods = [gang.begin(rank) for rank in range(NODES)]
     frozen: int | None = None
     struck: float | None = None
-    told: float | None = None
+    noticed: float | None = None
     stop = time.monotonic() + LIMIT_SECONDS
     try:
         while time.monotonic() < stop and any(pod.poll() is None for pod in pods):
@@ -143,7 +143,7 @@ def run(folder: Path, case: Case) -> Outcome:
                 frozen = case.node
                 pods[frozen].send_signal(signal.SIGSTOP)
                 struck = time.time()
-            told = told or _told(gang)
+            noticed = noticed or _noticed(gang)
             others = [pod for rank, pod in enumerate(pods) if rank != frozen]
             if frozen is not None and all(pod.poll() is not None for pod in others):
                 break  # on a cluster the liveness probe ends the frozen pod
@@ -157,7 +157,7 @@ def run(folder: Path, case: Case) -> Outcome:
     return Outcome(
         case=case,
         codes=codes,
-        seconds=round(told - struck, 1) if told and struck else None,
+        seconds=round(noticed - struck, 1) if noticed and struck else None,
         culprit=json.loads(hang.read_text())["culprit"] if hang.exists() else None,
         cause=gang.message(seen)["cause"] if gang.log(seen).exists() else "",
         log="\n".join(gang.output(rank).read_text(errors="replace")[-4000:] for rank in (0, 1)),
@@ -169,7 +169,7 @@ def _struck(gang: Gang) -> float | None:
     return float(gang.mark.read_text()) if gang.mark.exists() else None
 
 
-def _told(gang: Gang) -> float | None:
+def _noticed(gang: Gang) -> float | None:
     """Return the time if a launcher has noticed the fault: a hang ends the others as a loss."""
     said = [gang.output(rank).read_bytes() for rank in range(NODES)]
     return time.time() if any(NOTICED in each for each in said) else None

@@ -50,7 +50,7 @@ ENDLESS_SECONDS = 90.0
 """Time after a fault without any further step after which a run counts as endless."""
 
 START_SECONDS = 120.0
-"""Time for the start and the end of a run, beside that of its faults."""
+"""Time for the start and the end of a run, in addition to that of its faults."""
 
 
 @dataclass(frozen=True, kw_only=True)

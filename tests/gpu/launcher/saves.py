@@ -242,7 +242,7 @@ def complaints(record: Mapping[str, Any]) -> list[str]:
     checks = {
         f"the run ended with {found.get('exit')}": found.get("exit") == 0,
         f"newest after the kill: {found.get('newest')}": found.get("newest") == SAVES,
-        f"it went on with step {again.get('first')}": again.get("first") == SAVES + 1,
+        f"it continued with step {again.get('first')}": again.get("first") == SAVES + 1,
         f"state loaded: {again.get('same_state')}": again.get("same_state") == {SAVES: True},
         f"first repeated loss apart by {again.get('first_apart')}": again.get("first_apart") == 0,
         "shards of two checkpoints are equal": bool(found.get("shards_differ")),

@@ -68,7 +68,7 @@ def test_a_run_that_survives_both_faults_is_told_in_seconds(tmp_path: Path) -> N
     ("mode", "says"),
     [
         ("tears", "left ['checkpoint-8'] incomplete, and checkpoint 4 is the newest complete one"),
-        ("forgets", "went on with step 10 and repeated the steps []; it had saved step 8"),
+        ("forgets", "continued with step 10 and repeated the steps []; it had saved step 8"),
         ("drifts", "losses differ by 0.01 in the first repeated step"),
     ],
 )
@@ -109,9 +109,9 @@ def test_each_thing_that_must_hold_is_looked_at() -> None:
         ("stop", "pods", [75, 137], "its pods with [75, 137]"),
         ("stop", "unsealed", ["checkpoint-8"], "left ['checkpoint-8'] incomplete"),
         ("stop", "newest", 4, "checkpoint 4 is the newest complete one"),
-        ("stop", "repeated", None, "went on with step None"),
+        ("stop", "repeated", None, "continued with step None"),
         ("kill", "new_step_s", None, "no new step after the kill"),
-        ("kill", "newest", 12, "went on with step 9"),
+        ("kill", "newest", 12, "continued with step 9"),
     ):
         bad = copy.deepcopy(good)
         bad[place][name] = value

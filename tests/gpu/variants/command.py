@@ -149,10 +149,10 @@ def command(
     folder = folder_of(bench, variant)
     (folder / "attempts" / "1").mkdir(parents=True)
     parsed = bench_profiles.recipe(variant.profile.values(), bench.own_flags)
-    spelt = bench_run.flags(bench, parsed, folder, probes, kept=variant.profile.kept)
+    arguments = bench_run.flags(bench, parsed, folder, probes, kept=variant.profile.kept)
     port = PORT + 10 * number
     place = Place(rank=0, nodes=1, master_addr="127.0.0.1", master_port=port, source="single")
-    words = bench_run.torchrun(bench, parsed, place, folder, spelt)
+    words = bench_run.torchrun(bench, parsed, place, folder, arguments)
     env = bench_run.environment(bench, variant.profile, place, folder, options.caches)
     # per run: concurrent loads of the same rows would wait for each other
     env |= {"HF_DATASETS_CACHE": str(folder / "hf"), "MODELSCOPE_CACHE": str(folder / "ms")}

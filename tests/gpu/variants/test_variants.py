@@ -60,7 +60,7 @@ def test_variants_that_agree_end_with_0_and_a_table(
     assert len(record["runs"]["base"]["pairs"]) == PAIRS
     assert record["flags"]["beta"] == "0.1" and record["flags"]["packing_length"] == "8192"
     out = capsys.readouterr().out
-    assert out.count(" ok\n") + out.count(" told\n") >= len(record["runs"]) - 1
+    assert out.count(" ok\n") + out.count(" explained\n") >= len(record["runs"]) - 1
     done = subprocess.run(
         [sys.executable, "-m", "tests.gpu.variants.judge", tmp_path / "results/variants-2gpu.json"],
         cwd=ROOT,

@@ -219,7 +219,7 @@ def test_a_launcher_that_would_refuse_its_environment_is_told() -> None:
 
 
 def overlay(text: str, folder: Path) -> Path:
-    """The lines that a proposal tells to write, as a file."""
+    """Return a file with the lines that a proposal recommends."""
     written = text.partition("for the first write:\n")[2].partition("\nall layouts")[0]
     file = folder / "overlay.yaml"
     file.write_text(written)

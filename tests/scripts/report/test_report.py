@@ -60,9 +60,11 @@ def test_the_effective_training_time_is_the_launchers(run: RunRecord) -> None:
     assert found is not None
     assert timeline.effective(run) == found.share("trained")  # a result without the number
     training = {**run.training, "goodput": 0.25}
-    told = replace(run, progress={**run.progress, "training": training})
-    assert timeline.effective(told) == document.build([told], ["a"])["runs"][0]["effective"] == 0.25
-    assert ("Effective training", "25 %") in {row[:2] for row in facts.figures(told)}
+    given = replace(run, progress={**run.progress, "training": training})
+    assert (
+        timeline.effective(given) == document.build([given], ["a"])["runs"][0]["effective"] == 0.25
+    )
+    assert ("Effective training", "25 %") in {row[:2] for row in facts.figures(given)}
     assert timeline.effective(RunRecord(name="n", place="p")) is None
 
 

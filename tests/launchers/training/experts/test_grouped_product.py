@@ -57,12 +57,12 @@ from launchers.training.experts import grouped_product
 grouped_product.install()
 from swift.megatron.trainers import base
 exact = torch._grouped_mm
-def spoilt(a, b, *, offs):  # as on compute capability 10
+def unsupported(a, b, *, offs):  # as on compute capability 10
     out = exact(a, b, offs=offs)
     if out.dim() == 3:
         out[[n for n, end in enumerate(offs) if end == (offs[n - 1] if n else 0)]] = float("nan")
     return out
-torch._grouped_mm = spoilt
+torch._grouped_mm = unsupported
 
 class Group:
     is_last_microbatch = False

@@ -1,4 +1,4 @@
-"""Kept tokens are those of the same rows: whatever decides about a row gives another folder."""
+"""Cached tokens belong to the same rows: a change of any input of a row gives another folder."""
 
 from __future__ import annotations
 
