@@ -133,7 +133,7 @@ def test_a_null_of_a_later_file_drops_a_flag(tmp_path: Path) -> None:
         assert recipe(objects(done.stdout))["args"] == BASE_ARGS
 
 
-def test_set_on_the_command_line_is_spelt_the_same() -> None:
+def test_a_value_set_on_the_command_line_is_the_same_text() -> None:
     done = call(
         *("template", "run", str(CHART), "--kube-version", KUBERNETES),
         *("--set", "recipe.model=hf://o/m@r,recipe.dataset={hf://o/d@r},recipe.args.lr=5e-6"),

@@ -57,7 +57,7 @@ def test_the_make_targets_are_these_visits() -> None:
         assert f"-m tests.gpu.bench_visit {name} " in done.stdout
 
 
-def test_weak_scaling_is_told_from_the_results(
+def test_weak_scaling_is_computed_from_the_results(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for gpus, rate in ((2, 1000.0), (4, 960.0), (8, 912.0)):

@@ -49,7 +49,7 @@ def survive(tmp_path: Path, mode: str) -> dict[str, Any]:
     return record
 
 
-def test_a_run_that_survives_both_faults_is_told_in_seconds(tmp_path: Path) -> None:
+def test_a_run_that_survives_both_faults_is_reported_in_seconds(tmp_path: Path) -> None:
     record = survive(tmp_path, "well")
     assert judge.complaints(record, faults.STEPS) == []
     stop, kill = record["stop"], record["kill"]

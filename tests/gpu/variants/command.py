@@ -83,7 +83,7 @@ def main(words: Sequence[str] | None = None) -> int:
     record = {**about, "gpus_used": bench.gpus, **conclude(bench, plan, ended)}
     options.results.mkdir(parents=True, exist_ok=True)
     path = options.results / f"variants-{bench.gpus}gpu.json"
-    path.write_text(_spelt(record) + "\n", encoding="utf-8")
+    path.write_text(_serialized(record) + "\n", encoding="utf-8")
     print(judge.table(record["variants"], record["runs"]))
     return 0 if record["passed"] else 1
 
@@ -188,7 +188,7 @@ def _seen(bench: Bench, variant: Variant, end: side_by_side.Ended) -> dict[str, 
     }
 
 
-def _spelt(record: dict[str, Any]) -> str:
+def _serialized(record: dict[str, Any]) -> str:
     """Serialize a record, with each list of numbers on one line."""
     text = json.dumps(record, indent=1).replace(f"{bench_profiles.ROOT}/", "")
     return re.sub(r'\[[^][{}"]*\]', lambda found: " ".join(found[0].split()), text)

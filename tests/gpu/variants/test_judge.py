@@ -59,7 +59,7 @@ def test_each_difference_is_reported(
     assert "other: " + said[0] in judge.table(found["variants"], runs)
 
 
-def test_a_difference_under_the_bound_passes_and_is_told() -> None:
+def test_a_difference_under_the_bound_passes_and_is_reported() -> None:
     runs = {"base": good(), "other": good()}
     move(runs["other"], 2, 0.4)
     move(runs["other"], 4, 0.4)

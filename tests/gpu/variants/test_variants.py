@@ -99,7 +99,7 @@ def test_a_host_without_gpus_is_refused_before_anything_is_written(tmp_path: Pat
 
 @needs_training
 @pytest.mark.timeout(180)
-def test_probes_and_packs_beside_ms_swift(tokenizer: Path, tmp_path: Path) -> None:
+def test_probes_and_packs_agree_with_ms_swift(tokenizer: Path, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     model = tmp_path / "model"
     small = ["-m", "tests.gpu.model.random_model", str(model), "--tiny"]

@@ -174,7 +174,7 @@ def test_nodes_whose_processes_have_all_ended_are_no_hang() -> None:
     assert not eventually(lambda: bool(node.gathered))
 
 
-def test_a_member_tells_rank_0_as_long_as_it_is_silent() -> None:
+def test_a_member_reports_to_rank_0_as_long_as_it_is_silent() -> None:
     sent: list[Message] = []
     note: Callable[[Silence | None], None] = HangAgreement(2, sent.append, is_leader=False).note
     for silence in (None, SILENT, SILENT, None, None):

@@ -185,7 +185,7 @@ def test_without_the_model_its_rules_are_silent() -> None:
     assert reported(None, tp=2, pp=2) == []
 
 
-def test_sizes_that_are_none_are_told_alone() -> None:
+def test_values_that_are_not_sizes_are_reported_alone() -> None:
     assert reported(tp="four", pp=5, ep=7) == ["size", "world-expert-parallel"]
 
 

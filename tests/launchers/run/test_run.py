@@ -268,7 +268,7 @@ def test_an_unknown_command_is_a_usage_error(pods: Pods) -> None:
     assert "run|clone|download|convert|train|check|" in output
 
 
-def test_the_gang_log_tells_what_rank_zero_does(pods: Pods) -> None:
+def test_the_gang_log_shows_the_stage_of_rank_zero(pods: Pods) -> None:
     ends = pods.all()
     assert "gang started" in ends[0][1]
     assert "train start attempt=1" in ends[1][1]

@@ -235,7 +235,7 @@ def test_a_gpu_without_such_a_kernel_is_left_to_upstream(tmp_path: Path) -> None
     assert seen(tmp_path, program, major=8) == "upstream"
 
 
-def test_the_owner_is_not_told_where_reduction_is_not_overlapped(tmp_path: Path) -> None:
+def test_the_owner_is_not_notified_where_reduction_is_not_overlapped(tmp_path: Path) -> None:
     program = """
 group = wrapped(module, overlap=False)
 group.is_last_microbatch = True

@@ -95,7 +95,7 @@ def test_digests_of_a_marker_spare_reading_where_sizes_agree(
     }
 
 
-def test_a_link_is_read_whatever_the_marker_says(run: Path) -> None:
+def test_a_link_is_read_despite_the_marker(run: Path) -> None:
     file = run / "data" / "pairs.jsonl"
     file.rename(run / "real")
     file.symlink_to(run / "real")
