@@ -29,7 +29,7 @@ LINES ?=
 # `make soak`: options of `python -m tests.e2e.soak`.
 SOAK ?=
 # `make release`: the version; GnuPG's name of the key that signs the package (unsigned by default); 1 refuses what
-# must not be published, as release.yaml does.
+# must not be published, as in release.yaml.
 VERSION ?=
 SIGN_KEY ?=
 PUBLISH ?=
@@ -67,7 +67,7 @@ LOCK := $(UV) pip compile --quiet --universal --generate-hashes --python-version
 # For one platform. The extension of Transformer Engine requires the CUDA that it is compiled for, not cu12.
 IMAGE_LOCK := $(UV) pip compile --quiet --generate-hashes --python-version 3.12 --python-platform \
 	x86_64-manylinux_2_28 --no-emit-package transformer-engine-cu12 --custom-compile-command "make locks"
-# What differs by ms-swift: flags, rules, patches, packs, checkpoints and their resume.
+# Tests whose subject depends on the ms-swift version: flags, rules, patches, packs, checkpoints and their resume.
 NEXT_TESTS := tests/differential tests/launchers/flags tests/launchers/rules tests/launchers/upstream \
 	$(addprefix tests/launchers/training/,collect epochs evaluation experts/test_filler_edge.py \
 	packs/test_packing_real.py packs/test_pair_weights_edge.py test_checked_read.py test_resume.py \
@@ -110,7 +110,7 @@ test: ## lint, types and all tests that need no cluster
 	$(call build,chart lint types $(TRAIN) $(ORACLE) $(ORACLE_NEXT) $(ENGINES) $(TRACKERS) $(HELM) $(HELM3) $(CHECKERS) $(EDITOR))
 	@.venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile $(PYTEST)
 
-test-next: ## tests of what differs by ms-swift, with the second one that the chart knows
+test-next: ## tests that depend on the ms-swift version, with the second one that the chart supports
 	$(call build,chart $(TESTS) $(ORACLE) $(ORACLE_NEXT) $(ENGINES) $(HELM))
 	@SWIFT=$(NEXT) CASES=200 .venv/bin/python -m pytest --numprocesses auto --maxprocesses 4 --dist loadfile \
 		$(NEXT_TESTS) $(PYTEST)
@@ -127,7 +127,7 @@ attribution: ## messages of failed processes: the class found for each, as a con
 	$(call build,$(TESTS) $(TRAIN) $(ORACLE))
 	@.venv/bin/python -m tests.attribution
 
-hangs: ## inject HANGS hangs into real ranks under real launchers: what is found, and who is named
+hangs: ## inject HANGS hangs into real ranks under real launchers: what is detected, and which rank is named
 	$(call build,$(TESTS) $(TRAIN))
 	@.venv/bin/python -m tests.hang --cases $(HANGS) --seed $(HANG_SEED) --jobs $(HANG_JOBS)
 
@@ -162,7 +162,7 @@ e2e: ## all tests that need a cluster, which it starts (Linux, root); about 15 m
 	@.venv/bin/python -m tests.e2e.image
 	@$(WITH_CLUSTER) .venv/bin/python -m pytest --timeout 900 --durations 0 tests/e2e $(PYTEST)
 
-e2e-next: ## the tests on the cluster that train, with the second ms-swift that the chart knows
+e2e-next: ## the tests on the cluster that train, with the second ms-swift that the chart supports
 	$(call build,chart $(TESTS) $(TRAIN) $(TRAIN_NEXT) $(HELM) $(HELM3) $(CLUSTER))
 	@.venv/bin/python -m tests.e2e.image
 	@export SWIFT=$(NEXT); $(WITH_CLUSTER) .venv/bin/python -m pytest --timeout 900 tests/e2e/test_main_job.py \

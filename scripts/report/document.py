@@ -18,9 +18,9 @@ The shape, version 1; `schema` rises when a field changes its meaning or goes:
           versions{package: version}, checkpoints[], digests[{name, size, sha256}],
           progress, plan, changes[], notes[]}]
 
-``progress`` and ``plan`` are the run's files (``launchers/README.md``). Columns are those of
-``metrics.jsonl``; a curve of more than 360 values holds means, minima and maxima of equal groups of
-consecutive steps.
+``progress`` and ``plan`` are the run's files (``launchers/progress/README.md``). Columns are those
+of ``metrics.jsonl``; a curve of more than 360 values holds means, minima and maxima of equal groups
+of consecutive steps.
 """
 
 from __future__ import annotations

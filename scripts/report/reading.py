@@ -1,4 +1,4 @@
-"""Read the folder of a run: ``<workspace>/runs/<run>`` (launchers/README.md, "Files of a run")."""
+"""Read the folder of a run (launchers/progress/README.md, "Files of a run")."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Outcome:
     section: str
     values: Document
     chart: str
-    """Why the chart refuses: ids, or keys of the schema; empty if it renders."""
+    """Reasons of the chart's refusal: ids, or keys of the schema; empty if it renders."""
     server: str | None
     """The server's message, empty if it accepts; None where it was not asked: the chart refuses
     parts that it would change on the way into a pod."""

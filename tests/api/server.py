@@ -20,7 +20,7 @@ from tests.e2e.cluster.layout import Layout
 from tests.e2e.cluster.processes import credentials, kubernetes
 
 BUILT = Layout()
-"""Where the programs are built."""
+"""Folder of the built programs."""
 GATES = ("ImageVolume", "ClusterTrustBundle", "ClusterTrustBundleProjection")
 """Features of the pod that are off by default: a schema cannot know which are on."""
 EXISTENCE = ("ServiceAccount", "Priority", "RuntimeClass", "DefaultTolerationSeconds")

@@ -149,7 +149,7 @@ def test_the_daemon_is_a_sidecar_that_ends_with_the_launcher() -> None:
 
 
 def wrapped(profile: str, folder: Path, given: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run a profile's command with the files of a folder, and a launcher that tells what it got."""
+    """Run a profile's command with a folder's files and a launcher that prints its arguments."""
     command = pod(render(selected(profile)))["containers"][0]["command"]
     program = folder / "bin" / "python3"
     program.parent.mkdir(exist_ok=True)

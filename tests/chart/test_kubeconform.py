@@ -95,7 +95,7 @@ def core(group: str, kind: str) -> Document:
         if wanted in definition.get("x-kubernetes-group-version-kind", [])
     ]
     return {
-        # The file's name is in lower case, so that it does not tell `Configmap` from `ConfigMap`.
+        # The file's name is in lower case, so it does not distinguish `Configmap` from `ConfigMap`.
         "allOf": [{"$ref": f"#/definitions/{found}"}, {"properties": {"kind": {"enum": [kind]}}}],
         "definitions": reached(found, definitions()),
     }

@@ -47,7 +47,7 @@ SPELLINGS = [
 @pytest.fixture(scope="module", params=["helm", "helm3"])
 def rendered(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> str:
     """Render all spellings at once, as recipe arguments and as environment."""
-    lines = [f"    flag_{n}: {spelt}" for n, (spelt, _) in enumerate(SPELLINGS)]
+    lines = [f"    flag_{n}: {text}" for n, (text, _) in enumerate(SPELLINGS)]
     file = tmp_path_factory.mktemp("values") / "values.yaml"
     text = "\n".join(
         [
@@ -65,7 +65,7 @@ def rendered(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return done.stdout
 
 
-@pytest.mark.parametrize("number", range(len(SPELLINGS)), ids=[spelt for spelt, _ in SPELLINGS])
+@pytest.mark.parametrize("number", range(len(SPELLINGS)), ids=[text for text, _ in SPELLINGS])
 def test_each_spelling_reaches_the_launcher(rendered: str, number: int) -> None:
     documents = objects(rendered)
     assert recipe(documents)["args"][f"flag_{number}"] == SPELLINGS[number][1]
@@ -133,7 +133,7 @@ def test_a_null_of_a_later_file_drops_a_flag(tmp_path: Path) -> None:
         assert recipe(objects(done.stdout))["args"] == BASE_ARGS
 
 
-def test_set_on_the_command_line_is_spelt_the_same() -> None:
+def test_a_value_set_on_the_command_line_is_the_same_text() -> None:
     done = call(
         *("template", "run", str(CHART), "--kube-version", KUBERNETES),
         *("--set", "recipe.model=hf://o/m@r,recipe.dataset={hf://o/d@r},recipe.args.lr=5e-6"),

@@ -15,7 +15,7 @@ from tests.chart.helm import CHART, Document, Refused, merged, template
 from tests.chart.test_values import SCHEMA, VALUES
 
 
-def test_all_mistakes_are_told_at_once() -> None:
+def test_all_mistakes_are_reported_at_once() -> None:
     with pytest.raises(Refused) as refused:
         template(merged({"network": {"profile": "x"}, "code": {"ref": "v1"}}), name="1a")
     lines = re.findall(r"^- (\S+(?: name)?):", str(refused.value), re.MULTILINE)
@@ -23,7 +23,7 @@ def test_all_mistakes_are_told_at_once() -> None:
 
 
 @pytest.mark.parametrize("jobs, longest", [(False, 47), (True, 44)])
-def test_the_longest_release_name_renders_and_the_next_is_told_the_budget(
+def test_the_longest_release_name_renders_and_a_longer_one_is_refused_with_the_limit(
     jobs: bool, longest: int
 ) -> None:
     placement = {"placement": "jobs", "convert": {"skip": True}} if jobs else {}

@@ -1,4 +1,4 @@
-"""What a render costs: GitOps controllers render every few minutes, editors with every save."""
+"""The time of a render: GitOps controllers render every few minutes, editors with every save."""
 
 from __future__ import annotations
 

@@ -100,7 +100,7 @@ def test_every_form_of_a_credential_is_refused(text: str) -> None:
     assert "canary" not in str(refused.value).lower()
 
 
-def test_other_mistakes_beside_a_credential_do_not_print_it() -> None:
+def test_mistakes_in_addition_to_a_credential_do_not_print_it() -> None:
     with pytest.raises(Refused) as refused:
         template(merged({"nodes": "two", "serviceAccountName": CANARY}))
     assert "canary" not in str(refused.value).lower()

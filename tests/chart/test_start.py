@@ -1,4 +1,4 @@
-"""The node's container as PID 1: a SIGTERM ends it from its first line on, whatever it executes."""
+"""The node's container as PID 1: a SIGTERM ends it at any point from its first line on."""
 
 from __future__ import annotations
 

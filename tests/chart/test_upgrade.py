@@ -84,7 +84,7 @@ def test_any_other_part_of_the_spec_is_refused(chart: Path, layer: Document) -> 
     assert change.startswith("pods: ")
 
 
-def test_a_changed_recipe_alone_is_not_told_as_changed_pods(chart: Path) -> None:
+def test_a_changed_recipe_alone_is_not_reported_as_changed_pods(chart: Path) -> None:
     put(chart, ARGS)
     both = {"recipe": {"args": {"lr": 1e-5, "seed": 7}}, **OTHER}
     assert [c.partition(":")[0] for c in changes(upgrade(chart, both))] == ["recipe", "pods"]

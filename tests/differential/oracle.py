@@ -208,7 +208,7 @@ class _Link:
 
 
 class _OnCpu:
-    """PyTorch whose new tensors are on the CPU, whatever is asked."""
+    """PyTorch whose new tensors are on the CPU, regardless of the requested device."""
 
     def __getattr__(self, name: str) -> Any:
         import torch

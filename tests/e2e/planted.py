@@ -21,7 +21,6 @@ NOBODY = "example.com/nobody"
 RUN, NODE = re.compile(r"\bdpo\b"), re.compile(r"(?<!-)\bnode-(?=\d)")
 NOW = "2026-11-18T10:26:40Z"
 _CONTAINER = {"name": "launcher", "image": "localhost/none"}
-_STATUS = {"image": "", "imageID": "", "restartCount": 0, "ready": False}
 
 
 def renamed(text: str, name: str) -> str:

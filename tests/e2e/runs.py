@@ -27,7 +27,7 @@ class Pod:
     phase: str
     ready: bool
     ending: bool
-    """Whether it is being deleted."""
+    """True if it is being deleted."""
     code: int | None
     """The launcher's exit code; None while it runs."""
     said: str

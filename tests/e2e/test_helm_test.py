@@ -32,7 +32,7 @@ def test_a_run_that_waits_in_the_queue_is_not_proved(unqueued: Space) -> None:
     assert run.suspended
 
 
-def test_a_run_that_failed_is_not_proved_and_its_cause_is_told(queued: Space) -> None:
+def test_a_failed_run_is_not_verified_and_its_cause_is_reported(queued: Space) -> None:
     release, run = standin.release(queued, "dpo", hold=True)
     release.install()
     standin.order(run, "fail ValueError: no such template")

@@ -24,7 +24,7 @@ from tests.e2e.until import until
 
 ROW = re.compile(r"^\| ([^|]+) \| `([^|`]+)` \|[^|]+\| (ran|admitted) \|$", re.MULTILINE)
 NEUTRAL: Object = {"launcher": {"from": "image"}, "kueue": {"queue": "team"}}
-"""What some rows require and no row changes."""
+"""Values that some rows require and no row changes."""
 ANNOTATION = "provreq.kueue.x-k8s.io/maxRunDurationSeconds"
 LABEL = "kai.scheduler/queue"
 ROLE = {"eks.amazonaws.com/role-arn": "arn:aws:iam::1:role/dpo"}

@@ -64,7 +64,7 @@ def test_a_lost_node_costs_what_the_values_say(loss: Loss) -> None:
     assert abs(bound - BOUND) < SLACK
 
 
-def test_a_gang_goes_on_for_free_when_its_node_comes_back(loss: Loss) -> None:
+def test_a_gang_continues_uncounted_when_its_node_comes_back(loss: Loss) -> None:
     took = loss.between("kubelet started", "back: Running")
     assert note("kubelet back: to the gang running", took) < 60
     assert loss.gangs["back"].restarts[1] == 0

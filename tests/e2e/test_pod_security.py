@@ -101,7 +101,7 @@ def test_a_run_that_its_namespace_refuses_says_so_in_an_event(unqueued: Space) -
     release = described(unqueued, {"network": {"profile": "ib-shared"}})
     assert "privileged" in release.install()
     reasons = ("get", "events", "--field-selector=reason=FailedCreate", "--output=name")
-    until("an event tells", lambda: unqueued.kubectl.run(*reasons), seconds=30)
+    until("an event reports it", lambda: unqueued.kubectl.run(*reasons), seconds=30)
     reported = unqueued.kubectl.run(*reasons[:3], "--output=jsonpath={.items[0].message}")
     assert 'violates PodSecurity "baseline' in reported
     assert "IPC_LOCK" in reported

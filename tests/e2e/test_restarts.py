@@ -98,7 +98,7 @@ def test_a_stopped_launcher_is_continued_before_its_peers_miss_it(queued: Space,
     pid = freeze(before[rank].name)
     until("it is stopped", lambda: is_stopped(pid), seconds=5, pause=0.01)
     with measured(f"the launcher of rank {rank} stopped: to SIGCONT from the liveness probe"):
-        until("it goes on", lambda: not is_stopped(pid), seconds=SILENCE_LIMIT_SECONDS)
+        until("it continues", lambda: not is_stopped(pid), seconds=SILENCE_LIMIT_SECONDS)
     standin.order(run, "succeed")
     run.ended()
     assert [pod.uid for pod in run.pods()] == [pod.uid for pod in before]

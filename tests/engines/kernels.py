@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 TAKES_BF16 = True
-"""Whether two moments in bf16 are taken, as since 2.13; 2.12 takes fp32 alone."""
+"""True if two moments in bf16 are accepted, as since 2.13; 2.12 takes fp32 alone."""
 CALLS: list[dict[str, Any]] = []
 """Of each call: its number of tensors, their elements, the moments' types."""
 

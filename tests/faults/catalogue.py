@@ -54,7 +54,7 @@ class Fault:
     needs: tuple[str, ...] = ()
     """``root``: mounts of its own."""
     quick: bool = False
-    """Whether ``make test`` runs it."""
+    """True if ``make test`` runs it."""
     spread: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
     """Values to choose from by seed, by the key in ``inject.train``."""
 

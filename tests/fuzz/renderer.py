@@ -20,12 +20,12 @@ from tests.chart.helm import KUBERNETES, ROOT, Document
 PROGRAM = ROOT / ".tools" / "cluster" / "bin" / "renderer"
 
 
-def spelt(document: object) -> str:
-    """Spell JSON that Go's YAML reads too.
+def encoded(document: object) -> str:
+    """Return a document as JSON that Go's YAML parser reads too.
 
-    No pairs of surrogates, no control characters, no line breaks that only YAML 1.1 knows.
+    It has no surrogate pairs, control characters or line breaks that only YAML 1.1 knows.
 
-    >>> print(spelt("\x7f\U0001f60d"))
+    >>> print(encoded("\x7f\U0001f60d"))
     "\\u007f😍"
     """
     text = json.dumps(document, ensure_ascii=False)
@@ -58,7 +58,7 @@ class Renderer:
     def ask(self, values: Mapping[str, Any], chart: Path, name: str = "run") -> Answer:
         """Render a chart."""
         question = {"name": name, "chart": str(chart), "values": values}
-        self.questions.write(spelt(question) + "\n")
+        self.questions.write(encoded(question) + "\n")
         self.questions.flush()
         line = self.answers.readline()
         if not line:

@@ -57,7 +57,7 @@ def test_the_make_targets_are_these_visits() -> None:
         assert f"-m tests.gpu.bench_visit {name} " in done.stdout
 
 
-def test_weak_scaling_is_told_from_the_results(
+def test_weak_scaling_is_computed_from_the_results(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     for gpus, rate in ((2, 1000.0), (4, 960.0), (8, 912.0)):
@@ -81,8 +81,8 @@ def test_a_line_that_breaks_costs_the_lines_after_it_nothing(
     monkeypatch.setattr(bench, "main", breaks)
     monkeypatch.setattr(nodes, "main", lambda _: 0)
     assert bench_visit.main(["2gpu", "t", str(tmp_path), "half", "nodes"]) == 1
-    told = capsys.readouterr()
-    assert "== 2gpu nodes" in told.out and "random_model" in told.err
+    printed = capsys.readouterr()
+    assert "== 2gpu nodes" in printed.out and "random_model" in printed.err
 
 
 def test_a_visit_that_is_stopped_ends_with_what_it_started(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ def test_a_line_is_compared_with_its_last_profile_and_starts_are_left_out() -> N
     assert rows["scaling-2", "tuned-2"].gpus == 2 and rows["scaling-2", "tuned-2"].layers == 8
 
 
-def test_what_was_measured_stands_beside_it(
+def test_the_measured_value_is_in_the_same_row(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     runs = {

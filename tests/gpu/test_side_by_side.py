@@ -71,7 +71,7 @@ def test_the_first_has_its_lead_unless_it_ends(tmp_path: Path) -> None:
     assert time.monotonic() - begun < 10
 
 
-def test_one_that_hangs_ends_with_its_children_while_another_goes_on(tmp_path: Path) -> None:
+def test_one_that_hangs_ends_with_its_children_while_another_continues(tmp_path: Path) -> None:
     pid, state = tmp_path / "pid", tmp_path / "state"
     hangs = command(tmp_path, "hangs", HANGS, str(pid))
     looks = command(tmp_path, "looks", LOOKS, str(pid), str(state))

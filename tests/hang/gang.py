@@ -135,7 +135,7 @@ def run(folder: Path, case: Case) -> Outcome:
     pods = [gang.begin(rank) for rank in range(NODES)]
     frozen: int | None = None
     struck: float | None = None
-    told: float | None = None
+    noticed: float | None = None
     stopped = False
     stop = time.monotonic() + LIMIT_SECONDS
     try:
@@ -147,7 +147,7 @@ def run(folder: Path, case: Case) -> Outcome:
                 struck = time.time()
             if struck and case.kind == "torchrun" and not stopped:
                 stopped = _stop_torchrun(pods[case.node])
-            told = told or _told(gang)
+            noticed = noticed or _noticed(gang)
             others = [pod for rank, pod in enumerate(pods) if rank != frozen]
             if frozen is not None and all(pod.poll() is not None for pod in others):
                 break  # on a cluster the liveness probe ends the frozen pod
@@ -161,7 +161,7 @@ def run(folder: Path, case: Case) -> Outcome:
     return Outcome(
         case=case,
         codes=codes,
-        seconds=round(told - struck, 1) if told and struck else None,
+        seconds=round(noticed - struck, 1) if noticed and struck else None,
         culprit=json.loads(hang.read_text())["culprit"] if hang.exists() else None,
         cause=gang.message(seen)["cause"] if gang.log(seen).exists() else "",
         log="\n".join(gang.output(rank).read_text(errors="replace")[-4000:] for rank in (0, 1)),
@@ -182,7 +182,7 @@ def _stop_torchrun(pod: subprocess.Popen[bytes]) -> bool:
     return False
 
 
-def _told(gang: Gang) -> float | None:
+def _noticed(gang: Gang) -> float | None:
     """Return the time if a launcher has noticed the fault: a hang ends the others as a loss."""
     said = [gang.output(rank).read_bytes() for rank in range(NODES)]
     return time.time() if any(NOTICED in each for each in said) else None

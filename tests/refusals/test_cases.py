@@ -69,7 +69,7 @@ def test_nine_in_ten_are_refused_before_submission(verdicts: Mapping[str, Verdic
     assert len(early) >= 0.9 * len(verdicts)
 
 
-def test_a_verdict_tells_what_differs_from_its_case(verdicts: Mapping[str, Verdict]) -> None:
+def test_a_verdict_names_the_difference_from_its_case(verdicts: Mapping[str, Verdict]) -> None:
     verdict = next(v for v in verdicts.values() if v.where == "chart")
     other = Case(**{**vars(verdict.case), "where": "schema", "id": "no-such"})
     wrong = Verdict(**{**vars(verdict), "case": other}).mistakes

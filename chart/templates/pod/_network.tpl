@@ -55,8 +55,9 @@ one Multus network for each device. Takes (profile, user); modifies the profile.
 {{- end }}
 
 {{/*
-Init containers and sidecars as a JSON list: the network's, with their images from network.imageRegistry, each under
-the one of extraInitContainers with its name, then the other ones of those. Takes (profile, values).
+Init containers and sidecars as a JSON list: the network's, with their images from network.imageRegistry, each
+overridden by the entry of extraInitContainers with the same name, then the remaining entries. Takes (profile,
+values).
 */}}
 {{- define "megatron-dpo.network.initContainers" -}}
 {{- $extra := dict -}}

@@ -97,7 +97,7 @@ livenessProbe:
 {{- end }}
 
 {{/*
-A pod template under podSpec, of which validate.podSpec has refused what the chart sets. Takes (pod, given).
+A pod template with podSpec merged over it; validate.podSpec has refused fields that the chart sets. Takes (pod, given).
 */}}
 {{- define "megatron-dpo.pod.merged" -}}
 {{- $launcher := first (.given.containers | default list) | default dict -}}

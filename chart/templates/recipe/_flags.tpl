@@ -26,7 +26,7 @@ accepts. No flag is named here.
 {{- include "megatron-dpo.validate.rules" (dict "backend" $backend "recipe" $recipe "nodes" (int .Values.nodes) "gpus" (max 1 (int .Values.gpusPerNode)) "gpuModel" .Values.gpuModel) }}
 {{- end }}
 
-{{/* Adds to the shared table of a backend what one release has of its own. Takes (shared, own); prints nothing. */}}
+{{/* Merges the entries of one release into the shared table of a backend. Takes (shared, own); prints nothing. */}}
 {{- define "megatron-dpo.flags.join" -}}
 {{- range $name, $value := .own }}
 {{- $shared := get $.shared $name }}
@@ -59,7 +59,7 @@ accepts. No flag is named here.
 {{- end }}
 {{- end }}
 
-{{/* What was probably meant by an unknown flag; nothing if no name is near. Takes what megatron-dpo.validate.flag does. */}}
+{{/* A suggestion for an unknown flag; nothing if no name is close. Takes the same as megatron-dpo.validate.flag. */}}
 {{- define "megatron-dpo.flags.advice" -}}
 {{- $flag := .flag -}}
 {{- $other := "" -}}

@@ -1,6 +1,6 @@
 {{/*
-The map that a recipe sets directly in megatron-core's configuration, as JSON. It may be given as a text of JSON; empty
-if it is neither. Helm's fromJson reports an error under the key Error.
+The map that a recipe sets directly in megatron-core's configuration, as JSON. It may be given as a map or as JSON
+text; empty if it is neither. Helm's fromJson reports an error under the key Error.
 */}}
 {{- define "megatron-dpo.overrides.map" -}}
 {{- if kindIs "map" . }}{{ toJson . }}

@@ -1,5 +1,5 @@
 {{/*
-Credentials in plain values: everybody who can read the release, the JobSet or a log would read them. The message
+Credentials in plain values: anyone who can read the release, the JobSet or a log could read them. The message
 never holds the value. The schema lets such text pass where it would print it (definitions.kubernetes: open).
 */}}
 {{- define "megatron-dpo.validate.secrets" -}}
@@ -35,7 +35,7 @@ never holds the value. The schema lets such text pass where it would print it (d
 {{- end }}
 {{- end }}
 
-{{/* What to write instead of a credential at a path. */}}
+{{/* The reference to a Secret that replaces a credential at a path. */}}
 {{- define "megatron-dpo.validate.secrets.way" -}}
 {{- $variable := regexFind "^(extraEnv|network[.]env)[.][^.]+" . | splitList "." | last -}}
 {{- if $variable -}}
@@ -52,8 +52,9 @@ secrets.*.existingSecret for a hub, extraEnv with a secretKeyRef for a variable,
 {{- end }}
 
 {{/*
-Regular expression of credentials that their form shows: Hugging Face, GitHub, GitLab, AWS, Slack, OpenAI, Anthropic,
-Google, npm, Groq, Docker Hub, PyPI, NVIDIA, ModelScope, JSON web tokens, private keys, and a URL with a password.
+Regular expression for credentials that have a recognisable form: Hugging Face, GitHub, GitLab, AWS, Slack, OpenAI,
+Anthropic, Google, npm, Groq, Docker Hub, PyPI, NVIDIA, ModelScope, JSON web tokens, private keys, and a URL with a
+password.
 */}}
 {{- define "megatron-dpo.credential" -}}
 (^|[^A-Za-z0-9_-])(hf_[A-Za-z0-9]{16,}|gh[opsur]_[A-Za-z0-9]{16,}|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{16,}|(AKIA|ASIA)[0-9A-Z]{16}|xox[abeprs]-[A-Za-z0-9-]{8,}|sk-[A-Za-z0-9_-]{20,}|AIza[0-9A-Za-z_-]{30,}|npm_[A-Za-z0-9]{16,}|gsk_[A-Za-z0-9]{16,}|dckr_pat_[A-Za-z0-9_-]{16,}|pypi-AgE[A-Za-z0-9_-]{16,}|nvapi-[A-Za-z0-9_-]{16,}|ms-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-|eyJ[A-Za-z0-9_-]{8,}[.]eyJ[A-Za-z0-9_-]{8,}[.])|-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY|[A-Za-z][A-Za-z0-9+.-]*://[^/\s:@"]*:[^/\s@"]+@

@@ -30,8 +30,8 @@ To add a check: print `- <path>: <cause>; <remedy> [<id>]` in the file of its su
 {{- end }}
 
 {{/*
-Set what a null in a values file removed: Helm deletes such keys, also from the chart's defaults. Takes (values,
-defaults); modifies the values, which all templates share.
+Restore the defaults that a null in a values file removed: Helm deletes such keys, also from the chart's defaults.
+Takes (values, defaults); modifies the values, which all templates share.
 */}}
 {{- define "megatron-dpo.defaults" -}}
 {{- range $key, $default := .defaults }}
@@ -63,8 +63,8 @@ holds one. Those below 0x20 are harmless, since JSON escapes them.
 {{- end }}
 
 {{/*
-What the API server stores at most: 256 KiB of annotations of an object (TotalAnnotationSizeLimitB), of which the JobSet
-controller and Kueue take some, and 1 MiB in a ConfigMap.
+Size limits of the API server: 256 KiB of annotations per object (TotalAnnotationSizeLimitB), some of which the JobSet
+controller and Kueue use, and 1 MiB per ConfigMap.
 */}}
 {{- define "megatron-dpo.validate.sizes" -}}
 {{- $size := len (toJson .Values.podAnnotations) -}}

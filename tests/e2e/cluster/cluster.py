@@ -38,7 +38,7 @@ class Cluster(Protocol):
         """Start the cluster and wait until pods can run and the webhooks answer."""
 
     def down(self) -> None:
-        """Stop the cluster, in whatever state it is, and remove what it created."""
+        """Stop the cluster, in any state, and remove what it created."""
 
     def load_image(self, archive: Path) -> None:
         """Load an image archive on all nodes."""
@@ -158,7 +158,7 @@ def start(backend: Backend, size: int) -> Cluster:
 
 
 def stop() -> bool:
-    """Stop the cluster, in whatever state it is; return False if there is none.
+    """Stop the cluster, in any state; return False if there is none.
 
     Raises:
         Problem: something is still mounted in its folder, which is then kept.

@@ -19,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from launchers.system.proc_stat import read_stat
 from scripts.problem import Problem
 from tests.e2e.cluster.layout import Layout
 
@@ -48,7 +49,7 @@ class Process:
     name: str
     pid: int
     started: int
-    """Start time in clock ticks since boot, field 22 of /proc/PID/stat (proc(5))."""
+    """Start time in clock ticks since boot."""
 
     @property
     def alive(self) -> bool:
@@ -58,12 +59,8 @@ class Process:
 
 def start_time(pid: int) -> int | None:
     """Return when a process started, in clock ticks since boot; None if it has exited."""
-    try:
-        text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
-    except OSError:
-        return None
-    fields = text.rpartition(")")[2].split()
-    return None if fields[0] in "ZX" else int(fields[19])
+    stat = read_stat(pid)
+    return None if stat is None or stat.has_ended else stat.start_ticks
 
 
 def start(

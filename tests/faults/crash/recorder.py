@@ -57,7 +57,7 @@ class Recording:
 
     folder: Path
     ignores_fsync: bool = False
-    """Whether ``fsync`` is not recorded: the code looks as if it never called it."""
+    """True if ``fsync`` is not recorded: the code looks as if it never called it."""
     events: list[Event] = field(default_factory=list)
     root: int = 0
     _directories: dict[int, Directory] = field(default_factory=dict)

@@ -43,11 +43,11 @@ class Variant:
     why: str = ""
     state: State = field(default_factory=dict)
     keep: bool = False
-    """Whether the variants after it are applied on top of it."""
+    """True if the variants after it are applied on top of it."""
     profile: bool = False
-    """Whether one more step runs under the kernel profiler."""
+    """True if one more step runs under the kernel profiler."""
     trace: bool = False
-    """Whether one more step of rank 0 is written as a trace with CPU operators."""
+    """True if one more step of rank 0 is written as a trace with CPU operators."""
     steps: int = 0
     """Measured steps; 0: the number of the command line."""
     warm_up: int = 0
@@ -145,8 +145,8 @@ def _refuse(name: str, given: Mapping[str, Any]) -> None:
                 )
     for word, allowed in WORDS.items():
         if word in given and given[word] not in allowed:
-            spelt = ", ".join(map(str, allowed))
-            raise ValueError(f"{name}: {word} is {given[word]}; write {spelt}")
+            words = ", ".join(map(str, allowed))
+            raise ValueError(f"{name}: {word} is {given[word]}; write {words}")
 
 
 def _start(name: str, given: Mapping[str, Any]) -> Start:

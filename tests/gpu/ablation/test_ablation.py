@@ -226,7 +226,7 @@ def test_a_loss_that_moves_fails(fake: Callable[..., Any], tmp_path: Path) -> No
     assert "a: a loss is off ln 2 by 0.0568528, more than 0.001" in figures.wrong(rows)
 
 
-def test_what_callbacks_told_goes_to_the_rows(tmp_path: Path) -> None:
+def test_results_of_callbacks_go_to_the_rows(tmp_path: Path) -> None:
     base = Choice(baseline=Variant(name=BASELINE), variants=(), starts=())
     segments = ablation_steps.lay_out(base, Count(steps=1, warm_up=1, first=1))
     row = {"step": 1, "seconds": 1.0, "tokens": 4, "squares": 4, "sequences": 1}

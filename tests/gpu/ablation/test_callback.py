@@ -99,7 +99,7 @@ def test_memory_is_given_back_and_its_peaks_reset_at_a_switch_only(whole: Any) -
     assert last["router"]["calls"] == []
 
 
-def test_what_the_model_does_not_have_is_told_and_nothing_is_switched(whole: Any) -> None:
+def test_a_missing_part_of_the_model_is_reported_and_nothing_is_switched(whole: Any) -> None:
     last, rows = whole
     refused = [row for row in rows if row["kind"] == "refused"]
     assert [(row["name"], row["why"]) for row in refused] == [

@@ -54,10 +54,10 @@ def flags(
         kept: the launcher's features that are installed; None for all that the recipe needs.
     """
     inputs = Inputs(model=bench.model, mcore=None, datasets=(str(bench.data),), clone=None)
-    spelt = command_line.training_flags(
+    arguments = command_line.training_flags(
         parsed, inputs, output_dir=folder / "out", resume=None, on_cpu=False
     )
-    plugins, callbacks = spelt["external_plugins"], spelt["callbacks"]
+    plugins, callbacks = arguments["external_plugins"], arguments["callbacks"]
     assert isinstance(plugins, list) and isinstance(callbacks, list)
     if kept is not None:  # the bench has removed the user's own
         plugins = plugins if kept else []
@@ -65,7 +65,7 @@ def flags(
         callbacks = [*filter(None, own)]
     extras = [bench.extras] if bench.extras else []
     return {
-        **spelt,
+        **arguments,
         "external_plugins": [*plugins, *map(str, probes), *(str(b.plugin) for b in extras)],
         # first: work of the others after a step is part of the next step's time
         "callbacks": ["probe", *(each.callback for each in extras), *callbacks],
@@ -73,10 +73,10 @@ def flags(
 
 
 def torchrun(
-    bench: Bench, parsed: Recipe, place: Place, folder: Path, spelt: Mapping[str, Value]
+    bench: Bench, parsed: Recipe, place: Place, folder: Path, arguments: Mapping[str, Value]
 ) -> list[str]:
     """Return the torchrun command with these flags; the ranks' logs are in the run's folder."""
-    program = [str(command_line.program(parsed, swift_folder())), *command_line.flatten(spelt)]
+    program = [str(command_line.program(parsed, swift_folder())), *command_line.flatten(arguments)]
     logs, python = folder / "ranks", sys.executable
     return command_line.torchrun(
         place, nproc=bench.gpus, log_dir=logs, python=python, program=program

@@ -25,12 +25,12 @@ def lined(rows: Sequence[Sequence[str]]) -> str:
     long  1.0
     """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    spelt = []
+    lines = []
     for row in rows:
         cells = [row[0].ljust(widths[0])]
         cells += [cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True)]
-        spelt.append("  ".join(cells).rstrip())
-    return "\n".join(spelt)
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
 
 
 def _row(name: str, run: Mapping[str, Any]) -> tuple[str, ...]:

@@ -34,8 +34,8 @@ CLASSES = (
     Class(pairs=12, per_pack=3, answers=(480, 500)),
 )
 """With the prompt twice and the template, which adds 2 to 84 tokens, a pair of the last class has
-562 to 666 tokens. Three but no four fit a pack of 2,048, and none fits beside other pairs, which
-leave at most 536 and 484 tokens."""
+562 to 666 tokens. Three of them fit into a pack of 2,048, four do not, and none fits into a
+pack with pairs of another class, which leave at most 536 and 484 tokens."""
 PAIRS = sum(each.pairs for each in CLASSES)
 PACKS = sum(each.pairs // each.per_pack for each in CLASSES)
 

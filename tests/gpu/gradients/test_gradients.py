@@ -234,7 +234,7 @@ def test_packs_hold_the_pairs_of_one_class_in_any_order(tokenizer: Path, tmp_pat
 
 @needs_oracle
 @pytest.mark.timeout(300)
-def test_the_probe_beside_megatrons_distributed_optimizer(tmp_path: Path) -> None:
+def test_the_probe_agrees_with_megatrons_distributed_optimizer(tmp_path: Path) -> None:
     said = ranks_on_cpu.said("tests.gpu.gradients.probe_ranks", str(tmp_path))
     shown = (
         "fp32: the model lies below a module that casts nothing",

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 from launchers.system.process import adopt_orphans, kill_descendants
-from scripts.problem import Problem
 from tests.gpu import host
 from tests.gpu.bench import profiles as bench_profiles
 from tests.gpu.bench import shared as bench_shared
@@ -33,6 +32,7 @@ from tests.gpu.launcher import judge, launch, merged
 from tests.gpu.launcher import run as launch_run
 from tests.gpu.launcher.launch import Launch
 from tests.gpu.launcher.run import Run, wait_for
+from tests.gpu.launcher.visit import begin
 
 STEPS, SAVES, STOP_AT, KILL_AT = 14, 4, 6, 10
 """Steps of the run, steps between saves, the steps after which it is stopped (``--stop-in step``)
@@ -165,19 +165,13 @@ def conclude(run: Run, record: dict[str, Any]) -> None:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run both faults; return 1 if a check fails, 2 if the run cannot start."""
-    options, about = arguments(words), host.about()
-    try:
-        if short := launch_run.seen_gpus(options.gpus, about["gpus"]):
-            raise ValueError(short)
-        chosen = launches(options)[0]
-        run = launch_run.open_run(chosen, options.packed, options.results)
-        prepared = launch_run.prepare(options.tokenizer, options.layers, options.pairs)
-    except (Problem, ValueError, OSError) as error:
-        print(f"faults: {error}", file=sys.stderr)
+    options = arguments(words)
+    if (visit := begin("faults", options, launches, layers=options.layers)) is None:
         return 2
-    record: dict[str, Any] = {**about, "gpus_used": options.gpus, "prepared": prepared}
+    run = visit.runs[0]
+    record: dict[str, Any] = {**visit.about, "gpus_used": options.gpus, "prepared": visit.prepared}
     record["profile"], record["layers"] = options.profile, options.layers
-    record["restarts_in_place"] = chosen.profile.values()["restarts"]["inPlace"]
+    record["restarts_in_place"] = visit.launches[0].profile.values()["restarts"]["inPlace"]
     adopt_orphans()
     try:
         flow(run, options.limit, record, options.stop_in)

@@ -22,13 +22,13 @@ from typing import Any
 from launchers.exits import Exit
 from launchers.hang import report
 from launchers.system.process import adopt_orphans, kill_descendants
-from scripts.problem import Problem
 from tests.gpu import host
 from tests.gpu.bench import shared as bench_shared
 from tests.gpu.launcher import launch
 from tests.gpu.launcher import run as launch_run
 from tests.gpu.launcher.launch import Launch
 from tests.gpu.launcher.run import Run
+from tests.gpu.launcher.visit import begin
 
 STEPS, SAVES = 10, 2
 FAULTS = ("stop", "skip", "save", "slow")
@@ -119,18 +119,13 @@ def _complaints(name: str, seen: Mapping[str, Any], last: int) -> list[str]:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run all faults; return 1 if a check fails, 2 if the run cannot start."""
-    options, about = arguments(words), host.about()
-    try:
-        if short := launch_run.seen_gpus(options.gpus, about["gpus"]):
-            raise ValueError(short)
-        run = launch_run.open_run(launches(options)[0], options.packed, options.results)
-        prepared = launch_run.prepare(options.tokenizer, 0, options.pairs)
-        PLACED.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(PLUGIN, PLACED)
-    except (Problem, ValueError, OSError) as error:
-        print(f"hangs: {error}", file=sys.stderr)
+    options = arguments(words)
+    if (visit := begin("hangs", options, launches, layers=0)) is None:
         return 2
-    record: dict[str, Any] = {**about, "gpus_used": options.gpus, "prepared": prepared}
+    run = visit.runs[0]
+    PLACED.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(PLUGIN, PLACED)
+    record: dict[str, Any] = {**visit.about, "gpus_used": options.gpus, "prepared": visit.prepared}
     record |= {"profile": options.profile, "floors": launch_run.FLOORS}
     adopt_orphans()
     try:

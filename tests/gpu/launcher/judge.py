@@ -107,7 +107,7 @@ def _of_stop(seen: Mapping[str, Any]) -> list[str]:
     again = seen.get("repeated") or {"first": None, "steps": []}
     if again["first"] != seen["newest"] + 1 or again["steps"]:
         problems.append(
-            f"after the stop the run went on with step {again['first']} and repeated the steps "
+            f"after the stop the run continued with step {again['first']} and repeated the steps "
             f"{again['steps']}; it had saved step {seen['newest']}"
         )
     return problems
@@ -132,7 +132,7 @@ def _of_repeat(when: str, seen: Mapping[str, Any]) -> list[str]:
     problems = []
     if again["first"] != seen["newest"] + 1:
         problems.append(
-            f"{when} the run went on with step {again['first']}, and its newest complete "
+            f"{when} the run continued with step {again['first']}, and its newest complete "
             f"checkpoint was of step {seen['newest']}"
         )
     if not (again["first_apart"] <= SAME and again["apart"] <= CLOSE):

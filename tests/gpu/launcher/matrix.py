@@ -28,7 +28,6 @@ from typing import Any
 from launchers.metrics.rows import Row
 from launchers.stages.attempt_record import PEER_ENDED
 from launchers.system.process import adopt_orphans, descendants, kill_descendants
-from scripts.problem import Problem
 from tests.faults import catalogue
 from tests.faults.catalogue import Fault
 from tests.gpu import host
@@ -37,6 +36,7 @@ from tests.gpu.launcher import judge, launch
 from tests.gpu.launcher import run as launch_run
 from tests.gpu.launcher.launch import WORKSPACE, Launch
 from tests.gpu.launcher.run import Run
+from tests.gpu.launcher.visit import begin
 
 SAVES = 6
 """Steps between checkpoints. A hang's limit is five times the median step of the attempt, whose
@@ -50,7 +50,7 @@ ENDLESS_SECONDS = 90.0
 """Time after a fault without any further step after which a run counts as endless."""
 
 START_SECONDS = 120.0
-"""Time for the start and the end of a run, beside that of its faults."""
+"""Time for the start and the end of a run, in addition to that of its faults."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -281,17 +281,12 @@ def matrix(
 
 def main(words: Sequence[str] | None = None) -> int:
     """Inject all faults; return 1 if one differs, 2 if the run cannot start."""
-    options, about = arguments(words), host.about()
-    try:
-        if short := launch_run.seen_gpus(options.gpus, about["gpus"]):
-            raise ValueError(short)
-        run = launch_run.open_run(launches(options)[0], options.packed, options.results)
-        launch_run.prepare(options.tokenizer, options.layers, options.pairs)
-        PLACED.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(PLUGIN, PLACED)
-    except (Problem, ValueError, OSError) as error:
-        print(f"matrix: {error}", file=sys.stderr)
+    options = arguments(words)
+    if (visit := begin("matrix", options, launches, layers=options.layers)) is None:
         return 2
+    run = visit.runs[0]
+    PLACED.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(PLUGIN, PLACED)
     adopt_orphans()
     faults, seeds = chosen(options), range(options.first_seed, options.first_seed + options.seeds)
     results: list[dict[str, Any]] = []
@@ -301,7 +296,7 @@ def main(words: Sequence[str] | None = None) -> int:
         for seen in matrix(run, faults, seed, deadline, options.settle, options.gpus):
             results.append(seen)
             document = {
-                **about,
+                **visit.about,
                 "gpus_used": options.gpus,
                 "layers": options.layers,
                 "floors": launch_run.FLOORS,

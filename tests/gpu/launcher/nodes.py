@@ -20,7 +20,6 @@ from pathlib import Path
 from typing import Any
 
 from launchers.metrics.rows import Row
-from scripts.problem import Problem
 from tests.gpu import host, session
 from tests.gpu.bench import figures as bench_figures
 from tests.gpu.bench import profiles as bench_profiles
@@ -29,6 +28,7 @@ from tests.gpu.launcher import launch
 from tests.gpu.launcher import run as launch_run
 from tests.gpu.launcher.launch import Launch
 from tests.gpu.launcher.run import Run
+from tests.gpu.launcher.visit import begin
 
 KINDS = {"one": 1, "two": 2}
 """Nodes by name of a run."""
@@ -142,19 +142,12 @@ def measure(run: Run, options: argparse.Namespace) -> dict[str, Any]:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Measure both; return 1 if they differ in more than speed, 2 if they cannot start."""
-    options, about = arguments(words), host.about()
-    try:
-        if short := launch_run.seen_gpus(options.gpus, about["gpus"]):
-            raise ValueError(short)
-        both = launches(options)
-        opened = [launch_run.open_run(each, options.packed, options.results) for each in both]
-        prepared = launch_run.prepare(options.tokenizer, options.layers, options.pairs)
-    except (Problem, ValueError, OSError) as error:
-        print(f"nodes: {error}", file=sys.stderr)
+    options = arguments(words)
+    if (visit := begin("nodes", options, launches, layers=options.layers)) is None:
         return 2
-    record = {**about, "layers": options.layers, "gpus_used": options.gpus, "prepared": prepared}
-    record |= {"profile": options.profile, "runs": {}}
-    for kind, run in zip(KINDS, opened, strict=True):
+    record = {**visit.about, "layers": options.layers, "gpus_used": options.gpus}
+    record |= {"prepared": visit.prepared, "profile": options.profile, "runs": {}}
+    for kind, run in zip(KINDS, visit.runs, strict=True):
         record["runs"][kind] = measure(run, options)
         record |= {"ratio": ratio(record["runs"])}
         _write(options.results / f"bench-{options.label}.json", record)

@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 from launchers.config.settings import REHEARSAL
-from scripts.problem import Problem
 from tests.gpu import host, session
 from tests.gpu.bench import profiles as bench_profiles
 from tests.gpu.bench import shared as bench_shared
@@ -27,6 +26,7 @@ from tests.gpu.launcher import launch
 from tests.gpu.launcher import run as launch_run
 from tests.gpu.launcher.launch import Launch
 from tests.gpu.launcher.run import Run
+from tests.gpu.launcher.visit import begin
 
 STEPS, SAVES = 500, 100
 """Steps of the long run, and between its saves; the rehearsal has its own."""
@@ -89,24 +89,19 @@ def complaints(record: Mapping[str, Any]) -> list[str]:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Rehearse; return 1 if a figure fails or is missing, 2 if the run cannot start."""
-    options, about = arguments(words), host.about()
-    try:
-        if short := launch_run.seen_gpus(options.gpus, about["gpus"]):
-            raise ValueError(short)
-        run = launch_run.open_run(launches(options)[0], options.packed, options.results)
-        prepared = launch_run.prepare(options.tokenizer, options.layers, options.pairs)
-    except (Problem, ValueError, OSError) as error:
-        print(f"rehearse: {error}", file=sys.stderr)
+    options = arguments(words)
+    if (visit := begin("rehearse", options, launches, layers=options.layers)) is None:
         return 2
+    run = visit.runs[0]
     began = time.time()
     why, code = session.run(run.command(), dict(os.environ), run.log, limit=options.limit)
     path = run.home / f"{REHEARSAL}.json"
     record: dict[str, Any] = {
-        **about,
+        **visit.about,
         "gpus_used": options.gpus,
         "layers": options.layers,
         "profile": options.profile,
-        "prepared": prepared,
+        "prepared": visit.prepared,
         "ended": why,
         "exit": code,
         "wall_s": round(time.time() - began, 1),

@@ -33,7 +33,6 @@ from typing import Any
 
 from launchers.system import threads
 from launchers.system.process import adopt_orphans, kill_descendants
-from scripts.problem import Problem
 from tests.gpu import host
 from tests.gpu.bench import profiles as bench_profiles
 from tests.gpu.bench import shared as bench_shared
@@ -41,6 +40,7 @@ from tests.gpu.launcher import judge, launch
 from tests.gpu.launcher import run as launch_run
 from tests.gpu.launcher.launch import Launch
 from tests.gpu.launcher.run import Run, wait_for
+from tests.gpu.launcher.visit import begin
 
 SAVES, STEPS = 6, 20
 """Steps between saves, and of the run."""
@@ -242,7 +242,7 @@ def complaints(record: Mapping[str, Any]) -> list[str]:
     checks = {
         f"the run ended with {found.get('exit')}": found.get("exit") == 0,
         f"newest after the kill: {found.get('newest')}": found.get("newest") == SAVES,
-        f"it went on with step {again.get('first')}": again.get("first") == SAVES + 1,
+        f"it continued with step {again.get('first')}": again.get("first") == SAVES + 1,
         f"state loaded: {again.get('same_state')}": again.get("same_state") == {SAVES: True},
         f"first repeated loss apart by {again.get('first_apart')}": again.get("first_apart") == 0,
         "shards of two checkpoints are equal": bool(found.get("shards_differ")),
@@ -253,21 +253,14 @@ def complaints(record: Mapping[str, Any]) -> list[str]:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Measure both runs; return 1 if a check fails, 2 if they cannot start."""
-    options, about = arguments(words), host.about()
-    try:
-        if short := launch_run.seen_gpus(options.gpus, about["gpus"]):
-            raise ValueError(short)
-        both = launches(options)
-        opened = [launch_run.open_run(each, options.packed, options.results) for each in both]
-        prepared = launch_run.prepare(options.tokenizer, options.layers, options.pairs)
-    except (Problem, ValueError, OSError) as error:
-        print(f"saves: {error}", file=sys.stderr)
+    options = arguments(words)
+    if (visit := begin("saves", options, launches, layers=options.layers)) is None:
         return 2
-    record: dict[str, Any] = {**about, "layers": options.layers, "gpus_used": options.gpus}
-    record |= {"prepared": prepared, "profile": options.profile}
+    record: dict[str, Any] = {**visit.about, "layers": options.layers, "gpus_used": options.gpus}
+    record |= {"prepared": visit.prepared, "profile": options.profile}
     shutil.copytree(bench_shared.PLUGINS, PLUGINS, dirs_exist_ok=True)
     adopt_orphans()
-    for kind, flow, run in zip(KINDS, (before, now), opened, strict=True):
+    for kind, flow, run in zip(KINDS, (before, now), visit.runs, strict=True):
         try:
             record[kind] = flow(run, options.limit)
         except (TimeoutError, subprocess.TimeoutExpired) as error:
@@ -276,7 +269,7 @@ def main(words: Sequence[str] | None = None) -> int:
         finally:
             kill_descendants(timeout=20.0)
         record[kind] = {**record.get(kind, {}), **figures(run)}
-    record["now"]["resumed"] = resumed(opened[1])
+    record["now"]["resumed"] = resumed(visit.runs[1])
     problems = complaints(record)
     path = options.results / f"bench-{options.label}.json"
     path.write_text(json.dumps({**record, "complaints": problems}, indent=1) + "\n")

@@ -49,7 +49,7 @@ def survive(tmp_path: Path, mode: str, moment: str = "save") -> dict[str, Any]:
     return record
 
 
-def test_a_run_that_survives_both_faults_is_told_in_seconds(tmp_path: Path) -> None:
+def test_a_run_that_survives_both_faults_is_reported_in_seconds(tmp_path: Path) -> None:
     record = survive(tmp_path, "well")
     assert judge.complaints(record, faults.STEPS) == []
     stop, kill = record["stop"], record["kill"]
@@ -82,7 +82,7 @@ def test_a_stop_in_a_step_that_is_not_saved_is_said(tmp_path: Path) -> None:
     ("mode", "says"),
     [
         ("tears", "left ['checkpoint-8'] incomplete, and checkpoint 4 is the newest complete one"),
-        ("forgets", "went on with step 10 and repeated the steps []; it had saved step 8"),
+        ("forgets", "continued with step 10 and repeated the steps []; it had saved step 8"),
         ("drifts", "losses differ by 0.01 in the first repeated step"),
     ],
 )
@@ -123,9 +123,9 @@ def test_each_thing_that_must_hold_is_looked_at() -> None:
         ("stop", "pods", [75, 137], "its pods with [75, 137]"),
         ("stop", "unsealed", ["checkpoint-8"], "left ['checkpoint-8'] incomplete"),
         ("stop", "newest", 4, "checkpoint 4 is the newest complete one"),
-        ("stop", "repeated", None, "went on with step None"),
+        ("stop", "repeated", None, "continued with step None"),
         ("kill", "new_step_s", None, "no new step after the kill"),
-        ("kill", "newest", 12, "went on with step 9"),
+        ("kill", "newest", 12, "continued with step 9"),
     ):
         bad = copy.deepcopy(good)
         bad[place][name] = value

@@ -164,7 +164,7 @@ def command(
 def scoring(run: Run, held_out: Path, base: Path, export: Path, out: Path) -> list[str]:
     """Return the command that scores a checkpoint.
 
-    Its beta is the profile's, whatever a side trains with: the margin of another must differ.
+    Its beta is the profile's, even if a side trains with another: that side's margin must differ.
     """
     shipped = Profile(name=run.name, files=run.profile.files, changes={})
     beta = bench_profiles.recipe(shipped.values(), {}).arg("beta", "0.1")

@@ -1,4 +1,4 @@
-"""Loaded into ms-swift's Megatron trainer beside the probe: applies variant after variant.
+"""Loaded into ms-swift's Megatron trainer together with the probe: applies variant after variant.
 
 ``ABLATION`` holds the segments (``ablation/steps.py``), ``ABLATION_BUSES`` the PCI addresses of the
 host's GPUs, ``PROBE`` the folder. Before the first step of a segment the model is switched, unused

@@ -51,18 +51,18 @@ class ProbeTrainer(Upstream):  # type: ignore[misc]
         """Write both models' sums where the loss is made."""
         output, loss_func = super().forward_step(data_iterator, model)
         names = self.probe_names
-        told = loss_func.keywords
+        given = loss_func.keywords
 
         def loss(tensor: Any) -> Any:
-            self.write(names, tensor.detach(), told)
+            self.write(names, tensor.detach(), given)
             return loss_func(tensor)
 
         return output, loss
 
-    def write(self, names: list[str], output: Any, told: dict[str, Any]) -> None:
-        """Sum with ms-swift's own function, whichever trainer it is."""
-        labels, packed = told["labels"], told["packed_seq_params"]
-        if (stored := told.get("reference")) is None:
+    def write(self, names: list[str], output: Any, given: dict[str, Any]) -> None:
+        """Sum with ms-swift's own function, for either trainer."""
+        labels, packed = given["labels"], given["packed_seq_params"]
+        if (stored := given.get("reference")) is None:
             half = output.shape[0] // 2
             reference = self.get_logps(output[:half].double(), labels, packed).view(2, -1)
             policy = self.get_logps(output[half:].double(), labels, packed).view(2, -1)

@@ -49,8 +49,8 @@ class ProbeCallback(MegatronCallback):  # type: ignore[misc]
             stream.write(json.dumps({"step": self.state.iteration, **numbers}) + "\n")
         if self.state.iteration < self.args.train_iters:
             return
-        told = {"wanted": self.wanted, "chosen": int(self.chosen), "computed": self.computed}
-        (folder / f"experts-{rank}.json").write_text(json.dumps(told), encoding="utf-8")
+        counts = {"wanted": self.wanted, "chosen": int(self.chosen), "computed": self.computed}
+        (folder / f"experts-{rank}.json").write_text(json.dumps(counts), encoding="utf-8")
         dist.barrier()
         sys.stdout.flush()
         os._exit(0)

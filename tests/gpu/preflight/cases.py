@@ -13,9 +13,9 @@ class Case:
     nodes: int = 1
     env: Mapping[str, str] = field(default_factory=dict)
     hog: bool = False
-    """Whether another process uses the last GPU."""
+    """True if another process uses the last GPU."""
     stop: bool = False
-    """Whether the last rank is stopped (SIGSTOP) after its start."""
+    """True if the last rank is stopped (SIGSTOP) after its start."""
     code: int = 0
     says: str = ""
     """Expected part of the termination message."""

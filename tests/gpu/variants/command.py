@@ -83,7 +83,7 @@ def main(words: Sequence[str] | None = None) -> int:
     record = {**about, "gpus_used": bench.gpus, **conclude(bench, plan, ended)}
     options.results.mkdir(parents=True, exist_ok=True)
     path = options.results / f"variants-{bench.gpus}gpu.json"
-    path.write_text(_spelt(record) + "\n", encoding="utf-8")
+    path.write_text(_serialized(record) + "\n", encoding="utf-8")
     print(judge.table(record["variants"], record["runs"]))
     return 0 if record["passed"] else 1
 
@@ -149,10 +149,10 @@ def command(
     folder = folder_of(bench, variant)
     (folder / "attempts" / "1").mkdir(parents=True)
     parsed = bench_profiles.recipe(variant.profile.values(), bench.own_flags)
-    spelt = bench_run.flags(bench, parsed, folder, probes, kept=variant.profile.kept)
+    arguments = bench_run.flags(bench, parsed, folder, probes, kept=variant.profile.kept)
     port = PORT + 10 * number
     place = Place(rank=0, nodes=1, master_addr="127.0.0.1", master_port=port, source="single")
-    words = bench_run.torchrun(bench, parsed, place, folder, spelt)
+    words = bench_run.torchrun(bench, parsed, place, folder, arguments)
     env = bench_run.environment(bench, variant.profile, place, folder, options.caches)
     # per run: concurrent loads of the same rows would wait for each other
     env |= {"HF_DATASETS_CACHE": str(folder / "hf"), "MODELSCOPE_CACHE": str(folder / "ms")}
@@ -188,7 +188,7 @@ def _seen(bench: Bench, variant: Variant, end: side_by_side.Ended) -> dict[str, 
     }
 
 
-def _spelt(record: dict[str, Any]) -> str:
+def _serialized(record: dict[str, Any]) -> str:
     """Serialize a record, with each list of numbers on one line."""
     text = json.dumps(record, indent=1).replace(f"{bench_profiles.ROOT}/", "")
     return re.sub(r'\[[^][{}"]*\]', lambda found: " ".join(found[0].split()), text)

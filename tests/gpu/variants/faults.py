@@ -46,10 +46,10 @@ def main() -> None:
         )
         exact = model(torch.float32, "sdpa")
         right = [costs(exact, text) for text in texts]
-        tell("rounding: two attentions in bf16", eager, fused)
-        tell("rounding: bf16 and float32", fused, right)
+        compare("rounding: two attentions in bf16", eager, fused)
+        compare("rounding: bf16 and float32", fused, right)
         for name, wrong in faults(exact, texts).items():
-            tell(name, wrong(), right)
+            compare(name, wrong(), right)
 
 
 def answers(pairs: Path) -> list[str]:
@@ -105,7 +105,7 @@ def _drop(module: Any, given: Any, made: Any) -> Any:
     return (out, *made[1:]) if isinstance(made, tuple) else out
 
 
-def tell(name: str, one: list[Any], other: list[Any]) -> None:
+def compare(name: str, one: list[Any], other: list[Any]) -> None:
     """Print the differences of the texts' means."""
     means = [float((a - b).mean().abs()) for a, b in zip(one, other, strict=True)]
     rms = (sum(mean**2 for mean in means) / len(means)) ** 0.5

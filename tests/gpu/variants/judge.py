@@ -42,7 +42,7 @@ def judge(runs: Mapping[str, Run], base: str, pairs: int, beta: float) -> dict[s
     for name, seen in judged.items():
         if not runs.get(base, {}).get("pairs"):
             seen["wrong"].append(f"{base} has nothing to be compared with")
-        seen["told"] = runs[name].get("own_kernels", "")
+        seen["explained"] = runs[name].get("own_kernels", "")
     passed = bool(runs) and not any(seen["wrong"] for seen in judged.values())
     return {"passed": passed, "variants": judged}
 
@@ -135,9 +135,9 @@ def table(judged: Mapping[str, Any], runs: Mapping[str, Run]) -> str:
     rows = [COLUMNS, *(_row(name, seen, runs[name]) for name, seen in judged.items())]
     wrong = [f"{name}: {each}" for name, seen in judged.items() for each in seen["wrong"]]
     remarks = [
-        f"{name}: the first loss is told only: {seen['told']}"
+        f"{name}: the first loss is not judged: {seen['explained']}"
         for name, seen in judged.items()
-        if seen["told"]
+        if seen["explained"]
     ]
     return "\n".join([lined(rows), *remarks, *wrong])
 
@@ -157,7 +157,7 @@ def _row(name: str, seen: Mapping[str, Any], run: Run) -> tuple[str, ...]:
         *("-" if each is None else f"{each:.5f}" for each in rest),
         str(seen.get("computed", "-")),
         f"{run.get('seconds', 0):.0f}",
-        "WRONG" if seen["wrong"] else "told" if seen["told"] else "ok",
+        "WRONG" if seen["wrong"] else "explained" if seen["explained"] else "ok",
     )
 
 

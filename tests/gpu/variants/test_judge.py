@@ -44,13 +44,13 @@ WRONG: list[tuple[str, Callable[[dict[str, Any]], object], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("what", "spoil", "wrong"), WRONG, ids=[each[0] for each in WRONG])
-def test_what_is_wrong_is_said(
-    what: str, spoil: Callable[[dict[str, Any]], object], wrong: list[str]
+@pytest.mark.parametrize(("what", "corrupt", "wrong"), WRONG, ids=[each[0] for each in WRONG])
+def test_each_difference_is_reported(
+    what: str, corrupt: Callable[[dict[str, Any]], object], wrong: list[str]
 ) -> None:
     runs = {"base": good(), "other": good()}
     assert judge.judge(runs, "base", 4, 0.1)["passed"]
-    spoil(runs["other"])
+    corrupt(runs["other"])
     found = judge.judge(runs, "base", 4, 0.1)
     assert not found["passed"] and found["variants"]["base"]["wrong"] == []
     said = found["variants"]["other"]["wrong"]
@@ -59,7 +59,7 @@ def test_what_is_wrong_is_said(
     assert "other: " + said[0] in judge.table(found["variants"], runs)
 
 
-def test_a_difference_under_the_bound_passes_and_is_told() -> None:
+def test_a_difference_under_the_bound_passes_and_is_reported() -> None:
     runs = {"base": good(), "other": good()}
     move(runs["other"], 2, 0.4)
     move(runs["other"], 4, 0.4)
@@ -77,7 +77,7 @@ def test_kernels_of_its_own_excuse_a_loss_that_its_pairs_make_and_no_other() -> 
     runs = {"base": good(), "other": run | {"own_kernels": "as it says"}}
     found = judge.judge(runs, "base", 4, 0.1)
     assert found["passed"], found["variants"]["other"]["wrong"]
-    assert "other: the first loss is told only: as it says" in judge.table(found["variants"], runs)
+    assert "other: the first loss is not judged: as it says" in judge.table(found["variants"], runs)
     without = {**runs, "other": {**run, "own_kernels": ""}}
     assert not judge.judge(without, "base", 4, 0.1)["passed"]
     wild = copy.deepcopy(runs)

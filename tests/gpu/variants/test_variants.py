@@ -60,7 +60,7 @@ def test_variants_that_agree_end_with_0_and_a_table(
     assert len(record["runs"]["base"]["pairs"]) == PAIRS
     assert record["flags"]["beta"] == "0.1" and record["flags"]["packing_length"] == "8192"
     out = capsys.readouterr().out
-    assert out.count(" ok\n") + out.count(" told\n") >= len(record["runs"]) - 1
+    assert out.count(" ok\n") + out.count(" explained\n") >= len(record["runs"]) - 1
     done = subprocess.run(
         [sys.executable, "-m", "tests.gpu.variants.judge", tmp_path / "results/variants-2gpu.json"],
         cwd=ROOT,
@@ -99,7 +99,7 @@ def test_a_host_without_gpus_is_refused_before_anything_is_written(tmp_path: Pat
 
 @needs_training
 @pytest.mark.timeout(180)
-def test_probes_and_packs_beside_ms_swift(tokenizer: Path, tmp_path: Path) -> None:
+def test_probes_and_packs_agree_with_ms_swift(tokenizer: Path, tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
     model = tmp_path / "model"
     small = ["-m", "tests.gpu.model.random_model", str(model), "--tiny"]

@@ -1,4 +1,4 @@
-"""What a Secret or ConfigMap of ``envFrom`` may not bring."""
+"""Variables that a Secret or ConfigMap of ``envFrom`` may not set."""
 
 from __future__ import annotations
 

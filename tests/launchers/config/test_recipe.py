@@ -23,7 +23,7 @@ def test_values_are_words_lists_of_words_or_maps() -> None:
     assert parsed == {"a": "1", "b": "true", "c": ["x", "2"], "d": {"k": 1.5}}
 
 
-def test_equal_recipes_have_equal_digests_whatever_the_order() -> None:
+def test_equal_recipes_have_equal_digests_in_any_order() -> None:
     one = parse(RECIPE | {"args": {"a": "1", "b": "2"}})
     other = parse(RECIPE | {"args": {"b": "2", "a": "1"}})
     assert one.digest == other.digest

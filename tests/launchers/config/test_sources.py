@@ -33,7 +33,7 @@ anything = st.one_of(remote(), local.map(lambda p: f"file:///{p}"), local)
 
 
 @given(anything)
-def test_a_source_is_spelt_back_as_it_was_given(text: str) -> None:
+def test_a_source_prints_as_it_was_given(text: str) -> None:
     assert parse_source(text, KEY).text == text
 
 

@@ -325,13 +325,13 @@ def test_missing_and_present_ranks_make_the_gang(nodes: int, joined: set[int]) -
 
 
 @given(ranks=st.sets(st.integers(0, 200), min_size=1))
-def test_ranks_are_spelt_without_loss(ranks: set[int]) -> None:
+def test_ranks_are_abbreviated_without_loss(ranks: set[int]) -> None:
     text = spell_ranks(ranks).removeprefix("ranks ").removeprefix("rank ")
-    spelt: set[int] = set()
+    parsed: set[int] = set()
     for span in text.split(", "):
         low, _, high = span.partition("-")
-        spelt |= set(range(int(low), int(high or low) + 1))
-    assert spelt == ranks
+        parsed |= set(range(int(low), int(high or low) + 1))
+    assert parsed == ranks
 
 
 def test_a_line_too_long_for_a_message_closes_the_connection() -> None:

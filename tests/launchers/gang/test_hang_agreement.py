@@ -219,11 +219,11 @@ def test_nodes_whose_processes_have_all_ended_are_no_hang() -> None:
     assert not eventually(lambda: bool(node.gathered))
 
 
-def test_a_member_tells_rank_0_as_long_as_it_is_silent() -> None:
+def test_a_member_reports_to_rank_0_as_long_as_it_is_silent() -> None:
     sent: list[Message] = []
-    tell: Callable[[Silence | None], None] = HangAgreement(2, sent.append, rank=1).note
+    note: Callable[[Silence | None], None] = HangAgreement(2, sent.append, rank=1).note
     for silence in (None, SILENT, SILENT, None, None):
-        tell(silence)
+        note(silence)
     assert [message["hang"] for message in sent] == ["silent", "silent", "beats"]
 
 

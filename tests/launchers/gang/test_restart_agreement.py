@@ -1,4 +1,4 @@
-"""Whether a gang starts its training processes again, over the gang's real connections."""
+"""The agreement to restart training in place, over the gang's real connections."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ def scene(folder: Path, processes: int = 2) -> Iterator[tuple[Scene, Processes]]
             each.wait()
 
 
-def test_a_process_tells_where_it_hangs(tmp_path: Path) -> None:
+def test_a_process_reports_where_it_hangs(tmp_path: Path) -> None:
     with scene(tmp_path) as (seen, running):
         workers = seen.gather()
         assert all(each.poll() is None for each in running)  # the signal ends nobody

@@ -1,4 +1,4 @@
-"""When a node's processes are silent: the limit of each phase, and who counts."""
+"""Silence of a node's processes: the limit of each phase, and the processes that count."""
 
 from __future__ import annotations
 

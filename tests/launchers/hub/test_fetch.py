@@ -166,7 +166,7 @@ def test_a_dataset_keeps_every_file() -> None:
     assert select_files(Listing(commit="", files=files), data, "dataset") == files
 
 
-def test_one_spoilt_file_of_a_model_is_fetched_alone(hub: FakeHub, work: Workspace) -> None:
+def test_only_the_corrupt_file_of_a_model_is_fetched_again(hub: FakeHub, work: Workspace) -> None:
     get("hf://o/m@main", work)
     (model_at("hf://o/m@main", work) / "config.json").write_bytes(CONFIG[::-1])
     before = len(hub.gets("model.safetensors"))

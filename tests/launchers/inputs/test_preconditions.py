@@ -105,7 +105,7 @@ def test_a_sound_recipe_passes(settings: Settings) -> None:
     check(settings, parse(document | {"dataset": ["hf://o/d@v#100"]}))
 
 
-def test_all_mistakes_are_told_at_once(settings: Settings) -> None:
+def test_all_mistakes_are_reported_at_once(settings: Settings) -> None:
     args = {"lrr": "1e-5", "output_dir": "/x", "tensor_model_parallel_size": "3"}
     assert refused(settings, args=args) == [
         ("output_dir", "flag-owned"),

@@ -1,4 +1,4 @@
-"""Rows of ``metrics.jsonl``: written whole, read back as the timeline that went on."""
+"""Rows of ``metrics.jsonl``: written whole, read back as the timeline that training continued."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ def test_the_parts_of_the_30b_are_those_of_the_issue() -> None:
 
 
 @pytest.mark.parametrize("key", EXPERTS)
-def test_every_spelling_of_the_experts_is_read(key: str) -> None:
+def test_each_name_for_the_experts_is_read(key: str) -> None:
     config = dict(known_models()["Qwen3-30B-A3B"])
     config[key] = config.pop("num_experts")
     assert parse_config(config).parameters == PUBLISHED["Qwen3-30B-A3B"]

@@ -45,7 +45,7 @@ def test_everything_is_predicted_when_everything_is_known() -> None:
     assert speed["low_seconds"] < speed["step_seconds"] < speed["high_seconds"]
 
 
-def test_too_few_held_out_rows_are_told() -> None:
+def test_too_few_held_out_rows_are_reported() -> None:
     few = replace(PAIRS, pairs=1000)
     found = build(job(recipe=recipe(num_train_epochs=1, split_dataset_ratio=0.001), data=few))
     assert found.evaluations is None
@@ -66,7 +66,7 @@ def test_a_reference_taken_once_is_no_memory_and_a_pass_before_the_steps() -> No
     assert after["length"]["hours"] < before["length"]["hours"]
 
 
-def test_the_document_says_which_checkpoints_have_a_merged_model_beside_them() -> None:
+def test_the_document_lists_the_checkpoints_with_a_merged_model() -> None:
     adapter = plan_document.document(build(job(recipe=recipe(tuner_type="lora"))))["footprint"]
     assert (adapter["merged"], adapter["merges"]) == (adapter["model"], "last")
     full = plan_document.document(build(job()))["footprint"]

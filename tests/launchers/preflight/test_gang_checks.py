@@ -39,7 +39,7 @@ def test_an_answer_travels_with_ready() -> None:
 
 
 @pytest.mark.parametrize(("ahead", "state"), [(0.5, "ok"), (-5, "warning"), (61, "failed")])
-def test_clocks_are_compared_whatever_the_answer_took(ahead: float, state: str) -> None:
+def test_clocks_are_compared_however_long_the_answer_takes(ahead: float, state: str) -> None:
     other = replace(GOOD, heard=GOOD.heard + ahead, said=GOOD.said + ahead)
     assert states(other)["clock"] == state
     assert other.skew == pytest.approx(ahead, abs=0.001)
@@ -62,7 +62,7 @@ def test_different_cards_in_a_gang_are_a_warning() -> None:
     assert states(replace(GOOD, card="NVIDIA H100 80GB HBM3"))["cards"] == "warning"
 
 
-def test_the_door_tells_its_word_and_leaves_the_port_free() -> None:
+def test_the_listener_answers_its_nonce_and_leaves_the_port_free() -> None:
     port = free_port()
     with PortProbe(port, "word", 3):
         assert [read_word("127.0.0.1", port) for _ in range(3)] == ["word"] * 3
@@ -75,7 +75,7 @@ def test_the_door_tells_its_word_and_leaves_the_port_free() -> None:
         read_word("127.0.0.1", port)
 
 
-def test_all_failures_are_told_and_a_users_decides_the_code() -> None:
+def test_all_failures_are_reported_and_a_user_error_decides_the_code() -> None:
     bad = failed("health", "2 uncorrected memory errors", "replace it", who="GPU 1")
     mine = failed("shm", "64 MiB", "raise sharedMemory.sizeLimit", code=Exit.CONFIG)
     error = failure([ok("disk", ""), warning("caches", "", ""), bad, mine], "rank 3 (p on n)")

@@ -155,7 +155,7 @@ def test_vendors_names_and_nvlink_between_nodes_are_no_error() -> None:
     assert [f for f in bad(found(records, wanted())) if f.check == "transport"] == []
 
 
-def test_sockets_beside_adapters_are_an_error_unless_chosen() -> None:
+def test_sockets_despite_adapters_are_an_error_unless_chosen() -> None:
     records, any_fabric = gang(across=("NET/Socket",)), from_env({})
     [finding] = bad(found(records, any_fabric))
     assert (finding.check, "8 RDMA devices" in finding.seen) == ("transport", True)
@@ -249,7 +249,7 @@ h:1:9 [0] NCCL INFO Channel 03/0 : 2[0] -> 0[0] [send] via NET/IB/2(1)/GDRDMA
 """
 
 
-def test_nccls_log_tells_near_links_from_far_ones() -> None:
+def test_nccls_log_distinguishes_near_links_from_far_ones() -> None:
     inside, across, network = transports(LOG, node_rank=1, nproc=2)
     assert inside == {"P2P/CUMEM", "P2P/IPC"}
     assert across == {"NET/Socket", "NET/AWS Libfabric", "NET/IB"}

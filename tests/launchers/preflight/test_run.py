@@ -56,7 +56,7 @@ def test_a_run_on_cpu_is_checked_in_less_than_a_second(pods: Pods) -> None:
     assert "cards" not in reported
 
 
-def test_healthy_gpus_let_the_run_go_on(pods: Pods) -> None:
+def test_healthy_gpus_let_the_run_continue(pods: Pods) -> None:
     parts = nvidia_smi.gpu(0), nvidia_smi.gpu(1)
     started = [
         pods.start(rank, **gpus(pods, rank, *parts, DPO_GPU_MODEL="h200")) for rank in range(2)

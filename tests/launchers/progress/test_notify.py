@@ -194,7 +194,7 @@ def test_bad_tls_is_not_retried(
     assert SECRET not in caplog.text
 
 
-def test_a_gang_that_is_late_is_told_once(tmp_path: Path) -> None:
+def test_a_late_gang_is_reported_once(tmp_path: Path) -> None:
     known = settings(tmp_path, DPO_WEBHOOK_WAIT="1")
     progress = Progress(path=known.work.progress, run=known.run, digest="d")
     with receiving(Receiver()) as server:
@@ -208,7 +208,7 @@ def test_a_gang_that_is_late_is_told_once(tmp_path: Path) -> None:
     assert body["reason"] == "Waiting" and "megatron-dpo why dpo-42" in body["text"]
 
 
-def test_the_state_of_an_earlier_attempt_is_not_told(tmp_path: Path) -> None:
+def test_the_state_of_an_earlier_attempt_is_not_sent(tmp_path: Path) -> None:
     known = settings(tmp_path)
     Progress(path=known.work.progress, run=known.run, digest="d").finish("failed", "old", 1)
     with receiving(Receiver()) as server, notifying(replace(known, webhook_url=server.url)):
@@ -243,7 +243,7 @@ def test_after_the_loss_of_rank_0_the_next_attempt_says_so_and_ends_once(tmp_pat
     assert server.bodies[0]["text"].endswith("attempt 3; rank 0 of the attempt before was lost")
 
 
-def test_an_attempt_after_one_that_told_its_end_sends_its_own_end_alone(tmp_path: Path) -> None:
+def test_an_attempt_after_one_that_sent_its_end_sends_only_its_own(tmp_path: Path) -> None:
     with receiving(Receiver()) as server:
         known = settings(tmp_path, DPO_WEBHOOK_URL=server.url)
         with pytest.raises(LaunchError):
@@ -277,7 +277,7 @@ def test_events_are_written_on_the_jobset(tmp_path: Path, monkeypatch: pytest.Mo
     assert len(body["message"]) == 1024
 
 
-def test_without_an_account_the_run_goes_on(
+def test_without_an_account_the_run_continues(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(notify.event, "__kwdefaults__", {"account": tmp_path, "api": "http://x"})
@@ -311,6 +311,6 @@ def test_the_training_processes_do_not_get_the_url(tmp_path: Path) -> None:
         ({}, None),
     ],
 )
-def test_what_each_state_tells(progress: dict[str, Any], reason: str | None) -> None:
+def test_the_message_of_each_state(progress: dict[str, Any], reason: str | None) -> None:
     found = notice(progress, "r", waited=5.0, limit=60.0)
     assert (found.reason if found else None) == reason

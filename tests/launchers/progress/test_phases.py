@@ -30,7 +30,7 @@ def test_only_the_first_end_of_a_phase_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("rank", "kept"), [("0", True), ("1", False), ("3", True)])
-def test_the_first_and_the_last_rank_tell(tmp_path: Path, rank: str, kept: bool) -> None:
+def test_the_first_and_the_last_rank_report(tmp_path: Path, rank: str, kept: bool) -> None:
     env = {"RANK": rank, "WORLD_SIZE": "4", "DPO_ATTEMPT_FOLDER": str(tmp_path)}
     marks_of(env).mark("imports")
     assert (tmp_path / f"phases-{rank}.json").exists() == kept

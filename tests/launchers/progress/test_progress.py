@@ -45,7 +45,7 @@ def test_a_failure_ends_the_stage_that_was_under_way(tmp_path: Path) -> None:
     )
 
 
-def test_a_start_that_is_cut_keeps_what_was_told_of_training(tmp_path: Path) -> None:
+def test_an_interrupted_start_keeps_the_state_of_training(tmp_path: Path) -> None:
     path = tmp_path / "progress.json"
     first = Progress(path=path, run="r", digest="d")
     first.begin_training(2)

@@ -47,7 +47,7 @@ def widen(tensors: Tensors) -> None:
     tensors["model.norm.weight"] = torch.zeros(17)
 
 
-def spoil(tensors: Tensors) -> None:
+def corrupt(tensors: Tensors) -> None:
     tensors["model.norm.weight"][3] = float("nan")
 
 
@@ -66,7 +66,7 @@ def main() -> None:
     make(root / "model")
     found = {
         name: asdict(load_export.load(export(root, name, change), root / "model"))
-        for name, change in (("whole", None), ("short", drop), ("wide", widen), ("nan", spoil))
+        for name, change in (("whole", None), ("short", drop), ("wide", widen), ("nan", corrupt))
     }
     load_export.RUN_BYTES = 1
     found["large"] = asdict(load_export.load(export(root, "large", None), root / "model"))

@@ -26,7 +26,7 @@ def test_megatron_counts_steps_only_without_epochs() -> None:
     assert changed(num_train_epochs="2", lr="1e-6") == {"lr": "1e-6", **STEPS}
 
 
-def test_transformers_counts_steps_whatever_the_epochs() -> None:
+def test_transformers_counts_steps_for_any_number_of_epochs() -> None:
     found = changed("transformers", num_train_epochs="2")
     assert found["max_steps"] == "4" and "train_iters" not in found
 

@@ -154,9 +154,9 @@ def drawn(chance: random.Random) -> Case:
         args[flag] = chance.choice(pool) if chance.random() < 0.8 else chance.choice(ODD)
     if chance.random() < 0.1:
         replaced: Case = {chance.choice(read): chance.choice([0, 1, True, "No"])}
-        spelt = json.dumps(replaced)
-        spellings: list[Any] = [replaced, spelt, [spelt], f"{spelt[:-1]},}}", "null", "[1]", "{}"]
-        args["megatron_extra_kwargs"] = chance.choice(spellings)
+        as_json = json.dumps(replaced)
+        forms: list[Any] = [replaced, as_json, [as_json], f"{as_json[:-1]},}}", "null", "[1]", "{}"]
+        args["megatron_extra_kwargs"] = chance.choice(forms)
     own = {name: chance.choice(words) for name, words in CHOICES.items()}
     return case_of(backend, args, own, chance.choice(GANGS))
 

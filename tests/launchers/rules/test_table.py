@@ -47,9 +47,9 @@ ONE = table.Context(shape=None, nodes=1, gpus_per_node=1, backend=OTHER)
 
 def read(**args: Any) -> dict[str, Any]:
     """Return flags as the recipe has them; some have short names here."""
-    spelt = {SHORT.get(name, name): value for name, value in args.items()}
+    flags = {SHORT.get(name, name): value for name, value in args.items()}
     document = {"backend": "megatron", "task": "rlhf", "model": "m", "dataset": ["d"]}
-    return dict(recipe.parse({**document, "args": {"num_train_epochs": 1, **spelt}}).args)
+    return dict(recipe.parse({**document, "args": {"num_train_epochs": 1, **flags}}).args)
 
 
 def reported(
@@ -72,8 +72,8 @@ def test_the_defaults_are_those_of_the_pinned_ms_swift(backend: str) -> None:
     names = {name for row in rows for name in row.flags()} - set(LAUNCHERS)
     assert names <= set(real)
     set_there = {n: str(real[n]) for n in names if real[n] is not None and real[n] is not False}
-    spelt = {n: text.lower() if text == "True" else text for n, text in set_there.items()}
-    assert {n: t for n, t in table.DEFAULTS[backend].items() if n in names} == spelt
+    lowered = {n: text.lower() if text == "True" else text for n, text in set_there.items()}
+    assert {n: t for n, t in table.DEFAULTS[backend].items() if n in names} == lowered
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_without_the_model_its_rules_are_silent() -> None:
     assert reported(None, tp=2, pp=2) == []
 
 
-def test_sizes_that_are_none_are_told_alone() -> None:
+def test_values_that_are_not_sizes_are_reported_alone() -> None:
     assert reported(tp="four", pp=5, ep=7) == ["size", "world-expert-parallel"]
 
 
@@ -291,7 +291,7 @@ def test_a_name_that_the_users_code_registers_is_no_file(registrar: str) -> None
     assert reported(val_dataset="mine") == ["val-dataset-remote"]
     registered: dict[str, Any] = {registrar: ["/opt/mine"]}
     assert reported(val_dataset="mine", **registered) == []
-    # ms-swift opens a cached dataset as a folder, whatever is registered
+    # ms-swift opens a cached dataset as a folder, even if one of that name is registered
     for flag in ("cached_dataset", "cached_val_dataset"):
         cached: dict[str, Any] = {**registered, flag: "mine"}
         assert reported(**cached) == ["cached-dataset-remote"]

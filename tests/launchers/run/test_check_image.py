@@ -124,7 +124,7 @@ def test_on_a_host_with_gpus_the_driver_must_fit(image: Path, tmp_path: Path) ->
     assert "id=preflight-driver" in done.stdout and "12.8" in done.stdout
 
 
-def test_a_host_whose_driver_does_not_answer_is_told(image: Path, tmp_path: Path) -> None:
+def test_a_host_whose_driver_does_not_answer_is_reported(image: Path, tmp_path: Path) -> None:
     folder = nvidia_smi.install(tmp_path / "bin", "", script="echo no driver; exit 9")
     done = check(image, PATH=f"{folder}:{os.environ['PATH']}")
     assert done.returncode == Exit.OK, done.stdout

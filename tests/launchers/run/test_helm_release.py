@@ -23,7 +23,7 @@ def record(first: str) -> bytes:
         ("2026-11-21T10:25:00Z", 1795256700.0),
     ],
 )
-def test_the_record_tells_when_the_release_was_first_installed(
+def test_the_record_holds_the_time_of_the_first_installation(
     tmp_path: Path, first: str, seconds: float
 ) -> None:
     (tmp_path / "release").write_bytes(record(first))
@@ -34,7 +34,7 @@ def test_the_record_tells_when_the_release_was_first_installed(
     "content",
     [None, b"", b"?", b"aGVsbG8=", record("soon"), base64.b64encode(gzip.compress(b"1", mtime=0))],
 )
-def test_a_record_that_cannot_be_read_tells_nothing(tmp_path: Path, content: bytes | None) -> None:
+def test_a_record_that_cannot_be_read_gives_no_time(tmp_path: Path, content: bytes | None) -> None:
     if content is not None:
         (tmp_path / "release").write_bytes(content)
     assert installation_time(tmp_path / "release") is None

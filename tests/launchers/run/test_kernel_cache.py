@@ -161,7 +161,7 @@ def test_packages_without_bytecode_get_a_place_for_it() -> None:
     )
 
 
-def test_bytecode_is_looked_for_beside_the_sources(
+def test_bytecode_is_looked_for_next_to_the_sources(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kernel_cache, "package_folder", lambda name: tmp_path / name)
@@ -305,7 +305,7 @@ def test_a_workspace_that_takes_nothing_costs_the_cache_only(
     assert "not archived" in caplog.text or "not kept" in caplog.text
 
 
-def test_gzip_tells_a_damaged_byte() -> None:
+def test_gzip_detects_a_damaged_byte() -> None:
     """The archive relies on gzip: a flipped bit of stored data is detected at the stream's end."""
     data = bytearray(gzip.compress(os.urandom(1 << 12), 1))
     data[100] ^= 1

@@ -12,6 +12,7 @@ import pytest
 
 from launchers.exits import Exit
 from tests.launchers.pods import Pods, end
+from tests.launchers.processes import is_running
 
 
 @pytest.fixture
@@ -27,14 +28,6 @@ def wait_for(pods: Pods, name: str, ranks: int = 2, seconds: float = 30) -> list
             return found
         time.sleep(0.05)
     raise AssertionError(f"no {name} on {ranks} ranks")
-
-
-def is_alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
 
 
 def test_two_nodes_prepare_train_and_export(pods: Pods) -> None:
@@ -146,14 +139,14 @@ def test_sigterm_ends_all_pods_and_leaves_no_process(pods: Pods) -> None:
     pods.train = "0:orphan,1:orphan"
     started = [pods.start(rank) for rank in (0, 1)]
     orphans = [int(p.read_text()) for p in wait_for(pods, "orphan")]
-    assert all(is_alive(pid) for pid in orphans)
+    assert all(is_running(pid) for pid in orphans)
     begin = time.monotonic()
     started[1].send_signal(signal.SIGTERM)
     ends = [end(pod) for pod in started]
     assert time.monotonic() - begin < 10
     assert [code for code, _ in ends] == [Exit.TERMINATED, Exit.TERMINATED], ends
     assert "rank 1" in pods.message(0)["cause"]
-    assert not any(is_alive(pid) for pid in orphans)
+    assert not any(is_running(pid) for pid in orphans)
 
 
 def test_a_second_signal_ends_a_pod_at_once(tmp_path: Path) -> None:
@@ -275,7 +268,7 @@ def test_an_unknown_command_is_a_usage_error(pods: Pods) -> None:
     assert "run|clone|download|convert|train|check|" in output
 
 
-def test_the_gang_log_tells_what_rank_zero_does(pods: Pods) -> None:
+def test_the_gang_log_shows_the_stage_of_rank_zero(pods: Pods) -> None:
     ends = pods.all()
     assert "gang started" in ends[0][1]
     assert "train start attempt=1" in ends[1][1]

@@ -68,7 +68,7 @@ def test_a_run_that_exports_its_best_checkpoint_is_proved(pods: Pods) -> None:
     assert code == Exit.OK, output
 
 
-def test_the_evaluations_on_held_out_rows_are_told(pods: Pods) -> None:
+def test_the_evaluations_on_held_out_rows_are_reported(pods: Pods) -> None:
     install(pods, time.time())
     assert pods.all()[0][0] == 0
     one = {"step": 3, "loss": 0.4, "accuracy": 0.9, "margin": 1.5}

@@ -26,7 +26,7 @@ def work(tmp_path: Path) -> Workspace:
     return Workspace(root=tmp_path, run="r")
 
 
-def test_attempts_count_up_whatever_kubernetes_says(work: Workspace) -> None:
+def test_attempts_count_up_independently_of_kubernetes(work: Workspace) -> None:
     assert next_attempt(work).number == 1
     for number in ("1", "2", "10", "notes"):
         (work.attempts / number).mkdir(parents=True)

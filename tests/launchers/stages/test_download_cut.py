@@ -39,7 +39,9 @@ download(sys.argv[2], (), Workspace(root=Path(sys.argv[1]), run="r"), None, skip
 
 
 @pytest.mark.parametrize("model", ["hf://o/m@main", "ms://o/m@master"])
-def test_a_killed_download_goes_on_where_it_was(model: str, hub: FakeHub, work: Workspace) -> None:
+def test_a_killed_download_continues_where_it_was(
+    model: str, hub: FakeHub, work: Workspace
+) -> None:
     hub.faults = {"model.safetensors": ["slow"]}
     child = subprocess.Popen(
         [sys.executable, "-c", SCRIPT, str(work.root), model],

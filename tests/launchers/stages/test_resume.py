@@ -109,7 +109,7 @@ def test_the_ranks_digests_go_into_the_seal(work: Workspace) -> None:
     ]
 
 
-def test_a_seal_that_was_killed_does_not_spoil_the_next_one(work: Workspace) -> None:
+def test_a_seal_that_was_killed_does_not_affect_the_next_one(work: Workspace) -> None:
     folder = work.checkpoints / "checkpoint-5"
     folder.mkdir(parents=True)
     (folder / "model.safetensors").write_bytes(b"w")

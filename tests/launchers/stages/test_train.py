@@ -58,7 +58,7 @@ def test_a_caught_exception_does_not_hide_that_a_rank_was_killed(tmp_path: Path)
         (None, "killed", FailureClass.UNKNOWN),
     ],
 )
-def test_sigkill_is_told_apart_by_the_counter_of_the_oom_killer(
+def test_the_counter_of_the_oom_killer_classifies_a_sigkill(
     tmp_path: Path, oom_kills: int | None, id: str, failure_class: FailureClass
 ) -> None:
     ranks = logs(tmp_path, "")

@@ -21,6 +21,7 @@ from launchers.standby.standby import Command, Standby
 from launchers.system.process import descendants, kill_descendants
 from launchers.system.step_board import Phase, StepBoard
 from scripts.helm import ROOT
+from tests.launchers.processes import is_running
 
 SECONDS = 60.0
 WAITS = """
@@ -34,7 +35,7 @@ waiting.become()
 print("argv", *sys.argv, "given", os.environ["GIVEN"], "REPORT" in os.environ, flush=True)
 os.write(2, b"and stderr")
 """
-"""Reports what it is told to, has a child, and prints what it became."""
+"""Reports the given state, has a child, and prints its command line and environment."""
 
 
 @pytest.fixture
@@ -174,17 +175,10 @@ def test_the_end_of_an_attempt_spares_it_and_close_ends_all_of_it(
     assert len(below) == 1
     rank = subprocess.Popen(["sleep", "300"])
     assert kill_descendants(SECONDS, standby.pids)
-    assert not _runs(rank.pid)
+    assert not is_running(rank.pid)
     assert ready(standby) and descendants(pid) == below
     standby.close()
-    wait_for(lambda: not any(_runs(each) for each in [pid, *below]))
-
-
-def _runs(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    wait_for(lambda: not any(is_running(each) for each in [pid, *below]))
 
 
 def test_a_waiting_process_ends_with_its_launcher(command: Command) -> None:

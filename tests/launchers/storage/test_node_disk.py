@@ -159,7 +159,7 @@ def test_a_damaged_shard_is_read_from_the_workspace(run: Run, change: str) -> No
 
 
 def test_a_shard_of_another_run_of_the_name_is_not_read(run: Run) -> None:
-    """Also where nothing is compared: the digests noted at the write tell them apart."""
+    """Also if nothing is compared: the digests recorded at the write differ."""
     run.write(content=7)
     run.restart(0, 1)
     run.write(content=3)

@@ -52,7 +52,7 @@ def test_other_inputs_replace_the_output_only_once_the_new_one_is_complete(path:
     assert leftovers(path) == []
 
 
-def test_a_failure_leaves_nothing_under_the_final_name_and_the_next_goes_on(path: Path) -> None:
+def test_a_failure_leaves_nothing_under_the_final_name_and_the_next_continues(path: Path) -> None:
     def fail(folder: Path) -> None:
         (folder / "a").write_text("half")
         raise LaunchError(Exit.UNAVAILABLE, "hub down", "wait", id="hub-down")
@@ -159,7 +159,9 @@ def test_what_is_left_of_a_half_removed_cache_is_made_again(path: Path) -> None:
 
 
 @pytest.mark.parametrize(("stage", "skip"), [("download", True), ("export", False)])
-def test_only_a_stage_can_be_told_to_use_what_is_there(path: Path, stage: str, skip: bool) -> None:
+def test_only_a_stage_can_be_skipped_to_use_an_existing_output(
+    path: Path, stage: str, skip: bool
+) -> None:
     path.mkdir(parents=True)
     (path / "mine").touch()
     with pytest.raises(LaunchError) as no:

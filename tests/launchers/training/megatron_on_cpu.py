@@ -165,7 +165,7 @@ def enter() -> None:
     vars(importlib.import_module("megatron.core.transformer.moe.moe_utils"))["te_general_gemm"] = (
         None
     )
-    _spell_splits(importlib.import_module("megatron.core.transformer.moe.token_dispatcher"))
+    _convert_splits(importlib.import_module("megatron.core.transformer.moe.token_dispatcher"))
 
 
 def name_types_as_on_gpu() -> None:
@@ -183,7 +183,7 @@ def _anything(name: str) -> Any:
     return MagicMock(name=name)
 
 
-def _spell_splits(dispatcher: Any) -> None:
+def _convert_splits(dispatcher: Any) -> None:
     """Hand over sizes as numbers: megatron-core makes them such on their way from the GPU."""
     inner = dispatcher.all_to_all
 

@@ -69,7 +69,7 @@ def make_old(found: Checkpoint) -> None:
     checkpoint.seal(found.path, found.step)
 
 
-def test_a_run_goes_on_from_a_checkpoint_of_the_old_layout(tmp_path: Path) -> None:
+def test_a_run_resumes_from_a_checkpoint_of_the_old_layout(tmp_path: Path) -> None:
     home = demo_run.prepared(tmp_path, rows=16)
     said = train(home, 2, attempt=1, resume=None)
     assert f"features installed={','.join(OWN)}" in said

@@ -1,4 +1,4 @@
-"""What upstream does wrong, as data: each entry is closed by something that exists."""
+"""Known errors of upstream as data: each entry names an existing test, patch or refusal."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tests.scripts.observe.server import Cluster, serving
 
 JOBSETS = "/apis/jobset.x-k8s.io/v1alpha2/namespaces/team/jobsets"
 OTHER = "PLain-Content-77aa19"
-"""A secret in no known form, under a name that says nothing: its Secret alone tells it."""
+"""A secret of unknown form under an inconspicuous name: only its Secret identifies it."""
 
 
 def secret(name: str, content: str) -> Object:

@@ -50,7 +50,7 @@ def cleaned(
 
 
 def made_pods(cluster: Cluster) -> list[tuple[bool, int]]:
-    """Whether each created pod mounts the workspace read-only, and its lifetime."""
+    """Of each created pod: True if it mounts the workspace read-only, and its lifetime."""
     specs = [pod["spec"] for method, _, pod in cluster.changes if method == "POST"]
     return [
         (

@@ -33,7 +33,7 @@ def test_a_healthy_cluster_has_nothing_to_say() -> None:
     assert [each for each in findings if each.level is not Level.OK] == []
 
 
-def test_an_old_crd_is_seen_by_its_schema_whatever_its_version() -> None:
+def test_an_old_crd_is_detected_by_its_schema_in_any_version() -> None:
     schema = healthy_schema(release())
     rules = schema["properties"]["spec"]["properties"]["failurePolicy"]["properties"]["rules"]
     del rules["items"]["properties"]["onJobFailureMessagePatterns"]

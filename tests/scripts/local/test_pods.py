@@ -26,7 +26,7 @@ def test_a_pod_has_the_labels_that_the_controllers_write() -> None:
     assert labels["team"] == "a"
 
 
-def test_replicas_number_the_jobs_and_nodes_go_on() -> None:
+def test_replicas_number_the_jobs_and_nodes_count_on() -> None:
     two = {**job("node", 2), "replicas": 2}
     pods = expand(parse(manifest(jobs=[two])))
     assert [pod.name for pod in pods] == [f"run-node-{j}-{i}" for j in (0, 1) for i in (0, 1)]

@@ -23,7 +23,7 @@ def test_no_log_has_no_steps(tmp_path: Path) -> None:
     assert Follower(tmp_path / "absent").newest() is None
 
 
-def test_a_follower_tells_only_what_is_new_and_whole(tmp_path: Path) -> None:
+def test_a_follower_returns_only_new_and_complete_lines(tmp_path: Path) -> None:
     log = tmp_path / "logging.jsonl"
     log.write_text(row(1, 0.9))
     follower = Follower(log)

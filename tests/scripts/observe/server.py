@@ -49,7 +49,7 @@ class Cluster:
     exec_status: Object | None = None
     """End of each exec; None for that of its process."""
     closes: bool = True
-    """Whether exec ends with a closing frame."""
+    """True if exec ends with a closing frame."""
     frame_bytes: int = 30000
 
     def put(self, collection: str, *items: Object) -> None:

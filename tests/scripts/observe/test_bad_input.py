@@ -34,8 +34,8 @@ INSTALLED = {
 }
 
 
-def told(target: Target, api: Api) -> tuple[str, list[str]]:
-    """The remedy of the first reason, and the notes."""
+def reading_of(target: Target, api: Api) -> tuple[str, list[str]]:
+    """Return the remedy of the first reason, and the notes."""
     view, reading = observe(target, api)
     return explain(view)[0].remedy, notes(view, reading)
 
@@ -44,12 +44,12 @@ def test_a_run_that_is_in_another_namespace_is_found_there(api: Api, cluster: Cl
     moved = cluster.objects.pop(f"{JOBSETS}/dpo")
     moved["metadata"]["namespace"] = "vision"
     cluster.put(JOBSETS.replace("team", "vision"), moved)
-    remedy, lacks = told(Target(run="dpo"), api)
+    remedy, lacks = reading_of(Target(run="dpo"), api)
     see = "`megatron-dpo why dpo -n vision`"
     assert remedy.startswith(f"Namespace vision has a run of this name ({see}); --namespace")
     assert lacks == []
     cluster.forbidden.add("GET /v1alpha2/jobsets")
-    assert told(Target(run="dpo"), api)[1] == [], "a right that is not needed"
+    assert reading_of(Target(run="dpo"), api)[1] == [], "a right that is not needed"
 
 
 def test_of_two_runs_of_one_name_that_of_the_namespace_is_read(api: Api, cluster: Cluster) -> None:
@@ -76,7 +76,7 @@ def test_a_place_that_was_chosen_stands_in_the_commands_of_a_remedy(
 
     def command(namespace: str | None, context: str | None) -> str:
         target = Target(run="dpo", namespace=namespace, context=context, source=Source.API)
-        return told(target, target.connect())[0].split("`")[1]
+        return reading_of(target, target.connect())[0].split("`")[1]
 
     assert command(None, None) == command("team", "here") == "megatron-dpo logs dpo"
     assert command("vision", None) == "megatron-dpo logs dpo -n vision"
@@ -84,7 +84,7 @@ def test_a_place_that_was_chosen_stands_in_the_commands_of_a_remedy(
 
 
 def test_the_nearest_name_is_given(api: Api) -> None:
-    assert "dpo" in told(Target(run="dpp"), api)[0]
+    assert "dpo" in reading_of(Target(run="dpp"), api)[0]
 
 
 def test_a_run_of_an_older_chart_is_shown_without_its_files(
@@ -123,7 +123,7 @@ def started(cluster: Cluster, workspace: Path) -> Path:
 
 
 def test_a_run_with_the_values_of_its_installation_has_no_note(api: Api, started: Path) -> None:
-    assert told(Target(run="dpo"), api)[1] == []
+    assert reading_of(Target(run="dpo"), api)[1] == []
 
 
 def test_checkpoints_of_another_recipe_than_the_installed_one_are_noted(
@@ -131,7 +131,7 @@ def test_checkpoints_of_another_recipe_than_the_installed_one_are_noted(
 ) -> None:
     """As after an installation of other values under the same name."""
     (started / "inputs.json").write_text(json.dumps(OLD_RECIPE))
-    (note,) = told(Target(run="dpo"), api)[1]
+    (note,) = reading_of(Target(run="dpo"), api)[1]
     assert "the checkpoints are of another recipe" in note and "(run-changed)" in note
     folder = started / "attempts" / "1"
     folder.mkdir(parents=True)
@@ -139,23 +139,25 @@ def test_checkpoints_of_another_recipe_than_the_installed_one_are_noted(
     assert logs.run(Target(run="dpo"), logs.Selection(attempt=1)) == 0
     assert note in capsys.readouterr().err
     (started / "checkpoints" / "checkpoint-8" / "COMPLETE.json").unlink()
-    assert told(Target(run="dpo"), api)[1] == [], "without a checkpoint the start is not refused"
+    assert reading_of(Target(run="dpo"), api)[1] == [], (
+        "without a checkpoint the start is not refused"
+    )
 
 
 def test_another_launcher_than_that_of_the_last_start_is_noted(api: Api, started: Path) -> None:
     progress = json.loads((started / "progress.json").read_text())
     (started / "progress.json").write_text(json.dumps({**progress, "digest": "1" * 64}))
-    (note,) = told(Target(run="dpo"), api)[1]
+    (note,) = reading_of(Target(run="dpo"), api)[1]
     assert "is not that of the last start" in note
 
 
 def test_a_config_map_that_was_replaced_is_noted(api: Api, cluster: Cluster, started: Path) -> None:
     held = cluster.objects[f"{CORE}/configmaps/dpo-launchers"]
     held["data"]["recipe.yaml"] = held["data"]["recipe.yaml"].replace("rlhf_type", "rlhf_kind")
-    said = told(Target(run="dpo"), api)[1]
+    said = reading_of(Target(run="dpo"), api)[1]
     assert said[0].startswith("ConfigMap dpo-launchers was replaced after the installation")
     held["data"]["recipe.yaml"] = "{"
-    assert "ConfigMap dpo-launchers holds no recipe" in told(Target(run="dpo"), api)[1]
+    assert "ConfigMap dpo-launchers holds no recipe" in reading_of(Target(run="dpo"), api)[1]
 
 
 @pytest.mark.parametrize(
@@ -188,7 +190,7 @@ def test_a_run_of_another_version_of_the_chart_is_noted_and_not_compared(
     old = at(jobset(), workspace)
     old["metadata"]["labels"]["helm.sh/chart"] = "megatron-dpo-0.0.9"
     cluster.put(JOBSETS, old)
-    (note,) = told(Target(run="dpo"), api)[1]
+    (note,) = reading_of(Target(run="dpo"), api)[1]
     assert note.startswith("the run was installed with chart 0.0.9, and this command is of ")
 
 
@@ -197,7 +199,7 @@ def test_a_folder_that_is_not_the_workspace_is_named(api: Api, tmp_path: Path) -
         observe(Target(run="dpo", workspace=tmp_path / "none"), api)
     empty = tmp_path / "empty"
     empty.mkdir()
-    _, said = told(Target(run="dpo", workspace=empty), api)
+    _, said = reading_of(Target(run="dpo", workspace=empty), api)
     assert f"{empty} has no runs/dpo; is it the workspace of this run?" in said
 
 

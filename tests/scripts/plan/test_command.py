@@ -211,7 +211,7 @@ def test_the_launcher_writes_the_plan_that_the_command_shows(tmp_path: Path) -> 
     assert written["memory"] is not None and written["speed"] is not None
 
 
-def test_a_launcher_that_would_refuse_its_environment_is_told() -> None:
+def test_an_environment_that_the_launcher_would_refuse_is_reported() -> None:
     found = rendered()
     env = {**found.env, "DPO_MASTER_PORT": "none"}
     with pytest.raises(Problem, match="DPO_MASTER_PORT"):
@@ -219,7 +219,7 @@ def test_a_launcher_that_would_refuse_its_environment_is_told() -> None:
 
 
 def overlay(text: str, folder: Path) -> Path:
-    """The lines that a proposal tells to write, as a file."""
+    """Return a file with the lines that a proposal recommends."""
     written = text.partition("for the first write:\n")[2].partition("\nall layouts")[0]
     file = folder / "overlay.yaml"
     file.write_text(written)
@@ -304,7 +304,7 @@ def test_a_search_that_finds_nothing_says_why_in_its_document() -> None:
     assert len(found["refusals"]) == 1 and "none fits" in found["refusals"][0]
 
 
-def test_gpus_to_search_for_without_a_search_are_told_as_json() -> None:
+def test_gpus_to_search_for_without_a_search_are_refused_as_json() -> None:
     code, found = document(*SHIPPED, "--nodes", "1")
     assert code == 1
     assert found["refusals"][0].startswith("--nodes and --gpus-per-node belong to --search")

@@ -33,7 +33,7 @@ def test_what_the_caller_says_wins(file: Path) -> None:
     assert (found.pairs, found.tokens, found.source) == (7, 100, "7 pairs of 100 tokens")
 
 
-def test_an_assumed_length_is_told() -> None:
+def test_an_assumed_length_is_reported() -> None:
     found = find_data(["hf://o/d@main"], pairs=7)
     assert found is not None
     assert found.tokens == run_length.TOKENS

@@ -46,7 +46,7 @@ def test_the_parts_sum_up_to_what_the_bar_says() -> None:
     assert sum(bars.items_of(plan.memory).values()) == pytest.approx(plan.memory.total)
 
 
-def test_many_nodes_are_told_in_a_few_lines() -> None:
+def test_many_nodes_take_a_few_lines() -> None:
     release, plan = planned("nodes=16")
     shown = text(release, plan.job)
     assert "nodes 0-7, ranks 0-63  stage 0, layers 0-23" in shown
@@ -67,7 +67,7 @@ def test_one_node_has_no_network() -> None:
     assert "node 0 [0 1 2 3][4 5 6 7]  stages 0-1" in shown
 
 
-def test_experts_that_leave_their_node_are_told() -> None:
+def test_experts_that_leave_their_node_are_reported() -> None:
     release, plan = planned(
         "recipe.args.expert_model_parallel_size=16", "recipe.args.pipeline_model_parallel_size=1"
     )
@@ -76,7 +76,7 @@ def test_experts_that_leave_their_node_are_told() -> None:
     assert "warning: recipe.args.expert_model_parallel_size: 16" in shown
 
 
-def test_a_speed_that_the_chart_told_is_expected_and_another_is_assumed() -> None:
+def test_a_speed_from_the_chart_is_expected_and_another_is_assumed() -> None:
     _release, plan = planned()
     network_env = {"DPO_NETWORK_TRANSPORT": "NET/OFI", "DPO_NETWORK_FLOOR_GBS": "66.3"}
     job = replace(plan.job, link=link_of(network_env), assumes_link=False)

@@ -88,7 +88,7 @@ def test_changes_alone_are_enough() -> None:
         assert memory.predict(search.shape, read).total == found.memory.total
 
 
-def test_what_is_wrong_beside_the_layout_hides_no_layout_and_is_told() -> None:
+def test_mistakes_outside_the_layout_hide_no_layout_and_are_reported() -> None:
     search = cluster(2)
     made = recipe_args.merged(search.job.recipe, {"num_train_epochs": None})
     broken = replace(search, job=replace(search.job, recipe=made))

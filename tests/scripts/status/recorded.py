@@ -24,8 +24,8 @@ def make_run(root: Path, run: str, now: float) -> Path:
         (folder / "start.json").write_text(json.dumps({"resume": resume}))
         (folder / "node-0.log").write_text(f"attempt {number} of rank 0\nloss 0.6\n")
     end = {"code": 137, "class": "infra", "stage": "train", "rank": 1, "step": 26, "id": "killed"}
-    told = {**end, "cause": "a GPU fell off the bus", "remedy": "drain the node"}
-    (home / "attempts" / "1" / "termination-1.json").write_text(json.dumps(told))
+    record = {**end, "cause": "a GPU fell off the bus", "remedy": "drain the node"}
+    (home / "attempts" / "1" / "termination-1.json").write_text(json.dumps(record))
     begin = now - 3600
     first = [_row(step, 1, begin + 60 + step * STEP_SECONDS) for step in range(1, 27)]
     second = [_row(step, 2, now - (34 - step) * STEP_SECONDS - 4) for step in range(25, 35)]

@@ -67,7 +67,7 @@ def seen(home: Path, kind: str) -> View:
 
 
 def local(home: Path, kind: str = "emptyDir") -> tuple[Local | None, str]:
-    """What the document and the screen have of it."""
+    """Return the local checkpoints in the document and their line on the screen."""
     status = summarise(seen(home, kind))
     console = Console(width=200)
     with console.capture() as captured:

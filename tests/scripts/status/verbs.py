@@ -1,4 +1,4 @@
-"""What `logs` and the verbs that change something print, between command line and exit code.
+"""The output of `logs` and of the verbs that change a run, from command line to exit code.
 
 The cluster is that of `fixtures.py`. Times, folders of the test and Helm's path are replaced.
 """
@@ -49,7 +49,7 @@ REFUSED = fail("secret", "Secret hf-token", "does not exist", "kubectl create se
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """Where the verbs are drawn."""
+    """Cluster, workspace and console of the recorded calls."""
 
     cluster: Cluster
     workspace: Path

@@ -135,7 +135,7 @@ def other_key(cluster: Cluster) -> None:
         (other_key, "Secret hook has no key url"),
     ],
 )
-def test_a_url_that_is_not_read_is_a_note_and_the_wait_goes_on(
+def test_a_url_that_is_not_read_is_a_note_and_the_wait_continues(
     plant: Callable[[Cluster], None], why: str, api: Api, cluster: Cluster, receiver: Receiver
 ) -> None:
     plant(cluster)

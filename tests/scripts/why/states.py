@@ -85,9 +85,9 @@ def row(age: float) -> Row:
 
 
 def training(age: float) -> RunFiles:
-    told = {"step_seconds": 12.0, "eta_seconds": 876.0}
+    speed = {"step_seconds": 12.0, "eta_seconds": 876.0}
     stages = {"train": {"state": "running"}}
-    return files(progress=progress(training=told, stages=stages), row=row(age))
+    return files(progress=progress(training=speed, stages=stages), row=row(age))
 
 
 def unscheduled(said: str, **answers: Any) -> View:

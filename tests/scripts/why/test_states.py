@@ -42,7 +42,7 @@ def test_a_row_is_one_sentence_and_an_action(state: State) -> None:
 
 
 @pytest.mark.parametrize("id", STATES)
-def test_kinds_tell_scripts_what_to_do(id: str) -> None:
+def test_kinds_are_exit_codes_for_scripts(id: str) -> None:
     row = next(each for each in states() if each.id == id)
     assert row.kind in EXITS
 

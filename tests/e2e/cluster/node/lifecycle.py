@@ -40,7 +40,7 @@ def start(layout: Layout, node: Node) -> None:
 
 
 def stop(layout: Layout, node: Node) -> None:
-    """Stop a node, in whatever state it is, and remove what it created."""
+    """Stop a node, in any state, and remove what it created."""
     power_off(layout, node)
     if node.folder.exists():
         shutil.rmtree(node.folder)

@@ -14,6 +14,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from launchers.system.proc_stat import read_stat
 from scripts.problem import Problem
 from tests.e2e.cluster import supervise
 from tests.e2e.cluster.layout import Layout, Node
@@ -90,15 +91,9 @@ def child(layout: Layout, process: Process) -> int:
 
 def children(pid: int) -> list[int]:
     """Return the ids of a process's children; empty if it has exited."""
-    found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
-        except OSError:  # it exited since it was listed
-            continue
-        if int(fields[1]) == pid:
-            found.append(int(stat.parent.name))
-    return found
+    stats = {int(path.name): read_stat(path.name) for path in Path("/proc").glob("[0-9]*")}
+    # a process without one has exited since it was listed
+    return [child for child, stat in stats.items() if stat is not None and stat.parent == pid]
 
 
 def kill(layout: Layout, node: Node) -> None:

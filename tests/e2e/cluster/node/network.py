@@ -23,7 +23,7 @@ def bridge(layout: Layout) -> str:
 
     The unreachable routes apply where no more specific one does: a packet to a deleted pod, or from
     the host to a Service, does not leave by the host's default route. The alias names the
-    checkout's folder, so that another one can tell whether this cluster still runs.
+    checkout's folder, so that another checkout can determine whether this cluster still runs.
     """
     name, gateway = layout.bridge, layout.gateway
     lines = [

@@ -83,7 +83,7 @@ def test_the_first_step_and_only_it_is_judged(tmp_path: Path) -> None:
         ("policy or reference", {}),
     ],
 )
-def test_the_side_is_told_by_where_the_reference_comes_from(
+def test_the_side_follows_from_the_source_of_the_reference(
     tmp_path: Path, side: str, asked: dict[str, Any]
 ) -> None:
     said = first_step(tmp_path, rewards=[0.05], **asked)
@@ -150,7 +150,7 @@ print(error(1, "the gradients of bucket 0", float("nan")))
 
 
 @needs_training
-def test_the_rows_of_the_microbatch_are_told_while_workers_read_ahead(tmp_path: Path) -> None:
+def test_the_rows_of_the_microbatch_are_reported_while_workers_read_ahead(tmp_path: Path) -> None:
     fake_upstream.lay(tmp_path, UPSTREAM)
     attempt = tmp_path / "attempt"
     attempt.mkdir()

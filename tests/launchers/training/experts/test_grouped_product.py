@@ -57,12 +57,12 @@ from launchers.training.experts import grouped_product
 grouped_product.install()
 from swift.megatron.trainers import base
 exact = torch._grouped_mm
-def spoilt(a, b, *, offs):  # as on compute capability 10
+def unsupported(a, b, *, offs):  # as on compute capability 10
     out = exact(a, b, offs=offs)
     if out.dim() == 3:
         out[[n for n, end in enumerate(offs) if end == (offs[n - 1] if n else 0)]] = float("nan")
     return out
-torch._grouped_mm = spoilt
+torch._grouped_mm = unsupported
 
 class Group:
     is_last_microbatch = False
@@ -235,7 +235,7 @@ def test_a_gpu_without_such_a_kernel_is_left_to_upstream(tmp_path: Path) -> None
     assert seen(tmp_path, program, major=8) == "upstream"
 
 
-def test_the_owner_is_not_told_where_reduction_is_not_overlapped(tmp_path: Path) -> None:
+def test_the_owner_is_not_notified_where_reduction_is_not_overlapped(tmp_path: Path) -> None:
     program = """
 group = wrapped(module, overlap=False)
 group.is_last_microbatch = True

@@ -75,7 +75,7 @@ def printed(folder: Path, program: str, *, layer_wise: bool = False) -> list[str
     return fake_upstream.run(folder, BEGIN + program).splitlines()
 
 
-def test_rank_bucket_step_and_rows_are_told_before_weights_change(tmp_path: Path) -> None:
+def test_rank_bucket_step_and_rows_are_reported_before_weights_change(tmp_path: Path) -> None:
     program = "step()"
     for bad in ("nan", "inf", "-inf"):
         program += f"; grads[1][2] = float('{bad}'); step()"

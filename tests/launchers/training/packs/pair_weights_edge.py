@@ -1,4 +1,4 @@
-"""Steps of packed DPO with equal weights beside the same pairs unpacked, on two CPU ranks.
+"""Steps of packed DPO with equal weights, compared with the same pairs unpacked, on two CPU ranks.
 
 Run by the training Python. Sampler, collator, model with its experts over both ranks, schedule,
 gradients' buffers, trainers and losses are the real ones. Each thing that holds is printed by rank

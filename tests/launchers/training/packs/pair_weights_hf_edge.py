@@ -1,4 +1,4 @@
-"""Steps of packed DPO on transformers with equal weights beside the same pairs unpacked, on CPU.
+"""Packed DPO on transformers with equal weights, compared with the same pairs unpacked, on CPU.
 
 Run by the training Python. Trainer, collator, loss and model (a small Qwen3 that attends within the
 texts of a pack) are the real ones; two processes are run one after the other and their gradients

@@ -1,4 +1,4 @@
-"""A step of packed DPO on a model or on packs split over two CPU ranks, beside two whole ones.
+"""A step of packed DPO, split by layers or by tokens over two CPU ranks, against two whole ones.
 
 ``-m tests.launchers.training.packs.split_edge SPLIT REFERENCE``: ``pipeline`` gives each rank half
 of the layers, ``context`` half of each text; REFERENCE is ``online`` or ``precomputed``. Trainers,
@@ -84,7 +84,7 @@ def named(model: Any) -> dict[str, Any]:
 
 @dataclass(frozen=True, kw_only=True)
 class Step:
-    """What a step leaves on a rank."""
+    """Results of a step on one rank."""
 
     metrics: dict[str, float]
     """Empty where no stage of this rank computes the loss."""

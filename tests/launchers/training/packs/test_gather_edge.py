@@ -27,6 +27,6 @@ SHOWN = (
 
 @needs_oracle
 @pytest.mark.timeout(180)
-def test_gathered_tokens_beside_all_to_all() -> None:
+def test_gathered_tokens_agree_with_all_to_all() -> None:
     said = ranks_on_cpu.said("tests.launchers.training.packs.gather_edge")
     assert [what for what in SHOWN if not any(line.startswith(what) for line in said)] == []

@@ -38,7 +38,7 @@ SHOWN = (
 @needs_oracle
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("reference", ["online", "precomputed"])
-def test_equal_weights_beside_unpacked_pairs(reference: str) -> None:
+def test_equal_weights_agree_with_unpacked_pairs(reference: str) -> None:
     said = ranks_on_cpu.said("tests.launchers.training.packs.pair_weights_edge", reference)
     assert [what for what in SHOWN if not any(line.startswith(what) for line in said)] == []
 
@@ -58,7 +58,7 @@ ON_TRANSFORMERS = (
 
 @needs_training
 @pytest.mark.timeout(600)
-def test_equal_weights_beside_unpacked_pairs_on_transformers() -> None:
+def test_equal_weights_agree_with_unpacked_on_transformers() -> None:
     done = subprocess.run(
         [PYTHON, "-m", "tests.launchers.training.packs.pair_weights_hf_edge"],
         cwd=ROOT,

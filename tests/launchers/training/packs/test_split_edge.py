@@ -24,6 +24,6 @@ SHOWN = (
     # a precomputed reference is refused with context parallelism (``precomputed-parallelism``)
     [("pipeline", "online"), ("pipeline", "precomputed"), ("context", "online")],
 )
-def test_a_step_that_is_split_beside_two_replicas(split: str, reference: str) -> None:
+def test_a_step_that_is_split_agrees_with_two_replicas(split: str, reference: str) -> None:
     said = ranks_on_cpu.said("tests.launchers.training.packs.split_edge", split, reference)
     assert [what for what in SHOWN if not any(line.startswith(what) for line in said)] == []

@@ -83,7 +83,7 @@ def test_our_own_plugin_changes_no_pair(tmp_path: Path) -> None:
     assert len({store_name(facts_of(each, tmp_path, MACHINE)) for each in given}) == 1
 
 
-def test_a_module_beside_a_plugin_is_part_of_it(tmp_path: Path) -> None:
+def test_a_module_next_to_a_plugin_is_part_of_it(tmp_path: Path) -> None:
     plugin = tmp_path / "code" / "data.py"
     plugin.parent.mkdir()
     plugin.write_text("import rows\n")
@@ -143,7 +143,7 @@ def test_only_a_cache_below_a_folder_is_left_out(tmp_path: Path) -> None:
     assert digest_of(data) != before
 
 
-def test_models_that_differ_between_the_samples_are_told_by_the_download(tmp_path: Path) -> None:
+def test_models_that_differ_between_the_samples_have_other_download_digests(tmp_path: Path) -> None:
     """A model with few tuned layers has the names and sizes of the one that it was."""
     args, seen = arguments(tmp_path), []
     weights = bytearray(16 * SAMPLE)
@@ -159,7 +159,7 @@ def test_models_that_differ_between_the_samples_are_told_by_the_download(tmp_pat
     assert facts_of(args, work.home, MACHINE) == seen[0]  # of another recipe
 
 
-def test_differences_are_told_by_name() -> None:
+def test_differences_are_reported_by_name() -> None:
     assert differences({"a": "1"}, {"a": "1"}) == ""
     assert (
         differences({"a": "1"}, {"b": "2"}) == "a was 1 and is not given, b was not given and is 2"

@@ -24,7 +24,7 @@ def run_of(tmp_path: Path) -> Path:
     return tmp_path / "w" / "runs" / "one"
 
 
-def test_a_fresh_run_begins_a_store_and_goes_on_with_parts(tmp_path: Path) -> None:
+def test_a_fresh_run_begins_a_store_and_continues_with_parts(tmp_path: Path) -> None:
     home, args = run_of(tmp_path), arguments(tmp_path)
     first = open_store(home, args, 0, MACHINE)
     assert (first.complete, first.pairs, first.folder.parent) == (False, {}, stores(home))

@@ -32,7 +32,7 @@ SHOWN = (
 
 
 @needs_training
-def test_our_trainer_beside_that_of_ms_swift() -> None:
+def test_our_trainer_agrees_with_that_of_ms_swift() -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT), "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(
         [PYTHON, "-m", "tests.launchers.training.reference.reference_edge"],

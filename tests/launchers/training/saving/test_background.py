@@ -16,8 +16,8 @@ import pytest
 
 from launchers.storage import checkpoint
 from scripts.helm import ROOT
+from tests.launchers.processes import is_running
 from tests.launchers.training.ranks_on_cpu import said
-from tests.launchers.training.training_processes import is_running
 from tests.launchers.training_environment import PYTHON, needs_oracle, needs_training
 
 pytestmark = [needs_training, pytest.mark.timeout(600)]

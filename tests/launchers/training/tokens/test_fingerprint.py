@@ -1,4 +1,4 @@
-"""Kept tokens are those of the same rows: whatever decides about a row gives another folder."""
+"""Cached tokens belong to the same rows: a change of any input of a row gives another folder."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def test_digests_of_a_marker_spare_reading_where_sizes_agree(
     }
 
 
-def test_a_link_is_read_whatever_the_marker_says(run: Path) -> None:
+def test_a_link_is_read_despite_the_marker(run: Path) -> None:
     file = run / "data" / "pairs.jsonl"
     file.rename(run / "real")
     file.symlink_to(run / "real")

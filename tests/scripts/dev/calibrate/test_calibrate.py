@@ -45,7 +45,7 @@ def test_errors_of_memory_stay_small_on_rows_that_were_left_out() -> None:
 def test_published_rows_alone_predict_roughly_what_was_measured_here() -> None:
     errors = memory.unseen(memory.fitted(ROWS))
     assert len(errors) >= 25
-    # most of it where nothing is recomputed: the published rows hardly tell of such runs
+    # most of it where nothing is recomputed: the published rows include few such runs
     assert statistics.mean(map(abs, errors)) < 0.25
 
 

@@ -61,7 +61,7 @@ def test_every_profile_is_in_the_table_and_each_card_but_one_has_all_counts() ->
 
 
 @pytest.mark.parametrize("file", [BASE, *sorted(HARDWARE.glob("*.yaml"))], ids=lambda f: f.stem)
-def test_a_pods_memory_leaves_a_tenth_of_it_beside_what_is_predicted(file: Path) -> None:
+def test_a_pods_memory_leaves_a_tenth_above_the_prediction(file: Path) -> None:
     row = next(row for row in ROWS if row.file == file)
     limit = read_submission(template("figures", row.files)).pod.memory
     assert row.plan.memory is not None and limit is not None
@@ -84,7 +84,7 @@ def test_a_layer_of_fewer_experts_is_not_the_whole_model(tmp_path: Path) -> None
     assert "| 48, 32 experts |" in table.ran(runs)
 
 
-def test_a_measured_run_stands_beside_its_profile(results: Path) -> None:
+def test_a_measured_run_is_in_the_row_of_its_profile(results: Path) -> None:
     runs = measured.runs(results)
     assert [(run.name, run.result) for run in runs] == [
         ("tuned", "bench-ab.json"),
@@ -213,6 +213,6 @@ def test_the_plot_names_every_profile_and_phase(results: Path, tmp_path: Path) -
     assert again.read_bytes() == path.read_bytes()
 
 
-def test_a_readme_without_its_markers_is_told() -> None:
+def test_a_readme_without_its_markers_is_reported() -> None:
     with pytest.raises(Problem, match="<!-- predicted -->"):
         filled("no markers", {"predicted": "x"})

@@ -7,7 +7,6 @@ retention. The fault in ``FAULT_TRAIN`` (JSON) happens on its ``rank``, at its `
 first attempt.
 """
 
-import argparse
 import ctypes
 import hashlib
 import json
@@ -23,6 +22,7 @@ from launchers.metrics import rows
 from launchers.storage import checkpoint, retention
 from launchers.system.step_board import Phase, StepBoard
 from tests.faults import syscalls
+from tests.launchers import torchrun_arguments
 
 STEPS, SAVE_EVERY, LIMIT = 8, 2, 2
 STEP_SECONDS = 0.05
@@ -40,13 +40,7 @@ def state_after(step: int) -> str:
 
 def main() -> None:
     """Parse torchrun's arguments and train."""
-    parser = argparse.ArgumentParser()
-    for flag in ("nnodes", "nproc-per-node", "node-rank", "master-addr", "master-port"):
-        parser.add_argument(f"--{flag}", required=True)
-    for flag in ("max-restarts", "log-dir", "redirects", "tee"):
-        parser.add_argument(f"--{flag}", required=True)
-    parser.add_argument("program", nargs=argparse.REMAINDER)
-    options = parser.parse_args()
+    options = torchrun_arguments.parse()
     logs = Path(options.log_dir) / "none_x" / "attempt_0" / "0"
     logs.mkdir(parents=True)
     words = options.program

@@ -9,7 +9,6 @@ the steps of a rehearsal, see ``rehearse`` below); else it
 succeeds.
 """
 
-import argparse
 import json
 import os
 import signal
@@ -18,15 +17,11 @@ import sys
 import time
 from pathlib import Path
 
+from tests.launchers import torchrun_arguments
+
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    for flag in ("nnodes", "nproc-per-node", "node-rank", "master-addr", "master-port"):
-        parser.add_argument(f"--{flag}", required=True)
-    for flag in ("max-restarts", "log-dir", "redirects", "tee"):
-        parser.add_argument(f"--{flag}", required=True)
-    parser.add_argument("program", nargs=argparse.REMAINDER)
-    options = parser.parse_args()
+    options = torchrun_arguments.parse()
     acts = dict(a.split(":", 1) for a in os.environ.get("FAKE_TRAIN", "").split(",") if a)
     attempt = Path(options.log_dir).parent.name
     own = (f"{options.node_rank}.{attempt}", options.node_rank)

@@ -1,6 +1,6 @@
 """One rank of a Megatron run on CPU: ms-swift's own flow callback, and a trainer that stands in.
 
-``torchrun -m tests.launchers.training.stop_megatron_run CASE`` with ``DPO_STEP_BOARD`` and
+``torchrun -m tests.launchers.training.stop.megatron_run CASE`` with ``DPO_STEP_BOARD`` and
 ``FOLDER``. megatron-core does not import without a GPU; the trainer here calls the callbacks in the
 order of ms-swift 4.4.1 ``swift/megatron/trainers/base.py``, ``run_train_step``.
 """

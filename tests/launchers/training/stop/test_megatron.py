@@ -27,7 +27,7 @@ class Ranks:
         words = [str(PYTHON), "-m", "torch.distributed.run", "--nproc-per-node", "2"]
         words += ["--master-port", str(free_port()), "-m"]
         self.process = subprocess.Popen(
-            [*words, "tests.launchers.training.stop_megatron_run", case],
+            [*words, "tests.launchers.training.stop.megatron_run", case],
             cwd=ROOT,
             env={**env, "OMP_NUM_THREADS": "1", "CUDA_VISIBLE_DEVICES": ""},
             stderr=subprocess.PIPE,
