@@ -29,13 +29,15 @@ class Pausing:
     """A run: what it asks its queue for."""
 
     name: str
-    queue: str
+    queue: str = ""
+    """LocalQueue; empty for a run without one."""
     gpus: int = 1
     nodes: int = 1
     priority: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
     """Of the pods."""
+    command: tuple[str, ...] = ("sleep", "infinity")
     image: str = f"{standin.IMAGE['repository']}:{standin.IMAGE['tag']}"
     pod: Mapping[str, Any] = field(default_factory=dict)
     """Fields that override the pod's spec."""
@@ -43,19 +45,21 @@ class Pausing:
     @property
     def jobset(self) -> Object:
         """Return the JobSet."""
-        labels = {f"{KUEUE}/queue-name": self.queue, **self.labels}
+        labels = {**self.labels}
+        if self.queue:
+            labels[f"{KUEUE}/queue-name"] = self.queue
         if self.priority:
             labels[f"{KUEUE}/priority-class"] = self.priority
         template = {"metadata": {"annotations": {**self.annotations}}, "spec": self._pod()}
         job = {
             **{"parallelism": self.nodes, "completions": self.nodes, "completionMode": "Indexed"},
-            **{"backoffLimit": 0, "template": template},
+            **{"backoffLimit": 0, "podReplacementPolicy": "Failed", "template": template},
         }
         return {
             **{"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet"},
             "metadata": {"name": self.name, "labels": labels},
             "spec": {
-                "failurePolicy": {"maxRestarts": 0},
+                "failurePolicy": {"maxRestarts": 3, "restartStrategy": "BlockingRecreate"},
                 "replicatedJobs": [{"name": GANG, "template": {"spec": job}}],
             },
         }
@@ -64,7 +68,7 @@ class Pausing:
         amounts = {**_SMALL, GPU: str(self.gpus)}
         container = {
             **{"name": "launcher", "image": self.image, "imagePullPolicy": "IfNotPresent"},
-            "command": ["sleep", "infinity"],
+            "command": [*self.command],
             "resources": {"requests": amounts, "limits": {GPU: str(self.gpus)}},
         }
         return merge(
