@@ -335,13 +335,13 @@ def _evict(space: Space, gate: str) -> None:
     Run(name="high", space=space).condition("Admitted")
 
 
-READY_SECONDS = 12
+READY_SECONDS, BACKOFF_SECONDS = 12, 20
 """waitForPodsReady.timeout, and its backoff: long enough for a call of `why` on a busy machine."""
 
 
 def test_why_says_what_wait_for_pods_ready_does(empty: Space, faults: Faults) -> None:
     backoff = {
-        **{"backoffBaseSeconds": READY_SECONDS, "backoffMaxSeconds": READY_SECONDS},
+        **{"backoffBaseSeconds": BACKOFF_SECONDS, "backoffMaxSeconds": BACKOFF_SECONDS},
         "backoffLimitCount": 1,
     }
     patience = {"timeout": f"{READY_SECONDS}s", "blockAdmission": True}
@@ -357,10 +357,11 @@ def test_why_says_what_wait_for_pods_ready_does(empty: Space, faults: Faults) ->
     assert list(found) == ["pods-ready-blocked"], (found, behind.workload)
     behind.space.kubectl.delete("jobset", "behind")
     slow.condition("Evicted")
+    until("its pods are gone", lambda: slow.pods() == [], seconds=BACKOFF_SECONDS)
     found = states(empty, "slow")
     assert list(found) == ["requeue-backoff", "evicted-pods-ready-timeout"], (found, slow.workload)
     assert ", after 1 eviction." in found["requeue-backoff"]
-    until("Kueue gives up", lambda: _is_inactive(slow), seconds=4 * READY_SECONDS)
+    until("Kueue gives up", lambda: _is_inactive(slow), seconds=120)
     slow.condition("QuotaReserved", "False")
     found = states(empty, "slow")
     assert list(found) == ["requeuing-limit"], (found, slow.workload)
