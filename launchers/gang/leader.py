@@ -12,7 +12,14 @@ from functools import partial
 
 from launchers import logs
 from launchers.exits import USER, Exit, LaunchError
-from launchers.gang.barrier import JudgeAnswers, incomplete, missing, refusal, seconds_until
+from launchers.gang.barrier import (
+    JudgeAnswers,
+    incomplete,
+    missing,
+    refusal,
+    seconds_until,
+    spell_ranks,
+)
 from launchers.gang.handshake import Handshakes, RefusalLog
 from launchers.gang.hang_agreement import HangAgreement
 from launchers.gang.peer_monitor import SILENCE_LIMIT_SECONDS, PeerMonitor
@@ -198,6 +205,9 @@ class Leader:
         """
         prepared = message.to_wire()
         with self._change:
+            if absent := missing(self.own.nodes, self._hellos.keys()):
+                # `why` reads this line: in a gang of two no other one says that a rank is missing.
+                logs.info("gang awaited", missing=spell_ranks(absent), of=self.own.nodes)
             while len(self._ready) < self.own.nodes - 1:
                 for rank in self._connections.keys() - self._sent:
                     self._sent[rank] = time.time()

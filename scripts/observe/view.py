@@ -17,7 +17,7 @@ from scripts.observe.workspace import Attempt, End, RunFiles, parse_end
 LAUNCHER = "launcher"
 """Name of the container (chart/templates/pod/_pod.tpl)."""
 _JOINED = re.compile(r" gang (joined|dropped) peer=\"?rank (\d+)")
-_LEADING = (" gang started ", " gang joined ", " gang dropped ")
+_LEADING = (" gang started ", " gang awaited ", " gang joined ", " gang dropped ")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from scripts.manifest import KUEUE
 from scripts.observe.view import View, unix_time
-from scripts.why.words import Condition, Facts, clean, lasting
+from scripts.why.words import Condition, Facts, clean, lasting, matched
 
+REJECTED = r'AdmissionChecks? in Rejected state: "(?P<check>[^"]+)"(?: \((?P<why>.*?)\)(?=;|$))?'
 STOPPED_BY = "megatron-dpo/stopped-by"
 """Annotation of a JobSet that `megatron-dpo stop` has stopped: who did."""
 
@@ -62,8 +63,14 @@ def _stopped(view: View) -> Facts | None:
     return {"by": f" by {notes[STOPPED_BY]}" if notes.get(STOPPED_BY) else " by a person"}
 
 
+def rejection(view: View) -> dict[str, str] | None:
+    """Return check and message of the admission check for which Kueue deactivated a run."""
+    return matched(REJECTED, _deactivation(view)[1]) if is_inactive(view) else None
+
+
 def _deactivated(view: View) -> Facts | None:
-    if not is_inactive(view) or _requeuing_limit(view) or _max_exec_time(view) or _stopped(view):
+    others = (_requeuing_limit, _max_exec_time, _stopped, rejection)
+    if not is_inactive(view) or any(test(view) for test in others):
         return None
     reason, message = _deactivation(view)
     return {"cause": message or reason}

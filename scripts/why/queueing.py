@@ -16,7 +16,7 @@ from scripts.observe.cluster import condition, is_true
 from scripts.observe.view import View, unix_time
 from scripts.plan.units import time_text
 from scripts.quantity import format_amount, parse_quantity
-from scripts.why.holding import has_kueue, is_inactive, while_waiting
+from scripts.why.holding import has_kueue, is_inactive, rejection, while_waiting
 from scripts.why.position import position, workloads
 from scripts.why.words import Condition, Facts, after, clean, matched
 
@@ -32,14 +32,23 @@ EXCEEDED = (
     r"maximum capacity \((?P<most>[^)]*)\)"
 )
 UNCOVERED = r"resource (?P<resource>\S+) unavailable in ClusterQueue"
-TOPOLOGY = r'(?P<cause>topology "[^"]*" (?:doesn\'t allow to fit|allows to fit only)[^;]*)'
+TOPOLOGY = (
+    r'(?P<cause>topology "[^"]*" (?:doesn\'t allow to fit|allows to fit only)[^;]*'
+    r"(?:; excluded: [^;]*)?)"
+)
 MISMATCH = (
     r"(?P<cause>untolerated taint .*? in flavor [^\s,;]+|"
     r"flavor \S+ doesn't match node affinity)"
 )
 NO_FLAVOR = r"(?P<cause>flavor \S+ not found)"
+NO_FLAVORS = r"references missing ResourceFlavor\(s\): (?P<cause>\S+?)[,.]*(?:\s|$)"
+NOT_READABLE = "Can't submit new workloads to clusterQueue"
+"""Condition of a LocalQueue whose ClusterQueue is not active, for whatever reason."""
 PREEMPTING = r"Pending the preemption of (?P<count>\d+) workload"
 OVERLAP = "will fit after these preemptions complete"
+LOCAL_STOPPED = r"LocalQueue \S+ is (?:stopped|inactive)"
+LOCAL_MISSING = r"LocalQueue \S+ (?:doesn't exist|is terminating or missing)"
+MISSING = r"ClusterQueue \S+ (?:doesn't exist|not found|is terminating or missing)"
 NOT_SELECTED = r"(?i)namespace doesn't match"
 BLOCKED = "waiting for all admitted workloads to be in PodsReady condition"
 PREEMPTED = (
@@ -69,7 +78,7 @@ def _in_message(pattern: str) -> Condition:
 
 def _local_queue_missing(view: View) -> Facts | None:
     absent = view.snapshot.answer("get localqueues").absent
-    named = matched(r"LocalQueue \S+ doesn't exist", view.pending_message) is not None
+    named = matched(LOCAL_MISSING, view.pending_message) is not None
     return {} if view.queue and (absent or named) and has_kueue(view) else None
 
 
@@ -80,7 +89,7 @@ def _policy(queue: Object) -> str:
 
 def _local_queue_stopped(view: View) -> Facts | None:
     policy = _policy(view.snapshot.local_queue)
-    if policy or matched(r"LocalQueue \S+ is stopped", view.pending_message) is not None:
+    if policy or matched(LOCAL_STOPPED, view.pending_message) is not None:
         return {"policy": policy or "not readable"}
     return None
 
@@ -91,7 +100,7 @@ def _cluster_queue(view: View) -> str:
 
 
 def _cluster_queue_missing(view: View) -> Facts | None:
-    named = matched(r"ClusterQueue \S+ (doesn't exist|not found)", view.pending_message) is not None
+    named = matched(MISSING, view.pending_message) is not None
     absent = view.snapshot.answer("get clusterqueues").absent
     return {"cluster_queue": _cluster_queue(view)} if named or absent else None
 
@@ -121,8 +130,19 @@ def _cluster_queue_inactive(view: View) -> Facts | None:
     off = active.get("status") == "False" or named
     if not off or _local_queue_stopped(view) or _cluster_queue_stopped(view):
         return None
+    if _cluster_queue_missing(view) or _flavor_missing(view):
+        return None
     cause = clean(str(active.get("message") or view.pending_message))
+    if cause == NOT_READABLE:
+        cause = "it is stopped or incomplete, which you may not read"
     return {"cluster_queue": _cluster_queue(view), "cause": cause}
+
+
+def _flavor_missing(view: View) -> Facts | None:
+    """Of a queue that is not active for that reason, or of the moment before it is known."""
+    said = str(_activity(view).get("message") or "")
+    found = matched(NO_FLAVORS, said) or matched(NO_FLAVOR, view.pending_message)
+    return None if found is None else {"cause": clean(found["cause"])}
 
 
 def _namespace_not_selected(view: View) -> Facts | None:
@@ -146,9 +166,12 @@ def _exceeds(view: View) -> Facts | None:
 
 def _preempting(view: View) -> Facts | None:
     found = matched(PREEMPTING, view.pending_message)
-    if found is None and OVERLAP in view.pending_message:
-        return {"count": "other"}
-    return found
+    if found is None:
+        several = {"victims": "other workloads", "whose": "their"}
+        return several if OVERLAP in view.pending_message else None
+    if found["count"] == "1":
+        return {"victims": "1 workload", "whose": "its"}
+    return {"victims": f"{found['count']} workloads", "whose": "their"}
 
 
 def _quota_short(view: View) -> Facts | None:
@@ -227,6 +250,15 @@ def _check_in(states: Iterable[str]) -> Condition:
     return holds
 
 
+def _check_rejected(view: View) -> Facts | None:
+    """Of a state, or of the message of the deactivation, which resets the state to Pending."""
+    found = _check_in(["Rejected"])(view)
+    said = rejection(view)
+    if found is None and said is not None:
+        return {"check": said["check"], "cause": after(said["why"] or "")}
+    return found
+
+
 def _check_pending(view: View) -> Facts | None:
     reserved = is_true(view.workload, "QuotaReserved") and not view.is_admitted
     return _check_in(["Pending"])(view) if reserved else None
@@ -237,7 +269,9 @@ def _requeue_backoff(view: View) -> Facts | None:
     when = unix_time(state.get("requeueAt"))
     if when is None or when <= view.now:
         return None
-    return {"when": f"in {time_text(when - view.now)}", "count": state.get("count") or 1}
+    count = int(state.get("count") or 0)
+    evictions = f", after {count} eviction{'s' * (count > 1)}" if count else ""
+    return {"when": f"in {time_text(when - view.now)}", "evictions": evictions}
 
 
 def _eviction(view: View) -> tuple[str, str]:
@@ -293,12 +327,13 @@ CONDITIONS: dict[str, Condition] = {
             "cluster-queue-stopped": _cluster_queue_stopped,
             "cluster-queue-inactive": _cluster_queue_inactive,
             "namespace-not-selected": _namespace_not_selected,
+            "flavor-missing": _flavor_missing,
             "quota-exceeds-maximum": _exceeds,
             "preempting": _preempting,
             "quota-short": _quota_short,
             "topology-does-not-fit": _topology,
             "pods-ready-blocked": _pods_ready_blocked,
-            "admission-check-rejected": _check_in(["Rejected"]),
+            "admission-check-rejected": _check_rejected,
             "admission-check-retry": _check_in(["Retry"]),
             "admission-check-pending": _check_pending,
             "requeue-backoff": _requeue_backoff,
@@ -313,5 +348,4 @@ CONDITIONS: dict[str, Condition] = {
     },
     "quota-uncovered": _in_message(UNCOVERED),
     "flavor-mismatch": _in_message(MISMATCH),
-    "flavor-missing": _in_message(NO_FLAVOR),
 }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,17 +47,6 @@ def look(
     said = megatron_dpo(space, *words, kubeconfig=kubeconfig, seconds=120)
     assert said.code in (0, 1) and said.out, said.err
     return Diagnosis(code=said.code, lines=tuple(said.document["findings"]))
-
-
-def acting(space: Space, account: str) -> Path:
-    """Return a kubeconfig whose user is a service account."""
-    token = space.kubectl.run("create", "token", account).strip()
-    text = space.kubectl.run("config", "view", "--raw", "--output=json")
-    content = json.loads(text)
-    content["users"][0]["user"] = {"token": token}
-    file = space.folder / "guest.kubeconfig"
-    file.write_text(json.dumps(content), encoding="utf-8")
-    return file
 
 
 def without_rules(value: Any) -> Any:

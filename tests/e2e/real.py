@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -57,6 +59,16 @@ def main_job(cluster: Cluster, kubectl: Kubectl, folder: Path) -> Iterator[MainJ
         yield MainJob(
             space=place, release=installed, run=run, before=before, losses=dict(losses(run))
         )
+
+
+KEEP = "KEEP_RUNS"
+"""Environment variable: a folder, as a workspace, for the files of runs that tests would remove."""
+
+
+def keep(run: Run) -> None:
+    """Copy a run's folder where the environment asks for it, so that a report can be made of it."""
+    if folder := os.environ.get(KEEP):
+        shutil.copytree(run.home, Path(folder) / "runs" / run.name, dirs_exist_ok=True)
 
 
 def objects(space: Space) -> set[str]:

@@ -58,12 +58,14 @@ def submit(space: Space, run: str, *words: str, over: Values | None = None) -> S
     return megatron_dpo(space, "submit", "-f", str(A100), "-f", str(file), "--run", run, *words)
 
 
-def explained(space: Space, run: str, id: str, code: int, *facts: str) -> None:
+def explained(
+    space: Space, run: str, id: str, code: int, *facts: str, kubeconfig: Path | None = None
+) -> None:
     """Wait until `why` gives this state as the first, with its facts and its exit code."""
     last: list[Any] = []
 
     def is_first() -> bool:
-        said = megatron_dpo(space, "why", run, "--json")
+        said = megatron_dpo(space, "why", run, "--json", kubeconfig=kubeconfig)
         last[:] = [said.code, said.out or said.err]
         return bool(said.out) and said.document["reasons"][0]["id"] == id
 

@@ -34,6 +34,7 @@ def test_a_preempted_run_resumes_and_reaches_the_same_loss(main_job: MainJob) ->
     with measured("preempted run: back at work to JobSet Completed"):
         run.running(2)
         run.ended(seconds=MINUTES * 60)
+    real.keep(run)
     # A rank may end before its pod is removed: then it is a restart that does not count.
     assert run.restarts[1] == 0
     assert run.progress["attempt"] == 2

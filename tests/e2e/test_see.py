@@ -1,6 +1,10 @@
-"""submit, list, status, why, logs, report, clean, stop and resume on a real cluster."""
+"""The verbs about a run, on a real cluster: submit to rerun, and what a user of few rights sees."""
 
 from __future__ import annotations
+
+import base64
+import tarfile
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +14,7 @@ from scripts.observe.command import Exit
 from tests.e2e import queues, standin
 from tests.e2e.measured import measured
 from tests.e2e.merge import merge
+from tests.e2e.rights import member
 from tests.e2e.runs import Run
 from tests.e2e.see import explained, megatron_dpo, submit
 from tests.e2e.space import Space
@@ -175,3 +180,80 @@ def test_why_pods_do_not_start_and_what_a_user_did_wrong(queued: Space) -> None:
     explained(queued, "wrong", "user-error", Exit.FAILED, "rank 0")
     missing = megatron_dpo(queued, "why", "wrogn")
     assert missing.code == Exit.FAILED and "wrong" in missing.out, missing
+
+
+CANARY = "cAnArY-5e1f0d"
+SECRET = f"{CANARY}-of-secret"
+
+
+def test_a_failed_run_is_packed_without_secrets_and_started_again(queued: Space) -> None:
+    data = {"token": base64.b64encode(SECRET.encode()).decode()}
+    made = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "hf-token"}, "data": data}
+    queued.kubectl.apply([made])
+    over = {
+        "secrets": {"hf": {"existingSecret": "hf-token"}},
+        "extraEnv": {"DEBUG_LABEL": f"{CANARY}-of-env"},
+        "restarts": {"max": 0, "inPlace": 0},
+    }
+    release, run = standin.release(queued, "dpo", merge(ONE_NODE, over), hold=True)
+    release.install()
+    until("the trainer has started", lambda: list(run.home.rglob("argv.json")), seconds=60)
+    said = f"ValueError: password={CANARY}-of-log, {SECRET}, {CANARY}-of-env"
+    standin.order(run, f"fail {said}", "1-0")
+    run.ended("Failed")
+    [pod] = run.pods()
+    assert said in run.log(pod.name)
+    _bundled(run)
+    explained(queued, "dpo", "user-error", Exit.FAILED, pod.name, "ValueError")
+    before = run.jobset["metadata"]["uid"]
+    again = megatron_dpo(queued, "rerun", "dpo", "--yes")
+    assert again.code == Exit.OK, again
+    assert run.jobset["metadata"]["uid"] != before
+    standin.order(run, "succeed", "2-0")
+    run.ended()
+    assert run.progress["attempt"] == 2
+
+
+def _bundled(run: Run) -> None:
+    """Pack the run, through a reader pod, since its own pods have ended."""
+    file = run.space.folder / "bundle.tar.gz"
+    said = megatron_dpo(run.space, "bundle", run.name, "--file", str(file))
+    assert said.code == 0, said
+    _no_reader(run)
+    held = _unpacked(file)
+    for name in ("jobset.json", "pods.json", "rank-0.log", "secrets/hf-token.json"):
+        assert f"bundle-dpo/cluster/{name}" in held, sorted(held)
+    assert any(name.startswith("bundle-dpo/attempts/1/") for name in held), sorted(held)
+    for form in (CANARY, base64.b64encode(SECRET.encode()).decode()):
+        assert [name for name, text in held.items() if form in text] == []
+        assert form not in said.out + said.err
+    assert "ValueError: password=" in held["bundle-dpo/cluster/rank-0.log"]
+
+
+def _unpacked(file: Path) -> dict[str, str]:
+    with tarfile.open(file) as tar:
+        opened = {item.name: tar.extractfile(item) for item in tar.getmembers()}
+        return {name: each.read().decode() for name, each in opened.items() if each}
+
+
+def test_a_user_with_the_rights_of_the_namespace_only_sees_the_run(unqueued: Space) -> None:
+    queues.make(unqueued, ONE_GANG)
+    release, run = standin.release(unqueued, "dpo", hold=True)
+    release.install()
+    run.training()
+    standin.release(unqueued, "second", hold=True)[0].install()
+    config = member(unqueued, "member")
+    seen = megatron_dpo(unqueued, "status", "dpo", "--json", kubeconfig=config)
+    assert seen.code == Exit.OK, seen
+    found = seen.document
+    assert found["workspace"].startswith("exec in pod dpo-"), found
+    assert (found["stage"], found["notes"]) == ("train", []), found
+    explained(unqueued, "second", "quota-short", Exit.WAITING, "dpo holds 16", kubeconfig=config)
+    some = member(unqueued, "some", of=("jobset.x-k8s.io", "batch"))
+    lacks = megatron_dpo(unqueued, "status", "dpo", "--json", "--source", "api", kubeconfig=some)
+    noted = " ".join(lacks.document["notes"])
+    assert lacks.code == Exit.UNKNOWN, lacks
+    for permission in ("list pods", "list workloads", "get localqueues"):
+        assert f"you lack the permission: {permission}" in noted, noted
+    nobody = member(unqueued, "nobody", of=())
+    explained(unqueued, "dpo", "no-permission", Exit.UNKNOWN, "nobody", kubeconfig=nobody)

@@ -100,6 +100,15 @@ def test_a_node_alone_starts_at_once_and_opens_no_port() -> None:
     lead.leave(Exit.OK, "")
 
 
+def test_rank_zero_logs_whom_it_waits_for_even_if_nobody_has_joined(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level("INFO"), led(nodes=2) as (lead, _), pytest.raises(LaunchError):
+        lead.start(StartMessage(attempt=1), time.monotonic())
+    [line] = [each for each in caplog.messages if each.startswith("gang ")]
+    assert line == 'gang awaited missing="rank 1" of=2'
+
+
 def test_missing_ranks_are_named() -> None:
     with led() as (lead, join):
         join(2)

@@ -307,10 +307,10 @@ STATES: dict[str, tuple[Callable[[], View], str]] = {
     ),
     "deactivated": (
         lambda: inactive(
-            "DeactivatedDueToAdmissionCheck",
-            "The workload is deactivated due to Admission check(s): [capacity], were rejected",
+            "DeactivatedDueToMaintenance",
+            "The workload is deactivated due to maintenance of the racks",
         ),
-        "[capacity], were rejected",
+        "due to maintenance of the racks",
     ),
     "suspended": (lambda: view(suspended(queue=None)), "suspended"),
     "kueue-missing": (
@@ -356,15 +356,15 @@ STATES: dict[str, tuple[Callable[[], View], str]] = {
                         condition(
                             "Active",
                             "False",
-                            "FlavorNotFound",
-                            "Can't admit new workloads: references missing ResourceFlavor(s): "
-                            "a100.",
+                            "AdmissionCheckNotFound",
+                            "Can't admit new workloads: references missing AdmissionCheck(s): "
+                            "capacity.",
                         )
                     ]
                 },
             },
         ),
-        "missing ResourceFlavor(s): a100",
+        "missing AdmissionCheck(s): capacity",
     ),
     "namespace-not-selected": (
         lambda: waits(
@@ -434,11 +434,23 @@ STATES: dict[str, tuple[Callable[[], View], str]] = {
     ),
     "flavor-missing": (
         lambda: waits(
-            pending(
-                "couldn't assign flavors to pod set node: flavor a100 not found", "Misconfigured"
-            )
+            pending("ClusterQueue gpus is inactive", "Inadmissible"),
+            cluster={
+                **queue("gpus"),
+                "status": {
+                    "conditions": [
+                        condition(
+                            "Active",
+                            "False",
+                            "FlavorNotFound",
+                            "Can't admit new workloads: references missing ResourceFlavor(s): "
+                            "a100.",
+                        )
+                    ]
+                },
+            },
         ),
-        "flavor a100 not found",
+        "does not exist: a100.",
     ),
     "pods-ready-blocked": (
         lambda: waits(

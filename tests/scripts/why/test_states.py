@@ -16,7 +16,7 @@ from scripts import cli
 from scripts.helm import CHART
 from scripts.why.command import EXITS
 from scripts.why.reasons import CONDITIONS, State, explain, states
-from tests.scripts.observe.planted import jobset, pod, suspended, view, workload
+from tests.scripts.observe.planted import RUNNING, jobset, pod, suspended, view, workload
 from tests.scripts.why.states import STATES
 
 
@@ -62,6 +62,14 @@ def test_each_moment_between_installation_and_the_first_pod_is_known() -> None:
     }
     for id, views in moments.items():
         assert [explain(each)[0].id for each in views] == [id] * len(views)
+
+
+def test_a_gang_of_two_of_which_none_has_joined_is_incomplete() -> None:
+    awaited = '2026-11-18T10:00:00Z INFO rank=0 gang awaited missing="rank 1" of=2\n'
+    made = view(jobset(), pods=[pod(0, RUNNING), pod(1, RUNNING)], log=awaited)
+    assert explain(made)[0].id == "ranks-missing"
+    begun = f"{awaited}2026-11-18T10:00:01Z INFO rank=0 gang started generation=a nodes=2\n"
+    assert explain(view(jobset(), pods=made.snapshot.pods, log=begun))[0].id == "running"
 
 
 COMMAND = re.compile(r"`((?:megatron-dpo|kubectl|helm) [^`]*)`|((?:megatron-dpo|kubectl|helm) )")

@@ -1,0 +1,138 @@
+"""Messages of Kueue 0.19.2 as the cluster has them, of which `why` names a fact."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from scripts.observe.view import View
+from scripts.why.reasons import explain
+from tests.scripts.observe.planted import condition, evicted, pending, refused, view, workload
+from tests.scripts.observe.planted import suspended as waiting
+
+NOT_ACTIVE = "Can't submit new workloads to clusterQueue"
+ELSEWHERE = {"metadata": {"name": "gpu"}, "spec": {"clusterQueue": "gpus"}}
+
+
+def local(message: str) -> dict[str, Any]:
+    """A LocalQueue whose ClusterQueue is not active."""
+    inactive = condition("Active", "False", "ClusterQueueIsInactive", message)
+    return {**ELSEWHERE, "status": {"conditions": [inactive]}}
+
+
+def cluster(message: str) -> dict[str, Any]:
+    inactive = condition("Active", "False", "FlavorNotFound", message)
+    return {"metadata": {"name": "gpus"}, "spec": {}, "status": {"conditions": [inactive]}}
+
+
+def waits(item: dict[str, Any], **answers: Any) -> View:
+    return view(waiting(), workloads=[item], **answers)
+
+
+def only(made: View) -> tuple[str, str]:
+    [found] = explain(made)
+    return found.id, found.sentence
+
+
+def test_a_stopped_local_queue_is_recognized_without_the_right_to_read_it() -> None:
+    item = pending("LocalQueue gpu is inactive", "Inadmissible")
+    id, said = only(waits(item, get_localqueues=refused()))
+    assert id == "local-queue-stopped" and "stopPolicy not readable" in said
+
+
+@pytest.mark.parametrize(
+    ("message", "id"),
+    [
+        ("LocalQueue gpu is terminating or missing", "local-queue-missing"),
+        ("ClusterQueue gpus is terminating or missing", "cluster-queue-missing"),
+    ],
+)
+def test_a_queue_that_is_being_deleted_counts_as_missing(message: str, id: str) -> None:
+    assert only(waits(pending(message), local=ELSEWHERE))[0] == id
+
+
+def test_a_missing_cluster_queue_is_not_also_called_inactive() -> None:
+    item = pending("ClusterQueue gpus doesn't exist", "Inadmissible")
+    made = waits(item, local=local(NOT_ACTIVE), get_clusterqueues=refused())
+    assert only(made)[0] == "cluster-queue-missing"
+
+
+def test_who_may_not_read_a_cluster_queue_is_told_what_its_local_queue_implies() -> None:
+    item = pending("ClusterQueue gpus is inactive", "Inadmissible")
+    made = waits(item, local=local(NOT_ACTIVE), get_clusterqueues=refused())
+    id, said = only(made)
+    assert (
+        id == "cluster-queue-inactive" and "stopped or incomplete, which you may not read" in said
+    )
+
+
+@pytest.mark.parametrize(
+    ("message", "flavors"),
+    [
+        ("references missing ResourceFlavor(s): a100.", "a100"),
+        ("references missing ResourceFlavor(s): a100.x,h100.", "a100.x,h100"),
+        (
+            "references missing ResourceFlavor(s): a100, references missing AdmissionCheck(s): c.",
+            "a100",
+        ),
+    ],
+)
+def test_a_queue_without_its_flavor_names_it(message: str, flavors: str) -> None:
+    item = pending("ClusterQueue gpus is inactive", "Inadmissible")
+    said = f"Can't admit new workloads: {message}"
+    id, sentence = only(waits(item, local=ELSEWHERE, cluster=cluster(said)))
+    assert id == "flavor-missing" and sentence.endswith(f"does not exist: {flavors}.")
+
+
+def test_nodes_that_a_topology_excludes_are_named() -> None:
+    item = pending(
+        'couldn\'t assign flavors to pod set node: topology "racks" allows to fit only 1 out of 4 '
+        'pod(s). Total nodes: 3; excluded: resource "nvidia.com/gpu": 2; couldn\'t assign flavors '
+        "to pod set b: x"
+    )
+    id, said = only(waits(item))
+    assert id == "topology-does-not-fit"
+    assert said.endswith('4 pod(s). Total nodes: 3; excluded: resource "nvidia.com/gpu": 2.')
+
+
+@pytest.mark.parametrize(
+    ("count", "words"), [(1, "preempting 1 workload for this run; its pods"), (2, "2 workloads")]
+)
+def test_one_victim_of_a_preemption_is_one(count: int, words: str) -> None:
+    item = pending(f"insufficient. Pending the preemption of {count} workload(s)")
+    assert words in only(waits(item))[1]
+
+
+@pytest.mark.parametrize(
+    ("listed", "check", "why"),
+    [
+        ('AdmissionCheck in Rejected state: "gate" (zone is closed)', "gate", ": zone is closed."),
+        ('AdmissionCheck in Rejected state: "gate"', "gate", "run."),
+        ('AdmissionChecks in Rejected state: "a" (x (y)); "b" (z)', "a", ": x (y)."),
+    ],
+)
+def test_a_rejection_is_read_from_the_deactivation(listed: str, check: str, why: str) -> None:
+    said = f"The workload is deactivated due to {listed}"
+    item = evicted("DeactivatedDueToAdmissionCheck", said, active=False)
+    [found] = explain(waits(item))
+    assert found.id == "admission-check-rejected"
+    assert f"check {check} rejected" in found.sentence and found.sentence.endswith(why)
+    assert "megatron-dpo resume dpo" in found.remedy
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        ({"requeueAt": "2026-11-18T10:28:40Z"}, "in 2 min."),
+        ({"count": 1, "requeueAt": "2026-11-18T10:28:40Z"}, "in 2 min, after 1 eviction."),
+    ],
+)
+def test_a_delay_counts_evictions_only_where_there_were_some(
+    state: dict[str, Any], words: str
+) -> None:
+    check = {"name": "gate", "state": "Retry", "message": ""}
+    reserved = condition("QuotaReserved", "True", "QuotaReserved")
+    found = explain(waits(workload(reserved, admissionChecks=[check], requeueState=state)))
+    assert [each.id for each in found] == ["admission-check-retry", "requeue-backoff"]
+    assert found[1].sentence.endswith(words)
