@@ -87,7 +87,7 @@ class Case:
         self.gang.variables = {
             "FAULT_TRAIN": json.dumps(self.inject.get("train", {})),
             "FAULT_SIGN": str(self.sign),
-            "DPO_HANG_FLOORS": "end=10",
+            "DPO_HANG_FLOORS": "end=10,step=20",
             **self.inject.get("env", {}),
         }
         self.gang.rank_variables = {1: self.inject.get("rank_1", {})}

@@ -21,6 +21,7 @@ from typing import Any
 from launchers.metrics import rows
 from launchers.storage import checkpoint, retention
 from launchers.system.step_board import Phase, StepBoard
+from launchers.training import heartbeat
 from tests.faults import syscalls
 from tests.launchers import torchrun_arguments
 
@@ -76,8 +77,12 @@ class Node:
         step, state = self.load(Path(resume)) if resume else (0, "start")
         self.folder.mkdir(parents=True, exist_ok=True)
         self.output.mkdir(parents=True, exist_ok=True)
+        heartbeat.current().begin()
+        board = StepBoard.of_process(os.environ)
+        assert board is not None
         while step < STEPS:
             step += 1
+            board.write(0, boundary=2 * step, phase=Phase.STEP, step_seconds=STEP_SECONDS)
             self.act("step", step)
             self.meet(f"{step}")
             time.sleep(STEP_SECONDS)
@@ -154,7 +159,7 @@ class Node:
         if what == "raise":
             (self.logs / "stderr.log").write_text(f"Traceback (most recent call last):\n{word}\n")
             sys.exit(1)
-        if what == "kill":  # torchrun itself dies
+        if what == "kill":  # torchrun itself dies, or is stopped with its worker
             os.kill(os.getpid(), signal.Signals[word])
             time.sleep(600)
         if what == "segfault":
