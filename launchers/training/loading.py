@@ -13,7 +13,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.flags.features import FEATURES, VARIABLE, Feature
 from launchers.storage import checkpoint
 from launchers.system import atomic_file
-from launchers.training.stop import process_groups, uncaught
+from launchers.training.stop import finished, uncaught
 from launchers.upstream import record as upstream_record
 from launchers.upstream.patches import Verdict
 from launchers.upstream.table import of_feature
@@ -28,7 +28,7 @@ def load(env: Mapping[str, str]) -> None:
     """Install the features of this process in the order in which they are named.
 
     Without ``DPO_FEATURES``, outside of a run of the launcher, nothing is installed. Otherwise an
-    uncaught exception ends the process at once, and gloo's process groups end before Python does.
+    uncaught exception ends the process at once, and so does the end of a program that has trained.
     Rank 0 logs the names in one line, then a line for each patch.
 
     Args:
@@ -41,7 +41,7 @@ def load(env: Mapping[str, str]) -> None:
     names = [name for name in env.get(VARIABLE, "").split(",") if name]
     if names:
         uncaught.install()
-        process_groups.end_at_exit()
+        finished.end_at_exit()
     for name in names:
         install(name)
     if names and env.get("RANK", "0") == "0":

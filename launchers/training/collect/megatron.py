@@ -34,6 +34,7 @@ from launchers.training.collect import device as gpu
 from launchers.training.collect import reading
 from launchers.training.collect.expert_rows import ExpertRows
 from launchers.training.collect.reading import Tally
+from launchers.training.stop import finished
 
 _GROUPS = ("tensor_model_parallel", "context_parallel", "pipeline_model_parallel")
 """Groups whose ranks read the same data: only the first rank of each counts."""
@@ -173,6 +174,7 @@ class MetricsCallback(MegatronCallback):  # type: ignore[misc]
         self.trainer.train_step = self.inner
         if self.writer is not None:
             self.writer.close()
+        finished.note_trained()
 
     def _writer(self) -> Writer[Sent]:
         capacity, places, name = metrics_model.capacity(self.args), self.places, gpu.name()

@@ -25,6 +25,7 @@ from launchers.metrics.rows import Row
 from launchers.metrics.step import Clock, Step
 from launchers.metrics.vector import Places
 from launchers.metrics.writer import Writer
+from launchers.training.stop import finished
 
 _MASKS = ("attention_mask", "completion_attention_mask")
 """Keys of the masks in ms-swift's batches; the second is KTO's, whose KL rows are not trained."""
@@ -114,6 +115,7 @@ class MetricsCallback(TrainerCallback):  # type: ignore[misc]
         self.trainer.get_batch_samples = self.inner
         if self.writer is not None:
             self.writer.close()
+        finished.note_trained()
 
     def _evaluated(self, state: Any, seconds: float, values: dict[str, float]) -> Evaluation:
         return Evaluation(

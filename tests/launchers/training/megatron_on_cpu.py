@@ -17,7 +17,7 @@ from unittest.mock import MagicMock
 import torch
 from torch.overrides import TorchFunctionMode
 
-from launchers.training.stop import process_groups
+from launchers.training.stop import finished
 
 LAYERS, EXPERTS, HIDDEN, WORDS = 3, 8, 32, 128
 CLASSES = ("TEGroupedLinear", "TELayerNormColumnParallelLinear", "TELinear", "TEFusedMLP", "TENorm")
@@ -233,7 +233,7 @@ def build(**changes: Any) -> Any:
 def join() -> None:
     """Enter, and join the other rank, which has the other half of the experts."""
     enter()
-    process_groups.end_at_exit()
+    finished.end_at_exit()
     torch.distributed.init_process_group("gloo")
     state = importlib.import_module("megatron.core.parallel_state")
     state.initialize_model_parallel(expert_model_parallel_size=2)

@@ -66,12 +66,13 @@ def test_features_are_installed_in_their_order_and_rank_0_logs_them(tmp_path: Pa
         'patch merge-last effect=numbers state=accepted sources=""',
         'patch seal-megatron effect=required state=accepted sources=""',
         "callbacks merge_last seal",
-        "modules launchers.training.loading launchers.training.merge_last"
+        "modules launchers.training.heartbeat launchers.training.loading"
+        " launchers.training.merge_last"
         " launchers.training.saving launchers.training.saving.background"
         " launchers.training.saving.files launchers.training.saving.host_buffer"
         " launchers.training.saving.staging"
         " launchers.training.seal_megatron launchers.training.stop"
-        " launchers.training.stop.process_groups launchers.training.stop.uncaught",
+        " launchers.training.stop.finished launchers.training.stop.uncaught",
     ]
     other = load(tmp_path, features.PLUGIN, environment={features.VARIABLE: names, "RANK": "3"})
     assert other.stdout.splitlines()[0] == "callbacks merge_last seal"
@@ -133,7 +134,7 @@ def test_without_the_launcher_nothing_is_installed(tmp_path: Path) -> None:
     assert done.stdout.splitlines() == [
         "callbacks",
         "modules launchers.training.loading launchers.training.stop"
-        " launchers.training.stop.process_groups launchers.training.stop.uncaught",
+        " launchers.training.stop.finished launchers.training.stop.uncaught",
     ]
 
 
@@ -154,11 +155,11 @@ def test_a_patch_that_steps_aside_leaves_a_callback_that_does_nothing(tmp_path: 
         'patch startup-megatron effect=speed state="stepped aside" sources=""',
         'patch seal-megatron effect=required state=accepted sources=""',
         "callbacks phases seal",
-        "modules launchers.training.loading launchers.training.saving"
+        "modules launchers.training.heartbeat launchers.training.loading launchers.training.saving"
         " launchers.training.saving.background launchers.training.saving.files"
         " launchers.training.saving.host_buffer launchers.training.saving.staging"
         " launchers.training.seal_megatron launchers.training.stop"
-        " launchers.training.stop.process_groups launchers.training.stop.uncaught",
+        " launchers.training.stop.finished launchers.training.stop.uncaught",
     ]
     assert "patch startup-megatron stepped aside unknown=swift." in done.stderr
 

@@ -20,7 +20,7 @@ from launchers.exits import Exit, LaunchError
 from launchers.metrics import evaluations, writer
 from launchers.metrics.evaluations import Evaluation
 from launchers.storage.checkpoint import seal
-from launchers.training.stop import process_groups
+from launchers.training.stop import finished
 from tests.launchers.training import rank_end
 from tests.launchers.training.reference import megatron_free
 from tests.launchers.training.reference.reference_parts import collate, options, row, trainer
@@ -214,7 +214,7 @@ def restored(own: Any, upstream: Any, home: Path) -> None:
 
 if __name__ == "__main__":
     megatron_free.enter()
-    process_groups.end_at_exit()
+    finished.end_at_exit()
     dist.init_process_group("gloo")
     rank, world = dist.get_rank(), dist.get_world_size()
     cpu: Any = torch.cuda

@@ -11,7 +11,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from launchers.training.stop import process_groups
+from launchers.training.stop import finished
 from tests.launchers.training import megatron_on_cpu, rank_end
 
 ROWS, WIDTH = 64, 32
@@ -70,7 +70,7 @@ def main() -> None:
 
 if __name__ == "__main__":
     megatron_on_cpu.enter()
-    process_groups.end_at_exit()
+    finished.end_at_exit()
     dist.init_process_group("gloo")
     rank_order: Any = importlib.import_module("launchers.training.experts.rank_order")
     main()

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from launchers.training.stop import process_groups
+from launchers.training.stop import finished
 from tests.launchers.training import megatron_on_cpu
 from tests.launchers.training.saving.save_ranks import strategies
 
@@ -175,7 +175,7 @@ def patches() -> tuple[Callable[[], None], Callable[[], None]]:
 def main() -> None:
     """Save and load in all four ways."""
     enter(Path(sys.argv[2]))
-    process_groups.end_at_exit()
+    finished.end_at_exit()
     dist.init_process_group("gloo")
     vars(torch.cuda)["synchronize"] = lambda *_: None
     state = importlib.import_module("megatron.core.parallel_state")

@@ -22,7 +22,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from launchers.training.stop import process_groups
+from launchers.training.stop import finished
 from tests.launchers.training import megatron_on_cpu, rank_end
 from tests.launchers.training.packs.gather_edge import Whole, shown
 from tests.launchers.training.packs.gather_packs import Batches, furthest, pair, template
@@ -217,7 +217,7 @@ def fails(call: Callable[[], object], kind: type[Exception]) -> str:
 
 if __name__ == "__main__":
     megatron_on_cpu.enter()
-    process_groups.end_at_exit()
+    finished.end_at_exit()
     dist.init_process_group("gloo")
     vars(torch.cuda)["synchronize"] = lambda *_: None
     importlib.import_module("megatron.core.parallel_state").initialize_model_parallel()

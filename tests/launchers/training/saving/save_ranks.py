@@ -25,7 +25,7 @@ from launchers.storage.checkpoint import Checkpoint
 from launchers.training.saving import background
 from launchers.training.saving.background import Writes
 from launchers.training.saving.staging import Staging
-from launchers.training.stop import process_groups
+from launchers.training.stop import finished
 from tests.launchers.training import megatron_on_cpu
 
 SHAPES = {"weight": (64, 16), "master": (1000,), "moment": (999,), "empty": (0, 4)}
@@ -220,7 +220,7 @@ def main() -> None:
     """Run a case."""
     megatron_on_cpu.enter()
     vars(torch.cuda)["synchronize"] = void
-    process_groups.end_at_exit()
+    finished.end_at_exit()
     dist.init_process_group("gloo")
     case, folder = sys.argv[1], Path(sys.argv[2])
     store = dist.distributed_c10d._get_default_store()

@@ -20,7 +20,7 @@ from typing import Any
 import torch.distributed as dist
 
 from launchers.flags.features import SAVE_VARIABLE
-from launchers.training.stop import process_groups
+from launchers.training.stop import finished
 
 FOLDER, RANK = Path(os.environ["FOLDER"]), int(os.environ["RANK"])
 CASES: dict[str, dict[str, Any]] = {
@@ -101,7 +101,7 @@ class Trainer:
 
 def main() -> None:
     """Train until the flow stops this process, or to the last step."""
-    process_groups.end_at_exit()
+    finished.end_at_exit()
     dist.init_process_group("gloo")
     if sys.argv[1] == "time":
         os.environ[SAVE_VARIABLE] = "0.2" if RANK else "1.5"  # as clocks may differ
