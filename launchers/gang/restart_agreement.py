@@ -1,9 +1,10 @@
 """Agreement of all ranks to start their training processes again, in the pods that they have.
 
-The training processes of one rank have ended by an error, and its launcher reports that to rank 0.
-Rank 0 has every rank end its own, and collects why each of them ended. Once none is left it decides
-for all. The messages:
+The training processes of one rank fail, and its launcher reports that to rank 0 before it has ended
+those that are left. Rank 0 has every rank end its own, and collects why each of them ended. Once
+none is left it decides for all. The messages:
 
+    {"restart": "failed"}                                each rank to rank 0: its processes fail
     {"restart": "ended", "who": …, …}                    each rank to rank 0, see ``Ended``
     {"restart": "end", "settles": …}                     rank 0 to all: end the training processes
     {"restart": "begin", "attempt": …, "resume": …}      rank 0 to all, see ``Begin``
@@ -105,7 +106,9 @@ class RestartAgreement(Agreement):
     def hear(self, rank: int, message: Message) -> None:
         """Handle a peer's message; others than those above are ignored."""
         word = message.get("restart")
-        if self._is_leader and word == "ended":
+        if self._is_leader and word == "failed":
+            self._ask(settles=True)
+        elif self._is_leader and word == "ended":
             self._add(rank, Ended(**_fields(message, Ended)))
         elif "left" in message:
             self._finish(rank)
@@ -116,6 +119,19 @@ class RestartAgreement(Agreement):
         elif not self._is_leader and word == "no":
             first = Ended(**_fields(message, Ended))
             self._take(Declined(why=str(message["why"]), first=first))
+
+    def announce_failure(self) -> None:
+        """Have all ranks end their training processes, since some of this rank have failed.
+
+        The kernel may take seconds to end processes that hold a GPU's memory (7 to 9 s on H100):
+        all nodes do that at the same time. Does nothing where this rank asks for no restarts.
+        """
+        if not self.is_enabled:
+            return
+        if self._is_leader:
+            self._ask(settles=True)
+        else:
+            self._send({"restart": "failed"})
 
     def agree(self, ended: Ended, lost: threading.Event, decide: Decide) -> Begin | Declined | None:
         """Report that no training process of this rank is left; wait for rank 0's decision.
@@ -161,22 +177,28 @@ class RestartAgreement(Agreement):
         return found
 
     def _add(self, rank: int, ended: Ended) -> None:
-        """Note a rank's report on rank 0; after the first, all ranks end their processes."""
+        """Note a rank's report on rank 0, after all ranks were asked to end their processes."""
+        self._ask(settles=not ended.is_external)
         with self._change:
-            is_first = not self.is_asked
-            if is_first:
-                self.settles, self.is_asked = not ended.is_external, True
             self._ended[rank] = ended
             is_over = 0 in self._finished
-            self._is_telling = self._is_telling or (is_first and not is_over)
             self._change.notify_all()
         if is_over:
             self._decline("rank 0 has finished training", ended)
-        elif is_first:
-            self._send({"restart": "end", "settles": not ended.is_external})
-            with self._change:
-                self._is_telling = False
-                self._change.notify_all()
+
+    def _ask(self, *, settles: bool) -> None:
+        """Ask all ranks on rank 0, once, to end their processes; not after rank 0 has finished."""
+        with self._change:
+            if self.is_asked:
+                return
+            self.settles, self.is_asked = settles, True
+            if 0 in self._finished:
+                return
+            self._is_telling = True
+        self._send({"restart": "end", "settles": settles})
+        with self._change:
+            self._is_telling = False
+            self._change.notify_all()
 
     def _finish(self, rank: int) -> None:
         with self._change:

@@ -102,6 +102,8 @@ def train(
         workspace_watch.pause()
         try:
             code = stop.wait(child, peers, lambda: watch.has_ended)
+            if code and not (stop.has_saved() or peers.agreement.is_asked):
+                peers.restarts.announce_failure()
             settles = peers.restarts.is_asked and peers.restarts.settles
             if code is None and settles and not stop.has_saved():
                 code = _settled(child, peers)

@@ -74,6 +74,28 @@ def test_a_failure_makes_all_ranks_end_their_processes() -> None:
         assert eventually(lambda: lead.peers.restarts.is_asked and other.is_asked)
 
 
+@pytest.mark.parametrize("failing", [0, 1])
+def test_all_ranks_end_their_processes_while_those_of_the_failed_rank_still_end(
+    failing: int,
+) -> None:
+    with led() as (lead, join):
+        members = started(lead, join)
+        every = [peers.restarts for peers in (lead.peers, *(m.peers for m in members))]
+        for _ in range(2):
+            every[failing].is_enabled = True
+            every[failing].announce_failure()
+            assert eventually(lambda: all(each.is_asked for each in every))
+            assert agreeing(lead, members, lambda _: BEGIN) == [BEGIN] * 3
+            assert not any(each.is_asked for each in every)
+
+
+def test_a_rank_without_restarts_in_place_announces_no_failure() -> None:
+    sent: list[Message] = []
+    agreement = RestartAgreement(2, sent.append, is_leader=False)
+    agreement.announce_failure()
+    assert sent == []
+
+
 @pytest.mark.parametrize("is_external", [True, False])
 def test_only_a_kill_from_outside_lets_no_rank_wait_for_errors_of_its_own(
     is_external: bool,
