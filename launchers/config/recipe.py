@@ -35,6 +35,8 @@ OWN = "recipe."
 them."""
 TASK, REFERENCE, EXPORT = f"{OWN}task", f"{OWN}reference", f"{OWN}export"
 PAIR_WEIGHTS = f"{OWN}pairWeights"
+TRAINS = f"{OWN}trains"
+"""``adapter`` or ``full``: what Megatron's trainer trains, a fact that follows from flags."""
 _RELEASE = re.compile(r"\d+(\.\d+)+")
 _REFERENCE_TYPES = ("dpo", "kto")
 TRACKERS = {"wandb": "WANDB_API_KEY", "swanlab": "SWANLAB_API_KEY"}

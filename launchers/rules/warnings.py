@@ -13,6 +13,7 @@ from launchers.plan.model_config import ModelConfig
 from launchers.refusal import Refusal
 from launchers.rules.engine import (
     RLHF,
+    TRAINS_ADAPTER,
     Conflict,
     Rule,
     given,
@@ -65,8 +66,8 @@ MEGATRON: tuple[Rule, ...] = (
     Conflict(
         id="offload-adapter",
         flag=_OFFLOAD,
-        when=(on(_OFFLOAD), none_of("tuner_type", "full")),
-        says="with tuner_type {tuner_type} has caused illegal memory accesses; remove it",
+        when=(on(_OFFLOAD), TRAINS_ADAPTER),
+        says="with an adapter has caused illegal memory accesses; remove it",
         source="ms-swift issue 9554",
     ),
     Conflict(
