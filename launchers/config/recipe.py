@@ -24,6 +24,7 @@ Export = Literal["last", "best"]
 PairWeights = Literal["equal", "pack"]
 Saving = Literal["background", "blocking"]
 
+TUNER = "tuner_type"
 ADAPTERS = ("adapters", "ref_adapters", "mcore_adapter", "mcore_ref_adapter")
 """Flags that name an adapter; with one of them ms-swift's Megatron trainer trains LoRA whatever
 ``tuner_type`` says (``swift/megatron/arguments/megatron_args.py``, ``__post_init__``)."""

@@ -13,7 +13,7 @@ from math import prod
 from typing import Literal
 
 from launchers.config.flag_value import Value, spell, switch
-from launchers.config.recipe import ADAPTERS, OWN, TASK, TRAINS
+from launchers.config.recipe import ADAPTERS, OWN, TASK, TRAINS, TUNER
 from launchers.flags.core_overrides import read
 from launchers.flags.flag_types import is_number, is_size, is_whole
 from launchers.refusal import Refusal
@@ -83,7 +83,7 @@ def facts(
     """
     given = {name: text for name, value in args.items() if (text := spell(value))}
     texts = {**defaults, **own, GPU_MODEL: gpu_model, **given}
-    is_full = texts.get("tuner_type", "full") == "full" and not any(map(texts.get, ADAPTERS))
+    is_full = texts.get(TUNER, "full") == "full" and not any(map(texts.get, ADAPTERS))
     return Facts(
         texts={**texts, TRAINS: "full" if is_full else "adapter"},
         nodes=nodes,

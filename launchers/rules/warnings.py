@@ -74,8 +74,8 @@ MEGATRON: tuple[Rule, ...] = (
         id="second-moments-fp8",
         flag="exp_avg_sq_dtype",
         when=(on(AWARE), one_of("exp_avg_sq_dtype", "fp8")),
-        says="fp8 rounds second moments to 0 below 1/450,000 of the largest of their tensor, so that "
-        "those weights make steps of hundreds of learning rates; use bf16",
+        says="fp8 rounds second moments to 0 below 1/450,000 of the largest of their tensor: those "
+        "weights make steps of hundreds of learning rates; use bf16",
         source="simulated in tests/launchers/training/optimizer/second_moments.py: 640 times lr "
         "where gradients are a thousandth of the largest",
     ),

@@ -21,7 +21,7 @@ Takes (backend, recipe, nodes, gpus, gpuModel).
 {{- end }}
 {{- end }}
 {{- /* what Megatron's trainer trains: an adapter also where a flag names one */ -}}
-{{- $trains := ternary "full" "adapter" (eq (get $texts "tuner_type" | default "full") "full") }}
+{{- $trains := ternary "full" "adapter" (eq (get $texts .backend.tuner | default "full") "full") }}
 {{- range .backend.adapters }}{{ if get $texts . }}{{ $trains = "adapter" }}{{ end }}{{ end }}
 {{- $_ := set $texts "recipe.trains" $trains }}
 {{- $overrides := get $recipe.args .backend.overrides -}}

@@ -39,7 +39,7 @@ def too_large(name: str, beta2: float) -> float:
         grown = (1 - beta2) * gradients.square()
         exact = beta2 * exact + grown
         stored = narrow(beta2 * stored + grown, name)
-    return (stored[:WEIGHTS].mean() / exact[:WEIGHTS].mean()).item()
+    return float(stored[:WEIGHTS].mean() / exact[:WEIGHTS].mean())
 
 
 def largest_step(name: str, beta2: float) -> float:

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(not STACK.is_installed, reason="no .tools/train:
 @pytest.fixture(scope="module")
 def figures() -> dict[tuple[str, float], dict[str, float]]:
     """Return the simulation's figures by type and ``adam_beta2``."""
-    command = [STACK.python, "-m", "tests.launchers.training.optimizer.second_moments"]
+    command = [str(STACK.python), "-m", "tests.launchers.training.optimizer.second_moments"]
     printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     found = [json.loads(line) for line in printed.splitlines()]
     return {(each.pop("type"), each.pop("beta2")): each for each in found}
