@@ -21,6 +21,8 @@ CHECKS = {
     "disk": "free space for the checkpoints",
     "caches": "whether the hubs' caches are shared",
     "versions": "packages that the recipe's backend needs",
+    "patches": "whether the run's patches fit the image's packages",
+    "stack": "packages that no GPU run of this project has had, a warning",
     "clock": "clock differences between pods",
     "workspace": "every pod sees the files that rank 0 writes",
     "port": "rank 0's master port can be reached",

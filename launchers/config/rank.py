@@ -85,6 +85,7 @@ def place_of(env: Mapping[str, str]) -> Place:
         _refuse_several_per_node(env)
         is_explicit = env.get("NODE_RANK") and env.get("NNODES")
         place = _explicit(env) if is_explicit else _started(env)
+        _refuse_other_numbers(env, place)
     if place.rank >= place.nodes:
         raise LaunchError(
             Exit.CONFIG,
@@ -184,6 +185,20 @@ def _refuse_remnants(env: Mapping[str, str]) -> None:
     host = env.get("MASTER_ADDR", "")
     if host and not host.startswith("127.") and host not in ("localhost", "::1"):
         raise _incomplete(f"MASTER_ADDR={host} without NNODES and NODE_RANK")
+
+
+def _refuse_other_numbers(env: Mapping[str, str], place: Place) -> None:
+    """Refuse a number of nodes that contradicts the place, above all one node's where others are.
+
+    A step of Slurm may have fewer nodes than its job, and the user's own NNODES may be a part.
+    """
+    for name in _NODES:
+        nodes = integer(env, name, place.nodes)
+        is_step = name.startswith("SLURM_") and place.source == "Slurm"
+        is_part = is_step or place.source == "NODE_RANK"
+        if nodes != place.nodes and (name == "DPO_NODES" or (place.nodes == 1 and not is_part)):
+            stated = f"{place.nodes} node{'s' if place.nodes > 1 else ''}"
+            raise _conflict(f"{name}={nodes}, and {place.source} states {stated}")
 
 
 def _refuse_several_per_node(env: Mapping[str, str]) -> None:

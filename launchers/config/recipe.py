@@ -24,6 +24,7 @@ Export = Literal["last", "best"]
 PairWeights = Literal["equal", "pack"]
 Saving = Literal["background", "blocking"]
 
+TUNER = "tuner_type"
 ADAPTERS = ("adapters", "ref_adapters", "mcore_adapter", "mcore_ref_adapter")
 """Flags that name an adapter; with one of them ms-swift's Megatron trainer trains LoRA and ignores
 ``tuner_type`` (``swift/megatron/arguments/megatron_args.py``, ``__post_init__``)."""
@@ -35,6 +36,8 @@ OWN = "recipe."
 them."""
 TASK, REFERENCE, EXPORT = f"{OWN}task", f"{OWN}reference", f"{OWN}export"
 PAIR_WEIGHTS = f"{OWN}pairWeights"
+TRAINS = f"{OWN}trains"
+"""``adapter`` or ``full``: what Megatron's trainer trains, a fact that follows from flags."""
 _RELEASE = re.compile(r"\d+(\.\d+)+")
 _REFERENCE_TYPES = ("dpo", "kto")
 TRACKERS = {"wandb": "WANDB_API_KEY", "swanlab": "SWANLAB_API_KEY"}

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from launchers.config.flag_value import Value
+from launchers.config.flag_value import Value, words
 from launchers.exits import Exit, LaunchError
 
+PLUGINS = "external_plugins"
 ALWAYS_FILES = ("custom_register_path", "custom_dataset_info")
 """Each word is a file (``swift/arguments/base_args``)."""
-CONFIGS = ("deepspeed", "teacher_deepspeed", "fsdp", "fsdp_config")
+CONFIGS = ("deepspeed", "teacher_deepspeed", "fsdp", "fsdp_config", "accelerator_config")
 """A preset of ms-swift, JSON, or a file (``swift/arguments/sft_args.py``)."""
 BY_SUFFIX = {
     **dict.fromkeys(("columns", "device_map", "max_memory", "model_kwargs", "mrl_dims"), ".json"),
@@ -19,6 +21,10 @@ BY_SUFFIX = {
 }
 """A file if the value ends so, otherwise JSON (``swift/utils/utils.py: json_parse_to_dict``) or a
 text (``swift/arguments/base_args``)."""
+DATASETS = ("val_dataset",)
+"""Each word is a file if it ends so, with or without ``#`` and a number of rows; otherwise a name
+of a hub or of a plugin (``swift/dataset/dataset_syntax.py``)."""
+_ROWS = re.compile(r"\.(jsonl|json|csv|parquet|txt|arrow)(#\d+)?$")
 
 
 def resolved(args: Mapping[str, Value], clone: Path | None) -> dict[str, Value]:
@@ -32,7 +38,7 @@ def resolved(args: Mapping[str, Value], clone: Path | None) -> dict[str, Value]:
         LaunchError: CONFIG for a relative path without a clone.
     """
     found: dict[str, Value] = {}
-    for flag in (*ALWAYS_FILES, *CONFIGS, *BY_SUFFIX):
+    for flag in (*ALWAYS_FILES, *CONFIGS, *BY_SUFFIX, *DATASETS):
         value = args.get(flag, "")
         if isinstance(value, list):
             found[flag] = [
@@ -43,9 +49,36 @@ def resolved(args: Mapping[str, Value], clone: Path | None) -> dict[str, Value]:
     return found
 
 
+def verify(args: Mapping[str, Value], clone: Path | None) -> None:
+    """Verify that the clone has the files that flags name.
+
+    Args:
+        args: the recipe's flags.
+        clone: the training code, complete.
+
+    Raises:
+        LaunchError: INPUT_MISSING for a file that it does not have.
+    """
+    if clone is None:
+        return
+    plugins = [in_clone(PLUGINS, each, clone) for each in words(args.get(PLUGINS, []))]
+    for flag, value in {PLUGINS: plugins, **resolved(args, clone)}.items():
+        for word in map(str, words(value)):
+            path = Path(word.rpartition("#")[0] if flag in DATASETS and "#" in word else word)
+            if path.is_relative_to(clone) and not path.exists():
+                raise LaunchError(
+                    Exit.INPUT_MISSING,
+                    f"recipe.args.{flag}: the clone has no file {str(path.relative_to(clone))!r}",
+                    "use the path of a file that code.url has at code.ref",
+                    id="code-file-missing",
+                )
+
+
 def _is_file(flag: str, word: str) -> bool:
     if flag in BY_SUFFIX:
         return "\n" not in word and word.endswith(BY_SUFFIX[flag])
+    if flag in DATASETS:
+        return "://" not in word and _ROWS.search(word) is not None
     return flag in ALWAYS_FILES or _is_path(word)
 
 

@@ -91,7 +91,7 @@ _MEGATRON = {
     "log_interval": Renamed(to="logging_steps"),
     "num_workers": Renamed(to="dataloader_num_workers"),
     "use_flash_attn": Renamed(to="attention_backend", note="with the value flash"),
-    "quantization_bit": Renamed(note="the Megatron trainers load no quantized weights; remove it"),
+    "quantization_bit": Renamed(note="the Megatron trainers load no quantized weights"),
     "no_initialization": Renamed(to="perform_initialization", note="inverted"),
     "extra_megatron_kwargs": Renamed(to="megatron_extra_kwargs", note="a map"),
     "distributed_backend": Renamed(to="ddp_backend"),

@@ -14,6 +14,8 @@ from launchers.preflight.finding import Finding, failed, ok, skipped, warning
 from launchers.preflight.nvidia_smi import Gpu, Smi, visible
 from launchers.preflight.probes import REQUIRED_PACKAGES, PodFacts, beyond_torch, gather
 from launchers.units import GIB
+from launchers.upstream.patches import Verdict
+from launchers.upstream.record import NEVER_RUN
 from launchers.upstream.versions import parse_version
 
 SHM = GIB
@@ -28,9 +30,12 @@ IN_USE = 0.05
 _DRAIN = "cordon the node and reset or replace the GPU"
 
 
-def read_facts(settings: Settings, backend: Backend | None, env: Mapping[str, str]) -> PodFacts:
-    """Read the facts of this pod."""
-    return gather(env, settings.work.root, backend, gpus=settings.gpus_per_node > 0)
+def read_facts(
+    settings: Settings, backend: Backend | None, features: Sequence[str], env: Mapping[str, str]
+) -> PodFacts:
+    """Read the facts of this pod; ``features`` as ``Preflight`` takes them."""
+    has_gpus = settings.gpus_per_node > 0
+    return gather(env, settings.work.root, backend, gpus=has_gpus, features=features)
 
 
 def judge_pod(
@@ -49,6 +54,10 @@ def judge_pod(
         caches(seen.caches, place.nodes),
         versions(seen.versions, backend),
     ]
+    if seen.verdicts:
+        found.append(patches(seen.verdicts))
+    if settings.gpus_per_node > 0 and backend is not None:
+        found.append(stack(seen.never_run))
     if place.rank == 0:
         found.append(disk(seen.free, needed))
     if settings.gpus_per_node == 0:
@@ -183,6 +192,32 @@ def versions(found: Mapping[str, str | None], backend: Backend | None) -> Findin
     states = {None: "missing", "": "of unknown version"}
     listed = ", ".join(f"{name} {states.get(version, version)}" for name, version in found.items())
     return ok("versions", listed or "none required")
+
+
+def patches(verdicts: Sequence[Verdict]) -> Finding:
+    """Judge patches of upstream: training refuses to start with a refused one."""
+    refused = [each for each in verdicts if each.state == "refused"]
+    aside = [each.patch.name for each in verdicts if each.state == "stepped aside"]
+    if refused:
+        error = refused[0].error()
+        others = ", ".join(each.patch.name for each in refused[1:])
+        seen = f"{error.cause}; also refused: {others}" if others else error.cause
+        return failed("patches", seen, error.remedy, code=Exit.CONFIG)
+    if aside:
+        return warning("patches", f"stepped aside: {', '.join(aside)}", "training is slower")
+    return ok("patches", f"{len(verdicts)} fit the image's packages")
+
+
+def stack(never_run: Sequence[str]) -> Finding:
+    """Warn about packages that no GPU run of this project has had.
+
+    >>> stack(["torch 2.12.0"]).seen
+    'never run on a GPU by this project: torch 2.12.0'
+    """
+    if not never_run:
+        return ok("stack", "each package has had a GPU run of this project")
+    remedy = "compare the first losses with those of a known stack"
+    return warning("stack", f"{NEVER_RUN}: {', '.join(never_run)}", remedy)
 
 
 def present(gpus: Sequence[Gpu], wanted: int, card: GpuModel | None) -> list[Finding]:

@@ -11,12 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
+from typing import Self
 
 from launchers import logs
 from launchers.config.preflight import COLLECTIVE
-from launchers.config.recipe import Backend
+from launchers.config.recipe import Backend, Recipe
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError, during
+from launchers.flags import features as all_features
 from launchers.gang.peer_monitor import PeerMonitor
 from launchers.gang.protocol import Hello, Message, PreflightQuestion
 from launchers.preflight import gang_checks, pod_checks
@@ -44,14 +46,38 @@ class Preflight:
     """One rank's preflight, from its start to its report."""
 
     def __init__(
-        self, settings: Settings, backend: Backend | None, own: Hello, env: Mapping[str, str]
+        self,
+        settings: Settings,
+        backend: Backend | None,
+        own: Hello,
+        env: Mapping[str, str],
+        features: Sequence[str] = (),
     ) -> None:
-        """Create the preflight of one rank; ``backend`` is None without a recipe."""
+        """Create the preflight of one rank.
+
+        Args:
+            settings: the launcher's.
+            backend: the recipe's; None without a recipe.
+            own: this rank.
+            env: the launcher's environment.
+            features: those whose patches are judged on the image's packages (``of_run``).
+        """
+        self.features = features
         self.settings, self.backend, self.own, self.env = settings, backend, own, env
         self.report = Report(own, settings.preflight)
         self.card = ""
         self.smi: Smi | None = None
         self.adapters = 0
+
+    @classmethod
+    def of_run(cls, settings: Settings, recipe: Recipe, own: Hello, env: Mapping[str, str]) -> Self:
+        """Create the preflight of one rank of a run.
+
+        Patches are not judged where training imports packages of the clone: there is none yet.
+        """
+        on_cpu = settings.gpus_per_node == 0
+        names = () if settings.code.python_path else all_features.names(recipe, on_cpu=on_cpu)
+        return cls(settings, recipe.backend, own, env, names)
 
     @property
     def unwanted(self) -> str:
@@ -74,7 +100,7 @@ class Preflight:
             logs.info("preflight skipped", why=self.unwanted)
             return
         with self.report.timed():
-            facts = pod_checks.read_facts(self.settings, self.backend, self.env)
+            facts = pod_checks.read_facts(self.settings, self.backend, self.features, self.env)
             self.adapters, self.smi = facts.adapters, facts.smi
             self.card = facts.smi.gpus[0].name if facts.smi and facts.smi.gpus else ""
             found = pod_checks.judge_pod(facts, self.settings, self.backend, needed)

@@ -10,7 +10,7 @@ import re
 import resource
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
@@ -20,6 +20,10 @@ from launchers.config.recipe import Backend
 from launchers.config.settings import Settings
 from launchers.exits import Exit, LaunchError
 from launchers.preflight.nvidia_smi import Smi, parse_smi
+from launchers.upstream import source
+from launchers.upstream.patches import Verdict
+from launchers.upstream.record import never_run
+from launchers.upstream.table import of_feature
 from launchers.upstream.versions import parse_version
 
 SMI = ("nvidia-smi", "-q", "-x")
@@ -73,15 +77,32 @@ class PodFacts:
     free: int
     caches: Mapping[str, bool]
     versions: Mapping[str, str | None]
+    verdicts: tuple[Verdict, ...]
+    """The run's patches of packages that are installed as distributions."""
+    never_run: tuple[str, ...]
+    """Installed packages that no GPU run of this project has had, with versions."""
     xids: tuple[str, ...]
     visible: str | None
     """CUDA_VISIBLE_DEVICES."""
 
 
 def gather(
-    env: Mapping[str, str], workspace: Path, backend: Backend | None, *, gpus: bool
+    env: Mapping[str, str],
+    workspace: Path,
+    backend: Backend | None,
+    *,
+    gpus: bool,
+    features: Sequence[str] = (),
 ) -> PodFacts:
-    """Read the facts; with ``gpus`` false nvidia-smi is not run."""
+    """Read the facts.
+
+    Args:
+        env: the launcher's environment.
+        workspace: the shared volume.
+        backend: the recipe's; None without a recipe.
+        gpus: False does not run nvidia-smi.
+        features: those of the launcher's code that training installs.
+    """
     smi, error = ask(env) if gpus else (None, "")
     return PodFacts(
         smi=smi,
@@ -94,9 +115,22 @@ def gather(
         free=free(workspace),
         caches=_caches(env, workspace),
         versions={name: _version(name, row[0]) for name, row in _needed(backend).items()},
+        verdicts=tuple(_judged(features)),
+        never_run=tuple(never_run()),
         xids=_xids() if gpus else (),
         visible=env.get("CUDA_VISIBLE_DEVICES"),
     )
+
+
+def _judged(features: Sequence[str]) -> Iterator[Verdict]:
+    """Judge the patches of features on the image's packages.
+
+    A package without a version (sources on a path, or not installed) is left to the training
+    processes, which judge what they import.
+    """
+    for verdict in filter(None, map(of_feature, features)):
+        if all(source.version(each.package) for each in verdict.unknown):
+            yield verdict
 
 
 def ask(env: Mapping[str, str]) -> tuple[Smi | None, str]:

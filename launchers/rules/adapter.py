@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from launchers.rules.engine import (
     RLHF,
+    TRAINS_ADAPTER,
     Conflict,
     Rule,
     given,
     has,
     missing,
-    none_of,
     one_of,
     over,
 )
 from launchers.rules.parallelism import ETP, VPP
 
 _TUNER, _TARGETS = "tuner_type", "target_modules"
-_TRAINED = none_of(_TUNER, "full")
 _EXPERTS = ("all-linear", "linear_fc1", "linear_fc2")
 """Words of ``target_modules`` that put an adapter on the experts."""
 
@@ -32,15 +31,15 @@ ADAPTER: tuple[Rule, ...] = (
     Conflict(
         id="adapter-virtual-pipeline",
         flag=VPP,
-        when=(_TRAINED, over(VPP, "1")),
-        says="{" + VPP + "} model chunks cannot load an adapter's checkpoint; remove it "
-        "or set tuner_type: full",
+        when=(TRAINS_ADAPTER, over(VPP, "1")),
+        says="{" + VPP + "} model chunks cannot load an adapter's checkpoint; remove it, "
+        "or train all parameters",
         source="SW megatron_lm_utils.py:load_mcore_checkpoint loads several chunks strictly",
     ),
     Conflict(
         id="adapter-target-regex",
         flag="target_regex",
-        when=(_TRAINED, given("target_regex")),
+        when=(TRAINS_ADAPTER, given("target_regex")),
         says="an adapter selected by a pattern cannot be saved; list the layers in "
         "target_modules instead",
         source="SW megatron/init.py: AssertionError in the first save",
@@ -66,7 +65,7 @@ ADAPTER: tuple[Rule, ...] = (
         Conflict(
             id="adapter-expert-tensor",
             flag=ETP,
-            when=(_TRAINED, over(ETP, "1"), targeted),
+            when=(TRAINS_ADAPTER, over(ETP, "1"), targeted),
             says=f"{{{ETP}}} is not supported with an adapter on the experts: the result may be "
             f"wrong without an error; use {ETP}: 1",
             source="Megatron-Bridge issue 5635 in a sister of MB tuners/lora.py; not compared; "

@@ -13,7 +13,7 @@ from math import prod
 from typing import Literal
 
 from launchers.config.flag_value import Value, spell, switch
-from launchers.config.recipe import OWN, TASK
+from launchers.config.recipe import ADAPTERS, OWN, TASK, TRAINS, TUNER
 from launchers.flags.core_overrides import read_overrides
 from launchers.flags.flag_types import is_number, is_size, is_whole
 from launchers.refusal import Refusal
@@ -82,8 +82,10 @@ def facts(
         overrides: the flag whose map goes straight into megatron-core's configuration.
     """
     given = {name: text for name, value in args.items() if (text := spell(value))}
+    texts = {**defaults, **own, GPU_MODEL: gpu_model, **given}
+    is_full = texts.get(TUNER, "full") == "full" and not any(map(texts.get, ADAPTERS))
     return Facts(
-        texts={**defaults, **own, GPU_MODEL: gpu_model, **given},
+        texts={**texts, TRAINS: "full" if is_full else "adapter"},
         nodes=nodes,
         gpus=gpus,
         overridden=frozenset(read_overrides(args.get(overrides, "")) or ()),
@@ -166,6 +168,9 @@ def has(flag: str, word: str) -> When:
     return When(flag=flag, test="has", words=(word,))
 
 
+TRAINS_ADAPTER = one_of(TRAINS, "adapter")
+"""Whether Megatron's trainer trains an adapter: also with ``tuner_type: full`` if a flag names one.
+"""
 RLHF, NOT_RLHF = one_of(TASK, "rlhf"), none_of(TASK, "rlhf")
 """Whether the task trains on preferences."""
 

@@ -6,13 +6,12 @@ Sources are abbreviated as in ``rules/parallelism.py``.
 from __future__ import annotations
 
 from launchers.config.flag_value import NO
-from launchers.config.recipe import ADAPTERS, EXPORT
+from launchers.config.recipe import EXPORT
 from launchers.rules.engine import (
+    TRAINS_ADAPTER,
     Conflict,
     Rule,
-    given,
     missing,
-    none_of,
     on,
     one_of,
     over,
@@ -39,19 +38,15 @@ EVALUATION: tuple[Rule, ...] = (
     ),
 )
 """Rules of both backends."""
-ON_MEGATRON: tuple[Rule, ...] = tuple(
+ON_MEGATRON: tuple[Rule, ...] = (
     Conflict(
         id="best-unmerged",
         flag=EXPORT,
-        when=(_BEST, *trains_adapter, missing("merge_lora")),
-        says=f"best requires merge_lora with {adapter}; set it to true (every checkpoint is "
+        when=(_BEST, TRAINS_ADAPTER, missing("merge_lora")),
+        says="best requires merge_lora with an adapter; set it to true (every checkpoint is "
         "merged) or false (the export is the adapter alone)",
         source="SW base.py:save_checkpoint; training/merge_last.py merges the last checkpoint only",
-    )
-    for adapter, trains_adapter in (
-        ("tuner_type {tuner_type}", (none_of("tuner_type", "full"),)),
-        *((flag, (given(flag), one_of("tuner_type", "full"))) for flag in ADAPTERS),
-    )
+    ),
 )
 ON_TRANSFORMERS: tuple[Rule, ...] = (
     Conflict(

@@ -13,6 +13,7 @@ from launchers.plan.model_config import ModelConfig
 from launchers.refusal import Refusal
 from launchers.rules.engine import (
     RLHF,
+    TRAINS_ADAPTER,
     Conflict,
     Rule,
     given,
@@ -65,9 +66,18 @@ MEGATRON: tuple[Rule, ...] = (
     Conflict(
         id="offload-adapter",
         flag=_OFFLOAD,
-        when=(on(_OFFLOAD), none_of("tuner_type", "full")),
-        says="with tuner_type {tuner_type} has caused illegal memory accesses; remove it",
+        when=(on(_OFFLOAD), TRAINS_ADAPTER),
+        says="with an adapter has caused illegal memory accesses; remove it",
         source="ms-swift issue 9554",
+    ),
+    Conflict(
+        id="second-moments-fp8",
+        flag="exp_avg_sq_dtype",
+        when=(on(AWARE), one_of("exp_avg_sq_dtype", "fp8")),
+        says="fp8 rounds second moments to 0 below 1/450,000 of the largest of their tensor: those "
+        "weights make steps of hundreds of learning rates; use bf16",
+        source="simulated in tests/launchers/training/optimizer/second_moments.py: 640 times lr "
+        "where gradients are a thousandth of the largest",
     ),
     Conflict(
         id="offload-fraction-unused",

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from launchers.exits import Exit
+from launchers.preflight import pod_checks
 from launchers.preflight.finding import Finding, failed, failure, ok, skipped, warning
 from launchers.preflight.pod_checks import driver, versions
 from launchers.preflight.probes import REQUIRED_PACKAGES, PodFacts, gather
@@ -47,7 +48,7 @@ def check_image(env: Mapping[str, str]) -> None:
         versions(facts.versions, "megatron"),
         _cuda(facts),
         *judge_imports(_imported(env)),
-        judge_patches(verdicts),
+        pod_checks.patches(verdicts),
     ]
     for each in found:
         print(f"{each.check:10}{each.state:10}{each.seen}")
@@ -102,15 +103,3 @@ def judge_imports(errors: Mapping[str, str | None]) -> Iterator[Finding]:
             good.append(name)
     if good:
         yield ok("imports", ", ".join(good))
-
-
-def judge_patches(verdicts: Sequence[patches.Verdict]) -> Finding:
-    """Judge the patches of upstream: a refused one would end a run that needs it."""
-    refused = [each for each in verdicts if each.state == "refused"]
-    aside = [each.patch.name for each in verdicts if each.state == "stepped aside"]
-    if refused:
-        names = ", ".join(each.patch.name for each in refused)
-        return failed("patches", f"refused: {names}", refused[0].error().remedy)
-    if aside:
-        return warning("patches", f"stepped aside: {', '.join(aside)}", "training is slower")
-    return ok("patches", f"{len(verdicts)} fit the image's packages")

@@ -52,7 +52,7 @@ def preflight_of_run(settings: Settings, recipe: Recipe, env: Mapping[str, str])
         LaunchError: the checks that failed.
     """
     hello = Hello.of_run(settings, recipe)
-    checks = Preflight(settings, recipe.backend, hello, env)
+    checks = Preflight.of_run(settings, recipe, hello, env)
     if settings.place.rank != 0:
         _follow(settings, checks)
         return

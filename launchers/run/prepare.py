@@ -10,6 +10,7 @@ from launchers.config import sources
 from launchers.config.recipe import Recipe
 from launchers.config.settings import Settings
 from launchers.exits import during
+from launchers.flags import code_files
 from launchers.flags.command_line import Inputs
 from launchers.inputs import dataset_check, model_files
 from launchers.progress.progress import Progress
@@ -68,7 +69,9 @@ def prepare(
         return outcomes
 
     def cloned() -> list[Outcome]:
-        return [clone(settings.code, work, skip="clone" in skips, holder=holder)]
+        made = clone(settings.code, work, skip="clone" in skips, holder=holder)
+        code_files.verify(recipe.args, inputs.clone)
+        return [made]
 
     def downloaded() -> list[Outcome]:
         return download(

@@ -111,7 +111,7 @@ def _lead(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline: 
     rehearse.begin(settings, hello.digest)
     trained = rehearse.recipe_of(settings, recipe)
     progress = Progress(path=work.progress, run=settings.run, digest=hello.digest)
-    preflight = Preflight(settings, recipe.backend, hello, env)
+    preflight = Preflight.of_run(settings, recipe, hello, env)
 
     # Check: refuse what cannot work, before anything is downloaded.
     with reporting(progress):
@@ -183,7 +183,7 @@ def follow(settings: Settings, recipe: Recipe, env: Mapping[str, str], deadline:
     inputs = inputs_of(settings, recipe)
     check_recipe(settings, recipe, inputs)
     hello = Hello.of_run(settings, recipe)
-    preflight = Preflight(settings, recipe.backend, hello, env)
+    preflight = Preflight.of_run(settings, recipe, hello, env)
     preflight.local()
     node_disk.push(settings.local, settings.work.checkpoints)
 

@@ -166,6 +166,7 @@ _SWIFT: Read = {
     "swift.megatron.utils.megatron_lm_utils": {
         "wrap_model": {"e19aa52928e6aae2": "4.4.1", "e2439cafe157ac8a": "4.6.0"},
         "save_mcore_checkpoint": {"9c71dae097761257": "4.4.1", "b1f14c4cd5af43be": "4.6.0"},
+        "get_batch_on_this_cp_rank": {"281a335cea3e46ae": "4.4.1, 4.6.0"},
     },
     "swift.megatron.callbacks.default_flow": {
         "DefaultFlowCallback.on_step_end": {"bbfd740907a3a47f": "4.4.1, 4.6.0"},

@@ -357,6 +357,7 @@ PATCHES = (
         (
             *functions(_TRAINER, "_prepare_batch"),
             *functions("swift.megatron.trainers.utils", "prepare_batch"),
+            *functions("swift.megatron.utils.megatron_lm_utils", "get_batch_on_this_cp_rank"),
             *functions("mcore_bridge.model.modules.transformer_layer:TransformerLayer", "forward"),
             *functions("mcore_bridge.model.modules.topk_router:TopKRouter", "_apply_expert_bias"),
             *functions(f"{_MOE}.moe_layer:MoELayer", "forward route"),

@@ -16,6 +16,7 @@ from typing import Any, TypeGuard
 
 import yaml
 
+from launchers.config.recipe import ADAPTERS, TUNER
 from launchers.flags import installed
 from launchers.flags.core_overrides import PARALLEL
 from launchers.flags.flag_types import FlagType
@@ -192,6 +193,8 @@ def _backend(backend: str, version: str, classes: installed.Classes) -> Table:
         "renamed": {old: new.advice for old, new in sorted(RENAMED[backend].items())},
         "secret": {name: advice for name, advice in secret.items() if advice},
         "overrides": rules.OVERRIDES[backend],
+        "tuner": TUNER if backend == "megatron" else "",
+        "adapters": list(ADAPTERS) if backend == "megatron" else [],
         "notOverridden": sorted(PARALLEL) if rules.OVERRIDES[backend] else [],
         "defaults": dict(sorted(rules.DEFAULTS[backend].items())),
         "rules": [

@@ -20,6 +20,10 @@ Takes (backend, recipe, nodes, gpus, gpuModel).
 {{- $_ := set $texts $flag $text }}
 {{- end }}
 {{- end }}
+{{- /* what Megatron's trainer trains: an adapter also where a flag names one */ -}}
+{{- $trains := ternary "full" "adapter" (eq (get $texts .backend.tuner | default "full") "full") }}
+{{- range .backend.adapters }}{{ if get $texts . }}{{ $trains = "adapter" }}{{ end }}{{ end }}
+{{- $_ := set $texts "recipe.trains" $trains }}
 {{- $overrides := get $recipe.args .backend.overrides -}}
 {{- include "megatron-dpo.validate.overrides" (dict "flag" .backend.overrides "map" $overrides "not" .backend.notOverridden) }}
 {{- $facts := dict "texts" $texts "nodes" .nodes "gpus" .gpus "world" (mul .nodes .gpus) -}}

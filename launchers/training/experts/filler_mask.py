@@ -10,13 +10,15 @@ megatron-core 0.18.0 has a ``padding_mask`` for this, which mcore-bridge 1.6.0 s
 there is an attention mask, so not for packs (``gpt_model.py: forward``). Here each layer gets it
 with ``packed_seq_params``, which also reach a layer that is computed again and those that
 ``recompute_method: block`` does not; mcore-bridge drops its own ``padding_mask`` there
-(``transformer_block.py: _checkpointed_forward``). It is not known with context parallelism, where
-ms-swift also pads each text (``swift/template/base.py``), nor with
-``overlap_moe_expert_parallel_comm``, whose schedule does not call the layers.
+(``transformer_block.py: _checkpointed_forward``). With context parallelism ms-swift also pads each
+text to a multiple of twice its ranks, and fills up with texts of such a length
+(``swift/template/base.py``); upstream's own function then gives each rank its part of the mask. It
+is not known with ``overlap_moe_expert_parallel_comm``, whose schedule does not call the layers.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -24,6 +26,7 @@ from mcore_bridge.model.modules import TransformerLayer
 from megatron.core import mpu
 from megatron.core.transformer.moe import router
 from megatron.core.transformer.moe.moe_layer import MoELayer
+from swift.megatron.trainers import utils as batching
 from swift.megatron.trainers.base import BaseMegatronTrainer
 
 KEY = "filler_mask"
@@ -38,9 +41,14 @@ def prepare_batch(self: Any, data: Any, vp_stage: Any = None) -> Any:
     texts = data.get("seq_lens")
     batch = _prepare(self, data, vp_stage)
     packed = batch.get("packed_seq_params")
-    if packed is not None and texts and self.args.context_parallel_size == 1:
-        positions = batch["position_ids"]
-        found = mask(sum(texts), positions.shape[-1], positions.device)
+    if packed is not None and texts:
+        if self.args.context_parallel_size == 1:
+            positions = batch["position_ids"]
+            found = mask(sum(texts), positions.shape[-1], positions.device)
+        else:
+            # loss_scale: a key whose tensors upstream always splits
+            whole = {"loss_scale": padded(texts, packed.cu_seqlens_q), "packed_seq_params": packed}
+            found = batching.get_batch_on_this_cp_rank(self.args, whole)["loss_scale"]
         setattr(packed, KEY, _own(found, self.config))
     return batch
 
@@ -48,6 +56,23 @@ def prepare_batch(self: Any, data: Any, vp_stage: Any = None) -> Any:
 def mask(real: int, tokens: int, device: Any) -> torch.Tensor:
     """Return the mask of a pack, bool [1, tokens]: upstream puts filler behind all texts."""
     return (torch.arange(tokens, device=device) >= real)[None]
+
+
+def padded(texts: Sequence[int], begins: torch.Tensor) -> torch.Tensor:
+    """Return the mask of a pack whose texts are padded, each by itself, and followed by filler.
+
+    Args:
+        texts: lengths of the texts, without padding.
+        begins: the first token of each text and of each piece of filler, then the number of all.
+
+    >>> padded([3, 1], torch.tensor([0, 4, 8, 12])).int().tolist()
+    [[0, 0, 0, 1, 0, 1, 1, 1, 1, 1, 1, 1]]
+    """
+    sizes = begins.diff()
+    real = torch.zeros_like(sizes)
+    real[: len(texts)] = torch.tensor(texts, dtype=sizes.dtype, device=sizes.device)
+    tokens = torch.arange(int(begins[-1]), device=begins.device)
+    return (tokens >= (begins[:-1] + real).repeat_interleave(sizes))[None]
 
 
 def _own(found: torch.Tensor, config: Any) -> torch.Tensor:

@@ -118,7 +118,10 @@ def facts_of(args: object, home: Path, machine: Machine) -> dict[str, str]:
         "downloads": downloads(home),
         "data": _sum(*map(_dataset, sets)),
         "cached data": _sum(*map(_dataset, cached)),
-        "plugins": _sum(*(json.dumps(tokens.code(Path(each))) for each in plugins)),
+        "plugins": _sum(
+            *(json.dumps(tokens.code(Path(each))) for each in plugins),
+            *(digest_of(Path(each)) for each in _list(args, "custom_dataset_info")),
+        ),
         **machine.facts(),
     }
 

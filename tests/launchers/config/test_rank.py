@@ -160,6 +160,17 @@ def test_the_users_own_variables_count_before_all_others(env: dict[str, str]) ->
         (JOBSET | {"JOB_COMPLETION_INDEX": ""}, "launch-incomplete", "DPO_NODES=2"),
         (MPICH | {"SLURM_NODEID": "", "MPI_LOCALNRANKS": ""}, "launch-incomplete", "PMI_RANK=1"),
         ({"MASTER_ADDR": "h0"}, "launch-incomplete", "MASTER_ADDR=h0"),
+        ({"RANK": "0", "WORLD_SIZE": "1", "DPO_NODES": "2"}, "launch-conflict", "DPO_NODES=2, and"),
+        (DLC | {"DPO_NODES": "4"}, "launch-conflict", "DPO_NODES=4, and RANK states 2 nodes"),
+        (
+            {"NNODES": "1", "NODE_RANK": "0", "DPO_NODES": "2"},
+            "launch-conflict",
+            "NODE_RANK states",
+        ),
+        (
+            {"RANK": "0", "WORLD_SIZE": "1", "SLURM_JOB_NUM_NODES": "2"},
+            *("launch-conflict", "SLURM_JOB_NUM_NODES=2, and RANK states 1 node"),
+        ),
         (DLC | {"NNODES": "1"}, "launch-conflict", "NNODES=1, and RANK states 2 nodes"),
         (SLURM | {"RANK": "0", "WORLD_SIZE": "2", "MASTER_ADDR": "h"}, "launch-conflict", "Slurm"),
         (TORCHRUN | {"LOCAL_WORLD_SIZE": "8"}, "launch-several-per-node", "LOCAL_WORLD_SIZE=8"),
@@ -185,6 +196,9 @@ def test_variables_that_leave_the_rank_open_are_refused(
         {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500"},
         {"NNODES": "1", "NODE_RANK": "0", "MASTER_ADDR": "h0"},
         {"OMPI_MCA_btl": "tcp", "OPAL_PREFIX": "/opt"},  # of images with MPI inside
+        {"RANK": "0", "WORLD_SIZE": "1", "DPO_NODES": "1"},
+        {"NNODES": "1", "NODE_RANK": "0", "SLURM_JOB_NUM_NODES": "2"},
+        SLURM | {"SLURM_NODEID": "0", "SLURM_STEP_NODELIST": "gpu07", "SLURM_STEP_NUM_NODES": "1"},
         {"SLURM_JOB_NUM_NODES": "1"},
         {"SLURM_JOB_NUM_NODES": "1", "SLURM_PROCID": "0"},
         {"MLP_WORKER_NUM": "1", "MLP_ROLE_INDEX": "0"},

@@ -117,6 +117,14 @@ def test_saves_by_time_unless_the_recipe_has_steps(backend: Backend) -> None:
         ("fsdp", "fsdp2", "fsdp2"),
         ("fsdp", "conf/fsdp.json", "/w/code/conf/fsdp.json"),
         ("fsdp_config", "fsdp.json", "/w/code/fsdp.json"),
+        ("accelerator_config", "conf/accelerate.json", "/w/code/conf/accelerate.json"),
+        ("accelerator_config", '{"even_batches": false}', '{"even_batches": false}'),
+        ("val_dataset", "data/val.jsonl", "/w/code/data/val.jsonl"),
+        (
+            "val_dataset",
+            ["data/val.csv#500", "/abs/val.jsonl#5", "my-pairs#20", "org/v1.json-pairs"],
+            ["/w/code/data/val.csv#500", "/abs/val.jsonl#5", "my-pairs#20", "org/v1.json-pairs"],
+        ),
         ("columns", "conf/columns.json", "/w/code/conf/columns.json"),
         ("columns", '{"text": "a/b"}', '{"text": "a/b"}'),
         ("device_map", "auto", "auto"),
@@ -133,7 +141,11 @@ def test_files_of_the_training_code_are_found_in_the_clone(
 
 
 @pytest.mark.parametrize(
-    "flag", ["custom_register_path", "custom_dataset_info", "deepspeed", "columns"]
+    "flag",
+    [
+        *("custom_register_path", "custom_dataset_info", "deepspeed", "columns"),
+        *("accelerator_config", "val_dataset"),
+    ],
 )
 def test_a_relative_file_without_a_clone_is_refused(flag: str) -> None:
     with pytest.raises(

@@ -175,7 +175,7 @@ def test_unknown_flags_name_the_nearest_and_renamed_ones_the_new() -> None:
         ("transformers", "tensor_model_parallel_size", "a flag of recipe.backend megatron"),
         ("megatron", "zzz", "ms-swift has no such flag"),
         ("megatron", "max_steps_per_epoch", "ms-swift has no such flag"),
-        ("megatron", "quantization_bit", "load no quantized weights; remove it)"),
+        ("megatron", "quantization_bit", "remove it (the Megatron trainers load no "),
         ("transformers", "quantization_bit", "use quant_bits (with quant_method)"),
         ("megatron", "sft_type", "use tuner_type"),
         ("megatron", "dtype", "use torch_dtype"),

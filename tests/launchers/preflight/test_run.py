@@ -13,10 +13,14 @@ from typing import Any
 
 import pytest
 
+from launchers.config.recipe import load
+from launchers.config.settings import from_env
 from launchers.exits import Exit
+from launchers.gang.protocol import Hello
 from launchers.preflight import probes
+from launchers.preflight.preflight import Preflight
 from launchers.preflight.probes import gather
-from tests.launchers.pods import ROOT, Pods, end
+from tests.launchers.pods import FAKES, ROOT, Pods, end
 from tests.launchers.preflight import nvidia_smi
 
 UNFIT = "driver,shm,collective"
@@ -113,6 +117,47 @@ def test_an_nvidia_smi_that_hangs_is_given_up(
     facts = gather(env, tmp_path, "transformers", gpus=True)
     assert (facts.smi, facts.smi_error) == (None, "nvidia-smi did not answer within 0 s")
     assert time.monotonic() - begin < 5
+
+
+def laid(folder: Path, **versions: str) -> str:
+    """Lay metadata of distributions into a folder; return the search path with it."""
+    for name, version in versions.items():
+        about = folder / f"{name}-{version}.dist-info"
+        about.mkdir(parents=True)
+        text = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+        (about / "METADATA").write_text(text)
+    return f"{ROOT}:{FAKES}:{folder}"
+
+
+def test_a_patch_that_does_not_fit_the_image_ends_the_run_before_the_download(pods: Pods) -> None:
+    path = laid(pods.folder / "site", ms_swift="4.6.9")
+    code, output = end(pods.start(0, PYTHONPATH=path))
+    assert code == Exit.CONFIG, output
+    message = pods.message(0)
+    assert (message["stage"], message["id"]) == ("preflight", "preflight-patches")
+    assert " patch epoch-order was not written for swift." in message["cause"]
+    assert " of ms-swift 4.6.9: it has no such function" in message["cause"]
+    assert "extraEnv.DPO_ACCEPT_PATCHES: epoch-order" in message["remedy"]
+    assert not (pods.folder / "workspace" / "models").exists()
+
+
+def test_the_patches_of_packages_from_the_clone_are_judged_in_training(pods: Pods) -> None:
+    path = laid(pods.folder / "site", ms_swift="4.6.9")
+    change = {"DPO_CODE_URL": "file:///nowhere", "DPO_CODE_REF": "main"}
+    env = pods.env(0, PYTHONPATH=path, **change, DPO_CODE_PYTHONPATH="src")
+    settings, recipe = from_env(env), load(Path(env["DPO_RECIPE"]))
+    checks = Preflight.of_run(settings, recipe, Hello.of_run(settings, recipe), env)
+    assert checks.features == ()
+
+
+def test_packages_that_were_never_run_are_named_before_the_download(pods: Pods) -> None:
+    env = gpus(pods, 0, nvidia_smi.gpu(0))  # of two, which ends the run after the report
+    path = laid(pods.folder / "site", flash_attn_4="4.0.0")
+    code, output = end(pods.start(0, **env, PYTHONPATH=path))
+    assert code == Exit.PREFLIGHT
+    line = next(line for line in output.splitlines() if "check=stack" in line)
+    assert "never run on a GPU by this project: flash-attn-4 4.0.0" in line
+    assert states(report(pods.run, 0))["stack"] == "warning"
 
 
 def test_a_master_port_in_use_is_reported(pods: Pods) -> None:

@@ -14,7 +14,7 @@ import yaml
 from jsonschema import Draft7Validator
 
 from launchers.config import recipe
-from launchers.config.recipe import OWN, TASK
+from launchers.config.recipe import OWN, TASK, TRAINS
 from launchers.flags import flag_types
 from launchers.flags.flag_types import FlagType
 from launchers.rules import table
@@ -165,7 +165,8 @@ def breaking(backend: str, rule: Rule) -> Case:
     """Return a case that breaks one rule, made from its own data."""
     args: Case = {"num_train_epochs": 1}
     for condition in rule.when:
-        args[condition.flag] = holding(condition)
+        flag = "tuner_type" if condition.flag == TRAINS else condition.flag
+        args[flag] = "lora" if condition.flag == TRAINS else holding(condition)
     match rule:
         case Multiple():
             args |= {name: 3 for name in (rule.factors[0], *rule.replica[:1])}

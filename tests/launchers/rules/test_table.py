@@ -197,6 +197,7 @@ def test_values_that_are_not_sizes_are_reported_alone() -> None:
         ({"tp": 16, "sp": True}, "tensor-across-nodes"),
         ({"pp": 4, "gbs": 8}, "pipeline-bubble"),
         ({"optimizer_cpu_offload": True}, "offload-fp32-weights"),
+        ({"optimizer_cpu_offload": True, "adapters": "/a"}, "offload-adapter"),
         ({"optimizer_offload_fraction": 0.5}, "offload-fraction-unused"),
         ({**BF16_GRADIENTS, "gbs": 16 * 65}, "gradients-rounded"),
         ({"overlap_param_gather": True}, "param-gather-bucket"),

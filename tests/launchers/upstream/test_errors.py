@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
+import re
 from typing import Any
 
 import pytest
-import yaml
 
 import launchers
 from launchers.upstream.table import PATCHES
 from scripts.helm import ROOT
+from tests.launchers.upstream import errors_page
+from tests.launchers.upstream.errors_page import FILE, PAGE, PARTS
 
-FILE = Path(__file__).with_name("errors.yaml")
-ENTRIES: list[dict[str, Any]] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
-KEYS = {"entry", "releases", "before", "why", "after", "open"}
+ENTRIES = errors_page.entries()
+KEYS = {"entry", "part", "releases", "before", "why", "seen", "after", "open"}
 TESTS = ROOT / "tests"
 
 
@@ -24,8 +24,24 @@ def test_each_entry_says_how_it_was_seen_and_what_closes_it() -> None:
         assert entry.keys() <= KEYS and entry["entry"], entry
         assert ("open" in entry) != ("after" in entry), entry["entry"]
         assert "open" in entry or ("before" in entry) != ("why" in entry), entry["entry"]
+        assert entry.get("part", "upstream") in PARTS, entry["entry"]
+        assert {"run", "before"} <= set(entry.get("seen", {"run": 1, "before": 1})), entry["entry"]
         assert set(entry.get("after", {})) <= {"patch", "refused", "warned", "tests"}
         assert set(entry.get("after", {"tests": []})) & {"refused", "tests"}, entry["entry"]
+
+
+def test_the_page_is_that_of_the_entries() -> None:
+    page = errors_page.render(ENTRIES, errors_page.wordings())
+    written = PAGE.read_text(encoding="utf-8")
+    assert page == written, "run python -m tests.launchers.upstream.errors_page"
+
+
+def test_the_modules_that_show_an_entry_exist() -> None:
+    runs = [entry["seen"]["run"] for entry in ENTRIES if "seen" in entry]
+    modules = re.findall(r"-m (tests\.[a-z_.]+)", " ".join(runs))
+    assert len(modules) >= 6
+    for module in modules:
+        assert (ROOT / f"{module.replace('.', '/')}.py").is_file(), module
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +65,8 @@ def test_patches_ids_and_tests_exist(entry: dict[str, Any], sources: dict[str, s
     assert set(after.get("patch", ())) <= {patch.feature for patch in PATCHES}
     for id in (*after.get("refused", ()), *after.get("warned", ())):
         assert f'"{id}"' in sources["launchers"], id
-        assert f'"{id}"' in sources["tests"] or f"id: {id}\n" in sources["tests"], id
+        given = (f'"{id}"', f"id: {id}\n", f"id={id}")
+        assert any(each in sources["tests"] for each in given), id
     for name in (*after.get("tests", ()), *filter(None, [entry.get("before")])):
         path, _, function = name.partition("::")
         tree = ast.parse((TESTS / path).read_text(encoding="utf-8"))

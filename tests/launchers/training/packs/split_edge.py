@@ -176,12 +176,10 @@ def main(split: str, is_stored: bool) -> None:
     whole, batches = collated("", is_stored), collated(split, is_stored)
     fillers = [each["input_ids"].shape[-1] - sum(each["seq_lens"]) for each in batches]
     shown("packs have filler", min(fillers) >= 0 and max(fillers) > 0, fillers)
-    # with context parallelism the filler is balanced as if it were text, as upstream does
-    auxiliary = AUXILIARY if split == "pipeline" else 0.0
-    right = step("", whole[dist.get_rank() :: RANKS], None, auxiliary)
+    right = step("", whole[dist.get_rank() :: RANKS], None, AUXILIARY)
     state.destroy_model_parallel()
     state.initialize_model_parallel(**{FLAGS[split]: RANKS})
-    other = step(split, batches, right.weights, auxiliary)
+    other = step(split, batches, right.weights, AUXILIARY)
     expected = {name: right.gradients[name] for name in other.gradients}
     number, of_all = len(expected), len(right.gradients)
     shown("a stage has its layers alone", (number < of_all) is (split == "pipeline"), number)

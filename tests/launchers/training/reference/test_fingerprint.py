@@ -95,6 +95,16 @@ def test_a_module_next_to_a_plugin_is_part_of_it(tmp_path: Path) -> None:
     assert seen[0] != seen[1]
 
 
+def test_the_columns_of_custom_datasets_are_part_of_it(tmp_path: Path) -> None:
+    info = tmp_path / "info.json"
+    given = arguments(tmp_path, custom_dataset_info=[str(info)])
+    seen = {store_name(facts_of(arguments(tmp_path), tmp_path, MACHINE))}
+    for columns in ("query", "prompt"):
+        info.write_text(f'[{{"dataset_path": "pairs.jsonl", "columns": {{"{columns}": "q"}}}}]')
+        seen.add(store_name(facts_of(given, tmp_path, MACHINE)))
+    assert len(seen) == 3
+
+
 def test_equal_data_elsewhere_is_the_same_data(tmp_path: Path) -> None:
     first = facts_of(arguments(tmp_path), tmp_path, MACHINE)
     moved = tmp_path / "moved"

@@ -11,7 +11,7 @@ from scripts.dev.figures import learning, measured, plot, table
 from scripts.dev.figures.__main__ import PAGE, page
 from scripts.dev.figures.markdown import filled
 from scripts.dev.figures.predicted import BASE, HARDWARE, Predicted, predictions
-from scripts.helm import template
+from scripts.helm import ROOT, template
 from scripts.plan.submission import read_submission
 from scripts.problem import Problem
 
@@ -142,6 +142,16 @@ def test_headlines_are_all_tokens_over_all_seconds_with_and_without_the_referenc
         "Of 8.0 x flags give 4.0 x and our code 2.00 x; with the reference's pass over one epoch "
         "6.0 x, our code 1.50 x."
     )
+
+
+def test_the_readme_of_values_has_the_headline_figures() -> None:
+    *_, seed, old, tuned, bare, _, split = table.headline(measured.runs()).splitlines()
+    said = " ".join((ROOT / "values" / "README.md").read_text(encoding="utf-8").split())
+    assert split in said
+    rows = [[cell.strip() for cell in line.split("|")] for line in (seed, old, tuned, bare)]
+    (s, _), (o, o_reference), (t, t_reference), (b, _) = ((row[7], row[8]) for row in rows)
+    assert f"{t} to {o} tokens/s/GPU, and {t_reference} to {o_reference} with" in said
+    assert f"none of our plugins {b}, with the seed's flags {s}." in said
 
 
 def test_a_split_without_the_seed_says_nothing(tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 """The few flags that process tests use."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 
@@ -10,6 +10,8 @@ class RLHFArguments:
     num_train_epochs: float = 3.0
     split_dataset_ratio: float = 0.0
     tuner_type: str = "lora"
+    external_plugins: list[str] = field(default_factory=list)
+    val_dataset: list[str] = field(default_factory=list)
 
 
 @dataclass
