@@ -66,6 +66,7 @@ def test_one_node_that_beats_keeps_the_gang_alive() -> None:
         nodes[2].agreement.note(None)
         assert not eventually(lambda: any(node.gathered for node in nodes))
         nodes[1].agreement.note(None)  # it beats before the last one is silent
+        assert eventually(lambda: 1 not in nodes[0].agreement._silent)  # threads read the peers
         nodes[2].agreement.note(SILENT)
         assert not eventually(lambda: any(node.gathered for node in nodes))
 
