@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from scripts import credentials
+
 Schema = Mapping[str, Any]
 POINTER = "#/definitions/kubernetes/definitions"
 
@@ -59,17 +61,6 @@ _IPV6 = "|".join(
         *(f"({_HEX}:){{1,{7 - count}}}(:{_HEX}){{1,{count}}}" for count in range(1, 7)),
     )
 )
-CREDENTIAL = (
-    "(^|[^A-Za-z0-9_-])(hf_[A-Za-z0-9]{16,}|gh[opsur]_[A-Za-z0-9]{16,}"
-    "|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{16,}|(AKIA|ASIA)[0-9A-Z]{16}"
-    "|xox[abeprs]-[A-Za-z0-9-]{8,}|sk-[A-Za-z0-9_-]{20,}|AIza[0-9A-Za-z_-]{30,}"
-    "|npm_[A-Za-z0-9]{16,}|gsk_[A-Za-z0-9]{16,}|dckr_pat_[A-Za-z0-9_-]{16,}"
-    "|pypi-AgE[A-Za-z0-9_-]{16,}|nvapi-[A-Za-z0-9_-]{16,}"
-    "|ms-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-|eyJ[A-Za-z0-9_-]{8,}[.]eyJ[A-Za-z0-9_-]{8,}[.])"
-    '|-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY|[A-Za-z][A-Za-z0-9+.-]*://[^/\\s:@"]*:[^/\\s@"]+@'
-)
-"""Credentials that their form shows; templates/validate/_secrets.tpl refuses them by the same."""
-
 _QUANTITY: Schema = {
     "description": "A quantity, such as 96, 500m, 512Ki, 1.5Gi.",
     "type": ["string", "number"],
@@ -102,7 +93,7 @@ SHARED: Mapping[str, Schema] = {
     "labelName": text(maxLength=317, pattern=f"^({SUBDOMAIN}/)?{LABEL}$")
     | {"not": {"pattern": "^[^/]{254}"}},
     "labelValue": text(pattern=f"^$|^{LABEL}$"),
-    "open": {"not": {"pattern": CREDENTIAL}},
+    "open": {"not": {"pattern": credentials.form()}},
     "portName": text(maxLength=15, pattern="^[a-z0-9]+(-[a-z0-9]+)*$")
     | {"allOf": [{"pattern": "[a-z]"}]},
     "quantity": _QUANTITY,

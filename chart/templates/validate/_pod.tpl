@@ -7,6 +7,7 @@
 {{- $tokens := dict
   "HF_TOKEN" "hf" "HF_HUB_TOKEN" "hf" "HUGGING_FACE_HUB_TOKEN" "hf" "HUGGINGFACE_HUB_TOKEN" "hf"
   "MODELSCOPE_API_TOKEN" "modelscope" "MODELSCOPE_SDK_TOKEN" "modelscope" }}
+{{- $known := include "megatron-dpo.credentials" . | fromJson }}
 {{- range $path, $env := dict "extraEnv" .Values.extraEnv "network.env" .Values.network.env }}
 {{- range $name, $value := $env }}
 {{- if not (regexMatch "^[A-Za-z_][A-Za-z0-9_]*$" $name) }}
@@ -17,7 +18,7 @@
 - {{ $path }}.{{ $name }}: reserved: set by the launcher or Kubernetes; remove it and use the corresponding key of the values [env-reserved]
 {{- else if hasKey $tokens $name }}
 - {{ $path }}.{{ $name }}: reserved: tokens come from Secrets; set secrets.{{ get $tokens $name }}.existingSecret [env-token]
-{{- else if and (regexMatch "(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|PRIVATE_KEY|CREDENTIALS?)$" (upper $name)) (not (kindIs "map" $value)) (not (kindIs "invalid" $value)) }}
+{{- else if include "megatron-dpo.isCredential" (dict "name" $name "value" $value "known" $known) }}
 - {{ $path }}.{{ $name }}: a secret in plain text; set extraEnv.{{ $name }}: {valueFrom: {secretKeyRef: {name: SECRET, key: KEY}}} [env-secret]
 {{- else if and (hasPrefix "NCCL_" $name) (has (toString $value | lower) (list "true" "false" "yes" "no" "on" "off")) }}
 - {{ $path }}.{{ $name }}: {{ $value }} is not a number, and NCCL reads 0 and 1; set {{ $path }}.{{ $name }}: {{ ternary "1" "0" (has (toString $value | lower) (list "true" "yes" "on")) | quote }} [env-boolean]
