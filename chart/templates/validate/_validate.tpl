@@ -62,21 +62,6 @@ holds one. Those below 0x20 are harmless, since JSON escapes them.
 {{- end }}
 {{- end }}
 
-{{/*
-What the API server stores at most: 256 KiB of annotations of an object (TotalAnnotationSizeLimitB), of which the JobSet
-controller and Kueue take some, and 1 MiB in a ConfigMap.
-*/}}
-{{- define "megatron-dpo.validate.sizes" -}}
-{{- $size := len (toJson .Values.podAnnotations) -}}
-{{- if gt $size 250000 }}
-- podAnnotations: {{ $size }} bytes, and Kubernetes stores 256 KiB of annotations of a pod; keep them below 250000 bytes, e.g. in a ConfigMap [size-annotations]
-{{- end }}
-{{- $size = add (len (include "megatron-dpo.recipe" .)) (ternary (len (include "megatron-dpo.launcher.archive" .)) 0 (eq .Values.launcher.from "chart")) }}
-{{- if gt $size 1048576 }}
-- recipe: makes a ConfigMap of {{ $size }} bytes, and Kubernetes stores 1 MiB; put long values into files of the clone or the workspace [size-config-map]
-{{- end }}
-{{- end }}
-
 {{/* Generated files of the chart. */}}
 {{- define "megatron-dpo.validate.launchers" -}}
 {{- if not (.Files.Get "defaults.yaml") }}
