@@ -61,6 +61,17 @@ _IPV6 = "|".join(
         *(f"({_HEX}:){{1,{7 - count}}}(:{_HEX}){{1,{count}}}" for count in range(1, 7)),
     )
 )
+CAPABILITIES = (
+    *("ALL", "AUDIT_CONTROL", "AUDIT_READ", "AUDIT_WRITE", "BLOCK_SUSPEND", "BPF"),
+    *("CHECKPOINT_RESTORE", "CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID"),
+    *("IPC_LOCK", "IPC_OWNER", "KILL", "LEASE", "LINUX_IMMUTABLE", "MAC_ADMIN", "MAC_OVERRIDE"),
+    *("MKNOD", "NET_ADMIN", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_RAW", "PERFMON"),
+    *("SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYSLOG", "SYS_ADMIN", "SYS_BOOT", "SYS_CHROOT"),
+    *("SYS_MODULE", "SYS_NICE", "SYS_PACCT", "SYS_PTRACE", "SYS_RAWIO", "SYS_RESOURCE"),
+    *("SYS_TIME", "SYS_TTY_CONFIG", "WAKE_ALARM"),
+)
+"""Capabilities of Linux (include/uapi/linux/capability.h), and ALL: a runtime refuses others."""
+
 _QUANTITY: Schema = {
     "description": "A quantity, such as 96, 500m, 512Ki, 1.5Gi.",
     "type": ["string", "number"],
@@ -78,7 +89,7 @@ SHARED: Mapping[str, Schema] = {
     "cidr": text(
         pattern=f"^{_IPV4}/(3[0-2]|[12]?[0-9])$|^({_IPV6})/(12[0-8]|1[01][0-9]|[1-9]?[0-9])$"
     ),
-    "capability": text(pattern="^[A-Z][A-Z0-9_]*$") | {"not": {"pattern": "^CAP_"}},
+    "capability": among(*CAPABILITIES),
     "configKey": text(maxLength=253, pattern="^[-._a-zA-Z0-9]+$")
     | {"not": {"pattern": "^[.]$|^[.][.]"}},
     "dnsLabel": text(maxLength=63, pattern=f"^{DNS}$"),

@@ -83,14 +83,15 @@ KEPT: Mapping[str, tuple[str, ...]] = {
 OWNED = ("Container", "PodSpec")
 """Types whose other fields are the chart's: templates/validate refuses each with the key to use."""
 DROPPED: Mapping[str, tuple[str, ...]] = {
+    "ContainerPort": ("hostIP", "hostPort"),
     "EnvVarSource": ("fileKeyRef",),
     "Lifecycle": ("stopSignal",),
     "PodSecurityContext": ("windowsOptions",),
     "SecurityContext": ("windowsOptions",),
     "VolumeProjection": ("podCertificate",),
 }
-"""Fields that values may not have: those of Windows, and those of gates that are off in the lowest
-supported Kubernetes, whose API server drops them without a word."""
+"""Fields that values may not have: those of Windows, ports of the host, and those of gates that are
+off in the lowest supported Kubernetes, whose API server drops them without a word."""
 OPTIONAL = ("Affinity", "PodDNSConfig", "PodSecurityContext", "PodSpec", "SecurityContext")
 """Types of whole values keys: a null means the default."""
 NULLABLE = ("PodSecurityContext", "SecurityContext")
@@ -127,6 +128,9 @@ FIELDS: Mapping[str, Schema] = {
     "ConfigMapProjection.name": ref("dnsName"),
     "ConfigMapVolumeSource.defaultMode": ref("fileMode"),
     "ConfigMapVolumeSource.name": ref("dnsName"),
+    "ContainerPort.containerPort": whole(1, 65535),
+    "ContainerPort.name": ref("portName"),
+    "ContainerPort.protocol": among("TCP", "UDP", "SCTP"),
     "DownwardAPIVolumeFile.fieldRef": _narrowed(
         "ObjectFieldSelector",
         properties={

@@ -206,6 +206,55 @@ def test_the_workspace_is_a_csi_volume_or_a_claim_of_a_volume() -> None:
     assert kind(claim, "PersistentVolumeClaim")["spec"]["volumeName"] == "lustre"
 
 
+SIDECAR: Document = {
+    "name": "proxy",
+    "image": "example.com/proxy:v1",
+    "restartPolicy": "Always",
+    "ports": [{"name": "admin", "containerPort": 9401}],
+    "startupProbe": {"httpGet": {"port": "admin", "path": "/healthz"}, "failureThreshold": 30},
+    "readinessProbe": {"tcpSocket": {"port": 9401}},
+    "livenessProbe": {"exec": {"command": ["true"]}},
+    "lifecycle": {"preStop": {"sleep": {"seconds": 5}}},
+    "envFrom": [{"secretRef": {"name": "proxy"}}],
+    "resources": {"limits": {"memory": "1Gi"}, "claims": [{"name": "nic"}]},
+    "env": [{"name": "URL", "value": "http://$(FROM_THE_SECRET)"}],
+}
+
+
+def test_a_sidecar_has_ports_probes_handlers_variables_and_claims() -> None:
+    claim = {"name": "nic", "resourceClaimTemplateName": "nic"}
+    rendered = pod(render(BASE, {"extraInitContainers": [SIDECAR], "resourceClaims": [claim]}))
+    assert SIDECAR in rendered["initContainers"]
+
+
+def test_an_init_container_mounts_the_charts_volumes_as_root() -> None:
+    mounts = [
+        {"name": "local-checkpoints", "mountPath": "/l"},
+        {"name": "code-secret", "mountPath": "/s"},
+    ]
+    container = {
+        "name": "fix",
+        "image": "busybox:1.36",
+        "command": ["sh", "-c", "chown $(id -u) /l; echo $(hostname) $(A)"],
+        "env": [{"name": "A", "value": "x"}],
+        "securityContext": {
+            "runAsUser": 0,
+            "runAsNonRoot": False,
+            "capabilities": {"add": ["CHOWN"]},
+        },
+        "volumeMounts": mounts,
+    }
+    needed = {
+        "localCheckpoints": {"hostPath": {"path": "/mnt/nvme"}},
+        "recipe": {"saving": "background"},
+        "code": {"url": "git@git.example.com:a/b", "ref": "v1", "existingSecret": "git"},
+    }
+    assert (
+        container
+        in pod(render(BASE, needed, {"extraInitContainers": [container]}))["initContainers"]
+    )
+
+
 def test_sizes_of_memory_and_tmp() -> None:
     sizes = {"sharedMemory": {"sizeLimit": "512Ki"}, "tmp": {"sizeLimit": "20Gi"}}
     volumes = {v["name"]: v for v in pod(render(BASE, sizes))["volumes"]}
@@ -215,11 +264,11 @@ def test_sizes_of_memory_and_tmp() -> None:
 
 def test_a_size_without_a_unit_stays_a_text() -> None:
     # YAML would make it a number, and the CRD of JobSets takes whole numbers and texts.
-    sizes = {"sharedMemory": {"sizeLimit": "0.5"}, "tmp": {"sizeLimit": "1.5"}}
+    sizes = {"sharedMemory": {"sizeLimit": "2e10"}, "tmp": {"sizeLimit": "20000000000.5"}}
     volumes = {
         v["name"]: v["emptyDir"] for v in pod(render(BASE, sizes))["volumes"] if "emptyDir" in v
     }
-    assert (volumes["shm"]["sizeLimit"], volumes["tmp"]["sizeLimit"]) == ("0.5", "1.5")
+    assert (volumes["shm"]["sizeLimit"], volumes["tmp"]["sizeLimit"]) == ("2e10", "20000000000.5")
 
 
 def test_the_network_policy_allows_the_gang_and_dns() -> None:

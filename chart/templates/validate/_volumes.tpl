@@ -111,6 +111,10 @@
 {{- end }}
 {{- $taken = append $taken .name }}
 {{- end }}
+{{- if and (contains "subPathExpr" (toJson .Values.extraVolumeMounts)) (not .Values.envFrom) }}
+{{- $known := include "megatron-dpo.env.map" (dict "root" . "role" "node") | fromJson | keys }}
+{{- include "megatron-dpo.validate.subPathExpr" (dict "path" "extraVolumeMounts" "mounts" .Values.extraVolumeMounts "known" $known) }}
+{{- end }}
 {{- range .Values.extraVolumeMounts }}
 {{- $folder := clean .mountPath }}
 {{- if or (has $folder (list "/" "/bin" "/boot" "/dev" "/etc" "/lib" "/lib32" "/lib64" "/opt" "/run" "/sbin" "/sys" "/usr" "/usr/bin" "/usr/lib" "/usr/lib64" "/usr/local" "/usr/local/bin" "/usr/local/lib" "/usr/sbin" "/var")) (regexMatch "^/proc(/|$)" $folder) }}
