@@ -374,3 +374,25 @@ def test_every_row_of_the_page_renders_what_the_api_accepts(values: Document) ->
 
 NEUTRAL: Document = {**IMAGE, "kueue": {"queue": "team"}}
 """Values that some rows require and no row changes."""
+
+
+def test_labels_and_selectors_that_resemble_refused_ones_render() -> None:
+    app = {"matchLabels": {"app": "x"}}
+    term = {"labelSelector": app, "matchLabelKeys": ["pod-template-hash"], "topologyKey": "zone"}
+    spread = {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "ScheduleAnyway"}
+    spread["matchLabelKeys"] = ["job-name"]
+    apparmor = "container.apparmor.security.beta.kubernetes.io/launcher"
+    sysctls = [{"name": name, "value": "1"} for name in ("net.a.b", "kernel.shmmax", "kernel.sem")]
+    assert render(
+        {
+            "affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
+            "topologySpreadConstraints": [spread],
+            "podSecurityContext": {"sysctls": sysctls},
+            "podAnnotations": {
+                "controller.kubernetes.io/pod-deletion-cost": -100,
+                "kueue.x-k8s.io/safe-to-forcefully-delete": "true",
+                apparmor: "localhost/dpo",
+            },
+            "jobset": {"annotations": {"provreq.kueue.x-k8s.io/maxRunDurationSeconds": 604800}},
+        }
+    )

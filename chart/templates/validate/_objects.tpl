@@ -26,6 +26,9 @@
 {{- if and .Values.serviceAccount.annotations (not $isCreated) }}
 - serviceAccount.annotations: set, and the chart creates no service account; set serviceAccount.create: true, or annotate {{ .Values.serviceAccountName | default "the account" }} [service-account-annotations]
 {{- end }}
+{{- if and .Values.serviceAccount.create (eq .Values.serviceAccountName "default") }}
+- serviceAccountName: default is the namespace's own account, which Helm refuses to adopt; use another name, or set serviceAccount.create: false [service-account-default]
+{{- end }}
 {{- with .Values.jobset.managedBy }}
 {{- if ne $.Values.launcher.from "image" }}
 - jobset.managedBy: {{ . }} copies the JobSet to another cluster, without the launcher's ConfigMap; set launcher.from: image [managed-launcher]

@@ -75,6 +75,9 @@
 {{- if and (hasPrefix "net." $name) (include "megatron-dpo.network" $ | fromJson).hostNetwork }}
 - podSecurityContext.sysctls: {{ $name }} would change the host, whose network the pods share (profile {{ $.Values.network.profile }}), and Kubernetes refuses that; remove it [sysctl-host-network]
 {{- end }}
+{{- if not (regexMatch "^(net[.]|kernel[.](shm|msg)|kernel[.]sem$|fs[.]mqueue[.])" $name) }}
+- podSecurityContext.sysctls: {{ $name }} belongs to the node, and a pod can set those of net., kernel.shm, kernel.msg, kernel.sem and fs.mqueue. only; set it on the nodes [sysctl-node]
+{{- end }}
 {{- $sysctls = append $sysctls $name }}
 {{- end }}
 {{- end }}

@@ -98,6 +98,14 @@
 - extraVolumes[{{ $position }}].{{ $kind }}.{{ $key }}: missing; name the source of volume {{ $volume.name }} [volume-source]
 {{- end }}
 {{- end }}
+{{- $claim := dig "volumeClaimTemplate" "spec" dict (.ephemeral | default dict) }}
+{{- $spec := printf "extraVolumes[%d].ephemeral.volumeClaimTemplate.spec" $position }}
+{{- if and (has "ReadWriteOncePod" ($claim.accessModes | default list)) (gt (len $claim.accessModes) 1) }}
+- {{ $spec }}.accessModes: {{ join ", " $claim.accessModes }} set, and ReadWriteOncePod cannot be combined with another mode; use one of them [access-mode-single]
+{{- end }}
+{{- if and $claim.dataSource $claim.dataSourceRef (ne (toJson $claim.dataSource) (toJson $claim.dataSourceRef)) }}
+- {{ $spec }}.dataSource: differs from dataSourceRef, and Kubernetes requires one source; remove one of them [volume-data-source]
+{{- end }}
 {{- $files := list }}
 {{- range $source := (.projected | default dict).sources }}
 {{- range $kind, $projection := $source }}
