@@ -396,3 +396,61 @@ def test_labels_and_selectors_that_resemble_refused_ones_render() -> None:
             "jobset": {"annotations": {"provreq.kueue.x-k8s.io/maxRunDurationSeconds": 604800}},
         }
     )
+
+
+MOUNTS = (
+    ("/dev/infiniband", None),
+    ("/etc/nccl.conf", "nccl.conf"),
+    ("/etc/ssl/certs", None),
+    ("/etc/ssl/certs/corp.crt", "ca.crt"),
+    ("/usr/lib/x86_64-linux-gnu/libnccl-net.so", "libnccl-net.so"),
+    ("/usr/local/cuda/compat", None),
+    ("/usr/local/nvidia", None),
+    ("/usr/share/datasets", None),
+    ("/sys/fs/bpf", None),
+    ("/workspace/cache/huggingface/hub/models--a--b", None),
+)
+"""Folders and files (with their subPath) that users mount."""
+
+
+def test_folders_next_to_those_of_the_system_may_be_mounted() -> None:
+    given: Document = {
+        "extraVolumes": [{"name": "a", "hostPath": {"path": "/sys/fs/bpf"}}],
+        "extraVolumeMounts": [
+            {
+                "name": "a",
+                "mountPath": path,
+                "readOnly": True,
+                **({"subPath": file} if file else {}),
+            }
+            for path, file in MOUNTS
+        ],
+    }
+    mounted = pod(render(BASE, given))["containers"][0]["volumeMounts"]
+    assert given["extraVolumeMounts"] == mounted[-len(MOUNTS) :]
+
+
+def test_variables_that_resemble_refused_ones_render() -> None:
+    huge = {"limits": {"hugepages-2Mi": "1Gi"}}
+    assert render(
+        {
+            "extraEnv": {
+                "CUDA_DEVICE_MAX_CONNECTIONS": 1,
+                "NVTE_FRAMEWORK": "pytorch",
+                "PATH": "/opt/tools/bin:/usr/local/bin:/usr/bin:/bin",
+                "PYTHONHASHSEED": 0,
+                "PYTHONMALLOC": "malloc",
+                "RUN_NOTE": "a\u00a0b",
+                "TORCH_NCCL_DUMP_ON_TIMEOUT": False,
+            },
+            "monitoring": {"port": 9400},
+            "podSpec": {
+                "containers": [
+                    {"name": "launcher", "readinessProbe": {"httpGet": {"port": "metrics"}}}
+                ]
+            },
+            "resources": huge,
+            "test": {"resources": huge},
+            "extraVolumes": [{"name": "a", "emptyDir": {"medium": "HugePages"}}],
+        }
+    )

@@ -67,6 +67,16 @@
 {{- if and $host (eq (toString .Values.hostUsers) "false") }}
 - hostUsers: false, and pods on the host network (profile {{ .Values.network.profile }}) must use the host's users; set hostUsers: null [host-users]
 {{- end }}
+{{- if eq (toString .Values.hostUsers) "false" }}
+{{- if .Values.workspace.nfs }}
+- hostUsers: false, and Linux does not map users on NFS (workspace.nfs): the pods could not start; set hostUsers: null, or use another volume [host-users-nfs]
+{{- end }}
+{{- range $position, $volume := .Values.extraVolumes }}
+{{- if .nfs }}
+- hostUsers: false, and Linux does not map users on NFS (extraVolumes[{{ $position }}]): the pods could not start; set hostUsers: null, or use another volume [host-users-nfs]
+{{- end }}
+{{- end }}
+{{- end }}
 {{- with .Values.networkPolicy }}
 {{- if and $host .enabled }}
 - networkPolicy.enabled: true, and a NetworkPolicy does not apply to pods on the host network (profile {{ $.Values.network.profile }}); set networkPolicy.enabled: false [network-policy-host]

@@ -20,8 +20,8 @@
 - {{ $path }}.{{ $name }}: reserved: tokens come from Secrets; set secrets.{{ get $tokens $name }}.existingSecret [env-token]
 {{- else if include "megatron-dpo.isCredential" (dict "name" $name "value" $value "known" $known) }}
 - {{ $path }}.{{ $name }}: a secret in plain text; set extraEnv.{{ $name }}: {valueFrom: {secretKeyRef: {name: SECRET, key: KEY}}} [env-secret]
-{{- else if and (hasPrefix "NCCL_" $name) (has (toString $value | lower) (list "true" "false" "yes" "no" "on" "off")) }}
-- {{ $path }}.{{ $name }}: {{ $value }} is not a number, and NCCL reads 0 and 1; set {{ $path }}.{{ $name }}: {{ ternary "1" "0" (has (toString $value | lower) (list "true" "yes" "on")) | quote }} [env-boolean]
+{{- else if not (or (kindIs "map" $value) (kindIs "invalid" $value)) }}
+{{- include "megatron-dpo.validate.variable" (dict "path" $path "name" $name "value" $value) }}
 {{- end }}
 {{- end }}
 {{- end }}
