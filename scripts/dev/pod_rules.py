@@ -149,9 +149,9 @@ FIELDS: Mapping[str, Schema] = {
     "EmptyDirVolumeSource.medium": among(
         "", "Memory", "HugePages", "HugePages-2Mi", "HugePages-1Gi"
     ),
-    # The launcher's settings are not the user's.
+    # The settings of launcher and torchrun are not the user's.
     "EnvFromSource.prefix": text(pattern="^[A-Za-z_][A-Za-z0-9_]*$")
-    | {"not": {"pattern": "^(DPO|SKIP)_"}},
+    | {"not": {"pattern": "^(DPO|SKIP|PET|TORCHELASTIC)_"}},
     "EnvVarSource.fieldRef": _narrowed(
         "ObjectFieldSelector",
         properties={

@@ -6,7 +6,8 @@
 {{- $isCreated := include "megatron-dpo.serviceAccount.isCreated" . }}
 {{- if $isCreated }}{{ $owned = append $owned (printf "ServiceAccount/%s" (include "megatron-dpo.serviceAccount.name" .)) }}{{ end }}
 {{- range $position, $object := .Values.extraObjects }}
-{{- $id := printf "%s/%s" .kind .metadata.name }}
+{{- $namespace := .metadata.namespace | default $.Release.Namespace }}
+{{- $id := printf "%s/%s%s" .kind .metadata.name (ternary "" (printf " in %s" $namespace) (eq $namespace $.Release.Namespace)) }}
 {{- if has $id $owned }}
 - extraObjects[{{ $position }}]: {{ $id }} is in use; use another name [extra-object-name]
 {{- end }}

@@ -35,7 +35,8 @@
 {{- $ordered := include "megatron-dpo.env.order" $env | fromJsonArray }}
 {{- range $name, $value := $env }}
 {{- range $other := include "megatron-dpo.env.references" $value | fromJsonArray }}
-{{- if not (or (hasKey $env $other) (hasPrefix "KUBERNETES_" $other)) }}
+{{- /* The keys of a Secret are not known here. */}}
+{{- if not (or (hasKey $env $other) (hasPrefix "KUBERNETES_" $other) $.Values.envFrom) }}
 - extraEnv.{{ $name }}: $({{ $other }}) is not a variable of the pod, and variables of the image cannot be referred to; set {{ $other }} too, or write $$({{ $other }}) for this text [env-reference]
 {{- else if not (has $name $ordered) }}
 - extraEnv.{{ $name }}: $({{ $other }}) refers back to {{ $name }}; remove the cycle [env-cycle]
@@ -84,7 +85,7 @@
 
 {{/* Names of labels, annotations and node labels; tolerations. */}}
 {{- define "megatron-dpo.validate.pod" -}}
-{{- range $path, $names := dict "podLabels" .Values.podLabels "podAnnotations" .Values.podAnnotations "nodeSelector" .Values.nodeSelector "stages.nodeSelector" .Values.stages.nodeSelector "test.nodeSelector" .Values.test.nodeSelector "jobset.labels" .Values.jobset.labels "jobset.annotations" .Values.jobset.annotations }}
+{{- range $path, $names := dict "podLabels" .Values.podLabels "podAnnotations" .Values.podAnnotations "nodeSelector" .Values.nodeSelector "stages.nodeSelector" .Values.stages.nodeSelector "test.nodeSelector" .Values.test.nodeSelector "jobset.labels" .Values.jobset.labels "jobset.annotations" .Values.jobset.annotations "monitoring.podMonitorLabels" .Values.monitoring.podMonitorLabels }}
 {{- range $name, $_ := $names }}
 {{- if not (include "megatron-dpo.isLabel" $name) }}
 - {{ $path }}: {{ $name | quote }} is not the name of a label or annotation; use name or example.com/name [label-name]
