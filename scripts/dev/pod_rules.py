@@ -249,7 +249,7 @@ FIELDS: Mapping[str, Schema] = {
     "PodSpec.activeDeadlineSeconds": whole(1, 2**31 - 1),
     "PodSpec.containers": {"type": ["array", "null"], "items": ref("Container")},
     # With another policy the ranks do not resolve each other.
-    "PodSpec.dnsPolicy": among("ClusterFirstWithHostNet", "None"),
+    "PodSpec.dnsPolicy": among("ClusterFirst", "ClusterFirstWithHostNet", "None"),
     "PreferredSchedulingTerm.weight": whole(1, 100),
     **dict.fromkeys(
         (

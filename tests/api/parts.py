@@ -109,7 +109,10 @@ POOLS: Mapping[str, Pool] = {
         (*TEXTS, "zone", "example.com/c"),
     ),
     "PodSpec.activeDeadlineSeconds": ((1, 600), NUMBERS),
-    "PodSpec.dnsPolicy": (("None", "ClusterFirstWithHostNet"), ("Default", "none", "")),
+    "PodSpec.dnsPolicy": (
+        ("None", "ClusterFirst", "ClusterFirstWithHostNet"),
+        ("Default", "none", ""),
+    ),
     "Probe.successThreshold": ((0, 1), NUMBERS),
     "Probe.terminationGracePeriodSeconds": ((1, 600), NUMBERS),
     "PodSecurityContext.fsGroupChangePolicy": (("Always", "OnRootMismatch"), ("always", "")),

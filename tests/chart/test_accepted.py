@@ -161,3 +161,9 @@ def test_a_tag_that_names_one_build_stays(tag: str) -> None:
     image = {"repository": "example.com/a", "tag": tag}
     given = {"image": image, "extraInitContainers": [{"name": "a", "image": f"r:5000/b:{tag}"}]}
     assert pod(render(BASE, given))["containers"][0]["image"] == f"example.com/a:{tag}"
+
+
+def test_the_default_dns_policy_may_be_written() -> None:
+    assert (
+        pod(render(BASE, {"podSpec": {"dnsPolicy": "ClusterFirst"}}))["dnsPolicy"] == "ClusterFirst"
+    )

@@ -49,6 +49,9 @@ priority come from the RuntimeClass and the PriorityClass: admission refuses a p
 - podSpec.containers[0].lifecycle.{{ $hook }}.sleep.seconds: {{ $seconds }}, and terminationGracePeriodSeconds is {{ $grace }}; use a smaller number [pod-spec-sleep]
 {{- end }}
 {{- end }}
+{{- if and (eq (toString .Values.podSpec.dnsPolicy) "ClusterFirst") (include "megatron-dpo.network" . | fromJson).hostNetwork }}
+- podSpec.dnsPolicy: ClusterFirst uses the host's servers on the host network (profile {{ .Values.network.profile }}), which do not know the ranks; use ClusterFirstWithHostNet or remove it [pod-spec-dns-host]
+{{- end }}
 {{- if and (eq (toString .Values.podSpec.dnsPolicy) "None") (not (.Values.dnsConfig | default dict).nameservers) }}
 - podSpec.dnsPolicy: None, and dnsConfig.nameservers is empty; set them to servers that resolve the cluster's names [pod-spec-dns]
 {{- end }}
