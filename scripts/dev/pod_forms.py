@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from scripts import credentials
+
 Schema = Mapping[str, Any]
 POINTER = "#/definitions/kubernetes/definitions"
 
@@ -64,16 +66,16 @@ _IPV6 = "|".join(
         *(f"({_HEX}:){{1,{7 - count}}}(:{_HEX}){{1,{count}}}" for count in range(1, 7)),
     )
 )
-CREDENTIAL = (
-    "(^|[^A-Za-z0-9_-])(hf_[A-Za-z0-9]{16,}|gh[opsur]_[A-Za-z0-9]{16,}"
-    "|github_pat_[A-Za-z0-9_]{16,}|glpat-[A-Za-z0-9_-]{16,}|(AKIA|ASIA)[0-9A-Z]{16}"
-    "|xox[abeprs]-[A-Za-z0-9-]{8,}|sk-[A-Za-z0-9_-]{20,}|AIza[0-9A-Za-z_-]{30,}"
-    "|npm_[A-Za-z0-9]{16,}|gsk_[A-Za-z0-9]{16,}|dckr_pat_[A-Za-z0-9_-]{16,}"
-    "|pypi-AgE[A-Za-z0-9_-]{16,}|nvapi-[A-Za-z0-9_-]{16,}"
-    "|ms-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-|eyJ[A-Za-z0-9_-]{8,}[.]eyJ[A-Za-z0-9_-]{8,}[.])"
-    '|-----BEGIN ([A-Z0-9]+ )*PRIVATE KEY|[A-Za-z][A-Za-z0-9+.-]*://[^/\\s:@"]*:[^/\\s@"]+@'
+CAPABILITIES = (
+    *("ALL", "AUDIT_CONTROL", "AUDIT_READ", "AUDIT_WRITE", "BLOCK_SUSPEND", "BPF"),
+    *("CHECKPOINT_RESTORE", "CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID"),
+    *("IPC_LOCK", "IPC_OWNER", "KILL", "LEASE", "LINUX_IMMUTABLE", "MAC_ADMIN", "MAC_OVERRIDE"),
+    *("MKNOD", "NET_ADMIN", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_RAW", "PERFMON"),
+    *("SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYSLOG", "SYS_ADMIN", "SYS_BOOT", "SYS_CHROOT"),
+    *("SYS_MODULE", "SYS_NICE", "SYS_PACCT", "SYS_PTRACE", "SYS_RAWIO", "SYS_RESOURCE"),
+    *("SYS_TIME", "SYS_TTY_CONFIG", "WAKE_ALARM"),
 )
-"""Credentials that their form shows; templates/validate/_secrets.tpl refuses them by the same."""
+"""Capabilities of Linux (include/uapi/linux/capability.h), and ALL: a runtime refuses others."""
 
 _QUANTITY: Schema = {
     "description": "A quantity, such as 96, 500m, 512Ki, 1.5Gi.",
@@ -92,7 +94,7 @@ SHARED: Mapping[str, Schema] = {
     "cidr": text(
         pattern=f"^{_IPV4}/(3[0-2]|[12]?[0-9])$|^({_IPV6})/(12[0-8]|1[01][0-9]|[1-9]?[0-9])$"
     ),
-    "capability": text(pattern="^[A-Z][A-Z0-9_]*$") | {"not": {"pattern": "^CAP_"}},
+    "capability": among(*CAPABILITIES),
     "configKey": text(maxLength=253, pattern="^[-._a-zA-Z0-9]+$")
     | {"not": {"pattern": "^[.]$|^[.][.]"}},
     "dnsLabel": text(maxLength=63, pattern=f"^{DNS}$"),
@@ -107,7 +109,7 @@ SHARED: Mapping[str, Schema] = {
     "labelName": text(maxLength=317, pattern=f"^({SUBDOMAIN}/)?{LABEL}$")
     | {"not": {"pattern": "^[^/]{254}"}},
     "labelValue": text(pattern=f"^$|^{LABEL}$"),
-    "open": {"not": {"pattern": CREDENTIAL}},
+    "open": {"not": {"pattern": credentials.form()}},
     "portName": text(maxLength=15, pattern="^[a-z0-9]+(-[a-z0-9]+)*$")
     | {"allOf": [{"pattern": "[a-z]"}]},
     "quantity": _QUANTITY,

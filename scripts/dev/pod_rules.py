@@ -78,14 +78,15 @@ KEPT: Mapping[str, tuple[str, ...]] = {
 OWNED = ("Container", "PodSpec")
 """Types whose other fields are the chart's: templates/validate refuses each with the key to use."""
 DROPPED: Mapping[str, tuple[str, ...]] = {
+    "ContainerPort": ("hostIP", "hostPort"),
     "EnvVarSource": ("fileKeyRef",),
     "Lifecycle": ("stopSignal",),
     "PodSecurityContext": ("windowsOptions",),
     "SecurityContext": ("windowsOptions",),
     "VolumeProjection": ("podCertificate",),
 }
-"""Fields that values may not have: those of Windows, and those of gates that are off in the lowest
-supported Kubernetes, whose API server drops them silently."""
+"""Fields that values may not have: those of Windows, ports of the host, and those of gates that are
+off in the lowest supported Kubernetes, whose API server drops them silently."""
 OPTIONAL = ("Affinity", "PodDNSConfig", "PodSecurityContext", "PodSpec", "SecurityContext")
 """Types of whole values keys: a null means the default."""
 NULLABLE = ("PodSecurityContext", "SecurityContext")
@@ -110,9 +111,12 @@ FIELDS: Mapping[str, Schema] = {
     "ConfigMapEnvSource.name": ref("dnsName"),
     "ConfigMapKeySelector.key": ref("configKey"),
     "ConfigMapKeySelector.name": ref("dnsName"),
-    # The launcher's settings are not the user's.
+    "ContainerPort.containerPort": whole(1, 65535),
+    "ContainerPort.name": ref("portName"),
+    "ContainerPort.protocol": among("TCP", "UDP", "SCTP"),
+    # The settings of launcher and torchrun are not the user's.
     "EnvFromSource.prefix": text(pattern="^[A-Za-z_][A-Za-z0-9_]*$")
-    | {"not": {"pattern": "^(DPO|SKIP)_"}},
+    | {"not": {"pattern": "^(DPO|SKIP|PET|TORCHELASTIC)_"}},
     "EnvVarSource.fieldRef": narrowed(
         "ObjectFieldSelector",
         properties={
@@ -182,7 +186,7 @@ FIELDS: Mapping[str, Schema] = {
     "PodSpec.activeDeadlineSeconds": whole(1, 2**31 - 1),
     "PodSpec.containers": {"type": ["array", "null"], "items": ref("Container")},
     # With another policy the ranks do not resolve each other.
-    "PodSpec.dnsPolicy": among("ClusterFirstWithHostNet", "None"),
+    "PodSpec.dnsPolicy": among("ClusterFirst", "ClusterFirstWithHostNet", "None"),
     "PreferredSchedulingTerm.weight": whole(1, 100),
     **dict.fromkeys(
         (

@@ -23,7 +23,8 @@ from scripts.helm import ROOT
 PLACE = re.compile(r'^    "kubernetes": \{\n.*?^    \},?\n', re.MULTILINE | re.DOTALL)
 """The generated part: an entry of the schema's ``definitions``, with its lines."""
 ROOTS = (
-    *("Affinity", "CSIVolumeSource", "EnvFromSource", "EnvVarSource", "HostAlias"),
+    *("Affinity", "CSIVolumeSource", "ContainerPort", "EnvFromSource", "EnvVarSource", "HostAlias"),
+    *("ResourceClaim",),
     *("NetworkPolicyEgressRule", "NetworkPolicyIngressRule", "PodDNSConfig", "PodResourceClaim"),
     *("PodSecurityContext", "PodSpec", "SecurityContext", "Toleration", "TopologySpreadConstraint"),
     *("Volume", "VolumeMount"),

@@ -23,9 +23,12 @@ TEXTS = (
     *("a..b", LONG, "a" * 254, "true", "é", "a:b", "a/b", "a/b/c", "Exists", ".", "..a", "0"),
 )
 NUMBERS = (-1, 0, 1, 255, 256, 511, 512, 0o1777, 599, 600, 2**31 - 1, 2**31, 2**32 + 1)
-QUANTITIES = ("1", "500m", "512Ki", "1Gi", "1.5Gi", "2M", "1e3", ".5Gi", "1.", 3, "100Mi")
+QUANTITIES = ("512Ki", "1Gi", "1.5Gi", "2M", "2e9", ".5Gi", "1100000.", 3_000_000_000, "100Mi")
+"""Of bytes: the chart refuses a small number without a unit."""
+COUNTS = ("1", "500m", 3, "1.", "2e1")
+"""Of processors; the whole ones of devices."""
 NO_QUANTITIES = ("64ki", "1GiB", "1 Gi", "-1", "1mi", "0x10", "", "1e", "Gi", "1_000", "+1", "1K")
-EDGE_QUANTITIES = ("0", "1n", "5u", "1E", "0.0001", "1e-3", 0, 1.5, "1Ei")
+EDGE_QUANTITIES = ("512", "500m", "0", "1n", "5u", "1E", "0.0001", "1e-3", 0, 1.5, "1Ei")
 Pool = tuple[Sequence[Any], Sequence[Any]]
 """Right values and wrong ones."""
 NAMES: Pool = (("a", "data", "b-1"), TEXTS)
@@ -39,12 +42,18 @@ ADDRESSES: Pool = (("10.0.0.1", "fd00::1"), ("", "10.0.0", "10.0.0.01", "a", "10
 PORTS: Pool = ((443, "https", 1), (0, 65536, "", "a_b", "Https", "a" * 16, "1", "a--b", "-a"))
 POOLS: Mapping[str, Pool] = {
     "AppArmorProfile.type": (("Localhost", "RuntimeDefault", "Unconfined"), TEXTS),
-    "Capabilities.add[]": (("IPC_LOCK", "SYS_NICE"), ("ipc_lock", "CAP_IPC_LOCK", "", "A B")),
+    "Capabilities.add[]": (
+        ("IPC_LOCK", "SYS_NICE"),
+        ("ipc_lock", "CAP_IPC_LOCK", "", "A B", "IPC_LOK"),
+    ),
     "Capabilities.drop[]": (("ALL", "NET_RAW"), ("all", "", "A B")),
+    "ContainerPort.containerPort": ((9400, 1, 65535), (0, 65536, -1)),
+    "ContainerPort.name": (("admin", "p-1"), PORTS[1][2:]),
+    "ContainerPort.protocol": (("TCP", "UDP"), ("tcp", "", "ICMP")),
     "CSIVolumeSource.driver": (("efs.csi.aws.com", "Csi.X"), TEXTS),
     "ContainerResizePolicy.resourceName": (("cpu", "memory"), ("gpu", "")),
     "ContainerResizePolicy.restartPolicy": (("NotRequired",), ("RestartContainer", "never", "")),
-    "EnvFromSource.prefix": (("A_", "", "tracker"), (*TEXTS, "A B", "1A", "A=", "DPO_")),
+    "EnvFromSource.prefix": (("A_", "", "tracker"), (*TEXTS, "A B", "1A", "A=", "DPO_", "PET_")),
     "EmptyDirVolumeSource.medium": (("", "Memory", "HugePages"), ("Disk", "memory", "HugePages-1")),
     "GRPCAction.port": ((443,), NUMBERS),
     "HTTPGetAction.port": PORTS,
@@ -91,10 +100,19 @@ POOLS: Mapping[str, Pool] = {
     "PodResourceClaim.resourceClaimName": NAMES,
     "PodResourceClaim.resourceClaimTemplateName": NAMES,
     "PodAffinityTerm.topologyKey": LABELS,
-    "PodAffinityTerm.matchLabelKeys[]": LABELS,
-    "PodAffinityTerm.mismatchLabelKeys[]": (("example.com/b", "rack"), TEXTS),
+    "PodAffinityTerm.matchLabelKeys[]": (
+        ("example.com/c", "job"),
+        (*TEXTS, "zone", "example.com/a", "example.com/b"),
+    ),
+    "PodAffinityTerm.mismatchLabelKeys[]": (
+        ("example.com/b", "rack"),
+        (*TEXTS, "zone", "example.com/c"),
+    ),
     "PodSpec.activeDeadlineSeconds": ((1, 600), NUMBERS),
-    "PodSpec.dnsPolicy": (("None", "ClusterFirstWithHostNet"), ("Default", "none", "")),
+    "PodSpec.dnsPolicy": (
+        ("None", "ClusterFirst", "ClusterFirstWithHostNet"),
+        ("Default", "none", ""),
+    ),
     "Probe.successThreshold": ((0, 1), NUMBERS),
     "Probe.terminationGracePeriodSeconds": ((1, 600), NUMBERS),
     "PodSecurityContext.fsGroupChangePolicy": (("Always", "OnRootMismatch"), ("always", "")),
@@ -112,14 +130,17 @@ POOLS: Mapping[str, Pool] = {
     "SleepAction.seconds": ((0, 1, 300), (-1, 301, 2**31)),
     "Sysctl.name": (
         ("net.core.somaxconn", "kernel.shm_rmid_forced", "net/ipv4/tcp_syncookies"),
-        (*TEXTS, "Net.core", "net..core", "net.core."),
+        (*TEXTS, "Net.core", "net..core", "net.core.", "vm.max_map_count"),
     ),
     "TCPSocketAction.port": PORTS,
     "Toleration.effect": (("NoSchedule", "NoExecute", ""), ("noschedule", "NoSched", " ")),
     "Toleration.key": LABELS,
     "Toleration.operator": (("Exists", "Equal"), ("exists", "", "In", "Gt")),
     "Toleration.value": LABEL_VALUES,
-    "TopologySpreadConstraint.matchLabelKeys[]": (("example.com/b", "rack"), TEXTS),
+    "TopologySpreadConstraint.matchLabelKeys[]": (
+        ("example.com/b", "rack"),
+        (*TEXTS, "zone", "example.com/a", "jobset.sigs.k8s.io/jobset-name"),
+    ),
     "TopologySpreadConstraint.maxSkew": ((1, 2), NUMBERS),
     "TopologySpreadConstraint.minDomains": ((1, 2), NUMBERS),
     "TopologySpreadConstraint.nodeAffinityPolicy": (("Honor", "Ignore"), ("honor", "")),
@@ -129,7 +150,10 @@ POOLS: Mapping[str, Pool] = {
         ("DoNotSchedule", "ScheduleAnyway"),
         ("doNotSchedule", "", "Never"),
     ),
-    "VolumeMount.mountPath": (("/x", "/y/z"), (*TEXTS, "/a:b", "/x/", "/x/../y", "/usr", "/")),
+    "VolumeMount.mountPath": (
+        ("/x", "/y/z"),
+        (*TEXTS, "/a:b", "/x/", "/x/../y", "/usr/lib/a", "/"),
+    ),
     "VolumeMount.mountPropagation": (("None", "HostToContainer"), ("Bidirectional", "none", "")),
     "VolumeMount.name": (("one", "two"), (*TEXTS, "shm")),
     "VolumeMount.recursiveReadOnly": (("Disabled",), ("Enabled", "IfPossible", "enabled", "")),
@@ -185,9 +209,10 @@ class Parts:
         count = self.chance.randint(1, most) if self.chance.random() > 0.05 else 0
         return [draw() for _ in range(count)]
 
-    def quantity(self) -> Any:
-        """Draw a quantity."""
-        return self.pick((QUANTITIES, (*NO_QUANTITIES, *EDGE_QUANTITIES)))
+    def quantity(self, of: str = "memory") -> Any:
+        """Draw a quantity of a resource."""
+        right = QUANTITIES if of in ("memory", "ephemeral-storage") else COUNTS
+        return self.pick((right, (*NO_QUANTITIES, *EDGE_QUANTITIES)))
 
     def _value(self, path: str, schema: Schema) -> Any:
         if path in POOLS:

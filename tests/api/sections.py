@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.api import single_keys
-from tests.api.parts import LABEL_VALUES, LABELS, LONG, NAMES, PATHS, TEXTS, Parts, Pool
+from tests.api.parts import LABEL_VALUES, LABELS, LONG, NAMES, PATHS, TEXTS, WRONG, Parts, Pool
 from tests.chart.helm import Document
 
 VARIABLES: Pool = (
@@ -65,7 +65,8 @@ def _env(parts: Parts) -> Document:
 
 def _resources(parts: Parts) -> Document:
     def amounts() -> Document:
-        return {name: parts.quantity() for name in parts.some(lambda: parts.pick(RESOURCES))}
+        names = parts.some(lambda: parts.pick(RESOURCES))
+        return {name: parts.quantity(name) for name in names}
 
     sides = {side: amounts() for side in ("requests", "limits") if parts.chance.random() < 0.7}
     key = parts.chance.choice(("resources", "test"))
@@ -147,6 +148,30 @@ def _role(parts: Parts) -> Document:
     return {"stages": {"placement": "jobs", "convert": {"skip": True}, **made}}
 
 
+COST = "controller.kubernetes.io/pod-deletion-cost"
+APPARMOR = "container.apparmor.security.beta.kubernetes.io"
+SPECIAL: Mapping[str, Pool] = {
+    COST: (("0", "-5", 100), ("high", "1.5", "2147483648", "+1", "01", "")),
+    f"{APPARMOR}/launcher": (
+        ("runtime/default", "unconfined", "localhost/a"),
+        ("localhost", "localhost/", "", "runtime"),
+    ),
+    f"{APPARMOR}/main": ((), ("runtime/default",)),
+    "kubernetes.io/config.mirror": ((), ("a",)),
+}
+"""Values of annotations that the API server reads."""
+
+
+def _pod_annotations(parts: Parts) -> Document:
+    made = _labels("podAnnotations", (("a", "b c"), (LONG, "", "a" * 262_144)))(parts)
+    if parts.chance.random() < 0.5:
+        right = parts.chance.random() > WRONG
+        name = parts.chance.choice([name for name, pool in SPECIAL.items() if pool[0] or not right])
+        pool = SPECIAL[name]
+        made["podAnnotations"][name] = parts.chance.choice(pool[0] if right else pool[1])
+    return made
+
+
 def _labels(key: str, values: Pool) -> Callable[[Parts], Document]:
     return lambda parts: {key: {parts.pick(LABELS): parts.pick(values) for _ in range(2)}}
 
@@ -154,9 +179,25 @@ def _labels(key: str, values: Pool) -> Callable[[Parts], Document]:
 def _extra_init_containers(parts: Parts) -> Document:
     containers = _init_containers(parts)["network"]["initContainers"]
     for each in containers:
-        if parts.chance.random() < 0.4:
+        if parts.chance.random() < 0.6:
             each["restartPolicy"] = parts.pick((("Always",), ("Never", "always", "")))
+            each |= _sidecar(parts)
+        elif parts.chance.random() < WRONG:
+            each |= _sidecar(parts)
     return {"extraInitContainers": containers}
+
+
+def _sidecar(parts: Parts) -> Document:
+    """Draw fields of a sidecar, which other init containers may not have."""
+    drawn: dict[str, Callable[[], Any]] = {
+        "envFrom": lambda: parts.some(lambda: parts.of("EnvFromSource")),
+        "lifecycle": lambda: {"preStop": parts.of("LifecycleHandler")},
+        "livenessProbe": lambda: parts.of("Probe"),
+        "ports": lambda: parts.some(lambda: parts.of("ContainerPort")),
+        "readinessProbe": lambda: parts.of("Probe"),
+        "startupProbe": lambda: parts.of("Probe"),
+    }
+    return {name: draw() for name, draw in drawn.items() if parts.chance.random() < 0.3}
 
 
 def _init_containers(parts: Parts) -> Document:
@@ -176,7 +217,8 @@ def _init_containers(parts: Parts) -> Document:
         if chosen():
             made["env"] = parts.some(lambda: {"name": parts.pick(VARIABLES), **source()})
         if chosen():
-            made["resources"] = {"limits": {parts.pick(RESOURCES): parts.quantity()}}
+            name = parts.pick(RESOURCES)
+            made["resources"] = {"limits": {name: parts.quantity(name)}}
         if chosen():
             made["workingDir"] = parts.pick((("/a",), TEXTS))
         return made
@@ -289,7 +331,7 @@ SECTIONS: Mapping[str, Section] = {
         draw=_labels("nodeSelector", LABEL_VALUES), place=_in_spec("nodeSelector")
     ),
     "podAnnotations": Section(
-        draw=_labels("podAnnotations", (("a", "b c"), (LONG, "", "a" * 262_144))),
+        draw=_pod_annotations,
         place=_in_metadata("podAnnotations", "annotations"),
     ),
     "podLabels": Section(

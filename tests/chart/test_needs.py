@@ -215,11 +215,11 @@ def test_sizes_of_memory_and_tmp() -> None:
 
 def test_a_size_without_a_unit_stays_a_text() -> None:
     # YAML would make it a number, and the CRD of JobSets takes whole numbers and texts.
-    sizes = {"sharedMemory": {"sizeLimit": "0.5"}, "tmp": {"sizeLimit": "1.5"}}
+    sizes = {"sharedMemory": {"sizeLimit": "2e10"}, "tmp": {"sizeLimit": "20000000000.5"}}
     volumes = {
         v["name"]: v["emptyDir"] for v in pod(render(BASE, sizes))["volumes"] if "emptyDir" in v
     }
-    assert (volumes["shm"]["sizeLimit"], volumes["tmp"]["sizeLimit"]) == ("0.5", "1.5")
+    assert (volumes["shm"]["sizeLimit"], volumes["tmp"]["sizeLimit"]) == ("2e10", "20000000000.5")
 
 
 def test_the_network_policy_allows_the_gang_and_dns() -> None:

@@ -108,16 +108,97 @@ def test_unchecked_flags_pass_but_not_the_launchers_own() -> None:
         template(merged(unchecked, {"recipe": {"args": {"model": "x"}}}))
 
 
+LONG = {"a": "x" * 130_000}
+COPIED: Document = {
+    "jobset": {"managedBy": "kueue.x-k8s.io/multikueue"},
+    "launcher": {"from": "image"},
+    "kueue": {"queue": "a"},
+}
+
+
+def extra(kind: str = "ConfigMap", annotations: Document | None = None, **more: object) -> Document:
+    metadata = {"name": "a", "annotations": annotations or {}}
+    return {"extraObjects": [{"apiVersion": "v1", "kind": kind, "metadata": metadata, **more}]}
+
+
+def init(**more: object) -> Document:
+    return {"extraInitContainers": [{"name": "a", "image": "b:1", **more}]}
+
+
 @pytest.mark.parametrize(
-    "layer, id",
+    "id, path, layer",
     [
-        ({"podAnnotations": {"a": "x" * 250_000}}, "size-annotations"),
-        ({"recipe": {"args": {"template": "x" * 1_000_000}}}, "size-config-map"),
+        ("size-annotations", "podAnnotations", {"podAnnotations": {"a": "x" * 250_000}}),
+        (
+            "size-annotations",
+            "podAnnotations",
+            {"podAnnotations": LONG, "network": {"annotations": {"example.com/b": LONG["a"]}}},
+        ),
+        (
+            "size-annotations",
+            "podAnnotations",
+            {**COPIED, "recipe": {"dataset": [f"file:///{number:0999}" for number in range(251)]}},
+        ),
+        (
+            "size-annotations",
+            "jobset.annotations",
+            {"jobset": {"annotations": {**LONG, "b": LONG["a"]}}},
+        ),
+        (
+            "size-annotations",
+            "serviceAccount.annotations",
+            {"serviceAccount": {"create": True, "annotations": {"a": "x" * 250_000}}},
+        ),
+        (
+            "size-annotations",
+            r"extraObjects\[0\].metadata.annotations",
+            extra(annotations={"a": "x" * 250_000}),
+        ),
+        ("size-config-map", "recipe", {"recipe": {"args": {"template": "x" * 1_000_000}}}),
+        ("size-config-map", r"extraObjects\[0\]", extra(data={"a": "x" * 2**20, "b": "c"})),
+        (
+            "size-config-map",
+            r"extraObjects\[0\]",
+            extra(data={"a": "x"}, binaryData={"b": "A" * (2**20 // 3 * 4 + 8)}),
+        ),
+        ("size-object", r"extraObjects\[0\]", extra("Thing", spec={"a": "x" * 1_500_000})),
+        (
+            "size-object",
+            "values",
+            {
+                "stages": {"placement": "jobs"},
+                "extraEnv": {f"A{number}": LONG["a"] for number in range(4)},
+            },
+        ),
+        ("size-word", "extraEnv.A", {"extraEnv": {"A": "x" * 2**17}}),
+        ("size-word", "network.env.A", {"network": {"env": {"A": "x" * 2**17}}}),
+        ("size-word", "recipe.args.template", {"recipe": {"args": {"template": "x" * 2**17}}}),
+        ("size-word", r"extraInitContainers\[0\].args\[1\]", init(args=["a", "x" * 2**17])),
+        (
+            "size-word",
+            r"extraInitContainers\[0\].env.A",
+            init(env=[{"name": "A", "value": "x" * 2**17}]),
+        ),
     ],
 )
-def test_what_kubernetes_does_not_store_is_refused(layer: Document, id: str) -> None:
-    with pytest.raises(Refused, match=rf"\[{id}\]"):
+def test_what_is_too_large_is_refused(id: str, path: str, layer: Document) -> None:
+    with pytest.raises(Refused, match=rf"- {path}: .* \[{id}\]"):
         template(merged(layer))
+
+
+def test_what_is_just_small_enough_renders() -> None:
+    texts = {"a": "x" * 124_000, "b": "x" * 124_000}
+    assert template(
+        merged(
+            {
+                "podAnnotations": texts,
+                "jobset": {"annotations": texts},
+                "extraEnv": {f"A{number}": "x" * 130_000 for number in range(6)},
+            },
+            init(args=[LONG["a"]]),
+            extra(annotations=texts, data={"a": "x" * 2**20}),
+        )
+    )
 
 
 def test_a_chart_without_its_defaults_is_refused(tmp_path: Path) -> None:

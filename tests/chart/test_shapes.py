@@ -20,6 +20,7 @@ NEWER = {
 MERGED = {"PodSpec"}
 """Types whose required fields the chart sets itself."""
 LEFT_OUT = {
+    "ContainerPort",  # ports of the host
     "ObjectMeta",  # of a claim's template: labels and annotations
     "PodSecurityContext",  # options of Windows
     "SecurityContext",

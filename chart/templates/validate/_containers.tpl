@@ -1,5 +1,8 @@
 {{/* Init containers and sidecars of the fabric: what the API server would refuse of them. */}}
 {{- define "megatron-dpo.validate.containers" -}}
+{{- $pod := include "megatron-dpo.securityContext.pod" . | fromYaml -}}
+{{- $merged := dict -}}
+{{- range (include "megatron-dpo.network" . | fromJson).initContainers }}{{ $_ := set $merged .name . }}{{ end -}}
 {{- range $key, $given := dict "network.initContainers" .Values.network.initContainers "extraInitContainers" .Values.extraInitContainers -}}
 {{- $names := list "launcher" -}}
 {{- range $position, $container := $given }}
@@ -19,6 +22,13 @@
 {{- end }}
 {{- $variables = append $variables .name }}
 {{- end }}
+{{- $ports := list }}
+{{- range $number, $port := $container.ports }}
+{{- if and .name (has .name $ports) }}
+- {{ $path }}.ports[{{ $number }}].name: {{ .name }} is in use; use another name [init-container-port]
+{{- end }}
+{{- $ports = append $ports .name }}
+{{- end }}
 {{- $context := $container.securityContext | default dict }}
 {{- $mighty := or $context.privileged (has "SYS_ADMIN" (dig "capabilities" "add" list $context | default list)) }}
 {{- if and $mighty (eq (toString $context.allowPrivilegeEscalation) "false") }}
@@ -26,11 +36,14 @@
 {{- end }}
 {{- $privileged := dig "securityContext" "privileged" false $container }}
 {{- include "megatron-dpo.validate.mounts" (dict "path" (printf "%s.volumeMounts" $path) "mounts" $container.volumeMounts "privileged" $privileged) }}
-{{- $requests := dig "resources" "requests" dict $container | default dict }}
-{{- $limits := dig "resources" "limits" dict $container | default dict }}
-{{- range $name := concat (keys $requests) (keys $limits) | uniq | sortAlpha }}
-{{- $amounts := dict "path" (printf "%s.resources" $path) "name" $name "request" (get $requests $name) "limit" (get $limits $name) }}
-{{- include "megatron-dpo.validate.resource" $amounts }}
+{{- include "megatron-dpo.validate.container.resources" (dict "root" $ "path" (printf "%s.resources" $path) "resources" ($container.resources | default dict)) }}
+{{- include "megatron-dpo.validate.container.references" (dict "path" $path "container" $container) }}
+{{- $rendered := index $merged $container.name | default $container }}
+{{- include "megatron-dpo.validate.container.user" (dict "path" $path "context" $context "merged" $rendered.securityContext "pod" $pod) }}
+{{- if ne ($rendered.restartPolicy | default "") "Always" }}
+{{- range $field, $_ := pick $container "lifecycle" "livenessProbe" "readinessProbe" "startupProbe" }}
+- {{ $path }}.{{ $field }}: Kubernetes accepts it of a sidecar only; set restartPolicy: Always or remove it [init-container-sidecar]
+{{- end }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -48,6 +61,9 @@
 {{- $path := printf "%s[%d]" $.path $position }}
 {{- if has $mount.mountPath $paths }}
 - {{ $path }}.mountPath: {{ $mount.mountPath }} is in use; use another path [mount-path-twice]
+{{- end }}
+{{- if ne (clean $mount.mountPath) $mount.mountPath }}
+- {{ $path }}.mountPath: {{ $mount.mountPath | quote }} is not a clean path; use {{ clean $mount.mountPath }} [path-unclean]
 {{- end }}
 {{- $paths = append $paths $mount.mountPath }}
 {{- range $key, $folder := pick $mount "subPath" "subPathExpr" }}

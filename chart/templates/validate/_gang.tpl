@@ -29,6 +29,9 @@ characters.
 {{- if and .Values.monitoring.podMonitor (not .Values.monitoring.port) }}
 - monitoring.podMonitor: true, and nothing serves metrics; set monitoring.port, e.g. 9400 [monitoring-no-port]
 {{- end }}
+{{- if and .Values.monitoring.podMonitorLabels (not .Values.monitoring.podMonitor) }}
+- monitoring.podMonitorLabels: set, and no PodMonitor is created; set monitoring.podMonitor: true or remove them [monitoring-labels]
+{{- end }}
 {{- if has (int .Values.monitoring.port) (list (int .Values.rendezvous.masterPort) (int .Values.rendezvous.gangPort)) }}
 - monitoring.port: {{ int .Values.monitoring.port }} is a port of rendezvous too; use another port [monitoring-port]
 {{- end }}
@@ -39,9 +42,7 @@ characters.
 - {{ $path }}.tag: empty, as is {{ $path }}.digest, which means latest; set one of them [image-missing]
 {{- end }}
 {{- end }}
-{{- if and (not .Values.image.digest) (not .Values.image.allowMutableTag) (regexMatch "(^|[-_.])(latest|nightly|edge|dev|devel|main|master|head|stable)$" (lower .Values.image.tag)) }}
-- image.tag: {{ .Values.image.tag | quote }} is a tag that moves, and a restart may get other code than the run began with; set image.digest or another tag, or image.allowMutableTag: true [image-mutable]
-{{- end }}
+{{- include "megatron-dpo.validate.tags" . }}
 {{- $swift := regexFind "swift[0-9]+[.][0-9]+[.][0-9]+" .Values.image.tag | trimPrefix "swift" }}
 {{- if and .Values.recipe.checkFlags (not .Values.image.digest) $swift (ne $swift .Values.recipe.swiftVersion) }}
 - image.tag: names ms-swift {{ $swift }}, and recipe.swiftVersion is {{ .Values.recipe.swiftVersion }}; set recipe.swiftVersion: {{ $swift | quote }}, or recipe.checkFlags: false if the chart does not know that release [image-swift]
@@ -56,6 +57,13 @@ characters.
 {{- end }}
 {{- if kindIs "map" .Values.workspace.emptyDir }}
 - stages.placement: jobs passes the data to other pods, and workspace.emptyDir ends with its pod; use another workspace or placement: inline [stages-empty-dir]
+{{- end }}
+{{- end }}
+{{- if ne .Values.stages.placement "jobs" }}
+{{- range $key, $given := pick .Values.stages "affinity" "nodeSelector" }}
+{{- if $given }}
+- stages.{{ $key }}: set, and with stages.placement inline there are no stage pods; use {{ $key }} for the gang's, or set placement: jobs [stages-inline]
+{{- end }}
 {{- end }}
 {{- end }}
 {{- with .Values.preflight }}

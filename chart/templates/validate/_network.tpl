@@ -22,6 +22,8 @@
 {{- end }}
 {{- end }}
 {{- $volumes := list "launchers" "workspace" "shm" "tmp" }}
+{{- if include "megatron-dpo.local" . }}{{ $volumes = append $volumes "local-checkpoints" }}{{ end }}
+{{- if .Values.code.existingSecret }}{{ $volumes = append $volumes "code-secret" }}{{ end }}
 {{- range concat $network.volumes .Values.extraVolumes }}{{ $volumes = append $volumes .name }}{{ end }}
 {{- range $container := $network.initContainers }}
 {{- range $container.volumeMounts }}

@@ -6,7 +6,8 @@
 {{- $isCreated := include "megatron-dpo.serviceAccount.isCreated" . }}
 {{- if $isCreated }}{{ $owned = append $owned (printf "ServiceAccount/%s" (include "megatron-dpo.serviceAccount.name" .)) }}{{ end }}
 {{- range $position, $object := .Values.extraObjects }}
-{{- $id := printf "%s/%s" .kind .metadata.name }}
+{{- $namespace := .metadata.namespace | default $.Release.Namespace }}
+{{- $id := printf "%s/%s%s" .kind .metadata.name (ternary "" (printf " in %s" $namespace) (eq $namespace $.Release.Namespace)) }}
 {{- if has $id $owned }}
 - extraObjects[{{ $position }}]: {{ $id }} is in use; use another name [extra-object-name]
 {{- end }}
@@ -25,6 +26,9 @@
 {{- end }}
 {{- if and .Values.serviceAccount.annotations (not $isCreated) }}
 - serviceAccount.annotations: set, and the chart creates no service account; set serviceAccount.create: true, or annotate {{ .Values.serviceAccountName | default "the account" }} [service-account-annotations]
+{{- end }}
+{{- if and .Values.serviceAccount.create (eq .Values.serviceAccountName "default") }}
+- serviceAccountName: default is the namespace's own account, which Helm refuses to adopt; use another name, or set serviceAccount.create: false [service-account-default]
 {{- end }}
 {{- with .Values.jobset.managedBy }}
 {{- if ne $.Values.launcher.from "image" }}
@@ -63,6 +67,16 @@
 {{- $host := (include "megatron-dpo.network" . | fromJson).hostNetwork }}
 {{- if and $host (eq (toString .Values.hostUsers) "false") }}
 - hostUsers: false, and pods on the host network (profile {{ .Values.network.profile }}) must use the host's users; set hostUsers: null [host-users]
+{{- end }}
+{{- if eq (toString .Values.hostUsers) "false" }}
+{{- if .Values.workspace.nfs }}
+- hostUsers: false, and Linux does not map users on NFS (workspace.nfs): the pods could not start; set hostUsers: null, or use another volume [host-users-nfs]
+{{- end }}
+{{- range $position, $volume := .Values.extraVolumes }}
+{{- if .nfs }}
+- hostUsers: false, and Linux does not map users on NFS (extraVolumes[{{ $position }}]): the pods could not start; set hostUsers: null, or use another volume [host-users-nfs]
+{{- end }}
+{{- end }}
 {{- end }}
 {{- with .Values.networkPolicy }}
 {{- if and $host .enabled }}

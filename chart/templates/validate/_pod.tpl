@@ -7,6 +7,7 @@
 {{- $tokens := dict
   "HF_TOKEN" "hf" "HF_HUB_TOKEN" "hf" "HUGGING_FACE_HUB_TOKEN" "hf" "HUGGINGFACE_HUB_TOKEN" "hf"
   "MODELSCOPE_API_TOKEN" "modelscope" "MODELSCOPE_SDK_TOKEN" "modelscope" }}
+{{- $known := include "megatron-dpo.credentials" . | fromJson }}
 {{- range $path, $env := dict "extraEnv" .Values.extraEnv "network.env" .Values.network.env }}
 {{- range $name, $value := $env }}
 {{- if not (regexMatch "^[A-Za-z_][A-Za-z0-9_]*$" $name) }}
@@ -17,10 +18,10 @@
 - {{ $path }}.{{ $name }}: reserved: set by the launcher or Kubernetes; remove it and use the corresponding key of the values [env-reserved]
 {{- else if hasKey $tokens $name }}
 - {{ $path }}.{{ $name }}: reserved: tokens come from Secrets; set secrets.{{ get $tokens $name }}.existingSecret [env-token]
-{{- else if and (regexMatch "(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|API_?KEY|ACCESS_KEY|PRIVATE_KEY|CREDENTIALS?)$" (upper $name)) (not (kindIs "map" $value)) (not (kindIs "invalid" $value)) }}
+{{- else if include "megatron-dpo.isCredential" (dict "name" $name "value" $value "known" $known) }}
 - {{ $path }}.{{ $name }}: a secret in plain text; set extraEnv.{{ $name }}: {valueFrom: {secretKeyRef: {name: SECRET, key: KEY}}} [env-secret]
-{{- else if and (hasPrefix "NCCL_" $name) (has (toString $value | lower) (list "true" "false" "yes" "no" "on" "off")) }}
-- {{ $path }}.{{ $name }}: {{ $value }} is not a number, and NCCL reads 0 and 1; set {{ $path }}.{{ $name }}: {{ ternary "1" "0" (has (toString $value | lower) (list "true" "yes" "on")) | quote }} [env-boolean]
+{{- else if not (or (kindIs "map" $value) (kindIs "invalid" $value)) }}
+{{- include "megatron-dpo.validate.variable" (dict "path" $path "name" $name "value" $value) }}
 {{- end }}
 {{- end }}
 {{- end }}
@@ -34,7 +35,8 @@
 {{- $ordered := include "megatron-dpo.env.order" $env | fromJsonArray }}
 {{- range $name, $value := $env }}
 {{- range $other := include "megatron-dpo.env.references" $value | fromJsonArray }}
-{{- if not (or (hasKey $env $other) (hasPrefix "KUBERNETES_" $other)) }}
+{{- /* The keys of a Secret are not known here. */}}
+{{- if not (or (hasKey $env $other) (hasPrefix "KUBERNETES_" $other) $.Values.envFrom) }}
 - extraEnv.{{ $name }}: $({{ $other }}) is not a variable of the pod, and variables of the image cannot be referred to; set {{ $other }} too, or write $$({{ $other }}) for this text [env-reference]
 {{- else if not (has $name $ordered) }}
 - extraEnv.{{ $name }}: $({{ $other }}) refers back to {{ $name }}; remove the cycle [env-cycle]
@@ -74,13 +76,16 @@
 {{- if and (hasPrefix "net." $name) (include "megatron-dpo.network" $ | fromJson).hostNetwork }}
 - podSecurityContext.sysctls: {{ $name }} would change the host, whose network the pods share (profile {{ $.Values.network.profile }}), and Kubernetes refuses that; remove it [sysctl-host-network]
 {{- end }}
+{{- if not (regexMatch "^(net[.]|kernel[.](shm|msg)|kernel[.]sem$|fs[.]mqueue[.])" $name) }}
+- podSecurityContext.sysctls: {{ $name }} belongs to the node, and a pod can set those of net., kernel.shm, kernel.msg, kernel.sem and fs.mqueue. only; set it on the nodes [sysctl-node]
+{{- end }}
 {{- $sysctls = append $sysctls $name }}
 {{- end }}
 {{- end }}
 
 {{/* Names of labels, annotations and node labels; tolerations. */}}
 {{- define "megatron-dpo.validate.pod" -}}
-{{- range $path, $names := dict "podLabels" .Values.podLabels "podAnnotations" .Values.podAnnotations "nodeSelector" .Values.nodeSelector "stages.nodeSelector" .Values.stages.nodeSelector "test.nodeSelector" .Values.test.nodeSelector "jobset.labels" .Values.jobset.labels "jobset.annotations" .Values.jobset.annotations }}
+{{- range $path, $names := dict "podLabels" .Values.podLabels "podAnnotations" .Values.podAnnotations "nodeSelector" .Values.nodeSelector "stages.nodeSelector" .Values.stages.nodeSelector "test.nodeSelector" .Values.test.nodeSelector "jobset.labels" .Values.jobset.labels "jobset.annotations" .Values.jobset.annotations "monitoring.podMonitorLabels" .Values.monitoring.podMonitorLabels }}
 {{- range $name, $_ := $names }}
 {{- if not (include "megatron-dpo.isLabel" $name) }}
 - {{ $path }}: {{ $name | quote }} is not the name of a label or annotation; use name or example.com/name [label-name]

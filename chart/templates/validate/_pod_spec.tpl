@@ -33,12 +33,24 @@ priority come from the RuntimeClass and the PriorityClass: admission refuses a p
 {{- $_ := set $given "podSpec.containers[0]" (list (first .) $container) }}
 {{- end }}
 {{- end }}
+{{- $launcher := first (.Values.podSpec.containers | default list) | default dict }}
+{{- range $path, $handler := dict "readinessProbe" $launcher.readinessProbe "startupProbe" $launcher.startupProbe "lifecycle.postStart" (dig "lifecycle" "postStart" dict $launcher) "lifecycle.preStop" (dig "lifecycle" "preStop" dict $launcher) }}
+{{- range $kind := list "httpGet" "tcpSocket" }}
+{{- $port := dig $kind "port" "" ($handler | default dict) }}
+{{- if and (kindIs "string" $port) (ne $port "") (not (and (eq $port "metrics") $.Values.monitoring.port)) }}
+- podSpec.containers[0].{{ $path }}.{{ $kind }}.port: the container has no port {{ $port | quote }}, so that this never succeeds; use a number, or metrics with monitoring.port [pod-spec-port]
+{{- end }}
+{{- end }}
+{{- end }}
 {{- $grace := int .Values.terminationGracePeriodSeconds }}
 {{- range $hook := list "postStart" "preStop" }}
 {{- $seconds := dig "lifecycle" $hook "sleep" "seconds" 0 (first ($.Values.podSpec.containers | default list) | default dict) | int }}
 {{- if gt $seconds $grace }}
 - podSpec.containers[0].lifecycle.{{ $hook }}.sleep.seconds: {{ $seconds }}, and terminationGracePeriodSeconds is {{ $grace }}; use a smaller number [pod-spec-sleep]
 {{- end }}
+{{- end }}
+{{- if and (eq (toString .Values.podSpec.dnsPolicy) "ClusterFirst") (include "megatron-dpo.network" . | fromJson).hostNetwork }}
+- podSpec.dnsPolicy: ClusterFirst uses the host's servers on the host network (profile {{ .Values.network.profile }}), which do not know the ranks; use ClusterFirstWithHostNet or remove it [pod-spec-dns-host]
 {{- end }}
 {{- if and (eq (toString .Values.podSpec.dnsPolicy) "None") (not (.Values.dnsConfig | default dict).nameservers) }}
 - podSpec.dnsPolicy: None, and dnsConfig.nameservers is empty; set them to servers that resolve the cluster's names [pod-spec-dns]

@@ -5,7 +5,7 @@ To add a check: print `- <path>: <cause>; <remedy> [<id>]` in the file of its su
 */}}
 {{- define "megatron-dpo.validate" -}}
 {{- $messages := "" -}}
-{{- $subjects := list "launchers" "name" "nodes" "workspace" "paths" "stages" "rehearsal" "resources" "code" "recipe" "kueue" "network" "env" "security" "pod" "volumes" "containers" "podSpec" "objects" "sizes" -}}
+{{- $subjects := list "launchers" "name" "nodes" "workspace" "paths" "stages" "rehearsal" "resources" "code" "recipe" "kueue" "network" "env" "security" "pod" "labels" "volumes" "containers" "podSpec" "objects" "sizes" -}}
 {{- /* The other checks cannot print such characters. */}}
 {{- if include "megatron-dpo.validate.characters" . }}{{ $subjects = list "characters" }}{{ end }}
 {{- /* The other checks print values. */}}
@@ -59,21 +59,6 @@ holds one. Those below 0x20 are harmless, since JSON escapes them.
 - {{ $path }}: holds a blank or an invisible character beyond ASCII, {{ . | quote | trimAll "\"" | printf "%+q" }}; replace it [character-blank]
 {{- end }}
 {{- end }}
-{{- end }}
-{{- end }}
-
-{{/*
-Size limits of the API server: 256 KiB of annotations per object (TotalAnnotationSizeLimitB), some of which the JobSet
-controller and Kueue use, and 1 MiB per ConfigMap.
-*/}}
-{{- define "megatron-dpo.validate.sizes" -}}
-{{- $size := len (toJson .Values.podAnnotations) -}}
-{{- if gt $size 250000 }}
-- podAnnotations: {{ $size }} bytes, and Kubernetes stores 256 KiB of annotations of a pod; keep them below 250000 bytes, e.g. in a ConfigMap [size-annotations]
-{{- end }}
-{{- $size = add (len (include "megatron-dpo.recipe" .)) (ternary (len (include "megatron-dpo.launcher.archive" .)) 0 (eq .Values.launcher.from "chart")) }}
-{{- if gt $size 1048576 }}
-- recipe: makes a ConfigMap of {{ $size }} bytes, and Kubernetes stores 1 MiB; put long values into files of the clone or the workspace [size-config-map]
 {{- end }}
 {{- end }}
 

@@ -23,10 +23,9 @@
 - localCheckpoints: only checkpoints that Megatron writes in the background go to it; set recipe.backend: megatron and recipe.saving: background, or remove it [local-saving]
 {{- end }}
 {{- end }}
-{{- with $workspace.nfs }}
-{{- if contains "/" .server }}
-- workspace.nfs.server: {{ .server }} is not a host name; use {{ regexReplaceAll ":?/.*$" .server "" | default "nfs.example.com" }}, and put the folder into workspace.nfs.path [nfs-server]
-{{- end }}
+{{- with $workspace.nfs }}{{ include "megatron-dpo.validate.server" (dict "path" "workspace.nfs" "server" .server) }}{{ end }}
+{{- if ($workspace.csi | default dict).readOnly }}
+- workspace.csi.readOnly: true, and the run writes checkpoints and outputs to the workspace; set it to false [workspace-read-only]
 {{- end }}
 {{- with $workspace.pvc }}
 {{- if and (has "ReadWriteOncePod" (.accessModes | default list)) (gt (len .accessModes) 1) }}
@@ -35,6 +34,15 @@
 {{- if and $many .accessModes (not (has "ReadWriteMany" .accessModes)) }}
 - workspace.pvc.accessModes: {{ join ", " .accessModes }} admits one host, and nodes is {{ int $.Values.nodes }}; use [ReadWriteMany] [access-mode-many]
 {{- end }}
+{{- end }}
+{{- end }}
+
+{{/* The server of an NFS volume. Takes (path, server). */}}
+{{- define "megatron-dpo.validate.server" -}}
+{{- if contains "/" .server }}
+- {{ .path }}.server: {{ .server }} is not a host name; use {{ regexReplaceAll ":?/.*$" .server "" | default "nfs.example.com" }}, and put the folder into {{ .path }}.path [nfs-server]
+{{- else if regexMatch "^[^:]*:[0-9]*$" .server }}
+- {{ .path }}.server: {{ .server }} has a port, which an NFS volume cannot; use {{ splitList ":" .server | first }}, or a PersistentVolume with mountOptions [nfs-server]
 {{- end }}
 {{- end }}
 
@@ -81,13 +89,10 @@
 {{- end }}
 {{- end }}
 {{- $taken := list "launchers" "package" "workspace" "shm" "tmp" "release" "local-checkpoints" }}
-{{- $paths := list "/opt/launchers" (include "megatron-dpo.configMap.path" .) "/dev/shm" "/tmp" "/etc/megatron-dpo/release" "/local-checkpoints" .Values.workspace.mountPath }}
 {{- if .Values.code.existingSecret }}
 {{- $taken = append $taken "code-secret" }}
-{{- $paths = append $paths "/etc/megatron-dpo/code-secret" }}
 {{- end }}
 {{- range $network.volumes }}{{ $taken = append $taken .name }}{{ end }}
-{{- range $network.volumeMounts }}{{ $paths = append $paths (clean .mountPath) }}{{ end }}
 {{- range $position, $volume := .Values.extraVolumes }}
 {{- if has .name $taken }}
 - extraVolumes: the name {{ .name }} is in use; use another one [volume-name]
@@ -97,6 +102,14 @@
 {{- if and (kindIs "map" $source) (not (get $source $key)) }}
 - extraVolumes[{{ $position }}].{{ $kind }}.{{ $key }}: missing; name the source of volume {{ $volume.name }} [volume-source]
 {{- end }}
+{{- end }}
+{{- $claim := dig "volumeClaimTemplate" "spec" dict (.ephemeral | default dict) }}
+{{- $spec := printf "extraVolumes[%d].ephemeral.volumeClaimTemplate.spec" $position }}
+{{- if and (has "ReadWriteOncePod" ($claim.accessModes | default list)) (gt (len $claim.accessModes) 1) }}
+- {{ $spec }}.accessModes: {{ join ", " $claim.accessModes }} set, and ReadWriteOncePod cannot be combined with another mode; use one of them [access-mode-single]
+{{- end }}
+{{- if and $claim.dataSource $claim.dataSourceRef (ne (toJson $claim.dataSource) (toJson $claim.dataSourceRef)) }}
+- {{ $spec }}.dataSource: differs from dataSourceRef, and Kubernetes requires one source; remove one of them [volume-data-source]
 {{- end }}
 {{- $files := list }}
 {{- range $source := (.projected | default dict).sources }}
@@ -109,20 +122,9 @@
 {{- end }}
 {{- end }}
 {{- end }}
+{{- with (.nfs | default dict).server }}{{ include "megatron-dpo.validate.server" (dict "path" (printf "extraVolumes[%d].nfs" $position) "server" .) }}{{ end }}
 {{- $taken = append $taken .name }}
 {{- end }}
-{{- range .Values.extraVolumeMounts }}
-{{- $folder := clean .mountPath }}
-{{- if or (has $folder (list "/" "/bin" "/boot" "/dev" "/etc" "/lib" "/lib32" "/lib64" "/opt" "/run" "/sbin" "/sys" "/usr" "/usr/bin" "/usr/lib" "/usr/lib64" "/usr/local" "/usr/local/bin" "/usr/local/lib" "/usr/sbin" "/var")) (regexMatch "^/proc(/|$)" $folder) }}
-- extraVolumeMounts: {{ $folder }} would hide the system's or the chart's files; use a folder of its own [mount-path-system]
-{{- else if regexMatch (printf "^%s/runs(/|$)" (clean $.Values.workspace.mountPath | regexQuoteMeta)) $folder }}
-- extraVolumeMounts: {{ $folder }} would hide files of the runs on the workspace; use another path [mount-path-runs]
-{{- else if or (has $folder $paths) (regexMatch "^(/opt|/etc/megatron-dpo)/launchers/" $folder) }}
-- extraVolumeMounts: {{ $folder }} is in use; use another path [mount-path]
-{{- end }}
-{{- $paths = append $paths $folder }}
-{{- if not (has .name $taken) }}
-- extraVolumeMounts: there is no volume {{ .name }}; add it to extraVolumes [volume-mount]
-{{- end }}
-{{- end }}
+{{- include "megatron-dpo.validate.mountPaths" (dict "root" . "taken" $taken) }}
+{{- include "megatron-dpo.validate.hugePages" . }}
 {{- end }}

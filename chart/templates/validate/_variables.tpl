@@ -1,0 +1,24 @@
+{{/* The value of a variable that its reader would refuse. Takes (path, name, value). */}}
+{{- define "megatron-dpo.validate.variable" -}}
+{{- $path := printf "%s.%s" .path .name -}}
+{{- $value := include "megatron-dpo.scalar" .value -}}
+{{- $isLibrary := regexMatch "^(NCCL|TORCH_NCCL|NVTE|GLOO|UCX|FI|CUDA)_" .name -}}
+{{- /* These of torch (getCvarBool) take words. */}}
+{{- $isWord := and (regexMatch "^TORCH_NCCL_(AVOID_RECORD_STREAMS|BLOCKING_WAIT|CUDA_EVENT_CACHE|DESYNC_DEBUG|DUMP_ON_TIMEOUT|ENABLE_MONITORING|ENABLE_TIMING|EXTRA_DUMP_ON_EXEC|HIGH_PRIORITY|LOG_CPP_STACK_ON_UNCLEAN_SHUTDOWN|NAN_CHECK|PROPAGATE_ERROR|RETHROW_CUDA_ERRORS|USE_TENSOR_REGISTER_ALLOCATOR_HOOK)$" .name) (has (lower $value) (list "true" "false" "yes" "no")) -}}
+{{- $readers := dict "N" "NCCL reads" "T" "torch reads" "V" "Transformer Engine reads" "C" "Megatron reads" -}}
+{{- $reader := "" -}}
+{{- if hasPrefix "NCCL_" .name }}{{ $reader = "N" }}{{ else if hasPrefix "TORCH_NCCL_" .name }}{{ $reader = "T" }}{{ else if hasPrefix "NVTE_" .name }}{{ $reader = "V" }}{{ else if eq .name "CUDA_DEVICE_MAX_CONNECTIONS" }}{{ $reader = "C" }}{{ end }}
+{{- if and $reader (has (lower $value) (list "true" "false" "yes" "no" "on" "off")) (not $isWord) }}
+- {{ $path }}: {{ .value }} is not a number, and {{ get $readers $reader }} 0 and 1; set {{ $path }}: {{ ternary "1" "0" (has (lower $value) (list "true" "yes" "on")) | quote }} [env-boolean]
+{{- else if and $isLibrary (regexMatch "[\\x{85}\\x{a0}\\x{1680}\\x{2000}-\\x{200f}\\x{2028}\\x{2029}\\x{202f}\\x{205f}\\x{2060}\\x{3000}]" $value) }}
+- {{ $path }}: holds a blank or an invisible character beyond ASCII; write it again [env-blank]
+{{- else if and (eq .name "PATH") (not (regexMatch "(^|:)/usr/bin/?(:|$)" $value)) }}
+- {{ $path }}: {{ $value }} replaces the image's, and sh and python3 are not found without its folders; write all of them, such as /opt/tools/bin:/usr/local/bin:/usr/bin:/bin [env-path]
+{{- else if and (eq .name "PYTHONMALLOC") (not (has $value (list "" "default" "debug" "malloc" "malloc_debug" "mimalloc" "mimalloc_debug" "pymalloc" "pymalloc_debug"))) }}
+- {{ $path }}: {{ $value | quote }} is not an allocator, and Python does not start; use malloc or pymalloc_debug, or remove it [env-python]
+{{- else if and (eq .name "PYTHONHASHSEED") (not (and (regexMatch "^(|random|[0-9]{1,10})$" $value) (le (float64 (regexFind "^[0-9]+$" $value | default "0")) 4294967295.0))) }}
+- {{ $path }}: {{ $value | quote }} is not a seed, and Python does not start; use random or a number up to 4294967295 [env-python]
+{{- else if and (eq .name "PYTHONINTMAXSTRDIGITS") (not (and (regexMatch "^(0|[1-9][0-9]*)$" $value) (or (eq $value "0") (ge (float64 $value) 640.0)))) }}
+- {{ $path }}: {{ $value | quote }}, and Python starts with 0 or at least 640 only; use one of these or remove it [env-python]
+{{- end }}
+{{- end }}

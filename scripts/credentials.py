@@ -1,0 +1,75 @@
+"""The forms of credentials and the names that announce one: ``chart/credentials.yaml``.
+
+The chart refuses them in plain values, the schema does not print them, reports leave them out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+FILE = Path(__file__).resolve().parent.parent / "chart" / "credentials.yaml"
+SHORTEST = 6
+"""Characters after a prefix from which redaction removes a token."""
+
+
+@dataclass(frozen=True)
+class Enclosed:
+    """Patterns of a secret, of what announces it and of what ends it."""
+
+    before: str
+    secret: str
+    after: str
+
+
+@cache
+def _table() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load(FILE.read_text(encoding="utf-8"))
+    return found
+
+
+def form() -> str:
+    """Return the pattern of text that holds a credential (RE2, Python, JavaScript).
+
+    ``megatron-dpo.credential`` in templates/validate/_secrets.tpl joins the same pattern.
+    """
+    tokens = "|".join(
+        f"({each['prefix']})[{each['characters']}]{{{each['least']},}}"
+        for each in _table()["prefixed"]
+    )
+    return "|".join(
+        (
+            f"(^|[^A-Za-z0-9_-])({tokens})",
+            *(each.before + each.secret + each.after for each in enclosed()),
+        )
+    )
+
+
+def prefixed() -> tuple[str, ...]:
+    """Return the patterns of tokens with a prefix, also of those that are cut."""
+    return tuple(
+        f"(?:{each['prefix']})[{each['characters']}]{{{each.get('shortest', SHORTEST)},}}"
+        for each in _table()["prefixed"]
+    )
+
+
+def enclosed() -> tuple[Enclosed, ...]:
+    """Return the patterns of secrets that other text announces."""
+    return tuple(
+        Enclosed(each["before"], each["secret"], each["after"]) for each in _table()["enclosed"]
+    )
+
+
+def words() -> str:
+    """Return the pattern of what the name of a credential ends in, ignoring case."""
+    return "|".join(_table()["names"]["words"])
+
+
+def ordinary() -> str:
+    """Return the pattern of names that end like one of a credential and are none."""
+    found: str = _table()["names"]["ordinary"]
+    return found

@@ -1,0 +1,169 @@
+"""What users need and what resembles a refused value renders as given."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.chart.helm import BASE, Document, kind, pod, render
+
+SIDECAR: Document = {
+    "name": "proxy",
+    "image": "example.com/proxy:v1",
+    "restartPolicy": "Always",
+    "ports": [{"name": "admin", "containerPort": 9401}],
+    "startupProbe": {"httpGet": {"port": "admin", "path": "/healthz"}, "failureThreshold": 30},
+    "readinessProbe": {"tcpSocket": {"port": 9401}},
+    "livenessProbe": {"exec": {"command": ["true"]}},
+    "lifecycle": {"preStop": {"sleep": {"seconds": 5}}},
+    "envFrom": [{"secretRef": {"name": "proxy"}}],
+    "resources": {"limits": {"memory": "1Gi"}, "claims": [{"name": "nic"}]},
+    "env": [{"name": "URL", "value": "http://$(FROM_THE_SECRET)"}],
+}
+
+
+def test_a_sidecar_has_ports_probes_handlers_variables_and_claims() -> None:
+    claim = {"name": "nic", "resourceClaimTemplateName": "nic"}
+    rendered = pod(render(BASE, {"extraInitContainers": [SIDECAR], "resourceClaims": [claim]}))
+    assert SIDECAR in rendered["initContainers"]
+
+
+def test_an_init_container_mounts_the_charts_volumes_as_root() -> None:
+    mounts = [
+        {"name": "local-checkpoints", "mountPath": "/l"},
+        {"name": "code-secret", "mountPath": "/s"},
+    ]
+    container = {
+        "name": "fix",
+        "image": "busybox:1.36",
+        "command": ["sh", "-c", "chown $(id -u) /l; echo $(hostname) $(A)"],
+        "env": [{"name": "A", "value": "x"}],
+        "securityContext": {
+            "runAsUser": 0,
+            "runAsNonRoot": False,
+            "capabilities": {"add": ["CHOWN"]},
+        },
+        "volumeMounts": mounts,
+    }
+    needed = {
+        "localCheckpoints": {"hostPath": {"path": "/mnt/nvme"}},
+        "recipe": {"saving": "background"},
+        "code": {"url": "git@git.example.com:a/b", "ref": "v1", "existingSecret": "git"},
+    }
+    assert (
+        container
+        in pod(render(BASE, needed, {"extraInitContainers": [container]}))["initContainers"]
+    )
+
+
+def test_labels_and_selectors_that_resemble_refused_ones_render() -> None:
+    app = {"matchLabels": {"app": "x"}}
+    term = {"labelSelector": app, "matchLabelKeys": ["pod-template-hash"], "topologyKey": "zone"}
+    spread = {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "ScheduleAnyway"}
+    spread["matchLabelKeys"] = ["job-name"]
+    apparmor = "container.apparmor.security.beta.kubernetes.io/launcher"
+    sysctls = [{"name": name, "value": "1"} for name in ("net.a.b", "kernel.shmmax", "kernel.sem")]
+    assert render(
+        {
+            "affinity": {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
+            "topologySpreadConstraints": [spread],
+            "podSecurityContext": {"sysctls": sysctls},
+            "podAnnotations": {
+                "controller.kubernetes.io/pod-deletion-cost": -100,
+                "kueue.x-k8s.io/safe-to-forcefully-delete": "true",
+                apparmor: "localhost/dpo",
+            },
+            "jobset": {"annotations": {"provreq.kueue.x-k8s.io/maxRunDurationSeconds": 604800}},
+        }
+    )
+
+
+MOUNTS = (
+    ("/dev/infiniband", None),
+    ("/etc/nccl.conf", "nccl.conf"),
+    ("/etc/ssl/certs", None),
+    ("/etc/ssl/certs/corp.crt", "ca.crt"),
+    ("/usr/lib/x86_64-linux-gnu/libnccl-net.so", "libnccl-net.so"),
+    ("/usr/local/cuda/compat", None),
+    ("/usr/local/nvidia", None),
+    ("/usr/share/datasets", None),
+    ("/sys/fs/bpf", None),
+    ("/workspace/cache/huggingface/hub/models--a--b", None),
+)
+"""Folders and files (with their subPath) that users mount."""
+
+
+def test_folders_next_to_those_of_the_system_may_be_mounted() -> None:
+    given: Document = {
+        "extraVolumes": [{"name": "a", "hostPath": {"path": "/sys/fs/bpf"}}],
+        "extraVolumeMounts": [
+            {
+                "name": "a",
+                "mountPath": path,
+                "readOnly": True,
+                **({"subPath": file} if file else {}),
+            }
+            for path, file in MOUNTS
+        ],
+    }
+    mounted = pod(render(BASE, given))["containers"][0]["volumeMounts"]
+    assert given["extraVolumeMounts"] == mounted[-len(MOUNTS) :]
+
+
+def test_variables_that_resemble_refused_ones_render() -> None:
+    huge = {"limits": {"hugepages-2Mi": "1Gi"}}
+    assert render(
+        {
+            "extraEnv": {
+                "CUDA_DEVICE_MAX_CONNECTIONS": 1,
+                "NVTE_FRAMEWORK": "pytorch",
+                "PATH": "/opt/tools/bin:/usr/local/bin:/usr/bin:/bin",
+                "PYTHONHASHSEED": 0,
+                "PYTHONMALLOC": "malloc",
+                "RUN_NOTE": "a\u00a0b",
+                "TORCH_NCCL_DUMP_ON_TIMEOUT": False,
+            },
+            "monitoring": {"port": 9400},
+            "podSpec": {
+                "containers": [
+                    {"name": "launcher", "readinessProbe": {"httpGet": {"port": "metrics"}}}
+                ]
+            },
+            "resources": huge,
+            "test": {"resources": huge},
+            "extraVolumes": [{"name": "a", "emptyDir": {"medium": "HugePages"}}],
+        }
+    )
+
+
+def test_labels_of_the_pod_monitor() -> None:
+    labels = {"release": "prometheus"}
+    given = {"port": 9400, "podMonitor": True, "podMonitorLabels": labels}
+    found = kind(render(BASE, {"monitoring": given}), "PodMonitor")["metadata"]["labels"]
+    assert labels.items() <= found.items()
+
+
+def test_a_variable_may_refer_to_those_of_a_secret() -> None:
+    given = {"envFrom": [{"secretRef": {"name": "site"}}], "extraEnv": {"URL": "http://$(HOST):1"}}
+    variables = pod(render(BASE, given))["containers"][0]["env"]
+    assert {"name": "URL", "value": "http://$(HOST):1"} in variables
+
+
+def test_objects_of_one_name_in_two_namespaces() -> None:
+    one = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "run-launchers"}}
+    other = {**one, "metadata": {"name": "run-launchers", "namespace": "other"}}
+    assert other in render(BASE, {"extraObjects": [other]})
+
+
+@pytest.mark.parametrize(
+    "tag", ["main-20250601", "nightly-2025.01.02", "dev-0abc123", "stable-25.01", "v1.2.3-main.4"]
+)
+def test_a_tag_that_names_one_build_stays(tag: str) -> None:
+    image = {"repository": "example.com/a", "tag": tag}
+    given = {"image": image, "extraInitContainers": [{"name": "a", "image": f"r:5000/b:{tag}"}]}
+    assert pod(render(BASE, given))["containers"][0]["image"] == f"example.com/a:{tag}"
+
+
+def test_the_default_dns_policy_may_be_written() -> None:
+    assert (
+        pod(render(BASE, {"podSpec": {"dnsPolicy": "ClusterFirst"}}))["dnsPolicy"] == "ClusterFirst"
+    )
