@@ -107,6 +107,25 @@ def test_an_unknown_key_is_refused_at_every_level(path: str) -> None:
         template(merged(layer))
 
 
+def test_the_templates_refuse_each_number_that_the_schema_accepts_for_a_text() -> None:
+    mark = {"$ref": "#/definitions/unquoted"}
+    accepted = {path for path, schema in KEYS.items() if mark in schema.get("allOf", [])}
+    assert len(accepted) > 10
+    layers = [nested(path.split("."), 12) for path in accepted]
+    with pytest.raises(Refused) as refused:
+        template(merged(*layers))
+    found = re.findall(r"- (\S+): .* \[number-unquoted\]", str(refused.value))
+    assert set(found) == accepted and len(found) == len(accepted)
+
+
+def nested(path: list[str], value: object) -> Document:
+    """Return the value at a path of keys."""
+    for key in reversed(path):
+        value = {key: value}
+    assert isinstance(value, dict)
+    return value
+
+
 def test_templates_stay_small() -> None:
     long = {p.name: len(t.splitlines()) for p, t in TEMPLATES.items() if len(t.splitlines()) > 150}
     assert long == {}

@@ -5,7 +5,7 @@ To add a check: print `- <path>: <cause>; <remedy> [<id>]` in the file of its su
 */}}
 {{- define "megatron-dpo.validate" -}}
 {{- $messages := "" -}}
-{{- $subjects := list "launchers" "name" "nodes" "workspace" "paths" "stages" "rehearsal" "resources" "code" "recipe" "kueue" "network" "env" "security" "pod" "volumes" "containers" "podSpec" "objects" "sizes" -}}
+{{- $subjects := list "unquoted" "launchers" "name" "nodes" "workspace" "paths" "stages" "rehearsal" "resources" "code" "recipe" "kueue" "network" "env" "security" "pod" "volumes" "containers" "podSpec" "objects" "sizes" -}}
 {{- /* The other checks cannot print such characters. */}}
 {{- if include "megatron-dpo.validate.characters" . }}{{ $subjects = list "characters" }}{{ end }}
 {{- /* The other checks print values. */}}
