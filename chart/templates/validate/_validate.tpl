@@ -5,7 +5,7 @@ To add a check: print `- <path>: <cause>; <remedy> [<id>]` in the file of its su
 */}}
 {{- define "megatron-dpo.validate" -}}
 {{- $messages := "" -}}
-{{- $subjects := list "unquoted" "launchers" "name" "nodes" "workspace" "paths" "stages" "rehearsal" "resources" "code" "recipe" "kueue" "network" "env" "security" "pod" "volumes" "containers" "podSpec" "objects" "sizes" -}}
+{{- $subjects := list "unquoted" "unknown" "launchers" "name" "nodes" "workspace" "paths" "stages" "rehearsal" "resources" "code" "recipe" "kueue" "network" "env" "security" "pod" "volumes" "containers" "podSpec" "objects" "sizes" -}}
 {{- /* The other checks cannot print such characters. */}}
 {{- if include "megatron-dpo.validate.characters" . }}{{ $subjects = list "characters" }}{{ end }}
 {{- /* The other checks print values. */}}
@@ -79,8 +79,10 @@ controller and Kueue take some, and 1 MiB in a ConfigMap.
 
 {{/* Generated files of the chart. */}}
 {{- define "megatron-dpo.validate.launchers" -}}
-{{- if not (.Files.Get "defaults.yaml") }}
-- chart/defaults.yaml: not built; run `make chart` in the checkout, or install the packaged chart (make package) [chart-defaults]
+{{- range list "defaults.yaml" "keys.json" }}
+{{- if not ($.Files.Get .) }}
+- chart/{{ . }}: not built; run `make chart` in the checkout, or install the packaged chart (make package) [chart-defaults]
+{{- end }}
 {{- end }}
 {{- if and (eq .Values.launcher.from "chart") (not (and (include "megatron-dpo.launcher.archive" .) (.Files.Get "launchers.digest"))) }}
 - chart/charts/launcher-archive/launchers.tar.bz2: not built; run `make chart` in the checkout, or install the packaged chart (make package) [chart-launcher]
