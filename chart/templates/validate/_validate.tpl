@@ -16,11 +16,11 @@ To add a check: print `- <path>: <cause>; <remedy> [<id>]` in the file of its su
 {{- $messages = printf "%s\n%s" $messages (regexReplaceAll "\n\\s*\n*" $found "\n") }}
 {{- end }}
 {{- end }}
-{{- /* Flags are checked last: their rules assume valid nodes. */}}
-{{- if not $messages }}
-{{- $found := include "megatron-dpo.validate.flags" $ | trim }}
+{{- /* Flags are checked last: their rules, but not their names, assume valid nodes. */}}
+{{- if and (gt (len $subjects) 1) (not (contains "[chart-flags]" $messages)) }}
+{{- $found := include "megatron-dpo.validate.flags" (dict "Values" .Values "Files" .Files "rules" (not $messages)) | trim }}
 {{- if $found }}
-{{- $messages = printf "\n%s" (regexReplaceAll "\n\\s*\n*" $found "\n") }}
+{{- $messages = printf "%s\n%s" $messages (regexReplaceAll "\n\\s*\n*" $found "\n") }}
 {{- end }}
 {{- end }}
 {{- if $messages }}
