@@ -6,7 +6,8 @@ they are in the checkout (``launchers/version.py``). Equal sources give equal ar
 sorted, times and owners zero.
 
 ``chart/defaults.yaml`` holds the defaults of ``values.yaml``, which no template can read itself: a
-null in a values file means the default.
+null in a values file means the default. ``chart/keys.json`` holds the keys of each map in which the
+schema lets unknown ones pass, so that a template refuses them and names the nearest.
 
 The archive is small because a ConfigMap larger than 262,144 bytes fails with client-side ``kubectl
 apply``. It lies in a subchart because Helm stores a chart's files in the record of each release,
@@ -18,6 +19,7 @@ from __future__ import annotations
 import ast
 import bz2
 import io
+import json
 import os
 import re
 import tarfile
@@ -25,6 +27,7 @@ import tempfile
 import tokenize
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from launchers.version import digest, sources
 
@@ -35,6 +38,9 @@ PLACE = f"charts/launcher-archive/{ARCHIVE}"
 """Its path in the chart."""
 DIGEST = "launchers.digest"
 DEFAULTS = "defaults.yaml"
+KEYS = "keys.json"
+_OPEN = {"$ref": "#/definitions/unknown"}
+"""Of the schema: the map takes unknown keys."""
 
 
 def code_of(source: bytes) -> bytes:
@@ -141,6 +147,20 @@ def defaults(values: str) -> str:
     return "".join(kept)
 
 
+def keys(schema: Mapping[str, Any], path: str = "") -> dict[str, list[str]]:
+    """Return the path of each map in which the schema lets unknown keys pass, with its own keys.
+
+    >>> below = {"additionalProperties": _OPEN, "properties": {"b": {}}}
+    >>> keys({"additionalProperties": _OPEN, "properties": {"a": below, "c": {}}})
+    {'': ['a', 'c'], 'a': ['b']}
+    """
+    properties = schema.get("properties", {})
+    found = {path: list(properties)} if schema.get("additionalProperties") == _OPEN else {}
+    for name, below in properties.items():
+        found |= keys(below, f"{path}.{name}".lstrip("."))
+    return found
+
+
 def pack(files: Mapping[str, bytes]) -> bytes:
     """Return the archive: each file as ``launchers/<name>``.
 
@@ -159,7 +179,7 @@ def pack(files: Mapping[str, bytes]) -> bytes:
 
 
 def build(root: Path = ROOT) -> bool:
-    """Write archive, digest and defaults of a checkout, unless they are up to date.
+    """Write archive, digest, defaults and keys of a checkout, unless they are up to date.
 
     Returns:
         Whether they were written.
@@ -170,7 +190,9 @@ def build(root: Path = ROOT) -> bool:
     chart = root / "chart"
     files = sources(root / "launchers")
     wanted = f"{digest(files)}\n"
-    _write_defaults(chart)
+    _write(chart, DEFAULTS, defaults((chart / "values.yaml").read_text(encoding="utf-8")))
+    schema = json.loads((chart / "values.schema.json").read_text(encoding="utf-8"))
+    _write(chart, KEYS, json.dumps(keys(schema), separators=(",", ":")))
     if _is_current(chart, wanted):
         return False
     _replace(chart, PLACE, pack(files))
@@ -178,11 +200,10 @@ def build(root: Path = ROOT) -> bool:
     return True
 
 
-def _write_defaults(chart: Path) -> None:
-    text = defaults((chart / "values.yaml").read_text(encoding="utf-8"))
-    file = chart / DEFAULTS
+def _write(chart: Path, name: str, text: str) -> None:
+    file = chart / name
     if not file.is_file() or file.read_text(encoding="utf-8") != text:
-        _replace(chart, DEFAULTS, text.encode())
+        _replace(chart, name, text.encode())
 
 
 def _is_current(chart: Path, wanted: str) -> bool:

@@ -11,6 +11,7 @@ import pytest
 import yaml
 from jsonschema import Draft7Validator
 
+from scripts import archive
 from scripts.dev.flags import tables
 from tests.chart.helm import CHART, Document, Refused, merged, template, walk
 
@@ -51,10 +52,12 @@ def test_the_schema_is_a_draft_07_schema_with_local_references_only() -> None:
 def test_every_key_is_described_and_every_level_is_closed() -> None:
     assert [path for path, schema in KEYS.items() if not schema.get("description")] == []
     levels = [(p, s) for p, s in KEYS.items() if "properties" in s and p not in FREE]
-    assert [
-        path for path, schema in levels if schema.get("additionalProperties") is not False
-    ] == []
-    assert SCHEMA["additionalProperties"] is False
+    # the templates refuse unknown keys where the schema lets them pass
+    closed = (False, {"$ref": "#/definitions/unknown"})
+    assert [p for p, schema in levels if schema.get("additionalProperties") not in closed] == []
+    assert SCHEMA["additionalProperties"] in closed
+    # in no other map, which no template would judge
+    assert json.dumps(SCHEMA).count('"#/definitions/unknown"') == len(archive.keys(SCHEMA)) > 30
 
 
 def test_every_key_of_values_yaml_is_in_the_schema() -> None:
@@ -105,6 +108,25 @@ def test_an_unknown_key_is_refused_at_every_level(path: str) -> None:
         layer = {name: layer}
     with pytest.raises(Refused, match="typo"):
         template(merged(layer))
+
+
+def test_the_templates_refuse_each_number_that_the_schema_accepts_for_a_text() -> None:
+    mark = {"$ref": "#/definitions/unquoted"}
+    accepted = {path for path, schema in KEYS.items() if mark in schema.get("allOf", [])}
+    assert len(accepted) > 10
+    layers = [nested(path.split("."), 12) for path in accepted]
+    with pytest.raises(Refused) as refused:
+        template(merged(*layers))
+    found = re.findall(r"- (\S+): .* \[number-unquoted\]", str(refused.value))
+    assert set(found) == accepted and len(found) == len(accepted)
+
+
+def nested(path: list[str], value: object) -> Document:
+    """Return the value at a path of keys."""
+    for key in reversed(path):
+        value = {key: value}
+    assert isinstance(value, dict)
+    return value
 
 
 def test_templates_stay_small() -> None:

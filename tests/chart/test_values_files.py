@@ -42,7 +42,7 @@ def test_a_values_file_alone_is_valid_by_the_schema(file: Path) -> None:
 
 def test_a_mistake_in_a_values_file_alone_is_found() -> None:
     assert errors({"nodes": "two"}) != []
-    assert errors({"kueue": {"topology": {"mod": "none"}}}) != []
+    assert errors({"kueue": {"topology": {"mode": "some"}}}) != []
     assert errors({}) == []
 
 

@@ -57,6 +57,9 @@ def test_no_values_file_of_this_checkout_is_complained_about() -> None:
         "kueue: {topology: {mod: none}}",
         "recipe: {args: {tuner_type: lorra}}",
         "recipe: {backend: megatron, args: {global_batch_size: 0}}",
+        "code: {ref: 1234567}",
+        "gpuPerNode: 8",
+        "recipe: {learning_rate: 1e-6}",
     ],
 )
 def test_a_mistake_is_marked_in_its_line(text: str) -> None:

@@ -81,7 +81,7 @@ def _object(schema: Document, name: str) -> Values:
         optional={k: v for k, v in needed.items() if k not in must},
     )
     more = schema.get("additionalProperties", {})
-    if more is False:
+    if more in (False, {"$ref": "#/definitions/unknown"}):
         return fixed
     inner = valid(more) if isinstance(more, dict) and more else TEXT
     keys = FLAGS if name == "recipe.args" else NAMES

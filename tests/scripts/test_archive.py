@@ -28,7 +28,8 @@ def checkout(tmp_path: Path) -> Path:
         unwanted = shutil.ignore_patterns("__pycache__")
         shutil.copytree(archive.ROOT / name, folder / name, ignore=unwanted)
     (folder / "chart" / archive.PLACE).parent.mkdir(parents=True)
-    shutil.copy(archive.ROOT / "chart" / "values.yaml", folder / "chart")
+    for name in ("values.yaml", "values.schema.json"):
+        shutil.copy(archive.ROOT / "chart" / name, folder / "chart")
     return folder
 
 

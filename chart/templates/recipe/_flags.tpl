@@ -1,6 +1,6 @@
 {{/*
 Names of recipe.args, checked against the table of recipe.swiftVersion; values.schema.json holds the values that a flag
-accepts. No flag is named here.
+accepts. No flag is named here. Takes (Values, Files, rules: whether their relations are judged too).
 */}}
 {{- define "megatron-dpo.validate.flags" -}}
 {{- $recipe := .Values.recipe -}}
@@ -23,7 +23,9 @@ accepts. No flag is named here.
 {{- end }}
 {{- end }}
 {{- end }}
+{{- if .rules }}
 {{- include "megatron-dpo.validate.rules" (dict "backend" $backend "recipe" $recipe "nodes" (int .Values.nodes) "gpus" (max 1 (int .Values.gpusPerNode)) "gpuModel" .Values.gpuModel) }}
+{{- end }}
 {{- end }}
 
 {{/* Merges the entries of one release into the shared table of a backend. Takes (shared, own); prints nothing. */}}

@@ -5,7 +5,7 @@ To add a check: print `- <path>: <cause>; <remedy> [<id>]` in the file of its su
 */}}
 {{- define "megatron-dpo.validate" -}}
 {{- $messages := "" -}}
-{{- $subjects := list "launchers" "name" "nodes" "workspace" "paths" "stages" "rehearsal" "resources" "code" "recipe" "kueue" "network" "env" "security" "pod" "labels" "volumes" "containers" "podSpec" "objects" "sizes" -}}
+{{- $subjects := list "unquoted" "unknown" "launchers" "name" "nodes" "workspace" "paths" "stages" "rehearsal" "resources" "code" "recipe" "kueue" "network" "env" "security" "pod" "labels" "volumes" "containers" "podSpec" "objects" "sizes" -}}
 {{- /* The other checks cannot print such characters. */}}
 {{- if include "megatron-dpo.validate.characters" . }}{{ $subjects = list "characters" }}{{ end }}
 {{- /* The other checks print values. */}}
@@ -16,11 +16,11 @@ To add a check: print `- <path>: <cause>; <remedy> [<id>]` in the file of its su
 {{- $messages = printf "%s\n%s" $messages (regexReplaceAll "\n\\s*\n*" $found "\n") }}
 {{- end }}
 {{- end }}
-{{- /* Flags are checked last: their rules assume valid nodes. */}}
-{{- if not $messages }}
-{{- $found := include "megatron-dpo.validate.flags" $ | trim }}
+{{- /* Flags are checked last: their rules, but not their names, assume valid nodes. */}}
+{{- if and (gt (len $subjects) 1) (not (contains "[chart-flags]" $messages)) }}
+{{- $found := include "megatron-dpo.validate.flags" (dict "Values" .Values "Files" .Files "rules" (not $messages)) | trim }}
 {{- if $found }}
-{{- $messages = printf "\n%s" (regexReplaceAll "\n\\s*\n*" $found "\n") }}
+{{- $messages = printf "%s\n%s" $messages (regexReplaceAll "\n\\s*\n*" $found "\n") }}
 {{- end }}
 {{- end }}
 {{- if $messages }}
@@ -64,8 +64,10 @@ holds one. Those below 0x20 are harmless, since JSON escapes them.
 
 {{/* Generated files of the chart. */}}
 {{- define "megatron-dpo.validate.launchers" -}}
-{{- if not (.Files.Get "defaults.yaml") }}
-- chart/defaults.yaml: not built; run `make chart` in the checkout, or install the packaged chart (make package) [chart-defaults]
+{{- range list "defaults.yaml" "keys.json" }}
+{{- if not ($.Files.Get .) }}
+- chart/{{ . }}: not built; run `make chart` in the checkout, or install the packaged chart (make package) [chart-defaults]
+{{- end }}
 {{- end }}
 {{- if and (eq .Values.launcher.from "chart") (not (and (include "megatron-dpo.launcher.archive" .) (.Files.Get "launchers.digest"))) }}
 - chart/charts/launcher-archive/launchers.tar.bz2: not built; run `make chart` in the checkout, or install the packaged chart (make package) [chart-launcher]
