@@ -39,7 +39,8 @@ _UNREAD = (
     *("LWS_WORKER_INDEX", "PADDLE_TRAINER_ID", "ARNOLD_ID"),
 )
 """Variables by which PMIx, MVAPICH, PALS, jsrun, Flux, Horovod, Volcano, AWS Batch, MLP, SageMaker,
-TensorFlow's operators, LeaderWorkerSet, Paddle and Arnold tell a process which one it is; the launcher does not read them."""
+TensorFlow's operators, LeaderWorkerSet, Paddle and Arnold tell a process which one it is; the
+launcher does not read them."""
 _REMEDY = (
     "set NNODES, NODE_RANK (0 to NNODES - 1) and MASTER_ADDR on each node; for one node unset the "
     "variables, or set NNODES=1 and NODE_RANK=0"

@@ -124,6 +124,14 @@ DATA: tuple[Rule, ...] = (
         "model was loaded",
     ),
     Conflict(
+        id="train-iters-ignored",
+        flag=ITERS,
+        when=(given(EPOCHS), given(ITERS), off("streaming")),
+        says=f"{{{ITERS}}} is ignored, since {EPOCHS} {{{EPOCHS}}} is given; set {EPOCHS}: null, "
+        "or remove it",
+        source="SW megatron_args.py:init_iters computes it from the epochs",
+    ),
+    Conflict(
         id="streaming-save-epoch",
         flag="save_strategy",
         when=(on("streaming"), one_of("save_strategy", "epoch")),
