@@ -28,6 +28,7 @@ from launchers.rules.engine import (
 from launchers.rules.optimizer import (
     EPOCHS,
     ITERS,
+    SPLIT_RATIO,
     betas,
     count,
     epsilon,
@@ -216,14 +217,7 @@ TRANSFORMERS: tuple[Rule, ...] = (
     *(betas(name) for name in ("adam_beta1", "adam_beta2")),
     epsilon("adam_epsilon"),
     *(not_negative(name) for name in ("max_grad_norm", "weight_decay")),
-    Range(
-        id="split-ratio",
-        flag="split_dataset_ratio",
-        noun="share",
-        high="1",
-        below=True,
-        source="SW data_args.py: the part kept for validation; with 1 nothing is trained on",
-    ),
+    SPLIT_RATIO,
     Conflict(
         id="epochs-positive",
         flag=EPOCHS,

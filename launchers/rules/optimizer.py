@@ -79,6 +79,14 @@ def frozen(adapter: tuple[When, ...]) -> Conflict:
     )
 
 
+SPLIT_RATIO = Range(
+    id="split-ratio",
+    flag="split_dataset_ratio",
+    noun="share",
+    high="1",
+    below=True,
+    source="SW data_args.py: the part kept for validation; with 1 nothing is trained on",
+)
 RANGES: tuple[Rule, ...] = (
     Range(
         id="offload-fraction",
@@ -114,14 +122,7 @@ RANGES: tuple[Rule, ...] = (
         below=True,
         source=f"{_SCHEDULE}: warm-up < decay",
     ),
-    Range(
-        id="split-ratio",
-        flag="split_dataset_ratio",
-        noun="share",
-        high="1",
-        below=True,
-        source="SW data_args.py: the part kept for validation; with 1 nothing is trained on",
-    ),
+    SPLIT_RATIO,
     Range(
         id="freeze-ratio",
         flag="freeze_parameters_ratio",
