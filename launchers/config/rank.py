@@ -28,15 +28,19 @@ _PROCESSES = ("NPROC_PER_NODE", "PET_NPROC_PER_NODE", "SLURM_GPUS_ON_NODE")
 _NODES = (
     *("DPO_NODES", "SLURM_JOB_NUM_NODES", "SLURM_NNODES", "SLURM_STEP_NUM_NODES"),
     *("GROUP_WORLD_SIZE", "AWS_BATCH_JOB_NUM_NODES", "MLP_WORKER_NUM", "FLUX_JOB_NNODES"),
+    *("LWS_GROUP_SIZE", "PADDLE_TRAINERS_NUM", "ARNOLD_WORKER_NUM", "HOROVOD_CROSS_SIZE"),
+    *("NUM_NODES", "NODE_COUNT", "NNODE"),
 )
 """Numbers of nodes that are not read where they stand alone."""
 _UNREAD = (
     *("JOB_COMPLETION_INDEX", "SLURM_PROCID", "PMIX_RANK", "MV2_COMM_WORLD_RANK", "PALS_RANKID"),
     *("JSM_NAMESPACE_RANK", "FLUX_TASK_RANK", "HOROVOD_RANK", "VC_TASK_INDEX", "VK_TASK_INDEX"),
     *("AWS_BATCH_JOB_NODE_INDEX", "MLP_ROLE_INDEX", "SM_CURRENT_HOST", "TF_CONFIG"),
+    *("LWS_WORKER_INDEX", "PADDLE_TRAINER_ID", "ARNOLD_ID"),
 )
-"""Variables by which PMIx, MVAPICH, PALS, jsrun, Flux, Horovod, Volcano, AWS Batch, MLP, SageMaker
-and TensorFlow's operators tell a process which one it is; the launcher does not read them."""
+"""Variables by which PMIx, MVAPICH, PALS, jsrun, Flux, Horovod, Volcano, AWS Batch, MLP, SageMaker,
+TensorFlow's operators, LeaderWorkerSet, Paddle and Arnold tell a process which one it is; the
+launcher does not read them."""
 _REMEDY = (
     "set NNODES, NODE_RANK (0 to NNODES - 1) and MASTER_ADDR on each node; for one node unset the "
     "variables, or set NNODES=1 and NODE_RANK=0"

@@ -2,24 +2,67 @@
 
 from __future__ import annotations
 
+from launchers.config.recipe import TRAINS
 from launchers.rules.engine import (
     RLHF,
     TRAINS_ADAPTER,
     Conflict,
+    Range,
     Rule,
     given,
     has,
     missing,
+    none_of,
     one_of,
     over,
+    under,
 )
+from launchers.rules.optimizer import count
 from launchers.rules.parallelism import ETP, VPP
 
 _TUNER, _TARGETS = "tuner_type", "target_modules"
+_DEFAULTS = {
+    **{"lora_rank": ("8",), "lora_alpha": ("32", "32.0"), "lora_dropout": ("0.05",)},
+    _TARGETS: ("all-linear",),
+}
+"""Flags of an adapter, with ms-swift's defaults."""
 _EXPERTS = ("all-linear", "linear_fc1", "linear_fc2")
 """Words of ``target_modules`` that put an adapter on the experts."""
 
+LORA: tuple[Rule, ...] = (
+    count("lora_rank", "peft tuners/lora/layer.py: ValueError"),
+    Conflict(
+        id="lora-alpha",
+        flag="lora_alpha",
+        when=(under("lora_alpha", "0.000001"),),
+        says="{lora_alpha} scales the adapter by 0 or less: it learns nothing, or from what is "
+        "worse; use a number above 0",
+        source="peft tuners/lora/layer.py: scaling = lora_alpha / r, no check",
+    ),
+    Range(
+        id="lora-dropout",
+        flag="lora_dropout",
+        noun="share",
+        high="1",
+        below=True,
+        source="torch dropout: with 1 the adapter has no input and learns nothing",
+    ),
+)
+"""Rules of both backends."""
 ADAPTER: tuple[Rule, ...] = (
+    *LORA,
+    *(
+        Conflict(
+            id="adapter-flags-full",
+            flag=flag,
+            when=(none_of(flag, *default), one_of(TRAINS, "full")),
+            says="has no effect, since tuner_type is full and all parameters are trained; "
+            "set tuner_type: lora, or remove it",
+            source="SW megatron_args.py: the default of tuner_type is full, unlike that of the "
+            "transformers trainer",
+        )
+        for flag, default in _DEFAULTS.items()
+    ),
     Conflict(
         id="adapter-lora-llm",
         flag=_TUNER,

@@ -7,10 +7,12 @@ it.
 from __future__ import annotations
 
 from launchers.config.flag_value import NO
+from launchers.rules.adapter import LORA
 from launchers.rules.engine import (
     RLHF,
     Conflict,
     Local,
+    Range,
     Rule,
     Words,
     given,
@@ -20,9 +22,19 @@ from launchers.rules.engine import (
     off,
     on,
     one_of,
+    over,
     under,
 )
-from launchers.rules.optimizer import EPOCHS, ITERS, count
+from launchers.rules.optimizer import (
+    EPOCHS,
+    ITERS,
+    SPLIT_RATIO,
+    betas,
+    count,
+    epsilon,
+    frozen,
+    not_negative,
+)
 
 _FLASH = ("flash_attn", "flash_attention_2", "flash_attention_3", "flash_attention_4")
 
@@ -113,6 +125,14 @@ DATA: tuple[Rule, ...] = (
         "model was loaded",
     ),
     Conflict(
+        id="train-iters-ignored",
+        flag=ITERS,
+        when=(given(EPOCHS), given(ITERS), off("streaming")),
+        says=f"{{{ITERS}}} is ignored, since {EPOCHS} {{{EPOCHS}}} is given; set {EPOCHS}: null, "
+        "or remove it",
+        source="SW megatron_args.py:init_iters computes it from the epochs",
+    ),
+    Conflict(
         id="streaming-save-epoch",
         flag="save_strategy",
         when=(on("streaming"), one_of("save_strategy", "epoch")),
@@ -121,6 +141,15 @@ DATA: tuple[Rule, ...] = (
     ),
 )
 LOSS: tuple[Rule, ...] = (
+    Conflict(
+        id="per-token-loss",
+        flag="calculate_per_token_loss",
+        when=(RLHF, on("calculate_per_token_loss")),
+        says="multiplies the gradients of a preference loss by the data-parallel ranks, and the "
+        "balancing loss by the microbatches; remove it",
+        source="MC schedules.py:forward_step_calc_loss and distributed_data_parallel.py; SW "
+        "dpo_trainer.py returns no number of tokens to divide by",
+    ),
     Conflict(
         id="dpo-loss",
         flag="loss_type",
@@ -175,6 +204,51 @@ SAVING: tuple[Rule, ...] = (
 TRANSFORMERS: tuple[Rule, ...] = (
     count("per_device_train_batch_size", "transformers training_args.py: rows of a step"),
     count("gradient_accumulation_steps", "transformers trainer.py divides by it"),
+    *LORA,
+    frozen((one_of("tuner_type", "full"),)),
+    Range(
+        id="learning-rate",
+        flag="learning_rate",
+        noun="rate",
+        high="1",
+        below=True,
+        source="transformers training_args.py has no check",
+    ),
+    *(betas(name) for name in ("adam_beta1", "adam_beta2")),
+    epsilon("adam_epsilon"),
+    *(not_negative(name) for name in ("max_grad_norm", "weight_decay")),
+    SPLIT_RATIO,
+    Conflict(
+        id="epochs-positive",
+        flag=EPOCHS,
+        when=(under(EPOCHS, "0.000001"), under("max_steps", "1")),
+        says="{num_train_epochs} trains no step; use a number above 0",
+        source="transformers trainer.py:set_initial_training_values: max_steps 0, no error",
+    ),
+    Conflict(
+        id="label-smoothing-factor",
+        flag="label_smoothing_factor",
+        when=(RLHF, over("label_smoothing_factor", "0")),
+        says="has no effect on a preference loss; use label_smoothing",
+        source="transformers trainer.py:compute_loss reads it, TRL's trainers have their own",
+    ),
+    *(
+        Conflict(id=id, flag=flag, when=(on(flag),), says=f"{says}; remove it", source=source)
+        for id, flag, says, source in (
+            (
+                "ignore-data-skip",
+                "ignore_data_skip",
+                "a resumed run would begin its epoch anew and train on the same rows twice",
+                "transformers trainer.py:_inner_training_loop",
+            ),
+            (
+                "resume-only-model",
+                "resume_only_model",
+                "a resumed run would begin with an empty optimizer and the first learning rate",
+                "SW trainers/mixin.py and arguments/sft_args.py",
+            ),
+        )
+    ),
     Conflict(
         id="streaming-max-steps",
         flag="max_steps",

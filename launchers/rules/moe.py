@@ -25,14 +25,26 @@ from launchers.rules.engine import (
     on,
     one_of,
     over,
+    under,
 )
 from launchers.rules.parallelism import GRANULARITY, MODULES
 
 BALANCING = "moe_router_load_balancing_type"
 CAPACITY, _PAD = "moe_expert_capacity_factor", "moe_pad_expert_input_to_capacity"
+AUXILIARY = "moe_aux_loss_coeff"
 _DEEPEP = "moe_enable_deepep"
 
 EXPERTS: tuple[Rule, ...] = (
+    *(
+        Conflict(
+            id="balance-negative",
+            flag=flag,
+            when=(under(flag, "0"),),
+            says=f"{{{flag}}} would reward unequal use of the experts; use 0 or more",
+            source="MC router.py adds it as it is",
+        )
+        for flag in (AUXILIARY, "moe_z_loss_coeff")
+    ),
     Conflict(
         id="deepep-dispatcher",
         flag=_DEEPEP,

@@ -5,11 +5,13 @@ Sources are abbreviated as in ``rules/parallelism.py``.
 
 from __future__ import annotations
 
+from launchers.config.recipe import TRAINS
 from launchers.rules.engine import (
     Conflict,
     Order,
     Range,
     Rule,
+    When,
     Words,
     given,
     missing,
@@ -29,6 +31,7 @@ _DECAY, _WARM = "lr_decay_iters", "lr_warmup_iters"
 _STYLE = "weight_decay_incr_style"
 _ASSERTS = "MC optimizer_config.py: AssertionError"
 _SCHEDULE = "MC optimizer_param_scheduler.py: AssertionError"
+_UNCHECKED = "TE fused_adam.py and MC optimizer_config.py check no number"
 _EFFECT = "SW default_flow.py: iteration % it"
 
 
@@ -37,6 +40,53 @@ def count(flag: str, source: str) -> Range:
     return Range(id="count", flag=flag, noun="count", low="1", whole=True, source=source)
 
 
+def betas(flag: str) -> Range:
+    """Return the rule that a decay of Adam's moments is below 1."""
+    noun = "decay of a moment"
+    return Range(id="adam-beta", flag=flag, noun=noun, high="1", below=True, source=_UNCHECKED)
+
+
+def epsilon(flag: str) -> Range:
+    """Return the rule that Adam's epsilon is small: with 1 no weight moves by more than lr x m."""
+    return Range(id="adam-epsilon", flag=flag, noun="epsilon", high="0.01", source=_UNCHECKED)
+
+
+def not_negative(flag: str) -> Range:
+    """Return the rule that a flag is 0, which switches it off, or more."""
+    return Range(
+        id="not-negative",
+        flag=flag,
+        noun="value",
+        source="MC optimizer.py, torch clip_grad.py: less than 0 is off, or grows the weights",
+    )
+
+
+def frozen(adapter: tuple[When, ...]) -> Conflict:
+    """Return the rule that some parameters are trained.
+
+    Args:
+        adapter: conditions under which no adapter is trained.
+    """
+    flag = "freeze_parameters_ratio"
+    named = (missing("trainable_parameters"), missing("trainable_parameters_regex"))
+    return Conflict(
+        id="freeze-all",
+        flag=flag,
+        when=(over(flag, "0.999999"), *named, *adapter),
+        says=f"{{{flag}}} freezes all parameters: nothing would be trained; use less than 1, or "
+        "name trainable_parameters",
+        source="SW utils/transformers_utils.py:freeze_parameters; no check",
+    )
+
+
+SPLIT_RATIO = Range(
+    id="split-ratio",
+    flag="split_dataset_ratio",
+    noun="share",
+    high="1",
+    below=True,
+    source="SW data_args.py: the part kept for validation; with 1 nothing is trained on",
+)
 RANGES: tuple[Rule, ...] = (
     Range(
         id="offload-fraction",
@@ -57,7 +107,12 @@ RANGES: tuple[Rule, ...] = (
     count("max_length", "SW dataset/packing.py and template/base.py: tokens of a row"),
     count(EPOCHS, "SW megatron_args.py:init_iters: no iteration with 0"),
     count(ITERS, "SW megatron_args.py:init_iters: no iteration with 0"),
-    Range(id="lr", flag="lr", noun="rate", source=_SCHEDULE),
+    Range(
+        id="lr", flag="lr", noun="rate", high="1", below=True, source=f"{_SCHEDULE}; {_UNCHECKED}"
+    ),
+    *(betas(name) for name in ("adam_beta1", "adam_beta2")),
+    epsilon("adam_eps"),
+    *(not_negative(name) for name in ("clip_grad", "weight_decay")),
     Range(id="min-lr", flag="min_lr", noun="rate", source=_SCHEDULE),
     Range(
         id="warmup-fraction",
@@ -67,14 +122,7 @@ RANGES: tuple[Rule, ...] = (
         below=True,
         source=f"{_SCHEDULE}: warm-up < decay",
     ),
-    Range(
-        id="split-ratio",
-        flag="split_dataset_ratio",
-        noun="share",
-        high="1",
-        below=True,
-        source="SW data_args.py: the part kept for validation; with 1 nothing is trained on",
-    ),
+    SPLIT_RATIO,
     Range(
         id="freeze-ratio",
         flag="freeze_parameters_ratio",
@@ -90,6 +138,7 @@ RANGES: tuple[Rule, ...] = (
     ),
 )
 OPTIMIZER: tuple[Rule, ...] = (
+    frozen((one_of(TRAINS, "full"),)),
     Conflict(
         id="precision-aware-adam",
         flag=AWARE,

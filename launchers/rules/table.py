@@ -55,6 +55,11 @@ UNWISE: dict[str, tuple[Rule, ...]] = {
 }
 """Backend to the rules of settings that are valid but almost certainly unintended."""
 
+_OF_BOTH = {
+    **{"adam_beta1": "0.9", "adam_beta2": "0.95", "weight_decay": "0.1"},
+    **{"lora_rank": "8", "lora_alpha": "32", "lora_dropout": "0.05"},
+    "freeze_parameters_ratio": "0.0",
+}
 _MEGATRON = {
     **dict.fromkeys((*DENSE, "expert_model_parallel_size", "expert_tensor_parallel_size"), "1"),
     **{MBS: "1", GBS: "16", "rlhf_type": "dpo", "lr_warmup_init": "0.0", "lr_warmup_iters": "0"},
@@ -62,9 +67,10 @@ _MEGATRON = {
     **{"moe_token_dispatcher_type": "alltoall", "fp8_recipe": "delayed", "min_lr": "0"},
     **dict.fromkeys(("main_grads_dtype", "main_params_dtype", "exp_avg_dtype"), "fp32"),
     **{"exp_avg_sq_dtype": "fp32", "optimizer_offload_fraction": "1.0", "save_steps": "500"},
-    "adam_beta2": "0.95",
+    **_OF_BOTH,
+    **{"adam_eps": "1e-08", "clip_grad": "1.0", "moe_aux_loss_coeff": "0.0"},
     **{"lr_decay_style": "cosine", "weight_decay_incr_style": "constant", "logging_steps": "5"},
-    **{"save_strategy": "steps", "freeze_parameters_ratio": "0.0", "split_dataset_ratio": "0.0"},
+    **{"save_strategy": "steps", "split_dataset_ratio": "0.0"},
     **{"f_divergence_type": "reverse_kl", "tuner_type": "full", "label_smoothing": "0.0"},
     **dict.fromkeys(
         ("padding_free", "train_dataloader_shuffle", "save_safetensors", "moe_grouped_gemm"), "true"
@@ -75,7 +81,9 @@ _MEGATRON = {
 _TRANSFORMERS = {
     **{"per_device_train_batch_size": "1", "save_strategy": "steps", "max_steps": "-1"},
     **{"rlhf_type": "dpo", "split_dataset_ratio": "0.0", "sequence_parallel_size": "1"},
-    "label_smoothing": "0",
+    **{"label_smoothing": "0", "label_smoothing_factor": "0.0", "tuner_type": "lora"},
+    **_OF_BOTH,
+    **{"adam_epsilon": "1e-08", "max_grad_norm": "1.0", "num_train_epochs": "3.0"},
 }
 DEFAULTS: dict[str, dict[str, str]] = {"megatron": _MEGATRON, "transformers": _TRANSFORMERS}
 """Backend to the defaults of what rules read, the same in each release of ms-swift that was read; a

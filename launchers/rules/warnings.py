@@ -26,7 +26,7 @@ from launchers.rules.engine import (
     under,
 )
 from launchers.rules.model import Known, refused
-from launchers.rules.moe import CAPACITY
+from launchers.rules.moe import AUXILIARY, CAPACITY
 from launchers.rules.optimizer import AWARE
 from launchers.rules.parallelism import (
     CP,
@@ -46,8 +46,59 @@ from launchers.rules.parallelism import (
 
 _OFFLOAD = "optimizer_cpu_offload"
 _GRADIENTS = "main_grads_dtype"
+ARCHITECTURE = frozenset(
+    {
+        *("num_layers", "hidden_size", "ffn_hidden_size", "num_attention_heads", "kv_channels"),
+        *("num_query_groups", "num_moe_experts", "moe_router_topk", "moe_ffn_hidden_size"),
+        *("rotary_base", "layernorm_epsilon", "moe_router_pre_softmax", "moe_shared_expert_gate"),
+        *("moe_router_score_function", "moe_router_topk_scaling_factor", "window_size"),
+    }
+)
+"""Fields of megatron-core's configuration that a model's config.json determines."""
+
+
+def _of_both(rate: str) -> tuple[Rule, ...]:
+    """Return the warnings of both backends; ``rate`` is the flag of the learning rate."""
+    split = "split_dataset_ratio"
+    rows = (
+        ("rate-zero", rate, (under(rate, "1e-12"),), "trains nothing"),
+        ("rate-large", rate, (over(rate, "0.01"),), "diverges; 1e-6 to 1e-4 is usual"),
+        (
+            "beta-large",
+            "beta",
+            (RLHF, one_of("rlhf_type", "dpo", "kto"), over("beta", "5")),
+            "hardly lets the policy leave the reference; 0.1 is usual",
+        ),
+        ("rpo-large", "rpo_alpha", (RLHF, over("rpo_alpha", "10")), "outweighs the preferences"),
+        ("split-large", split, (over(split, "0.5"),), "holds out more than it trains on"),
+        (
+            "truncation-right",
+            "truncation_strategy",
+            (RLHF, one_of("truncation_strategy", "right")),
+            "cuts the ends of long answers; delete leaves out their pairs",
+        ),
+    )
+    return tuple(
+        Conflict(
+            id=id,
+            flag=flag,
+            when=when,
+            says=f"{{{flag}}} {says}",
+            source="no check in SW, MC or transformers",
+        )
+        for id, flag, when, says in rows
+    )
+
 
 MEGATRON: tuple[Rule, ...] = (
+    *_of_both("lr"),
+    Conflict(
+        id="balance-large",
+        flag=AUXILIARY,
+        when=(over(AUXILIARY, "0.1"),),
+        says=f"{{{AUXILIARY}}} outweighs the preferences; 0.001 to 0.01 is usual",
+        source="MC router.py adds it to the loss of each layer",
+    ),
     Conflict(
         id="sequence-parallel-tp1",
         flag=SEQUENCE,
@@ -156,16 +207,19 @@ MEGATRON: tuple[Rule, ...] = (
         source="SW rlhf_mixin.py:prepare_model, dpo_trainer.py:forward_step",
     ),
 )
-TRANSFORMERS: tuple[Rule, ...] = tuple(
-    Conflict(
-        id="best-model-not-exported",
-        flag="load_best_model_at_end",
-        when=(on("load_best_model_at_end"), one_of(EXPORT, "last"), is_not_one),
-        says="does not affect the export; set recipe.export: best",
-        source="transformers trainer.py:_finalize_training loads it and writes nothing, and of "
-        "a limit of 1 deletes all but the best; measured with 5.12.1",
-    )
-    for is_not_one in (none_of("save_total_limit", "1"), missing("save_total_limit"))
+TRANSFORMERS: tuple[Rule, ...] = (
+    *_of_both("learning_rate"),
+    *(
+        Conflict(
+            id="best-model-not-exported",
+            flag="load_best_model_at_end",
+            when=(on("load_best_model_at_end"), one_of(EXPORT, "last"), is_not_one),
+            says="does not affect the export; set recipe.export: best",
+            source="transformers trainer.py:_finalize_training loads it and writes nothing, and "
+            "of a limit of 1 deletes all but the best; measured with 5.12.1",
+        )
+        for is_not_one in (none_of("save_total_limit", "1"), missing("save_total_limit"))
+    ),
 )
 
 Hint = Callable[[ModelConfig, Known], Refusal | None]
@@ -292,7 +346,20 @@ def uneven_context(shape: ModelConfig, known: Known) -> Refusal | None:
     )
 
 
+def other_architecture(known: Known) -> Refusal | None:
+    """SW model/utils.py:get_mcore_model_config lays the map over what config.json says."""
+    if not (changed := sorted(known.facts.overridden & ARCHITECTURE)):
+        return None
+    return refused(
+        "architecture-overridden",
+        "megatron_extra_kwargs",
+        f"{', '.join(changed)} replace the model's own: other layers or routes are trained than "
+        "the export's config.json describes",
+    )
+
+
 PLAIN: tuple[Callable[[Known], Refusal | None], ...] = (
+    other_architecture,
     tensor_across_nodes,
     experts_across_nodes,
     bubble,

@@ -24,6 +24,19 @@ STRICTER = {
         "an adapter on experts that are split by tensor may compute wrong results in silence "
         "(Megatron-Bridge issue 5635); the chart does not know whether the model has experts"
     ),
+    r"\[freeze-all\]$": (
+        "they train no parameter (swift/utils/transformers_utils.py: freeze_parameters)"
+    ),
+    r"\[(adam-beta|adam-epsilon|not-negative|lr|balance-negative)\]$": (
+        "numbers of the optimizer and of the balancing loss that no source checks"
+    ),
+    r"\[(adapter-flags-full|lora-alpha|lora-dropout)\]$": (
+        "flags of an adapter that have no effect, or with which it learns nothing"
+    ),
+    r"\[per-token-loss\]$": (
+        "a preference loss returns no number of tokens, and its gradients are summed over ranks "
+        "(megatron/core/distributed/distributed_data_parallel.py)"
+    ),
     r"layers .*less .*\[pipeline-uneven\]$": (
         "more layers given by hand than the model has: get_num_layers_to_build returns less than "
         "0, and the block has no layers"

@@ -14,6 +14,8 @@ Takes (backend, recipe, nodes, gpus, gpuModel).
   "gpuModel" (.gpuModel | default "")
 -}}
 {{- $texts := merge $own (deepCopy .backend.defaults) -}}
+{{- /* YAML reads a default such as 1e-08 as a number */ -}}
+{{- range $flag, $text := $texts }}{{ $_ := set $texts $flag (toString $text) }}{{ end }}
 {{- range $flag, $value := $recipe.args }}
 {{- $text := include "megatron-dpo.flagText" $value }}
 {{- if $text }}

@@ -165,8 +165,10 @@ def breaking(backend: str, rule: Rule) -> Case:
     """Return a case that breaks one rule, made from its own data."""
     args: Case = {"num_train_epochs": 1}
     for condition in rule.when:
-        flag = "tuner_type" if condition.flag == TRAINS else condition.flag
-        args[flag] = "lora" if condition.flag == TRAINS else holding(condition)
+        if condition.flag == TRAINS:
+            args["tuner_type"] = "lora" if "adapter" in condition.words else "full"
+        else:
+            args[condition.flag] = holding(condition)
     match rule:
         case Multiple():
             args |= {name: 3 for name in (rule.factors[0], *rule.replica[:1])}
@@ -195,6 +197,8 @@ def holding(condition: When) -> Any:
             return False
         case "is" | "has":
             return condition.words[0]
+        case "isnt" if all(map(flag_types.is_number, condition.words)):
+            return 64
         case "isnt":
             kind = type_of("megatron", condition.flag)
             choices = kind.choices if kind and kind.choices else ("other",)

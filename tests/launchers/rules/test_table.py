@@ -14,6 +14,7 @@ from launchers.config.flag_value import Value
 from launchers.exits import LaunchError
 from launchers.flags import installed
 from launchers.flags.command_line import DEFAULTS as LAUNCHERS
+from launchers.flags.flag_types import is_number
 from launchers.plan.model_config import ModelConfig
 from launchers.plan.training_job import Arguments
 from launchers.rules import model, table, warnings
@@ -73,7 +74,13 @@ def test_the_defaults_are_those_of_the_pinned_ms_swift(backend: str) -> None:
     assert names <= set(real)
     set_there = {n: str(real[n]) for n in names if real[n] is not None and real[n] is not False}
     lowered = {n: text.lower() if text == "True" else text for n, text in set_there.items()}
-    assert {n: t for n, t in table.DEFAULTS[backend].items() if n in names} == lowered
+    known = {name: text for name, text in table.DEFAULTS[backend].items() if name in names}
+    assert {n: _number(t) for n, t in known.items()} == {n: _number(t) for n, t in lowered.items()}
+
+
+def _number(text: str) -> float | str:
+    """Return a number's value: a release may write 32, another 32.0."""
+    return float(text) if is_number(text) else text
 
 
 @pytest.mark.parametrize(
@@ -206,6 +213,14 @@ def test_values_that_are_not_sizes_are_reported_alone() -> None:
         ({"cp": 8, "max_length": 4096}, "context-parallel-short"),
         ({"recompute_granularity": "none", "recompute_num_layers": 1}, "recompute-none-flags"),
         ({"moe_expert_capacity_factor": 1.5}, "capacity-drops-tokens"),
+        ({"moe_aux_loss_coeff": 1}, "balance-large"),
+        ({"lr": 0}, "rate-zero"),
+        ({"lr": 0.05}, "rate-large"),
+        ({"beta": 100}, "beta-large"),
+        ({"rpo_alpha": 100}, "rpo-large"),
+        ({"split_dataset_ratio": 0.9}, "split-large"),
+        ({"truncation_strategy": "right"}, "truncation-right"),
+        ({"megatron_extra_kwargs": '{"moe_router_topk": 4}'}, "architecture-overridden"),
         ({"ddp_timeout": 18000000}, "ddp-timeout-long"),
         (
             {
