@@ -66,7 +66,7 @@ def test_ct_is_content_with_the_chart_and_all_its_values(tmp_path: Path, helm: s
     [
         ("Chart.yaml", "oops: 1\n", "oops: Unexpected element"),
         ("values.yaml", "nodes: 3\n", "duplication of key"),
-        ("ci/zz-values.yaml", "nodez: 3\n", "nodez"),
+        ("ci/zz-values.yaml", "nodes: three\n", "nodes"),
     ],
 )
 def test_ct_finds_what_is_planted(

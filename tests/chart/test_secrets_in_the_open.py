@@ -237,8 +237,13 @@ HARMLESS: tuple[Document, ...] = (
     init(
         env=[{"name": "PASSWORD", "valueFrom": {"secretKeyRef": {"name": "a", "key": "password"}}}]
     ),
-    init(args=["--token-file", "/run/token", "--password=$(PASSWORD)", "--api-key", "$(KEY)"])
-    | {"extraEnv": {}},
+    init(
+        args=["--token-file", "/run/token", "--password=$(PASSWORD)", "--api-key", "$(KEY)"],
+        env=[
+            {"name": name, "valueFrom": {"secretKeyRef": {"name": "a", "key": "key"}}}
+            for name in ("PASSWORD", "KEY")
+        ],
+    ),
     init(
         command=["sh", "-c", "PASSWORD=$(cat /run/password) login --password-stdin --max-tokens 5"]
     ),

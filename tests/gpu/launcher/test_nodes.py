@@ -33,15 +33,17 @@ def test_every_visit_goes_through_the_launcher_on_one_and_two_nodes_and_with_fau
     in_place = (("faults-in-place", 2),)
     large = ("faults-5-layers", 2), ("faults-5-layers-in-place", 2)
     saves = ("saves-before", 1), ("saves-now", 1)
-    faults = ("matrix", 2), ("matrix-local", 2), ("restart", 2), ("restart-standby", 2)
-    own = ("hangs", 2), *saves, *faults, ("rehearse", 1)
+    restarts = ("restart", 2), ("restart-standby", 2), ("restart-5-layers", 2)
+    faults = ("matrix", 2), ("matrix-local", 2), *restarts
+    own = ("faults-in-step", 2), ("hangs", 2), *saves, *faults
+    rehearsals = ("rehearse-pipeline", 1), ("rehearse", 1)
     alone = (
         *("faults-lora", "faults", "faults-in-place", "matrix", "matrix-1", "matrix-2"),
         *("restart", "restart-standby", "restart-2-layers", "rehearse"),
     )
     runs = {
         1: tuple((line, 1) for line in alone),
-        2: (*both, *in_place, *own),
+        2: (*both, *in_place, *own, *rehearsals),
         4: (*both, *in_place, *large),
         8: both,
     }
