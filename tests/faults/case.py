@@ -42,7 +42,7 @@ from tests.faults.gang import MAX_RESTARTS, Gang, signal_pod
 from tests.faults.trainer.torch.distributed.run import STEPS, WEIGHTS, state_after
 from tests.launchers.fake_hub import serve
 
-ORPHAN_SECONDS = 5.0
+ORPHAN_SECONDS = 20.0
 """Time after the end of all pods in which their processes must be gone."""
 
 
