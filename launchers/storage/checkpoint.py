@@ -253,7 +253,7 @@ def _inspect(folder: Path) -> _Seal | Rejected:
 
 
 def _foreign(folder: Path, seal: _Seal) -> str:
-    """Return of which other run a checkpoint is; empty if it is this run's, or not known."""
+    """Return the other run that a checkpoint belongs to; empty if it is this run's or unknown."""
     work = Workspace.of(folder.parent.parent)
     own = read_object(work.inputs)
     if not seal.run or not own:

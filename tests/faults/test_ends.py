@@ -1,4 +1,4 @@
-"""Whatever ends or stops which process of which node: no pod lives for ever.
+"""No pod lives for ever, whichever process of whichever node ends or is stopped.
 
 launcher, torchrun or training process; stopped, killed, or ended with exit code 0 although training
 is not over; on rank 0 or another one. A launcher that is stopped after training is continued by the

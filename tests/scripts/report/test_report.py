@@ -61,18 +61,18 @@ def with_goodput(run: RunRecord, goodput: object) -> RunRecord:
 
 def test_the_effective_training_time_is_the_launchers_and_the_timelines(run: RunRecord) -> None:
     """The timeline ends where the launcher's number does: 40 s of steps of 200 s are 20 %."""
-    told = with_goodput(run, 0.2)
-    found = timeline.build(told)
+    measured = with_goodput(run, 0.2)
+    found = timeline.build(measured)
     assert found is not None
     assert found.seconds == pytest.approx(200)
     assert found.totals["after"] == pytest.approx(30)
     assert sum(found.totals.values()) == pytest.approx(found.seconds)
     assert found.share("trained") == pytest.approx(0.2)
-    assert timeline.effective(told) == document.build([told], ["a"])["runs"][0]["effective"]
-    assert ("Effective training", "20 %") in {row[:2] for row in facts.figures(told)}
-    shown = command.render([told])
+    assert timeline.effective(measured) == document.build([measured], ["a"])["runs"][0]["effective"]
+    assert ("Effective training", "20 %") in {row[:2] for row in facts.figures(measured)}
+    shown = command.render([measured])
     assert re.findall(r"trained</th><td[^>]*>[^<]*</td><td[^>]*>(\d+ %)", shown) == ["20 %"]
-    assert "trained 40 s (20 %)" in command.render([told], Format.MARKDOWN)
+    assert "trained 40 s (20 %)" in command.render([measured], Format.MARKDOWN)
 
 
 @pytest.mark.parametrize("goodput", [None, 0.25, 0, -1, 7, "x"])
