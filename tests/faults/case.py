@@ -28,7 +28,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -42,7 +42,7 @@ from tests.faults.gang import MAX_RESTARTS, Gang, signal_pod
 from tests.faults.trainer.torch.distributed.run import STEPS, WEIGHTS, state_after
 from tests.launchers.fake_hub import serve
 
-ORPHAN_SECONDS = 20.0
+ORPHAN_SECONDS = 5.0
 """Time after the end of all pods in which their processes must be gone."""
 
 
@@ -138,10 +138,10 @@ class Case:
 
     def run(self) -> Result:
         """Run to the end; judge it."""
-        begun = time.monotonic()
+        begun, earlier = time.monotonic(), descendants(os.getpid())
         with self._surroundings():
             end = self.gang.until_end(begun + self.fault.seconds)
-        orphans = _orphans()
+        orphans = _orphans(earlier)
         result = self._result(end, orphans, time.monotonic() - begun)
         return replace(result, problems=tuple(self._problems(result)))
 
@@ -290,14 +290,19 @@ def _hide(folder: Path) -> None:
     subprocess.run(["mount", "-t", "tmpfs", "-o", "ro", "tmpfs", str(folder)], check=True)
 
 
-def _orphans() -> int:
+def _orphans(earlier: Collection[int]) -> int:
+    """Count and kill the processes that the case has left.
+
+    Args:
+        earlier: processes that were there before it: in a test, those of other tests.
+    """
     stop = time.monotonic() + ORPHAN_SECONDS
-    while (left := descendants(os.getpid())) and time.monotonic() < stop:
+    while (left := descendants(os.getpid(), earlier)) and time.monotonic() < stop:
         with contextlib.suppress(ChildProcessError):
             while os.waitpid(-1, os.WNOHANG)[0]:
                 pass
         time.sleep(0.1)
-    kill_descendants()
+    kill_descendants(spare=earlier)
     return len(left)
 
 

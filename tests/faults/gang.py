@@ -25,7 +25,7 @@ GRACE_SECONDS = 15
 """From SIGTERM to SIGKILL of a pod."""
 POLL_SECONDS = 0.05
 CASCADES = ("peer-ended", "cascade", "leader-gone", "attempt-stopped", "stopped")
-HANDLED = ("SIGTERM", "SIGINT")
+HANDLED = ("SIGTERM", "SIGINT", "SIGSTOP")
 
 
 @dataclass

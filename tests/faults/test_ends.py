@@ -7,19 +7,21 @@ liveness probe (``tests/chart/test_hang.py``): it has no peer any more.
 
 from __future__ import annotations
 
-import os
+import ctypes
 import signal
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from launchers.exits import Exit
+from launchers.system import process
+from launchers.system.process import adopt_orphans
 from scripts.helm import ROOT
 from tests.faults.case import Case
 from tests.faults.catalogue import Expected, Fault
-from tests.faults.gang import TRAINER
+from tests.faults.gang import TRAINER, signal_pod
 from tests.launchers.pods import FAKES
 
 SOONER = """
@@ -63,7 +65,15 @@ class Ends(Case):
             return
         self._acted = True
         self._note()
-        os.kill(self.gang.pods[self.rank].pid, self.to_launcher)
+        signal_pod(self.gang.pods[self.rank], self.to_launcher.name)
+
+
+@pytest.fixture(autouse=True)
+def _orphans_adopted() -> Iterator[None]:
+    """Make this process the parent of what a launcher leaves, so that it is counted."""
+    adopt_orphans()
+    yield
+    ctypes.CDLL(None).prctl(process._PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
 
 
 @pytest.mark.timeout(120)
