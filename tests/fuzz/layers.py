@@ -54,4 +54,10 @@ SOUND: tuple[Document, ...] = (
         "nodes": 4,
         "sharedMemory": {"sizeLimit": "1Mi"},
     },
+    {"localCheckpoints": {"hostPath": {"path": "/mnt/nvme"}, "emptyDir": None}},
+    {
+        "extraInitContainers": [
+            {"name": "a", "image": "a:1", "securityContext": {"capabilities": None}}
+        ]
+    },
 )

@@ -31,6 +31,18 @@ parsers would read 5e-07 as a string.
 {{- end -}}
 {{- end }}
 
+{{/* Remove the keys of a map that are null, at any depth: Kubernetes' schemas have no null. Changes the map. */}}
+{{- define "megatron-dpo.unsetNulls" -}}
+{{- $node := . -}}
+{{- if kindIs "map" . }}
+{{- range $key, $value := . }}
+{{- if kindIs "invalid" $value }}{{ $_ := unset $node $key }}{{ else }}{{ include "megatron-dpo.unsetNulls" $value }}{{ end }}
+{{- end }}
+{{- else if kindIs "slice" . }}
+{{- range . }}{{ include "megatron-dpo.unsetNulls" . }}{{ end }}
+{{- end }}
+{{- end }}
+
 {{/* A map as YAML without its nulls, which remove entries of an earlier values file. */}}
 {{- define "megatron-dpo.withoutNulls" -}}
 {{- $given := dict -}}

@@ -71,7 +71,8 @@ values).
 {{- $_ := unset $extra .name }}
 {{- end }}
 {{- range .values.extraInitContainers }}
-{{- if hasKey $extra .name }}{{ $containers = append $containers . }}{{ end }}
+{{- if hasKey $extra .name }}{{ $containers = append $containers (deepCopy .) }}{{ end }}
 {{- end }}
+{{- include "megatron-dpo.unsetNulls" $containers }}
 {{- toJson $containers }}
 {{- end }}

@@ -30,7 +30,7 @@ download) and the test run alone and without a GPU. Takes (root, role).
 {{- $_ := set $settings "DPO_JIT_CACHE" (ternary "1" "0" $v.cache.jit) }}
 {{- if include "megatron-dpo.local" .root }}
 {{- $_ := set $settings "DPO_LOCAL_CHECKPOINTS" (printf "/local-checkpoints/%s" .root.Release.Namespace) }}
-{{- with dig "emptyDir" "sizeLimit" "" $v.localCheckpoints }}
+{{- with dig "sizeLimit" "" ($v.localCheckpoints.emptyDir | default dict) }}
 {{- $_ := set $settings "DPO_LOCAL_BYTES" (include "megatron-dpo.quantity" . | float64 | int64 | toString) }}
 {{- end }}
 {{- end }}

@@ -30,7 +30,7 @@
 {{- $ports = append $ports .name }}
 {{- end }}
 {{- $context := $container.securityContext | default dict }}
-{{- $mighty := or $context.privileged (has "SYS_ADMIN" (dig "capabilities" "add" list $context | default list)) }}
+{{- $mighty := or $context.privileged (has "SYS_ADMIN" (($context.capabilities | default dict).add | default list)) }}
 {{- if and $mighty (eq (toString $context.allowPrivilegeEscalation) "false") }}
 - {{ $path }}.securityContext.allowPrivilegeEscalation: false with privileged or SYS_ADMIN, which Kubernetes refuses; remove one of them [privilege-escalation]
 {{- end }}

@@ -3,14 +3,15 @@
 {{- if not .Values.image.allowMutableTag }}
 {{- range $path, $image := dict "image" .Values.image "stages.image" .Values.stages.image "test.image" .Values.test.image }}
 {{- $tag := dig "tag" "" ($image | default dict) | default "" }}
-{{- if and (not (dig "digest" "" ($image | default dict))) (include "megatron-dpo.isMovingTag" $tag) }}
+{{- if and (not (dig "digest" "" ($image | default dict))) (include "megatron-dpo.isMovingTag" ($tag | toString)) }}
 - {{ $path }}.tag: {{ $tag | quote }} is a tag that moves, and a restart may get other code than the run began with; set {{ $path }}.digest or another tag, or image.allowMutableTag: true [image-mutable]
 {{- end }}
 {{- end }}
 {{- range $key, $containers := dict "network.initContainers" .Values.network.initContainers "extraInitContainers" .Values.extraInitContainers }}
 {{- range $position, $container := $containers }}
-{{- $tag := regexFind ":[^/:]*$" (.image | default "") | trimPrefix ":" }}
-{{- if and (not (contains "@" (.image | default ""))) (include "megatron-dpo.isMovingTag" $tag) }}
+{{- $name := .image | default "" | toString }}
+{{- $tag := regexFind ":[^/:]*$" $name | trimPrefix ":" }}
+{{- if and (not (contains "@" $name)) (include "megatron-dpo.isMovingTag" $tag) }}
 - {{ $key }}[{{ $position }}].image: {{ $tag | quote }} is a tag that moves, and a restart may get other code than the run began with; set a digest or another tag, or image.allowMutableTag: true [image-mutable]
 {{- end }}
 {{- end }}
